@@ -1,4 +1,4 @@
-//! What a line says, without looking at any other line.
+//! Parses the meaning of a single line, independently of other lines.
 
 use std::time::Duration;
 
@@ -6,78 +6,78 @@ use mailapi_model::{EmailAddress, EnhancedCode, Outcome, Reply, ReversePath};
 
 use super::line::Line;
 
-/// The queue id of lines about mail that never got one.
+/// The queue id in lines about mail that never received one.
 pub(super) const NO_QUEUE: &str = "NOQUEUE";
 
-/// What a line says of a message.
+/// The meaning of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fact<'a> {
     /// A listener opened a queue file: a message begins.
     Begins {
-        /// Whether the client had logged in.
+        /// Whether the client was authenticated.
         authenticated: bool,
         /// Whether the client is on this machine.
         loopback: bool,
     },
-    /// A message came by sendmail(1) or was put back into the queue: a message begins.
+    /// A message came from sendmail(1) or was requeued: a message begins.
     PickedUp {
-        /// Its name before it was put back.
+        /// Its queue id before it was requeued.
         former: Option<&'a str>,
     },
-    /// Its Message-ID header.
+    /// The Message-ID header.
     MessageId(&'a str),
-    /// It is in the queue; said anew at every try.
+    /// The message is in the queue; logged again at each attempt.
     Queued {
-        /// The reverse-path, when the line has a readable one.
+        /// The reverse-path, if it can be parsed.
         sender: Option<ReversePath>,
-        /// How many recipients it has, those behind aliases counted one by one.
+        /// The number of recipients after alias expansion.
         recipients: Option<u64>,
     },
-    /// One try for one recipient ended.
+    /// A delivery attempt for one recipient ended.
     Delivery(Delivery<'a>),
-    /// The recipients that are still waiting are given up.
+    /// The recipients that still wait are given up.
     Expired,
-    /// It has left the queue.
+    /// The message left the queue.
     Removed,
-    /// The operator took it out of the queue.
+    /// The operator deleted the message from the queue.
     Deleted,
     /// The listener refused a recipient, the sender or the message.
     Rejected(Rejection),
-    /// The message was thrown away at the door while its sender was told that it was taken.
+    /// The message was accepted from its sender and then discarded by a rule.
     Discarded {
-        /// The reverse-path, when the line has a readable one.
+        /// The reverse-path, if it can be parsed.
         sender: Option<ReversePath>,
-        /// By which rule, and what the operator says of it.
+        /// The rule, and the operator's text for it.
         response: String,
     },
-    /// It waits for the operator instead of being delivered.
+    /// The message is on hold until the operator releases it.
     Held,
-    /// A header that marks spam was seen.
+    /// A header marks the message as spam.
     MarkedAsSpam,
 }
 
-/// The end of one try for one recipient.
+/// The end of one delivery attempt for one recipient.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Delivery<'a> {
-    /// To whom the mail server delivered, as the line has it.
+    /// The address that Postfix delivered to, as in the line.
     pub(super) to: &'a str,
-    /// The recipient before aliases, as the line has it.
+    /// The recipient before alias expansion, as in the line.
     pub(super) orig_to: Option<&'a str>,
-    /// The next hop, `none` left out.
+    /// The next hop; `None` for `none`.
     pub(super) relay: Option<&'a str>,
-    /// Since the message came.
+    /// Time since the message arrived.
     pub(super) delay: Duration,
     /// The enhanced status code.
     pub(super) dsn: Option<EnhancedCode>,
-    /// How it ended.
+    /// The outcome.
     pub(super) outcome: Outcome,
-    /// Why.
+    /// The reason.
     pub(super) response: &'a str,
 }
 
 impl<'a> Delivery<'a> {
-    /// The queue id in the next hop's acceptance. Only local(8) writes its response itself. Any other response is text
-    /// from the next hop, and proves nothing about the message with that id.
+    /// Returns the queue id in the next hop's acceptance. Only local(8) writes its response itself. Any other
+    /// response is text from the next hop, and proves nothing about the message with that id.
     pub(super) fn requeued_as(&self, daemon: &str) -> Option<&'a str> {
         if self.outcome != Outcome::Sent {
             return None;
@@ -89,20 +89,20 @@ impl<'a> Delivery<'a> {
     }
 }
 
-/// What was refused, and to whom.
+/// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rejection {
-    /// Whether it was about one recipient; else about the message.
+    /// Whether it concerns one recipient; otherwise the message.
     pub(super) of_recipient: bool,
-    /// The reverse-path, when the line has a readable one.
+    /// The reverse-path, if it can be parsed.
     pub(super) sender: Option<ReversePath>,
-    /// The recipient, when the line has a readable one.
+    /// The recipient, if it can be parsed.
     pub(super) recipient: Option<EmailAddress>,
     /// The reply.
     pub(super) reply: Reply,
 }
 
-/// What a line says, and of which queue id. Everything that does not move a message is `None`.
+/// Returns the queue id and the meaning of a line; `None` for lines that change no message.
 pub(super) fn fact<'a>(line: &Line<'a>) -> Option<(&'a str, Fact<'a>)> {
     let (id, text) = line.text.split_once(": ")?;
     if !is_queue_id(id) {
@@ -126,8 +126,8 @@ pub(super) fn fact<'a>(line: &Line<'a>) -> Option<(&'a str, Fact<'a>)> {
     (id != NO_QUEUE || !needs_queue_id).then_some((id, fact))
 }
 
-/// Short ids are hexadecimal, long ones alphanumeric without vowels; both grow with the size of inode numbers. Words
-/// such as `warning` pass here and fail at what follows them.
+/// Short ids are hexadecimal, long ones alphanumeric without vowels; both grow with inode numbers. Words such as
+/// `warning` pass here and fail in the rest of the line.
 fn is_queue_id(text: &str) -> bool {
     (5..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
@@ -137,7 +137,7 @@ fn of_listener(text: &str) -> Option<Fact<'_>> {
         Some(client) => {
             let address = client.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(address, _)| address);
             let loopback = address.is_some_and(|address| address.starts_with("127.") || address == "::1");
-            // The name in front of the address is the client's own affair, what follows is Postfix's.
+            // The client chooses the name before the address; Postfix writes what follows.
             let parameters = client.split_once(']').map_or("", |(_, parameters)| parameters);
             Some(Fact::Begins { authenticated: parameters.contains(", sasl_username="), loopback })
         }
@@ -168,8 +168,8 @@ fn of_cleanup(text: &str) -> Option<Fact<'_>> {
     (text.starts_with("hold: ") || text.starts_with("milter-hold: ")).then_some(Fact::Held)
 }
 
-/// header_checks and milter_header_checks report the headers that they match: an operator lets them WARN of the
-/// header that the spam filter sets.
+/// Whether the line reports a spam header. header_checks and milter_header_checks log the headers that they match,
+/// and an operator configures WARN for the header of the spam filter.
 fn is_marked_as_spam(text: &str) -> bool {
     let Some((action, rest)) = text.split_once(": ") else { return false };
     let is_report = matches!(action, "warning" | "info" | "prepend" | "hold" | "redirect" | "filter" | "replace")
@@ -203,7 +203,7 @@ fn delivery(text: &str) -> Option<Delivery<'_>> {
         if key == "status" {
             let (status, reason) = after.split_once(' ')?;
             let response = reason.strip_prefix('(')?;
-            // A line that was cut has no closing parenthesis.
+            // A truncated line has no closing parenthesis.
             let response = response.strip_suffix(')').unwrap_or(response);
             return Some(Delivery { to, orig_to, relay, delay, dsn, outcome: outcome(status)?, response });
         }
@@ -212,6 +212,7 @@ fn delivery(text: &str) -> Option<Delivery<'_>> {
             (orig_to, rest) = (Some(address), after);
             continue;
         }
+        // Unlike addresses, no other value before the status contains a comma.
         let end = after.find(", ")?;
         let value = &after[..end];
         rest = &after[end..];
@@ -224,7 +225,7 @@ fn delivery(text: &str) -> Option<Delivery<'_>> {
     }
 }
 
-/// `deliverable` and `undeliverable` are answers to a probe, no deliveries.
+/// `deliverable` and `undeliverable` are results of address verification, not deliveries.
 fn outcome(status: &str) -> Option<Outcome> {
     match status {
         "SOFTBOUNCE" => Some(Outcome::Deferred),
@@ -237,12 +238,12 @@ fn seconds(text: &str) -> Duration {
     seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default()
 }
 
-/// `reject: RCPT from client[address]: 550 5.1.1 text; from=<…> to=<…> proto=…`, and what a milter or postscreen
-/// make of it.
+/// Parses `reject: RCPT from client[address]: 550 5.1.1 text; from=<…> to=<…> proto=…`, and the forms of milters and
+/// postscreen.
 fn rejected(text: &str) -> Option<Fact<'_>> {
     let rest = text.strip_prefix("reject: ").or_else(|| text.strip_prefix("milter-reject: "))?;
     let (stage, rest) = rest.split_once(' ')?;
-    // Header and body checks show the line that they matched in front and the reply at the end.
+    // Header and body checks log the matched line first and the reply last.
     let is_content = matches!(stage, "header" | "body");
     let (said, envelope) = if is_content {
         rest.rsplit_once("; from=").unwrap_or((rest, ""))
@@ -266,8 +267,8 @@ fn rejected(text: &str) -> Option<Fact<'_>> {
     }))
 }
 
-/// The reply, and the envelope after it. The client chooses the address at the start of the reply and the name at the
-/// end of the envelope, and both may look like an envelope.
+/// Splits the text into the reply and the envelope. The client chooses the address at the start of the reply and the
+/// name at the end of the envelope. Both may imitate an envelope.
 fn envelope_behind(text: &str) -> (&str, &str) {
     let codes = text.find(|c: char| !matches!(c, '0'..='9' | '.' | ' ')).unwrap_or(text.len());
     let after = angle(&text[codes..]).map_or(text, |(_, after)| after);
@@ -277,12 +278,12 @@ fn envelope_behind(text: &str) -> (&str, &str) {
     }
 }
 
-/// `discard: header Subject: … from client[address]; from=<…> to=<…> proto=… helo=<…>: text`, and what a milter makes of
-/// it. The envelope is left out of what is told: a reverse-path may be known to nobody but those who got a message.
+/// Parses `discard: header Subject: … from client[address]; from=<…> to=<…> proto=… helo=<…>: text`, and the form of
+/// milters. The response omits the envelope: reverse-paths may be secret except to recipients.
 fn discarded(text: &str) -> Option<Fact<'static>> {
     let what = text.strip_prefix("milter-").unwrap_or(text);
     what.strip_prefix("discard: ")?;
-    // A header may hold what looks like the envelope; the envelope itself stands behind it.
+    // A header may imitate the envelope; the real one comes last.
     let (said, envelope) = text.rsplit_once("; from=").unwrap_or((text, ""));
     let (sender, rest) = angle(envelope).map_or((None, ""), |(sender, rest)| (reverse_path(sender), rest));
     let response = match rest.rsplit_once(">: ") {
@@ -292,7 +293,7 @@ fn discarded(text: &str) -> Option<Fact<'static>> {
     Some(Fact::Discarded { sender, response })
 }
 
-/// A reply as it is logged: with both codes, or, from a milter or a check, with the enhanced one alone.
+/// Parses a logged reply: with both codes, or from a milter or check with the enhanced code alone.
 fn reply_of(text: &str) -> Reply {
     let (code, rest) = match text.split_once(' ') {
         Some((code, rest)) if code.len() == 3 => (code.parse().ok(), rest),
@@ -309,7 +310,7 @@ fn reply_of(text: &str) -> Reply {
     Reply { code: code.unwrap_or(class * 100 + 50), enhanced, text: said.to_owned() }
 }
 
-/// What stands between angle brackets, and what follows. A quoted local part may hold brackets itself.
+/// Splits `<text>rest`. A quoted local part may contain brackets.
 fn angle(text: &str) -> Option<(&str, &str)> {
     let inner = text.strip_prefix('<')?;
     let mut end_of_quoted = 0;
@@ -326,7 +327,7 @@ fn angle(text: &str) -> Option<(&str, &str)> {
     Some((&inner[..end], &inner[end + 1..]))
 }
 
-/// The address in a line. Postfix before 3.5 wrote quoted local parts without their quotes.
+/// Parses an address of a line. Postfix before 3.5 logged quoted local parts without their quotes.
 pub(super) fn address(text: &str) -> Option<EmailAddress> {
     EmailAddress::as_given(text).ok().or_else(|| {
         let (local, domain) = text.rsplit_once('@')?;

@@ -1,10 +1,11 @@
-//! A log file through all its rotations.
+//! Reads a log file across rotations.
 //!
-//! Three things can happen to a log file. It is *renamed*, and the writer goes on in a new one: we finish the old one,
-//! and leave it only once the new one holds something, since until then the writer may still hold the old one open.
-//! It is *copied and cut*: what we had not read is in the copy. And an old one is *compressed* or deleted. While we
-//! run we hold the file open, so that no rename can take it from us; after a restart it is found by its inode, or by
-//! what it begins with. Whatever cannot be found is a gap, and said so.
+//! A log file can be *renamed* while the writer continues in a new file. Then the old one is read to its end, and
+//! left only once the new one has content: until then the writer may still have the old one open. A file can be
+//! *copied and truncated*: the unread rest is in the copy. And an old file can be *compressed* or deleted.
+//!
+//! The open file handle survives a rename. After a restart the file is found by its inode or by its first octets. A
+//! part that cannot be found is reported as a gap.
 
 use std::fs;
 use std::io;
@@ -21,29 +22,29 @@ use super::settings::FileSettings;
 use super::source::{Noticed, Record, Source, SourceError};
 use super::timestamp::TimeReader;
 
-/// How often the directory is read again when files are renamed while we look.
+/// How often the directory is read again if files are renamed meanwhile.
 const LOOKS: usize = 8;
 
-/// Reads a log file and its predecessors.
+/// Reads a log file and its rotated predecessors.
 pub(super) struct FileSource {
     settings: FileSettings,
     max_line: usize,
     times: TimeReader,
     clock: Arc<dyn Clock>,
     opened: Opened,
-    /// When the newest line that was given out was written.
+    /// The time of the newest line that was returned.
     at: Option<Timestamp>,
-    /// The end of the file before this one, until a line of this one was read: only then is there a head by which
-    /// this one would be recognised.
+    /// The end of the previous file, until a line of this one was read. Before that, this file has no first octets to
+    /// identify it by.
     left: Option<FilePlace>,
-    /// The opened file will not grow any more: what is left of it is its last line.
+    /// The open file is complete: the remaining octets are its last line.
     is_final: bool,
-    /// After a gap: lines older than this were read before.
+    /// After a gap: older lines were already read.
     skip_before: Option<Timestamp>,
     gaps: Vec<Noticed>,
 }
 
-/// What is needed to open the log anywhere.
+/// Everything needed to open the log at any position.
 #[derive(Clone)]
 pub(super) struct FileLog {
     pub(super) settings: FileSettings,
@@ -53,7 +54,7 @@ pub(super) struct FileLog {
 }
 
 impl FileLog {
-    /// At the beginning of the file that is written now.
+    /// Opens the current file at its beginning.
     pub(super) fn beginning(&self) -> Result<FileSource, SourceError> {
         let files = self.files()?;
         match files.last() {
@@ -62,7 +63,7 @@ impl FileLog {
         }
     }
 
-    /// Where an earlier reader stood. When that is no longer there, at what came after it, with a gap.
+    /// Opens the log at a stored position. If that no longer exists, continues after it and reports a gap.
     pub(super) fn resume(&self, place: &FilePlace) -> Result<FileSource, SourceError> {
         for _ in 0..LOOKS {
             let files = self.files()?;
@@ -72,15 +73,15 @@ impl FileLog {
                 opened => opened.map_err(|error| self.unreadable(&error))?,
             };
             if opened.file.id == file.id {
-                // Until a line was read, the place is the one that was asked for, whatever the file is called now.
+                // Until a line is read, the position is the requested one, whatever the file's name is now.
                 return Ok(self.source(opened, Some(*place)));
             }
         }
         Err(self.rotating())
     }
 
-    /// Opens the oldest file that is needed to have at least this many octets before the place, if there are as many.
-    /// Also returns whether no older file exists.
+    /// Opens the oldest file needed to have at least `octets` before the position, as far as they exist. Also returns
+    /// whether no older file exists.
     pub(super) fn earlier(&self, place: &FilePlace, octets: u64) -> Result<Option<(FileSource, bool)>, SourceError> {
         let files = self.files()?;
         let Some(holding) = self.holding(&files, place)? else { return Ok(None) };
@@ -93,12 +94,13 @@ impl FileLog {
         Ok(Some((self.source(self.open(&files[first], 0)?, None), first == 0)))
     }
 
-    /// Whether there are files from before the one that is written now.
+    /// Whether rotated files exist.
     pub(super) fn has_older_files(&self) -> Result<bool, SourceError> {
         Ok(self.listed()?.iter().any(|file| file.rotation.is_some()))
     }
 
-    /// The file in which a place lies: the same inode if it still begins the same, else a copy, plain if possible.
+    /// Returns the file that contains a position: the same inode with the same first octets, otherwise a copy,
+    /// preferably a plain one.
     fn holding<'a>(&self, files: &'a [LogFile], place: &FilePlace) -> Result<Option<&'a LogFile>, SourceError> {
         let mut copies: Vec<&LogFile> = Vec::new();
         for file in files {
@@ -117,6 +119,7 @@ impl FileLog {
 
     fn after_gap(&self, files: &[LogFile], place: &FilePlace) -> Result<FileSource, SourceError> {
         let Some(newest) = files.last() else { return Err(self.missing()) };
+        // Without a file that begins later, the current one may hold lines that were already read.
         let (file, skip_before) = match self.first_newer(files, place.at) {
             Some(file) => (file, None),
             None => (newest, Some(place.at)),
@@ -133,12 +136,12 @@ impl FileLog {
         Ok(source)
     }
 
-    /// The oldest file that begins after this moment.
+    /// Returns the oldest file that begins at or after `than`.
     fn first_newer<'a>(&self, files: &'a [LogFile], than: Timestamp) -> Option<&'a LogFile> {
         files.iter().find(|file| self.begun_at(file).is_some_and(|at| at >= than))
     }
 
-    /// When the first line of a file was written; `None` when that cannot be read.
+    /// Returns the time of a file's first line; `None` if it cannot be read.
     fn begun_at(&self, file: &LogFile) -> Option<Timestamp> {
         let line = first_line(file, self.max_line)?;
         let line = String::from_utf8_lossy(&line);
@@ -165,17 +168,17 @@ impl FileLog {
         Opened::open(file.clone(), offset, self.settings.head_octets).map_err(|error| self.unreadable(&error))
     }
 
-    /// All files, oldest first.
+    /// Returns all files, oldest first.
     fn files(&self) -> Result<Vec<LogFile>, SourceError> {
         Ok(in_order_of_writing(self.listed()?, |file| self.begun_at(file)))
     }
 
-    /// Whether this is the file that is written now, so that none follows it.
+    /// Whether this is the current file, so that none follows it.
     fn is_written_now(&self, id: FileId) -> bool {
         fs::metadata(&self.settings.path).is_ok_and(|written| FileId::of(&written) == id)
     }
 
-    /// All files in the order of their names, which needs no look into them.
+    /// Returns all files in the order of their names, without opening them.
     fn listed(&self) -> Result<Vec<LogFile>, SourceError> {
         log_files(&self.settings).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.missing(),
@@ -183,7 +186,7 @@ impl FileLog {
         })
     }
 
-    /// No log file exists, or its path is not a file that can be read from an offset, such as a FIFO.
+    /// Returns the error for a log that does not exist, or that is no regular file, such as a FIFO.
     fn missing(&self) -> SourceError {
         if fs::metadata(&self.settings.path).is_ok_and(|there| !there.is_file()) {
             return SourceError::Unreadable(format!("{} is not a regular file", self.settings.path.display()));
@@ -227,7 +230,7 @@ impl FileSource {
         }
     }
 
-    /// Reads more of the open file, or of the copy in which it goes on. False at its end.
+    /// Reads more of the open file, or of its copy after a truncation. Returns false at the end.
     fn refill(&mut self) -> Result<bool, SourceError> {
         let refilled = self.opened.refill(self.settings.read_octets);
         match refilled.map_err(|error| self.log().unreadable(&error))? {
@@ -237,7 +240,7 @@ impl FileSource {
         }
     }
 
-    /// The file was cut. What it held is in a copy, or lost.
+    /// Continues after a truncation: in a copy of the file, or with a gap.
     fn go_on_in_copy(&mut self) -> Result<(), SourceError> {
         let log = self.log();
         let place = self.end_of_opened();
@@ -256,10 +259,10 @@ impl FileSource {
         Ok(())
     }
 
-    /// At the end of the open file: goes on to the next one. False while there is none.
+    /// Continues in the next file. Returns false if there is none yet.
     fn go_on(&mut self) -> Result<bool, SourceError> {
         let log = self.log();
-        // Most looks end here, so none of the other files is opened for them.
+        // The usual case, so do not open any other file for it.
         if log.is_written_now(self.opened.file.id) {
             return Ok(false);
         }
@@ -269,7 +272,7 @@ impl FileSource {
             if next.rotation.is_none() && next.length == 0 {
                 return Ok(false);
             }
-            // The writer has left the open file: what it wrote last is there now.
+            // The writer has left the open file, so its last lines are complete now.
             if self.refill()? {
                 return Ok(true);
             }
@@ -277,11 +280,12 @@ impl FileSource {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened.map_err(|error| log.unreadable(&error))?,
             };
-            // Had files been renamed in between, the one that was opened might not be the next.
+            // If files were renamed meanwhile, the opened file may not be the next one.
             let order = |files: &[LogFile]| files.iter().map(|file| file.id).collect::<Vec<_>>();
             if order(&log.files()?) != order(&files) || opened.file.id != next.id {
                 continue;
             }
+            // The open file ends within a line: return that line before the next file.
             if self.opened.has_torn_line() && !self.is_final {
                 self.is_final = true;
                 return Ok(true);
@@ -295,7 +299,7 @@ impl FileSource {
         Err(log.rotating())
     }
 
-    /// The file after the open one, and the gap when one between them is missing.
+    /// Returns the file after the open one, and a gap if a file between them is missing.
     fn successor(&self, log: &FileLog, files: &[LogFile]) -> Result<Option<(LogFile, Option<Noticed>)>, SourceError> {
         let own = &self.opened.file;
         let place = self.end_of_opened();
@@ -307,7 +311,7 @@ impl FileSource {
             }
         };
         let Some(index) = index else {
-            // It was deleted while we read it.
+            // The open file was deleted.
             let current = files.last().filter(|file| file.rotation.is_none());
             let next = log.first_newer(files, self.at.unwrap_or(Timestamp::from_millis(0))).or(current);
             return Ok(next.map(|file| (file.clone(), None)));
@@ -320,7 +324,7 @@ impl FileSource {
         Ok(Some((next.clone(), gap)))
     }
 
-    /// Where the open file was read up to; the file before it while nothing of this one was.
+    /// Returns the position in the open file, or the end of the previous file if nothing was read yet.
     fn end_of_opened(&self) -> FilePlace {
         match self.left {
             Some(left) if self.opened.offset == 0 => left,
@@ -328,6 +332,7 @@ impl FileSource {
         }
     }
 
+    /// Whether a line after a gap is older than the last one that was read.
     fn was_read_before(&mut self, line: &Range<usize>) -> bool {
         let Some(limit) = self.skip_before else { return false };
         let text = String::from_utf8_lossy(self.opened.octets(line.clone()));
@@ -364,7 +369,7 @@ impl Source for FileSource {
 
     fn unread(&self) -> u64 {
         let log = self.log();
-        // This is asked at every look; where no file follows, their order is of no matter.
+        // This runs at each poll. If no file follows, the order is irrelevant and needs no opened files.
         let files = if log.is_written_now(self.opened.file.id) { log.listed() } else { log.files() };
         let Ok(files) = files else { return 0 };
         let Some(index) = files.iter().position(|file| file.id == self.opened.file.id) else { return 0 };

@@ -1,9 +1,9 @@
-//! One step of following: from a place in the log to events and the next place.
+//! One step of following the log: from a cursor to events and the next cursor.
 //!
-//! What a line means depends on lines before it, so a place alone is not enough to go on from. The state of all
-//! messages in the queue is saved now and then, at a place that the reader has stored already; whoever goes on
-//! elsewhere takes the saved state and reads the lines in between again without telling their events. When there is no
-//! such state, it is rebuilt from older lines.
+//! The meaning of a line depends on earlier lines, so a position alone is not enough to continue. The state of all
+//! tracked messages is saved at intervals, at a position that the reader has already stored. To resume elsewhere, the
+//! follower loads the saved state and replays the lines in between without reporting their events. Without a saved
+//! state it rebuilds one from older lines.
 
 mod lookup;
 
@@ -31,28 +31,28 @@ use super::tracked_messages::TrackedMessages;
 use super::{FollowerError, LogBatch};
 pub(super) use lookup::{Hints, LogOutcome};
 
-/// Reason for an undecided answer when the log has not a single line of Postfix.
+/// Reason for an undecided result if the log contains no line of Postfix.
 const NOTHING_UNDERSTOOD: &str = "the mail server's log contains no line that mailapi understands";
 
-/// A follower, behind a lock.
+/// The state of the follower. [`super::LogFollower`] guards it with a lock.
 pub(super) struct Follow {
     settings: LogSettings,
     clock: Arc<dyn Clock>,
     submitted_ids: Arc<SubmittedIds>,
-    /// Queue ids of ours that the log has spoken of since the state was saved.
+    /// Submitted queue ids that the log confirmed since the state was last saved.
     confirmed: Vec<QueueId>,
     times: TimeReader,
     index: MessageIndex,
     live: Option<Live>,
-    /// The newest batch and where it begins: whoever could not store it asks for it again.
+    /// The newest batch and its starting cursor, for a reader that could not store it and asks again.
     last: Option<(FeedCursor, LogBatch)>,
     notes: Notes,
-    /// What the saved state knows of them.
+    /// The notes as last saved.
     saved_notes: Notes,
     read_since_save: u64,
     saved_at: Timestamp,
     saved_octets: u64,
-    /// The place at which the state was saved.
+    /// The position at which the state was last saved.
     saved_place: Option<Place>,
     /// The cursor up to which the reader has stored everything.
     stored: Option<Cursor>,
@@ -63,51 +63,51 @@ pub(super) struct Follow {
     is_unheard: bool,
 }
 
-/// Where a follower stands.
+/// The current position and state.
 struct Live {
     source: Box<dyn Source>,
     tracked: TrackedMessages,
-    /// Number of lines of Postfix read.
+    /// Number of lines of Postfix that were read.
     lines: u64,
     cursor: Cursor,
-    /// Events of the newest record that no batch had room for.
+    /// Events of the newest record that did not fit into a batch.
     pending: VecDeque<DeliveryEvent>,
 }
 
-/// The result of reading up to a cursor.
+/// The result of replaying up to a cursor.
 enum Replayed {
     /// The cursor was reached. `begun_at` is the time of the first line of Postfix on the way.
     Reached { live: Box<Live>, begun_at: Option<Timestamp> },
-    /// A part of the log before the cursor is gone.
+    /// A part of the log before the cursor is missing.
     Gap,
     /// The cursor is not in this log.
     Missed,
 }
 
-/// What a look at the follower tells.
+/// The follower's state for health reports.
 pub(super) struct Snapshot {
     pub(super) gaps: Vec<Gap>,
     pub(super) last_line_at: Option<Timestamp>,
     pub(super) open_messages: usize,
     pub(super) forgotten_messages: u64,
-    /// Seconds by which the log's clock is ahead of ours.
+    /// Seconds by which the log's clock is ahead of this server's.
     pub(super) clock_ahead: i64,
     pub(super) unread_octets: Option<u64>,
-    /// Whether there is no file under the log's name, though an older one may still be read.
+    /// The reason, if no file has the log's name. An older file may still be readable.
     pub(super) missing: Option<String>,
 }
 
 /// The result of one record.
 struct Step {
     findings: Findings,
-    /// Its length.
+    /// The length of the record.
     octets: u64,
     /// Whether it is a line of Postfix.
     is_postfix: bool,
 }
 
 impl Step {
-    /// Any line of Postfix yields findings, even empty ones.
+    /// Every line of Postfix yields findings, even if empty.
     fn new(findings: Option<Findings>, octets: usize) -> Self {
         Self { is_postfix: findings.is_some(), findings: findings.unwrap_or_default(), octets: octets as u64 }
     }
@@ -118,7 +118,7 @@ impl Live {
         Self { source, tracked, lines: 0, cursor: cursor.clone(), pending: VecDeque::new() }
     }
 
-    /// Number of lines of Postfix read before the cursor. The line of events that are still pending is after it.
+    /// Returns the number of lines of Postfix before the cursor. The line of pending events is after it.
     fn lines_before_cursor(&self) -> u64 {
         self.lines.saturating_sub(u64::from(!self.pending.is_empty()))
     }
@@ -165,12 +165,12 @@ impl Follow {
         })
     }
 
-    /// Where queue ids are noted that the mail server told in its replies.
+    /// Returns the map in which queue ids from the mail server's replies are noted.
     pub(super) fn submitted_ids(&self) -> Arc<SubmittedIds> {
         self.submitted_ids.clone()
     }
 
-    /// At most `max` events behind `cursor`.
+    /// Returns at most `max` events after `cursor`.
     pub(super) fn read(&mut self, cursor: &FeedCursor, max: usize) -> Result<LogBatch, FollowerError> {
         let max = max.max(1);
         if let Some((from, batch)) = &self.last
@@ -192,13 +192,14 @@ impl Follow {
         Ok(batch)
     }
 
-    /// The reader has stored everything up to here.
+    /// Notes that the reader has stored everything up to `cursor`, and saves the state if it is due.
     pub(super) fn forget_until(&mut self, cursor: &FeedCursor) -> Result<(), FollowerError> {
         let Some(live) = &self.live else { return Ok(()) };
         if !live.pending.is_empty() || live.cursor.encode() != *cursor {
             return Ok(());
         }
         self.stored = Some(live.cursor.clone());
+        // A large state is saved less often, so that saving never outweighs reading.
         let due = self.settings.save_every_octets.max(self.saved_octets);
         let is_due = self.read_since_save >= due
             || self.notes != self.saved_notes
@@ -209,6 +210,7 @@ impl Follow {
 
     /// Saves the unsaved state, up to what the reader has stored. Called when reading stops.
     pub(super) fn stop(&mut self) -> Result<(), FollowerError> {
+        // A state ahead of the reader's database would lose the events in between.
         let is_stored = self.live.as_ref().is_some_and(|live| self.stored.as_ref() == Some(&live.cursor));
         if is_stored && self.read_since_save > 0 { self.save() } else { Ok(()) }
     }
@@ -216,7 +218,7 @@ impl Follow {
     fn save(&mut self) -> Result<(), FollowerError> {
         let Some(live) = &mut self.live else { return Ok(()) };
         self.notes.forgotten += live.tracked.forget_stale(&self.settings.tracked) as u64;
-        // Lines in front of the saved place are never read again, so their records have to be durable first.
+        // Lines before the saved position are never read again, so their index records must be durable first.
         self.index.sync()?;
         let (place, tracked) = (&live.cursor.place, &live.tracked);
         self.saved_octets = saved_state::save(&self.settings.state_dir, place, tracked, &self.notes)?;
@@ -224,11 +226,12 @@ impl Follow {
         self.saved_at = self.clock.now();
         self.saved_notes.clone_from(&self.notes);
         self.read_since_save = 0;
+        // Only now: until the state is saved, a restart reads these lines again and needs the ids.
         self.submitted_ids.forget(&std::mem::take(&mut self.confirmed));
         Ok(())
     }
 
-    /// The mail from outside of the newest batch, once, when the reader has stored that batch.
+    /// Returns the inbound events of the newest batch, once, after the reader has stored that batch.
     pub(super) fn take_inbound_until(&mut self, cursor: &FeedCursor) -> Vec<InboundEvent> {
         match &mut self.last {
             Some((_, batch)) if batch.cursor == *cursor => std::mem::take(&mut batch.inbound),
@@ -236,7 +239,7 @@ impl Follow {
         }
     }
 
-    /// What is known of the follower itself.
+    /// Returns the follower's state for health reports.
     pub(super) fn snapshot(&self) -> Snapshot {
         Snapshot {
             gaps: self.notes.gaps.clone(),
@@ -254,8 +257,8 @@ impl Follow {
         }
     }
 
-    /// The mail server accepted a message and its log has had no line since. The log is another server's, has an
-    /// unknown format, or is no longer written.
+    /// Returns a reason if the mail server accepted a message but its log has had no line since. The log then belongs
+    /// to another server, has an unknown format, or is no longer written.
     pub(super) fn unheard(&mut self) -> Option<String> {
         let live = self.live.as_ref()?;
         let (now, margin) = (self.clock.now(), self.settings.settle_time);
@@ -313,7 +316,7 @@ impl Follow {
                     self.hearing.note_end(live.lines, begun);
                     break;
                 }
-                // What was read counts; the error comes again.
+                // Return what was read; the next call reports the error.
                 Err(_) if batch.lines_read > 0 => break,
                 Err(error) => return Err(error.into()),
             }
@@ -323,14 +326,14 @@ impl Follow {
         Ok(batch)
     }
 
-    /// Reads one record and applies it. `None` at the end.
+    /// Reads one record and applies it. Returns `None` at the end.
     fn step(&mut self, source: &mut dyn Source, tracked: &mut TrackedMessages) -> Result<Option<Step>, SourceError> {
         let before = tracked.last_at;
         let Some(record) = source.next(before)? else { return Ok(None) };
         match record {
             Record::Line(octets) => {
                 let text = String::from_utf8_lossy(octets);
-                // A file that was cut while its writer kept its position begins with zeros.
+                // A file that was truncated while its writer kept its offset begins with zeros.
                 let text = text.trim_start_matches('\0');
                 let now = self.clock.now();
                 let findings = match Line::of_file(text, &self.settings.syslog_name, &mut self.times, now, before) {
@@ -367,7 +370,7 @@ impl Follow {
         Ok(findings)
     }
 
-    /// Notes the gaps that the source met since the line that was written at `before`. Whether there are any.
+    /// Notes the gaps that the source found after the line written at `before`. Returns whether there are any.
     fn note_gaps(&mut self, source: &mut dyn Source, before: Option<Timestamp>) -> bool {
         let gaps = source.take_gaps();
         let has_gaps = !gaps.is_empty();
@@ -384,8 +387,8 @@ impl Follow {
         }
     }
 
-    /// When the machine started since the newest line, the file system may have lost more than the last lines that
-    /// were on their way. A machine that started again later hides whether it did: that counts as if it had.
+    /// Converts a crash to a gap. If the machine restarted since the newest line, the file system may have lost more
+    /// than the last lines. A later restart hides an earlier one, so it counts as well.
     fn gap_of(&self, crash: Crash) -> Gap {
         let Crash { instance, was_announced, from, to } = crash;
         let restarted = || machine_started_at(&self.settings.machine_state).is_some_and(|started| started > from);
@@ -397,7 +400,7 @@ impl Follow {
         Gap { at: self.clock.now(), from, to, kind, detail: format!("{instance} ended without saying so") }
     }
 
-    /// Checks by a line that was just read whether the log's clock agrees with ours.
+    /// Compares the log's clock with this server's by a line that was just read.
     fn compare_clocks(&mut self, at: Option<Timestamp>, end_seen_at: Option<Timestamp>, taken: &[Taken]) {
         let (Some(at), now, ahead) = (at, self.clock.now(), self.notes.clock_ahead) else { return };
         let replied_at = taken.iter().find_map(|taken| self.submitted_ids.noted_at(&taken.queue_id.0));
@@ -441,10 +444,10 @@ impl Follow {
         })
     }
 
-    /// Goes to a place, with everything known that its lines may refer to.
+    /// Continues at a cursor, with the tracked messages that its lines may refer to.
     fn resume(&mut self, cursor: &FeedCursor) -> Result<Live, FollowerError> {
         let cursor = Cursor::decode(cursor).ok_or_else(|| FollowerError::from(of_another_source()))?;
-        // What the reader could not store is read again.
+        // The lines that the reader could not store are read again.
         self.confirmed.clear();
         self.hearing.count_anew();
         let mut live = match cursor.place {
@@ -454,6 +457,7 @@ impl Follow {
             }
             _ => self.resume_behind(&cursor)?,
         };
+        // The record after the position was reported in part: skip its first events.
         if cursor.told > 0
             && let Some(step) = self.step(live.source.as_mut(), &mut live.tracked)?
         {
@@ -464,12 +468,13 @@ impl Follow {
     }
 
     fn resume_behind(&mut self, cursor: &Cursor) -> Result<Live, FollowerError> {
-        // The saved messages, kept for when the log lines after them are gone: most are probably still queued.
+        // The saved messages, in case the lines after them are gone: most are probably still queued.
         let mut kept: Option<TrackedMessages> = None;
         if let Some(Saved { place, tracked, .. }) = saved_state::load(&self.settings.state_dir)? {
             let source = self.open(&place)?;
             match self.replay(source, tracked, cursor)? {
                 Replayed::Reached { live, .. } => return Ok(*live),
+                // `replay` consumed the state, so load it again.
                 Replayed::Gap => kept = saved_state::load(&self.settings.state_dir)?.map(|saved| saved.tracked),
                 // The reader's database is older than the state.
                 Replayed::Missed => {}
@@ -488,14 +493,15 @@ impl Follow {
         }
         let known_at = kept.as_ref().and_then(|tracked| tracked.last_at);
         let mut source = self.open(&cursor.place)?;
-        // If the place is gone, the source continues after a gap and reports it. Otherwise only lines before it are missing.
+        // If the position is gone, the source continues after a gap and reports it. Otherwise only lines before it
+        // are missing.
         if !self.note_gaps(source.as_mut(), known_at) {
             self.note_lost_state(known_at, cursor.place.newest_line_at());
         }
         Ok(Live::new(source, kept.unwrap_or_default(), cursor))
     }
 
-    /// The log before a place, as much as a rebuild reads, and whether that is all of it.
+    /// Returns the log before a position, as much as a rebuild reads, and whether that is all of it.
     fn earlier(&self, place: &Place) -> Result<(Option<Box<dyn Source>>, bool), SourceError> {
         let Place::File(place) = place else { return Ok((Some(self.open(&Place::Beginning)?), true)) };
         let earlier = self.file_log()?.earlier(place, self.settings.rebuild_octets)?;
@@ -503,7 +509,7 @@ impl Follow {
         Ok((earlier.map(|(source, _)| Box::new(source) as Box<dyn Source>), is_oldest))
     }
 
-    /// Notes that the messages in the queue were rebuilt from lines that do not go back far enough.
+    /// Notes that the tracked messages were rebuilt from lines that do not go back far enough.
     fn note_lost_state(&mut self, from: Option<Timestamp>, to: Option<Timestamp>) {
         let now = self.clock.now();
         let detail = "the log does not go back to where the follower's state ended".to_owned();
@@ -543,7 +549,7 @@ impl Follow {
     }
 }
 
-/// Whether two places are the same: a file keeps what it begins with, whatever happens to its name and inode.
+/// Whether two positions are the same. A renamed or copied file keeps its first octets.
 fn is_same(one: &Place, other: &Place) -> bool {
     match (one, other) {
         (Place::File(one), Place::File(other)) => (one.offset, one.head) == (other.offset, other.head),
@@ -551,7 +557,7 @@ fn is_same(one: &Place, other: &Place) -> bool {
     }
 }
 
-/// Whether the follower has left a file since the state was saved at a place. Until the state is saved again, the next
+/// Whether the follower has left a file since the state was saved. The state must then be saved soon: the next
 /// rotation but one may remove lines that it needs.
 fn has_left(saved: Option<&Place>, place: &Place) -> bool {
     match (saved, place) {
@@ -565,7 +571,7 @@ fn of_another_source() -> SourceError {
     SourceError::Unreadable("the cursor is of another source".to_owned())
 }
 
-/// A gap behind the line that was written then, up to now.
+/// Returns a gap from the line written at `before` until `now`.
 fn gap_until(now: Timestamp, before: Option<Timestamp>, kind: GapKind, detail: String) -> Gap {
     Gap { at: now, from: before.unwrap_or(Timestamp::from_millis(0)), to: now, kind, detail }
 }
@@ -575,7 +581,7 @@ fn note_dropped(gaps: &mut Vec<Gap>, settings: &LogSettings, now: Timestamp, bef
     note_gap(gaps, settings, gap_until(now, before, GapKind::RateLimited, detail));
 }
 
-/// The same gap is met again when lines are read again.
+/// Notes a gap. Lines that are read again report the same gap, which then is only extended.
 fn note_gap(gaps: &mut Vec<Gap>, settings: &LogSettings, gap: Gap) {
     let is_same = |known: &&mut Gap| known.kind == gap.kind && known.detail == gap.detail && known.from == gap.from;
     if let Some(known) = gaps.iter_mut().rfind(is_same) {
@@ -593,7 +599,8 @@ fn note_gap(gaps: &mut Vec<Gap>, settings: &LogSettings, gap: Gap) {
     }
 }
 
-/// Of more gaps than that the oldest become one. Were they forgotten, silence would count in their times.
+/// Merges the oldest gaps if there are more than `most`. Forgetting them would make the absence of a line in their
+/// time count as proof.
 fn merge_oldest(gaps: &mut Vec<Gap>, most: usize) {
     let excess = gaps.len().saturating_sub(most);
     if excess > 0

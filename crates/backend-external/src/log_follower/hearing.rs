@@ -1,35 +1,35 @@
-//! When the mail server wrote to its log, by our own clock: log lines carry the times of another clock or zone.
+//! When Postfix wrote to its log, by this server's clock: log lines have the times of another clock or zone.
 
 use std::time::Duration;
 
 use mailapi_model::Timestamp;
 
-/// A line that Postfix logs because we connected to it arrives within this time. A logger may buffer lines for some
+/// Postfix's line about a connection of this server arrives within this time. A logger may buffer lines for some
 /// seconds.
 pub(super) const HEARING_TIME: Duration = Duration::from_secs(20);
 
-/// The results of successive looks at the end of the log.
+/// The results of successive reads up to the end of the log.
 #[derive(Debug, Default)]
 pub(super) struct Hearing {
-    /// Lines of Postfix at the last look at the end; `None` after the count was reset.
+    /// Lines of Postfix when the end was last reached; `None` after the count was reset.
     lines: Option<u64>,
-    /// When that look began.
+    /// When that read began.
     looked_at: Option<Timestamp>,
     /// The newest line was written after this moment.
     spoke_after: Option<Timestamp>,
-    /// The most lines of Postfix that were read so far; `None` until the end was seen after the count was reset.
+    /// The most lines of Postfix read so far; `None` after a reset, until the end is reached.
     read: Option<u64>,
     /// When a new line was last read.
     heard_at: Option<Timestamp>,
 }
 
 impl Hearing {
-    /// Resets the count: the reader continues elsewhere, and counts its lines from another place.
+    /// Resets the count: the reader continues elsewhere, and counts from another position.
     pub(super) fn count_anew(&mut self) {
         (self.lines, self.read) = (None, None);
     }
 
-    /// Notes that a line of Postfix was read, as number `count` of them. A line that is read again proves nothing.
+    /// Notes line number `count` of Postfix. A line that is read again proves nothing.
     pub(super) fn note_line(&mut self, count: u64, now: Timestamp) {
         if self.read.is_some_and(|read| count > read) {
             self.read = Some(count);
@@ -37,14 +37,15 @@ impl Hearing {
         }
     }
 
-    /// Notes a line about a message that this service submitted and the mail server accepted at `replied_at`. The line was
-    /// written after that reply, no matter when it is read.
+    /// Notes a line about a message that the mail server accepted at `replied_at`. The line was written after that
+    /// reply, no matter when it is read.
     pub(super) fn note_own(&mut self, replied_at: Timestamp) {
         self.heard_at = self.heard_at.max(Some(replied_at));
     }
 
-    /// Notes that a look that began at `begun` reached the end of the log after this many lines of Postfix.
+    /// Notes that a read that began at `begun` reached the end of the log after `lines` lines of Postfix.
     pub(super) fn note_end(&mut self, lines: u64, begun: Timestamp) {
+        // New lines were written after the previous read began.
         if self.lines.is_some_and(|known| lines > known) {
             self.spoke_after = self.spoke_after.max(self.looked_at);
         }
@@ -53,7 +54,8 @@ impl Hearing {
         self.looked_at = Some(begun);
     }
 
-    /// When the end of the log was last seen, if it was after this many lines. Lines read now were written since then.
+    /// Returns when the end of the log was last reached, if that was after this many lines. Lines read now were
+    /// written since then.
     pub(super) fn end_seen_at(&self, lines: u64) -> Option<Timestamp> {
         self.looked_at.filter(|_| self.lines == Some(lines))
     }
@@ -63,7 +65,7 @@ impl Hearing {
         self.spoke_after.is_some_and(|after| after >= moment)
     }
 
-    /// Whether a new line of Postfix was read after this moment, or one that was written then.
+    /// Whether a new line of Postfix was read, or written, after this moment.
     pub(super) fn heard_since(&self, moment: Timestamp) -> bool {
         self.heard_at.is_some_and(|heard_at| heard_at >= moment)
     }

@@ -1,7 +1,7 @@
-//! Under which queue id each message of ours was taken: files that are only appended to.
+//! An append-only index on disk: the queue ids under which submitted messages were accepted.
 //!
-//! It is asked after a crash or a lost connection, for a handful of messages, so a search through the files is fast
-//! enough and costs no memory otherwise. A record may be there twice, when lines were read again after a restart.
+//! It is queried after a crash or a lost connection, for a few messages. So scanning the files is fast enough, and
+//! costs no memory otherwise. A record may occur twice if lines were read again after a restart.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -25,10 +25,10 @@ pub(super) struct MessageIndex {
     lifetime: Duration,
     current: Option<(File, u64)>,
     unwritten: String,
-    /// When the newest record was made.
+    /// The time of the newest record.
     newest: Option<Timestamp>,
-    /// Hash of the first queue id of each message, by the hash of its identifier. Loaded at the first query and never
-    /// shrunk: the limits of the files bound it, too.
+    /// Hash of the first queue id of each message, by the hash of its identifier. Loaded at the first query. It never
+    /// shrinks, but the limits of the files bound it too.
     first: Option<HashMap<u64, u64>>,
 }
 
@@ -46,7 +46,7 @@ impl MessageIndex {
         }
     }
 
-    /// Takes a record in; [`MessageIndex::write`] writes it.
+    /// Adds a record; [`MessageIndex::write`] writes it.
     pub(super) fn add(&mut self, taken: &Taken) {
         let (message_id, at) = (taken.message_id.to_string(), taken.at.as_millis().to_string());
         push_line(&mut self.unwritten, &[&message_id, &taken.queue_id.0, &at]);
@@ -61,7 +61,7 @@ impl MessageIndex {
         self.newest = self.newest.max(Some(taken.at));
     }
 
-    /// Writes what was added.
+    /// Writes the added records.
     pub(super) fn write(&mut self) -> io::Result<()> {
         if self.unwritten.is_empty() {
             return Ok(());
@@ -105,13 +105,13 @@ impl MessageIndex {
         Ok(first)
     }
 
-    /// Makes what was written durable.
+    /// Makes the written records durable.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         self.write()?;
         self.current.as_ref().map_or(Ok(()), |(file, _)| file.sync_data())
     }
 
-    /// What is known of this message; the first queue id counts, since later ones are hand-overs.
+    /// Returns the record of a message. Its first queue id counts, since later ones belong to continuations.
     pub(super) fn find(&self, message_id: MessageId) -> io::Result<Option<Taken>> {
         let wanted = format!("{message_id}\t");
         let mut found: Option<Taken> = None;
@@ -128,7 +128,7 @@ impl MessageIndex {
         Ok(found)
     }
 
-    /// The newest file, when there is room in it, or a new one.
+    /// Opens the newest file if it has room, otherwise a new one.
     fn open(&mut self) -> io::Result<(File, u64)> {
         let mut files = self.files()?;
         if let Some((_, path)) = files.last() {
@@ -152,7 +152,7 @@ impl MessageIndex {
         let horizon = self.newest.map_or(0, |newest| newest.minus(self.lifetime).as_millis());
         let too_many = files.len().saturating_sub(self.max_files.max(1));
         for (index, pair) in files.windows(2).enumerate() {
-            // Everything in a file is older than the file that follows it.
+            // All records of a file are older than the next file.
             if index < too_many || pair[1].0 < horizon {
                 fs::remove_file(&pair[0].1)?;
             }
@@ -160,7 +160,7 @@ impl MessageIndex {
         Ok(())
     }
 
-    /// When each file was begun, oldest first.
+    /// Returns the files with the time of their creation, oldest first.
     fn files(&self) -> io::Result<Vec<(i64, PathBuf)>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
@@ -180,7 +180,7 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// A crash may have cut the last line; what follows shall not be part of it.
+/// Ends the last line, which a crash may have truncated. Otherwise the next record would become part of it.
 fn end_torn_line(file: &mut File, size: u64) -> io::Result<()> {
     if size > 0 {
         let mut last = [0];

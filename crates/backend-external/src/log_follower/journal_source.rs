@@ -1,6 +1,5 @@
-//! systemd's journal, read by way of `journalctl`, whose export format is described in systemd's "Journal Export
-//! Formats": fields as `NAME=value` lines, or as a name, a length of eight octets and that many octets; an empty line
-//! ends an entry.
+//! Reads systemd's journal through `journalctl` in its export format (systemd's "Journal Export Formats"). A field is
+//! a `NAME=value` line; or its name, a length of eight octets and that many octets. An empty line ends an entry.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -12,13 +11,13 @@ use super::report::GapKind;
 use super::settings::JournalSettings;
 use super::source::{Noticed, Record, Source, SourceError};
 
-/// What journald calls itself; it reports there what it dropped.
+/// The identifier of journald, under which it reports dropped entries.
 const JOURNALD: &str = "systemd-journald";
 
-/// Reads the journal's entries of the mail facility.
+/// Reads the journal entries of the mail facility.
 pub(super) struct JournalSource {
     settings: JournalSettings,
-    /// The name of the newest entry that was given out.
+    /// The cursor of the newest entry that was returned.
     cursor: Option<String>,
     running: Option<Running>,
     entry: Entry,
@@ -26,23 +25,23 @@ pub(super) struct JournalSource {
     gaps: Vec<Noticed>,
 }
 
-/// A `journalctl` that is giving entries out.
+/// A running `journalctl`.
 struct Running {
     child: Child,
     output: BufReader<ChildStdout>,
-    /// The entry to go on behind is given out first, if it is still there.
+    /// The cursor that reading continues after. `journalctl` returns its entry first, if it still exists.
     expects: Option<String>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself; nothing depends on how.
+        // It may have exited already; the result is irrelevant.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The fields of an entry that matter.
+/// The fields that are used.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Entry {
     cursor: String,
@@ -54,7 +53,7 @@ struct Entry {
 }
 
 impl JournalSource {
-    /// Reads on behind the entry of this name; from the beginning without one.
+    /// Continues after the entry of this cursor; `None` reads from the beginning.
     pub(super) fn new(settings: JournalSettings, cursor: Option<String>) -> Self {
         let entry = Entry::default();
         Self { settings, cursor, running: None, entry, tag: String::new(), gaps: Vec::new() }
@@ -73,7 +72,7 @@ impl JournalSource {
         Ok(Running { child, output: BufReader::new(output), expects: self.cursor.clone() })
     }
 
-    /// Reads the next entry. False at the end of what there is now.
+    /// Reads the next entry. Returns false at the current end.
     fn read(&mut self) -> Result<bool, SourceError> {
         let mut running = match self.running.take() {
             Some(running) => running,
@@ -91,6 +90,7 @@ impl JournalSource {
             };
             match running.expects.take() {
                 Some(expected) if expected == entry.cursor => continue,
+                // Journald removed the entry, and perhaps unread ones after it.
                 Some(_) => {
                     let detail = "the entry that was read last is no longer in the journal";
                     self.gaps.push((GapKind::JournalVacuumed, detail.to_owned()));
@@ -115,6 +115,7 @@ impl Source for JournalSource {
             return Ok(Some(Record::Dropped(&entry.message)));
         }
         self.tag = format!("{}[{}]", entry.identifier, entry.pid);
+        // The time of the sender is nearer to the event than that of journald.
         let at = Timestamp::from_millis(entry.source_micros.unwrap_or(entry.micros) / 1000);
         Ok(Some(Record::Entry { at, tag: &self.tag, message: &entry.message }))
     }
@@ -123,7 +124,7 @@ impl Source for JournalSource {
         self.cursor.clone().map_or(Place::Beginning, Place::Journal)
     }
 
-    /// The journal does not tell.
+    /// Always 0: the journal does not report it.
     fn unread(&self) -> u64 {
         0
     }
@@ -133,7 +134,7 @@ impl Source for JournalSource {
     }
 }
 
-/// `journalctl` with the arguments that every use has in common.
+/// Returns `journalctl` with the arguments common to all uses.
 pub(super) fn journalctl(settings: &JournalSettings) -> Command {
     let mut command = Command::new(&settings.program);
     command.args(&settings.arguments).args(["--quiet", "--no-pager"]);
@@ -141,7 +142,7 @@ pub(super) fn journalctl(settings: &JournalSettings) -> Command {
     command
 }
 
-/// The next entry; `None` at the end. An entry that the end cuts short does not count.
+/// Reads the next entry; `None` at the end. A truncated entry is ignored.
 fn read_entry(output: &mut impl BufRead, max: usize) -> io::Result<Option<Entry>> {
     let mut entry = Entry::default();
     let mut line = Vec::new();
@@ -169,7 +170,7 @@ fn read_entry(output: &mut impl BufRead, max: usize) -> io::Result<Option<Entry>
     }
 }
 
-/// A value that is not plain text: its length, its octets, a line end.
+/// Reads a binary value: its length, its octets, a line end.
 fn read_value(output: &mut impl BufRead, max: usize) -> io::Result<Vec<u8>> {
     let mut length = [0; 8];
     output.read_exact(&mut length)?;

@@ -1,4 +1,4 @@
-//! Which daemon of which Postfix instance wrote a line.
+//! Parses which daemon of which Postfix instance wrote a line.
 
 use mailapi_model::Timestamp;
 
@@ -13,29 +13,29 @@ const LEVELS: [&str; 10] = ["emerg", "panic", "alert", "crit", "err", "error", "
 
 const JOURNALD: &str = "systemd-journald";
 const RSYSLOGD: &str = "rsyslogd";
-/// The programs whose reports of dropped lines are understood.
+/// Programs whose reports of dropped lines are understood.
 const LOGGERS: [&str; 2] = [JOURNALD, RSYSLOGD];
 
-/// What one record of the log says, before its text is looked at.
+/// A record of the log before its text is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// When it was written.
+    /// The time of the line.
     pub(super) at: Timestamp,
-    /// Whose queue it is about: `postfix`, or the name of another instance (`postfix-out`). Queue ids are unique
-    /// within one instance only.
+    /// The Postfix instance: `postfix`, or another name such as `postfix-out`. Queue ids are unique within one
+    /// instance only.
     pub(super) instance: &'a str,
-    /// The name that a listener was given in master.cf (`submission` in `postfix/submission/smtpd`).
+    /// The service name in master.cf (`submission` in `postfix/submission/smtpd`).
     pub(super) service: Option<&'a str>,
     /// The program: `smtpd`, `qmgr`, …
     pub(super) daemon: &'a str,
-    /// Its process.
+    /// The process id; 0 if missing.
     pub(super) pid: u32,
-    /// What it said.
+    /// The message text.
     pub(super) text: &'a str,
 }
 
 impl<'a> Line<'a> {
-    /// Takes a line of a log file apart. `None` for lines of other programs.
+    /// Parses a line of a log file. Returns `None` for lines of other programs.
     pub(super) fn of_file(
         line: &'a str,
         syslog_name: &str,
@@ -43,7 +43,7 @@ impl<'a> Line<'a> {
         now: Timestamp,
         before: Option<Timestamp>,
     ) -> Option<Self> {
-        // Looking at the time is the dearest part; most lines of a shared log are of other programs.
+        // Parsing the time is expensive, and most lines of a shared log are from other programs.
         if !line.contains(syslog_name) {
             return None;
         }
@@ -51,7 +51,7 @@ impl<'a> Line<'a> {
         Self::of_program(written, syslog_name)
     }
 
-    /// A record whose tag (`postfix/smtpd[123]`) is known already.
+    /// Builds a line from a record whose tag (`postfix/smtpd[123]`) is separate.
     pub(super) fn of_tag(at: Timestamp, tag: &'a str, text: &'a str, syslog_name: &str) -> Option<Self> {
         let (program, pid) = program_of(tag)?;
         Self::of_program(Written { at, program, pid, text }, syslog_name)
@@ -70,7 +70,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A line of a log file, from any program.
+/// A line of any program.
 struct Written<'a> {
     at: Timestamp,
     program: &'a str,
@@ -97,7 +97,7 @@ fn split<'a>(line: &'a str, times: &mut TimeReader, now: Timestamp, before: Opti
     Some(Written { at, program, pid, text })
 }
 
-/// The name and the process of `postfix/smtpd[123]`; syslog allows a tag without a process.
+/// Splits `postfix/smtpd[123]` into program and process id. Syslog permits a tag without a process.
 fn program_of(tag: &str) -> Option<(&str, u32)> {
     match tag.strip_suffix(']').and_then(|tag| tag.rsplit_once('[')) {
         Some((name, pid)) => Some((name, pid.parse().ok()?)),
@@ -105,7 +105,7 @@ fn program_of(tag: &str) -> Option<(&str, u32)> {
     }
 }
 
-/// The tag and the text after a host name.
+/// Returns the tag and the text after a host name.
 fn tag_after_host(rest: &str) -> Option<(&str, &str)> {
     let (word, rest) = rest.trim_start_matches(' ').split_once(' ')?;
     let (tag, text) = if is_priority(word) { rest.split_once(' ')? } else { (word, rest) };
@@ -116,8 +116,8 @@ fn is_priority(word: &str) -> bool {
     word.split_once('.').is_some_and(|(facility, level)| FACILITIES.contains(&facility) && LEVELS.contains(&level))
 }
 
-/// The original line, after a timestamp that a container runtime prefixed (`docker logs --timestamps`; Kubernetes also
-/// adds the stream). A host name is never a time, so no other line looks like this.
+/// Removes the timestamp that a container runtime adds (`docker logs --timestamps`; Kubernetes also adds the stream).
+/// Any other line has a host name here, which cannot be parsed as a time.
 fn of_container<'a>(
     rest: &'a str,
     times: &mut TimeReader,
@@ -147,8 +147,8 @@ pub(super) fn reports_loss(
     })
 }
 
-/// Whether journald reports dropped entries of Postfix. Its rate limit may apply to a unit, or to any program on the
-/// way to a syslog daemon.
+/// Whether journald reports dropped entries of Postfix. Its rate limit may apply to a unit, or to all programs that
+/// log through a syslog daemon.
 pub(super) fn journald_reports_loss(text: &str, syslog_name: &str) -> bool {
     let counted = |text: &str, then: &str| {
         let (count, rest) = text.split_once(' ')?;
@@ -161,8 +161,8 @@ pub(super) fn journald_reports_loss(text: &str, syslog_name: &str) -> bool {
     forwarding.and_then(|rest| counted(rest, "messages")).is_some()
 }
 
-/// `imuxsock[pid 7]: 12 messages lost due to rate-limiting (…)`; before version 8 `imuxsock lost 12 messages from pid 7 due
-/// to rate-limiting`.
+/// Whether rsyslogd reports dropped lines: `imuxsock[pid 7]: 12 messages lost due to rate-limiting (…)`; before
+/// version 8 `imuxsock lost 12 messages from pid 7 due to rate-limiting`.
 fn rsyslogd_reports_loss(text: &str) -> bool {
     let is_count = |text: &str| text.parse::<u64>().is_ok();
     let is_input = |text: &str| text.starts_with("im");
@@ -197,12 +197,12 @@ mod tests {
             "Nov 21 07:45:38 mx postfix/smtpd[x]: what",
             "Nov 21 07:45:38 postfix/smtpd[1]:",
             "postfix/smtpd[1]: no time",
-            // metalog omits the process, Compose prefixes a name, rsyslog cuts the name at its slash.
+            // metalog omits the process, Compose adds a prefix, rsyslog truncates the name at its slash.
             "Nov 21 07:45:38 [postfix/smtpd] a b",
             "mail-1  | Nov 21 07:45:38 mx postfix/smtpd[1]: a b",
             "<22>1 2026-11-21T07:45:38Z mx postfix 7 - - A00001: client=unknown[192.0.2.1]",
             r#"{"SYSLOG_IDENTIFIER":"postfix/smtpd","_PID":"7","MESSAGE":"a b"}"#,
-            // Another program's text.
+            // A line quoted in another program's text.
             "Nov 21 07:45:38 mx sshd[1]: Nov 21 07:45:38 mx postfix/smtpd[1]: a",
             "<22>1 2026-11-21T07:45:38Z mx sshd 7 - - 2026-11-21T07:45:38Z mx postfix/smtpd[1]: a",
             "2026-11-21T07:45:38Z mx mail.info mail.info postfix/smtpd[1]: a",

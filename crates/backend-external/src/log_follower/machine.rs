@@ -1,10 +1,10 @@
-//! When the machine started, as the kernel says it.
+//! When the machine started, as reported by the kernel.
 
 use std::path::Path;
 
 use mailapi_model::Timestamp;
 
-/// When the machine started, to the second; `None` where the kernel does not say it (proc_stat(5), `btime`).
+/// Returns when the machine started, to the second; `None` if the kernel does not report it (proc_stat(5), `btime`).
 pub(super) fn machine_started_at(state: &Path) -> Option<Timestamp> {
     started_at(&std::fs::read_to_string(state).ok()?)
 }

@@ -1,4 +1,4 @@
-//! One message in Postfix's queue, as far as the lines of the log have told of it.
+//! The state of one message in Postfix's queue, as far as the log describes it.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use super::fact::address;
 /// Where a message came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// Its first lines lie before the beginning of the log, or another program wrote them.
+    /// Unknown: its first lines precede the log, or another program wrote them.
     Unknown,
-    /// From a client of a listener for everybody.
+    /// From an unauthenticated client of a public listener.
     Outside,
-    /// The same, from a client on this machine: a content filter gives mail back like this.
+    /// Like `Outside`, but from a client on this machine: content filters return mail this way.
     Loopback,
-    /// From a client that logged in, or of a listener with a name of its own.
+    /// From an authenticated client, or through a listener with a service name.
     Submitted,
-    /// By sendmail(1), or put back into the queue.
+    /// From sendmail(1), or requeued.
     PickedUp,
-    /// Postfix wrote it itself: a bounce, or a forwarded copy.
+    /// Created by Postfix: a bounce, or a forwarded copy.
     Internal,
 }
 
@@ -27,7 +27,7 @@ impl Origin {
     pub(super) const ALL: [Self; 6] =
         [Self::Unknown, Self::Outside, Self::Loopback, Self::Submitted, Self::PickedUp, Self::Internal];
 
-    /// The name in a saved state.
+    /// Returns the name in a saved state.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -40,31 +40,30 @@ impl Origin {
     }
 }
 
-/// A recipient that is waiting for the next try.
+/// A recipient that waits for the next attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Waiting {
-    /// To whom the mail server delivers.
+    /// The address that Postfix delivers to.
     pub(super) to: String,
-    /// The recipient that the sender named.
+    /// The recipient in the sender's envelope.
     pub(super) named: EmailAddress,
     pub(super) dsn: Option<EnhancedCode>,
     pub(super) relay: Option<Arc<str>>,
     pub(super) response: Arc<str>,
 }
 
-/// What became of the addresses that stand behind a recipient whose mail goes to others: the members of an alias, the
-/// target of a forwarding.
+/// The results for the addresses that a recipient expands to: the members of an alias, or the target of a forwarding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Behind {
-    /// The recipient that the sender named.
+    /// The recipient in the sender's envelope.
     pub(super) named: EmailAddress,
-    /// Whether one of them got the message.
+    /// Whether one of the addresses received the message.
     pub(super) got_through: bool,
-    /// How the last one failed of those that did.
+    /// The most recent failure among them.
     pub(super) failure: Option<Failed>,
 }
 
-/// How an address failed for good.
+/// A permanent failure of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failed {
     pub(super) outcome: Outcome,
@@ -81,38 +80,38 @@ pub(super) struct Message {
     pub(super) origin: Origin,
     /// Whether its Message-ID line was read. A message can have several; the first one counts.
     pub(super) has_header: bool,
-    /// Whether it is in the queue for certain, and not still being received.
+    /// Whether it is certainly in the queue, and no longer being received.
     pub(super) queued: bool,
-    /// Whether the mail server started anew since its newest line: whoever was receiving it is gone.
+    /// Whether Postfix restarted since its newest line: the process that received it is gone.
     pub(super) cut_off: bool,
-    /// Whether it waits for the operator instead of being delivered.
+    /// Whether it is on hold.
     pub(super) held: bool,
     pub(super) marked_as_spam: bool,
-    /// Our identifier.
+    /// The identifier of the submitted message.
     pub(super) message_id: Option<MessageId>,
-    /// Our identifier, when the message may be a copy that someone sent. Then only the recipients that a message of
-    /// ours handed over to it are reported.
+    /// The identifier, if the message may be a copy that someone sent. Then only the recipients are reported for
+    /// which a submitted message continues here.
     pub(super) claims: Option<MessageId>,
     /// Whether it came from outside, or continues a message that did.
     pub(super) from_outside: bool,
     /// The reverse-path; `None` while unknown.
     pub(super) sender: Option<ReversePath>,
     pub(super) waiting: Vec<Waiting>,
-    /// The messages with the same Message-ID that entered while this one was in the queue.
+    /// Messages with the same Message-ID that entered while this one was in the queue.
     pub(super) successors: Vec<Successor>,
-    /// For a message that was handed over by another one of ours: which recipient of the sender's each recipient is.
+    /// For a continuation: the sender's recipient for each of its recipients.
     pub(super) renamed: Vec<(EmailAddress, EmailAddress)>,
     /// The recipients that the listener refused.
     pub(super) refused: Vec<RefusedRecipient>,
-    /// How many addresses it is to be delivered to; `None` while unknown.
+    /// The number of addresses to deliver to; `None` while unknown.
     pub(super) recipients: Option<u64>,
     /// For how many of them delivery has ended.
     pub(super) settled: u64,
-    /// Whether the log told less than all of a message that this one continues.
+    /// Whether the log is incomplete for a message that this one continues.
     pub(super) is_incomplete: bool,
-    /// Its queue id before it was requeued. Not saved: the Message-ID follows within the same moment.
+    /// Its queue id before it was requeued. Not saved: the Message-ID line follows at once.
     pub(super) orig_id: Option<String>,
-    /// What became of recipients whose mail goes to other addresses.
+    /// Results for recipients that expand to other addresses.
     pub(super) behind: Vec<Behind>,
     /// Acceptances by the next hop that named this message, until a delivery to the same address confirms them.
     pub(super) answers: Vec<Answer>,
@@ -124,7 +123,7 @@ pub(super) struct Message {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Successor {
     pub(super) queue_id: String,
-    /// Its deliveries so far. Not saved: the line of the hand-over is written within the same moment.
+    /// Its deliveries so far. Not saved: the line that connects the two follows at once.
     pub(super) deliveries: Vec<DeliveryEvent>,
     /// Whether it was discarded before it entered the queue. Not saved, for the same reason.
     pub(super) is_discarded: bool,
@@ -139,16 +138,16 @@ impl Successor {
 /// A next hop's acceptance of a recipient that named another queue id of this Postfix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
-    /// The address that was handed over.
+    /// The address that was transmitted.
     pub(super) to: EmailAddress,
-    /// The event to report when the other message has no delivery to that address.
+    /// The event to report if the other message has no delivery to that address.
     pub(super) event: DeliveryEvent,
 }
 
 /// A recipient that the listener refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RefusedRecipient {
-    /// The reverse-path of the transaction; `None` when the line does not tell it.
+    /// The reverse-path of the transaction; `None` if the line does not contain it.
     pub(super) sender: Option<ReversePath>,
     pub(super) recipient: EmailAddress,
     pub(super) reply: Reply,
@@ -183,19 +182,20 @@ impl Message {
         }
     }
 
-    /// The recipients that the listener refused for this message, for the last time asked. What the session refused in
-    /// an earlier transaction, of another sender, is left out.
+    /// Removes and returns the recipients that the listener refused for this message. Refusals of an earlier
+    /// transaction with another sender are dropped.
     pub(super) fn take_refused(&mut self) -> impl Iterator<Item = RefusedRecipient> {
         let refused = std::mem::take(&mut self.refused).into_iter();
         refused.filter(|one| one.sender.is_none() || one.sender == self.sender)
     }
 
-    /// What the queue manager says first counts: later it may leave out those for whom delivery has ended.
+    /// Sets the number of recipients. The first value counts: later lines may omit recipients for whom delivery has
+    /// ended.
     pub(super) fn expect_recipients(&mut self, recipients: Option<u64>) {
         self.recipients = self.recipients.or(recipients);
     }
 
-    /// Takes in how delivery ended for an address that stands behind the recipient `named`.
+    /// Notes the end of delivery to an address that the recipient `named` expands to.
     pub(super) fn note_behind(&mut self, named: &EmailAddress, failure: Option<Failed>) {
         let place = self.behind.iter().position(|behind| behind.named == *named).unwrap_or_else(|| {
             self.behind.push(Behind { named: named.clone(), got_through: false, failure: None });
@@ -207,7 +207,7 @@ impl Message {
         }
     }
 
-    /// Goes on with what a message under another queue id had found out about the recipients of both.
+    /// Adds the results of a message that this one continues.
     pub(super) fn inherit(&mut self, ended: Vec<Behind>) {
         for Behind { named, got_through, failure } in ended {
             if got_through {
@@ -219,20 +219,20 @@ impl Message {
         }
     }
 
-    /// Whether the log told how delivery ended for every address.
+    /// Whether the log has a final outcome for every address.
     pub(super) fn is_settled(&self) -> bool {
         let has_ended = self.recipients.is_some_and(|recipients| self.settled >= recipients);
         has_ended && self.waiting.is_empty() && !self.is_incomplete
     }
 
-    /// The recipient that the sender named, for one under which the message was delivered.
+    /// Returns the sender's recipient for an address that the message was delivered to.
     pub(super) fn named(&self, recipient: EmailAddress) -> EmailAddress {
         let renamed = self.renamed.iter().find(|(to, _)| *to == recipient);
         renamed.map_or(recipient, |(_, named)| named.clone())
     }
 
-    /// Our identifier for one recipient, tried at the address `to`. A possible copy reports only the recipients that a
-    /// message of ours handed over to it.
+    /// Returns the identifier to report for a recipient that was tried at the address `to`. A possible copy reports
+    /// only recipients for which a submitted message continues in it.
     pub(super) fn message_id_for(&self, named: &EmailAddress, to: &str) -> Option<MessageId> {
         let is_being_submitted =
             |(from, of): &(EmailAddress, EmailAddress)| of == named || address(to).as_ref() == Some(from);
@@ -240,7 +240,7 @@ impl Message {
         self.message_id.filter(|_| is_ours)
     }
 
-    /// Notes a delivery to an address. It confirms acceptances that named the address, whatever its outcome.
+    /// Notes a delivery to an address. It confirms acceptances of that address, whatever its outcome.
     pub(super) fn confirm(&mut self, orig_to: Option<&str>, to: &str, is_failure: bool) {
         let count = self.answers.len();
         let is_confirmed = |answer: &Answer| {
@@ -250,7 +250,7 @@ impl Message {
         self.has_other_failure |= is_failure && self.answers.len() == count;
     }
 
-    /// The reverse-path; an unknown one is shown as the null one, since the port knows no third.
+    /// Returns the reverse-path. An unknown one becomes the null one, since the port has no third value.
     pub(super) fn reverse_path(&self) -> ReversePath {
         self.sender.clone().flatten()
     }

@@ -1,23 +1,23 @@
-//! What became of messages, as Postfix's log tells it: a follower of the log file or of systemd's journal.
+//! Delivery status from Postfix's log: follows the log file or systemd's journal.
 //!
-//! | file | what stands there |
+//! | file | content |
 //! |---|---|
 //! | `timestamp`, `rfc5424`, `line`, `fact` | a single line: its time, its daemon, its meaning |
-//! | `message`, `tracked_messages` | lines together: messages from their first line to `removed` |
-//! | `rotated_files`, `opened`, `file_source` | the log file through rename, copy-and-cut and compression |
+//! | `message`, `tracked_messages` | the tracked messages, from their first line to `removed` |
+//! | `rotated_files`, `opened`, `file_source` | the log file across rename, copy-and-truncate and compression |
 //! | `journal_source` | the same from systemd's journal |
-//! | `place`, `saved_state`, `index` | what outlives a restart |
-//! | `submitted_ids` | what the replies at submission said, should the log's own line get lost |
-//! | `follow` | one step: from a cursor to events and the next cursor; what is known of one message |
-//! | `postqueue`, `queue_probe` | what the queue says of a message that a crash interrupted |
+//! | `place`, `saved_state`, `index` | what survives a restart |
+//! | `submitted_ids` | queue ids from the replies at submission, in case the log lost the line |
+//! | `follow` | one step: from a cursor to events and the next cursor; the look-up of one message |
+//! | `postqueue`, `queue_probe` | whether a message that a crash interrupted is in the queue |
 //! | `machine` | when the machine started |
 //! | `sample` | whether a log file is Postfix's |
-//! | `clock_difference` | how far the log's clock is ahead of ours |
-//! | `hearing` | when Postfix wrote to its log, by our own clock |
+//! | `clock_difference` | how far the log's clock is ahead of this server's |
+//! | `hearing` | when Postfix wrote to its log, by this server's clock |
 //!
-//! The cursor is kept by the reader in the same transaction as the events. It names the file (device, inode, a hash of
-//! what it begins with), the offset, and the time of the newest line. Everything else that is kept lies in the
-//! follower's own directory and can be rebuilt from the log.
+//! The reader stores the cursor in the same transaction as the events. The cursor contains the file (device, inode, a
+//! hash of its first octets), the offset, and the time of the newest line. All other state is in the follower's own
+//! directory and can be rebuilt from the log.
 
 mod clock_difference;
 mod fact;
@@ -72,8 +72,7 @@ use waker::Waker;
 
 /// Follows Postfix's log.
 ///
-/// It keeps one place open, and is meant to be read by one reader; a second one (a sync by hand) costs time and
-/// nothing else.
+/// It keeps one position open, for a single reader. A second reader (a manual sync) only costs time.
 pub struct LogFollower {
     follow: Arc<Mutex<Follow>>,
     status: Arc<Mutex<FollowerStatus>>,
@@ -83,7 +82,7 @@ pub struct LogFollower {
     inbound_log: Option<Arc<dyn InboundLog>>,
     submitted_ids: Arc<SubmittedIds>,
     queue_probe: QueueProbe,
-    /// What is known of messages whose handing-over was interrupted.
+    /// Hints about messages whose submission was interrupted.
     hints: Mutex<HashMap<MessageId, Hints>>,
     /// How long losses are remembered.
     memory: Duration,
@@ -92,71 +91,70 @@ pub struct LogFollower {
 /// A piece of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogBatch {
-    /// What became of messages, oldest first.
+    /// Delivery events, oldest first.
     pub events: Vec<DeliveryEvent>,
-    /// Messages of ours that were thrown away, oldest first.
+    /// Submitted messages that were discarded, oldest first.
     pub discarded: Vec<Discarded>,
-    /// Mail from outside, oldest first. Refused mail may be for domains that are not ours: whoever counts leaves them
-    /// out.
+    /// Mail from outside, oldest first. Refused mail may be for foreign domains, which the counter has to ignore.
     pub inbound: Vec<InboundEvent>,
-    /// Where to go on.
+    /// Where to continue.
     pub cursor: FeedCursor,
-    /// How many lines were looked at.
+    /// How many lines were read.
     pub lines_read: u64,
-    /// Whether there may be more at once.
+    /// Whether more lines may be available now.
     pub more: bool,
 }
 
-/// What the log tells of a message of ours.
+/// The result of looking up a submitted message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LookupResult {
-    /// The mail server has it.
+    /// The mail server accepted the message.
     Taken(Accepted),
-    /// The mail server does not have it.
+    /// The mail server did not accept the message.
     NotTaken,
-    /// The log says nothing, and would not if the mail server were dead: see whether it answers, tell that by
-    /// [`LogFollower::note_alive`], and ask again.
+    /// The log has no trace of the message, as it would if the mail server were down. Check that the mail server
+    /// responds, call [`LogFollower::note_alive`], and look up again.
     Silent,
-    /// It cannot be told at the moment, or never: why.
+    /// Not decidable yet, or never; the reason.
     Undecided(&'static str),
 }
 
-/// What health shows of a follower.
+/// The state of a follower for health reports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FollowerStatus {
-    /// Why the log could not be read when it was last tried, or why nothing new can come; `None` when all is well.
+    /// Why the log could not be read, or why no new lines can come; `None` if all is well.
     pub error: Option<String>,
-    /// Whether the log is missing altogether.
+    /// Whether the log is missing.
     pub is_missing: bool,
     /// When the log was last read.
     pub read_at: Option<Timestamp>,
-    /// When the newest line of Postfix was written.
+    /// The time of Postfix's newest line.
     pub last_line_at: Option<Timestamp>,
     /// How many octets are known to be unread.
     pub unread_octets: u64,
-    /// How many messages are in Postfix's queue, as far as the log tells.
+    /// How many messages are in Postfix's queue, according to the log.
     pub open_messages: usize,
-    /// How many messages were forgotten because there were more than are remembered.
+    /// How many messages were dropped because there were too many to track.
     pub forgotten_messages: u64,
     /// The parts of the log that are known to be missing, oldest first.
     pub gaps: Vec<Gap>,
-    /// Seconds by which the log's clock is ahead of ours, as its lines show; negative when it is behind. Log times are
-    /// corrected by this.
+    /// Seconds by which the log's clock is ahead of this server's; negative if it is behind. Log times are corrected
+    /// by this.
     pub clock_ahead: i64,
 }
 
-/// How many messages are in the mail server's queue; `None` without a command that lists it.
+/// Returns the number of messages in the mail server's queue; `None` without a command that lists it.
 pub async fn queue_length(settings: &LogSettings) -> Option<Result<usize, String>> {
     let listing = Postqueue::new(settings)?.begun_after(Instant::now()).await;
     Some(listing.map(|listing| listing.messages.len()))
 }
 
 impl FollowerStatus {
-    /// What the follower of these settings noted when it last saved its state, for whoever looks from another process
-    /// and must leave that state alone. `None` when there is none yet.
+    /// Returns the status in the saved state, for other processes, which must not change that state. `None` if there
+    /// is none yet.
     ///
     /// # Errors
-    /// When the state cannot be read.
+    /// If the state cannot be read.
     pub fn saved(settings: &LogSettings) -> std::io::Result<Option<Self>> {
         let saved = saved_state::load(&settings.state_dir)?;
         Ok(saved.map(|Saved { tracked, notes, .. }| Self {
@@ -169,7 +167,7 @@ impl FollowerStatus {
         }))
     }
 
-    /// What was lost for good, in words, when there is such a thing that was noticed within `lately`.
+    /// Describes permanent losses noticed within `lately`; `None` if there are none.
     #[must_use]
     pub fn losses(&self, now: Timestamp, lately: Duration) -> Option<String> {
         let recent = self.gaps.iter().filter(|gap| gap.kind.is_loss() && now.since(gap.at) < lately);
@@ -184,7 +182,7 @@ impl FollowerStatus {
     }
 }
 
-/// Why the log cannot be followed at the moment. Nothing is lost by it.
+/// Why the log cannot be followed at the moment. Nothing is lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct FollowerError {
@@ -205,13 +203,13 @@ impl From<std::io::Error> for FollowerError {
 }
 
 impl LogFollower {
-    /// A follower with these settings. The log need not be there yet.
+    /// Creates a follower. The log need not exist yet.
     ///
     /// # Errors
-    /// When the directory for its state cannot be made or read.
+    /// If the state directory cannot be created or read.
     pub fn new(settings: LogSettings, clock: Arc<dyn Clock>) -> Result<Self, FollowerError> {
         let waker = Waker::new(&settings);
-        // A place in one source means nothing in another.
+        // A cursor of one source is invalid in another, so the name includes the source.
         let name = match &settings.source {
             LogSource::File(file) => format!("postfix-log:{}", file.path.display()),
             LogSource::Journal(_) => "postfix-journal".to_owned(),
@@ -226,17 +224,17 @@ impl LogFollower {
         Ok(Self { follow, status, waker, clock, name, inbound_log, submitted_ids, queue_probe, hints, memory })
     }
 
-    /// Tells of mail from outside, too, as soon as the reader has stored the events of the same lines. A crash between
-    /// the two makes a count too small, and nothing else.
+    /// Also reports mail from outside, after the reader has stored the events of the same lines. A crash between the
+    /// two only makes a count too small.
     #[must_use]
     pub fn with_inbound_log(self, inbound_log: Arc<dyn InboundLog>) -> Self {
         Self { inbound_log: Some(inbound_log), ..self }
     }
 
-    /// At most `max` events behind `cursor`, with the reports on mail from outside that the same lines led to.
+    /// Returns at most `max` events after `cursor`, with the inbound events of the same lines.
     ///
     /// # Errors
-    /// When the log cannot be read; [`LogFollower::status`] then shows it, too.
+    /// If the log cannot be read; [`LogFollower::status`] then shows the reason too.
     pub async fn read(&self, cursor: &FeedCursor, max: usize) -> Result<LogBatch, FollowerError> {
         let (cursor, status, now) = (cursor.clone(), self.status.clone(), self.clock.now());
         self.with_follow(move |follow| {
@@ -258,11 +256,11 @@ impl LogFollower {
         .await
     }
 
-    /// What the log tells of a message of ours, up to its very end, and the queue where the log alone cannot tell. A
-    /// message is said not to have been taken only when that is certain.
+    /// Looks up a submitted message in the log up to its end, and in the queue if the log alone is not enough.
+    /// Returns [`LookupResult::NotTaken`] only if that is certain.
     ///
     /// # Errors
-    /// When the log cannot be read, or the queue cannot be listed.
+    /// If the log cannot be read, or the queue cannot be listed.
     pub async fn find(&self, attempt: &Attempt) -> Result<LookupResult, FollowerError> {
         let found = match self.look(attempt).await? {
             LogOutcome::Told(found) => found,
@@ -296,7 +294,7 @@ impl LogFollower {
                 if !self.queue_probe.note_absent(attempt.message_id, &listing) {
                     return Ok(LookupResult::Undecided("the mail server's queue will be looked through once more"));
                 }
-                // What left the queue meanwhile left lines in the log.
+                // A message that left the queue meanwhile has left lines in the log.
                 Ok(match self.look(attempt).await? {
                     LogOutcome::Told(found) => found,
                     LogOutcome::Interrupted(_) => LookupResult::NotTaken,
@@ -305,13 +303,13 @@ impl LogFollower {
         }
     }
 
-    /// The reply to a message was lost: its connection ended just now.
+    /// Notes that the connection that submitted this message ended just now without a reply.
     pub fn note_lost(&self, message_id: MessageId) {
         let now = self.clock.now();
         self.note(message_id, |hints| hints.ended = Some(now));
     }
 
-    /// The mail server answers just now; it was asked for the sake of this message.
+    /// Notes that the mail server responds just now, when checked for this message.
     pub fn note_alive(&self, message_id: MessageId) {
         let now = self.clock.now();
         self.note(message_id, |hints| hints.alive = Some(now));
@@ -329,30 +327,29 @@ impl LogFollower {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Messages are handed over with these reverse-paths: a second witness, too, and one that nobody can forge.
+    /// Sets the return addresses of submitted messages. They identify a message too, and cannot be forged.
     pub fn recognise(&self, returns: ReturnAddress) {
         self.submitted_ids.recognise(returns);
     }
 
-    /// The mail server took a message over under this queue id, as its reply said: a second witness, should the log's
-    /// own line of it get lost.
+    /// Notes that the mail server accepted a message under this queue id, in case the log loses the line.
     pub fn note_submitted(&self, message_id: MessageId, queue_id: &QueueId) {
         self.submitted_ids.note(queue_id, message_id, self.clock.now());
     }
 
-    /// How it stands, as of the last reading.
+    /// Returns the status as of the last read.
     #[must_use]
     pub fn status(&self) -> FollowerStatus {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What was lost for good, as long as the follower remembers it.
+    /// Describes permanent losses, for as long as the follower remembers them.
     #[must_use]
     pub fn losses(&self) -> Option<String> {
         self.status().losses(self.clock.now(), self.memory)
     }
 
-    /// Reading files blocks, so it happens on a thread for that.
+    /// Runs work on a blocking thread, since reading files blocks.
     async fn with_follow<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Follow) -> Result<T, FollowerError> + Send + 'static,

@@ -1,4 +1,4 @@
-//! One file of the log, open at a place.
+//! One file of the log, open at an offset.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -15,16 +15,16 @@ use super::rotated_files::{Form, LogFile};
 pub(super) struct Opened {
     pub(super) file: LogFile,
     input: Input,
-    /// What the file begins with, as far as it was read and is needed to recognise it.
+    /// The first octets of the file, as far as they were read and identify it.
     head: Vec<u8>,
     head_octets: usize,
-    /// The whole head, once the place lies behind it: it stays.
+    /// The complete head, once the offset is after it. It no longer changes.
     whole_head: Option<Head>,
-    /// Where the octets in `buffer[start..]` begin.
+    /// The offset of `buffer[start..]` in the file.
     pub(super) offset: u64,
     buffer: Vec<u8>,
     start: usize,
-    /// Up to where in the buffer there is no line end.
+    /// The buffer contains no line end before this index.
     searched: usize,
     /// Number of octets dropped from the line in the buffer because the line is too long.
     dropped: u64,
@@ -35,23 +35,23 @@ enum Input {
     Gzip(Box<MultiGzDecoder<BufReader<File>>>),
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refilled {
     /// More of the file.
     More,
-    /// Its end.
+    /// The end of the file.
     End,
-    /// It is not the file that it was: it was cut, and maybe written anew.
+    /// The file was truncated, and perhaps rewritten.
     Replaced,
 }
 
 impl Opened {
-    /// Opens a file at an offset. One that is shorter is open at its end.
+    /// Opens a file at an offset, or at its end if it is shorter.
     pub(super) fn open(mut file: LogFile, offset: u64, head_octets: usize) -> io::Result<Self> {
         let handle = File::open(&file.path)?;
         let metadata = handle.metadata()?;
-        // The name may have gone to another file since the directory was read.
+        // The name may belong to another file since the directory was read.
         file.id = FileId::of(&metadata);
         let mut opened = Self {
             input: input(handle, file.form)?,
@@ -83,8 +83,8 @@ impl Opened {
         Ok(())
     }
 
-    /// The next line, as a range of [`Opened::octets`]. The rest of a line longer than `max` is dropped. Its author may
-    /// have chosen the text at the end, so that text must not look like a separate line.
+    /// Returns the next line as a range of [`Opened::octets`]. The rest of a line longer than `max` is dropped. Its
+    /// author may have chosen that rest, so it must not appear as a separate line.
     pub(super) fn next_line(&mut self, max: usize) -> Option<Range<usize>> {
         self.skip_zeros();
         let unsearched = &self.buffer[self.searched..];
@@ -99,7 +99,7 @@ impl Opened {
         Some(self.consume(end.min(self.start + max), end + 1))
     }
 
-    /// A file that was truncated while its writer kept its offset begins with zeros, which belong to no line.
+    /// Skips zeros: a file that was truncated while its writer kept its offset begins with them.
     fn skip_zeros(&mut self) {
         if self.dropped > 0 {
             return;
@@ -110,7 +110,7 @@ impl Opened {
         self.searched = self.searched.max(self.start);
     }
 
-    /// What is left of a file that ends without a line end.
+    /// Returns the rest of a file that ends without a line end.
     pub(super) fn torn_line(&mut self) -> Option<Range<usize>> {
         let end = self.buffer.len();
         (self.start < end).then(|| self.consume(end, end))
@@ -130,12 +130,12 @@ impl Opened {
         &self.buffer[range]
     }
 
-    /// Whether a line has begun that has no end yet.
+    /// Whether the buffer holds an incomplete line.
     pub(super) fn has_torn_line(&self) -> bool {
         self.start < self.buffer.len()
     }
 
-    /// Reads on. What was read counts only when the file is still the same afterwards.
+    /// Reads more. The octets count only if the file is still the same afterwards.
     pub(super) fn refill(&mut self, octets: usize) -> io::Result<Refilled> {
         self.buffer.drain(..self.start);
         self.searched -= self.start;
@@ -149,6 +149,7 @@ impl Opened {
         };
         self.buffer.truncate(known + read.as_ref().map_or(0, |read| *read));
         let read = read?;
+        // Checked after the read: a truncation before the check discards the octets.
         if !self.is_the_same(position + read as u64)? {
             self.buffer.clear();
             (self.searched, self.dropped) = (0, 0);
@@ -161,7 +162,7 @@ impl Opened {
         Ok(if read > 0 { Refilled::More } else { Refilled::End })
     }
 
-    /// Only the file that is written can be cut under our eyes.
+    /// Whether the file was not truncated. Only the current file can be truncated while it is read.
     fn is_the_same(&self, read_until: u64) -> io::Result<bool> {
         match &self.input {
             Input::Plain(file) if self.file.rotation.is_none() => {
@@ -172,7 +173,7 @@ impl Opened {
         }
     }
 
-    /// The place behind the last line.
+    /// Returns the position after the last line.
     pub(super) fn place(&self, at: Option<Timestamp>) -> FilePlace {
         let length = self.head.len().min(usize::try_from(self.offset).unwrap_or(usize::MAX));
         let head = self.whole_head.unwrap_or_else(|| Head::of(&self.head[..length]));
@@ -180,11 +181,11 @@ impl Opened {
     }
 }
 
-/// Whether a file begins with this head. One that cannot be read does not.
+/// Whether a file begins with this head. Returns false for a file that cannot be decoded.
 pub(super) fn begins_with(file: &LogFile, head: Head) -> io::Result<bool> {
     let handle = match File::open(&file.path) {
         Ok(handle) => handle,
-        // It was renamed since the directory was read; whoever asks looks again.
+        // Renamed since the directory was read; the caller reads it again.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     };
@@ -198,7 +199,7 @@ pub(super) fn begins_with(file: &LogFile, head: Head) -> io::Result<bool> {
     Ok(read.is_ok() && Head::of(&octets) == head)
 }
 
-/// The first line of a file; `None` when it cannot be read, or has none.
+/// Returns the first line of a file; `None` if there is none or it cannot be read.
 pub(super) fn first_line(file: &LogFile, max: usize) -> Option<Vec<u8>> {
     let mut octets = Vec::new();
     let read = match input(File::open(&file.path).ok()?, file.form).ok()? {

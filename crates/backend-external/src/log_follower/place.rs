@@ -1,4 +1,4 @@
-//! Where in the log a reader stands, as it is kept in the database.
+//! Positions in the log, and the cursors that the database stores.
 
 use std::fmt::Write as _;
 use std::fs::Metadata;
@@ -7,19 +7,19 @@ use std::os::unix::fs::MetadataExt;
 use mailapi_model::{FeedCursor, Timestamp};
 use sha2::{Digest as _, Sha256};
 
-/// A place between two records of the log.
+/// A position between two records of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In front of everything.
+    /// Before the first record.
     Beginning,
     /// In a file.
     File(FilePlace),
-    /// Behind the journal's entry of this name.
+    /// After the journal entry of this cursor.
     Journal(String),
 }
 
 impl Place {
-    /// When the newest line before this place was written, where the place records that.
+    /// Returns the time of the newest line before this position, if it contains one.
     pub(super) fn newest_line_at(&self) -> Option<Timestamp> {
         match self {
             Self::File(file) => Some(file.at).filter(|at| at.as_millis() != 0),
@@ -28,20 +28,20 @@ impl Place {
     }
 }
 
-/// A place in a file that keeps its meaning when the file is renamed, copied or compressed.
+/// A position in a file that stays valid if the file is renamed, copied or compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FilePlace {
-    /// The file's name in the file system.
+    /// The file's identity in the file system.
     pub(super) id: FileId,
     /// How many octets were read.
     pub(super) offset: u64,
-    /// What the file begins with.
+    /// The first octets of the file.
     pub(super) head: Head,
-    /// When the newest line before this place was written; zero when there is none.
+    /// The time of the newest line before this position; zero if there is none.
     pub(super) at: Timestamp,
 }
 
-/// Device and inode: what a rename does not change.
+/// Device and inode, which a rename does not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct FileId {
     pub(super) device: u64,
@@ -49,22 +49,22 @@ pub(super) struct FileId {
 }
 
 impl FileId {
-    /// That of the file which this tells of.
+    /// Returns the identity of the file with this metadata.
     pub(super) fn of(metadata: &Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
 }
 
-/// The beginning of a file, by which a copy is recognised.
+/// The beginning of a file, which identifies copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
-    /// How many octets of the beginning are meant; zero tells nothing.
+    /// The number of octets; zero identifies nothing.
     pub(super) length: u64,
     hash: u64,
 }
 
 impl Head {
-    /// The head of a file that begins with these octets.
+    /// Returns the head of a file that begins with these octets.
     pub(super) fn of(octets: &[u8]) -> Self {
         let digest = Sha256::digest(octets);
         let hash = digest.iter().take(8).fold(0, |hash, octet| hash << 8 | u64::from(*octet));
@@ -72,8 +72,8 @@ impl Head {
     }
 }
 
-/// A place, and how many of the events of the record behind it were told already. More than none only where a single
-/// record led to more events than fitted into a batch.
+/// A position, and how many events of the record after it were already reported. That number is above zero only if
+/// the events of a single record did not fit into a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cursor {
     pub(super) place: Place,
@@ -81,7 +81,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// The form in the database: `file device inode offset head-length head-hash time told`, or `journal told name`.
+    /// Encodes the cursor: `file device inode offset head-length head-hash time told`, or `journal told name`.
     pub(super) fn encode(&self) -> FeedCursor {
         let mut text = String::new();
         let written = match &self.place {
@@ -102,7 +102,7 @@ impl Cursor {
         FeedCursor(text)
     }
 
-    /// Reads a cursor that [`Cursor::encode`] wrote.
+    /// Decodes a cursor from [`Cursor::encode`]; `None` if it has another format.
     pub(super) fn decode(cursor: &FeedCursor) -> Option<Self> {
         if cursor.0.is_empty() {
             return Some(Self { place: Place::Beginning, told: 0 });

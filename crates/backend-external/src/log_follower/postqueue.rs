@@ -1,5 +1,5 @@
-//! Postfix's queue, as `postqueue -j` lists it (postqueue(1)): one JSON object per message that is complete, wherever in
-//! the queue it is. What is still being received, and what a crash cut off, is not listed.
+//! Lists Postfix's queue with `postqueue -j` (postqueue(1)): one JSON object per complete message in any of the
+//! queues. A message that is being received, or that a crash cut off, is not listed.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -16,10 +16,10 @@ use tokio::time::{Instant, timeout};
 
 use super::settings::LogSettings;
 
-/// How much of what the command says of a failure is shown.
+/// How much of the command's error output is shown.
 const ERROR_OCTETS: u64 = 500;
 
-/// Asks for the queue.
+/// Lists the queue.
 pub(super) struct Postqueue {
     command: Vec<String>,
     timeout: Duration,
@@ -27,9 +27,9 @@ pub(super) struct Postqueue {
     newest: tokio::sync::Mutex<Option<Arc<Listing>>>,
 }
 
-/// What was in the queue.
+/// The content of the queue.
 pub(super) struct Listing {
-    /// What was in it then, and stayed there, is listed.
+    /// When the listing began. Messages that were in the queue then, and remained there, are listed.
     pub(super) begun: Instant,
     pub(super) messages: Vec<Queued>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Listing {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Queued {
     pub(super) queue_id: String,
-    /// The reverse-path as it came; empty for the null one.
+    /// The reverse-path as received; empty for the null one.
     pub(super) sender: String,
     #[serde(rename = "arrival_time", deserialize_with = "seconds")]
     pub(super) arrived: Timestamp,
@@ -49,7 +49,7 @@ fn seconds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestam
 }
 
 impl Postqueue {
-    /// `None` when no command is configured.
+    /// Creates a lister; `None` if no command is configured.
     pub(super) fn new(settings: &LogSettings) -> Option<Self> {
         let command = settings.postqueue.clone();
         (!command.is_empty()).then(|| Self {
@@ -60,8 +60,9 @@ impl Postqueue {
         })
     }
 
-    /// A listing that was begun after this moment. Many may ask; they share one.
+    /// Returns a listing that began after `moment`. Concurrent callers share one.
     pub(super) async fn begun_after(&self, moment: Instant) -> Result<Arc<Listing>, String> {
+        // The lock is held while listing, so that waiting callers find the new listing.
         let mut newest = self.newest.lock().await;
         if let Some(listing) = newest.as_ref().filter(|listing| listing.begun > moment) {
             return Ok(listing.clone());
@@ -79,7 +80,7 @@ impl Postqueue {
     }
 }
 
-/// The command at work; whoever drops it ends it. Nothing here waits for it on a thread.
+/// A running command, killed on drop. No thread waits for it while it runs.
 struct Running(Option<Child>);
 
 impl Running {
@@ -90,7 +91,7 @@ impl Running {
         command.spawn().map(|child| Self(Some(child)))
     }
 
-    /// What it prints, and what it complains of. Asked once.
+    /// Returns its standard output and standard error. Can be called once.
     fn pipes(&mut self) -> io::Result<(Receiver, Receiver)> {
         let child = self.0.as_mut();
         let (output, errors) = child.map_or((None, None), |child| (child.stdout.take(), child.stderr.take()));
@@ -98,7 +99,7 @@ impl Running {
         Ok((Receiver::from_owned_fd(output.into())?, Receiver::from_owned_fd(errors.into())?))
     }
 
-    /// How it ended; `None` while it runs.
+    /// Returns its exit status; `None` while it runs.
     fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.0.as_mut().map_or(Ok(None), Child::try_wait)
     }
@@ -108,22 +109,23 @@ impl Drop for Running {
     fn drop(&mut self) {
         let Some(mut child) = self.0.take() else { return };
         if matches!(child.try_wait(), Ok(None)) && child.kill().is_ok() {
-            // Even a process that was killed may take its time, at a disk that does not answer. Should there be no
-            // thread, it stays a zombie, and no worse.
+            // Even a killed process may take long to exit, for example on a disk that does not respond. Without a
+            // thread it merely remains a zombie.
             let _ = thread::Builder::new().name("reaper".to_owned()).spawn(move || child.wait());
         }
     }
 }
 
-/// Only what a command says that ended well counts.
+/// Runs the command and parses its output, which counts only if the command succeeds.
 async fn run(command: &[String], max_octets: u64) -> Result<Vec<Queued>, String> {
     let failed = |error: io::Error| error.to_string();
-    // Listened to before there is something to hear.
+    // Registered before the start, so that no exit is missed.
     let mut ends = signal(SignalKind::child()).map_err(failed)?;
     let mut running = Running::start(command).map_err(failed)?;
     let (output, errors) = running.pipes().map_err(failed)?;
     let said = async { Ok::<_, String>(said(errors).await) };
     let (messages, said) = tokio::try_join!(read(BufReader::new(output), max_octets), said)?;
+    // The pipes may close before the process exits.
     let status = loop {
         if let Some(status) = running.ended().map_err(failed)? {
             break status;
@@ -133,8 +135,8 @@ async fn run(command: &[String], max_octets: u64) -> Result<Vec<Queued>, String>
     if status.success() { Ok(messages) } else { Err(format!("{status}: {said}")) }
 }
 
-/// The beginning of what it complains of, for the operator; when that cannot be read, the exit code has to do. The rest
-/// is read, too, so that the command can go on.
+/// Returns the beginning of the error output for the operator, or nothing if it cannot be read. Reads the rest too,
+/// so that the command does not block.
 async fn said(mut errors: Receiver) -> String {
     let mut octets = Vec::new();
     let _ = (&mut errors).take(ERROR_OCTETS).read_to_end(&mut octets).await;
@@ -186,7 +188,7 @@ mod tests {
         queue.begun_after(Instant::now()).await.map(|listing| listing.messages.len())
     }
 
-    /// Octets that are there need no waiting.
+    /// Reads octets that are already available, without waiting.
     fn read_now(octets: &[u8], max_octets: u64) -> Result<Vec<Queued>, String> {
         read(octets, max_octets).now_or_never().unwrap()
     }

@@ -1,8 +1,8 @@
-//! What Postfix's queue says of a message that a crash interrupted.
+//! The queue probe: checks whether a message that a crash interrupted is in Postfix's queue.
 //!
-//! A listing of the queue goes through one directory after the other, while messages move between them: one that is
-//! put back may be missed. And the log may lag a moment behind the queue. So a message is said to be nowhere only when
-//! it was absent from two listings, some time apart, and the log still does not speak of it after the second one.
+//! A listing reads one directory after the other while messages move between them, so it can miss one that is
+//! requeued. And the log may be slightly behind the queue. So a message counts as absent only if two listings, some
+//! time apart, lack it, and the log has no line about it after the second one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,39 +16,39 @@ use super::postqueue::{Listing, Postqueue, Queued};
 use super::settings::LogSettings;
 use super::submitted_ids::SubmittedIds;
 
-/// Looks for messages in the queue, and remembers which were not there.
+/// Looks for messages in the queue, and remembers which were absent.
 pub(super) struct QueueProbe {
     queue: Option<Postqueue>,
-    /// How far the two listings are apart at least.
+    /// The minimum time between the two listings.
     distance: Duration,
-    /// How much earlier than it was handed over, by another clock, a message may have come.
+    /// How much earlier than its submission a message may have arrived, by another clock.
     margin: Duration,
     sought: Mutex<HashMap<MessageId, Sought>>,
-    /// After this time a message is not sought any longer.
+    /// How long a message is looked for.
     lifetime: Duration,
 }
 
-/// A message that is being sought.
+/// A message that is looked for.
 #[derive(Debug, Clone, Copy)]
 struct Sought {
-    /// Since then nobody is handing it over.
+    /// Since when no submission is in progress.
     since: Instant,
-    /// The first listing that did not have it.
+    /// The first listing without the message.
     absent_at: Option<Instant>,
 }
 
-/// What a listing says.
+/// The result of a probe.
 pub(super) enum ProbeResult {
-    /// It is there.
+    /// The message is in the queue.
     Here(Accepted),
-    /// It is none of those that are known by name; these might be it when the log does not name them.
+    /// No identified message in the queue is the one; these unidentified ones may be.
     Absent {
-        /// Which listing says so.
+        /// The listing.
         listing: Arc<Listing>,
-        /// Queue ids.
+        /// The queue ids of messages that may be the one, unless the log identifies them.
         suspects: Vec<String>,
     },
-    /// It cannot be told yet, or at all.
+    /// Not decidable yet, or never.
     Open(&'static str),
 }
 
@@ -63,11 +63,11 @@ impl QueueProbe {
         }
     }
 
-    /// Looks for a message that nobody is handing over any longer; `entered` is under which ids it is known to have
-    /// been received.
+    /// Looks for a message whose submission has ended. `entered` lists the queue ids under which the log shows its
+    /// reception.
     ///
     /// # Errors
-    /// Why the queue cannot be listed.
+    /// The reason, if the queue cannot be listed.
     pub(super) async fn look(
         &self,
         attempt: &Attempt,
@@ -93,14 +93,14 @@ impl QueueProbe {
             let queue_id = mailapi_model::QueueId(queued.queue_id.clone());
             return Ok(ProbeResult::Here(known.unwrap_or(Accepted { queue_id, refused: Vec::new() })));
         }
-        // Whoever is the sender: the queue has the address after canonical maps, milters and SRS.
+        // Regardless of the sender: the queue has the address after canonical maps, milters and SRS.
         let begun = attempt.since.minus(self.margin);
         let may_be_it = |queued: &&Queued| queued.arrived >= begun;
         let suspects = listing.messages.iter().filter(may_be_it).map(|queued| queued.queue_id.clone()).collect();
         Ok(ProbeResult::Absent { listing, suspects })
     }
 
-    /// Notes that a listing does not have the message. Whether that is the second one.
+    /// Notes a listing without the message. Returns whether it is the second one.
     pub(super) fn note_absent(&self, message_id: MessageId, listing: &Listing) -> bool {
         let mut sought = self.sought.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sought) = sought.get_mut(&message_id) else { return false };
@@ -113,12 +113,12 @@ impl QueueProbe {
         }
     }
 
-    /// The message is not sought any longer, or has to be sought anew.
+    /// Stops looking for a message, or starts over.
     pub(super) fn forget(&self, message_id: MessageId) {
         self.sought.lock().unwrap_or_else(PoisonError::into_inner).remove(&message_id);
     }
 
-    /// Since when it is sought: from now on, when it was not sought before.
+    /// Returns since when the message is looked for: from now on, if it was not before.
     fn seek(&self, message_id: MessageId) -> Sought {
         let now = Instant::now();
         let mut sought = self.sought.lock().unwrap_or_else(PoisonError::into_inner);

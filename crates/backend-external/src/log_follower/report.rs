@@ -1,64 +1,63 @@
-//! What the follower tells besides deliveries.
+//! The follower's findings other than deliveries.
 
 use std::fmt;
 
 use mailapi_backend::Discarded;
 use mailapi_model::{DeliveryEvent, EmailAddress, InboundEvent, MessageId, QueueId, Reply, Timestamp};
 
-/// What is left to say of gaps that became one.
+/// The detail of merged gaps.
 const MERGED: &str = "several gaps, no longer remembered one by one";
 
-/// That the mail server has one of our messages, for the index that [`super::LogFollower::find`] asks.
+/// A submitted message that the mail server accepted, for the index that [`super::LogFollower::find`] queries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Taken {
     /// When it entered the queue.
     pub(super) at: Timestamp,
-    /// Ours.
+    /// The identifier of this service.
     pub(super) message_id: MessageId,
-    /// The mail server's.
+    /// The queue id of the mail server.
     pub(super) queue_id: QueueId,
-    /// The recipients that it refused, with their replies.
+    /// The recipients that the mail server refused, with their replies.
     pub(super) refused: Vec<(EmailAddress, Reply)>,
 }
 
-/// What one line leads to.
+/// The results of one line.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) events: Vec<DeliveryEvent>,
     pub(super) discarded: Vec<Discarded>,
     pub(super) inbound: Vec<InboundEvent>,
     pub(super) taken: Vec<Taken>,
-    /// That Postfix ended before this line without saying so itself.
+    /// A crash of Postfix before this line.
     pub(super) crash: Option<Crash>,
-    /// When the first line was written of a message in the queue of which nothing tells whose it is: it may be one that
-    /// somebody asks for.
+    /// The time of the first line of a queued message that no line identifies. It may be one that a caller looks up.
     pub(super) unnamed_at: Option<Timestamp>,
 }
 
-/// Postfix started without having stopped before.
+/// A start of Postfix without a preceding stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Crash {
-    /// Which instance.
+    /// The instance.
     pub(super) instance: String,
-    /// Whether `postfix stop` had said that it would end.
+    /// Whether `postfix stop` had announced it.
     pub(super) was_announced: bool,
-    /// When the newest line before the start was written.
+    /// The time of the newest line before the start.
     pub(super) from: Timestamp,
     /// When it started.
     pub(super) to: Timestamp,
 }
 
-/// What was noticed besides messages, and has to outlive a restart.
+/// Findings that do not concern a single message and have to survive a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Notes {
     /// Oldest first.
     pub(super) gaps: Vec<Gap>,
-    /// When the newest message appeared in the queue of which nothing told whose it is. Any of them may be one that was
-    /// handed over before it appeared, so the newest one stands for all.
+    /// When the newest unidentified message appeared in the queue. Any of them may be a message submitted before it
+    /// appeared, so the newest one represents all.
     pub(super) unnamed_at: Option<Timestamp>,
-    /// How many messages were forgotten because there were too many.
+    /// How many messages were dropped because there were too many.
     pub(super) forgotten: u64,
-    /// Milliseconds by which the log's clock is ahead of ours.
+    /// Milliseconds by which the log's clock is ahead of this server's.
     pub(super) clock_ahead: i64,
 }
 
@@ -68,23 +67,23 @@ impl Notes {
     }
 }
 
-/// Something that the log should have told and did not.
+/// A missing part of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// When it was noticed.
     pub at: Timestamp,
-    /// When the newest line before it was written; the beginning of time when there is none.
+    /// The time of the newest line before it; zero if there is none.
     pub from: Timestamp,
-    /// When the first line behind it was written, or it was noticed.
+    /// The time of the first line after it, or when it was noticed.
     pub to: Timestamp,
     /// What happened.
     pub kind: GapKind,
-    /// Details for the operator: file names and places, no mail.
+    /// Details for the operator: file names and positions, no mail.
     pub detail: String,
 }
 
 impl Gap {
-    /// One that covers both, and all that lies between them.
+    /// Returns a gap that covers both, and everything in between.
     pub(super) fn merged(self, other: Self) -> Self {
         Self {
             at: self.at.max(other.at),
@@ -103,33 +102,33 @@ impl fmt::Display for Gap {
     }
 }
 
-/// How a piece of the log got lost.
+/// How a part of the log was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GapKind {
-    /// The file that was being read is gone, and no rotated or compressed copy of it is there.
+    /// The file that was being read is gone, without a rotated or compressed copy.
     FileVanished,
-    /// The file was cut, and no copy of what it held is there.
+    /// The file was truncated, and there is no copy of its content.
     Truncated,
-    /// Between two rotated files one is missing.
+    /// A file is missing between two rotated files.
     RotatedFileMissing,
-    /// A file ends in the middle of a line.
+    /// A file ends within a line.
     TornLine,
-    /// The journal no longer has the entry that was read last: entries may have been discarded.
+    /// The journal no longer has the entry that was read last: later entries may have been removed too.
     JournalVacuumed,
     /// The journal, or a syslog daemon, dropped lines because there were too many.
     RateLimited,
-    /// Postfix started without having stopped before. What it, and a logger that died with it, did last may not have
-    /// been written.
+    /// Postfix started without having stopped before. Its last lines may be missing, and those of a logger that died
+    /// with it.
     MailServerCrashed,
-    /// Postfix was stopped as it should be, and its logger with it: it may have swallowed the very last lines. Nothing to
-    /// worry an operator with, but a message that was being handed over just then may not be in the log.
+    /// Postfix was stopped normally, and its logger with it: the very last lines may be missing. This needs no
+    /// action, but a message submitted at that moment may not be in the log.
     MailServerStopped,
-    /// Postfix crashed, and the machine started since: what the system had not yet written to the disk is lost, too.
+    /// Postfix crashed, and the machine restarted since: data that was not yet written to disk is lost too.
     HostRestarted,
-    /// The follower's state was lost or too old, and the log no longer goes back far enough. Messages that were in the
+    /// The follower's state was lost or too old, and the log does not go back far enough. Messages that were in the
     /// queue then may not be recognised.
     StateLost,
-    /// Gaps of several kinds that are remembered as one, since there were too many.
+    /// Merged gaps of several kinds.
     Incomplete,
 }
 
@@ -148,13 +147,13 @@ impl GapKind {
         Self::Incomplete,
     ];
 
-    /// Whether more than a mail server's last words may be lost.
+    /// Whether more than the last lines at a normal stop may be lost.
     #[must_use]
     pub const fn is_loss(self) -> bool {
         !matches!(self, Self::MailServerStopped)
     }
 
-    /// The name in a saved state and in health reports.
+    /// Returns the name in saved states and health reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,18 +1,18 @@
-//! Records in the form of RFC 5424 (section 6), as rsyslog, syslog-ng and FreeBSD's syslogd write them to files: `<22>1
+//! Parses RFC 5424 records (section 6) as rsyslog, syslog-ng and FreeBSD's syslogd write them to files: `<22>1
 //! TIMESTAMP HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA MSG`. Some templates omit the priority.
 
-/// The origin and the text of a record.
+/// The program and the text of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     /// APP-NAME.
     pub(super) program: &'a str,
-    /// PROCID; `None` when it is missing or not a number.
+    /// PROCID; `None` if missing or not a number.
     pub(super) process: Option<u32>,
     /// MSG.
     pub(super) text: &'a str,
 }
 
-/// The text from TIMESTAMP on, if a line without its priority has this form.
+/// Returns the text from TIMESTAMP on, if a line without its priority has this form.
 pub(super) fn from_time(line: &str) -> Option<&str> {
     line.strip_prefix("1 ")
 }
@@ -23,12 +23,13 @@ pub(super) fn record(rest: &str) -> Option<Record<'_>> {
     let _host = words.next()?;
     let (program, process, _message_type) = (words.next()?, words.next()?, words.next()?);
     let text = behind_structured_data(words.next()?)?;
-    // MSG may begin with a byte order mark (section 6.4). rsyslog keeps the space between a traditional tag and its text.
+    // MSG may begin with a byte order mark (section 6.4). rsyslog keeps the space between a traditional tag and its
+    // text.
     let text = text.trim_start_matches('\u{feff}').trim_start_matches(' ');
     Some(Record { program, process: process.parse().ok(), text })
 }
 
-/// The text after STRUCTURED-DATA: a hyphen, or elements in brackets (section 6.3).
+/// Returns the text after STRUCTURED-DATA: a hyphen, or elements in brackets (section 6.3).
 fn behind_structured_data(text: &str) -> Option<&str> {
     let rest = match text.strip_prefix('-') {
         Some(rest) => rest,
@@ -46,7 +47,7 @@ fn behind_structured_data(text: &str) -> Option<&str> {
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix(' ') }
 }
 
-/// The end of an element. Values are in quotes, in which a backslash escapes (section 6.3.3).
+/// Returns the end of an element. Values are in quotes, in which a backslash escapes (section 6.3.3).
 fn end_of_element(text: &str) -> Option<usize> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (at, octet) in text.bytes().enumerate() {

@@ -1,8 +1,8 @@
-//! A log file's rotated predecessors, oldest first.
+//! Lists a log file's rotated predecessors, oldest first.
 //!
-//! Their names follow one of a few habits: `mail.log.1`, `mail.log.2.gz` (logrotate), `mail.log-20261121.gz` (the
-//! same with `dateext`), `mail-20261121.log` (with `extension`), `maillog.20261121-074529.gz` (`postfix logrotate`).
-//! Who rotates by hand may as well count upward, and then the highest number is the newest.
+//! Their names follow one of several schemes: `mail.log.1`, `mail.log.2.gz` (logrotate), `mail.log-20261121.gz` (with
+//! `dateext`), `mail-20261121.log` (with `extension`), `maillog.20261121-074529.gz` (`postfix logrotate`). Custom
+//! rotation may also count upward, so that the highest number is the newest.
 
 use std::fs;
 use std::io;
@@ -14,9 +14,9 @@ use mailapi_model::Timestamp;
 use super::place::FileId;
 use super::settings::FileSettings;
 
-/// How many digits a date has at least (`20261121`); fewer are a number of the rotation.
+/// The minimum number of digits of a date (`20261121`); fewer are a rotation number.
 const DATE_DIGITS: usize = 8;
-/// How long a line may have been on its way to the file: it tells when it was spoken, the file when it was written.
+/// The maximum delay between the time in a line and its write to the file.
 const LOGGER_DELAY: Duration = Duration::from_secs(60);
 
 /// A file of the log.
@@ -24,35 +24,35 @@ const LOGGER_DELAY: Duration = Duration::from_secs(60);
 pub(super) struct LogFile {
     pub(super) path: PathBuf,
     pub(super) id: FileId,
-    /// Its length as it lies on the disk.
+    /// Its length on disk.
     pub(super) length: u64,
     pub(super) form: Form,
-    /// What follows the log's own name; `None` for the file that is written now.
+    /// The part of the name after the log's own; `None` for the current file.
     pub(super) rotation: Option<Rotation>,
     modified: SystemTime,
 }
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Plain,
     Gzip,
-    /// By a program that we cannot read; its rest is missing when it was not read before.
+    /// Compressed in an unsupported format: an unread rest is lost.
     Unreadable,
 }
 
-/// Which of the predecessors a file is.
+/// The rotation suffix of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rotation {
-    /// The higher, the older, unless the files themselves show that they are counted upward.
+    /// Higher is older, unless the files prove that numbers count upward.
     Number(u32),
-    /// In the order of the calendar.
+    /// In calendar order.
     Date(String),
-    /// Only the time of the last change tells.
+    /// Ordered only by the time of the last change.
     Other,
 }
 
-/// All files of the log, oldest first by their names, the one that is written now last (when it exists).
+/// Returns all files of the log, oldest first by their names. The current file, if it exists, is last.
 pub(super) fn log_files(settings: &FileSettings) -> io::Result<Vec<LogFile>> {
     let path = &settings.path;
     let own_dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -71,7 +71,7 @@ pub(super) fn log_files(settings: &FileSettings) -> io::Result<Vec<LogFile>> {
     Ok(files)
 }
 
-/// `None` when the file is not there (any more).
+/// Returns `None` if the file no longer exists.
 fn log_file(path: PathBuf, rotation: Option<Rotation>, form: Form) -> io::Result<Option<LogFile>> {
     let metadata = match fs::metadata(&path) {
         Ok(metadata) => metadata,
@@ -83,7 +83,7 @@ fn log_file(path: PathBuf, rotation: Option<Rotation>, form: Form) -> io::Result
     Ok(metadata.is_file().then_some(file))
 }
 
-/// Which predecessor of `name` the file `entry` is, if any, and how it is written.
+/// Returns the rotation and format of `entry` if it is a predecessor of `name`.
 fn rotation(name: &str, entry: &str) -> Option<(Rotation, Form)> {
     let (entry, form) = match entry.rsplit_once('.') {
         Some((stem, "gz")) => (stem, Form::Gzip),
@@ -104,7 +104,7 @@ fn rotation(name: &str, entry: &str) -> Option<(Rotation, Form)> {
     Some((rotation, form))
 }
 
-/// While a file is being compressed both forms are there, and only the plain one is whole.
+/// Removes files that are being compressed: both forms exist then, and only the plain one is complete.
 fn leave_out_what_is_being_compressed(files: &mut Vec<LogFile>) {
     let plain: Vec<PathBuf> =
         files.iter().filter(|file| file.form == Form::Plain).map(|file| file.path.clone()).collect();
@@ -122,18 +122,18 @@ fn sort(files: &mut [LogFile]) {
     }
 }
 
-/// The files in the order in which they were written, where `begun_at` tells when a file's first line was written.
+/// Sorts the files by the time of writing. `begun_at` returns the time of a file's first line.
 ///
-/// Names are believed until everything else contradicts them: the first lines, the last changes, and numbers that are
-/// counted upward without exception. Lines and changes are of one clock, and a clock that goes wrong disorders both.
-/// Hence each file must go on where the one before it was left, up to the file that is written now.
+/// Names decide the order unless all other evidence contradicts them: the first lines, the last changes, and numbers
+/// that count upward without exception. Lines and changes come from the same clock, and a wrong clock disorders both.
+/// So each file must also continue where the one before it ended, up to the current file.
 pub(super) fn in_order_of_writing(
     mut files: Vec<LogFile>,
     begun_at: impl Fn(&LogFile) -> Option<Timestamp>,
 ) -> Vec<LogFile> {
     let written_now = files.pop_if(|file| file.rotation.is_none());
     if files.iter().filter(|file| number(file).is_none()).count() > 1 {
-        // They are not counted upward without exception, so none of them is opened to find that out.
+        // Not all of them have numbers, so they cannot count upward: do not open any.
         files.extend(written_now);
         return files;
     }
@@ -152,14 +152,14 @@ pub(super) fn in_order_of_writing(
     believed.into_iter().map(|(_, file)| file).chain(written_now).collect()
 }
 
-/// A file, and when its first line was written; `None` where that cannot be read.
+/// A file and the time of its first line; `None` if that cannot be read.
 type Begun = (Option<Timestamp>, LogFile);
 
 fn is_begun_in_order(files: &[Begun]) -> bool {
     files.iter().filter_map(|(begun_at, _)| *begun_at).is_sorted()
 }
 
-/// Whether the file can have been begun when nothing was written to the older one any more.
+/// Whether the file can have begun after the last write to the older one.
 fn goes_on(older: &LogFile, (begun_at, _): &Begun) -> bool {
     let left_at = older.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     begun_at.is_none_or(|begun_at| {
@@ -175,19 +175,19 @@ fn number(file: &LogFile) -> Option<u32> {
     }
 }
 
-/// Whether the numbers tell that a file is missing between this one of all files and the next.
+/// Whether the numbers prove that a file is missing after the one at `index`.
 pub(super) fn is_one_missing(files: &[LogFile], index: usize) -> bool {
     let Some(older) = number(&files[index]) else { return false };
     let newer = files.get(index + 1).and_then(number);
     let numbers: Vec<u32> = files.iter().filter_map(number).collect();
     if numbers.len() < 2 {
-        // Nothing tells which way a single number is counted: upward, the newest may have any.
+        // The direction of a single number is unknown: if it counts upward, the newest may have any number.
         false
     } else if numbers.is_sorted_by(|older, newer| older > newer) {
-        // The newest is number 1, or 0 where logrotate is told to start there.
+        // The newest is number 1, or 0 if logrotate is configured to start there.
         newer.map_or(older > 1, |newer| newer + 1 != older)
     } else {
-        // Where they are counted upward, nothing tells what the newest is. Without an order they tell nothing at all.
+        // If they count upward, the newest may have any number. Without an order they prove nothing.
         numbers.is_sorted() && newer.is_some_and(|newer| older + 1 != newer)
     }
 }

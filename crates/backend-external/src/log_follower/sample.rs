@@ -1,4 +1,4 @@
-//! A look at the end of a log file, so that an operator can check that it is the right one.
+//! Samples the end of a log file, so that an operator can check that it is the right one.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -9,24 +9,24 @@ use super::line::Line;
 use super::settings::{LogSettings, LogSource};
 use super::timestamp::TimeReader;
 
-/// The composition of the end of a log file.
+/// What the end of a log file consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogSample {
     /// Number of lines read.
     pub lines: u64,
-    /// Number of these that are understood lines of Postfix.
+    /// How many of them were parsed as lines of Postfix.
     pub understood: u64,
 }
 
 impl LogSample {
-    /// Reads as much of the file as a search for one message does. `None` for the journal, whose entries have only one
-    /// form.
+    /// Reads as much of the file as the look-up of a message does. Returns `None` for the journal, whose entries have
+    /// only one form.
     ///
     /// # Errors
-    /// When the file cannot be read, or is not a regular file.
+    /// If the file cannot be read, or is not a regular file.
     pub fn of(settings: &LogSettings, now: Timestamp) -> io::Result<Option<Self>> {
         let LogSource::File(file) = &settings.source else { return Ok(None) };
-        // Opening a FIFO would wait for its writer.
+        // Opening a FIFO would block until it has a writer.
         if !std::fs::metadata(&file.path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
@@ -39,7 +39,7 @@ impl LogSample {
         let text = String::from_utf8_lossy(&octets);
         let mut times = TimeReader::new(settings.time_zone.clone());
         let mut sample = Self::default();
-        // The first line is incomplete when reading starts in the middle of the file.
+        // The first line is incomplete if reading starts within the file.
         for line in text.lines().skip(usize::from(begin > 0)) {
             sample.lines += 1;
             let is_understood = Line::of_file(line, &settings.syslog_name, &mut times, now, None).is_some();

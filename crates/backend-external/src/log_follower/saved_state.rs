@@ -1,7 +1,7 @@
-//! What has to be known to understand the lines behind a place: kept in a file that is replaced as a whole.
+//! The saved state: what is needed to understand the lines after a position. The file is replaced as a whole.
 //!
-//! It is saved only at places that the reader of the feed has stored already, so it is never ahead of the database.
-//! After a restart the lines between the saved place and the database's are read again, without telling their events.
+//! The state is saved only at positions that the reader of the feed has already stored, so it is never ahead of the
+//! database. After a restart, the lines between the two are replayed without reporting their events.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -19,18 +19,18 @@ use super::report::{Gap, GapKind, Notes};
 use super::text_record::{fields, push_line};
 use super::tracked_messages::{InstanceState, Running, TrackedMessages};
 
-/// The first line; another one is of another version.
+/// The first line; any other one denotes another version.
 const HEADER: &str = "mailapi log state 2";
 const FILE: &str = "state";
 
-/// A state as it was saved.
+/// A saved state.
 pub(super) struct Saved {
     pub(super) place: Place,
     pub(super) tracked: TrackedMessages,
     pub(super) notes: Notes,
 }
 
-/// Saves a state durably. Returns its size.
+/// Saves a state durably, and returns its size.
 pub(super) fn save(dir: &Path, place: &Place, tracked: &TrackedMessages, notes: &Notes) -> io::Result<u64> {
     let new = dir.join("state.new");
     let mut file = BufWriter::new(File::create(&new)?);
@@ -73,16 +73,18 @@ pub(super) fn save(dir: &Path, place: &Place, tracked: &TrackedMessages, notes: 
             write(&message_text(instance, id, message))?;
         }
     }
+    // The line count proves on loading that the file is complete.
     let mut end = String::new();
     push_line(&mut end, &["end", &lines.to_string()]);
     file.write_all(end.as_bytes())?;
+    // Data first, then the rename, then the directory: a crash leaves the old or the new state.
     file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
     fs::rename(&new, dir.join(FILE))?;
     File::open(dir)?.sync_all()?;
     Ok(size)
 }
 
-/// The state that was saved last; `None` when there is none, or it is damaged.
+/// Loads the saved state; `None` if there is none or it is damaged.
 pub(super) fn load(dir: &Path) -> io::Result<Option<Saved>> {
     match fs::read_to_string(dir.join(FILE)) {
         Ok(text) => Ok(parse(&text)),
@@ -100,7 +102,7 @@ fn sender_text(sender: Option<&ReversePath>) -> &str {
     match sender {
         None => "?",
         Some(None) => "",
-        // As given: the log's later lines and the events have the case that the sender chose.
+        // As given: the log's later lines and the events keep the sender's letter case.
         Some(Some(address)) => address.shown(),
     }
 }
@@ -233,7 +235,7 @@ fn sender(text: &str) -> Option<Option<ReversePath>> {
     }
 }
 
-/// What an empty field means as an option.
+/// Parses an optional field; empty means `None`.
 fn optional<T: std::str::FromStr>(text: &str) -> Option<Option<T>> {
     if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
 }
@@ -262,7 +264,7 @@ impl Loader {
             }
             ["forgotten", count] => self.notes.forgotten = count.parse().ok()?,
             ["clock", ahead] => self.notes.clock_ahead = ahead.parse().ok()?,
-            // Older states have a line for each such message, with more about it.
+            // Older states have a longer line for each such message.
             ["unnamed", at, ..] => self.notes.unnamed_at = self.notes.unnamed_at.max(Some(time(at)?)),
             ["instance", name, state, started_at, ref deleted_at @ ..] => {
                 let started_at = optional::<i64>(started_at)?.map(Timestamp::from_millis);
@@ -437,7 +439,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         save(dir.path(), &place, &tracked, &notes).unwrap();
         let saved = fs::read_to_string(dir.path().join(FILE)).unwrap();
-        // The domain of an address has no case to keep.
+        // The domain of an address is stored in lower case.
         let expected =
             lines.map(|line| line.replace("Example.", "example.").replace("Fwd.", "fwd.").replace("Bücher", "bücher"));
         let shown = saved.lines().map(|line| line.replace("Example.", "example.")).collect::<Vec<_>>();

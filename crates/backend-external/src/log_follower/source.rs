@@ -1,47 +1,47 @@
-//! What a follower reads from: records one after the other, each with its place.
+//! The source of a follower: records in order, each with its position.
 
 use mailapi_model::Timestamp;
 
 use super::place::Place;
 use super::report::GapKind;
 
-/// One record, not yet looked at.
+/// One unparsed record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Record<'a> {
     /// A line of a file, without its line end.
     Line(&'a [u8]),
     /// An entry of the journal.
     Entry {
-        /// When it was written.
+        /// The time of the entry.
         at: Timestamp,
-        /// Who wrote it: `postfix/smtpd[123]`.
+        /// Its tag: `postfix/smtpd[123]`.
         tag: &'a str,
-        /// What.
+        /// Its text.
         message: &'a str,
     },
-    /// An entry of the journal that tells that others were dropped.
+    /// A report in the journal that other entries were dropped.
     Dropped(&'a str),
 }
 
-/// A gap that was come across, and details of it.
+/// A gap that was found, with details.
 pub(super) type Noticed = (GapKind, String);
 
-/// Reads records. Being at the end is no error: more may come.
+/// Reads records. The end is no error: more may follow.
 pub(super) trait Source: Send {
-    /// The next record, when there is one. `at` is when the newest record so far was written.
+    /// Returns the next record, if there is one. `at` is the time of the newest record so far.
     fn next(&mut self, at: Option<Timestamp>) -> Result<Option<Record<'_>>, SourceError>;
 
-    /// Where the next record begins. `at` is when the newest record before it was written.
+    /// Returns the position of the next record. `at` is the time of the newest record before it.
     fn place(&self, at: Option<Timestamp>) -> Place;
 
-    /// How many octets of the log are known to be unread.
+    /// Returns how many octets of the log are known to be unread.
     fn unread(&self) -> u64;
 
-    /// The gaps that were come across since this was last asked.
+    /// Returns the gaps found since the last call.
     fn take_gaps(&mut self) -> Vec<Noticed>;
 }
 
-/// Why nothing can be read at the moment. Nothing is lost by it.
+/// Why nothing can be read at the moment. Nothing is lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SourceError {
     #[error("there is no log at {0}")]
@@ -51,7 +51,7 @@ pub(super) enum SourceError {
 }
 
 impl SourceError {
-    /// A failure of the file system, with what was tried.
+    /// Wraps an error of the file system, with the file or program.
     pub(super) fn of(what: &str, error: &std::io::Error) -> Self {
         Self::Unreadable(format!("{what}: {error}"))
     }

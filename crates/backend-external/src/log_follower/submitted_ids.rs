@@ -1,7 +1,7 @@
-//! What the mail server said of the messages that this process handed over: their queue ids.
+//! The queue ids from the mail server's replies to submitted messages.
 //!
-//! The log says it, too, and usually first. But a logger that dies takes its last lines with it, and then the reply to
-//! the message is the only witness that links the two.
+//! The log has the same ids, usually sooner. But a logger that dies loses its last lines. Then only the reply
+//! connects the message with its queue id.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -18,28 +18,28 @@ pub(super) struct SubmittedIds {
     most: usize,
     /// When the mail server last did something that it logs, if no line arrived since.
     unheard_since: Mutex<Option<Timestamp>>,
-    /// The reverse-paths under which messages were handed over, where each has one of its own.
+    /// The return addresses, if each message has its own reverse-path.
     returns: OnceLock<ReturnAddress>,
 }
 
 impl SubmittedIds {
-    /// Remembers at most this many, for so long.
+    /// Creates a map for at most `most` ids. Each is kept for `lifetime`.
     pub(super) fn new(lifetime: Duration, most: usize) -> Self {
         let (unconfirmed, unheard_since) = (Mutex::default(), Mutex::default());
         Self { unconfirmed, lifetime, most, unheard_since, returns: OnceLock::new() }
     }
 
-    /// From now on messages are also known by these addresses. The first ones stay.
+    /// Sets the return addresses by which messages are recognised too. Later calls have no effect.
     pub(super) fn recognise(&self, returns: ReturnAddress) {
         let _ = self.returns.set(returns);
     }
 
-    /// Which message was handed over with this reverse-path.
+    /// Returns the message that was submitted with this reverse-path.
     pub(super) fn of_return_address(&self, address: &EmailAddress) -> Option<MessageId> {
         self.returns.get()?.message_id_of(address)
     }
 
-    /// The mail server took a message over under this id.
+    /// Notes that the mail server accepted a message under this queue id.
     pub(super) fn note(&self, queue_id: &QueueId, message_id: MessageId, now: Timestamp) {
         self.expect_line(now);
         let mut unconfirmed = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,28 +56,28 @@ impl SubmittedIds {
         self.unheard_since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now);
     }
 
-    /// Since when a line is expected; `None` if `was_heard` returns that one arrived since.
+    /// Returns since when a line is expected; `None` if `was_heard` reports that one arrived since.
     pub(super) fn unheard_since(&self, was_heard: impl FnOnce(Timestamp) -> bool) -> Option<Timestamp> {
         let mut since = self.unheard_since.lock().unwrap_or_else(PoisonError::into_inner);
         *since = since.filter(|since| !was_heard(*since));
         *since
     }
 
-    /// The log speaks of this id: which message it is. Whoever only looks something up asks, too, and takes nothing
-    /// away from whoever reads the log.
+    /// Returns the message of a queue id that appears in the log. The id stays in the map until [`SubmittedIds::forget`]:
+    /// look-ups share it with the reader of the log.
     pub(super) fn get(&self, queue_id: &str, at: Timestamp) -> Option<MessageId> {
         let unconfirmed = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
         let (message_id, noted_at) = unconfirmed.get(queue_id)?;
         (at.since(*noted_at) < self.lifetime).then_some(*message_id)
     }
 
-    /// When the reply with this id was read.
+    /// Returns when the reply with this id was read.
     pub(super) fn noted_at(&self, queue_id: &str) -> Option<Timestamp> {
         let unconfirmed = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
         unconfirmed.get(queue_id).map(|(_, noted_at)| *noted_at)
     }
 
-    /// The log has confirmed these, and that is saved.
+    /// Removes ids that the log has confirmed in a saved state.
     pub(super) fn forget(&self, confirmed: &[QueueId]) {
         let mut unconfirmed = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
         for queue_id in confirmed {

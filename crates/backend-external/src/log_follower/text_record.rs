@@ -1,5 +1,5 @@
-//! Lines of fields, for what the follower keeps in files of its own: fields are separated by a tab, and what would
-//! break a line or a field is written with a backslash.
+//! Lines of tab-separated fields, for the follower's own files. A backslash escapes characters that would end a field
+//! or a line.
 
 /// Appends a line of fields.
 pub(super) fn push_line(out: &mut String, fields: &[&str]) {
@@ -20,7 +20,7 @@ pub(super) fn push_line(out: &mut String, fields: &[&str]) {
     out.push('\n');
 }
 
-/// The fields of a line.
+/// Returns the fields of a line.
 pub(super) fn fields(line: &str) -> Vec<String> {
     line.split('\t').map(field).collect()
 }

@@ -1,4 +1,4 @@
-//! When a line was written: the forms that syslog daemons and Postfix's own logger give the time.
+//! Parses the time of a line in the forms of syslog daemons and Postfix's own logger.
 
 use std::time::Duration;
 
@@ -6,37 +6,36 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use mailapi_model::Timestamp;
 
-/// How far a line may lie ahead of our clock and still be of this year: clocks differ, and zones do by up to 26 hours.
+/// How far a line without a year may be in the future: clocks differ, and zones by up to 26 hours.
 const CLOCK_SKEW: Duration = Duration::from_hours(48);
-/// By how much lines may be out of order without the hour of the clock change being taken for its second pass.
+/// How far lines may be out of order without the repeated hour of a clock change counting as its second pass.
 const OUT_OF_ORDER: Duration = Duration::from_mins(5);
-/// How many years back a line without a year is looked for; 29 February needs up to eight (RFC 5424 is silent, the
-/// calendar is not).
+/// How many years back a line without a year may be: 29 February needs up to eight.
 const YEARS_BACK: i16 = 8;
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Reads the time at the beginning of lines.
+/// Parses the time at the beginning of lines.
 #[derive(Debug, Clone)]
 pub(super) struct TimeReader {
     zone: TimeZone,
-    /// The last text without a year or an offset, and what it meant: hundreds of lines share a second.
+    /// The last text without an offset, and its result: hundreds of lines share a second.
     last: (String, Timestamp),
-    /// Milliseconds by which the clock of the lines is ahead of ours.
+    /// Milliseconds by which the clock of the lines is ahead of this server's.
     ahead: i64,
 }
 
 impl TimeReader {
-    /// Local times are those of `zone`.
+    /// Creates a reader; `zone` applies to local times.
     pub(super) fn new(zone: TimeZone) -> Self {
         Self { zone, last: (String::new(), Timestamp::from_millis(0)), ahead: 0 }
     }
 
-    /// Times are read from now on as those of a clock that is ahead of ours by this many milliseconds.
+    /// Sets by how many milliseconds the clock of the lines is ahead.
     pub(super) fn set_ahead(&mut self, ahead: i64) {
         self.ahead = ahead;
     }
 
-    /// Converts a time of the log's clock to our clock.
+    /// Converts a time of the log's clock to this server's clock.
     pub(super) fn by_our_clock(&self, at: Timestamp) -> Timestamp {
         Timestamp::from_millis(at.as_millis().saturating_sub(self.ahead))
     }
@@ -45,8 +44,8 @@ impl TimeReader {
         Timestamp::from_millis(at.as_millis().saturating_add(self.ahead))
     }
 
-    /// The time that a line begins with, by our clock, and what follows it. `now` tells the year where the line does not, and
-    /// `before`, the time of the line before this one, which pass through an hour that occurs twice it is.
+    /// Returns the time at the beginning of a line, by this server's clock, and the rest. `now` supplies a missing
+    /// year. `before`, the time of the previous line, decides between the two passes of a repeated hour.
     pub(super) fn read<'a>(
         &mut self,
         line: &'a str,
@@ -63,7 +62,7 @@ impl TimeReader {
         Some((self.by_our_clock(at), rest))
     }
 
-    /// `2026-11-21T07:45:38.123+01:00 `, also without offset, with a space for the `T`, or with `+0100`.
+    /// Parses `2026-11-21T07:45:38.123+01:00 `, also without offset, with a space for the `T`, or with `+0100`.
     fn iso<'a>(&mut self, line: &'a str, before: Option<Timestamp>) -> Option<(Timestamp, &'a str)> {
         let (mut text, mut rest) = line.split_once(' ')?;
         if text.len() == "2026-11-21".len() {
@@ -78,7 +77,7 @@ impl TimeReader {
         Some((self.local(local, before)?, rest))
     }
 
-    /// `Nov 21 07:45:38 ` in local time without a year (RFC 3164 section 4.1.2), also `Nov 21 2026 07:45:38 `.
+    /// Parses `Nov 21 07:45:38 ` in local time without a year (RFC 3164 section 4.1.2), also `Nov 21 2026 07:45:38 `.
     fn traditional<'a>(
         &mut self,
         line: &'a str,
@@ -94,7 +93,7 @@ impl TimeReader {
             (time, rest) = word(rest)?;
         }
         let text = &line[..line.len() - rest.len()];
-        // Only behind the time of the line before is the cached meaning certain to be the same again.
+        // A previous line much later than the cached time may select the other pass of a repeated hour.
         if self.last.0 == text && before.is_none_or(|before| before <= self.last.1.plus(OUT_OF_ORDER)) {
             return Some((self.last.1, rest));
         }
@@ -110,7 +109,7 @@ impl TimeReader {
         Some((moment, rest))
     }
 
-    /// The newest such day that does not lie ahead: read in January, a line of December is of last year.
+    /// Returns the newest such day that is not in the future: in January, a line of December is from last year.
     fn newest_not_ahead(
         &self,
         month: i8,
@@ -126,8 +125,8 @@ impl TimeReader {
         moments.find(|moment| *moment <= now.plus(CLOCK_SKEW))
     }
 
-    /// In the hour that occurs twice at the end of summer time the second pass is meant as soon as the first lies
-    /// behind us.
+    /// Resolves a local time. In the repeated hour at the end of summer time, the second pass applies once the
+    /// previous line is later than the first.
     fn local(&self, local: DateTime, before: Option<Timestamp>) -> Option<Timestamp> {
         let ambiguous = self.zone.to_ambiguous_timestamp(local);
         let is_fold = matches!(ambiguous.offset(), AmbiguousOffset::Fold { .. });
@@ -139,7 +138,7 @@ impl TimeReader {
     }
 }
 
-/// Some templates put the priority of the protocol in front: `<22>Nov 21 …`.
+/// Removes the protocol's priority, which some templates write first: `<22>Nov 21 …`.
 pub(super) fn without_priority(line: &str) -> &str {
     let inner = line.strip_prefix('<').and_then(|rest| rest.split_once('>'));
     match inner {
@@ -148,7 +147,7 @@ pub(super) fn without_priority(line: &str) -> &str {
     }
 }
 
-/// The first word and what follows the spaces after it.
+/// Returns the first word, and the text after the following spaces.
 fn word(text: &str) -> Option<(&str, &str)> {
     let (word, rest) = text.split_once(' ')?;
     (!word.is_empty()).then(|| (word, rest.trim_start_matches(' ')))
@@ -205,7 +204,7 @@ mod tests {
         assert_eq!(december.as_deref(), Some("2026-12-31T23:59:59.000Z mx"));
         let ahead = read("UTC", "Jan  1 00:00:03 mx", "2026-12-31T23:59:58Z");
         assert_eq!(ahead.as_deref(), Some("2027-01-01T00:00:03.000Z mx"));
-        // Written where it is already the day after tomorrow by our clock.
+        // Written in a zone where it is already the day after tomorrow by this server's clock.
         let zones = read("UTC", "Jan  1 01:59:58 mx", "2026-12-30T23:59:58Z");
         assert_eq!(zones.as_deref(), Some("2027-01-01T01:59:58.000Z mx"));
         let leap = read("UTC", "Feb 29 12:00:00 mx", "2027-03-01T00:00:00Z");

@@ -1,17 +1,25 @@
-//! What the lines of the log mean together: messages from their first line to `removed`.
+//! The tracked messages: what the lines of the log mean together, from a message's first line to `removed`.
 //!
-//! A queue id names one message from the line that opens it to the line that closes it, within one Postfix instance.
-//! An id may be used again at once: a line that begins a message ends whatever was known under the id before.
+//! ```text
+//! client= / uid= (pickup)     message begins         Fact::Begins, Fact::PickedUp
+//! message-id= (cleanup)       message is identified  Fact::MessageId
+//! from=, nrcpt= (qmgr)        message is queued      Fact::Queued
+//! to=, status=                attempt ended          Fact::Delivery (repeated)
+//! removed (qmgr, postsuper)   message is closed      Fact::Removed, Fact::Deleted
+//! ```
 //!
-//! A message of ours is recognised by its Message-ID. While it is in the queue, more messages with that Message-ID can
-//! enter: given back by a content filter, forwarded by an alias, put back by the operator; their outcomes count, and
-//! the hand-over itself does not. A copy that a mailing list sends back from outside does not count, unless the message
-//! of ours was handed over under that very id, and then only for the recipients that were handed over. A Message-ID
-//! proves nothing by itself: any recipient can send the message again. So a message that enters after ours has left the
-//! queue is a copy, too, and so is each continuation of a copy.
+//! A queue id denotes one message from the line that opens it to the line that closes it, within one Postfix
+//! instance. An id may be reused at once: a line that begins a message discards the old state of the id.
 //!
-//! Where the mail for a recipient goes to other addresses, one of them that failed is told as such. That all of them
-//! failed is told when the message has left every queue, and the log had a last word for each address that it was for.
+//! A submitted message is recognised by its Message-ID. While it is in the queue, more messages with that Message-ID
+//! can enter: returned by a content filter, forwarded by an alias, or requeued by the operator. Their outcomes count,
+//! and the transmission to them does not. A copy that a mailing list sends back from outside does not count. It
+//! counts only if the submitted message was transmitted under that very id, and then only for the recipients
+//! transmitted. A Message-ID proves nothing by itself, since any recipient can send the message again. So a message
+//! that enters after the submitted one has left the queue is a copy too, and so are its continuations.
+//!
+//! If a recipient expands to other addresses, the failure of a single address is reported as such. The failure of all
+//! of them is reported once the message has left every queue and the log has a final outcome for each address.
 
 mod deletions;
 mod deliveries;
@@ -32,21 +40,21 @@ use super::report::{Crash, Findings, Taken};
 use super::settings::TrackingLimits;
 use super::submitted_ids::SubmittedIds;
 
-/// The messages in the queue.
+/// The tracked messages in the queue.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TrackedMessages {
-    /// When the newest line was written.
+    /// The time of the newest line.
     pub(super) last_at: Option<Timestamp>,
     pub(super) instances: HashMap<String, HashMap<String, Message>>,
-    /// Under which ids each message of ours is in the queue.
+    /// The queue ids of each submitted message.
     by_message: HashMap<MessageId, Vec<Key>>,
-    /// Queue ids of possible copies of each message.
+    /// The queue ids of possible copies of each message.
     by_claim: HashMap<MessageId, Vec<Key>>,
-    /// How each instance is, as far as its lines tell.
+    /// The state of each instance, according to its lines.
     pub(super) instance_states: HashMap<String, InstanceState>,
-    /// What listeners refused before the message had a queue id, by instance and process.
+    /// Refusals before the message had a queue id, by instance and process.
     pub(super) refused_early: HashMap<(String, u32), Vec<RefusedRecipient>>,
-    /// The last active process of postsuper(1), and the number of messages that it named in its lines.
+    /// The last active process of postsuper(1), and the number of messages that its lines named.
     pub(super) postsuper: (u32, u64),
 }
 
@@ -55,30 +63,30 @@ pub(super) struct TrackedMessages {
 pub(super) enum Running {
     /// It has started.
     Yes,
-    /// `postfix stop` said that it stops it. Its own last words are missing when its logger stops with it.
+    /// `postfix stop` has begun to stop it. Its last lines are missing if its logger stops too.
     Stopping,
-    /// It said that it ends.
+    /// It logged that it terminates.
     No,
 }
 
-/// How an instance of Postfix is.
+/// The state of an instance of Postfix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InstanceState {
     pub(super) running: Running,
-    /// When it started; `None` when that was before the first line.
+    /// When it started; `None` if that was before the first line.
     pub(super) started_at: Option<Timestamp>,
-    /// When the operator deleted messages without a line for each, until the follower decides which ones.
+    /// When the operator deleted messages without a line for each. Reset when the follower has decided which ones.
     pub(super) deleted_at: Option<Timestamp>,
 }
 
-/// A message's place: instance and queue id.
+/// Instance and queue id of a message.
 type Key = (String, String);
 
 impl TrackedMessages {
-    /// Takes one line in.
+    /// Applies one line.
     ///
     /// # Errors
-    /// When the index cannot be read.
+    /// If the index cannot be read.
     pub(super) fn apply(
         &mut self,
         line: &Line<'_>,
@@ -117,18 +125,18 @@ impl TrackedMessages {
         Ok(findings)
     }
 
-    /// How many messages are in the queue.
+    /// Returns the number of messages in the queue.
     pub(super) fn len(&self) -> usize {
         self.instances.values().map(HashMap::len).sum()
     }
 
-    /// The messages of ours under this identifier that are in the queue, or being received.
+    /// Returns the queue ids and states of a submitted message that is in the queue or being received.
     pub(super) fn of_message(&self, message_id: MessageId) -> impl Iterator<Item = (&str, &Message)> {
         let keys = self.by_message.get(&message_id).into_iter().flatten();
         keys.filter_map(|(instance, id)| Some((id.as_str(), self.instances.get(instance)?.get(id)?)))
     }
 
-    /// A ledger that knows nothing but the messages under this identifier and what was refused early.
+    /// Returns a copy that holds only the messages with this identifier and the early refusals.
     pub(super) fn only(&self, message_id: MessageId) -> Self {
         let mut part = Self {
             last_at: self.last_at,
@@ -145,7 +153,7 @@ impl TrackedMessages {
         part
     }
 
-    /// Puts a message back as it was saved.
+    /// Restores a saved message.
     pub(super) fn restore(&mut self, instance: &str, id: &str, message: Message) {
         if let Some(message_id) = message.message_id {
             self.add_key(message_id, instance, id);
@@ -156,8 +164,8 @@ impl TrackedMessages {
         self.instances.entry(instance.to_owned()).or_default().insert(id.to_owned(), message);
     }
 
-    /// Forgets messages of which the log has said nothing for too long (`postsuper -d ALL` leaves no line of its own),
-    /// and the oldest when there are too many. Returns how many of the latter.
+    /// Removes messages without a line for too long (`postsuper -d ALL` logs no line for each). Also removes the
+    /// oldest if there are too many, and returns the number of those.
     pub(super) fn forget_stale(&mut self, limits: &TrackingLimits) -> usize {
         let Some(now) = self.last_at else { return 0 };
         let horizon = now.minus(limits.silent_message_lifetime);
@@ -188,7 +196,7 @@ impl TrackedMessages {
         self.instances.get_mut(instance)?.get_mut(id)
     }
 
-    /// The message of this id; one that is not known yet is one whose beginning we have not seen, or `origin`.
+    /// Returns the message of this id. An unknown one is created with `origin`: its beginning is not in the log.
     fn open(&mut self, line: &Line<'_>, id: &str, origin: Origin) -> &mut Message {
         if !self.instances.contains_key(line.instance) {
             self.instances.insert(line.instance.to_owned(), HashMap::new());
@@ -200,7 +208,7 @@ impl TrackedMessages {
         message
     }
 
-    /// Ends whatever was known under this id.
+    /// Removes the message of this id.
     fn close(&mut self, instance: &str, id: &str) -> Option<Message> {
         let message = self.instances.get_mut(instance)?.remove(id)?;
         if let Some(message_id) = message.message_id {
@@ -217,12 +225,15 @@ impl TrackedMessages {
     }
 
     fn begin(&mut self, line: &Line<'_>, id: &str, authenticated: bool, loopback: bool) {
+        // The id may be reused without a `removed` line for its former message.
         self.close(line.instance, id);
         let origin = match (authenticated || line.service.is_some(), loopback) {
             (true, _) => Origin::Submitted,
             (false, true) => Origin::Loopback,
             (false, false) => Origin::Outside,
         };
+        // Postfix assigns the queue id after the first accepted recipient, so earlier refusals belong to this
+        // message.
         let refused = self.refused_early.remove(&(line.instance.to_owned(), line.pid)).unwrap_or_default();
         self.open(line, id, origin).refused = refused;
     }
@@ -236,13 +247,13 @@ impl TrackedMessages {
         if let Some(former) = former {
             message.orig_id = former.orig_id.or(message.orig_id.take());
             (message.message_id, message.claims) = (former.message_id, former.claims);
-            // What a content filter returned has no other sign of its origin.
+            // A message that a content filter returned has no other sign of its origin.
             let is_returned = former.origin == Origin::Loopback && former.message_id.is_none();
             (message.from_outside, message.answers) = (former.from_outside || is_returned, former.answers);
             message.has_other_failure = former.has_other_failure;
             message.renamed = former.renamed;
             message.first_seen = former.first_seen;
-            // Its recipients are counted anew, without those for whom delivery has ended.
+            // The queue manager counts its recipients again, without those for whom delivery has ended.
             (message.recipients, message.settled) = (former.recipients, former.settled);
             message.is_incomplete = former.is_incomplete;
             message.inherit(former.behind);
@@ -261,7 +272,7 @@ impl TrackedMessages {
         match known {
             // cleanup(8) logs each Message-ID header of a message, and the author chooses all of them.
             Some(false) => return Ok(()),
-            // It logs none once the message is in the queue: this is another message that reuses the id.
+            // cleanup(8) logs none once the message is in the queue, so this is another message that reuses the id.
             Some(true) => drop(self.close(line.instance, id)),
             None => {}
         }
@@ -280,12 +291,12 @@ impl TrackedMessages {
                 index.was_taken_elsewhere(message_id, &ids)?
             }
         };
-        // Messages that pipe(8) or local(8) reinjects were counted when these accepted them.
+        // Messages that pipe(8) or local(8) reinject were counted when these accepted them.
         let is_put_in = matches!(origin, Origin::PickedUp | Origin::Internal);
         let mut from_outside = match origin {
             Origin::Outside => true,
             Origin::Loopback => is_copy,
-            // A logged-in user may resend a message that came here before.
+            // An authenticated user may resend a message that came here before.
             Origin::Submitted | Origin::Unknown => has_open_copy,
             Origin::PickedUp | Origin::Internal => false,
         };
@@ -322,9 +333,8 @@ impl TrackedMessages {
         if sender.is_some() {
             message.sender = sender;
         }
-        // The Message-ID line was lost with its logger: the address that bounces go to, or the reply to the message,
-        // tells what it would have told.
-        // Every recipient of the message has that address: from outside it proves nothing.
+        // The logger lost the Message-ID line. The return address or the reply to the message replaces it. From
+        // outside, the return address proves nothing, since every recipient has it.
         let in_sender = in_sender.filter(|_| message.origin != Origin::Outside);
         if !message.has_header
             && message.message_id.is_none()
@@ -366,7 +376,8 @@ impl TrackedMessages {
         match (of_recipient, recipient) {
             (true, Some(recipient)) if id == NO_QUEUE => {
                 let early = self.refused_early.entry((line.instance.to_owned(), line.pid)).or_default();
-                // The listener names the sender of the transaction: another one began since.
+                // The line contains the transaction's sender: refusals with another sender belong to an earlier
+                // transaction.
                 early.retain(|earlier| earlier.sender == sender);
                 if early.len() < limits.max_refused_recipients {
                     early.push(RefusedRecipient { sender, recipient, reply });
@@ -380,7 +391,7 @@ impl TrackedMessages {
             }
             (true, None) => {}
             (false, _) => {
-                // It never entered the queue, so a next hop that named it accepted its recipient itself.
+                // The message never entered the queue, so a next hop that named it accepted its recipient itself.
                 if let Some(mut message) = self.close(line.instance, id) {
                     report_answers(&mut message, findings);
                 }
@@ -388,9 +399,9 @@ impl TrackedMessages {
         }
     }
 
-    /// Ends a message that was thrown away. Nothing is told of one that is not known as ours (a header that was read
-    /// before the Message-ID may have decided), nor of a copy: what comes while the message of ours is in the queue, or
-    /// what Postfix or a program on its machine put in, is not what was handed over.
+    /// Removes a discarded message. Reports it only if it is known as a submitted one (a header before the Message-ID
+    /// may have triggered the rule) and is no copy. A message is a copy if it arrives while the submitted one is in
+    /// the queue, or if Postfix or a local program injected it.
     fn discard(
         &mut self,
         line: &Line<'_>,
@@ -415,8 +426,8 @@ impl TrackedMessages {
         Some(Discarded { at: line.at, message_id, queue_id: QueueId(id.to_owned()), refused, response })
     }
 
-    /// Cleanup(8) answers 250 with the id of a message that it discards, so a content filter's acceptance of this id
-    /// proves no delivery.
+    /// Marks a discarded message in those that it continues. cleanup(8) responds 250 with the id of a message that it
+    /// discards, so a content filter's acceptance of this id proves no delivery.
     fn note_discarded_successor(&mut self, message: &Message, id: &str) {
         let Some(shared) = message.message_id.or(message.claims) else { return };
         for (instance, predecessor) in self.by_message.get(&shared).cloned().unwrap_or_default() {
@@ -427,8 +438,8 @@ impl TrackedMessages {
         }
     }
 
-    /// Since when the mail server has been running that this message entered; any of its instances for a message that
-    /// the log does not speak of. `None` while it does not run.
+    /// Returns since when the instance that holds this message has been running; `None` while it does not run. If the
+    /// log does not mention the message, any instance counts.
     pub(super) fn runs_since(&self, message_id: MessageId) -> Option<Timestamp> {
         let entered = self.by_message.get(&message_id).map_or(&[][..], Vec::as_slice);
         let is_meant = |name: &String| entered.is_empty() || entered.iter().any(|(instance, _)| instance == name);
@@ -437,7 +448,7 @@ impl TrackedMessages {
         states.map(|(_, state)| state.started_at.unwrap_or(Timestamp::from_millis(0))).max()
     }
 
-    /// Whether it is known which message has this id, whosever it is.
+    /// Whether the log identifies the message of this id.
     pub(super) fn is_named(&self, id: &str) -> bool {
         let is_named = |message: &Message| message.has_header || message.message_id.is_some();
         self.instances.values().any(|messages| messages.get(id).is_some_and(is_named))
@@ -449,10 +460,10 @@ impl TrackedMessages {
         messages.any(|message| message.queued && !message.has_header && message.message_id.is_none())
     }
 
-    /// Notices starts and stops, and a start without a stop before it.
+    /// Tracks starts and stops. Returns a crash for a start without a preceding stop.
     fn note_running(&mut self, line: &Line<'_>, before: Option<Timestamp>) -> Option<Crash> {
         if line.daemon == "postfix-script" {
-            // It speaks before the start, too.
+            // The script also logs lines before the start.
             let state = self.instance_states.get_mut(line.instance);
             if let Some(state) = state.filter(|_| line.text.starts_with("stopping the Postfix mail system")) {
                 state.running = Running::Stopping;
@@ -460,7 +471,7 @@ impl TrackedMessages {
             return None;
         }
         if line.daemon != "master" {
-            // Daemons may still speak while their master stops.
+            // Daemons may still log while their master stops.
             if !self.instance_states.contains_key(line.instance) {
                 let state = InstanceState { running: Running::Yes, started_at: None, deleted_at: None };
                 self.instance_states.insert(line.instance.to_owned(), state);
@@ -479,6 +490,7 @@ impl TrackedMessages {
         if !starts {
             return None;
         }
+        // The processes that received these messages are gone.
         let messages = self.instances.get_mut(line.instance).into_iter().flat_map(HashMap::values_mut);
         messages.for_each(|message| message.cut_off = true);
         state.filter(|state| state.running != Running::No).map(|state| Crash {
@@ -490,6 +502,7 @@ impl TrackedMessages {
     }
 
     fn forget_refusals_of_closed_session(&mut self, line: &Line<'_>) {
+        // These lines end a session, so its refusals belong to no message.
         let is_session = line.text.starts_with("connect from ") || line.text.starts_with("disconnect from ");
         if is_session && line.daemon == "smtpd" && !self.refused_early.is_empty() {
             self.refused_early.remove(&(line.instance.to_owned(), line.pid));
@@ -509,9 +522,9 @@ fn remove_key(keys: &mut HashMap<MessageId, Vec<Key>>, message_id: MessageId, in
     }
 }
 
-/// Mail for one recipient from outside: what came through a listener without a name of its own in master.cf
-/// (`postfix/smtpd`, `postfix/postscreen`), from a client that had not logged in. A refusal for now (4yz) is not
-/// counted: the same message comes again.
+/// Creates an event for mail from outside to one recipient. Such mail comes through a listener without a service name
+/// in master.cf (`postfix/smtpd`, `postfix/postscreen`), from an unauthenticated client. Temporary refusals (4yz) are
+/// not counted, since the same message comes again.
 fn inbound(
     line: &Line<'_>,
     recipient: &EmailAddress,

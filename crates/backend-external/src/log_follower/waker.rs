@@ -1,4 +1,4 @@
-//! Tells when the log may have grown: by the system's notifications of files, or by the journal's own.
+//! Waits for the log to grow: by file notifications of the system, or by following the journal.
 
 use std::io::Read;
 use std::process::Child;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::journal_source::journalctl;
 use super::settings::{FileSettings, JournalSettings, LogSettings, LogSource};
 
-/// Wakes whoever waits for the log to grow.
+/// Wakes the follower when the log grows.
 pub(super) struct Waker {
     changed: Arc<Notify>,
     poll_interval: Duration,
@@ -24,7 +24,7 @@ pub(super) struct Waker {
 }
 
 impl Waker {
-    /// A waker for the source of these settings. Where the system gives no notifications, only the interval wakes.
+    /// Creates a waker for the source of these settings. Without notifications it relies on the poll interval.
     pub(super) fn new(settings: &LogSettings) -> Self {
         let LogSettings { source, poll_interval, gather_time, .. } = settings;
         let (poll_interval, gather_time) = (*poll_interval, *gather_time);
@@ -43,10 +43,10 @@ impl Waker {
         Self { changed, poll_interval, gather_time, next_look: Mutex::new(Instant::now()), _file: file, journal }
     }
 
-    /// Returns when the log may have grown, at the latest after the poll interval, and for a change not before the
-    /// gathering time has passed since it returned for the last one.
+    /// Returns when the log may have grown, at the latest after the poll interval. Two returns caused by changes are
+    /// at least the gathering time apart.
     pub(super) async fn changed(&self) {
-        // What the time-out means is the same: look.
+        // A time-out has the same meaning, and there is nothing to gather.
         if tokio::time::timeout(self.poll_interval, self.changed.notified()).await.is_ok() {
             let next_look = *self.next_look();
             tokio::time::sleep_until(next_look).await;
@@ -62,13 +62,13 @@ impl Waker {
 impl Drop for Waker {
     fn drop(&mut self) {
         if let Some(child) = &self.journal {
-            // The thread that reads from it ends with it.
+            // The reading thread ends with the process.
             let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
         }
     }
 }
 
-/// The directory is watched, not the file: a rotation puts another file in its place.
+/// Watches the directory of the log: a rotation replaces the file, and would end a watch on it.
 fn watch(settings: &FileSettings, gather_time: Duration, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
     let dir = settings.path.parent().unwrap_or(&settings.path).to_owned();
     let path = settings.path.clone();
@@ -88,8 +88,8 @@ fn watch(settings: &FileSettings, gather_time: Duration, changed: Arc<Notify>) -
     Ok(watcher)
 }
 
-/// A mail server writes a line at a time, and some ten of them for each message. After a wake-up this time passes before
-/// the next notification is looked at, so that those that come meanwhile cost one wake-up.
+/// Collects notifications: Postfix writes single lines, about ten per message. After a wake-up the thread pauses, so
+/// that the notifications of that time cost a single wake-up.
 struct Gathering {
     time: Duration,
     rested: Option<Instant>,
@@ -100,8 +100,8 @@ impl Gathering {
         Self { time, rested: None }
     }
 
-    /// Rests, unless it just has: what is heard now came meanwhile. The system makes one of several notifications only
-    /// where no other file of the directory changed in between.
+    /// Pauses, unless it just did: the current notification then arrived during the pause. The system merges
+    /// notifications only if no other file of the directory changed in between.
     #[expect(clippy::disallowed_methods, reason = "the thread is the watcher's own and has nothing else to do")]
     fn rest(&mut self) {
         if self.rested.is_none_or(|rested| rested.elapsed() > self.time / 10) {

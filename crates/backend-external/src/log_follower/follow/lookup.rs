@@ -1,23 +1,24 @@
-//! What the log says of one message after a crash or a lost connection.
+//! Looks up one message in the log after a crash or a lost connection.
 //!
-//! Postfix writes a message into a file under `incoming` while it comes, makes it durable, and only then marks the file
-//! as complete (mode 0700). From that moment on the message is in its queue, whatever is killed; before it, it never
-//! will be: after a start the queue manager takes over what is complete and leaves the rest alone. The log has a line
-//! when the header has come (`cleanup`, `message-id=`), and another one when the queue manager has taken the message
-//! over (`qmgr`, `queue active`), which it says again at every try. Hence:
+//! Postfix writes a message to a file under `incoming` while receiving it, makes it durable, and only then marks the
+//! file as complete (mode 0700). From then on the message is in the queue, even if a process is killed; before that,
+//! it never will be. After a start the queue manager processes complete files and ignores the rest.
 //!
-//! * with the second line the mail server has the message;
-//! * with neither, in a log that is whole for as long as anybody could have written one, of a mail server that has
-//!   shown since that it is alive, it never came;
-//! * with the first one alone it is still coming; or the process that received it is gone, and only the queue tells
-//!   whether the file became complete ([`LogOutcome::Interrupted`]).
+//! The log has a line when the header was received (`cleanup`, `message-id=`). It has another line when the queue
+//! manager activates the message (`qmgr`, `queue active`), repeated at each attempt. Hence:
 //!
-//! A crash of Postfix may swallow lines: a logger of its own dies with it, and what others had sent to that logger is
-//! gone. A message that was being handed over then may be in the queue without a word of it in the log. The queue
-//! tells; and so does time, since Postfix speaks of everything in its queue at least once in `maximal_backoff_time`.
-//! What neither of them shows is a message that became complete, was delivered to each recipient and was removed, all
-//! within the moment whose lines were lost, and whose reply was lost, too. With a logger apart from Postfix (syslog,
-//! the journal) there is no such moment; when the machine went down it is a long one, and nothing is concluded.
+//! * With the second line, the mail server has the message.
+//! * With neither, the message never arrived. This requires a complete log for as long as a line could have been
+//!   written, and a mail server that has since proved to be alive.
+//! * With only the first, the message is still being received, or the receiving process is gone. Then only the queue
+//!   shows whether the file became complete ([`LogOutcome::Interrupted`]).
+//!
+//! A crash of Postfix may lose lines: its own logger dies with it, and so do the lines sent to that logger. A message
+//! submitted at that moment may be in the queue without a line in the log. A queue listing shows it. Time shows it
+//! too, since Postfix logs everything in its queue at least once per `maximal_backoff_time`. One case remains
+//! invisible: a message that became complete, was delivered to each recipient and was removed, all while lines were
+//! lost, and whose reply was lost too. With a separate logger (syslog, the journal) there is no such moment. If the
+//! machine went down, that moment is long, and the result remains undecided.
 
 use mailapi_backend::{Accepted, Attempt, Refusal};
 use mailapi_model::{QueueId, Timestamp};
@@ -32,25 +33,25 @@ use super::super::tracked_messages::TrackedMessages;
 use super::super::{FollowerError, LookupResult};
 use super::{Follow, HEARING_TIME, NOTHING_UNDERSTOOD, gap_until};
 
-/// Why nothing can be concluded from what the log does not say.
+/// The reason if a missing line proves nothing.
 const LOG_IS_INCOMPLETE: &str = "a part of the log is missing";
 
-/// What the log by itself says.
+/// The result from the log alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) enum LogOutcome {
-    /// This.
+    /// Decided by the log, or undecidable.
     Told(LookupResult),
-    /// Whoever was receiving the message is gone: it is in the queue, or nowhere. Under these ids it entered, as far
-    /// as that was logged.
+    /// The receiving process is gone: the message is in the queue, or nowhere. Lists the queue ids under which the
+    /// log shows its reception.
     Interrupted(Vec<Accepted>),
 }
 
-/// What is known of a message besides the log.
+/// Hints about a message from outside the log.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in super::super) struct Hints {
-    /// When the connection ended over which it was handed over, when this process had it.
+    /// When the submitting connection ended, if it belonged to this process.
     pub(in super::super) ended: Option<Timestamp>,
-    /// When the mail server was last asked for its sake whether it is there, and answered.
+    /// When the mail server last responded to a check for this message.
     pub(in super::super) alive: Option<Timestamp>,
 }
 
@@ -62,7 +63,7 @@ struct Unread {
 }
 
 impl Follow {
-    /// What the log tells of a message of ours, its unread end included.
+    /// Looks up a submitted message in the log, including its unread end.
     pub(in super::super) fn find(&mut self, attempt: &Attempt, hints: Hints) -> Result<LogOutcome, FollowerError> {
         let message_id = attempt.message_id;
         if let Some(taken) = self.index.find(message_id)? {
@@ -83,6 +84,7 @@ impl Follow {
         if source.unread() > self.settings.find_octets {
             return Ok(LogOutcome::Told(LookupResult::Undecided("the log has not been read to its end yet")));
         }
+        // The copies of the state leave the reader's position unchanged.
         let mut unread = Unread::default();
         while let Some(step) = self.step(source.as_mut(), &mut tracked)? {
             if step.is_postfix {
@@ -110,7 +112,7 @@ impl Follow {
         Ok(self.judge(&tracked, attempt, hints, &unread))
     }
 
-    /// Whether it is known of each of these messages which one it is, whosever they are.
+    /// Whether the log identifies every message of these queue ids.
     pub(in super::super) fn are_named(&self, queue_ids: &[String]) -> bool {
         let Some(live) = &self.live else { return queue_ids.is_empty() };
         queue_ids.iter().all(|id| live.tracked.is_named(id))
@@ -123,7 +125,7 @@ impl Follow {
         }
     }
 
-    /// What to make of a message that the log does not say to be in the queue.
+    /// Decides about a message that the log does not show in the queue.
     fn judge(&self, tracked: &TrackedMessages, attempt: &Attempt, hints: Hints, unread: &Unread) -> LogOutcome {
         let now = self.clock.now();
         let undecided = |why| LogOutcome::Told(LookupResult::Undecided(why));
@@ -140,6 +142,7 @@ impl Follow {
         if now < ended.plus(self.settings.settle_time) {
             return undecided("the mail server may not have logged it yet");
         }
+        // A message that was being received may lose lines until now; otherwise only until its connection ended.
         let until = if entered.is_empty() { ended } else { now };
         let gaps: Vec<&Gap> =
             self.notes.gaps.iter().chain(&unread.gaps).filter(|gap| self.matters(gap, attempt, until)).collect();
@@ -158,9 +161,11 @@ impl Follow {
         let Some(running_since) = tracked.runs_since(attempt.message_id) else {
             return undecided("the mail server is not running");
         };
+        // The reception timed out: nothing cut it off, and the message never entered the queue.
         if gaps.is_empty() && !is_cut_off {
             return self.unless_dead(tracked, hints, ended);
         }
+        // By then the queue manager would have logged a message that is in the queue.
         let patience = if gaps.is_empty() { self.settings.reception_time } else { self.settings.retry_time };
         if now.since(running_since) >= patience {
             return self.unless_dead(tracked, hints, running_since.plus(patience));
@@ -168,9 +173,9 @@ impl Follow {
         LogOutcome::Interrupted(entered.into_iter().map(|(id, message)| accepted(id, message)).collect())
     }
 
-    /// It never came, provided that the mail server was alive after this moment. A killed server logs nothing about it
-    /// until it is restarted, and may have the message in its queue. The moment is by our clock, so what counts is when
-    /// lines arrived, not the times in them.
+    /// Returns that the message never arrived, if the mail server was alive after `moment`. A killed server logs
+    /// nothing about it until it is restarted, and may have the message in its queue. `moment` is by this server's
+    /// clock, so the arrival of lines counts, not the times in them.
     fn unless_dead(&self, tracked: &TrackedMessages, hints: Hints, moment: Timestamp) -> LogOutcome {
         let (now, settle_time) = (self.clock.now(), self.settings.settle_time);
         let undecided = |why| LogOutcome::Told(LookupResult::Undecided(why));
@@ -178,21 +183,22 @@ impl Follow {
             return LogOutcome::Told(LookupResult::NotTaken);
         }
         let Some(at) = hints.alive.filter(|at| *at >= moment) else { return LogOutcome::Told(LookupResult::Silent) };
-        // If it had been restarted before it answered, it would have logged that by now.
+        // After a restart before its response, it would have logged that by then.
         if now < at.plus(settle_time) {
             return undecided("the mail server may not have logged it yet");
         }
         if tracked.last_at.is_none() {
             return undecided(NOTHING_UNDERSTOOD);
         }
-        // Postfix logs each connection. If that line is missing, the log is another server's or has an unknown format.
+        // Postfix logs each connection. If that line is missing, the log is another server's or has an unknown
+        // format.
         let is_unheard =
             now >= at.plus(settle_time).plus(HEARING_TIME) && !self.hearing.heard_since(at.minus(settle_time));
         LogOutcome::Told(if is_unheard { LookupResult::Silent } else { LookupResult::NotTaken })
     }
 
-    /// When the connection of a message ended at the latest that this process did not hand over: the process that did
-    /// was before this one and is gone, or it is another one that may still be at work.
+    /// Returns the latest end of a connection that this process did not observe. The submitting process was a
+    /// predecessor of this one, which is gone, or another node's, which may still be working.
     fn latest_end(&self, attempt: &Attempt) -> Timestamp {
         if attempt.by_this_node && self.settings.hands_over_here && attempt.since < self.started_at {
             return self.started_at;
@@ -200,15 +206,15 @@ impl Follow {
         attempt.since.plus(self.settings.reception_time)
     }
 
-    /// Whether a gap may have swallowed lines about a message that was being handed over until then.
+    /// Whether a gap may hide lines about a message that was submitted until `until`.
     fn matters(&self, gap: &Gap, attempt: &Attempt, until: Timestamp) -> bool {
         let margin = self.settings.settle_time;
         let is_remembered = self.clock.now().since(gap.at) < self.settings.index_lifetime;
         is_remembered && gap.from <= until.plus(margin) && attempt.since.minus(margin) <= gap.to
     }
 
-    /// Whoever is the sender: what is logged is the address after canonical maps, milters and SRS. The margin is for
-    /// clocks that differ.
+    /// Whether an unidentified message in the queue may be this one. The sender is irrelevant: the log has the
+    /// address after canonical maps, milters and SRS. The margin allows for different clocks.
     fn is_perhaps_unnamed(&self, attempt: &Attempt, unread: &Unread) -> bool {
         let begun = attempt.since.minus(self.settings.reception_time);
         self.notes.unnamed_at.max(unread.unnamed_at) >= Some(begun)

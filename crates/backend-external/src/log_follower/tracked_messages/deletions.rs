@@ -1,9 +1,8 @@
-//! Messages that the operator deletes: `postsuper -d`.
+//! Messages that the operator deletes with `postsuper -d`.
 //!
-//! A deletion by queue id has a line for the message. `-d ALL` logs how many messages it deleted and names none. For a
-//! deferred message, later silence is proof: Postfix retries a deferred message at least once in
-//! `maximal_backoff_time`, so one that stays silent for longer is gone. For a message on hold, or in its first attempt,
-//! silence proves nothing.
+//! A deletion by queue id logs a line for the message. `-d ALL` logs only the number of deleted messages. For a
+//! deferred message, later silence is proof: Postfix retries it at least once per `maximal_backoff_time`, so one that
+//! stays silent for longer is gone. For a message on hold, or in its first attempt, silence proves nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +16,11 @@ use super::super::report::{Findings, Gap};
 use super::deliveries::give_up;
 use super::{Running, TrackedMessages};
 
-/// The response reported for a recipient that was still waiting.
+/// The response reported for a recipient that still waited.
 const DELETED: &str = "deleted from the queue by the operator";
 
 impl TrackedMessages {
-    /// The operator deleted a message, by its id.
+    /// Closes a message that the operator deleted by its id.
     pub(super) fn delete(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
         let Some(mut message) = self.close(line.instance, id) else { return };
         findings.discarded.extend(self.untried(line, id, &mut message));
@@ -30,9 +29,9 @@ impl TrackedMessages {
         self.conclude(line, id, message, findings);
     }
 
-    /// A message of ours that was deleted before each of its recipients was tried. The log does not name the untried
-    /// ones; the reader of the feed has them. Nothing is reported for a part of a message, or while another part is in
-    /// the queue.
+    /// Returns a submitted message that was deleted before each of its recipients was tried. The log does not name
+    /// the untried ones; the reader of the feed has them. Returns `None` for a part of a message, or while another
+    /// part is in the queue.
     fn untried(&self, line: &Line<'_>, id: &str, message: &mut Message) -> Option<Discarded> {
         let message_id = message.message_id.filter(|_| message.claims.is_none())?;
         let tried = message.settled + message.waiting.len() as u64;
@@ -59,6 +58,7 @@ impl TrackedMessages {
             let (count, _) = line.text.strip_prefix(done)?.split_once(' ')?;
             count.parse::<u64>().ok()
         };
+        // More deletions than lines: `-d ALL`.
         if count("Deleted: ").is_some_and(|count| count > named) {
             if let Some(state) = self.instance_states.get_mut(line.instance) {
                 state.deleted_at = Some(line.at);
@@ -72,7 +72,7 @@ impl TrackedMessages {
         }
     }
 
-    /// Gives up the messages that `-d ALL` deleted, as soon as their silence proves it.
+    /// Gives up the messages that `-d ALL` deleted, once their silence proves it.
     pub(in super::super) fn conclude_deletion(
         &mut self,
         line: &Line<'_>,
@@ -82,6 +82,7 @@ impl TrackedMessages {
     ) {
         let Some(state) = self.instance_states.get_mut(line.instance) else { return };
         let Some(deleted_at) = state.deleted_at.filter(|_| state.running == Running::Yes) else { return };
+        // While Postfix was stopped it retried nothing, so the silence counts from its start.
         let since = state.started_at.map_or(deleted_at, |started_at| started_at.max(deleted_at));
         if line.at < since.plus(retry_time) {
             return;

@@ -1,4 +1,4 @@
-//! What the ends of tries mean for the recipients that senders named.
+//! Applies the end of delivery attempts to the recipients in the sender's envelope.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{TrackedMessages, inbound};
 /// The programs that deliver into mailboxes of this installation.
 const LOCAL_DELIVERY: [&str; 4] = ["lmtp", "virtual", "local", "pipe"];
 
-/// Maximum number of remembered deliveries of each message that may continue another one.
+/// Maximum number of deliveries kept for each message that may continue another one.
 const MOST_NOTED: usize = 1000;
 
 impl TrackedMessages {
@@ -27,7 +27,7 @@ impl TrackedMessages {
         findings: &mut Findings,
     ) {
         let message = self.open(line, id, Origin::Unknown);
-        // An address without a domain, as sendmail(1) may name it, is told apart by the one it was completed to.
+        // An address without a domain, as sendmail(1) allows, is identified by its completed form.
         let Some(named) = delivery.orig_to.and_then(address).or_else(|| address(delivery.to)) else { return };
         let named = message.named(named);
         message.waiting.retain(|waiting| waiting.to != delivery.to);
@@ -78,8 +78,8 @@ impl TrackedMessages {
         findings.events.push(event);
     }
 
-    /// Remembers this message's deliveries for the messages that it may continue: the line that reports their hand-over
-    /// may come later.
+    /// Stores this message's deliveries in the messages that it may continue: the line that connects them may follow
+    /// later.
     fn note_for_predecessors(&mut self, of: Option<MessageId>, instance: &str, id: &str, event: &DeliveryEvent) {
         let Some(keys) = of.and_then(|of| self.by_message.get(&of)).filter(|keys| !keys.is_empty()).cloned() else {
             return;
@@ -93,8 +93,8 @@ impl TrackedMessages {
         }
     }
 
-    /// The next hop reports that a message of ours continues under another id. For recipients that appear there, the
-    /// deliveries under that id count. For the others, the acceptance counts as the next hop's own.
+    /// Handles a next hop's report that a submitted message continues under another id. For recipients that appear
+    /// there, the deliveries under that id count. For the others, the next hop's acceptance counts.
     fn requeue(
         &mut self,
         (instance, id): (&str, &str),
@@ -115,6 +115,7 @@ impl TrackedMessages {
             event.recipient == to || event.recipient == named || event.final_recipient.as_ref() == Some(&to)
         });
         let is_reached = !reached.is_empty();
+        // Deliveries of a possible copy had no identifier yet: report them for this message.
         let of_copy = reached.into_iter().filter(|event| event.message_id.is_none()).map(|event| {
             let tried = event.final_recipient.unwrap_or(event.recipient);
             let final_recipient = Some(tried).filter(|tried| *tried != named);
@@ -126,6 +127,7 @@ impl TrackedMessages {
         match key {
             Some(of) => {
                 self.continue_in(&of, successor, message_id, (&to, &named), &of_copy);
+                // Wait for a delivery under the other id before reporting the acceptance.
                 if let Some(message) = self.get(&of, successor).filter(|_| !is_reached) {
                     message.answers.push(Answer { to, event: acceptance });
                 }
@@ -138,7 +140,7 @@ impl TrackedMessages {
         findings.events.extend(of_copy);
     }
 
-    /// Follows the recipient at `to` under another id from now on.
+    /// Tracks the recipient at `to` under another id from now on.
     fn continue_in(
         &mut self,
         instance: &str,
@@ -179,15 +181,15 @@ impl TrackedMessages {
         give_up(line, id, message, Outcome::Expired, |waiting| waiting, findings);
     }
 
-    /// The message has left the queue.
+    /// Closes a message that left the queue.
     pub(super) fn finish(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
         if let Some(message) = self.close(line.instance, id) {
             self.conclude(line, id, message, findings);
         }
     }
 
-    /// Tells of the recipients for whom every address that stands behind them has failed. While the message is in the
-    /// queue under another id it is too early for that.
+    /// Reports the recipients for whom all expanded addresses have failed. While the message is in the queue under
+    /// another id, that one inherits the results instead.
     pub(super) fn conclude(&mut self, line: &Line<'_>, id: &str, mut message: Message, findings: &mut Findings) {
         let Some(message_id) = message.message_id else { return };
         report_answers(&mut message, findings);
@@ -204,15 +206,15 @@ impl TrackedMessages {
     }
 }
 
-/// Reports the acceptances that named this message, when no delivery to the same address followed. A filter may rewrite
-/// addresses, so a failure at an unnamed address may belong to one of them.
+/// Reports the acceptances that named this message and were not followed by a delivery to the same address. A filter
+/// may rewrite addresses, so a failure at an unnamed address may belong to one of them.
 pub(super) fn report_answers(message: &mut Message, findings: &mut Findings) {
     if !message.has_other_failure {
         findings.events.extend(message.answers.drain(..).map(|answer| answer.event));
     }
 }
 
-/// The recipients that are still waiting are given up.
+/// Gives up the recipients that still wait.
 pub(super) fn give_up(
     line: &Line<'_>,
     id: &str,
@@ -233,15 +235,15 @@ pub(super) fn give_up(
     }
 }
 
-/// Whether a delivery into a local mailbox is mail from outside. A Message-ID in our form does not disprove it: many
-/// mail programs write that form.
+/// Whether a delivery into a local mailbox is mail from outside. A Message-ID in this service's form does not
+/// disprove it: many mail programs write that form.
 fn is_inbound(message: &Message, message_id: Option<MessageId>, in_reply: Option<MessageId>) -> bool {
     let has_our_proof = in_reply.is_some() || (message.claims.is_some() && message_id.is_some());
     let is_loopback = message.origin == Origin::Loopback && message_id.is_none();
     (message.from_outside || is_loopback) && !has_our_proof
 }
 
-/// That none of the addresses behind a recipient got the message.
+/// Returns the event for a recipient none of whose expanded addresses received the message.
 fn bounced(line: &Line<'_>, id: &str, message: &Message, behind: &Behind) -> Option<DeliveryEvent> {
     let failure = behind.failure.as_ref()?;
     Some(given_up(line, id, message, &behind.named, None, failure))
@@ -271,7 +273,7 @@ fn given_up(
     }
 }
 
-/// The address that was tried, where it is another one than the recipient that the sender named.
+/// Returns the tried address if it differs from the recipient in the sender's envelope.
 fn other_than(named: &EmailAddress, to: &str) -> Option<EmailAddress> {
     address(to).filter(|to| to != named)
 }
