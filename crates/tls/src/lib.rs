@@ -1,7 +1,6 @@
-//! TLS of connections that we open: whom to trust, and how the client's side of a handshake is set up.
+//! TLS for outgoing connections: which certificates are trusted, and the client configuration.
 //!
-//! Mail servers and databases are reached by different protocols; who is believed to be the right one is decided here
-//! for all of them.
+//! Mail servers and databases use different protocols; the trust decision is the same for all of them.
 
 use std::sync::Arc;
 
@@ -11,34 +10,34 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// Whose certificate is good enough.
+/// Which certificates are accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Trust {
-    /// Anybody's: it keeps listeners out, and nobody else (RFC 7435 section 3).
+    /// Every certificate. This protects against passive eavesdropping only (RFC 7435 section 3).
     Anybody,
-    /// One of the name that was asked for, issued by an authority that the system trusts.
+    /// Certificates for the requested name, issued by an authority that the system trusts.
     #[default]
     System,
-    /// One of the name that was asked for, issued by an authority of this PEM text.
+    /// Certificates for the requested name, issued by an authority of this PEM text.
     Authorities(Vec<u8>),
 }
 
-/// Nobody can be trusted, or a certificate or key cannot be used. The text says nothing of a key.
+/// No authority is trusted, or a certificate or key cannot be used. The text never contains a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("TLS cannot be set up: {0}")]
 pub struct TlsError(String);
 
 impl TlsError {
-    /// For this reason.
+    /// Creates an error with this reason.
     pub fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
     }
 }
 
-/// How the client's side of handshakes is done.
+/// Returns the client configuration for this trust.
 ///
 /// # Errors
-/// [`TlsError`] when there are no authorities, or they cannot be read.
+/// [`TlsError`] if there are no authorities, or they cannot be read.
 pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -46,7 +45,7 @@ pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
         .map_err(|error| TlsError(error.to_string()))?;
     let builder = match trust {
         Trust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
-        // What a system's store has that nobody can use is no news.
+        // Unusable certificates in the system's store are common, so do not log them.
         Trust::System => builder.with_root_certificates(roots(rustls_native_certs::load_native_certs().certs)?.0),
         Trust::Authorities(pem) => {
             let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
@@ -61,15 +60,16 @@ pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
     Ok(Arc::new(builder.with_no_client_auth()))
 }
 
-/// A bundle may hold certificates that nobody can use; the others count. Also tells how many those are.
+/// Builds the store of authorities, and returns the number of unusable certificates. A bundle may contain some; the
+/// others count.
 fn roots(certificates: Vec<CertificateDer<'static>>) -> Result<(RootCertStore, usize), TlsError> {
     let mut roots = RootCertStore::empty();
     let (_, unusable) = roots.add_parsable_certificates(certificates);
     if roots.is_empty() { Err(TlsError::new("no certificate authority is trusted")) } else { Ok((roots, unusable)) }
 }
 
-/// Takes every certificate. The handshake itself is verified, so that nobody but the holder of the certificate's key
-/// can have done it; who that is, is left open.
+/// Accepts every certificate. It still verifies the handshake signature, so the peer holds the certificate's key; its
+/// identity remains unknown.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! One attachment.
+//! Reads one attachment.
 
 use mailapi_backend::mime::{TransferDecoder, decode};
 use mailapi_backend::{AttachmentInfo, MailboxError, OpenedAttachment};
@@ -12,7 +12,7 @@ use super::load::{self, Loading};
 use super::settings::MailboxSettings;
 use crate::imap_pool::{ImapConnection, ImapError, Job, PooledConnection};
 
-/// Begins to read an attachment.
+/// Opens an attachment for reading.
 pub(super) struct OpenAttachment<'a> {
     pub(super) mailbox: &'a EmailAddress,
     pub(super) folder: &'a FolderName,
@@ -22,16 +22,16 @@ pub(super) struct OpenAttachment<'a> {
     pub(super) settings: &'a MailboxSettings,
 }
 
-/// An attachment that was begun.
+/// An opened attachment.
 pub(super) struct Begun {
     info: AttachmentInfo,
     octets: Octets,
 }
 
 enum Octets {
-    /// Decoded already, being part of a short message.
+    /// Already decoded, as part of a short message.
     Decoded(Vec<u8>),
-    /// On their way.
+    /// Still on the connection.
     Coming { content: Content, decoder: TransferDecoder, key: MessageKey },
 }
 
@@ -43,7 +43,7 @@ impl Job for OpenAttachment<'_> {
         let key = MessageKey::new(self.mailbox, self.folder, open.uid_validity, self.uid);
         if let Some(measured) = self.exact_sizes.get(&key) {
             match self.begin(connection, &measured, key.clone()).await {
-                // What the connection knows of the folder may be old; what follows asks for news.
+                // The connection's state of the folder may be outdated; the steps below refresh it.
                 Err(ImapError::Told(MailboxError::NoSuchMessage) | ImapError::Refused(_)) => {}
                 begun => return begun,
             }
@@ -85,7 +85,7 @@ fn missing() -> ImapError {
     ImapError::Told(MailboxError::NoSuchAttachment)
 }
 
-/// The attachment that was begun.
+/// Returns the opened attachment as a stream.
 pub(super) fn stream(begun: Begun, pooled: PooledConnection, exact_sizes: &ExactSizes) -> OpenedAttachment {
     let Begun { info, octets } = begun;
     let content = match octets {

@@ -1,20 +1,20 @@
-//! A body of which the octets come over a connection.
+//! A body that is read from the connection.
 
 use mailapi_backend::MailboxError;
 use mailapi_imap::client::{Command, Event, FetchAttribute, Section, Untagged};
 
 use crate::imap_pool::{ImapConnection, ImapError};
 
-/// A section of a message whose answer has begun.
+/// A section of a message whose response has begun.
 pub(super) enum Content {
-    /// So many octets follow on the connection.
+    /// This many octets follow on the connection.
     Coming(u64),
-    /// The server sent them without a literal, which it may do with short ones.
+    /// The server sent the octets without a literal, which it may do for short sections.
     There(Vec<u8>),
 }
 
 impl Content {
-    /// How many octets, as they are written.
+    /// Returns the number of octets before decoding.
     pub(super) fn octets(&self) -> u64 {
         match self {
             Self::Coming(octets) => *octets,
@@ -23,7 +23,7 @@ impl Content {
     }
 }
 
-/// Asks for a section of a message of the open folder, and reads until it begins.
+/// Requests a section of a message in the open folder, and reads until it begins.
 pub(super) async fn begin(connection: &mut ImapConnection, uid: u32, section: Section) -> Result<Content, ImapError> {
     let missing = || ImapError::Told(MailboxError::NoSuchMessage);
     let nothing = || ImapError::unavailable("the server sent no octets of a message");
@@ -42,6 +42,7 @@ pub(super) async fn begin(connection: &mut ImapConnection, uid: u32, section: Se
                 }
             }
             Event::Untagged(Untagged::Expunge(_)) => is_one_gone = true,
+            // An expunged message also yields no octets, but that is `NoSuchMessage`.
             Event::Done(status) if status.is_ok() && there.is_none() && is_empty && !is_one_gone => {
                 return Err(nothing());
             }

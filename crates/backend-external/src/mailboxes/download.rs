@@ -1,4 +1,4 @@
-//! Octets handed on as they come.
+//! Streams octets as they arrive.
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -9,25 +9,25 @@ use mailapi_imap::client::Event;
 use super::content::Content;
 use crate::imap_pool::{ImapError, PooledConnection};
 
-/// The longest piece of what is in memory already.
+/// The maximum size of a piece from memory.
 const PIECE: usize = 64 * 1024;
-/// What comes is gathered up to so many octets, so that a short download is handed on at once: each piece costs the
-/// sender's side a write, and both sides a turn.
+/// Octets that are collected before they are passed on: each piece costs a write and a wake-up on both sides. A short
+/// download is passed on as one piece.
 const GATHERED: usize = 128 * 1024;
-/// Decoders ask for room as if the line ends between the digits were digits too.
+/// Extra space for decoders, which reserve as if line ends were digits too.
 const ROOM_FOR_LINE_ENDS: usize = 4 * 1024;
 
-/// A download in progress. It holds its connection to the end; given up in the middle, it closes it.
+/// A download in progress. It holds its connection until the end. Dropping it earlier closes the connection.
 pub(super) struct Download {
     pooled: Option<PooledConnection>,
     decoder: Option<TransferDecoder>,
     promised: u64,
     given: u64,
-    /// Called with what came out when it was not as much as was promised.
+    /// Called with the actual size if it differs from the promised one.
     on_other_size: Option<Box<dyn FnOnce(u64) + Send>>,
 }
 
-/// The octets of a content, decoded; `promised` of them.
+/// Streams the decoded octets of a content; `promised` is their expected number.
 pub(super) fn stream(
     content: Content,
     pooled: PooledConnection,
@@ -52,7 +52,7 @@ pub(super) fn stream(
     }
 }
 
-/// The octets of something that is in memory.
+/// Streams octets from memory.
 pub(super) fn of_memory(octets: Vec<u8>) -> ByteStream {
     let octets = Bytes::from(octets);
     let pieces = (0..octets.len()).step_by(PIECE).map(move |at| Ok(octets.slice(at..octets.len().min(at + PIECE))));
@@ -86,8 +86,8 @@ impl Download {
                 }
                 _ => {}
             }
-            // Who has got as much as was promised asks for no more. The last piece waits for the end of the answer, or
-            // each download would cost its connection.
+            // A reader with all promised octets asks for no more. So read to the tagged response before the last
+            // piece: otherwise each download would close its connection.
             if decoded.len() >= GATHERED && self.given + decoded.len() as u64 != self.promised {
                 break;
             }
@@ -96,7 +96,7 @@ impl Download {
         Ok((!decoded.is_empty()).then(|| (Bytes::from(decoded), self)))
     }
 
-    /// At the end of the answer, with so many octets still to be given.
+    /// Compares the size at the end of the response; `last` octets are not yet passed on.
     fn compare(&mut self, last: u64) -> Result<(), MailboxError> {
         let given = self.given + last;
         if given == self.promised {

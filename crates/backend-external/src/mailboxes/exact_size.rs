@@ -1,4 +1,4 @@
-//! How many octets an attachment has after decoding. IMAP tells how many it takes as it is written.
+//! The exact sizes of attachments after decoding. IMAP only reports encoded sizes.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use super::settings::MailboxSettings;
 use super::summaries::FolderKey;
 use crate::imap_pool::{ImapConnection, ImapError};
 
-/// The memory of messages' parts and of sizes: one for each attachment.
+/// A cache of parts and attachment sizes by message.
 #[derive(Clone)]
 pub(super) struct ExactSizes(Cache<(FolderKey, u32), Arc<Measured>>);
 
-/// A message of which the attachments' sizes are known. Neither parts nor sizes ever change.
+/// The parts of a message and the sizes of its attachments. Neither ever changes.
 #[derive(Debug, Clone)]
 pub(super) struct Measured {
     pub(super) parts: Arc<Parts>,
@@ -26,7 +26,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// The message with the exact sizes of its attachments.
+    /// Returns the message with the exact sizes of its attachments.
     pub(super) fn told_in(&self, mut message: FullMessage) -> FullMessage {
         for (attachment, &size) in message.attachments.iter_mut().zip(&self.sizes) {
             attachment.size = size;
@@ -34,7 +34,7 @@ impl Measured {
         message
     }
 
-    /// About how much memory it takes, with what it is found by.
+    /// Returns the approximate memory of the entry, including its key.
     fn weight(&self) -> u32 {
         const FIXED: usize = 256;
         let octets = FIXED + self.parts.octets() + self.sizes.len() * size_of::<u64>();
@@ -42,7 +42,7 @@ impl Measured {
     }
 }
 
-/// Which message.
+/// The key of a message.
 #[derive(Debug, Clone)]
 pub(super) struct MessageKey {
     folder: FolderKey,
@@ -56,7 +56,7 @@ impl MessageKey {
 }
 
 impl ExactSizes {
-    /// Remembers nothing when that is all the memory it may take.
+    /// Creates a cache of at most `max_bytes`; with 0 it stores nothing.
     pub(super) fn new(max_bytes: u64) -> Self {
         let weigh = |_: &(FolderKey, u32), measured: &Arc<Measured>| measured.weight();
         Self(Cache::builder().max_capacity(max_bytes).weigher(weigh).build())
@@ -66,7 +66,7 @@ impl ExactSizes {
         self.0.get(&(key.folder.clone(), key.uid))
     }
 
-    /// Corrects what was told of an attachment, now that all of it was decoded.
+    /// Corrects the size of an attachment after it was decoded completely.
     pub(super) fn correct(&self, key: &MessageKey, index: usize, size: u64) {
         let Some(measured) = self.get(key) else { return };
         let mut measured = Measured::clone(&measured);
@@ -76,7 +76,7 @@ impl ExactSizes {
         self.0.insert((key.folder.clone(), key.uid), Arc::new(measured));
     }
 
-    /// The sizes of all attachments of a message of the open folder.
+    /// Returns the sizes of all attachments of a message in the open folder.
     pub(super) async fn of(
         &self,
         connection: &mut ImapConnection,
@@ -102,7 +102,7 @@ impl ExactSizes {
     }
 }
 
-/// The size of an attachment that is short, or whose base64 stands in lines of one length at both ends.
+/// Returns the size of an attachment if it is short, or if both ends of its base64 have lines of equal length.
 async fn from_samples(
     connection: &mut ImapConnection,
     uid: u32,
@@ -129,7 +129,7 @@ async fn from_samples(
     Ok(ends.and_then(|(head, tail)| regular_base64_size(head, tail, tail_at, octets)))
 }
 
-/// The size of base64 in lines of one length, when both ends stand on the grid of such lines.
+/// Returns the decoded size of base64 if both ends are consistent with lines of equal length.
 fn regular_base64_size(head: &[u8], tail: &[u8], tail_at: u64, octets: u64) -> Option<u64> {
     const LINE_END: &[u8] = b"\r\n";
     let line = head.iter().position(|&octet| octet == b'\r')?;
@@ -142,7 +142,7 @@ fn regular_base64_size(head: &[u8], tail: &[u8], tail_at: u64, octets: u64) -> O
         }
         .then_some(())
     };
-    // What comes after the digits: padding, line ends.
+    // Padding and line ends may follow the digits.
     let end = tail.iter().rposition(|&octet| is_digit(octet))? + 1;
     if line % 4 != 0
         || !tail[end..].iter().all(|octet| b"=\r\n".contains(octet))
@@ -154,6 +154,7 @@ fn regular_base64_size(head: &[u8], tail: &[u8], tail_at: u64, octets: u64) -> O
     tail[..end].iter().zip(tail_at..).try_for_each(|(&octet, at)| fits(octet, at))?;
     let last = tail_at + end as u64;
     let digits = last / stride * line as u64 + last % stride;
+    // Four digits encode three octets; a padded group counts in proportion.
     Some(digits * 3 / 4)
 }
 
@@ -163,7 +164,7 @@ fn decoded_size(encoding: TransferEncoding, encoded: &[u8]) -> u64 {
     count.finish()
 }
 
-/// Decodes a part only to count what comes out.
+/// Decodes a part in order to count its octets.
 async fn by_counting(
     connection: &mut ImapConnection,
     uid: u32,
@@ -178,7 +179,7 @@ async fn by_counting(
             Event::BodyBegin(_) if has_come => return Err(ImapError::unavailable("the server sent a part twice")),
             Event::BodyBegin(_) => has_come = true,
             Event::BodyPiece(_) => count.push(connection.body_piece()),
-            // Short parts may come without a literal.
+            // Short parts may arrive without a literal.
             Event::Untagged(Untagged::Fetch(message)) if message.uid == Some(uid) && !has_come => {
                 if let Some(octets) = message.section(path, &SectionText::All) {
                     count.push(octets);

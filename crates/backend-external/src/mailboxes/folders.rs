@@ -8,7 +8,7 @@ use mailapi_model::FolderName;
 
 use crate::imap_pool::{ImapConnection, ImapError, Job, is_of, refused_folder};
 
-/// Lists the folders and counts what they hold: with one command where the server has LIST-STATUS and STATUS=SIZE.
+/// Lists the folders with their counts: in one command if the server has LIST-STATUS and STATUS=SIZE.
 pub(super) struct ListFolders;
 
 impl Job for ListFolders {
@@ -36,12 +36,13 @@ impl Job for ListFolders {
     }
 }
 
-/// All folders that can be opened, in the order of [`all`], and what is told of each: with one command where the server
+/// Returns all folders that can be opened, in the order of [`all`], with their status: in one command if the server
 /// has LIST-STATUS (RFC 5819).
 pub(super) async fn statuses(
     connection: &mut ImapConnection,
     items: &[StatusItem],
 ) -> Result<Vec<(FolderName, FolderStatus)>, ImapError> {
+    // STATUS of an open folder reports its old state until it is refreshed.
     connection.refresh_or_leave().await?;
     let capabilities = connection.capabilities();
     let counts_at_once = capabilities.has("LIST-STATUS") || capabilities.has("IMAP4REV2");
@@ -61,7 +62,7 @@ pub(super) async fn statuses(
     Ok(statuses)
 }
 
-/// Checks that these folders, which the server listed and then refused, were removed in the meantime.
+/// Checks that these folders, which the server listed and then refused, were removed meanwhile.
 pub(super) async fn demand_removed(connection: &mut ImapConnection, refused: &[FolderName]) -> Result<(), ImapError> {
     if refused.is_empty() {
         return Ok(());
@@ -76,14 +77,14 @@ pub(super) async fn demand_removed(connection: &mut ImapConnection, refused: &[F
 /// A folder that can be opened.
 pub(super) struct Folder {
     pub(super) name: FolderName,
-    /// Its name with the server's separator.
+    /// The name with the server's separator.
     wire_name: String,
 }
 
-/// The most folders of a mailbox; of more, a list would take too much memory.
+/// The maximum number of folders. A longer list would take too much memory.
 const MAX_FOLDERS: usize = 50_000;
 
-/// All folders that can be opened, INBOX first, the others by name.
+/// Returns all folders that can be opened: INBOX first, the others by name.
 pub(super) async fn all(connection: &mut ImapConnection) -> Result<Vec<Folder>, ImapError> {
     list(connection, &[]).await.map(|(folders, _)| folders)
 }
@@ -98,7 +99,7 @@ async fn list(
             count += 1;
             folders.extend(as_folder(listed).filter(|_| count <= MAX_FOLDERS));
         }
-        // Unrequested counts answer an earlier command, and are outdated.
+        // Counts that were not requested answer an earlier command, and are outdated.
         Untagged::FolderStatus(status) if !items.is_empty() && statuses.len() < MAX_FOLDERS => {
             if let Some(name) = status.name.clone() {
                 statuses.insert(name, status);
@@ -118,14 +119,14 @@ async fn list(
     Ok((folders, statuses))
 }
 
-/// None for nodes of the hierarchy that hold no messages, and for names that no folder of ours can have.
+/// Converts a listed folder. Returns `None` for nodes without messages, and for names that the API cannot represent.
 fn as_folder(listed: ListedFolder) -> Option<Folder> {
     if listed.has("\\Noselect") || listed.has("\\NonExistent") {
         return None;
     }
     let wire_name = listed.name?;
     let shown = match listed.separator {
-        // Our separator inside a level would make two of it.
+        // A slash inside a level would split it into two.
         Some(separator) if separator != '/' && wire_name.contains('/') => None,
         Some(separator) => Some(wire_name.replace(separator, "/")),
         None => Some(wire_name.clone()),
@@ -151,14 +152,14 @@ async fn status(
         Ok(_) => told.map(Some).ok_or_else(|| ImapError::unavailable("the server sent no status")),
         Err(ImapError::Refused(status)) => match refused_folder(status) {
             ImapError::Told(_) => Ok(None),
-            // It may well be there.
+            // The folder may still exist.
             error => Err(error),
         },
         Err(error) => Err(error),
     }
 }
 
-/// For servers without STATUS=SIZE (RFC 8438).
+/// Sums the message sizes, for servers without STATUS=SIZE (RFC 8438).
 async fn sum_of_sizes(connection: &mut ImapConnection, folder: &FolderName) -> Result<u64, ImapError> {
     let open = connection.open(folder).await?;
     let mut sizes = HashMap::new();

@@ -1,4 +1,4 @@
-//! One page of a folder.
+//! Lists one page of a folder.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use super::settings::MailboxSettings;
 use super::summaries::{self, FolderKey, Summaries};
 use crate::imap_pool::{ImapConnection, ImapError, Job, OpenFolder};
 
-/// Lists the newest messages after an offset. Newest is highest UID is highest sequence number, so that the page is a
-/// range of sequence numbers from the end, whatever the folder's size.
+/// Lists the newest messages after an offset. The newest message has the highest UID and sequence number. So a page
+/// is a range of sequence numbers from the end, whatever the folder's size.
 pub(super) struct ListPage<'a> {
     pub(super) mailbox: &'a EmailAddress,
     pub(super) folder: &'a FolderName,
@@ -49,38 +49,38 @@ impl Job for ListPage<'_> {
     }
 }
 
-/// How often a page is fetched when data is missing: a message may be removed during the fetch.
+/// How often a page is fetched if data is missing: a message may be removed during the fetch.
 const TRIES: usize = 2;
 
-/// When the news of the folder are heard.
+/// When the updates of the folder are fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum News {
-    /// Before anything is fetched.
+    /// Before the page.
     Before,
-    /// Behind what is fetched, in the same turn. What was fetched counts only when nothing was told.
+    /// After the page, in the same round trip. The page counts only if there were none.
     Behind,
 }
 
-/// A server need not tell of changed flags on its own (RFC 3501 section 5.2). One that numbers all changes (RFC 7162)
-/// knows of them and does, at the latest in its answer to NOOP; of others, flags are asked for each time.
+/// A server may send no changed flags on its own (RFC 3501 section 5.2). One with CONDSTORE (RFC 7162) sends them, at
+/// the latest in response to NOOP. From other servers the flags are fetched each time.
 const NUMBERS_CHANGES: &str = "CONDSTORE";
 
-/// The sequence numbers of a page.
+/// Returns the first and last sequence number of a page.
 fn range(exists: u32, page: Page) -> Option<(u32, u32)> {
     let last = u64::from(exists).checked_sub(page.offset()).filter(|&last| last > 0)?;
     let first = (last + 1).saturating_sub(u64::from(page.limit())).max(1);
     Some((u32::try_from(first).ok()?, u32::try_from(last).ok()?))
 }
 
-/// Messages, and how many of them had their flags sent before in another response. `None` when data is missing.
+/// Messages, and the number of earlier responses that contained only their flags. `None` if data is missing.
 type Fetched = Option<(Vec<MessageSummary>, u64)>;
 
 /// The response code with which a server refuses to fetch an expunged message (RFC 5530 section 3).
 const EXPUNGE_ISSUED: &str = "EXPUNGEISSUED";
 
 impl ListPage<'_> {
-    /// The page of the open folder. `None` when data is missing. With [`News::Behind`] also `None` when news arrived
-    /// and the earlier page cannot be shown, or when nothing need be fetched.
+    /// Returns the page of the open folder, or `None` if data is missing. With [`News::Behind`] it also returns
+    /// `None` if updates arrived, or if nothing needs to be fetched.
     async fn show(
         &self,
         connection: &mut ImapConnection,
@@ -107,7 +107,7 @@ impl ListPage<'_> {
             self.in_full(connection, &key, (first, last), news).await
         };
         let fetched = match fetched {
-            // A message of the page may be gone.
+            // A message of the page may have been expunged.
             Err(ImapError::Refused(_)) if news == News::Behind => return Ok(None),
             Err(ImapError::Refused(status)) if status.code == Some(Code::Other(EXPUNGE_ISSUED.to_owned())) => None,
             fetched => fetched?,
@@ -119,9 +119,9 @@ impl ListPage<'_> {
             return Ok(None);
         }
         let listed = Arc::new(Listed { total, items });
-        // News of a message that is told in the same form is an answer too many.
+        // An unsolicited FETCH for a message on this page looks like one response too many.
         let answers = listed.items.len() as u64 + asked_before;
-        // What else was told along with the page may be of later than the page.
+        // An update that arrived with the page may be newer than the page, so such a page is not cached.
         let now = connection.folder().map(OpenFolder::state).filter(|now| now.told_since(before) == answers);
         match now {
             Some(now) if connection.can(NUMBERS_CHANGES) => {
@@ -157,7 +157,7 @@ impl ListPage<'_> {
         });
         fetched.await?;
         if !long.is_empty() && news == News::Behind {
-            // The news may have moved the numbers.
+            // The updates may have shifted the sequence numbers.
             return Ok(None);
         }
         for number in long {
@@ -168,7 +168,7 @@ impl ListPage<'_> {
         Ok(Some((items, 0)))
     }
 
-    /// A message whose structure is too long to be read.
+    /// Fetches a message whose structure is too long to parse.
     async fn without_structure(
         &self,
         connection: &mut ImapConnection,
@@ -187,7 +187,7 @@ impl ListPage<'_> {
         Ok(found)
     }
 
-    /// Fetches the flags alone, and in full only what is not remembered.
+    /// Fetches only the flags, and the rest of messages that are not cached.
     async fn by_flags(
         &self,
         connection: &mut ImapConnection,
@@ -240,7 +240,7 @@ impl ListPage<'_> {
     }
 }
 
-/// The summary of a message that is awaited, once: a server may send any number of responses.
+/// Returns the summary of a requested message, once: a server may send any number of responses.
 fn awaited_summary(
     message: FetchedMessage,
     flags: &HashMap<u32, Vec<String>>,
@@ -252,7 +252,7 @@ fn awaited_summary(
     Some(summary)
 }
 
-/// A fetched message if it is on the page of these sequence numbers: a server may send others.
+/// Returns a fetched message if it is on the page: a server may send others.
 fn of_page(untagged: Untagged, (first, last): (u32, u32)) -> Option<(Box<FetchedMessage>, u32)> {
     let Untagged::Fetch(message) = untagged else { return None };
     let number = message.sequence;

@@ -1,4 +1,4 @@
-//! One message, as much of it as is needed to say what it consists of.
+//! Loads as much of a message as its structure requires.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::settings::MailboxSettings;
 use super::summaries::{arrived, shown_flags};
 use crate::imap_pool::{ImapConnection, ImapError};
 
-/// A message that was found.
+/// A loaded message.
 pub(super) struct Loaded {
     pub(super) flags: Vec<String>,
     pub(super) size: u64,
@@ -20,16 +20,16 @@ pub(super) struct Loaded {
     pub(super) content: Loading,
 }
 
-/// What was fetched of it.
+/// The fetched part of a message.
 pub(super) enum Loading {
-    /// All of it, and what it consists of, uncut.
+    /// The whole message and its structure.
     Whole { raw: Vec<u8>, structure: Box<MessageStructure> },
-    /// What the server tells of its parts.
+    /// The parts according to the server.
     Parts(Arc<Parts>),
 }
 
-/// What is asked of a message for [`Loaded`]. Of what it consists, a server is asked only where that is needed: most
-/// messages are taken apart here.
+/// Returns the attributes to fetch for [`Loaded`]. They do not include the structure: most messages are short and
+/// parsed here.
 pub(super) fn attributes(settings: &MailboxSettings) -> Vec<FetchAttribute> {
     vec![
         FetchAttribute::Flags,
@@ -39,8 +39,8 @@ pub(super) fn attributes(settings: &MailboxSettings) -> Vec<FetchAttribute> {
     ]
 }
 
-/// Finds the message in the folder that is open, and stays with that opening. What the connection knows of the folder
-/// is asked for again when it may be old.
+/// Loads a message from the open folder, without reopening it. Refreshes the folder first if its state may be
+/// outdated.
 pub(super) async fn load_from_open(
     connection: &mut ImapConnection,
     uid: u32,
@@ -57,7 +57,7 @@ pub(super) async fn load_from_open(
     let size = found.size.ok_or_else(|| ImapError::unavailable("the server told no size"))?;
     let start = found.take_section(&[], &SectionText::All).ok_or_else(left_out)?;
     let (flags, arrived) = (shown_flags(found.flags.take().unwrap_or_default()), arrived(&found));
-    // Some servers err in the size; a slice that is shorter than was asked for is certainly all.
+    // Some servers report a wrong size. A slice shorter than requested is certainly the whole message.
     let is_whole = start.len() < settings.whole_message_octets as usize || start.len() as u64 == size;
     let content = if is_whole { whole(start) } else { of_parts(connection, uid, size, settings).await? };
     Ok(Loaded { flags, size, arrived, content })
@@ -76,6 +76,7 @@ async fn of_parts(
 ) -> Result<Loading, ImapError> {
     let parts = Parts::of(fetch_structure(connection, uid).await?);
     if !parts.is_doubtful || size > u64::from(settings.doubtful_message_octets) {
+        // The server's parts may be incomplete, so parse the message here.
         return Ok(Loading::Parts(Arc::new(parts)));
     }
     let all = FetchAttribute::SectionSlice(Section::message(), 0, settings.doubtful_message_octets);
@@ -83,7 +84,7 @@ async fn of_parts(
     found.take_section(&[], &SectionText::All).map(whole).ok_or_else(left_out)
 }
 
-/// What the server tells of the parts of a message of the open folder.
+/// Fetches the structure of a message in the open folder.
 async fn fetch_structure(connection: &mut ImapConnection, uid: u32) -> Result<BodyStructure, ImapError> {
     let mut is_too_long = false;
     let found = fetch_noting(connection, uid, &[FetchAttribute::BodyStructure], &mut is_too_long).await;
@@ -93,13 +94,13 @@ async fn fetch_structure(connection: &mut ImapConnection, uid: u32) -> Result<Bo
     }
 }
 
-/// The server sent the message, but not all requested data.
+/// Returns the error for a response without some of the requested data.
 fn left_out() -> ImapError {
     ImapError::unavailable("the server omitted a part of a message")
 }
 
-/// Data of one message, as it is now though nobody asked for news: the server tells them behind the data. `None` when
-/// the folder has no such message, or when a message is gone and it may be this one.
+/// Fetches current data of one message without refreshing the folder: the server sends updates after the data.
+/// Returns `None` if the message does not exist, or if an expunged message may be this one.
 pub(super) async fn fetch_current(
     connection: &mut ImapConnection,
     uid: u32,
@@ -126,12 +127,12 @@ pub(super) async fn fetch_current(
     Ok(found.filter(|_| !is_one_gone).map(|message| *message))
 }
 
-/// Whether this is an update of the message's flags. An unsolicited one may omit the UID.
+/// Whether a response updates the message's flags. An unsolicited one may omit the UID.
 fn is_news_of(news: &FetchedMessage, message: &FetchedMessage) -> bool {
     news.sequence == message.sequence && news.flags.is_some() && (news.uid.is_none() || news.uid == message.uid)
 }
 
-/// Data of one message of the open folder.
+/// Fetches data of one message in the open folder.
 pub(super) async fn fetch_one(
     connection: &mut ImapConnection,
     uid: u32,
@@ -140,7 +141,7 @@ pub(super) async fn fetch_one(
     fetch_noting(connection, uid, attributes, &mut false).await
 }
 
-/// The same; notes whether a response was too long to be read.
+/// As [`fetch_one`]; also records whether a response was too long to parse.
 async fn fetch_noting(
     connection: &mut ImapConnection,
     uid: u32,
@@ -164,7 +165,7 @@ async fn fetch_noting(
     found.map(|message| *message).ok_or(absent)
 }
 
-/// Checks that these messages, which a response omitted, are gone from the open folder.
+/// Checks that these messages, which a response omitted, were removed from the open folder.
 pub(super) async fn demand_gone(connection: &mut ImapConnection, uids: &[u32]) -> Result<(), ImapError> {
     if uids.is_empty() {
         return Ok(());

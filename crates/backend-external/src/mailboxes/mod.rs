@@ -1,5 +1,5 @@
-//! Mailboxes of the operator's IMAP server. Reading opens folders with EXAMINE and fetches with BODY.PEEK, so that it
-//! leaves no trace; only a purge changes anything.
+//! The mailboxes of the operator's IMAP server. Reading uses EXAMINE and BODY.PEEK, which change nothing; only a
+//! purge changes a mailbox.
 
 mod attachment;
 mod content;
@@ -40,7 +40,7 @@ use summaries::Summaries;
 pub use purge::{ImapPurge, Purge};
 pub use settings::MailboxSettings;
 
-/// The operator's IMAP server as a port.
+/// The port to the operator's IMAP server.
 pub struct ImapMailboxes {
     pool: ImapPool,
     settings: MailboxSettings,
@@ -53,15 +53,15 @@ pub struct ImapMailboxes {
     index: Option<Arc<SearchIndex>>,
 }
 
-/// A page of a folder: mailbox, folder, how many messages at most, how many left out.
+/// The key of a page: mailbox, folder, limit and offset.
 type ListKey = (EmailAddress, FolderName, u32, u64);
 
-/// Which part of the memory for lists is for whole pages: only the few that are looked at again and again are worth it.
+/// The fraction of the list cache for whole pages. Only the few pages that clients reload often are worth it.
 const PART_FOR_PAGES: u64 = 4;
 
 impl ImapMailboxes {
-    /// Reads over the pool's connections, and purges as `purge` does: [`ImapPurge`], or the mail server's own
-    /// administration.
+    /// Creates the port over a connection pool. `purge` is [`ImapPurge`], or the mail server's own administration
+    /// interface.
     #[must_use]
     pub fn new(pool: ImapPool, settings: MailboxSettings, purge: Arc<dyn Purge>) -> Self {
         let for_pages = settings.summary_cache_bytes / PART_FOR_PAGES;
@@ -72,21 +72,20 @@ impl ImapMailboxes {
         Self { pool, settings, summaries, pages, lists, exact_sizes, quotas, purge, index: None }
     }
 
-    /// Searches in an index of our own where it can; whoever keeps these mailboxes lets [`ImapMailboxes::keep_index`]
-    /// run.
+    /// Enables the local search index. The caller must also run [`ImapMailboxes::keep_index`].
     #[must_use]
     pub fn with_search_index(self, index: Arc<SearchIndex>) -> Self {
         Self { index: Some(index), ..self }
     }
 
-    /// Removes what the index holds of a mailbox: its mail is gone for good.
+    /// Removes a mailbox from the index, after its mail was removed permanently.
     pub async fn erase_index(&self, mailbox: &EmailAddress) {
         if let Some(index) = &self.index {
             index.erase(mailbox).await;
         }
     }
 
-    /// A page as it is now, whoever found that out.
+    /// Returns the current page. Concurrent requests for it share one result.
     async fn show(&self, mailbox: &EmailAddress, folder: &FolderName, page: Page) -> Result<Shown, MailboxError> {
         let (summaries, pages) = (&self.summaries, &self.pages);
         let job = list::ListPage { mailbox, folder, page, summaries, pages, settings: &self.settings };
@@ -94,8 +93,8 @@ impl ImapMailboxes {
         self.lists.ask(key, async || self.pool.run(mailbox, Some(folder), &job).await).await
     }
 
-    /// Makes sure that there is nothing in a mailbox of which no folder was seen. Dovecot's administration finds as little
-    /// in a home that it cannot read as in one that is not there yet, and calls neither a failure.
+    /// Returns an error unless the mailbox is empty, after a purge that found no folder. Dovecot's administration
+    /// interface reports success both for an unreadable home directory and for one that does not exist yet.
     async fn demand_empty(&self, mailbox: &EmailAddress) -> Result<(), MailboxError> {
         match self.folders(mailbox).await?.iter().all(|folder| folder.messages == 0) {
             true => Ok(()),
@@ -103,7 +102,7 @@ impl ImapMailboxes {
         }
     }
 
-    /// Forgets what is known of a mailbox, connections included: it was made, removed or emptied behind our back.
+    /// Drops the cached data and idle connections of a mailbox that was created, removed or emptied by others.
     pub fn forget(&self, mailbox: &EmailAddress) {
         self.pool.forget(mailbox);
         self.quotas.forget(mailbox);
@@ -164,7 +163,7 @@ impl Mailboxes for ImapMailboxes {
 
     async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
         let purged = self.purge.purge(mailbox).await;
-        // What failed may have removed a part.
+        // A failed purge may have removed a part.
         self.quotas.forget(mailbox);
         let purged = purged?;
         if purged.folders == 0 {

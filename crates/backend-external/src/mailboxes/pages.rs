@@ -1,4 +1,4 @@
-//! Whole pages that were shown, each with how its folder looked.
+//! A cache of whole pages, each with the folder state that it shows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,38 +10,38 @@ use moka::sync::Cache;
 use super::summaries::{FolderKey, weight};
 use crate::imap_pool::FolderState;
 
-/// A page of a folder, by how many messages it shows at most and how many it leaves out.
+/// The key of a page: folder, limit and offset.
 type PageKey = (Arc<FolderKey>, u32, u64);
 
-/// A page, and what tells it from others; none when nobody could tell whether it has changed.
+/// A page and its validator; `None` if a change could not be detected.
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
     pub(super) listed: Arc<Listed<MessageSummary>>,
     pub(super) validator: Option<Validator>,
 }
 
-/// A page that is remembered.
+/// A cached page.
 #[derive(Clone)]
 struct Remembered {
     state: FolderState,
     shown: Shown,
 }
 
-/// The memory of pages.
+/// The cache of pages.
 pub(super) struct Pages {
     by_place: Cache<PageKey, Remembered>,
-    /// How many were remembered so far: the number of each is its mark, and no other page ever gets it.
+    /// The number of pages stored so far. It serves as the validator of the next page, so each validator is unique.
     marks: AtomicU64,
 }
 
 impl Shown {
-    /// A page that is not remembered.
+    /// Wraps a page that is not cached.
     pub(super) const fn once(listed: Arc<Listed<MessageSummary>>) -> Self {
         Self { listed, validator: None }
     }
 }
 
-/// About how much memory a page takes with its place. Nearly every page has a folder's key of its own.
+/// Returns the approximate memory of a page, including its key. Almost every page has its own folder key.
 fn page_weight((folder, ..): &PageKey, page: &Remembered) -> u32 {
     let fixed = size_of::<PageKey>() + size_of::<Remembered>() + size_of::<FolderKey>();
     let names = folder.mailbox.as_str().len() + folder.folder.as_str().len();
@@ -50,19 +50,19 @@ fn page_weight((folder, ..): &PageKey, page: &Remembered) -> u32 {
 }
 
 impl Pages {
-    /// Remembers nothing when that is all the memory it may take.
+    /// Creates a cache of at most `max_bytes`; with 0 it stores nothing.
     pub(super) fn new(max_bytes: u64) -> Self {
         let by_place = Cache::builder().max_capacity(max_bytes).weigher(page_weight).build();
         Self { by_place, marks: AtomicU64::new(0) }
     }
 
-    /// The page, when the folder still looks as it did when the page was shown.
+    /// Returns the cached page if the folder state is still the same.
     pub(super) fn get(&self, folder: &Arc<FolderKey>, page: Page, state: &FolderState) -> Option<Shown> {
         let remembered = self.by_place.get(&(folder.clone(), page.limit(), page.offset()))?;
         (remembered.state == *state).then_some(remembered.shown)
     }
 
-    /// Remembers a page for as long as its folder looks like this.
+    /// Caches a page for as long as the folder state remains the same.
     pub(super) fn put(
         &self,
         folder: &Arc<FolderKey>,

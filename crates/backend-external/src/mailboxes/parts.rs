@@ -1,16 +1,16 @@
-//! What the server told of a message's parts, in the form that chooses bodies and attachments.
+//! Converts the server's BODYSTRUCTURE to the form that selects bodies and attachments.
 
 use mailapi_backend::mime::{DescribedAttachment, DescribedMessage, DescribedPart};
 use mailapi_imap::client::{BodyStructure, MediaDetails, SinglePart};
 
-/// The parts of a message and where they stand.
+/// The parts of a message and their part numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Parts {
-    /// What was chosen.
+    /// The selected bodies and attachments.
     pub(super) chosen: DescribedMessage,
     /// The part numbers of each described part (RFC 3501 section 6.4.5).
     paths: Vec<Vec<u32>>,
-    /// What was told may not be all there is.
+    /// The server's description may be incomplete.
     pub(super) is_doubtful: bool,
 }
 
@@ -21,7 +21,7 @@ impl Parts {
         Self { chosen: DescribedMessage::of(walk.described), paths: walk.paths, is_doubtful: walk.is_doubtful }
     }
 
-    /// About how many octets of memory they take.
+    /// Returns the approximate memory in octets.
     pub(super) fn octets(&self) -> usize {
         let attachment = |one: &DescribedAttachment| {
             let texts = [&one.info.filename, &one.info.content_type, &one.info.type_parameters];
@@ -34,13 +34,13 @@ impl Parts {
         size_of::<Self>() + charsets + paths + self.chosen.attachments.iter().map(attachment).sum::<usize>()
     }
 
-    /// The part numbers of a described part.
+    /// Returns the part numbers of a described part.
     pub(super) fn path(&self, part: usize) -> &[u32] {
         self.paths.get(part).map_or(&[1], Vec::as_slice)
     }
 }
 
-/// Whether a message of this structure has attachments: all that a list shows of its parts.
+/// Whether a message of this structure has attachments: the only fact about parts that a list shows.
 pub(super) fn has_attachments(structure: BodyStructure) -> bool {
     let chosen = match structure {
         BodyStructure::Single(part) => {
@@ -62,13 +62,13 @@ struct Walk {
 }
 
 impl Walk {
-    /// The depth is bounded where the structure is read.
+    /// Visits a part and its children. The parser of the structure limits the depth.
     fn visit(&mut self, structure: BodyStructure, path: &mut Vec<u32>) {
         match structure {
             BodyStructure::Single(part) => {
-                // A message that is no multipart has one part, 1.
+                // A message that is not multipart has a single part, 1.
                 let own = if path.is_empty() { vec![1] } else { path.clone() };
-                // A header without an end is told as a part without octets.
+                // Servers describe a header without an end as a part without octets.
                 self.is_doubtful |= part.octets == 0 && (path.is_empty() || part.media_type == "text");
                 self.push(describe(*part), own);
             }

@@ -1,4 +1,4 @@
-//! Emptying a mailbox.
+//! Empties a mailbox.
 
 use async_trait::async_trait;
 use mailapi_backend::{MailboxError, Purged};
@@ -11,20 +11,20 @@ use crate::imap_pool::{ImapConnection, ImapError, ImapPool, Job};
 /// A way to remove all mail of a mailbox.
 #[async_trait]
 pub trait Purge: Send + Sync {
-    /// Removes all mail of every folder for good; the folders stay.
+    /// Permanently removes the mail of all folders; the folders remain.
     ///
     /// # Errors
     /// As [`mailapi_backend::Mailboxes::purge`].
     async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError>;
 }
 
-/// Removes mail over IMAP: for servers without an administration of their own. The server counts the quota itself.
+/// Removes mail over IMAP, for servers without an administration interface. The server updates the quota itself.
 pub struct ImapPurge {
     pool: ImapPool,
 }
 
 impl ImapPurge {
-    /// Uses the pool's connections.
+    /// Uses the connections of this pool.
     #[must_use]
     pub const fn new(pool: ImapPool) -> Self {
         Self { pool }

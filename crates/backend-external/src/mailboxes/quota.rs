@@ -1,4 +1,4 @@
-//! How much a mailbox holds.
+//! Reads the usage and the quota of a mailbox.
 
 use mailapi_imap::client::{Command, Untagged};
 use mailapi_model::Quota;
@@ -6,11 +6,10 @@ use mailapi_model::Quota;
 use super::folders::ListFolders;
 use crate::imap_pool::{ImapConnection, ImapError, Job};
 
-/// Octets of a unit of STORAGE (RFC 9208 section 5.1).
+/// Octets per unit of STORAGE (RFC 9208 section 5.1).
 const STORAGE_UNIT: u64 = 1024;
 
-/// Sums up what the folders hold, which is exact, and asks for the limit, which the server tells in units of 1,024
-/// octets.
+/// Sums the folder sizes, which are exact. Only the limit comes from QUOTA, which counts in units of 1,024 octets.
 pub(super) struct ReadQuota;
 
 impl Job for ReadQuota {
@@ -30,6 +29,7 @@ impl Job for ReadQuota {
 async fn limit(connection: &mut ImapConnection) -> Result<Option<u64>, ImapError> {
     let mut smallest = None::<u64>;
     let asked = connection.run(Command::quota_root("INBOX"), |untagged| {
+        // Several quota roots may apply; the smallest limit takes effect.
         if let Untagged::Quota(resources) = untagged {
             let storage = resources.into_iter().filter(|resource| resource.name == "STORAGE");
             smallest = storage.map(|resource| resource.limit.saturating_mul(STORAGE_UNIT)).chain(smallest).min();

@@ -1,4 +1,4 @@
-//! A message as it was received.
+//! Reads a message as it was received.
 
 use mailapi_backend::OpenedMessage;
 use mailapi_backend::mime::{TransferDecoder, TransferEncoding};
@@ -9,7 +9,7 @@ use super::content::{self, Content};
 use super::download;
 use crate::imap_pool::{ImapConnection, ImapError, Job, PooledConnection};
 
-/// Begins to read a message.
+/// Opens a message for reading.
 pub(super) struct OpenRaw<'a> {
     pub(super) folder: &'a FolderName,
     pub(super) uid: u32,
@@ -24,7 +24,7 @@ impl Job for OpenRaw<'_> {
     }
 }
 
-/// The message that was begun.
+/// Returns the opened message as a stream.
 pub(super) fn stream(content: Content, pooled: PooledConnection) -> OpenedMessage {
     let size = content.octets();
     let decoder = TransferDecoder::new(TransferEncoding::Identity);

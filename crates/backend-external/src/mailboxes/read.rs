@@ -1,4 +1,4 @@
-//! One message, opened.
+//! Reads one message.
 
 use mailapi_backend::mime::{DescribedBody, MessageStructure, headers};
 use mailapi_backend::{AttachmentInfo, FullMessage};
@@ -12,7 +12,7 @@ use super::settings::MailboxSettings;
 use super::summaries::{arrived, shown_flags};
 use crate::imap_pool::{ImapConnection, ImapError, Job};
 
-/// Reads a message without the octets of its attachments.
+/// Reads a message without the content of its attachments.
 pub(super) struct ReadMessage<'a> {
     pub(super) mailbox: &'a EmailAddress,
     pub(super) folder: &'a FolderName,
@@ -30,7 +30,7 @@ impl Job for ReadMessage<'_> {
         let key = MessageKey::new(self.mailbox, self.folder, open.uid_validity, self.uid);
         if let Some(measured) = self.exact_sizes.get(&key) {
             match self.of_known_parts(connection, &measured).await {
-                // What the connection knows of the folder may be old; what follows asks for news.
+                // The connection's state of the folder may be outdated; the steps below refresh it.
                 Ok(None) | Err(ImapError::Refused(_)) => {}
                 Ok(Some(message)) => return Ok(message),
                 Err(error) => return Err(error),
@@ -51,7 +51,7 @@ impl Job for ReadMessage<'_> {
 }
 
 impl ReadMessage<'_> {
-    /// A message of which the parts are remembered, with one command. `None` when it may be gone.
+    /// Reads a message whose parts are cached, with one command. Returns `None` if it may have been removed.
     async fn of_known_parts(
         &self,
         connection: &mut ImapConnection,
@@ -67,8 +67,7 @@ impl ReadMessage<'_> {
     }
 }
 
-/// A message of which the header and the bodies are fetched one by one. The sizes of attachments are those of their
-/// octets as they are written.
+/// Fetches the header and the bodies of a message. The attachment sizes are those before decoding.
 pub(super) async fn of_parts(
     connection: &mut ImapConnection,
     uid: u32,
@@ -80,7 +79,7 @@ pub(super) async fn of_parts(
     Ok(assembled(&found, uid, loaded.size, loaded.flags.clone(), loaded.arrived, parts))
 }
 
-/// The header and the bodies.
+/// Returns the sections of the header and the bodies.
 fn sections(parts: &Parts, settings: &MailboxSettings) -> Vec<FetchAttribute> {
     let mut sections = vec![FetchAttribute::SectionSlice(Section::header(), 0, settings.header_octets)];
     for body in [&parts.chosen.text, &parts.chosen.html].into_iter().flatten() {

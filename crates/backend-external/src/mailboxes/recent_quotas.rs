@@ -1,5 +1,4 @@
-//! What mailboxes held a short while ago: a list of users is about many mailboxes, and each costs the server a look at
-//! all of its folders.
+//! A cache of quotas for lists of users: each one costs the server a STATUS of all folders.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,24 +10,24 @@ use moka::sync::Cache;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-/// Answers up to this age are shown in lists. Lists serve to find mailboxes that become full, which takes longer.
+/// How long a cached quota is shown. Lists serve to find mailboxes that fill up, which takes longer.
 const SHOWN_FOR: Duration = Duration::from_secs(60);
 
-/// The server is not asked again behind an answer up to this age, however often a list is loaded.
+/// A cached quota up to this age is not refreshed, however often a list is loaded.
 const FRESH_FOR: Duration = Duration::from_secs(5);
 
-/// Mailboxes whose answers are remembered: some MiB at most.
+/// The maximum number of cached quotas; some MiB at most.
 const MOST_REMEMBERED: u64 = 10_000;
 
-/// Mailboxes asked at a time behind lists: most connections are for requests.
+/// Concurrent background refreshes: most connections are reserved for requests.
 const ASKED_AT_A_TIME: usize = 2;
 
-/// Mailboxes that wait to be asked behind lists: some of the longest pages.
+/// The maximum number of waiting background refreshes: several of the longest pages.
 const MOST_WAITING: usize = 1_000;
 
 type Answer = Result<Quota, MailboxError>;
 
-/// Answers for lists.
+/// Quotas for lists.
 pub(super) struct RecentQuotas {
     answers: Cache<EmailAddress, Recent>,
     state: Mutex<State>,
@@ -43,19 +42,19 @@ struct Recent {
 
 #[derive(Default)]
 struct State {
-    /// Counts changes of mailboxes: an answer to an earlier question is not remembered.
+    /// Counts changes of mailboxes: results of earlier requests are not cached.
     changes: u64,
-    /// Mailboxes that are asked behind lists, or wait for it.
+    /// Mailboxes that are being refreshed, or wait for it.
     refreshed: HashSet<EmailAddress>,
 }
 
-/// When a question was begun.
+/// The start of a request.
 struct Begun {
     at: Instant,
     changes: u64,
 }
 
-/// A mailbox that is asked behind a list, by one task at a time.
+/// A background refresh of one mailbox. At most one task has it.
 struct RefreshPermit {
     quotas: Arc<RecentQuotas>,
     mailbox: EmailAddress,
@@ -67,12 +66,12 @@ impl RecentQuotas {
         Self { answers, state: Mutex::default(), permits: Semaphore::new(ASKED_AT_A_TIME) }
     }
 
-    /// What may be shown of the mailbox without a question.
+    /// Returns the cached quota.
     pub(super) fn shown(&self, mailbox: &EmailAddress) -> Option<Quota> {
         self.recent(mailbox).map(|recent| recent.quota)
     }
 
-    /// Asks for a list, and remembers the answer.
+    /// Requests the quota for a list, and caches it.
     pub(super) async fn ask(&self, mailbox: &EmailAddress, asking: impl Future<Output = Answer>) -> Answer {
         let begun = self.begin();
         let answer = asking.await;
@@ -80,16 +79,18 @@ impl RecentQuotas {
         answer
     }
 
-    /// Asks for the mailbox alone. The answer replaces what lists show; if none comes, lists ask for themselves.
+    /// Requests the quota of a single mailbox. The result replaces the cached one; after a failure the next list
+    /// requests it again.
     pub(super) async fn ask_anew(&self, mailbox: &EmailAddress, asking: impl Future<Output = Answer>) -> Answer {
         match self.answers.remove(mailbox) {
             Some(_) => self.ask(mailbox, asking).await,
-            // No list shows this mailbox, so the answer is not remembered.
+            // No list shows this mailbox, so do not cache it.
             None => asking.await,
         }
     }
 
-    /// Asks behind an answer that was shown, unless that is fresh. After a failure, the next list asks for itself.
+    /// Refreshes a cached quota in the background, unless it is recent. After a failure the next list requests it
+    /// again.
     pub(super) fn refresh(
         self: &Arc<Self>,
         mailbox: &EmailAddress,
@@ -99,7 +100,7 @@ impl RecentQuotas {
         tokio::spawn(async move {
             let RefreshPermit { quotas, mailbox } = &permit;
             let Ok(_permit) = quotas.permits.acquire().await else { return };
-            // The mailbox may have been removed while this waited.
+            // The mailbox may have been removed meanwhile.
             if quotas.recent(mailbox).is_none() {
                 return;
             }
@@ -110,7 +111,7 @@ impl RecentQuotas {
         });
     }
 
-    /// The mailbox was changed: what was asked before is not shown any more.
+    /// Drops the quota of a changed mailbox, and results of earlier requests.
     pub(super) fn forget(&self, mailbox: &EmailAddress) {
         let mut state = self.state();
         state.changes += 1;
@@ -126,7 +127,7 @@ impl RecentQuotas {
     }
 
     fn remember(&self, mailbox: &EmailAddress, begun: &Begun, answer: &Answer) {
-        // The lock is held until the answer is remembered, so that no change comes between.
+        // The lock is held until the result is cached, so that no change occurs in between.
         let state = self.state();
         let is_newer = |recent: Recent| recent.asked_at > begun.at;
         if state.changes != begun.changes || self.answers.get(mailbox).is_some_and(is_newer) {
@@ -177,14 +178,14 @@ mod tests {
         Err(MailboxError::Unavailable("no answer".to_owned()))
     }
 
-    /// Answers that remember what bob's mailbox held: one message.
+    /// A cache with the quota of bob's mailbox: one message.
     async fn with_bob() -> (Arc<RecentQuotas>, EmailAddress) {
         let (quotas, bob) = (Arc::new(RecentQuotas::new()), address("bob"));
         quotas.ask(&bob, ready(Ok(held(1)))).await.unwrap();
         (quotas, bob)
     }
 
-    /// Lets the tasks behind lists do what they can do now.
+    /// Runs the background tasks as far as they can proceed now.
     async fn settle() {
         for _ in 0..100 {
             tokio::task::yield_now().await;
@@ -278,7 +279,7 @@ mod tests {
         let (quotas, bob) = with_bob().await;
         quotas.forget(&bob);
         assert_eq!(quotas.shown(&bob), None);
-        // The question was begun before the change, and is answered after it.
+        // The request began before the change, and completes after it.
         let asked = quotas.ask(&bob, async {
             quotas.forget(&bob);
             Ok(held(1))

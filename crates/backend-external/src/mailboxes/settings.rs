@@ -1,32 +1,32 @@
-//! How much of messages is fetched and remembered.
+//! Limits on fetched and cached messages.
 
-/// Sizes of what is fetched at once and of what is kept.
+/// Limits on fetched and cached data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailboxSettings {
-    /// A message up to this length is fetched whole and taken apart here; of a longer one the server tells the parts.
+    /// Messages up to this size are fetched whole and parsed here; for longer ones the server describes the parts.
     /// Default 64 KiB: most messages without attachments.
     pub whole_message_octets: u32,
-    /// Up to this length a message is fetched whole even so, when what the server tells of its parts cannot be all.
-    /// Default 16 MiB.
+    /// Messages up to this size are fetched whole if the server's description of the parts is incomplete. Default 16
+    /// MiB.
     pub doubtful_message_octets: u32,
-    /// Octets of a body, as it is written, that are read; the rest is left out. Default 8 MiB.
+    /// Octets read of an encoded body; the rest is omitted. Default 8 MiB.
     pub body_octets: u32,
-    /// The same of a header. Default 1 MiB.
+    /// Octets read of a header. Default 1 MiB.
     pub header_octets: u32,
-    /// Octets of From, To, Subject and other fields of a list. Default 64 KiB.
+    /// Octets read of the header fields in a list (From, To, Subject, …). Default 64 KiB.
     pub summary_octets: u32,
-    /// Octets at both ends of an attachment that are looked at to learn its size. Default 4 KiB.
+    /// Octets read at both ends of an attachment to compute its size. Default 4 KiB.
     pub sample_octets: u32,
-    /// Memory for what a list shows and never changes. Default 16 MiB.
+    /// Memory for immutable data of lists. Default 16 MiB.
     pub summary_cache_bytes: u64,
-    /// Memory for the parts of messages and the sizes of attachments. Default 8 MiB.
+    /// Memory for parts of messages and sizes of attachments. Default 8 MiB.
     pub exact_size_cache_bytes: u64,
-    /// Among so many of a folder's newest messages, HTML bodies are searched here, as text: servers search them as they
-    /// are written, tags and entities included. Default 1,000.
+    /// Number of newest messages per folder whose HTML bodies are searched here, as text. Servers search the source,
+    /// with tags and entities. Default 1,000.
     pub html_search_messages: u32,
-    /// So many octets of each, as they are written. Default 256 KiB.
+    /// Octets read of each encoded HTML body. Default 256 KiB.
     pub html_search_octets: u32,
-    /// UIDs named in one command. Default 500: then a line stays within the 8,192 octets that every server takes.
+    /// UIDs per command. Default 500, which keeps a line below the 8,192 octets that every server accepts.
     pub uids_per_command: usize,
 }
 

@@ -1,32 +1,33 @@
-//! The same question, asked by many at the same time, is answered once.
+//! Shares the result of a request among concurrent callers.
 //!
-//! Nobody hears an answer that is older than the question: who comes while the question is being answered waits for the
-//! next answer, together with all others who came meanwhile. It is what group commit is to writing.
+//! No caller receives a result that is older than its request. A caller that arrives while a request is running waits
+//! for the next one, together with all others that arrived meanwhile. Group commit does the same for writes.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Questions by what they are about.
+/// Running requests by key.
 pub(super) struct Shared<K, A> {
     questions: Mutex<HashMap<K, Entry<A>>>,
 }
 
-/// A question and how many are at it; counted under the lock of the list, so that whoever is last knows it.
+/// A request and the number of its callers. The map's lock guards the number, so that the last caller recognises
+/// itself.
 struct Entry<A> {
     question: Arc<Question<A>>,
     askers: usize,
 }
 
 struct Question<A> {
-    /// How often it was asked.
+    /// The number of calls so far.
     asked: AtomicU64,
-    /// The newest answer, and which askers were there before it was begun.
+    /// The newest result, and how many calls had arrived before it was begun.
     answer: tokio::sync::Mutex<Option<(u64, A)>>,
 }
 
-/// Somebody who asks; the last one to leave takes the question away.
+/// A caller. The last one to leave removes the request.
 struct Asker<'a, K: Hash + Eq, A> {
     shared: &'a Shared<K, A>,
     key: K,
@@ -38,13 +39,14 @@ impl<K: Hash + Eq + Clone, A: Clone> Shared<K, A> {
         Self { questions: Mutex::default() }
     }
 
-    /// An answer that was begun after this was called: by `find`, or by that of somebody who asks the same. Whoever is
-    /// at it may give up; then the next one begins anew.
+    /// Returns a result that was begun after this call, by `find` or by another caller's. If that caller is
+    /// cancelled, the next one begins again.
     pub(super) async fn ask(&self, key: K, find: impl AsyncFnOnce() -> A) -> A {
         let asker = self.enter(key);
         let question = &asker.question;
         let number = question.asked.fetch_add(1, Ordering::SeqCst);
         let mut answer = question.answer.lock().await;
+        // Begun after this call arrived: the result is new enough.
         if let Some((askers, answer)) = &*answer
             && number < *askers
         {
@@ -118,7 +120,7 @@ mod tests {
         };
         let first = ask();
         let others = async {
-            // The first one is at work by now; all of these come too late for its answer.
+            // The first call is running by now; these arrive too late for its result.
             assert_eq!(begun.get(), 1);
             gate.add_permits(2);
             join_all([ask(), ask(), ask()]).await
@@ -128,7 +130,7 @@ mod tests {
         assert!(shared.questions().is_empty());
     }
 
-    /// Another thread may be between leaving and letting go of what it held.
+    /// Another thread may have left and still hold the request.
     #[test]
     fn the_last_caller_to_leave_cancels_the_shared_query() {
         let shared = Shared::<_, ()>::new();

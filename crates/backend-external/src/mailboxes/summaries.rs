@@ -1,4 +1,4 @@
-//! What a list shows of messages and never changes: remembered by folder, UID validity and UID.
+//! A cache of the immutable list data of messages, by folder, UIDVALIDITY and UID.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use moka::sync::Cache;
 use super::parts;
 use super::settings::MailboxSettings;
 
-/// A folder of one mailbox, as long as its UIDs mean the same messages. When the server gives it another UID validity,
-/// nothing of it is found any more, and what was kept makes room.
+/// A folder of one mailbox, while its UIDs are valid. A new UIDVALIDITY changes the key, so old entries are no longer
+/// found and are evicted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct FolderKey {
     pub(super) mailbox: EmailAddress,
@@ -20,19 +20,19 @@ pub(super) struct FolderKey {
     pub(super) uid_validity: u32,
 }
 
-/// The memory of summaries, without their flags.
+/// The cache of summaries without flags.
 pub(super) struct Summaries {
     by_message: Cache<(Arc<FolderKey>, u32), Arc<MessageSummary>>,
-    /// Folders of which something was remembered: there it pays to ask for flags first.
+    /// Folders with cached messages: for these it is worth fetching only the flags first.
     known: Cache<Arc<FolderKey>, ()>,
     remembers: bool,
 }
 
-/// How many folders are noted as known; more are simply fetched in full again.
+/// The maximum number of known folders; others are fetched in full again.
 const KNOWN_FOLDERS: u64 = 10_000;
 
 impl Summaries {
-    /// Remembers nothing when that is all the memory it may take.
+    /// Creates a cache of at most `max_bytes`; with 0 it stores nothing.
     pub(super) fn new(max_bytes: u64) -> Self {
         let weigh = |_: &(Arc<FolderKey>, u32), summary: &Arc<MessageSummary>| weight(summary);
         Self {
@@ -46,13 +46,13 @@ impl Summaries {
         self.known.contains_key(folder)
     }
 
-    /// The summary with these flags.
+    /// Returns the cached summary with these flags.
     pub(super) fn get(&self, folder: &Arc<FolderKey>, uid: u32, flags: Vec<String>) -> Option<MessageSummary> {
         let kept = self.by_message.get(&(folder.clone(), uid))?;
         Some(MessageSummary { flags, ..MessageSummary::clone(&kept) })
     }
 
-    /// Remembers messages of a folder.
+    /// Caches messages of a folder.
     pub(super) fn put(&self, folder: &Arc<FolderKey>, summaries: &[MessageSummary]) {
         if !self.remembers {
             return;
@@ -65,7 +65,7 @@ impl Summaries {
     }
 }
 
-/// About how much memory a summary takes.
+/// Returns the approximate memory of a summary.
 pub(super) fn weight(summary: &MessageSummary) -> u32 {
     const FIXED: usize = 256;
     const FLAG: usize = size_of::<String>();
@@ -75,17 +75,17 @@ pub(super) fn weight(summary: &MessageSummary) -> u32 {
     u32::try_from(FIXED + people + flags + summary.subject.len() + summary.message_id.len()).unwrap_or(u32::MAX)
 }
 
-/// The fields of which a summary is made.
+/// The header fields of a summary.
 const FIELDS: &[&str] = &["MESSAGE-ID", "FROM", "TO", "SUBJECT", "DATE"];
 
-/// What is to be fetched for [`summary`], the flags aside.
+/// Returns the attributes to fetch for [`summary`], without the flags.
 pub(super) fn attributes(settings: &MailboxSettings) -> Vec<FetchAttribute> {
     let mut attributes = attributes_without_structure(settings);
     attributes.insert(2, FetchAttribute::BodyStructure);
     attributes
 }
 
-/// The same for a message whose structure cannot be read.
+/// As [`attributes`], for a message whose structure cannot be parsed.
 pub(super) fn attributes_without_structure(settings: &MailboxSettings) -> Vec<FetchAttribute> {
     vec![
         FetchAttribute::Size,
@@ -94,7 +94,7 @@ pub(super) fn attributes_without_structure(settings: &MailboxSettings) -> Vec<Fe
     ]
 }
 
-/// A summary of what was fetched; none when that was not all that it takes: news of a message come in the same form.
+/// Builds a summary from a response. Returns `None` if data is missing: updates of a message have the same form.
 pub(super) fn summary(mut message: FetchedMessage, flags: Vec<String>) -> Option<MessageSummary> {
     let has_attachments = parts::has_attachments(message.body_structure.take()?);
     let header = message.section(&[], &SectionText::SomeHeaderFields)?;
@@ -107,7 +107,7 @@ pub(super) fn arrived(message: &FetchedMessage) -> Timestamp {
     Timestamp::from_seconds(message.arrived.unwrap_or_default())
 }
 
-/// Flags as they are shown: `\Recent` is about the connection, not about the message.
+/// Returns the flags to show: `\Recent` concerns the connection, not the message.
 pub(super) fn shown_flags(mut flags: Vec<String>) -> Vec<String> {
     flags.retain(|flag| !flag.eq_ignore_ascii_case("\\Recent"));
     flags

@@ -1,4 +1,4 @@
-//! A whole dovecot.conf, and what goes with it.
+//! Prints a complete dovecot.conf and its companion files.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use mailapi_model::SecretText;
 use super::file::PrintedFile;
 use super::lookup::{LookupDatabase, PostgresPlace};
 
-/// Versions whose settings differ.
+/// Versions with different settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DovecotVersion {
     /// 2.3, as in Debian 12.
@@ -16,42 +16,42 @@ pub enum DovecotVersion {
     V2_4,
 }
 
-/// Which files hold the certificate and its key; without them there is no TLS, and Dovecot listens on loopback alone.
+/// The files of the certificate and its key. Without them Dovecot has no TLS and listens on loopback only.
 pub type Certificate<'a> = Option<(&'a Path, &'a Path)>;
 
-/// A Dovecot that serves and delivers to the mailboxes of mailapi's database.
+/// A Dovecot that serves the mailboxes of mailapi's database and delivers to them.
 #[derive(Debug)]
 pub struct DovecotConfiguration<'a> {
-    /// Where it looks accounts up.
+    /// The database for account look-ups.
     pub database: &'a LookupDatabase,
     /// The version that reads the files.
     pub version: DovecotVersion,
-    /// Where it listens for IMAP.
+    /// The IMAP port.
     pub imap_port: u16,
-    /// Who may act as every mailbox.
+    /// The user that may act as every mailbox.
     pub master_user: &'a str,
     /// The master user's password.
     pub master_password: SecretText,
-    /// What stands between a mailbox and the master user in a log-in name.
+    /// The separator between mailbox and master user in a login name.
     pub master_separator: &'a str,
-    /// The port of its administration over HTTP, and the key to it.
+    /// The port of the administration interface over HTTP, and its API key.
     pub doveadm: Option<(u16, SecretText)>,
-    /// What it proves itself with to mail programs.
+    /// The certificate shown to mail programs.
     pub certificate: Certificate<'a>,
 }
 
-// The password of an account that is switched off fits nothing, but the master user still finds the mailbox.
+// No password matches a disabled account, but the master user still finds its mailbox.
 const PASSWORD: &str = "SELECT email AS \"user\", CASE WHEN active THEN password_hash ELSE '{CRYPT}*' END AS password \
     FROM mailapi_credentials WHERE email = ";
-/// What may stand in an address without quotes (RFC 5321 section 4.1.2), the separator of the master user aside.
+/// The characters of an unquoted address (RFC 5321 section 4.1.2), without the separator of the master user.
 const USERNAME_CHARS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567890.-_@+'!#$%&/=?^`{|}~";
 const ITERATE: &str = "SELECT email AS \"user\" FROM mailapi_virtual_mailboxes";
 
 impl DovecotConfiguration<'_> {
-    /// Where Dovecot finds the files on the machine that it runs on, unless somebody wants them elsewhere.
+    /// The default directory of the files on Dovecot's machine.
     pub const DIRECTORY: &'static str = "/etc/dovecot";
 
-    /// The files, for a Dovecot that finds them in `directory`.
+    /// Returns the files, for a Dovecot that reads them from `directory`.
     #[must_use]
     pub fn files(&self, directory: &str) -> Vec<PrintedFile> {
         let mut files = vec![PrintedFile::secret(
@@ -109,12 +109,12 @@ fn sql_2_4(database: &LookupDatabase) -> String {
     }
 }
 
-/// A value in quotes, as Dovecot 2.4 reads it.
+/// Quotes a value for Dovecot 2.4.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Values in quotes, as libpq reads them.
+/// Returns a libpq connection string with quoted values.
 fn libpq(place: &PostgresPlace) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"));
     let password = place.password.as_ref().map(|password| format!(" password={}", quoted(password.expose())));
@@ -122,7 +122,7 @@ fn libpq(place: &PostgresPlace) -> String {
     format!("host={host} port={} dbname={name} user={user}{}", place.port, password.unwrap_or_default())
 }
 
-/// What both versions have in common.
+/// The settings that both versions share.
 struct Shape<'a> {
     directory: &'a str,
     separator: &'a str,
@@ -271,7 +271,7 @@ quota_storage_grace = 0
         )
     }
 
-    /// The doors, which both versions write alike but for the name of a listener's address.
+    /// Returns the listeners. The versions differ only in the setting of a listener's address.
     fn services(&self, address: &str) -> String {
         let port = self.imap_port;
         let imaps = if self.certificate.is_some() { 993 } else { 0 };

@@ -1,15 +1,16 @@
-//! A file that another program reads.
+//! A file for another program.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Readable by the owner and the group alone: the file holds a password.
+/// Readable by owner and group only: the file contains a password.
 const SECRET_MODE: u32 = 0o640;
 const SCRIPT_MODE: u32 = 0o755;
 
-/// A file of another program's configuration. It may hold passwords, so it is not shown in errors or logs.
+/// A configuration file of another program. It may contain passwords, so it has no `Debug` form and never appears in
+/// errors or logs.
 pub struct PrintedFile {
     name: &'static str,
     text: String,
@@ -25,23 +26,23 @@ impl PrintedFile {
         Self { name, text, mode: SCRIPT_MODE }
     }
 
-    /// Its name, without a directory.
+    /// Returns the file name without a directory.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What it holds, passwords included.
+    /// Returns the content, including passwords.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Writes it into a directory, over an older one. A reader sees the old file or the new one, and the new one with
-    /// its mode from the beginning.
+    /// Writes the file into a directory, replacing an older one. The rename is atomic, and the new file has its mode
+    /// from the start.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, directory: &Path) -> std::io::Result<()> {
         let new = directory.join(format!("{}.new", self.name));
         match std::fs::remove_file(&new) {

@@ -1,29 +1,29 @@
-//! The database as Postfix and Dovecot reach it.
+//! The database as Postfix and Dovecot connect to it.
 
 use std::path::PathBuf;
 
 use mailapi_model::SecretText;
 
-/// Where the views for mail servers are.
+/// The location of the views for mail servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LookupDatabase {
-    /// In this file.
+    /// An SQLite file.
     Sqlite(PathBuf),
-    /// On a PostgreSQL server.
+    /// A PostgreSQL server.
     Postgres(PostgresPlace),
 }
 
 /// A database on a PostgreSQL server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresPlace {
-    /// A name, an address, or the directory of a socket.
+    /// A host name, an address, or the directory of a socket.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// Who logs in.
+    /// The user.
     pub user: String,
-    /// With this password; none where the server asks for none.
+    /// The password; `None` if the server requires none.
     pub password: Option<SecretText>,
-    /// The database's name.
+    /// The database name.
     pub name: String,
 }

@@ -1,5 +1,5 @@
-//! What Postfix and Dovecot need to know of an installation, printed as their own configuration files. They look
-//! accounts up by themselves, in the views that mailapi's database has for them.
+//! Prints configuration files for Postfix and Dovecot. Both look up accounts directly, through views of mailapi's
+//! database.
 
 mod dovecot;
 mod file;

@@ -1,27 +1,27 @@
-//! Lookup tables for Postfix, and a script that sets it up.
+//! Prints lookup tables for Postfix, and a script that configures it.
 
 use super::dovecot::Certificate;
 use super::file::PrintedFile;
 use super::lookup::LookupDatabase;
 
-/// A Postfix that takes mail from mailapi and for the mailboxes of its database.
+/// A Postfix that accepts mail from mailapi, and for the mailboxes of its database.
 #[derive(Debug)]
 pub struct PostfixConfiguration<'a> {
-    /// Where it looks accounts up.
+    /// The database for account look-ups.
     pub database: &'a LookupDatabase,
-    /// Where it listens, on loopback, for mail that mailapi hands in.
+    /// The loopback port on which it accepts mail from mailapi.
     pub smtp_port: u16,
-    /// The first part of the tags of its log lines.
+    /// The first part of its syslog tags.
     pub syslog_name: &'a str,
-    /// What its submission listener proves itself with; none leaves main.cf's own.
+    /// The certificate of its submission listener; `None` keeps the one in main.cf.
     pub certificate: Certificate<'a>,
 }
 
 impl PostfixConfiguration<'_> {
-    /// Where Postfix finds the tables on the machine that it runs on, unless somebody wants them elsewhere.
+    /// The default directory of the tables on Postfix's machine.
     pub const DIRECTORY: &'static str = "/etc/postfix/mailapi";
 
-    /// The kind of its lookup tables, as in `proxy:KIND:FILE`.
+    /// Returns the type of the lookup tables, as in `proxy:TYPE:FILE`.
     #[must_use]
     pub const fn table_kind(&self) -> &'static str {
         match self.database {
@@ -30,14 +30,14 @@ impl PostfixConfiguration<'_> {
         }
     }
 
-    /// The tables, for a Postfix that finds them in `directory`, and a script that sets main.cf and master.cf by
-    /// postconf(1); it may be run again.
+    /// Returns the tables for a Postfix that reads them from `directory`, and a script that edits main.cf and
+    /// master.cf with postconf(1). The script is idempotent.
     #[must_use]
     pub fn files(&self, directory: &str) -> Vec<PrintedFile> {
         let map = |name: &'static str, query: &str| PrintedFile::secret(name, map(self.database, query));
         vec![
             map("domains.cf", "SELECT domain FROM mailapi_virtual_domains WHERE domain = '%s'"),
-            // A mailbox that is switched off goes on to get mail.
+            // A disabled mailbox still receives mail.
             map("mailboxes.cf", "SELECT email FROM mailapi_virtual_mailboxes WHERE email = '%s' AND receives"),
             map("senders.cf", "SELECT login FROM mailapi_sender_logins WHERE sender = '%s'"),
             PrintedFile::script("apply.sh", self.script(directory)),
@@ -62,13 +62,13 @@ fn map(database: &LookupDatabase, query: &str) -> String {
 }
 
 impl PostfixConfiguration<'_> {
-    /// The listener for mailapi takes mail for everybody and so listens on loopback alone; where mailapi runs on another
-    /// machine, the submission listener is the one to use.
+    /// Returns the script. The listener for mailapi relays to every domain, so it listens on loopback only. A mailapi
+    /// on another machine must use the submission listener.
     fn script(&self, directory: &str) -> String {
         let (port, name, kind) = (self.smtp_port, self.syslog_name, self.table_kind());
         let certificate = self.certificate.map(|(certificate, key)| {
             let (certificate, key) = (certificate.display(), key.display());
-            // The older parameters would only be warned of.
+            // Clear the older parameters: Postfix would warn about them.
             format!(
                 "postconf -e 'smtpd_tls_chain_files = {key}, {certificate}' 'smtpd_tls_security_level = may'\n\
                  postconf -e 'smtpd_tls_cert_file =' 'smtpd_tls_key_file ='\n"

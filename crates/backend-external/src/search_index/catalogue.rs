@@ -1,4 +1,4 @@
-//! Which mailboxes have an index: when they were searched last, and how much room they take.
+//! The catalogue of indexed mailboxes: when each was last searched, and its size.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::settings::SearchSettings;
 
 const TABLES: &str = include_str!("catalogue.sql");
 const FILE: &str = "catalogue.db";
-/// Counts the forms that the tables have had.
+/// The version of the tables.
 const FORM: i64 = 1;
 
 /// The list of all indexes of a directory.
@@ -18,14 +18,14 @@ pub(super) struct Catalogue {
     connection: Connection,
 }
 
-/// One line of it.
+/// An entry of the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listed {
     pub(super) id: i64,
     pub(super) mailbox: String,
     pub(super) last_searched: Timestamp,
     pub(super) bytes: u64,
-    /// It did not fit by itself.
+    /// The mailbox exceeds the limit by itself.
     pub(super) is_too_large: bool,
 }
 
@@ -46,11 +46,12 @@ impl Catalogue {
             return Err(IndexError::Damaged("the catalogue is of another form".to_owned()));
         }
         let catalogue = Self { connection };
+        // Read everything once, so that damage shows now.
         catalogue.all()?;
         Ok(catalogue)
     }
 
-    /// All lines, the one that was searched longest ago first.
+    /// Returns all entries, the least recently searched first.
     pub(super) fn all(&self) -> Result<Vec<Listed>, IndexError> {
         let sql = "SELECT id, mailbox, last_searched, bytes, too_large FROM indexes ORDER BY last_searched, id";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -77,14 +78,14 @@ impl Catalogue {
         Ok(found.optional()?)
     }
 
-    /// A new line for a mailbox that has none.
+    /// Adds an entry for a mailbox, and returns its id.
     pub(super) fn add(&self, mailbox: &EmailAddress, now: Timestamp) -> Result<i64, IndexError> {
         let sql = "INSERT INTO indexes (mailbox, last_searched) VALUES (?1, ?2)";
         self.connection.execute(sql, params![mailbox.as_str(), now.as_millis()])?;
         Ok(self.connection.last_insert_rowid())
     }
 
-    /// Notes when it was searched last, and how much room it takes.
+    /// Stores when the mailbox was last searched, and its size.
     pub(super) fn note(&self, id: i64, last_searched: Timestamp, bytes: u64) -> Result<(), IndexError> {
         let sql = "UPDATE indexes SET last_searched = ?2, bytes = ?3
             WHERE id = ?1 AND (last_searched <> ?2 OR bytes <> ?3)";
@@ -92,7 +93,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// It has no file any more, and gets none until it is forgotten.
+    /// Marks an entry whose mailbox is too large. Its index has no file until the entry is removed.
     pub(super) fn mark_too_large(&self, id: i64) -> Result<(), IndexError> {
         self.connection.execute("UPDATE indexes SET too_large = 1, bytes = 0 WHERE id = ?1", params![id])?;
         Ok(())

@@ -1,4 +1,4 @@
-//! The directory in which the indexes lie: which there are, which are open, and which have to go.
+//! The directory of the indexes: which exist, which are open, and which must be removed.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -13,26 +13,26 @@ use super::error::IndexError;
 use super::mailbox_index::{MailboxIndex, bytes_of, remove_files};
 use super::settings::SearchSettings;
 
-/// Held locked by the one process that uses the directory.
+/// The file that the process using the directory holds locked.
 const LOCK_FILE: &str = "lock";
-/// The end of an index's file name; before it stands its number.
+/// The suffix of an index file; the index id precedes it.
 const SUFFIX: &str = ".index";
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// The directory, locked. Everything here blocks on the disk.
+/// The locked directory. All methods block on the disk.
 pub(super) struct Directory {
     settings: Arc<SearchSettings>,
     catalogue: Catalogue,
     open: HashMap<EmailAddress, (i64, Arc<MailboxIndex>)>,
-    /// Mailboxes that made room for others, and when.
+    /// Mailboxes that were evicted in favour of others, and when.
     evicted: HashMap<EmailAddress, Timestamp>,
     lock: File,
 }
 
 impl Directory {
-    /// Opens the directory, and makes it when it is missing; none while another process uses it. What lies there and
-    /// is in no catalogue is removed.
+    /// Opens the directory, and creates it if needed. Returns `None` while another process uses it. Removes files
+    /// that are not in the catalogue.
     pub(super) fn open(settings: &Arc<SearchSettings>) -> Result<Option<Self>, IndexError> {
         let path = settings.directory.as_path();
         DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)?;
@@ -51,7 +51,7 @@ impl Directory {
         Ok(Some(directory))
     }
 
-    /// Removes the catalogue and all indexes, unless another process uses them. It is no error when there are none.
+    /// Removes the catalogue and all indexes, unless another process uses them. Their absence is no error.
     pub(super) fn remove_all(path: &Path) -> Result<(), IndexError> {
         if !path.exists() {
             return Ok(());
@@ -67,7 +67,7 @@ impl Directory {
         Ok(lock.unlock()?)
     }
 
-    /// Up to so many mailboxes of the catalogue that come behind one by name; from the first one on, when there are none.
+    /// Returns up to `count` mailboxes of the catalogue after the name `behind`. Starts over after the last one.
     pub(super) fn mailboxes_behind(&self, behind: &str, count: usize) -> Result<Vec<EmailAddress>, IndexError> {
         let all = self.catalogue.all()?.into_iter().filter_map(|listed| listed.mailbox.parse().ok());
         let mut all: Vec<EmailAddress> = all.collect();
@@ -77,12 +77,12 @@ impl Directory {
         Ok(all.into_iter().skip(first).take(count).collect())
     }
 
-    /// A mailbox's index, if it is open.
+    /// Returns a mailbox's index if it is open.
     pub(super) fn opened(&self, mailbox: &EmailAddress) -> Option<Arc<MailboxIndex>> {
         self.open.get(mailbox).map(|(_, index)| index.clone())
     }
 
-    /// A mailbox's index; none when the mailbox takes more room than there is, or had to make room a short time ago.
+    /// Returns a mailbox's index; `None` if the mailbox is too large or was evicted recently.
     pub(super) fn index(
         &mut self,
         mailbox: &EmailAddress,
@@ -124,7 +124,7 @@ impl Directory {
         MailboxIndex::open(self.file(id), mailbox, self.settings.clone(), at)
     }
 
-    /// Removes a mailbox's index, its files as soon as nobody uses them any longer.
+    /// Removes a mailbox's index. Its files are removed when the last user drops it.
     pub(super) fn erase(&mut self, mailbox: &EmailAddress) -> Result<(), IndexError> {
         self.evicted.remove(mailbox);
         match self.catalogue.find(mailbox)? {
@@ -133,7 +133,7 @@ impl Directory {
         }
     }
 
-    /// Notes what changed, and removes what is too old or too much.
+    /// Stores sizes and times of use, and removes indexes that are too old or exceed the limit.
     pub(super) fn prune(&mut self, now: Timestamp) -> Result<(), IndexError> {
         for (id, index) in self.open.values() {
             self.catalogue.note(*id, index.last_searched(), bytes_of(&self.file(*id)))?;
@@ -144,12 +144,14 @@ impl Directory {
         old.iter().try_for_each(|listed| self.drop_index(listed))?;
         kept.retain(|listed| !listed.is_too_large);
         let mut total: u64 = kept.iter().map(|listed| listed.bytes).sum();
+        // The least recently searched first.
         for (at, listed) in kept.iter().enumerate() {
             if total <= self.settings.max_bytes {
                 break;
             }
             total -= listed.bytes;
             self.drop_index(listed)?;
+            // It is over the limit even as the only one.
             if at + 1 == kept.len() {
                 self.refuse(listed, now)?;
             } else if let Ok(mailbox) = listed.mailbox.parse() {
@@ -161,7 +163,7 @@ impl Directory {
         self.close_unused(now)
     }
 
-    /// The mailbox is too large by itself: it would be indexed and dropped again and again.
+    /// Marks a mailbox as too large. Otherwise it would be indexed and removed repeatedly.
     fn refuse(&self, listed: &Listed, now: Timestamp) -> Result<(), IndexError> {
         let Ok(mailbox) = listed.mailbox.parse() else { return Ok(()) };
         tracing::warn!(%mailbox, bytes = listed.bytes, "a mailbox has no room in the search index");
@@ -172,7 +174,7 @@ impl Directory {
     fn drop_index(&mut self, listed: &Listed) -> Result<(), IndexError> {
         let open = listed.mailbox.parse().ok().and_then(|mailbox: EmailAddress| self.open.remove(&mailbox));
         match open {
-            // From now on nobody else gets it.
+            // Out of the map first, so that no new user gets it.
             Some((id, index)) => {
                 index.drop_files();
                 self.catalogue.remove(id)
@@ -187,7 +189,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Closes files: of mailboxes that nobody searches now, and those that were searched longest ago beyond the limit.
+    /// Closes files of mailboxes that are not being searched, and the least recently searched ones beyond the limit.
     fn close_unused(&mut self, now: Timestamp) -> Result<(), IndexError> {
         let idle = now.minus(self.settings.tidy_interval);
         let mut ages: Vec<(Timestamp, EmailAddress)> =
@@ -201,14 +203,14 @@ impl Directory {
                 && let Some((id, index)) = self.open.remove(mailbox)
             {
                 drop(index);
-                // Without the log, which was folded into the file.
+                // Closing merged the write-ahead log into the file, so its size is now final.
                 self.catalogue.note(id, *last_searched, bytes_of(&self.file(id)))?;
             }
         }
         Ok(())
     }
 
-    /// Files that were not removed before the process ended.
+    /// Removes files that a previous process left behind.
     fn remove_strays(&self) -> Result<(), IndexError> {
         let known: Vec<i64> = self.catalogue.all()?.into_iter().map(|listed| listed.id).collect();
         for entry in fs::read_dir(&self.settings.directory)? {
@@ -225,7 +227,7 @@ impl Directory {
     }
 }
 
-/// Locks a directory; none while another process has it locked.
+/// Locks a directory; `None` while another process holds the lock.
 fn lock(directory: &Path) -> Result<Option<File>, IndexError> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(FILE_MODE).open(directory.join(LOCK_FILE))?;
@@ -236,7 +238,7 @@ fn lock(directory: &Path) -> Result<Option<File>, IndexError> {
     }
 }
 
-/// The number of the index that a file belongs to.
+/// Returns the id of the index that a file belongs to.
 fn number_of(name: &str) -> Option<i64> {
     name.split_once(SUFFIX)?.0.parse().ok()
 }
@@ -244,7 +246,8 @@ fn number_of(name: &str) -> Option<i64> {
 impl Drop for Directory {
     fn drop(&mut self) {
         self.open.clear();
-        // A child process that is being started may still hold the file open. The end of the process unlocks it, too.
+        // A child process that is just being started may keep the file open, so unlock explicitly. The end of the
+        // process also unlocks it.
         let _ = self.lock.unlock();
     }
 }

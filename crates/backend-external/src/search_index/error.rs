@@ -1,22 +1,22 @@
-//! Why the index could not be read or written.
+//! Errors of the index.
 
 use std::io;
 
 use rusqlite::ffi;
 
-/// What went wrong, without any text that may repeat what was searched for or found.
+/// Why the index failed. The texts never contain search terms or mail.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IndexError {
-    /// The file is damaged, or is no index of this mailbox.
+    /// The file is damaged, or belongs to another mailbox.
     #[error("the file is not as it was written: {0}")]
     Damaged(String),
     /// The file cannot be read or written at the moment.
     #[error("the file cannot be used: {0}")]
     Unusable(String),
-    /// It took longer than it may.
+    /// The time limit was exceeded.
     #[error("it took too long")]
     TooLong,
-    /// Other searches are at it.
+    /// Other searches hold the permits.
     #[error("other searches are at it")]
     Busy,
 }

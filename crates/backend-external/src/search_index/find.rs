@@ -1,4 +1,4 @@
-//! Finding texts: by the trigrams of what is indexed, and in the texts themselves for the rest.
+//! Finds texts: by trigrams in the full-text index, and by reading texts that are not in it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -13,24 +13,24 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use super::error::IndexError;
 use super::folder_state::FolderId;
 
-/// Fewer characters than these the index cannot answer.
+/// The full-text index cannot find fewer characters than this.
 const TRIGRAM: usize = 3;
 
-/// A folder that is searched.
+/// A folder to search.
 pub(crate) type Searched = (FolderId, Arc<FolderName>);
 
-/// An entry that was found. What is shown first is the least.
+/// An entry that was found. Smaller entries are shown first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Found {
-    /// The same for all where only one folder is searched.
+    /// Equal for all entries if a single folder is searched.
     arrived: Reverse<i64>,
     folder: Arc<FolderName>,
     uid: Reverse<u32>,
     id: i64,
 }
 
-/// Searches these folders: within one, the highest UID comes first; across several, what arrived last. All of it is read
-/// from one state of the file, whatever is written meanwhile.
+/// Searches these folders. In a single folder the highest UID comes first; in several, the most recent arrival. A
+/// read transaction gives all statements the same state.
 pub(super) fn search(
     connection: &mut Connection,
     folders: &[Searched],
@@ -48,7 +48,7 @@ pub(super) fn search(
     Ok(Listed { total, items })
 }
 
-/// How many hits come up to the end of a page.
+/// Returns the number of hits up to the end of a page.
 fn upto(page: Page) -> usize {
     usize::try_from(page.offset().saturating_add(u64::from(page.limit()))).unwrap_or(usize::MAX)
 }
@@ -71,10 +71,10 @@ fn find(
     Ok(collected)
 }
 
-/// Within one folder nobody asks when messages arrived.
+/// In a single folder the time of arrival is not needed.
 const INDEXED_IN_ONE: &str = "SELECT rowid, 0 FROM fts WHERE fts MATCH ?1 AND rowid BETWEEN ?2 AND ?3";
 
-/// CROSS JOIN keeps the order: the index first, then the entries of what it names.
+/// CROSS JOIN fixes the order: the full-text index first, then the entries it returns.
 const INDEXED: &str = "SELECT fts.rowid, m.arrived FROM fts CROSS JOIN messages m ON m.id = fts.rowid
     WHERE fts MATCH ?1 AND fts.rowid BETWEEN ?2 AND ?3";
 
@@ -86,16 +86,16 @@ const TOO_LONG: &str = "SELECT m.id, m.arrived, t.text FROM messages m CROSS JOI
 
 struct Collected {
     folders: HashMap<FolderId, Arc<FolderName>>,
-    /// The first ones, `room` of them at most; the last of these on top.
+    /// The first `room` entries; the last of them is on top of the heap.
     first: BinaryHeap<Found>,
     room: usize,
-    /// Those that were found, whether there was room for them or not.
+    /// The number of all entries found.
     total: u64,
     give_up: Instant,
 }
 
 impl Collected {
-    /// The numbers between which all messages of the folders lie.
+    /// Returns the range of ids that covers all messages of the folders.
     fn range(&self) -> (i64, i64) {
         let ends = self.folders.keys().map(|folder| folder.messages());
         ends.reduce(|(first, last), (other_first, other_last)| (first.min(other_first), last.max(other_last)))
@@ -130,6 +130,7 @@ impl Collected {
     fn take(&mut self, row: &Row<'_>) -> Result<(), IndexError> {
         let (id, arrived) = (row.get(0)?, row.get(1)?);
         let (folder, uid) = FolderId::of_message(id);
+        // The range may include messages of other folders.
         if let Some(folder) = self.folders.get(&folder) {
             let arrived = Reverse(if self.folders.len() == 1 { 0 } else { arrived });
             let found = Found { arrived, folder: folder.clone(), uid: Reverse(uid), id };
@@ -154,12 +155,12 @@ impl Collected {
     }
 }
 
-/// A text as a string of the query language of FTS5, in which only the quote has a meaning.
+/// Quotes a text as an FTS5 string, in which only the quote is special.
 fn phrase(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
-/// What a hit shows; only for those of the page, since the excerpt needs the text. None when it is gone.
+/// Builds a hit; `None` if its text is gone. Only for the hits of the page, since the excerpt needs the text.
 fn hit(connection: &Connection, found: &Found, wanted: &SearchText) -> Result<Option<SearchHit>, IndexError> {
     let sql = "SELECT date, from_name, from_email, subject, text FROM texts WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql)?;

@@ -1,41 +1,41 @@
-//! What is known of a folder, and whether that is all there is.
+//! The state of a folder in the index, and its comparison with the server.
 
-/// A folder's number in its mailbox's index.
+/// The id of a folder in a mailbox's index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct FolderId(pub(super) i64);
 
 impl FolderId {
     const UID_BITS: u32 = 32;
 
-    /// The number of a message in the index.
+    /// Returns the id of a message: the folder in the high bits, the UID in the low ones.
     pub(super) fn message(self, uid: u32) -> i64 {
         (self.0 << Self::UID_BITS) | i64::from(uid)
     }
 
-    /// The folder and the UID of a message's number.
+    /// Returns the folder and the UID of a message id.
     pub(super) fn of_message(id: i64) -> (Self, u32) {
         let uid = u32::try_from(id & i64::from(u32::MAX)).unwrap_or_default();
         (Self(id >> Self::UID_BITS), uid)
     }
 
-    /// The first and the last number that a message of the folder can have.
+    /// Returns the first and last message id of the folder.
     pub(super) fn messages(self) -> (i64, i64) {
         (self.message(0), self.message(u32::MAX))
     }
 }
 
-/// How far a folder was read.
+/// How far a folder is indexed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FolderState {
     pub(crate) id: FolderId,
     pub(crate) uid_validity: u32,
-    /// Every message up to this UID that the folder holds is in the index, and perhaps some that are gone.
+    /// All messages of the folder up to this UID are in the index, and perhaps some that were removed.
     pub(crate) covered: u32,
-    /// How many messages of the folder the index holds.
+    /// How many messages of the folder are in the index.
     pub(crate) messages: u64,
 }
 
-/// What the IMAP server tells of a folder; a server may leave something out.
+/// The status of a folder on the IMAP server; a server may omit values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct FolderTold {
     pub(crate) uid_validity: Option<u64>,
@@ -44,27 +44,27 @@ pub(crate) struct FolderTold {
 }
 
 impl FolderTold {
-    /// The highest UID that a message of the folder can have.
+    /// Returns the highest UID that a message of the folder can have.
     pub(crate) fn highest_uid(&self) -> Option<u32> {
         u32::try_from(self.uid_next?.checked_sub(1)?).ok()
     }
 
-    /// Whether it holds no message for certain.
+    /// Whether the folder is certainly empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.messages == Some(0)
     }
 }
 
 impl FolderState {
-    /// Whether the index holds exactly what the folder does. All of the folder's messages have UIDs up to `covered`, so
-    /// the index holds each of them; and since it holds as many as the folder, it holds no others.
+    /// Whether the index matches the folder exactly. All UIDs of the folder are at most `covered`, so the index has
+    /// each message. The counts are equal, so it has no others.
     pub(crate) fn is_all_of(&self, told: &FolderTold) -> bool {
         told.uid_validity == Some(u64::from(self.uid_validity))
             && told.highest_uid().is_some_and(|highest| highest <= self.covered)
             && told.messages == Some(self.messages)
     }
 
-    /// At least so many messages came or went since the folder was read.
+    /// Returns the minimum number of messages that were added or removed since the folder was indexed.
     pub(crate) fn distance(state: Option<&Self>, told: &FolderTold) -> u64 {
         let of_same = state.filter(|state| told.uid_validity == Some(u64::from(state.uid_validity)));
         told.messages.unwrap_or_default().abs_diff(of_same.map_or(0, |state| state.messages))

@@ -1,4 +1,4 @@
-//! The index of one mailbox: a file, and what is known of it without looking.
+//! The index of one mailbox: its file, and its state in memory.
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
@@ -20,16 +20,16 @@ use super::folder_state::{FolderId, FolderState};
 use super::settings::SearchSettings;
 use super::tables::{self, Entry};
 
-/// Only the owner may read what people wrote.
+/// Owner only: the file contains the text of mail.
 const FILE_MODE: u32 = 0o600;
 const OCTETS_IN_A_KIB: u64 = 1024;
 
-/// One mailbox's index, open.
+/// The open index of one mailbox.
 pub(crate) struct MailboxIndex {
     file: PathBuf,
     settings: Arc<SearchSettings>,
     idle: Mutex<Vec<Connection>>,
-    /// The same as in the file: only one process has it open.
+    /// A copy of the file's state. It is exact, since only one process opens the file.
     folders: Mutex<HashMap<FolderName, FolderState>>,
     writing: Arc<AsyncMutex<()>>,
     searching: Arc<AsyncMutex<()>>,
@@ -37,18 +37,18 @@ pub(crate) struct MailboxIndex {
     is_dropped: AtomicBool,
 }
 
-/// The right to change an index, which one has at a time.
+/// The exclusive right to change an index.
 pub(crate) struct IndexWriter {
     index: Arc<MailboxIndex>,
-    /// Each job holds it as well: it may go on when nobody waits for it any longer.
+    /// Each job shares the permit, because it may continue after its caller was cancelled.
     guard: Arc<AsyncMutexGuard<()>>,
 }
 
-/// The right to search an index: among those of its mailbox, and among all.
+/// The right to search an index: the permit of its mailbox, and one of all mailboxes together.
 pub(super) type SearchPermit = (AsyncMutexGuard<()>, OwnedSemaphorePermit);
 
 impl MailboxIndex {
-    /// Opens the file, and makes it when it is missing. Blocks.
+    /// Opens the file, and creates it if needed. Blocks.
     pub(super) fn open(
         file: PathBuf,
         mailbox: &EmailAddress,
@@ -70,29 +70,29 @@ impl MailboxIndex {
         })
     }
 
-    /// How far a folder was read.
+    /// Returns the state of a folder.
     pub(crate) fn folder(&self, name: &FolderName) -> Option<FolderState> {
         lock(&self.folders).get(name).copied()
     }
 
-    /// The folders that it knows something of.
+    /// Returns the names of the folders in the index.
     pub(crate) fn folder_names(&self) -> Vec<FolderName> {
         lock(&self.folders).keys().cloned().collect()
     }
 
-    /// Waits for the turn to change it.
+    /// Waits for the right to change the index.
     pub(crate) async fn write(self: &Arc<Self>) -> IndexWriter {
         let guard = Arc::clone(&self.writing).lock_owned().await;
         IndexWriter { index: Arc::clone(self), guard: Arc::new(guard) }
     }
 
-    /// Waits for the turn to search it, which one has at a time: a search may read every text.
+    /// Waits for the mailbox's search permit. There is one per mailbox, because a search may read every text.
     pub(super) async fn lock_for_search(&self) -> AsyncMutexGuard<()> {
         Arc::clone(&self.searching).lock_owned().await
     }
 
-    /// Searches folders that are known to be whole. It keeps its turn to the end, even when nobody waits for it any
-    /// longer.
+    /// Searches folders that are completely indexed. Holds the permits until the end, even if the caller is
+    /// cancelled.
     pub(super) async fn search(
         self: &Arc<Self>,
         folders: Vec<Searched>,
@@ -115,12 +115,12 @@ impl MailboxIndex {
         Timestamp::from_millis(self.last_searched.load(Ordering::Relaxed))
     }
 
-    /// The files are removed when the last user lets go.
+    /// Marks the files for removal when the last user drops the index.
     pub(super) fn drop_files(&self) {
         self.is_dropped.store(true, Ordering::Release);
     }
 
-    /// Runs a job on a thread that may block, with a connection of its own.
+    /// Runs a job on a blocking thread with its own connection.
     async fn run<T, F>(self: &Arc<Self>, job: F) -> Result<T, IndexError>
     where
         F: FnOnce(&mut Connection, &Self) -> Result<T, IndexError> + Send + 'static,
@@ -134,7 +134,7 @@ impl MailboxIndex {
                 None => connect(&index.file, &index.settings)?,
             };
             let outcome = job(&mut connection, &index);
-            // One that failed may be in any state.
+            // After other errors the connection may be in any state.
             if matches!(outcome, Ok(_) | Err(IndexError::TooLong)) {
                 index.keep(connection);
             }
@@ -157,7 +157,7 @@ impl MailboxIndex {
 
 impl Drop for MailboxIndex {
     fn drop(&mut self) {
-        // The last connection folds the log into the file.
+        // Closing the last connection merges the write-ahead log into the file.
         lock(&self.idle).clear();
         if self.is_dropped.load(Ordering::Acquire) {
             remove_files(&self.file);
@@ -166,7 +166,7 @@ impl Drop for MailboxIndex {
 }
 
 impl IndexWriter {
-    /// The folder, to be read from where its state says. What was known is dropped when its UIDs mean other messages.
+    /// Returns the state of a folder, and creates it if needed. A changed UIDVALIDITY discards the old state.
     pub(crate) async fn put_folder(&self, name: &FolderName, uid_validity: u32) -> Result<FolderState, IndexError> {
         let name = name.clone();
         let job = move |connection: &mut Connection, index: &MailboxIndex| {
@@ -177,7 +177,7 @@ impl IndexWriter {
         self.run(job).await
     }
 
-    /// Drops what is known of these folders.
+    /// Drops these folders.
     pub(crate) async fn drop_folders(&self, names: Vec<FolderName>) -> Result<(), IndexError> {
         let job = move |connection: &mut Connection, index: &MailboxIndex| {
             tables::drop_folders(connection, &names)?;
@@ -187,7 +187,7 @@ impl IndexWriter {
         self.run(job).await
     }
 
-    /// Adds messages, and notes that the folder was read up to the UID `covered`.
+    /// Adds messages, and stores that the folder is indexed up to the UID `covered`.
     pub(crate) async fn put(
         &self,
         name: &FolderName,
@@ -221,7 +221,7 @@ impl IndexWriter {
         self.run(job).await
     }
 
-    /// The UIDs of a folder's messages in the index, ascending.
+    /// Returns the UIDs of a folder's messages in the index, ascending.
     pub(crate) async fn uids(&self, folder: FolderId) -> Result<Vec<u32>, IndexError> {
         self.run(move |connection, _| tables::uids(connection, folder)).await
     }
@@ -239,7 +239,7 @@ impl IndexWriter {
         self.index.run(job).await
     }
 
-    /// Removes up to so many messages of folders that are gone; whether there may be more.
+    /// Removes up to `limit` messages of dropped folders. Returns whether more may remain.
     pub(crate) async fn collect_garbage(&self, limit: usize) -> Result<bool, IndexError> {
         self.run(move |connection, _| Ok(tables::collect_garbage(connection, limit)? > 0)).await
     }
@@ -251,12 +251,13 @@ pub(super) fn connect(file: &Path, settings: &SearchSettings) -> Result<Connecti
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error.into()),
         _ => {}
     }
-    // Each connection is used by one thread at a time, so SQLite need not lock it.
+    // Each connection is used by one thread at a time, so SQLite's own mutex is unnecessary.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags)?;
     connection.busy_timeout(settings.busy_timeout)?;
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-    // With a write-ahead log, NORMAL loses the last steps in a power cut, and nothing else: they are made again.
+    // In WAL mode, NORMAL can lose the last transactions in a power failure but keeps the file consistent. They are
+    // indexed again.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     // A negative cache size is in KiB, a positive one in pages.
     let cache = i64::try_from(settings.page_cache_bytes / OCTETS_IN_A_KIB).unwrap_or(i64::MAX);
@@ -265,7 +266,7 @@ pub(super) fn connect(file: &Path, settings: &SearchSettings) -> Result<Connecti
     Ok(connection)
 }
 
-/// The file and those that SQLite puts beside it.
+/// Returns the file and its SQLite companions.
 fn files_of(file: &Path) -> [PathBuf; 3] {
     ["", "-wal", "-shm"].map(|end| {
         let mut name = file.as_os_str().to_owned();
@@ -274,7 +275,7 @@ fn files_of(file: &Path) -> [PathBuf; 3] {
     })
 }
 
-/// Octets that an index takes on disk.
+/// Returns the size of an index on disk in octets.
 pub(super) fn bytes_of(file: &Path) -> u64 {
     files_of(file).iter().filter_map(|file| fs::metadata(file).ok()).map(|data| data.len()).sum()
 }

@@ -1,11 +1,11 @@
-//! An index of our own for searches of the operator's IMAP server.
+//! A local index for searches of the operator's IMAP server.
 //!
-//! A mailbox that was searched gets a file with the texts of its messages and their trigrams, filled with what the IMAP
-//! server holds, folder by folder and UID after UID. What a message says never changes under its UID, so the file can
-//! lag behind and never be wrong; before it answers, it is compared with what the server tells of the folder, and
-//! brought up to date. All of it can be made again, and so whatever is wrong with a file, it is dropped.
+//! Each searched mailbox has a file with the texts of its messages and their trigrams, filled from the IMAP server
+//! folder by folder in UID order. The text of a message never changes under its UID. So the file can be incomplete
+//! but never wrong. Before each search it is compared with the server's STATUS and updated. All of it can be rebuilt,
+//! so a damaged file is simply removed.
 //!
-//! Here is what lies on the disk; `mailboxes::search` reads from the server and decides who answers.
+//! This module stores the index; `mailboxes::search` reads from the server and decides which of the two answers.
 
 mod catalogue;
 mod directory;
@@ -35,21 +35,21 @@ pub use settings::{IndexUse, SearchSettings};
 pub(crate) use tables::Entry;
 pub(crate) use waiting::Request;
 
-/// The indexes of all mailboxes, in a directory of their own.
+/// The indexes of all mailboxes, in their own directory.
 pub struct SearchIndex {
     settings: Arc<SearchSettings>,
     clock: Arc<dyn Clock>,
-    /// None until it is needed, and while another process uses it.
+    /// `None` until needed, and while another process uses it.
     directory: Arc<Mutex<Option<Directory>>>,
     waiting: Mutex<Waiting>,
     asked: Notify,
     searches: Arc<Semaphore>,
-    /// The mailbox that the server was asked about last, of those that have an index.
+    /// The indexed mailbox that was last checked on the server.
     looked_at: Mutex<String>,
 }
 
 impl SearchIndex {
-    /// Nothing is opened until the first search.
+    /// Creates the index. Nothing is opened until the first search.
     #[must_use]
     pub fn new(settings: SearchSettings, clock: Arc<dyn Clock>) -> Self {
         let searches = Arc::new(Semaphore::new(settings.connections.max(1)));
@@ -68,7 +68,7 @@ impl SearchIndex {
         &self.settings
     }
 
-    /// A mailbox's index. None when there can be none at the moment; whoever asked does without.
+    /// Returns a mailbox's index; `None` if it is currently unavailable, so that the server has to search.
     pub(crate) async fn open(&self, mailbox: &EmailAddress) -> Option<Arc<MailboxIndex>> {
         if let Some(index) = self.opened(mailbox) {
             return Some(index);
@@ -84,12 +84,13 @@ impl SearchIndex {
         }
     }
 
-    /// What is there without looking at the disk, and without waiting for those who do.
+    /// Returns an open index without disk access, and without waiting for the directory's lock.
     fn opened(&self, mailbox: &EmailAddress) -> Option<Arc<MailboxIndex>> {
         self.directory.try_lock().ok()?.as_ref()?.opened(mailbox)
     }
 
-    /// Searches folders that are known to be whole. [`IndexError::Busy`] when others are at it for too long.
+    /// Searches folders that are completely indexed. Returns [`IndexError::Busy`] if the permits are taken for too
+    /// long.
     pub(crate) async fn search(
         &self,
         index: &Arc<MailboxIndex>,
@@ -98,7 +99,7 @@ impl SearchIndex {
     ) -> Result<Listed<SearchHit>, IndexError> {
         index.note_search(self.clock.now());
         let guards = async {
-            // The mailbox's own first, so that who waits for it keeps no other mailbox waiting.
+            // The mailbox's permit first: a caller that waits for it must not occupy one of the shared permits.
             let own = index.lock_for_search().await;
             let closed = |_| IndexError::Unusable("it is closed".to_owned());
             Ok::<_, IndexError>((own, Arc::clone(&self.searches).acquire_owned().await.map_err(closed)?))
@@ -107,7 +108,7 @@ impl SearchIndex {
         index.search(folders, query, guard).await
     }
 
-    /// Drops what is known of a mailbox: it is gone, or its index is of no use.
+    /// Removes the index of a mailbox that is gone, or whose index is unusable.
     pub(crate) async fn erase(&self, mailbox: &EmailAddress) {
         let of = mailbox.clone();
         if let Err(error) = self.with_directory(move |directory| directory.erase(&of)).await {
@@ -115,7 +116,7 @@ impl SearchIndex {
         }
     }
 
-    /// Removes what is too old or too much.
+    /// Removes indexes that are too old or exceed the limit.
     pub(crate) async fn prune(&self) {
         if !self.settings.directory.exists() {
             return;
@@ -126,7 +127,7 @@ impl SearchIndex {
         }
     }
 
-    /// Some mailboxes that have an index, behind the one that was looked at last.
+    /// Returns some indexed mailboxes, after the one that was last checked.
     pub(crate) async fn next_to_look_at(&self) -> Vec<EmailAddress> {
         let (behind, count) = (lock(&self.looked_at).clone(), self.settings.tidy_mailboxes);
         if count == 0 || !self.settings.directory.exists() {
@@ -141,36 +142,36 @@ impl SearchIndex {
         }
     }
 
-    /// The server is asked about a mailbox.
+    /// Notes that a mailbox is checked on the server.
     pub(crate) fn note_look(&self, mailbox: &EmailAddress) {
         *lock(&self.looked_at) = mailbox.to_string();
     }
 
-    /// Removes what an index left behind that is not used any longer. Blocks.
+    /// Removes the files of an index that is turned off. Blocks.
     pub(crate) fn remove_unused(settings: &SearchSettings) {
         if let Err(error) = Directory::remove_all(&settings.directory) {
             tracing::warn!(%error, "the search index cannot be removed");
         }
     }
 
-    /// A mailbox was searched and is to be indexed in the background.
+    /// Requests background indexing of a searched mailbox.
     pub(crate) fn ask_for(&self, request: Request) {
         if lock(&self.waiting).push(request, self.settings.max_waiting) {
             self.asked.notify_one();
         }
     }
 
-    /// The next mailbox that waits.
+    /// Returns the next waiting request.
     pub(crate) fn next_request(&self) -> Option<Request> {
         lock(&self.waiting).pop()
     }
 
-    /// Comes back when something was asked for since it was called last.
+    /// Waits for a request that arrived since the last call.
     pub(crate) async fn asked(&self) {
         self.asked.notified().await;
     }
 
-    /// Works on the directory, on a thread that may block; none while another process uses it.
+    /// Runs a job with the directory on a blocking thread; `None` while another process uses it.
     async fn with_directory<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Directory) -> Result<T, IndexError> + Send + 'static,

@@ -1,71 +1,69 @@
-//! What the operator decides about the index.
+//! Settings of the search index.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// When searches are answered from an index of our own.
+/// When searches use the local index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IndexUse {
-    /// Where the IMAP server has no index: one with an index tells SEARCH=FUZZY (RFC 6203) after the log-in.
+    /// If the IMAP server has no index. One with an index announces SEARCH=FUZZY (RFC 6203) after login.
     #[default]
     Auto,
     /// Always.
     On,
-    /// Never: each search is the IMAP server's.
+    /// Never: the IMAP server handles each search.
     Off,
 }
 
-/// Where the index lies and how much it may take.
+/// The location and limits of the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchSettings {
-    /// The directory, which is made when it is missing. Everything in it may be removed while nobody uses it.
+    /// The directory, created if needed. All of it may be deleted while no process uses it.
     pub directory: PathBuf,
-    /// When it is used. Default [`IndexUse::Auto`].
+    /// When the index is used. Default [`IndexUse::Auto`].
     pub index: IndexUse,
-    /// Octets of disk for all mailboxes together; those that were not searched for longest go first. It may be exceeded
-    /// by what one step adds. Default 4 GiB.
+    /// Disk space for all mailboxes together, in octets. The least recently searched ones are removed first. A single
+    /// step may exceed it temporarily. Default 4 GiB.
     pub max_bytes: u64,
-    /// A mailbox that nobody searched for so long is dropped from the index. Default 30 days.
+    /// How long a mailbox stays indexed without a search. Default 30 days.
     pub forget_after: Duration,
-    /// A mailbox that made room for others is not indexed anew for so long: two that have no room together would take
-    /// turns without end. Default 1 hour.
+    /// How long an evicted mailbox is not indexed again. Otherwise two mailboxes that do not fit together would
+    /// replace each other endlessly. Default 1 hour.
     pub evicted_pause: Duration,
-    /// Up to so many messages that came or went are caught up with while a search waits; of more, the IMAP server
-    /// searches, and the index catches up in the background. Default 200.
+    /// How many added or removed messages are indexed while a search waits. With more, the IMAP server searches, and
+    /// the index catches up in the background. Default 200.
     pub catch_up_messages: u64,
-    /// Messages that one step in the background reads. Default 64.
+    /// Messages per background step. Default 64.
     pub batch_messages: usize,
-    /// A step writes down what it has when it has read so many octets of text. Default 1 MiB.
+    /// Octets of text after which a step stores its results. Default 1 MiB.
     pub batch_bytes: usize,
-    /// A text longer than this, in octets, stays out of the index and is read by each search. Default 1 MiB.
+    /// Texts longer than this, in octets, are not in the full-text index; each search reads them. Default 1 MiB.
     pub max_indexed_bytes: usize,
-    /// In the background, each step is followed by a rest so many times as long. Default 2: a third of a core.
+    /// Length of the pause after each background step, as a multiple of the step. Default 2: a third of a core.
     pub rest: u32,
-    /// Searches whose mailboxes wait to be indexed; what is asked for beyond that waits for its next search.
-    /// Default 1,000.
+    /// The maximum number of waiting indexing requests. Further mailboxes wait for their next search. Default 1,000.
     pub max_waiting: usize,
-    /// Mailboxes whose files are kept open. Default 16.
+    /// The maximum number of open index files. Default 16.
     pub max_open: usize,
-    /// Searches that read the index at the same time. Default 4.
+    /// Concurrent searches of the index. Default 4.
     pub connections: usize,
-    /// How long one waits for its turn, of which each mailbox has one at a time; then the IMAP server searches. Default
+    /// How long a search waits for its permits, of which each mailbox has one. Then the IMAP server searches. Default
     /// 2 seconds.
     pub wait_timeout: Duration,
-    /// How long one may read before it is stopped. Default 30 seconds.
+    /// Time limit of a search. Default 30 seconds.
     pub search_timeout: Duration,
     /// How long to wait for a lock on a file. Default 5 seconds.
     pub busy_timeout: Duration,
-    /// Memory for pages of each open file, in octets. Default 512 KiB; the operating system caches files too.
+    /// Page cache per open file, in octets. Default 512 KiB; the operating system caches files too.
     pub page_cache_bytes: u64,
-    /// How often old mailboxes are looked for. Default 10 minutes.
+    /// Time between two clean-ups. Default 10 minutes.
     pub tidy_interval: Duration,
-    /// Of so many mailboxes the IMAP server is asked each time whether it still knows them; those that are gone are
-    /// dropped. Default 10.
+    /// How many mailboxes each clean-up checks on the IMAP server; missing ones are removed. Default 10.
     pub tidy_mailboxes: usize,
 }
 
 impl SearchSettings {
-    /// The defaults for a directory.
+    /// Returns the defaults for a directory.
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The tables of one mailbox's index: what is written into them.
+//! The tables of one mailbox's index.
 
 use mailapi_backend::Correspondent;
 use mailapi_backend::mime::comparable;
@@ -9,32 +9,32 @@ use super::error::IndexError;
 use super::folder_state::{FolderId, FolderState};
 
 const TABLES: &str = include_str!("mailbox.sql");
-/// Counts the forms that the tables and the folded texts have had; an index of another form is made again.
+/// The version of the tables and of the text folding. An index with another version is rebuilt.
 const FORM: i64 = 3;
 
-/// What the index keeps of a message.
+/// The indexed data of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) uid: u32,
-    /// When it arrived, in seconds since 1970.
+    /// Time of arrival, in seconds since 1970.
     pub(crate) arrived: i64,
     /// The Date header, or the time of arrival.
     pub(crate) date: Timestamp,
     pub(crate) from: Correspondent,
     pub(crate) subject: String,
-    /// [`mailapi_backend::mime::SearchableText::joined`].
+    /// The result of [`mailapi_backend::mime::SearchableText::joined`].
     pub(crate) text: String,
 }
 
 impl Entry {
-    /// A message of which the server tells nothing: no search finds it.
+    /// Returns the entry of a message without readable text, which no search finds.
     pub(crate) fn without_text(uid: u32) -> Self {
         let (from, subject, text) = Default::default();
         Self { uid, arrived: 0, date: Timestamp::from_seconds(0), from, subject, text }
     }
 }
 
-/// Makes the tables in a new file; in an old one, looks whether they are this mailbox's and hold what they say.
+/// Creates the tables in a new file. In an old one, checks the version, the owner and the message counts.
 pub(super) fn prepare(connection: &mut Connection, mailbox: &EmailAddress) -> Result<(), IndexError> {
     let form: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if form == 0 {
@@ -77,8 +77,8 @@ pub(super) fn folders(connection: &Connection) -> Result<Vec<(FolderName, Folder
     Ok(folders)
 }
 
-/// The folder as it is known, when its UIDs still mean the same messages; else a new one, and what was known of the old
-/// one is to be removed.
+/// Returns the state of a folder if its UIDVALIDITY is unchanged. Otherwise creates a new state, and drops the old
+/// folder.
 pub(super) fn put_folder(
     connection: &mut Connection,
     name: &FolderName,
@@ -99,7 +99,7 @@ pub(super) fn put_folder(
     Ok(FolderState { id, uid_validity, covered: 0, messages: 0 })
 }
 
-/// No search finds anything of the folder any more; its messages are removed by [`collect_garbage`].
+/// Drops folders: searches no longer find them. [`collect_garbage`] removes their messages.
 pub(super) fn drop_folders(connection: &mut Connection, names: &[FolderName]) -> Result<(), IndexError> {
     let transaction = begin(connection)?;
     names.iter().try_for_each(|name| drop_folder(&transaction, name))?;
@@ -113,7 +113,7 @@ fn drop_folder(transaction: &Transaction<'_>, name: &FolderName) -> Result<(), I
     Ok(())
 }
 
-/// Adds messages of a folder, and notes up to which UID it was read. The folder as it is then.
+/// Adds messages of a folder, and stores the UID up to which it is indexed. Returns the new state.
 pub(super) fn put(
     connection: &mut Connection,
     state: FolderState,
@@ -136,7 +136,7 @@ pub(super) fn put(
     Ok(state)
 }
 
-/// Whether it was not there yet.
+/// Adds one message. Returns false if it already exists.
 fn put_one(transaction: &Transaction<'_>, id: i64, entry: &Entry, max_indexed: usize) -> Result<bool, IndexError> {
     let too_long = entry.text.len() > max_indexed;
     let sql = "INSERT OR IGNORE INTO messages (id, arrived, too_long) VALUES (?1, ?2, ?3)";
@@ -154,7 +154,7 @@ fn put_one(transaction: &Transaction<'_>, id: i64, entry: &Entry, max_indexed: u
     Ok(true)
 }
 
-/// Removes messages of a folder. The folder as it is then.
+/// Removes messages of a folder, and returns its new state.
 pub(super) fn remove(connection: &mut Connection, state: FolderState, uids: &[u32]) -> Result<FolderState, IndexError> {
     let transaction = begin(connection)?;
     let mut removed = 0;
@@ -182,7 +182,7 @@ fn remove_one(transaction: &Transaction<'_>, id: i64) -> Result<bool, IndexError
     Ok(true)
 }
 
-/// The UIDs of the folder's messages in the index, ascending.
+/// Returns the UIDs of the folder's messages in the index, ascending.
 pub(super) fn uids(connection: &Connection, folder: FolderId) -> Result<Vec<u32>, IndexError> {
     let (first, last) = folder.messages();
     let mut statement = connection.prepare_cached("SELECT id FROM messages WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
@@ -191,7 +191,7 @@ pub(super) fn uids(connection: &Connection, folder: FolderId) -> Result<Vec<u32>
     Ok(uids?)
 }
 
-/// The numbers of some messages of a folder.
+/// Returns the ids of the first messages of a folder.
 fn first_messages(connection: &Connection, folder: FolderId, limit: usize) -> Result<Vec<i64>, IndexError> {
     let (first, last) = folder.messages();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -201,7 +201,7 @@ fn first_messages(connection: &Connection, folder: FolderId, limit: usize) -> Re
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Removes some messages of folders that are gone; how many. Zero means that none is left.
+/// Removes some messages of dropped folders, and returns how many. Zero means that none is left.
 pub(super) fn collect_garbage(connection: &mut Connection, limit: usize) -> Result<usize, IndexError> {
     let gone = "SELECT id FROM gone_folders LIMIT 1";
     let Some(folder) = connection.prepare_cached(gone)?.query_row([], |row| row.get(0)).optional()? else {
@@ -209,7 +209,7 @@ pub(super) fn collect_garbage(connection: &mut Connection, limit: usize) -> Resu
     };
     let folder = FolderId(folder);
     let transaction = begin(connection)?;
-    // One more than is removed tells whether it is the last step.
+    // One more than the limit shows whether this is the last step.
     let mut collected = first_messages(&transaction, folder, limit.saturating_add(1))?;
     let is_last = collected.len() <= limit;
     collected.truncate(limit);
@@ -220,6 +220,7 @@ pub(super) fn collect_garbage(connection: &mut Connection, limit: usize) -> Resu
         transaction.execute("DELETE FROM gone_folders WHERE id = ?1", params![folder.0])?;
     }
     transaction.commit()?;
+    // At least 1: zero would report that no dropped folder is left.
     Ok(collected.len().max(1))
 }
 

@@ -1,23 +1,24 @@
-//! What waits to be indexed.
+//! The queue of indexing requests.
 
 use std::collections::VecDeque;
 
 use mailapi_backend::FolderScope;
 use mailapi_model::EmailAddress;
 
-/// A mailbox that was searched, and where.
+/// A searched mailbox and the scope of the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) mailbox: EmailAddress,
     pub(crate) scope: FolderScope,
 }
 
-/// Each request once, in the order in which they came.
+/// Requests in the order of arrival, without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Waiting(VecDeque<Request>);
 
 impl Waiting {
-    /// Whether it waits now. When too many do, it is left out: the next search of the mailbox asks again.
+    /// Adds a request, and returns whether it is in the queue. A full queue rejects it; the next search of the
+    /// mailbox requests it again.
     pub(super) fn push(&mut self, request: Request, max: usize) -> bool {
         let is_there = self.0.contains(&request);
         if !is_there && self.0.len() < max {

@@ -1,4 +1,4 @@
-//! One connection to the SMTP server: the session logic of `mailapi_smtp` with a socket and time-outs.
+//! One connection to the SMTP server: drives the session logic of `mailapi_smtp` over a socket, with time-outs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,25 +19,25 @@ use super::outbound_message::OutboundMessage;
 use super::settings::SmtpSettings;
 use crate::TlsMode;
 
-/// How many octets one read asks for; replies are short.
+/// Octets per read; replies are short.
 const READ_OCTETS: usize = 4096;
 
-/// Octets to and from the server, in clear text or not.
+/// A byte stream, with or without TLS.
 trait Octets: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Octets for T {}
 
-/// A connection that takes mail.
+/// A connection that accepts mail.
 pub(super) struct Connection {
     client: Client,
     stream: Box<dyn Octets>,
-    /// What was read last. Kept here, it is not cleared and moved with each message.
+    /// The read buffer, reused for all messages.
     read: Box<[u8]>,
     /// When it was last used.
     pub(super) used_at: Instant,
 }
 
 impl Connection {
-    /// Connects, encrypts and logs in, as the settings say.
+    /// Connects, encrypts and authenticates according to the settings.
     pub(super) async fn open(settings: &SmtpSettings, tls: &Arc<rustls::ClientConfig>) -> Result<Self, String> {
         match timeout(settings.connect_timeout, Self::bring_up(settings, tls)).await {
             Ok(opened) => opened,
@@ -48,7 +48,7 @@ impl Connection {
     async fn bring_up(settings: &SmtpSettings, tls: &Arc<rustls::ClientConfig>) -> Result<Self, String> {
         let text = |error: std::io::Error| error.to_string();
         let mut stream = TcpStream::connect((settings.host.as_str(), settings.port)).await.map_err(text)?;
-        // What little is written shall leave at once.
+        // Small commands must leave at once, so turn off Nagle's algorithm.
         stream.set_nodelay(true).map_err(text)?;
         let is_loopback = stream.peer_addr().map_err(text)?.ip().is_loopback();
         let mut client = Client::new(client_config(settings, is_loopback));
@@ -67,8 +67,8 @@ impl Connection {
         Ok(Self { client, stream, read: vec![0; READ_OCTETS].into(), used_at: Instant::now() })
     }
 
-    /// Whether mail can be handed over, as far as can be told without asking: a server that closes an idle connection
-    /// says so, and what it said is there to be read.
+    /// Whether the connection can be used, without asking the server. A server that closes an idle connection sends a
+    /// reply first, which is then readable.
     pub(super) fn is_alive(&mut self) -> bool {
         self.client.is_ready() && !has_spoken(&mut self.stream)
     }
@@ -78,8 +78,8 @@ impl Connection {
         self.client.is_ready()
     }
 
-    /// Hands one message over. The envelope goes ahead; the message waits for its word, and without it the connection is
-    /// given up, which the server takes for a message that broke off.
+    /// Transmits one message. The envelope is sent first; the message waits for the commit gate. If the gate stays
+    /// closed, the connection is dropped, which the server treats as an aborted message.
     pub(super) async fn send(
         &mut self,
         settings: &SmtpSettings,
@@ -95,19 +95,19 @@ impl Connection {
             match transaction.step() {
                 TransactionStep::Done => break,
                 TransactionStep::Write(octets) => {
-                    // Dots are doubled within a message: only its end looks like this.
+                    // Dots are doubled inside a message, so only its end matches.
                     if octets.ends_with(b"\r\n.\r\n") || octets == b".\r\n" {
                         patience = settings.data_timeout;
                     }
                     if let Err(reason) = write(&mut self.stream, &octets, settings.command_timeout).await {
-                        // A server that closes early may have said why.
+                        // A server that closes early may have sent the reason.
                         let said = within(settings.command_timeout, self.stream.read(&mut self.read)).await;
                         return transaction.broke_off(&self.read[..said.unwrap_or(0)], reason);
                     }
                     reply_due = ReplyDue::new(patience);
                 }
                 TransactionStep::Message if !commit_gate.is_open().await => return transaction.abandon(WITHDRAWN),
-                // Who has waited for the message for too long has not got anything of it.
+                // If the server gave up waiting after DATA, nothing was transmitted, so a retry is safe.
                 TransactionStep::Message if given == 0 && has_spoken(&mut self.stream) => {
                     return transaction.abandon(IMPATIENT);
                 }
@@ -130,10 +130,10 @@ impl Connection {
         outcome
     }
 
-    /// Takes leave of the server.
+    /// Sends QUIT and closes the connection.
     pub(super) async fn close(mut self, patience: Duration) {
         let quit = self.client.quit();
-        // Whether the server still hears it makes no difference.
+        // Whether the server still receives it is irrelevant.
         let _ = write(&mut self.stream, &quit, patience).await;
         let _ = within(patience, self.stream.shutdown()).await;
     }
@@ -151,7 +151,7 @@ fn client_config(settings: &SmtpSettings, is_loopback: bool) -> ClientConfig {
     ClientConfig { tls, credentials, auth_without_tls: is_loopback, ..ClientConfig::new(settings.hello_name.as_str()) }
 }
 
-/// Brings the session up. False when the server waits for the TLS handshake.
+/// Drives the session until it accepts mail. Returns false if a TLS handshake is due.
 async fn greet<S: AsyncRead + AsyncWrite + Unpin>(client: &mut Client, stream: &mut S) -> Result<bool, String> {
     let mut read = [0; READ_OCTETS];
     loop {
@@ -195,7 +195,7 @@ impl ReplyDue {
     }
 }
 
-/// Whether the server said something unasked, or closed the connection.
+/// Whether the server sent something unsolicited, or closed the connection.
 fn has_spoken(stream: &mut Box<dyn Octets>) -> bool {
     stream.read(&mut [0; 1]).now_or_never().is_some()
 }
@@ -215,11 +215,11 @@ async fn within<T>(patience: Duration, work: impl Future<Output = std::io::Resul
     }
 }
 
-/// The reason of a message that got no word to go.
+/// Failure reason when the send was cancelled before commit.
 pub(super) const WITHDRAWN: &str = "the message was withdrawn";
 
-/// The reason of a server that left, or said why it will, before the message got its word.
+/// Failure reason when the server disconnected, or announced it, before commit.
 pub(super) const IMPATIENT: &str = "the server did not wait for the message";
 
-/// How a reason begins that is no fault of a connection that was idle for too long.
+/// Prefix of the failure reasons of time-outs, which do not come from a closed idle connection.
 pub(super) const TIMED_OUT: &str = "timed out";

@@ -1,8 +1,8 @@
-//! Warm connections to the SMTP server.
+//! A pool of connections to the SMTP server.
 //!
-//! A message takes a connection that is free, or opens one, up to a limit. A server closes connections that are idle,
-//! and a restart of it closes all: a message that finds its connection dead before the final dot was written goes out
-//! over a new one, which cannot double it. After the final dot nothing is ever sent again.
+//! A message takes an idle connection, or opens one up to a limit. Servers close idle connections, and all of them on
+//! a restart. If a connection turns out to be dead before the final dot was written, the message is sent over a new
+//! one, which cannot duplicate it. After the final dot, nothing is ever sent again.
 
 mod connection;
 mod outbound_message;
@@ -29,13 +29,13 @@ pub struct SmtpPool {
     settings: SmtpSettings,
     tls: Arc<rustls::ClientConfig>,
     connection_permits: Semaphore,
-    /// The most recently used one last: what is not needed grows old and is closed.
+    /// The most recently used one is last, so unneeded ones expire.
     idle: Mutex<Vec<Connection>>,
     breaker: Breaker,
 }
 
 impl SmtpPool {
-    /// A pool without connections; the first message opens one.
+    /// Creates an empty pool; the first message opens a connection.
     #[must_use]
     pub fn new(settings: SmtpSettings, tls: Arc<rustls::ClientConfig>) -> Self {
         Self {
@@ -47,10 +47,11 @@ impl SmtpPool {
         }
     }
 
-    /// Hands one message over as soon as it may be; the envelope goes ahead.
+    /// Transmits a message as soon as the commit gate opens; the envelope is sent before.
     ///
     /// # Errors
-    /// Why the server could not be reached, or the message not be read; the server has then seen nothing of it.
+    /// The reason, if the server is unreachable or the message cannot be read. The server then has received nothing
+    /// of it.
     pub async fn send(
         &self,
         envelope: &Envelope,
@@ -70,7 +71,7 @@ impl SmtpPool {
         if !is_lost_by(&outcome, IMPATIENT) {
             return Ok(outcome);
         }
-        // The word was given since then, so this time nobody has to wait.
+        // The commit gate is open by now, so the server does not have to wait again.
         Ok(self.send_over(self.fresh().await?, envelope, &outbound, &mut commit_gate).await)
     }
 
@@ -86,12 +87,12 @@ impl SmtpPool {
         outcome
     }
 
-    /// Whether mail could be handed over now.
+    /// Checks whether mail could be transmitted now.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub async fn check(&self) -> Result<(), String> {
-        // With every connection at work there is nothing to find out.
+        // If all connections are in use, the server evidently works.
         let Ok(_connection_permit) = self.connection_permits.try_acquire() else { return Ok(()) };
         let connection = match self.warm() {
             Some(warm) => warm,
@@ -101,10 +102,10 @@ impl SmtpPool {
         Ok(())
     }
 
-    /// Whether the server answers just now, on a connection that is opened for that.
+    /// Checks whether the server responds, on a new connection.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub async fn greeting(&self) -> Result<(), String> {
         let _connection_permit = self.connection_permit().await?;
         let fresh = self.fresh().await?;
@@ -112,14 +113,14 @@ impl SmtpPool {
         Ok(())
     }
 
-    /// How many connections are open and free.
+    /// Returns the number of idle connections.
     #[must_use]
     pub fn idle_connections(&self) -> usize {
         self.idle().len()
     }
 
-    /// A place for a message. One that is free is held while the message is stored; for another one nobody waits before
-    /// the word, since those who have it may be waiting for theirs.
+    /// Takes a connection slot for a message. A free one is held while the message is stored. Otherwise the wait
+    /// begins only after commit: the messages that hold the slots may themselves be waiting for their commit.
     async fn connection_permit_for(&self, commit_gate: &mut CommitGate) -> Result<SemaphorePermit<'_>, String> {
         match self.connection_permits.try_acquire() {
             Ok(connection_permit) => Ok(connection_permit),
@@ -135,7 +136,7 @@ impl SmtpPool {
         }
     }
 
-    /// A free connection that seems to be alive.
+    /// Returns an idle connection that appears to be alive.
     fn warm(&self) -> Option<Connection> {
         self.close_expired();
         loop {
@@ -182,8 +183,8 @@ impl SmtpPool {
     }
 }
 
-/// Whether a warm connection failed before the message was complete: it was closed while idle, or its replies were out
-/// of step. Excludes time-outs, where the server is present but slow, and messages that were withdrawn.
+/// Whether a warm connection failed before the message was complete: it was closed while idle, or its replies were
+/// out of step. Excludes time-outs, where the server is present but slow, and cancelled messages.
 fn died_while_idle(outcome: &Outcome) -> bool {
     match &outcome.end {
         End::Failed(Failure::Lost(reason)) => !reason.starts_with(TIMED_OUT) && reason != WITHDRAWN,

@@ -1,4 +1,4 @@
-//! A message that is handed over piece by piece, from memory or from where else it lies.
+//! An outbound message that is transmitted in pieces, from memory or from a file.
 
 use std::io;
 
@@ -8,17 +8,17 @@ use mailapi_model::Octets;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{Client, MessageFacts, Transaction};
 
-/// How much of a message is read and sent at once.
+/// Octets read and sent at once.
 const PIECE_OCTETS: usize = 256 * 1024;
 
-/// A message with what is said of it before it is sent.
+/// An outbound message, with the facts that the session needs before it is sent.
 pub(super) struct OutboundMessage {
     octets: Octets,
     facts: MessageFacts,
 }
 
 impl OutboundMessage {
-    /// Reads through a message, on another thread when it does not lie in memory.
+    /// Scans a message, on a blocking thread unless it is in memory.
     pub(super) async fn of(octets: Octets) -> io::Result<Self> {
         if let Some(facts) = octets.in_memory().map(|octets| MessageFacts::of(octets)) {
             return Ok(Self { octets, facts });
@@ -34,7 +34,7 @@ impl OutboundMessage {
         client.transaction_in_pieces(envelope, self.facts.clone())
     }
 
-    /// The piece that begins at `offset`, and whether it is the last.
+    /// Returns the piece at `offset`, and whether it is the last one.
     pub(super) async fn piece(&self, offset: usize) -> io::Result<(Bytes, bool)> {
         let piece = read_octets(&self.octets, offset..offset + PIECE_OCTETS).await?;
         let is_last = offset + piece.len() == self.octets.len();

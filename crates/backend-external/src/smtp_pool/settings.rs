@@ -1,4 +1,4 @@
-//! What the operator decides about connections to the SMTP server.
+//! Settings of the SMTP connections.
 
 use std::time::Duration;
 
@@ -6,42 +6,42 @@ use mailapi_model::{Secret, SharedSecret};
 
 use crate::TlsMode;
 
-/// The SMTP server that mail is handed over to, and how it is used. [`SmtpSettings::new`] gives the defaults named at
-/// each field.
+/// The SMTP server that accepts mail, and the limits on its use. [`SmtpSettings::new`] returns the defaults that the
+/// fields list.
 #[derive(Debug, Clone)]
 pub struct SmtpSettings {
-    /// Its name or address.
+    /// Host name or address.
     pub host: String,
-    /// Its port.
+    /// Port.
     pub port: u16,
     /// When connections are encrypted. Default: never.
     pub tls: TlsMode,
-    /// What AUTH PLAIN presents; without a user nothing. In clear text only to a loopback address. Default: nothing.
+    /// The user for AUTH PLAIN; `None` skips authentication. Without TLS only on loopback addresses. Default: none.
     pub username: Option<String>,
     /// The user's password.
     pub password: SharedSecret,
-    /// Our name in EHLO. Default: `localhost`.
+    /// The name in EHLO. Default: `localhost`.
     pub hello_name: String,
-    /// Connections at the same time. Default: 16; Postfix is fastest at 4 to 16. One is taken while the message is still
-    /// being stored.
+    /// Maximum number of connections. Default: 16; Postfix is fastest at 4 to 16. A message takes one while it is
+    /// still being stored.
     pub max_connections: usize,
-    /// After how long a connection that nobody uses is closed. Default: 1 minute; Postfix closes after 5, under load
-    /// after 10 seconds.
+    /// How long an idle connection is kept. Default: 1 minute; Postfix closes it after 5, and after 10 seconds under
+    /// load.
     pub idle_lifetime: Duration,
-    /// How long it may take to reach the server, until it takes mail. Default: 5 seconds.
+    /// Time limit for connecting, until the server accepts mail. Default: 5 seconds.
     pub connect_timeout: Duration,
-    /// How long the server may take for a reply, or to take a piece of a message. Default: 30 seconds.
+    /// Time limit for a reply, or for the transfer of a piece. Default: 30 seconds.
     pub command_timeout: Duration,
-    /// How long it may take for the reply to a message. What passes it has an unknown outcome, so it should be longer
-    /// than the mail server's own filters need. Default: 2 minutes.
+    /// Time limit for the reply to a message. Beyond it the outcome is unknown, so it should exceed the time of the
+    /// mail server's own filters. Default: 2 minutes.
     pub data_timeout: Duration,
-    /// How long a message may wait for one of the connections. Default: 30 seconds.
+    /// How long a message waits for a connection slot. Default: 30 seconds.
     pub wait_timeout: Duration,
-    /// After how many failures to reach the server in a row it is left alone for a while. Default: 3.
+    /// Consecutive connection failures before a pause. Default: 3.
     pub failures_until_pause: u32,
-    /// For how long, at first; it doubles as long as the server stays away. Default: 1 second.
+    /// The first pause; it doubles while the server is unreachable. Default: 1 second.
     pub pause: Duration,
-    /// For how long at most. Default: 15 seconds.
+    /// The longest pause. Default: 15 seconds.
     pub max_pause: Duration,
 }
 

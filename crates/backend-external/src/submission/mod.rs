@@ -1,4 +1,4 @@
-//! Handing mail over to the operator's SMTP server, Postfix in most cases.
+//! Submits mail to the operator's SMTP server, usually Postfix.
 
 mod convert;
 mod relaying;
@@ -17,32 +17,32 @@ use crate::log_follower::{LogFollower, LookupResult};
 use crate::smtp_pool::SmtpPool;
 pub use relaying::Relaying;
 
-/// Hands mail over by SMTP, and learns from the log what became of a message whose reply was lost.
+/// Submits mail over SMTP. If a reply was lost, looks up the message in the log.
 pub struct SmtpSubmission {
     pool: SmtpPool,
-    /// None where the log is read on another machine.
+    /// `None` if the log is read on another machine.
     log: Option<Arc<LogFollower>>,
-    /// None where bounces go to the author.
+    /// `None` if bounces go to the author.
     returns: Option<ReturnAddress>,
-    /// Whether messages go to other hosts, too, whose logs are read elsewhere.
+    /// Whether other hosts, whose logs are read elsewhere, accept messages too.
     is_one_of_several: bool,
 }
 
 impl SmtpSubmission {
-    /// Submission over this pool.
+    /// Creates a submission over this pool.
     #[must_use]
     pub fn new(pool: SmtpPool, log: Option<Arc<LogFollower>>) -> Self {
         Self { pool, log, returns: None, is_one_of_several: false }
     }
 
-    /// The same, with a reverse-path for each message that its bounces go to; `None` for the author's own address.
+    /// Sets the return addresses that become the reverse-path of each message; `None` uses the author's address.
     #[must_use]
     pub fn returning_to(self, returns: Option<ReturnAddress>) -> Self {
         Self { returns, ..self }
     }
 
-    /// The same, as one of several hosts to which messages go: what this host's log does not speak of may be in another
-    /// one's, so it is never said that a message was not taken.
+    /// Sets whether this is one of several hosts that accept messages. Then a message that is not in this host's log
+    /// may be in another one, so [`Submission::find`] never reports it as not accepted.
     #[must_use]
     pub fn one_of_several(self, is_one_of_several: bool) -> Self {
         Self { is_one_of_several, ..self }
@@ -64,6 +64,7 @@ impl Submission for SmtpSubmission {
         match end {
             End::Accepted(reply) => {
                 let queue_id = convert::queue_id(&reply, envelope.message_id);
+                // The log may lose its line; the reply then proves the queue id.
                 if let Some(log) = &self.log {
                     log.note_submitted(envelope.message_id, &queue_id);
                 }
@@ -87,6 +88,7 @@ impl Submission for SmtpSubmission {
         let Some(log) = &self.log else { return unavailable("the mail log is not read on this machine") };
         let mut found = look(log, attempt).await?;
         if found == LookupResult::Silent {
+            // A log without a trace proves nothing if the server is down, so check that it responds.
             self.pool.greeting().await.map_err(SubmitError::Unavailable)?;
             log.note_alive(attempt.message_id);
             found = look(log, attempt).await?;

@@ -1,4 +1,4 @@
-//! Whether the server takes mail for other domains.
+//! Checks whether the server relays mail to other domains.
 
 use mailapi_backend::{CommitGate, SubmitError};
 use mailapi_model::Reply;
@@ -7,22 +7,23 @@ use mailapi_smtp::client::{End, Outcome};
 
 use super::{SmtpSubmission, convert};
 
-/// An address that does not exist (RFC 2606 section 2), at a domain of no server.
+/// A non-existent address in a reserved domain (RFC 2606 section 2).
 const STRANGER: &str = "relay-check@mailapi.invalid";
 
-/// What the server answers to a recipient of another domain.
+/// The server's response to a recipient of another domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relaying {
-    /// The server takes mail for it.
+    /// The server accepts mail for it.
     Allowed,
     /// The server does not relay.
     Denied(Reply),
-    /// The answer is about something else.
+    /// The reply has another reason.
     Unclear(Reply),
 }
 
 impl Relaying {
-    /// A policy is what RFC 3463 section 3.8 counts under 7. A server without such codes says it in words alone.
+    /// Classifies a reply. Enhanced codes with subject 7 are policy refusals (RFC 3463 section 3.8). Without such a
+    /// code, the text decides.
     fn of(reply: Reply) -> Self {
         if (200..300).contains(&reply.code) {
             return Self::Allowed;
@@ -34,12 +35,12 @@ impl Relaying {
 }
 
 impl SmtpSubmission {
-    /// Asks the server whether it would take mail for another domain; no message is sent.
+    /// Checks whether the server would accept mail for another domain, without sending a message.
     ///
     /// # Errors
-    /// When the server does not answer.
+    /// If the server does not respond.
     pub async fn relaying(&self) -> Result<Relaying, SubmitError> {
-        // The word for the message is never given, and without it the server has nothing.
+        // The commit gate never opens, so no message is transmitted.
         let (opener, withdrawn) = CommitGate::closed();
         drop(opener);
         let envelope = Envelope::new("", [STRANGER]);

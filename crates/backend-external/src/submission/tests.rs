@@ -1,4 +1,4 @@
-//! Stories of submission, with a server that refuses and hangs up, and a log that is written by hand.
+//! Tests of submission with a server that refuses mail or disconnects, and with a prepared log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ async fn a_refusal_of_everything_is_told_as_such() {
 async fn without_its_word_a_message_never_leaves_and_its_envelope_may() {
     let sink = SmtpSink::start().await;
     let submission = submission(&sink, None, Duration::ZERO);
-    // On a new connection, and on one that is kept.
+    // On a new connection, and on an idle one.
     for sent_before in 0..2 {
         let (opener, commit_gate) = CommitGate::closed();
         drop(opener);
@@ -95,16 +95,16 @@ async fn without_its_word_a_message_never_leaves_and_its_envelope_may() {
         assert_eq!(sink.received().len(), sent_before);
         submission.submit(envelope(&["bob@example.net"]), message()).await.unwrap();
     }
-    // A refusal of the envelope is known before the word is given.
+    // A refusal of the envelope is reported before the commit gate opens.
     sink.refuse("nobody@example.net", &["550 5.1.1 User unknown"]);
     let (_opener, commit_gate) = CommitGate::closed();
     let error = submission.submit_when(envelope(&["nobody@example.net"]), message(), commit_gate).await.unwrap_err();
     assert!(matches!(error, SubmitError::NoRecipients(_)), "{error}");
-    // The word may come at any time.
+    // The commit gate may open at any time.
     let (opener, commit_gate) = CommitGate::closed();
     let waiting = submission.submit_when(envelope(&["bob@example.net"]), message(), commit_gate);
     let giving = async {
-        // Everything could be said that is said without the word.
+        // The client has sent everything that it may send before the commit gate opens.
         turns_of_the_runtime().await;
         assert_eq!(sink.received().len(), 2);
         opener.open();
@@ -123,7 +123,7 @@ async fn a_lost_reply_is_looked_up_in_the_log_and_never_guessed() {
     let error = careful.submit(envelope(&["bob@example.net"]), message()).await.unwrap_err();
     assert_eq!(error, SubmitError::OutcomeUnknown);
     assert_eq!(sink.received().len(), 1);
-    // The log says nothing yet, which means nothing yet.
+    // A log without a line proves nothing yet.
     assert!(matches!(careful.find(&attempt()).await, Err(SubmitError::Unavailable(_))));
     let line = |daemon: &str, text: &str| format!("Nov 21 08:00:00 mx postfix/{daemon}[7]: 4jWk1: {text}\n");
     let log = line("cleanup", &format!("message-id=<{ID}@example.org>"))
@@ -137,7 +137,7 @@ async fn without_a_log_nothing_is_decided_and_with_one_in_time() {
     let dir = tempfile::tempdir().unwrap();
     let sink = SmtpSink::start().await;
     assert!(matches!(submission(&sink, None, Duration::ZERO).find(&attempt()).await, Err(SubmitError::Unavailable(_))));
-    // An empty log may be that of anybody.
+    // An empty log may belong to any server.
     std::fs::write(dir.path().join("mail.log"), "").unwrap();
     let mute = submission(&sink, Some(dir.path()), Duration::ZERO).find(&attempt()).await;
     assert!(matches!(mute, Err(SubmitError::Unavailable(_))), "{mute:?}");
@@ -164,7 +164,7 @@ async fn a_dead_server_is_unavailable_and_has_nothing() {
     let sink = SmtpSink::start().await;
     let dead = submission(&sink, None, Duration::ZERO);
     drop(sink);
-    // The listener is gone as soon as its task is.
+    // The listener closes when its task ends.
     tokio::task::yield_now().await;
     let error = dead.submit(envelope(&["bob@example.net"]), message()).await.unwrap_err();
     assert!(matches!(error, SubmitError::Unavailable(_)) && error.is_transient());

@@ -1,4 +1,4 @@
-//! Indexing what was searched, in the background.
+//! Indexes searched mailboxes in the background.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::imap_pool::{ImapConnection, ImapError, Job};
 use crate::mailboxes::ImapMailboxes;
 use crate::search_index::{IndexError, Request, SearchIndex};
 
-/// Whether there is such a mailbox.
+/// Checks whether a mailbox exists.
 struct LookAt;
 
 impl Job for LookAt {
@@ -24,8 +24,8 @@ impl Job for LookAt {
 }
 
 impl ImapMailboxes {
-    /// One step of indexing: reads some messages of a mailbox that was searched, and makes room. Answers whether there
-    /// may be more to do. It needs one connection to the server.
+    /// Performs one indexing step: reads some messages of a searched mailbox, and makes room. Returns whether more
+    /// may remain. Uses one connection to the server.
     pub async fn index_once(&self) -> bool {
         let Some(index) = &self.index else { return false };
         let Some(request) = index.next_request() else { return false };
@@ -36,8 +36,8 @@ impl ImapMailboxes {
         true
     }
 
-    /// Removes from the index what nobody searched for long and some of what the server does not know any longer, and
-    /// closes files that nobody needs.
+    /// Removes mailboxes from the index that were not searched for long, and some of those that the server no longer
+    /// has. Closes unused files.
     pub async fn prune_index(&self) {
         if let Some(index) = &self.index {
             self.drop_unknown(index).await;
@@ -45,8 +45,8 @@ impl ImapMailboxes {
         }
     }
 
-    /// Asks the server about the next mailboxes that have an index. It ends at the first that the server does not know:
-    /// each refused log-in makes Dovecot slower for our address.
+    /// Checks whether the server still has the next mailboxes of the index. Stops at the first missing one: each
+    /// refused login makes Dovecot slower for this address.
     async fn drop_unknown(&self, index: &SearchIndex) {
         for mailbox in index.next_to_look_at().await {
             index.note_look(&mailbox);
@@ -60,8 +60,8 @@ impl ImapMailboxes {
         }
     }
 
-    /// Indexes for as long as it is polled. Each step is followed by a rest, so that readers of the mail server and
-    /// of ours have the most of the machine. May be dropped at any time.
+    /// Indexes for as long as it is polled. A pause after each step leaves most of the machine to readers.
+    /// Cancel-safe.
     pub async fn keep_index(&self, mut rounds: Rounds) {
         let Some(index) = &self.index else { return };
         let mut prune = tokio::time::interval(index.settings().tidy_interval.max(Duration::from_secs(1)));
@@ -85,7 +85,8 @@ impl ImapMailboxes {
         more
     }
 
-    /// Whether there is more to do for the request. What fails is asked for again by the next search.
+    /// Performs one step of a request, and returns whether more remains. After a failure, the next search requests it
+    /// again.
     async fn step(&self, index: &SearchIndex, request: &Request) -> bool {
         let Request { mailbox, scope } = request;
         let job = Prepare { index, mailbox, scope, settings: &self.settings, effort: Effort::OneStep };
@@ -118,7 +119,7 @@ impl ImapMailboxes {
         }
     }
 
-    /// What may be damaged is made again; what only took too long or cannot be reached stays.
+    /// Handles an index that failed: removes it if it is damaged, so that it is rebuilt, and otherwise keeps it.
     pub(super) async fn give_up_index(&self, index: &SearchIndex, mailbox: &EmailAddress, error: &IndexError) {
         if matches!(error, IndexError::Busy) {
             return tracing::debug!(%mailbox, %error, "a search is left to the server");

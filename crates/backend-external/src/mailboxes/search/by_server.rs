@@ -1,4 +1,4 @@
-//! Search by the server, and for what it cannot find in HTML, here.
+//! Search by the server, plus a local search of HTML bodies.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -46,7 +46,7 @@ impl Search<'_> {
         Ok(Listed { total: found.len(), items: self.hits(connection, folder, &page).await? })
     }
 
-    /// All folders, the message that arrived last first, whatever its folder.
+    /// Searches all folders. The most recently arrived message comes first, whatever its folder.
     async fn in_all(&self, connection: &mut ImapConnection) -> Result<Listed<SearchHit>, ImapError> {
         let (mut found, mut refused) = (Vec::new(), Vec::new());
         for folder in folders::all(connection).await? {
@@ -70,7 +70,7 @@ impl Search<'_> {
         Ok(Listed { total, items: self.hits_of_folders(connection, &page).await? })
     }
 
-    /// The hits of a page, each folder opened once.
+    /// Returns the hits of a page, opening each folder once.
     async fn hits_of_folders(
         &self,
         connection: &mut ImapConnection,
@@ -104,7 +104,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Looks into the HTML bodies of the newest messages that the server did not find.
+    /// Searches the HTML bodies of the newest messages that the server did not find.
     async fn find_in_html(
         &self,
         connection: &mut ImapConnection,
@@ -132,8 +132,8 @@ impl Search<'_> {
         Ok(matching.into_iter().collect())
     }
 
-    /// Where the HTML bodies of the newest messages stand that the server did not find: by part numbers, so that those
-    /// of many messages are fetched with one command.
+    /// Returns the HTML bodies of the newest messages that the server did not find, by part numbers: bodies with the
+    /// same ones are fetched with one command.
     async fn html_bodies(
         &self,
         connection: &mut ImapConnection,
@@ -162,14 +162,14 @@ impl Search<'_> {
             }
         });
         told.await?;
-        // Of a message whose structure is too long, no HTML is looked into.
+        // Messages whose structure is too long are not searched for HTML.
         if (described.len() + long.len()) as u64 != u64::from(exists - first) + 1 {
             return Err(ImapError::unavailable("the server omitted structures of messages"));
         }
         Ok(bodies)
     }
 
-    /// When the messages of the open folder arrived.
+    /// Returns when messages of the open folder arrived.
     async fn arrivals(&self, connection: &mut ImapConnection, uids: &[u32]) -> Result<Vec<(i64, u32)>, ImapError> {
         let mut arrivals = HashMap::with_capacity(uids.len());
         for uids in uids.chunks(self.settings.uids_per_command.max(1)) {
@@ -185,7 +185,7 @@ impl Search<'_> {
         Ok(uids.iter().filter_map(|uid| Some((*arrivals.get(uid)?, *uid))).collect())
     }
 
-    /// The hits of a page of the open folder, in the order of `uids`. What was removed in the meantime is left out.
+    /// Returns the hits of a page of the open folder, in the order of `uids`. Messages removed meanwhile are omitted.
     async fn hits(
         &self,
         connection: &mut ImapConnection,
@@ -212,7 +212,7 @@ impl Search<'_> {
         let told: HashSet<u32> = hits.iter().map(|hit: &SearchHit| hit.uid).chain(longer.iter().copied()).collect();
         demand_gone(connection, &left_out(uids, &told)).await?;
         for uid in longer {
-            // The match stands behind the start of the message.
+            // The match is after the start of the message.
             let entry = texts::of_longer(connection, uid, self.settings).await?;
             hits.extend(entry.map(|entry| self.hit(folder, entry)));
         }
@@ -227,7 +227,7 @@ impl Search<'_> {
     }
 }
 
-/// The requested messages that are missing from the response.
+/// Returns the requested messages that are missing from the response.
 fn left_out(asked: &[u32], told: &HashSet<u32>) -> Vec<u32> {
     asked.iter().copied().filter(|uid| !told.contains(uid)).collect()
 }

@@ -1,4 +1,4 @@
-//! Reading into the index what a folder has got since, and removing from it what the folder has lost.
+//! Updates the index of a folder: adds new messages and removes deleted ones.
 
 use mailapi_imap::client::{Command, UidSet};
 use mailapi_model::FolderName;
@@ -11,7 +11,7 @@ use crate::search_index::{Entry, FolderState, FolderTold, IndexError, IndexWrite
 /// How much is done at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Effort {
-    /// Somebody waits: up to so many messages that came or went, or nothing.
+    /// A search is waiting: at most this many added or removed messages, otherwise nothing.
     WhileWaiting(u64),
     /// One step in the background.
     OneStep,
@@ -29,18 +29,18 @@ impl Effort {
     }
 }
 
-/// How far it came.
+/// The result of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// The index holds what the folder does; so many messages were added and removed for that.
+    /// The index matches the folder; this many messages were added and removed.
     Done(u64),
-    /// There is more to do.
+    /// More remains.
     More,
-    /// The server tells too little of the folder for an index, or something that cannot be.
+    /// The server's counts are missing or inconsistent, so the folder cannot be indexed.
     Unfit,
 }
 
-/// Why it did not go on.
+/// Why an update failed.
 #[derive(Debug)]
 pub(super) enum Trouble {
     Imap(ImapError),
@@ -59,24 +59,24 @@ impl From<IndexError> for Trouble {
     }
 }
 
-/// One folder that the index does not hold as it is.
+/// An update of one folder.
 pub(super) struct CatchUp<'a> {
     pub(super) writer: &'a IndexWriter,
     pub(super) name: &'a FolderName,
-    /// What STATUS told, before anything else was asked.
+    /// The STATUS response, requested before anything else.
     pub(super) told: &'a FolderTold,
     pub(super) effort: Effort,
     pub(super) settings: &'a MailboxSettings,
     pub(super) index: &'a SearchSettings,
 }
 
-/// What there is to do.
+/// The changes to apply.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
     /// Ascending.
     missing: Vec<u32>,
     gone: Vec<u32>,
-    /// When all of it is done, the folder is read up to this UID.
+    /// The UID up to which the folder is covered afterwards.
     upto: u32,
 }
 
@@ -113,17 +113,18 @@ impl CatchUp<'_> {
         Ok(Progress::Done(work))
     }
 
-    /// None when what the server tells cannot be.
+    /// Computes the changes. Returns `None` if the server's results are inconsistent.
     async fn plan(&self, connection: &mut ImapConnection, state: FolderState) -> Result<Option<Plan>, Trouble> {
         let first_news = state.covered.saturating_add(1);
         let Some(news) = list(connection, first_news).await? else { return Ok(None) };
         let mut missing: Vec<u32> = news.newest_first().take_while(|&uid| uid >= first_news).collect();
         missing.reverse();
         let highest = missing.last().copied().unwrap_or(state.covered);
-        // An older validity told of other messages.
+        // A status with an older UIDVALIDITY describes other messages.
         let is_of_same = self.told.uid_validity == Some(u64::from(state.uid_validity));
         let told = self.told.highest_uid().filter(|_| is_of_same).unwrap_or_default();
         let upto = highest.max(told).max(state.covered);
+        // The counts match, so nothing was removed and the full list is not needed.
         if state.messages + missing.len() as u64 == u64::from(exists(connection)) {
             return Ok(Some(Plan { missing, gone: Vec::new(), upto }));
         }
@@ -133,7 +134,7 @@ impl CatchUp<'_> {
         Ok(Some(Plan { upto: upto.max(highest), ..difference(&all, &held) }))
     }
 
-    /// Reads messages; and the first UID that was not read, and is to be read again.
+    /// Reads messages. Also returns the first UID that was not read and has to be read again.
     async fn read(&self, connection: &mut ImapConnection, uids: &[u32]) -> Result<(Vec<Entry>, Option<u32>), Trouble> {
         let Texts { mut entries, unread } = texts::read(connection, uids, self.settings, self.index).await?;
         let silent: Vec<u32> = uids
@@ -142,7 +143,7 @@ impl CatchUp<'_> {
             .filter(|&uid| unread.is_none_or(|unread| uid < unread) && !entries.iter().any(|entry| entry.uid == uid))
             .collect();
         let Some(&first) = silent.first() else { return Ok((entries, unread)) };
-        // Gone since it was listed, most likely; what is still there has no text that anybody could read.
+        // Most likely removed since the listing. A message that still exists has no readable text.
         connection.refresh().await?;
         let Some(still) = list(connection, first).await? else { return Ok((entries, Some(first))) };
         for uid in silent.into_iter().filter(|&uid| still.contains(uid)) {
@@ -153,7 +154,7 @@ impl CatchUp<'_> {
     }
 }
 
-/// What the open folder holds from a UID on; none when it is more than the folder has messages.
+/// Returns the messages of the open folder from a UID on; `None` if there are more than the folder's count.
 async fn list(connection: &mut ImapConnection, first: u32) -> Result<Option<UidSet>, ImapError> {
     let mut found = UidSet::default();
     if exists(connection) > 0 {
@@ -167,7 +168,7 @@ fn exists(connection: &ImapConnection) -> u32 {
     connection.folder().map_or(0, |folder| folder.exists)
 }
 
-/// Both are compared in one go from their ends.
+/// Compares the sorted lists of UIDs.
 fn difference(all: &UidSet, held: &[u32]) -> Plan {
     let gone = held.iter().copied().filter(|&uid| !all.contains(uid)).collect();
     let mut missing: Vec<u32> = all.newest_first().filter(|uid| held.binary_search(uid).is_err()).collect();

@@ -1,4 +1,4 @@
-//! Search: answered from our own index where the mailbox is in it and nothing is missing there, else by the server.
+//! Search: uses the local index if the mailbox is completely indexed, otherwise the server.
 
 mod background;
 mod by_server;
@@ -29,7 +29,7 @@ impl ImapMailboxes {
         self.pool.run(mailbox, folder_of(&query.scope), &Search { query, settings: &self.settings }).await
     }
 
-    /// None where the server has to search.
+    /// Searches the index; `None` if the server has to search.
     async fn find_in_index(
         &self,
         index: &SearchIndex,
@@ -70,8 +70,8 @@ impl ImapMailboxes {
 }
 
 impl ImapMailboxes {
-    /// Over a connection that has INBOX open, when INBOX is asked about; of other folders a connection tells the truth
-    /// only while it does not have them open.
+    /// Compares the index with the server. For INBOX this uses a connection that has it open. For other folders the
+    /// connection must not have them open, because their status would be outdated.
     async fn prepare(&self, job: &Prepare<'_>) -> Result<Result<Standing, IndexError>, MailboxError> {
         match job.scope {
             FolderScope::One(folder) if *folder != FolderName::inbox() => {

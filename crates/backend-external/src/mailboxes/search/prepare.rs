@@ -1,4 +1,4 @@
-//! Whether the index of a mailbox holds all that the server does; if not, bringing it there.
+//! Checks whether the index of a mailbox is complete, and updates it if not.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::search_index::{
     FolderState, FolderTold, IndexError, IndexUse, IndexWriter, MailboxIndex, SearchIndex, Searched,
 };
 
-/// Compares the index with the server, and brings it up to date as far as the effort goes.
+/// Compares the index with the server, and updates it as far as the effort permits.
 pub(super) struct Prepare<'a> {
     pub(super) index: &'a SearchIndex,
     pub(super) mailbox: &'a EmailAddress,
@@ -23,25 +23,25 @@ pub(super) struct Prepare<'a> {
     pub(super) effort: Effort,
 }
 
-/// How the index stands.
+/// The state of an index.
 pub(super) enum Standing {
-    /// It holds what these folders held when they were asked about, and nothing else.
+    /// It holds exactly the content of these folders at the time of the comparison.
     Whole {
         index: Arc<MailboxIndex>,
         folders: Vec<Searched>,
-        /// It also holds things that are to be removed.
+        /// It also holds messages that are to be removed.
         has_leavings: bool,
     },
-    /// Something is missing.
+    /// Messages are missing.
     Behind,
-    /// There is none: the server has one of its own, or none can be made.
+    /// There is none: the server has its own, or none can be created.
     NotIndexed,
 }
 
-/// What STATUS is asked for.
+/// The STATUS items to request.
 const ITEMS: &[StatusItem] = &[StatusItem::Messages, StatusItem::UidNext, StatusItem::UidValidity];
 
-/// A folder and what the server told of it.
+/// A folder and its status.
 type Told = (FolderName, FolderTold);
 
 impl Job for Prepare<'_> {
@@ -72,6 +72,7 @@ impl Prepare<'_> {
             Progress::Unfit => return Ok(Standing::NotIndexed),
             Progress::Done(_) => {}
         }
+        // A folder without a state was removed meanwhile.
         let number = |(name, _): &Told| Some((index.folder(name)?.id, Arc::new(name.clone())));
         let folders = told.iter().filter_map(number).collect();
         Ok(Standing::Whole { index, folders, has_leavings })
@@ -85,8 +86,8 @@ impl Prepare<'_> {
         }
     }
 
-    /// Dovecot answers STATUS of every folder but INBOX from an index of all folders, and opens INBOX for it, which takes
-    /// as long as INBOX has messages; so INBOX is kept open, and costs as little then.
+    /// Requests the status of the folders. For any folder but INBOX, Dovecot reads an index of all folders and opens
+    /// INBOX for it. That takes time in proportion to INBOX, so INBOX is kept open.
     async fn ask(&self, connection: &mut ImapConnection) -> Result<Vec<Told>, ImapError> {
         let told = |status: FolderStatus| FolderTold {
             uid_validity: status.uid_validity,
@@ -111,7 +112,7 @@ impl Prepare<'_> {
         Ok(all.into_iter().map(|(name, status)| (name, told(status))).collect())
     }
 
-    /// Drops what is known of folders that are empty, or that are not there any more; whether there were any.
+    /// Drops folders from the index that are empty or no longer exist. Returns whether there were any.
     async fn drop_others(&self, index: &Arc<MailboxIndex>, told: &[Told]) -> Result<bool, IndexError> {
         let is_asked = |name: &FolderName| match self.scope {
             FolderScope::One(folder) => folder == name,
@@ -145,7 +146,7 @@ impl Prepare<'_> {
         let writer = index.write().await;
         let mut effort = self.effort;
         for one in stale {
-            // Others may have done it meanwhile.
+            // Another task may have updated it meanwhile.
             if is_whole(&one) {
                 continue;
             }
@@ -171,7 +172,7 @@ impl Prepare<'_> {
                 writer.drop_folders(vec![name.clone()]).await?;
                 Ok(Progress::Done(0))
             }
-            // A server's fault may end with this connection, so that one goes to whoever has others.
+            // A server bug may be limited to this connection, so the pool retries that one on another.
             Err(Trouble::Imap(ImapError::Refused(status))) if status.code != Some(Code::ServerBug) => {
                 tracing::warn!(mailbox = %self.mailbox, reason = status.text, "a folder cannot be read for the index");
                 Ok(Progress::Unfit)
@@ -181,8 +182,8 @@ impl Prepare<'_> {
     }
 }
 
-/// A server tells of an open folder what it held under the name that it was opened by, whatever has that name now. INBOX
-/// is never renamed (RFC 3501 section 6.3.5).
+/// Closes the open folder unless it is INBOX. A server reports an open folder under its old name even after a
+/// renaming. INBOX is never renamed (RFC 3501 section 6.3.5).
 async fn leave_all_but_inbox(connection: &mut ImapConnection) -> Result<(), ImapError> {
     if connection.folder().is_some_and(|open| open.name != FolderName::inbox()) {
         connection.leave_folder().await?;

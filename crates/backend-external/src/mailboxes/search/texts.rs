@@ -1,4 +1,4 @@
-//! What messages say: the same text, author, subject and date that reading them shows.
+//! Extracts the searchable text, author, subject and date of messages, as reading them shows.
 
 use mailapi_backend::mime::{MessageStructure, SearchableText};
 use mailapi_backend::{FullMessage, MailboxError};
@@ -14,11 +14,11 @@ use crate::search_index::{Entry, SearchSettings};
 /// The texts of some messages.
 pub(super) struct Texts {
     pub(super) entries: Vec<Entry>,
-    /// The lowest UID that was asked for and left out, because there was text enough or the server would not say.
+    /// The lowest requested UID that was left out, because there was enough text or the server refused.
     pub(super) unread: Option<u32>,
 }
 
-/// As much of a message as is looked into at once.
+/// Returns the attribute for the start of a message.
 pub(super) fn start_of_message(settings: &MailboxSettings) -> FetchAttribute {
     FetchAttribute::SectionSlice(Section::message(), 0, settings.whole_message_octets)
 }
@@ -27,7 +27,7 @@ pub(super) fn start_of(message: &FetchedMessage) -> Option<&[u8]> {
     message.section(&[], &SectionText::All)
 }
 
-/// Reads messages of the open folder. What is not there any more is left out.
+/// Reads messages of the open folder. Removed messages are omitted.
 pub(super) async fn read(
     connection: &mut ImapConnection,
     uids: &[u32],
@@ -46,7 +46,7 @@ pub(super) async fn read(
         }
     });
     let is_refused = match fetched.await {
-        // Some of them went while they were asked for; the others are there (RFC 5530 section 3).
+        // Some of them were expunged during the fetch; the others exist (RFC 5530 section 3).
         Err(ImapError::Refused(status)) if status.code == Some(Code::Other("EXPUNGEISSUED".to_owned())) => true,
         outcome => outcome.map(|_| false)?,
     };
@@ -60,7 +60,7 @@ pub(super) async fn read(
     longer.dedup();
     let mut octets: usize = entries.iter().map(|entry| entry.text.len()).sum();
     for uid in longer {
-        // One at least, so that each step comes further.
+        // Read at least one, so that each step makes progress.
         if octets >= limits.batch_bytes && !entries.is_empty() {
             unread = Some(unread.map_or(uid, |unread| unread.min(uid)));
             break;
@@ -72,7 +72,7 @@ pub(super) async fn read(
     Ok(Texts { entries, unread })
 }
 
-/// A message that was fetched to its end.
+/// Builds the entry of a message that was fetched whole.
 pub(super) fn of_whole(uid: u32, raw: &[u8], message: &FetchedMessage) -> Entry {
     let structure = MessageStructure::of(raw);
     let text = SearchableText::of(raw, &structure).joined();
@@ -81,13 +81,13 @@ pub(super) fn of_whole(uid: u32, raw: &[u8], message: &FetchedMessage) -> Entry 
     Entry { uid, arrived: at.as_seconds(), date, from: structure.from, subject: structure.subject, text }
 }
 
-/// A longer message of the open folder; none when it is not there any more.
+/// Reads a longer message of the open folder; `None` if it was removed.
 pub(super) async fn of_longer(
     connection: &mut ImapConnection,
     uid: u32,
     settings: &MailboxSettings,
 ) -> Result<Option<Entry>, ImapError> {
-    // Opened again, the name might mean another folder.
+    // Do not reopen: the name may meanwhile belong to another folder.
     let loaded = match load::load_from_open(connection, uid, true, settings).await {
         Err(ImapError::Told(MailboxError::NoSuchMessage)) => return Ok(None),
         loaded => loaded?,
