@@ -1,4 +1,4 @@
-//! Stories of the pool, with a server that closes connections as it likes.
+//! Tests of the pool with a server that closes connections at any time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -98,13 +98,13 @@ async fn serve(stream: TcpStream, messages_each: usize, messages: Arc<AtomicUsiz
 
 #[tokio::test]
 async fn a_dead_server_is_reached_no_more_for_a_while() {
-    // A loopback address that no other test uses, so that nobody is given the port in the meantime.
+    // A loopback address that no other test uses, so that the port is not reassigned meanwhile.
     let address = TcpListener::bind("127.0.0.10:0").await.unwrap().local_addr().unwrap();
     let pool = pool(SmtpSettings { failures_until_pause: 2, pause: Duration::from_secs(60), ..settings(address) });
     for _ in 0..2 {
         assert!(send(&pool).await.unwrap_err().contains("refused"));
     }
-    // It is back, and nobody asks it before the pause is over.
+    // The server is back, but is not contacted before the pause ends.
     let listener = TcpListener::bind(address).await.unwrap();
     assert!(pool.check().await.unwrap_err().contains("refused"));
     assert!(tokio::time::timeout(Duration::from_millis(1), listener.accept()).await.is_err());
@@ -217,7 +217,7 @@ async fn a_server_that_gives_up_at_the_gate_gets_a_new_connection() {
     }
 }
 
-/// Takes so many messages, and leaves when the next one is to come.
+/// Accepts `messages` messages, and disconnects when the next one is due.
 async fn leave_while_the_message_is_awaited(stream: TcpStream, mut messages: usize) {
     let mut stream = BufReader::new(stream);
     stream.write_all(b"220 here\r\n").await.unwrap();

@@ -1,9 +1,9 @@
-//! Recipients whose mail goes to other addresses: what is said of these, and when it is said of the recipient.
+//! Recipients that expand to other addresses: what is reported for an address, and when for the recipient.
 
 use super::support::{OURS, Reader, TestLog, line};
 use mailapi_model::{DeliveryEvent, EmailAddress};
 
-/// Recipient, the address that was tried, outcome.
+/// Formats recipient, tried address and outcome.
 fn shown(event: &DeliveryEvent) -> String {
     let tried = event.final_recipient.as_ref().map_or("-", EmailAddress::as_str);
     format!("{} {tried} {}", event.recipient.as_str(), event.outcome.as_str())
@@ -15,7 +15,7 @@ fn told(lines: &[String]) -> Vec<String> {
     Reader::new(&log).read_all().events.iter().map(shown).collect()
 }
 
-/// A message of ours for so many addresses.
+/// Begins a submitted message to this number of addresses.
 fn begin(id: &str, addresses: u32) -> Vec<String> {
     vec![
         line(1, "api/smtpd", &format!("{id}: client=unknown[127.0.0.1]")),
@@ -24,7 +24,7 @@ fn begin(id: &str, addresses: u32) -> Vec<String> {
     ]
 }
 
-/// A member of the alias team.
+/// An attempt for a member of the alias team.
 fn member(id: &str, address: &str, outcome: &str) -> String {
     let text = "relay=x[127.0.0.1]:25, delay=1, delays=1/0/0/0, dsn=5.1.1";
     line(2, "smtp", &format!("{id}: to=<{address}>, orig_to=<team@example.org>, {text}, status={outcome}"))
@@ -81,7 +81,7 @@ fn where_a_line_is_missing_nobody_says_that_all_have_failed() {
     let mut lines = begin("A1000", 2);
     lines.extend([member("A1000", "a@x.example", "bounced (no)"), removed("A1000")]);
     assert_eq!(told(&lines), ["team@example.org a@x.example bounced"]);
-    // The line that says how many there are.
+    // Remove the line with the number of addresses.
     let mut lines = begin("A1000", 1);
     lines.remove(2);
     lines.extend([member("A1000", "a@x.example", "bounced (no)"), removed("A1000")]);
@@ -96,7 +96,7 @@ fn after_a_content_filter_alias_members_of_all_copies_count() {
             lines.extend(begin(id, 1));
             lines.push(member("A1000", address, &format!("sent (250 2.0.0 Ok: queued as {id})")));
         }
-        // The first is gone before the second was tried.
+        // The first message leaves before the second address is tried.
         lines.extend([member("A2000", "a@x.example", "bounced (no)"), removed("A2000"), removed("A1000")]);
         lines.extend([member("A3000", "b@x.example", second), removed("A3000")]);
         let outcome = second.split(' ').next().unwrap();

@@ -1,4 +1,4 @@
-//! A log whose clock or time zone differs from ours.
+//! A log whose clock or time zone differs from this server's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::support::{OURS, Reader, TestLog, attempt, line};
 use crate::log_follower::follow::{Hints, LogOutcome};
 use crate::log_follower::{FollowerStatus, LookupResult};
 
-/// Read this many seconds after a log that begins at 08:00 by its own clock.
+/// A scene at the time `now`, for a log that begins at 08:00 by its own clock.
 fn log(now: &str) -> TestLog {
     TestLog { clock: Arc::new(FakeClock::at(now)), ..TestLog::new() }
 }
 
-/// One second later, with a new line; `second` is by the log's clock, after 08:00.
+/// Advances one second and appends a line; `second` is by the log's clock, after 08:00.
 fn hear(log: &TestLog, reader: &mut Reader, second: u32, tag: &str, text: &str) {
     reader.read_all();
     log.clock.advance(Duration::from_secs(1));
@@ -27,7 +27,7 @@ fn hear(log: &TestLog, reader: &mut Reader, second: u32, tag: &str, text: &str) 
 fn a_dead_server_is_not_alive_because_its_clock_is_ahead() {
     let mut log = log("2026-11-21T06:00:05Z");
     log.settings.settle_time = Duration::from_secs(10);
-    // Postfix was killed after this line, whose time is two hours ahead.
+    // Postfix was killed after this line, whose time is two hours in the future.
     log.append(&line(0, "qmgr", "A0B1C2: removed"));
     let mut reader = Reader::new(&log);
     reader.read_all();
@@ -38,7 +38,7 @@ fn a_dead_server_is_not_alive_because_its_clock_is_ahead() {
         let verdict = reader.follow.find(&attempt(), Hints { ended, alive: None }).unwrap();
         assert_eq!(verdict, LogOutcome::Told(LookupResult::Silent));
     }
-    // After its restart it logs again, however late that is by its clock.
+    // After its restart it logs again; the lines count despite their time.
     log.append(&line(1, "qmgr", "A0B1C3: removed"));
     assert_eq!(
         reader.follow.find(&attempt(), Hints { ended, alive: None }).unwrap(),
@@ -59,7 +59,7 @@ fn times_of_another_zone_are_corrected_and_reported() {
         let delivery = "A00001: to=<bob@example.net>, relay=none, delay=1, delays=1/0/0/0, dsn=2.0.0, status=sent (ok)";
         hear(&log, &mut reader, 4, "smtp", delivery);
         assert_eq!(reader.events[0].at, log.clock.now());
-        // The difference is saved, which the doctor needs too.
+        // The difference is saved, since the doctor command needs it too.
         log.clock.advance(log.settings.save_interval);
         reader.read_all();
         let saved = FollowerStatus::saved(&log.settings).unwrap().unwrap();
@@ -77,7 +77,7 @@ fn a_clock_that_is_behind_shows_in_our_own_messages() {
     for second in 1..=9 {
         hear(&log, &mut reader, second, "qmgr", "A0B1C2: removed");
     }
-    // The log may equally be copied here every five hours.
+    // The log may also be a copy that arrives every five hours.
     assert_eq!(reader.follow.snapshot().clock_ahead, 0);
     let submitted_ids = reader.follow.submitted_ids();
     for second in 10..13 {
@@ -96,7 +96,7 @@ fn a_line_read_again_does_not_prove_the_log_is_live() {
     log.append(&line(0, "qmgr", "A0B1C2: removed"));
     let mut reader = Reader::new(&log);
     reader.read_all();
-    // The database is unavailable, so only the search for the message reads this line, each time anew.
+    // The database is unavailable, so only the look-up reads this line, each time again.
     log.append(&line(4, "qmgr", "A0B1C3: removed"));
     log.clock.advance(Duration::from_secs(1));
     let ended = Some(log.clock.now());

@@ -1,4 +1,4 @@
-//! Copies of a message of ours: any recipient can resend it, with any header and to anyone.
+//! Copies of a submitted message: any recipient can resend it, with any header and to anyone.
 
 use super::support::{OURS, Reader, TestLog, line, outcomes};
 
@@ -139,7 +139,7 @@ fn what_is_put_in_again_is_counted_once_and_our_own_never() {
         let meanwhile = [first.clone(), again.clone(), pipe("A00001"), removed("A00001")];
         assert_eq!(read(&meanwhile).inbound.len(), expected, "{first}");
     }
-    // A user resends a message of ours.
+    // A user resends a submitted message.
     let resent = [
         ours("A00001", 1),
         removed("A00001"),
@@ -160,7 +160,7 @@ fn a_server_that_names_a_copy_of_its_own_has_accepted() {
         let begun = [ours("A00001", 1), copy("A00002", from)].concat();
         let of_copy = format!("A00002 bob@example.org sent {whose}");
         let copy_first = [of_copy, "A00001 eve@example.net sent ours".to_owned()];
-        // The copy leaves the queue before, or after, its sender gets the reply.
+        // The copy leaves the queue before or after its sender receives the reply.
         let before = [begun.clone(), delivered.clone(), removed("A00002"), accepted.clone(), removed("A00001")];
         assert_eq!(told(&before), copy_first, "{from}");
         let after = [begun, accepted, removed("A00001"), delivered, removed("A00002")];
@@ -222,7 +222,7 @@ fn only_local_forwards() {
     assert_eq!(told(&lines), ["A00001 eve@example.net sent ours"]);
 }
 
-/// A content filter returns our message, with the address that it rewrote it to.
+/// A content filter returns the submitted message with a rewritten address.
 fn filtered(id: &str) -> String {
     [client(id, "localhost[127.0.0.1]", "smtpd"), header(id, &format!("{OURS}@example.org"))].concat()
 }

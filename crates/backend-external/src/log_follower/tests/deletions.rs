@@ -30,7 +30,7 @@ fn log() -> TestLog {
     log
 }
 
-/// The events after these lines, with a restart after each line.
+/// Reads these lines, with a restart after each.
 fn read(log: &TestLog, lines: &[String]) -> Reader {
     let mut reader = Reader::new(log);
     for line in lines {

@@ -1,4 +1,4 @@
-//! The same log in every supported form; a log in any other form proves nothing.
+//! The same log in every supported form. A log in any other form proves nothing.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::support::{OURS, Reader, SAMPLE, TestLog, attempt, events_of, line};
 use crate::log_follower::LookupResult;
 use crate::log_follower::follow::{Hints, LogOutcome};
 
-/// The sample, with each line built by `form` from its time of day, its tag without a colon, and its text.
+/// Rewrites the sample: `form` builds each line from its time of day, its tag without a colon, and its text.
 fn written(form: impl Fn(&str, &str, &str) -> String) -> String {
     let lines = SAMPLE.lines().map(|line| {
         let (time, rest) = (&line["Nov 21 ".len().."Nov 21 07:45:29".len()], &line["Nov 21 07:45:29 mx ".len()..]);
@@ -18,7 +18,7 @@ fn written(form: impl Fn(&str, &str, &str) -> String) -> String {
     lines.collect()
 }
 
-/// The name and the process of a tag.
+/// Splits a tag into program and process.
 fn parts(tag: &str) -> (&str, &str) {
     tag.strip_suffix(']').and_then(|tag| tag.split_once('[')).unwrap_or((tag, "-"))
 }
@@ -49,7 +49,7 @@ fn every_form_of_a_log_means_the_same() {
     }
 }
 
-/// A log without an understood line: rsyslog cut the names at their slash.
+/// Appends lines that cannot be parsed: rsyslog truncated the names at their slash.
 fn not_understood(log: &TestLog) {
     log.append(&format!("<22>1 2026-11-21T19:59:59Z mx postfix 7 - - A00001: message-id=<{OURS}@example.org>\n"));
     log.append(
@@ -94,7 +94,7 @@ fn a_log_that_is_no_longer_that_of_the_server_proves_nothing() {
     let ended = log.clock.now();
     log.clock.advance(Duration::from_secs(60));
     assert_eq!(look(&mut reader, ended, None), LookupResult::Silent);
-    // Postfix answers, and would have logged the message.
+    // Postfix responds, and would have logged the message.
     let alive = Some(log.clock.now());
     not_understood(&log);
     log.clock.advance(Duration::from_secs(60));

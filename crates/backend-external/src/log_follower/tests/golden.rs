@@ -1,4 +1,4 @@
-//! The real log of every case: which events it means. `sample.events` was checked by hand, case by case.
+//! The sample, a real log of every case, and its events. `sample.events` was checked by hand, case by case.
 
 use super::support::{Reader, SAMPLE, TestLog, events_of};
 use mailapi_model::InboundOutcome;

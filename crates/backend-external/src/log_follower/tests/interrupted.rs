@@ -1,4 +1,4 @@
-//! The mail server started anew while it may have been receiving a message: what the log tells, and the queue.
+//! The mail server restarted while it may have been receiving a message: results from the log and the queue.
 
 use std::fs;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::log_follower::{GapKind, LogFollower, LookupResult};
 
 const INCOMPLETE: &str = "a part of the log is missing";
 
-/// Half a minute after the first line.
+/// A scene half a minute after the first line.
 fn log() -> TestLog {
     TestLog { clock: Arc::new(FakeClock::at("2026-11-21T08:00:30Z")), ..TestLog::new() }
 }
@@ -27,7 +27,7 @@ fn stopped(second: u32) -> String {
     line(second, "master", "terminating on signal 15")
 }
 
-/// The header of the message of ours has come.
+/// The header line of the submitted message.
 fn entered(second: u32) -> String {
     line(second, "cleanup", &format!("A00001: message-id=<{OURS}@example.org>"))
 }
@@ -36,7 +36,7 @@ fn queued(second: u32, id: &str, sender: &str) -> String {
     line(second, "qmgr", &format!("{id}: from=<{sender}>, size=1, nrcpt=1 (queue active)"))
 }
 
-/// Of a mail server that answers.
+/// Looks up the message with a mail server that responds.
 fn look(log: &TestLog, reader: &mut Reader) -> LogOutcome {
     let hints = Hints { ended: None, alive: Some(log.clock.now()) };
     reader.follow.find(&attempt(), hints).unwrap()
@@ -56,7 +56,7 @@ fn listed(queue_id: &str, sender: &str) -> String {
         + "\n"
 }
 
-/// A follower whose mail server lists what stands in the file `queue`.
+/// Creates a follower whose mail server lists the content of the file `queue`.
 fn with_queue(log: &mut TestLog, queue: &str) -> LogFollower {
     fs::write(log.path("queue"), queue).unwrap();
     log.settings.postqueue = vec!["cat".to_owned(), log.path("queue").display().to_string()];
@@ -77,10 +77,10 @@ fn after_a_crash_silence_counts_only_after_the_longest_pause() {
     log.append(&(started(1) + &stopped(2) + &line(2, "qmgr", "A0B1C2: removed") + &started(3)));
     let mut reader = Reader::new(&log);
     reader.read_all();
-    // A stop in peace loses nothing.
+    // An orderly stop loses nothing.
     assert_eq!(look(&log, &mut reader), LogOutcome::Told(LookupResult::NotTaken));
     log.append(&started(9));
-    // Before the line was read, and after it, and after a restart of ours.
+    // Before the line is read, after it, and after a restart of the follower.
     assert!(is_interrupted(&look(&log, &mut reader), &[]));
     reader.read_all();
     assert!(is_interrupted(&look(&log, &mut reader), &[]));
@@ -95,7 +95,7 @@ fn after_a_crash_silence_counts_only_after_the_longest_pause() {
 fn a_clean_stop_with_lost_last_lines_is_undecided_but_no_loss() {
     let log = log();
     let said = |second, text| line(second, "postfix-script", &format!("{text} the Postfix mail system"));
-    // Its script speaks before the first start.
+    // Its script also logs before the first start.
     log.append(&(said(1, "starting") + &started(1)));
     let mut reader = Reader::new(&log);
     reader.read_all();
@@ -154,7 +154,7 @@ fn of_more_crashes_than_are_remembered_the_oldest_still_count() {
         reader.follow.find(&attempt(), hints).unwrap()
     };
     assert!(is_interrupted(&look(&mut reader), &[]));
-    // Of several kinds, one counts as the worst.
+    // Gaps of several kinds merge into the worst one.
     log.append(&(line(18, "postfix-script", "stopping the Postfix mail system") + &started(20) + &started(22)));
     reader.read_all();
     assert_eq!(

@@ -1,5 +1,5 @@
-//! A journal of systemd's own making, read with the real `journalctl`. Entries are written by `systemd-journal-remote`,
-//! which needs no systemd that runs.
+//! Reads a systemd journal with the real `journalctl`. `systemd-journal-remote` writes the entries, which works
+//! without a running systemd.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::log_follower::waker::Waker;
 use crate::log_follower::{GapKind, LogSource};
 
 const WRITER: &str = "/usr/lib/systemd/systemd-journal-remote";
-/// How long an entry may take from the writer to the reader.
+/// The maximum delay of an entry from the writer to the reader.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -20,12 +20,12 @@ struct Journal {
     directory: PathBuf,
     writer: Writer,
     files: u32,
-    /// How many entries were written, and how many of them were removed again.
+    /// The number of entries written, and of those removed again.
     entries: usize,
     removed: usize,
 }
 
-/// A writer of one file of the journal.
+/// A writer of one journal file.
 struct Writer(Child);
 
 impl Writer {
@@ -48,7 +48,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // It ends its file when nothing more can come.
+        // The writer finishes its file when its input ends.
         drop(self.0.stdin.take());
         let _ = self.0.wait();
     }
@@ -65,7 +65,7 @@ impl Journal {
         Self { log, directory, writer, files: 1, entries: 0, removed: 0 }
     }
 
-    /// Goes on in another file, as journald does when one is full.
+    /// Continues in a new file, as journald does when one is full.
     fn rotate(&mut self) {
         self.files += 1;
         self.writer = Writer::start(&self.directory.join(format!("{}.journal", self.files)));
@@ -81,7 +81,7 @@ impl Journal {
         self.removed = self.entries - self.readable();
     }
 
-    /// Writes lines of a log file as entries of the mail facility, and waits until they can be read.
+    /// Writes lines of a log file as entries of the mail facility, and waits until they are readable.
     fn append(&mut self, text: &str) {
         for line in text.lines() {
             let (head, message) = line.split_once("]: ").unwrap();
@@ -96,7 +96,7 @@ impl Journal {
 
     fn entry(&mut self, facility: u32, identifier: &str, pid: &str, micros: i64, message: &str) {
         self.entries += 1;
-        // Equal times are told apart, as a clock does.
+        // Makes equal times distinct, as a clock does.
         let micros = micros + i64::try_from(self.entries).unwrap();
         self.writer.write(&format!(
             "__REALTIME_TIMESTAMP={micros}\n__MONOTONIC_TIMESTAMP={micros}\n\
@@ -105,7 +105,7 @@ impl Journal {
         ));
     }
 
-    /// Waits until everything that was written can be read.
+    /// Waits until everything that was written is readable.
     #[expect(clippy::disallowed_methods, reason = "another process is waited for")]
     fn wait(&self) {
         let end = Instant::now() + PATIENCE;
@@ -220,7 +220,7 @@ async fn a_new_entry_wakes_the_follower() {
     journal.append(&message(1));
     journal.log.settings.poll_interval = Duration::from_hours(1);
     let waker = Waker::new(&journal.log.settings);
-    // `journalctl --follow` tells nobody when it has begun, so lines come until one is noticed.
+    // `journalctl --follow` does not report when it is ready, so append lines until one is noticed.
     let end = Instant::now() + PATIENCE;
     let mut second = 10;
     loop {

@@ -1,4 +1,4 @@
-//! Which lines belong to which message, and to which recipient of it.
+//! Assigns lines to messages, and to their recipients.
 
 use super::support::{OURS, Reader, TestLog, line, outcomes};
 use crate::bounces::{BounceKey, ReturnAddress};
@@ -112,7 +112,7 @@ fn what_the_operator_deletes_has_failed() {
     assert_eq!(told(&lines), expected);
 }
 
-/// The line of a header check that throws a message away.
+/// The line of a header check that discards a message.
 fn discard(id: &str, sender: &str) -> String {
     let said = "discard: header Subject: x from unknown[127.0.0.1]";
     line(
@@ -131,12 +131,12 @@ fn a_discarded_copy_does_not_affect_the_message() {
     let first = begin("A00001", "unknown[127.0.0.1]", "api/smtpd").concat();
     let removed = first.clone() + &line(1, "qmgr", "A00001: removed");
     let copies = [
-        // A content filter gives it back, and a header before the Message-ID may decide.
+        // A content filter returns it, and a header before the Message-ID may trigger the rule.
         first.clone() + &filter_client + &id_line,
         first.clone() + &filter_client,
-        // A member of an alias gets it from `local`.
+        // A member of an alias receives it from `local`.
         first + &id_line,
-        // A content filter gives it to sendmail(1), and does not wait.
+        // A content filter passes it to sendmail(1) without waiting.
         removed + &pickup + &id_line,
     ];
     for copy in copies {
@@ -158,11 +158,11 @@ fn a_discard_is_reported_for_the_known_message() {
     let log = TestLog::new();
     let mut reader = Reader::new(&log);
     reader.follow.submitted_ids().recognise(returns.clone());
-    // Nothing tells whose this one is.
+    // No line identifies this one.
     log.append(&line(1, "api/smtpd", "A00001: client=unknown[127.0.0.1]"));
     log.append(&discard("A00001", "ann@example.org"));
     assert_eq!(reader.read_all().discarded, []);
-    // The session refused somebody in an earlier transaction, and somebody in this one.
+    // The session refused a recipient in an earlier transaction, and another one in this one.
     let refused = |id: &str, sender: &str, to: &str| {
         let said = format!("{id}: reject: RCPT from unknown[127.0.0.1]: 550 5.1.1 <{to}>: unknown");
         line(1, "api/smtpd", &format!("{said}; from=<{sender}> to=<{to}> proto=ESMTP helo=<api>"))
@@ -212,7 +212,7 @@ fn without_its_message_id_line_the_return_address_identifies() {
         log.append(&line(1, "qmgr", &format!("{id}: from=<{sender}>, size=1, nrcpt=1 (queue active)")));
         log.append(&to("lmtp", id, "<bob@example.org>", "sent (250 Saved)"));
     }
-    // Anybody can write an identifier into a reverse-path.
+    // Anyone can write an identifier into a reverse-path.
     let expected = ["A00001 bob@example.org sent other", "A00002 bob@example.org sent ours"];
     assert_eq!(outcomes(&reader.read_all().events), expected);
 }
@@ -228,7 +228,7 @@ fn without_its_message_id_line_the_reply_identifies() {
     }
     log.append(&line(1, "qmgr", "A00001: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
     log.append(&to("lmtp", "A00001", "<bob@example.org>", "sent (250 Saved)"));
-    // Long after the reply it is another message under the same id.
+    // Long after the reply, the same id belongs to another message.
     log.append(&line(7200, "qmgr", "A00002: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
     log.append(&to("lmtp", "A00002", "<bob@example.org>", "sent (250 Saved)"));
     let expected = ["A00001 bob@example.org sent ours", "A00002 bob@example.org sent other"];

@@ -1,4 +1,4 @@
-//! What is said of a message after a crash or a lost connection.
+//! The look-up of a message after a crash or a lost connection.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::support::{OURS, Reader, TestLog, attempt, line, outcomes};
 use crate::log_follower::LookupResult;
 use crate::log_follower::follow::{Hints, LogOutcome};
 
-/// Of a mail server that answered a moment ago.
+/// Looks up the message with a mail server that responded a moment ago.
 fn found(log: &TestLog, reader: &mut Reader) -> LookupResult {
     let hints = Hints { ended: None, alive: Some(log.clock.now().minus(log.settings.settle_time)) };
     match reader.follow.find(&attempt(), hints).unwrap() {
@@ -84,7 +84,7 @@ fn a_message_is_found_before_during_and_after_reading() {
     log.append(&begin("A00001"));
     let mut reader = Reader::new(&log);
     reader.read_all();
-    // Only the unread end tells.
+    // Only the unread end contains the line.
     log.append(&queued("A00001"));
     assert_eq!(taken(&found(&log, &mut reader)).unwrap().queue_id.0, "A00001");
     log.append(&line(2, "qmgr", "A00001: removed"));
@@ -138,19 +138,19 @@ fn the_silence_of_a_dead_mail_server_says_nothing() {
     let mut look = |alive| reader.follow.find(&attempt(), Hints { ended, alive }).unwrap();
     assert_eq!(look(None), LogOutcome::Told(LookupResult::Silent));
     assert_eq!(look(ended.map(|at| at.minus(Duration::from_secs(1)))), LogOutcome::Told(LookupResult::Silent));
-    // It answers, and may have been started only now.
+    // It responds, but may have been started only now.
     let answered = Some(log.clock.now());
     assert_eq!(look(answered), LogOutcome::Told(LookupResult::Undecided("the mail server may not have logged it yet")));
     log.clock.advance(Duration::from_secs(10));
     assert_eq!(look(answered), LogOutcome::Told(LookupResult::NotTaken));
-    // What it says of others shows that it is alive, too.
+    // Lines about other messages also prove that it is alive.
     log.append(&line(13 * 3600, "qmgr", "A0B1C2: removed"));
     assert_eq!(look(None), LogOutcome::Told(LookupResult::NotTaken));
 }
 
 #[test]
 fn submissions_begun_before_our_start_may_still_arrive() {
-    // A follower apart from the API, and an API with another one beside it.
+    // A follower separate from the API, and an API with a second one beside it.
     for (hands_over_here, by_this_node) in [(false, true), (true, false)] {
         let mut log = TestLog::new();
         log.clock = std::sync::Arc::new(mailapi_testkit::FakeClock::at("2026-11-21T08:00:30Z"));
@@ -186,7 +186,7 @@ fn a_look_up_does_not_consume_the_servers_reply() {
     ));
     reader.read_all();
     assert_eq!(outcomes(&reader.events), ["A00001 bob@example.net sent ours"]);
-    // Confirmed and saved, it is needed no longer.
+    // Once confirmed and saved, it is no longer needed.
     assert!(submitted_ids.get("A00001", log.clock.now()).is_some());
     log.clock.advance(log.settings.save_interval);
     log.append(&line(3, "qmgr", "A0B1C2: removed"));

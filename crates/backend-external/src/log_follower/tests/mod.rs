@@ -1,4 +1,4 @@
-//! Stories of the follower: a log that is written, rotated and read in a temporary directory.
+//! Tests of the follower: a log is written, rotated and read in a temporary directory.
 
 mod aliases;
 mod clocks;

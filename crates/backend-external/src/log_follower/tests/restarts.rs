@@ -1,4 +1,4 @@
-//! Stopped anywhere and started again, the follower tells the same as without a stop.
+//! A follower that is stopped and restarted anywhere reports the same as without a stop.
 
 use proptest::prelude::*;
 

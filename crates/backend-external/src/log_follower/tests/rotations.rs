@@ -1,5 +1,5 @@
-//! Rotation in every way, at any time, with restarts in between: nothing is lost, nothing is told twice, and what is
-//! gone for good is said to be gone.
+//! Every kind of rotation at any time, with restarts in between: nothing is lost, nothing is reported twice, and
+//! permanent losses are reported as gaps.
 
 use proptest::prelude::*;
 
@@ -105,7 +105,7 @@ fn a_missing_number_is_a_gap_also_where_they_are_counted_upward() {
 
 #[test]
 fn a_wrong_clock_does_not_reorder_rotated_files() {
-    // What each file holds, the oldest first: lines and last changes are of the same wrong clock.
+    // The content of each file, the oldest first. Lines and last changes come from the same wrong clock.
     let logs: [&[&[u32]]; 4] =
         [&[&[5], &[9], &[3], &[7]], &[&[9], &[3], &[4]], &[&[9, 140], &[5, 20], &[30]], &[&[9], &[3]]];
     for files in logs {
@@ -155,7 +155,7 @@ fn an_edited_file_is_a_gap_and_is_not_told_again() {
     log.append(&(message(1) + &message(2)));
     let mut reader = Reader::new(&log);
     reader.read_all();
-    // An editor writes a new file and gives it the old name.
+    // An editor writes a new file and renames it to the old name.
     std::fs::write(log.path("new"), format!("{}{}{}", "# note\n", message(2), message(3))).unwrap();
     log.rename("new", "mail.log");
     reader.restart(&log);
@@ -184,7 +184,7 @@ fn the_old_file_is_read_until_the_writer_has_left_it() {
     let mut reader = Reader::new(&log);
     reader.read_all();
     log.rename("mail.log", "mail.log.1");
-    // The new file is there, and the writer has not been told yet.
+    // The new file exists, but the writer has not switched to it yet.
     log.append("");
     reader.read_all();
     let mut old = std::fs::OpenOptions::new().append(true).open(log.path("mail.log.1")).unwrap();
@@ -243,17 +243,17 @@ fn happening() -> impl Strategy<Value = Happening> {
 /// How rotated files are numbered.
 #[derive(Debug, Clone, Copy)]
 enum Counted {
-    /// The newest is number 1, as logrotate has it.
+    /// The newest is number 1, as with logrotate.
     Down,
     /// The newest has the highest number.
     Up,
 }
 
-/// Plays the happenings and returns what was told, what should have been told, and the gaps.
+/// Plays the happenings. Returns the reported events, the expected ones, and the number of gaps.
 fn play(happenings: &[Happening], counted: Counted, save_every: u64) -> (Vec<String>, Vec<String>, usize) {
     let mut log = TestLog::new();
     log.settings.save_every_octets = save_every;
-    // The reader has been at work before: a first start begins with the file that is written then.
+    // The reader has run before: a first start begins with the current file.
     log.append("Nov 21 07:00:00 mx sshd[1]: hello\n");
     let mut reader = Reader::new(&log);
     reader.read_all();
@@ -274,7 +274,7 @@ fn play(happenings: &[Happening], counted: Counted, save_every: u64) -> (Vec<Str
                 rest = second.to_owned();
                 written += &text;
             }
-            // Writers write whole lines before they let go of a file.
+            // Writers complete their line before they leave a file.
             Happening::HalfALine => log.append(&std::mem::take(&mut rest)),
             Happening::Rotate | Happening::CopyAndCut => {
                 log.append(&std::mem::take(&mut rest));
@@ -300,7 +300,7 @@ fn play(happenings: &[Happening], counted: Counted, save_every: u64) -> (Vec<Str
             Happening::ReadALittle => drop(reader.step(2)),
             Happening::Restart => reader.restart(&log),
             Happening::Crash => {
-                // A batch was read and never stored.
+                // A batch was read but never stored.
                 let _ = reader.follow.read(&reader.cursor, 3);
                 reader.restart(&log);
             }

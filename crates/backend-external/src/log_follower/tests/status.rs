@@ -1,4 +1,4 @@
-//! What health is told, and what wakes a reader.
+//! The status for health reports, and the notifications that wake a reader.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn a_missing_unreadable_or_gapped_log_shows_in_health() {
     let status = follower.status();
     assert_eq!((status.error, status.is_missing, status.unread_octets), (None, false, 0));
     assert!(status.last_line_at.is_some() && status.read_at.is_some());
-    // It is still held open, but nothing will ever be written to it again.
+    // The file is still open, but nothing will ever be written to it again.
     log.remove("mail.log");
     let batch = follower.read_after(&batch.cursor, 10).await.unwrap();
     assert!(follower.status().is_missing);
@@ -39,7 +39,7 @@ async fn a_missing_unreadable_or_gapped_log_shows_in_health() {
 #[tokio::test]
 async fn a_line_wakes_the_reader_also_in_a_new_file() {
     let mut log = TestLog::new();
-    // Only the system's notification can be meant.
+    // Rule out the poll interval: only the notification can wake the reader.
     log.settings.poll_interval = Duration::from_secs(3600);
     log.append("");
     let follower = follower(&log);
@@ -81,7 +81,7 @@ async fn mail_from_outside_is_told_once_and_only_after_it_was_stored() {
     let follower = follower(&log).with_inbound_log(counted.clone());
     let start = FeedCursor::default();
     for _ in 0..2 {
-        // The database was down.
+        // The database was unavailable.
         follower.read_after(&start, 10).await.unwrap();
     }
     assert_eq!(counted.0.lock().unwrap().len(), 0);

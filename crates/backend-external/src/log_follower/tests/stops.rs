@@ -1,9 +1,9 @@
-//! The follower's knowledge of messages survives a stop, even when its lines are rotated away.
+//! Tracked messages survive a stop, even if their lines are rotated away.
 
 use super::support::{OURS, Reader, TestLog, line, outcomes};
 use crate::log_follower::GapKind;
 
-/// Postfix has accepted our message, and has not delivered it yet.
+/// Postfix has accepted the submitted message, and has not delivered it yet.
 fn deferred() -> String {
     line(1, "api/smtpd", "A00001: client=unknown[127.0.0.1]")
         + &line(1, "cleanup", &format!("A00001: message-id=<{OURS}@example.org>"))
@@ -142,7 +142,7 @@ fn a_missing_file_before_the_cursor_is_a_gap() {
         log.append(&line(second, "qmgr", "A0B1C3: removed"));
         reader.read_all();
     }
-    // The state is a former one, from a backup, and a file between it and the cursor was removed.
+    // The state is an older one from a backup, and a file between it and the cursor was removed.
     log.remove("mail.log.2");
     std::fs::write(log.path("state/state"), old).unwrap();
     reader.restart(&log);
@@ -159,7 +159,7 @@ fn a_gap_begins_with_the_last_line_before_it() {
     let mut reader = Reader::new(&log);
     log.append(&line(1, "qmgr", "A0B1C2: removed"));
     reader.read_all();
-    // The file is cut without a copy, and the next line is written much later.
+    // The file is truncated without a copy, and the next line is written much later.
     std::fs::write(log.path("mail.log"), "").unwrap();
     log.append(&line(900, "qmgr", "A0B1C3: removed"));
     reader.read_all();

@@ -1,7 +1,7 @@
-//! Every log line contains text that strangers choose: client names, Message-IDs, subjects, addresses, server replies,
-//! log-in names. A model that ignores such text computes the expected events for each message.
+//! Every log line contains text that strangers choose: client names, Message-IDs, subjects, addresses, server
+//! replies, login names. A model that ignores such text computes the expected events for each message.
 //!
-//! The ordinary run is short. `PROPTEST_CASES=100000` makes a long one.
+//! The default run is short. `PROPTEST_CASES=100000` runs a long one.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,13 +14,13 @@ use crate::log_follower::line::Line;
 use crate::log_follower::timestamp::TimeReader;
 use mailapi_model::{DeliveryEvent, InboundOutcome, Timestamp};
 
-/// Number of our messages in a case, and of strangers' messages.
+/// The number of submitted messages in a case, and of strangers' messages.
 const OURS: usize = 2;
 const THEIRS: usize = 3;
 /// Longer than the limit for a line.
 const LONG: usize = 2000;
 
-/// Random choices.
+/// A source of random choices.
 struct Dice(u64);
 
 impl Dice {
@@ -35,7 +35,7 @@ impl Dice {
         from[self.roll(from.len())]
     }
 
-    /// Text that a stranger writes: parts of lines about messages that the stranger has seen.
+    /// Returns text that a stranger writes: parts of lines about messages that the stranger has seen.
     fn text(&mut self) -> String {
         let (ours, theirs) = (self.roll(OURS), self.roll(THEIRS));
         let id = if self.roll(2) == 0 { our_id(ours) } else { their_id(theirs) };
@@ -79,7 +79,7 @@ impl Dice {
             .join(self.pick(&["", " ", ": "]))
     }
 
-    /// A local part as Postfix logs it.
+    /// Returns a local part as Postfix logs it.
     fn local_part(&mut self) -> String {
         match self.roll(2) {
             0 => "bob".to_owned(),
@@ -112,40 +112,40 @@ fn message_id(n: usize) -> String {
 #[derive(Default)]
 struct Case {
     begun: Vec<String>,
-    /// For each message, from then on.
+    /// For each message, the lines after its first ones.
     rest: Vec<Vec<String>>,
-    /// Queue id, recipient, outcome and response of our deliveries; whether the next hop named a queue id.
+    /// Queue id, recipient, outcome and response of the expected deliveries; whether the next hop named a queue id.
     earned: HashMap<[String; 4], bool>,
     accepted: usize,
     marked_as_spam: usize,
     has_their_failure: bool,
 }
 
-/// A stranger's message, as far as it came.
+/// The state of a stranger's message.
 struct Theirs {
     id: String,
     headers: Vec<String>,
     from: String,
     helo: String,
-    /// What a spam filter's header holds, which cleanup(8) logs each time that it reads the message.
+    /// The text of a spam filter's header, which cleanup(8) logs each time that it reads the message.
     mark: Option<String>,
 }
 
 impl Theirs {
-    /// What the listener's lines end with.
+    /// Returns the end of the listener's lines.
     fn envelope(&self) -> String {
         let Self { from, helo, .. } = self;
         format!("from mx.evil.example[203.0.113.7]; from=<{from}> to=<bob@example.org> proto=ESMTP helo=<{helo}>")
     }
 
-    /// A milter's decision at the end of the message.
+    /// Returns a milter's decision at the end of the message.
     fn by_milter(&self, action: &str, reply: &str) -> String {
         let Self { id, from, helo, .. } = self;
         let at = format!("{id}: {action}: END-OF-MESSAGE from mx.evil.example[203.0.113.7]: {reply}");
         line("postfix/cleanup", &format!("{at}; from=<{from}> to=<bob@example.org> proto=ESMTP helo=<{helo}>"))
     }
 
-    /// The lines with which it enters the queue under its present id.
+    /// Returns the lines with which it enters the queue under its current id.
     fn queued(&self) -> Vec<String> {
         let Self { id, headers, from, .. } = self;
         let named = headers.iter().map(|header| line("postfix/cleanup", &format!("{id}: message-id={header}")));
@@ -161,7 +161,7 @@ impl Theirs {
     }
 }
 
-/// The same line as another logger writes it.
+/// Rewrites a line in the form of another logger.
 fn in_form(form: usize, line: &str) -> String {
     let parts = line.strip_prefix("Nov 21 08:00:02 mx ").and_then(|rest| rest.split_once("[7]: "));
     let Some((tag, text)) = parts else { return line.to_owned() };
@@ -193,14 +193,14 @@ impl Case {
         let queued = format!("{id}: from=<ann@example.org>, size=1, nrcpt=2 (queue active)");
         self.begun.push(line("postfix/qmgr", &queued));
         let mut lines = Vec::new();
-        // At last each recipient has an outcome of its own, or the operator or Postfix gives both up.
+        // In the end each recipient has its own outcome, or the operator or Postfix gives both up.
         let given_up = *dice.pick(&[&None, &None, &None, &Some("expired"), &Some("bounced")]);
         for to in [format!("eve{n}@evil.example"), "bob@example.org".to_owned()] {
             let last = *dice.pick(&[&"sent", &"bounced"]);
             let tries = if given_up.is_some() { vec!["deferred"] } else { vec!["deferred", last] };
             let mut said = String::new();
             for (round, status) in tries.into_iter().enumerate() {
-                // Their server chooses its reply text; our server does not.
+                // The stranger's server chooses its reply text; the local server does not.
                 let is_theirs = to.starts_with("eve");
                 said = if is_theirs { format!("250 {round} {}", dice.text()) } else { format!("250 {round} Saved") };
                 let ours = *dice.pick(&[&"lmtp", &"virtual", &"local", &"pipe", &"error"]);
@@ -273,7 +273,7 @@ impl Case {
         self.rest.push(lines);
     }
 
-    /// The last line of a message that never enters the queue, or leaves it unsent.
+    /// Returns the last line of a message that never enters the queue, or leaves it unsent.
     fn ended_at_the_door(message: &Theirs, dice: &mut Dice) -> Option<String> {
         let (id, envelope) = (&message.id, message.envelope());
         let of_header = |action: &str, text: &str, reply: &str| {
@@ -307,7 +307,7 @@ impl Case {
         lines.push(line("postfix/qmgr", &format!("{id}: removed")));
     }
 
-    /// The operator puts it back into the queue.
+    /// The operator requeues the message.
     fn requeue(message: &mut Theirs, next: String, lines: &mut Vec<String>) {
         let id = std::mem::replace(&mut message.id, next);
         lines.push(line("postfix/postsuper", &format!("{id}: requeued")));
@@ -316,7 +316,7 @@ impl Case {
         lines.extend(message.queued());
     }
 
-    /// Its delivery to our mailbox. Whether it succeeded.
+    /// Delivers the message to a local mailbox. Returns whether that succeeded.
     fn end(message: &Theirs, dice: &mut Dice, lines: &mut Vec<String>) -> bool {
         let (id, from) = (&message.id, &message.from);
         let removed = |daemon| line(&format!("postfix/{daemon}"), &format!("{id}: removed"));
@@ -335,7 +335,7 @@ impl Case {
         end > 3
     }
 
-    /// Lines about no message.
+    /// Adds lines about no message.
     fn noise(&mut self, dice: &mut Dice) {
         let mut lines = Vec::new();
         for _ in 0..dice.roll(6) {
@@ -373,7 +373,7 @@ impl Case {
         self.rest.push(lines);
     }
 
-    /// All lines, mixed.
+    /// Returns all lines in random order, keeping the order within each message.
     fn mixed(&self, dice: &mut Dice) -> Vec<String> {
         let form = dice.roll(4);
         let mut lines = self.begun.clone();
@@ -429,7 +429,7 @@ fn is_ours(id: mailapi_model::MessageId) -> bool {
     (0..OURS).any(|n| id.to_string() == message_id(n))
 }
 
-/// The name of a fact in [`FORMS`]. A new kind of fact needs lines above, and a place there.
+/// Returns the name of a fact in [`FORMS`]. A new kind of fact needs lines above, and an entry there.
 const fn kind(fact: &Fact<'_>) -> &'static str {
     match fact {
         Fact::Begins { authenticated: true, .. } => "begins, logged in",
@@ -451,8 +451,8 @@ const fn kind(fact: &Fact<'_>) -> &'static str {
     }
 }
 
-/// Each daemon with the facts that are understood from it, without the two that no stranger can cause: a log-in, and mail by
-/// sendmail(1).
+/// Each daemon with the facts that are parsed from it. Two are missing because no stranger can cause them: a login,
+/// and mail by sendmail(1).
 const FORMS: [(&str, &[&str]); 12] = [
     ("smtpd", &["begins", "begins, on this machine", "recipient rejected"]),
     ("postscreen", &["recipient rejected"]),

@@ -1,4 +1,4 @@
-//! A log in a temporary directory, and a reader that keeps what it was told, as the database would.
+//! A log in a temporary directory, and a reader that stores what it reads, as the database would.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -19,7 +19,7 @@ use crate::log_follower::{Gap, LogBatch, LogSettings, LogSource};
 
 /// The sample: a real log of every case.
 pub(super) const SAMPLE: &str = include_str!("sample.log");
-/// An identifier of ours.
+/// The identifier of the submitted message.
 pub(super) const OURS: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
 pub(super) struct TestLog {
@@ -29,7 +29,7 @@ pub(super) struct TestLog {
 }
 
 impl TestLog {
-    /// An empty directory, read on the evening of the day on which the sample was written.
+    /// Creates an empty directory, in the evening of the day on which the sample was written.
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let settings = LogSettings {
@@ -45,11 +45,11 @@ impl TestLog {
         self.dir.path().join(name)
     }
 
-    /// As a syslog daemon does: to the file of this name, whichever that is.
+    /// Appends as a syslog daemon does: to the file that currently has this name.
     pub(super) fn append(&self, text: &str) {
         let mut file = OpenOptions::new().create(true).append(true).open(self.path("mail.log")).unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        // The time of the last change is of the clock of the lines.
+        // The modification time follows the clock of the lines.
         if let Some(at) = written_at(text) {
             file.set_modified(at).unwrap();
         }
@@ -59,7 +59,7 @@ impl TestLog {
         fs::rename(self.path(from), self.path(to)).unwrap();
     }
 
-    /// Rotates as logrotate does with `create`: everything one number up.
+    /// Rotates as logrotate does with `create`: increments each number.
     pub(super) fn rotate(&self) {
         self.shift();
         self.rename("mail.log", "mail.log.1");
@@ -72,13 +72,13 @@ impl TestLog {
         self.copy_to_and_cut("mail.log.1");
     }
 
-    /// Rotates as somebody does by hand who counts upward: the newest gets the highest number.
+    /// Rotates with numbers that count upward: the newest file gets the highest number.
     pub(super) fn rotate_upward(&self) {
         self.rename("mail.log", &self.next_name_upward());
         self.append("");
     }
 
-    /// The same with a copy.
+    /// As [`TestLog::rotate_upward`], with a copy.
     pub(super) fn copy_and_cut_upward(&self) {
         self.copy_to_and_cut(&self.next_name_upward());
     }
@@ -113,7 +113,7 @@ impl TestLog {
         let file = fs::File::create(self.path(&format!("{name}.gz"))).unwrap();
         let mut encoder = GzEncoder::new(file, Compression::fast());
         encoder.write_all(&text).unwrap();
-        // As gzip does, the packed file keeps the time of the last change.
+        // Like gzip, keep the modification time.
         let changed = fs::metadata(self.path(name)).unwrap().modified().unwrap();
         encoder.finish().unwrap().set_modified(changed).unwrap();
         fs::remove_file(self.path(name)).unwrap();
@@ -128,7 +128,7 @@ impl TestLog {
     }
 }
 
-/// Keeps events and cursor together, as the database does.
+/// Stores events and cursor together, as the database does.
 pub(super) struct Reader {
     pub(super) follow: Follow,
     pub(super) cursor: FeedCursor,
@@ -143,7 +143,7 @@ impl Reader {
         Self { follow: log.follow(), cursor: FeedCursor::default(), events, inbound, discarded }
     }
 
-    /// A new process with the same database.
+    /// Starts a new process with the same database.
     pub(super) fn restart(&mut self, log: &TestLog) {
         self.follow = log.follow();
     }
@@ -159,7 +159,7 @@ impl Reader {
         batch
     }
 
-    /// Reads everything that is there.
+    /// Reads everything that is available.
     pub(super) fn read_all(&mut self) -> &mut Self {
         while self.step(500).more {}
         self
@@ -174,14 +174,14 @@ impl Reader {
     }
 }
 
-/// What is told when this text is read in one go.
+/// Returns the events from reading this text at once.
 pub(super) fn events_of(text: &str) -> Vec<String> {
     let log = TestLog::new();
     log.append(text);
     Reader::new(&log).read_all().told()
 }
 
-/// An event on one line.
+/// Formats an event on one line.
 pub(super) fn shown(event: &DeliveryEvent) -> String {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     format!(
@@ -199,13 +199,13 @@ pub(super) fn shown(event: &DeliveryEvent) -> String {
     )
 }
 
-/// The message of ours, handed over at the time of the first lines.
+/// Returns the submission of the message at the time of the first lines.
 pub(super) fn attempt() -> Attempt {
     let (message_id, sender) = (OURS.parse().unwrap(), "ann@example.org".parse().unwrap());
     Attempt { message_id, sender, since: "2026-11-21T08:00:00Z".parse().unwrap(), by_this_node: true }
 }
 
-/// Outcomes alone: `queue id, recipient, outcome, whether it is ours`.
+/// Formats outcomes: `queue id recipient outcome ours|other`.
 pub(super) fn outcomes(events: &[DeliveryEvent]) -> Vec<String> {
     let ours = |event: &DeliveryEvent| if event.message_id.is_some() { "ours" } else { "other" };
     let line = |event: &DeliveryEvent| {
@@ -214,20 +214,20 @@ pub(super) fn outcomes(events: &[DeliveryEvent]) -> Vec<String> {
     events.iter().map(line).collect()
 }
 
-/// When the last line of a text was written, if that was on the day of the sample.
+/// Returns the time of the last line of a text, if it is from the day of the sample.
 fn written_at(text: &str) -> Option<SystemTime> {
     let (_, line) = text.rsplit_once("Nov 21 ")?;
     let at: Timestamp = format!("2026-11-21T{}Z", line.get(..8)?).parse().ok()?;
     Some(SystemTime::UNIX_EPOCH + Duration::from_millis(at.as_millis().try_into().ok()?))
 }
 
-/// A line of a daemon, one second after the other.
+/// Returns a line of a daemon at this second after 08:00.
 pub(super) fn line(second: u32, tag: &str, text: &str) -> String {
     let (hour, minute, second) = (8 + second / 3600, second / 60 % 60, second % 60);
     format!("Nov 21 {hour:02}:{minute:02}:{second:02} mx postfix/{tag}[7]: {text}\n")
 }
 
-/// A message of number `n` from its first line to its last, as one text.
+/// Returns all lines of message number `n`.
 pub(super) fn message(n: u32) -> String {
     let id = format!("4jW{n:06}z1");
     [
