@@ -1,4 +1,4 @@
-//! Questions to a real name server on the loopback, and to one that never answers.
+//! Queries to a real name server on loopback, and to one that never responds.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use mailapi_backend::{Dns, DnsError, MailExchange};
 use mailapi_dns::{DnsSettings, NetworkDns};
 
-/// A private dnsmasq that knows the domain `example.test`.
+/// A private dnsmasq with the domain `example.test`.
 struct NameServer {
     process: Child,
     address: SocketAddr,
@@ -53,7 +53,7 @@ fn resolver(server: SocketAddr, timeout: Duration) -> NetworkDns {
 async fn every_record_type_is_found_and_no_data_is_not_nxdomain() {
     let mut server = NameServer::start();
     let dns = resolver(server.address, Duration::from_secs(5));
-    // The server takes a moment to open its port: until then there is no answer.
+    // The server needs a moment to open its port; until then queries fail.
     let mut mx = dns.mx("example.test").await;
     while matches!(mx, Err(DnsError::Timeout | DnsError::Failed(_))) {
         server.assert_running();

@@ -1,4 +1,4 @@
-//! The mailbox that bounces go to, and the feed that reads it.
+//! The bounce mailbox, and the feed that reads it.
 
 use std::time::Duration;
 
@@ -37,9 +37,9 @@ impl BounceMailbox {
         dovecot.put_mailbox(MAILBOX, None);
         let password = Secret::new(Dovecot::MASTER_PASSWORD.to_owned());
         let imap = ImapSettings::new("127.0.0.1", dovecot.imap().port(), Dovecot::MASTER_USER, password);
-        // The mailbox and the server come and go within a story.
+        // The mailbox and the server appear and disappear within a test.
         let nothing = Duration::ZERO;
-        // A session that is open outlives the server's master.
+        // An open session survives the server's master process.
         let imap = ImapSettings { unknown_mailbox_pause: nothing, pause: nothing, idle_lifetime: nothing, ..imap };
         let pool = ImapPool::new(imap, client_config(&Trust::System).expect("the system trusts somebody"));
         let mut settings = settings(1);
@@ -48,32 +48,32 @@ impl BounceMailbox {
         Self { dovecot, feed, cursor: FeedCursor::default() }
     }
 
-    /// The return addresses of another installation.
+    /// Returns the return addresses of another installation.
     pub(crate) fn addresses_of_others() -> ReturnAddress {
         settings(2).return_addresses().expect("return addresses")
     }
 
-    /// An identifier of ours.
+    /// Returns the identifier of a submitted message.
     pub(crate) fn id(&self, seed: u64) -> MessageId {
         MessageId::random(&SeededEntropy::new(seed))
     }
 
-    /// Where that message's bounces go.
+    /// Returns the address for that message's bounces.
     pub(crate) fn address(&self, seed: u64) -> String {
         self.feed.return_addresses().of(self.id(seed))
     }
 
-    /// Brings a mail into the mailbox.
+    /// Delivers a mail to the mailbox.
     pub(crate) fn mail(&mut self, number: u32, text: &str) {
         self.dovecot.drop_message(MAILBOX, number, text.as_bytes());
     }
 
-    /// Brings a notice of a failure of that message.
+    /// Delivers a notification that this message failed.
     pub(crate) fn notice(&mut self, number: u32, seed: u64, recipients: &[&str]) {
         self.mail(number, &Self::notice_to(&self.address(seed), recipients, "failed"));
     }
 
-    /// What another server writes of these recipients.
+    /// Writes another server's notification about these recipients.
     pub(crate) fn notice_to(address: &str, recipients: &[&str], action: &str) -> String {
         let of = |recipient: &&str| {
             format!(
@@ -90,7 +90,7 @@ impl BounceMailbox {
         )
     }
 
-    /// Reads what is new.
+    /// Reads all new events.
     pub(crate) async fn read(&mut self) -> Vec<DeliveryEvent> {
         let mut events = Vec::new();
         loop {
@@ -104,7 +104,7 @@ impl BounceMailbox {
         }
     }
 
-    /// Removes the mailbox and makes it again, under another UIDVALIDITY: Dovecot takes the time, in seconds.
+    /// Removes and recreates the mailbox, which changes its UIDVALIDITY: Dovecot uses the time in seconds.
     pub(crate) async fn make_anew(&mut self) {
         let validity =
             |mailbox: &Self| mailbox.dovecot.doveadm(&["mailbox", "status", "-u", MAILBOX, "uidvalidity", "INBOX"]);

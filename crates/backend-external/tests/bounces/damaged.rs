@@ -1,4 +1,4 @@
-//! A message at which the server ends the connection, as Dovecot does at some that are damaged.
+//! A message at which the server closes the connection, as Dovecot does for some damaged messages.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use mailapi_tls::{Trust, client_config};
 use crate::bounce_mailbox::{BounceMailbox, settings};
 use crate::scripted::{LOGIN, ScriptedServer};
 
-/// The folder with the messages of UID 4, which is damaged, and 9; read from `first` on.
+/// Opens the folder with messages of UID 4, which is damaged, and 9; reading begins at `first`.
 fn folder(first: u32) -> String {
     format!(
         "{LOGIN}
@@ -83,7 +83,7 @@ async fn a_message_that_kills_every_connection_is_skipped() {
     let notice = notice();
     let server = ScriptedServer::start(&[
         format!("{}{DAMAGED}", folder(1)),
-        // From the second try on another one is asked for first.
+        // From the second attempt on, another message is requested first.
         format!("{}{}{DAMAGED}", folder(1), readable(&notice)),
         format!("{}{}{DAMAGED}", folder(1), readable(&notice)),
         format!("{}{}", folder(5), readable(&notice)),

@@ -1,4 +1,4 @@
-//! Bounces that come back as mail, in a mailbox of a real Dovecot.
+//! Bounces that return as mail to a mailbox of a real Dovecot.
 
 mod bounce_mailbox;
 mod damaged;
@@ -42,7 +42,7 @@ async fn a_missing_mailbox_or_server_is_reported_and_loses_nothing() {
 async fn what_nobody_was_sent_is_not_believed() {
     let mut mailbox = BounceMailbox::open(|_| {}).await;
     let id = mailbox.id(1);
-    // To the mailbox itself, and to addresses that look like ours.
+    // To the mailbox itself, and to addresses that resemble return addresses.
     for (number, address) in [
         MAILBOX.to_owned(),
         format!("bounces+{id}@example.org"),
@@ -73,7 +73,7 @@ async fn a_failure_is_told_once_with_all_that_the_notice_says() {
     );
     assert_eq!((event.dsn, event.response.as_str()), ("5.1.1".parse().ok(), "550 5.1.1 No such user"));
     assert_eq!(mailbox.read().await, []);
-    // Nobody sees that it was read.
+    // Reading set no flags.
     let unseen = mailbox.dovecot.doveadm(&["search", "-u", MAILBOX, "mailbox", "INBOX", "unseen"]);
     assert_eq!(unseen.lines().count(), 1, "{unseen}");
 }
@@ -87,7 +87,7 @@ async fn the_size_of_the_steps_makes_no_difference() {
             _ => mailbox.notice(number, number.into(), &["a@example.net", "b@example.net", "c@example.net"]),
         }
     }
-    // Some were removed by the operator.
+    // The operator removed some.
     mailbox.dovecot.doveadm(&["expunge", "-u", MAILBOX, "mailbox", "INBOX", "uid", "2:5"]);
     let mut at_once = Vec::new();
     let (mut cursor, mut more) = (FeedCursor::default(), true);
@@ -117,7 +117,7 @@ async fn a_mailbox_that_was_made_anew_is_read_from_its_beginning() {
     mailbox.make_anew().await;
     mailbox.notice(1, 1, &["gone@example.net"]);
     mailbox.notice(2, 2, &["away@example.net"]);
-    // The first is told again: who keeps the events knows it.
+    // The first one is reported again; the reader of the feed discards the duplicate.
     assert_eq!(recipients(&mailbox.read().await), ["gone@example.net", "away@example.net"]);
     assert_eq!(mailbox.read().await, []);
 }

@@ -1,6 +1,5 @@
-//! A domain of its own on a Postfix and a Dovecot that all stories of one engine share, and the product in front of
-//! them: accounts are made in the store, mail comes by SMTP, and what mail clients do is done by Dovecot's own
-//! administration.
+//! Each test has its own domain on a Postfix and a Dovecot that all tests of one engine share. Accounts are created
+//! in the store, and mail arrives over SMTP. Dovecot's administration commands act as the mail clients.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -21,10 +20,10 @@ use mailapi_testkit::{
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-/// No story sends to other servers: nobody listens there.
+/// No test sends to other servers: no process listens on this port.
 const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
 
-/// What the stories of one engine share. It ends with the process.
+/// The servers that the tests of one engine share, until the process ends.
 struct MailHost {
     servers: RealMailServer,
     database: TestDatabase,
@@ -51,7 +50,7 @@ impl MailHost {
     }
 }
 
-/// One story's domain, and the product's view of the servers.
+/// The domain of one test, and its backend.
 pub(crate) struct ExternalFixture {
     host: &'static MailHost,
     store: Store,
@@ -149,7 +148,7 @@ impl Fixture for ExternalFixture {
     }
 }
 
-/// Counts nothing.
+/// An inbound log that ignores all events.
 struct Nobody;
 
 impl InboundLog for Nobody {

@@ -1,4 +1,4 @@
-//! The contract suite on a real Postfix and Dovecot that look accounts up in our database, on both engines.
+//! The contract suite on a real Postfix and Dovecot that read the account database, on both engines.
 
 mod fixture;
 

@@ -1,4 +1,4 @@
-//! Postfix is killed, mailapi stops: nothing is lost, nothing comes twice.
+//! Postfix is killed and mailapi stops: nothing is lost or duplicated.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -20,11 +20,11 @@ async fn a_killed_postfix_is_unavailable_and_its_return_is_noticed() {
     assert!(matches!(answer, Err(SubmitError::Unavailable(_))), "{answer:?}");
     assert!(host.submission.check().await.is_err());
     host.postfix.restart().await;
-    // The connection from before the kill is dead; nobody notices.
+    // The connection from before the kill is dead; it is replaced silently.
     let (second, answer) = host.send(&["good@example.net"]).await;
     answer.unwrap();
     host.read_until(|events| [first, second].iter().all(|id| outcomes(events, *id).len() == 1)).await;
-    // Once by the message of each, whatever was killed: a kill between delivery and its log line may repeat one.
+    // Check the last event only: a kill between a delivery and its log line may repeat the delivery.
     for id in [first, second] {
         assert_eq!(outcomes(&host.events, id)["good@example.net"].last(), Some(&"sent"));
     }
@@ -45,7 +45,7 @@ async fn the_log_is_read_on_from_where_a_stopped_follower_stood() {
     assert!(sent.iter().all(|id| outcomes(&host.events, *id)["good@example.net"] == ["sent"]));
 }
 
-/// Sends in the middle of which Postfix is killed, and what each of them was answered.
+/// Sends messages while Postfix is killed, and returns the result of each.
 async fn interrupted(host: &mut MailHost) -> Vec<(MessageId, Result<Accepted, SubmitError>)> {
     let entropy = SeededEntropy::new(7);
     let ids: Vec<MessageId> = (0..120).map(|_| MessageId::random(&entropy)).collect();
@@ -82,7 +82,7 @@ async fn after_any_kill_the_log_decides_each_message() {
             Ok(_) => taken.push(id),
             Err(SubmitError::OutcomeUnknown) => match host.submission.find(&attempt(id)).await {
                 Ok(Some(_)) => taken.push(id),
-                // Its lines may have died with the server: nobody says that the message is nowhere.
+                // The server's log lines may be lost, so the message is not reported as absent.
                 other => {
                     assert!(matches!(other, Err(SubmitError::Unavailable(_))), "{other:?}");
                     open.push(id);
@@ -123,7 +123,7 @@ async fn with_a_separate_logger_the_queue_decides_each_message() {
     assert!(never.iter().all(|id| copies(&host, *id) == 0));
 }
 
-/// What the mail server has, as soon as that can be told.
+/// Looks up a message until the result is decided.
 async fn decided(host: &MailHost, id: MessageId) -> Option<Accepted> {
     let looking = async {
         loop {

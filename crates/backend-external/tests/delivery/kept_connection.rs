@@ -1,4 +1,4 @@
-//! Random messages over one pooled connection to a real Postfix: our reports must match what it accepted.
+//! Random messages over one pooled connection to a real Postfix: the reported results must match what it accepted.
 //!
 //! `PROPTEST_CASES` sets the number of messages.
 
@@ -13,7 +13,7 @@ use mailapi_testkit::{Postfix, PostfixSettings, Received, SeededEntropy, SmtpSin
 use mailapi_tls::{Trust, client_config};
 use proptest::test_runner::Config;
 
-/// The first word of an address decides how Postfix treats it.
+/// The first word of an address selects how Postfix treats it.
 const REFUSALS: [(&str, &str); 4] = [
     (
         "smtpd_sender_restrictions",
@@ -39,7 +39,7 @@ const SENDERS: [&str; 13] = [
 ];
 const RECIPIENTS: [&str; 9] = ["no4", "no5", "no4", "no5", "no421", "ok", "ok", "ok", "ok"];
 
-/// A number below `end`.
+/// Returns a number below `end`.
 fn below(entropy: &SeededEntropy, end: usize) -> usize {
     let mut octets = [0; 4];
     entropy.fill(&mut octets);
@@ -53,7 +53,7 @@ struct Message {
     octets: Vec<u8>,
 }
 
-/// Half of the senders are accepted; of these, half have only accepted recipients.
+/// Creates a message. Half of the senders are accepted; of these, half have only accepted recipients.
 fn message(entropy: &SeededEntropy, number: usize) -> Message {
     let kind = if below(entropy, 2) == 0 { "ok" } else { SENDERS[below(entropy, SENDERS.len())] };
     let all_welcome = below(entropy, 3) == 0;
@@ -73,7 +73,7 @@ fn message(entropy: &SeededEntropy, number: usize) -> Message {
     Message { kind, sender, recipients, octets: octets.into_bytes() }
 }
 
-/// Sends a message; returns `None` when the caller stopped waiting for the answer.
+/// Sends a message. Returns `None` if the caller was cancelled.
 async fn send(pool: &SmtpPool, entropy: &SeededEntropy, message: &Message) -> Option<Outcome> {
     let envelope = Envelope::new(message.sender.as_str(), message.recipients.iter().cloned());
     let octets = || message.octets.clone().into();
@@ -100,7 +100,7 @@ async fn send(pool: &SmtpPool, entropy: &SeededEntropy, message: &Message) -> Op
     }
 }
 
-/// The messages that arrived from each sender: all recipients, and the text, which is the same in each copy.
+/// Returns the messages that arrived from each sender: all recipients, and the text, which is the same in each copy.
 fn arrived(received: Vec<Received>) -> BTreeMap<String, (Vec<String>, Vec<u8>)> {
     let mut arrived = BTreeMap::<String, (Vec<String>, Vec<u8>)>::new();
     for Received { sender, recipients, data } in received {
@@ -144,7 +144,7 @@ async fn what_postfix_took_is_what_we_report() {
     settings.parameters.extend(REFUSALS.map(own));
     settings.parameters.extend(
         [
-            // Refusals come at the configured commands, and do not slow the test down.
+            // Refuse at the configured command, without slowing the test down.
             ("smtpd_delay_reject", "no"),
             ("smtpd_error_sleep_time", "0"),
             ("header_checks", "regexp:{{/^Subject: refuse/ REJECT no}}"),

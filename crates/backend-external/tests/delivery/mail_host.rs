@@ -1,4 +1,4 @@
-//! A private Postfix, a remote server, and what is wired to them.
+//! A private Postfix, a remote server, and the parts connected to them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use mailapi_testkit::{Postfix, PostfixSettings, RealClock, SeededEntropy, SmtpSi
 use mailapi_tls::{Trust, client_config};
 use tempfile::TempDir;
 
-/// How long Postfix may take for a story.
+/// Time limit for Postfix in a test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct MailHost {
@@ -45,7 +45,7 @@ impl MailHost {
         Self { postfix, sink, submission, follower, cursor, events, discarded, retry_time, state, entropy }
     }
 
-    /// Another process with the same database and the same state directory.
+    /// Starts another process with the same database and state directory.
     pub(crate) fn restart_follower(&mut self) {
         self.follower = follower(&self.postfix, &self.state, self.retry_time);
         self.submission = SmtpSubmission::new(pool(&self.postfix), Some(self.follower.clone()));
@@ -55,7 +55,7 @@ impl MailHost {
         send(&self.submission, MessageId::random(&self.entropy), recipients).await
     }
 
-    /// Reads what the log has to tell now.
+    /// Reads what the log contains now.
     pub(crate) async fn read(&mut self) {
         loop {
             let batch = self.follower.read_after(&self.cursor, 100).await.expect("the log can be read");
@@ -69,7 +69,7 @@ impl MailHost {
         }
     }
 
-    /// Follows the log until enough is known.
+    /// Follows the log until the events are enough.
     pub(crate) async fn read_until(&mut self, enough: impl Fn(&[DeliveryEvent]) -> bool) {
         let reading = async {
             self.read().await;
@@ -85,7 +85,7 @@ impl MailHost {
     }
 }
 
-/// A message that was sent as [`send`] does it, for whoever asks what became of it.
+/// Returns the submission of a message that [`send`] sent, for look-ups.
 pub(crate) fn attempt(message_id: MessageId) -> Attempt {
     let sender = "ann@example.org".parse().expect("an address");
     Attempt { message_id, sender, since: Timestamp::from_millis(0), by_this_node: true }
@@ -124,7 +124,7 @@ fn follower(postfix: &Postfix, state: &TempDir, retry_time: Duration) -> Arc<Log
     Arc::new(LogFollower::new(settings, Arc::new(RealClock)).expect("a directory for its state"))
 }
 
-/// What each recipient of a message went through, in order.
+/// Returns the outcomes for each recipient of a message, in order.
 pub(crate) fn outcomes(events: &[DeliveryEvent], message_id: MessageId) -> BTreeMap<String, Vec<&'static str>> {
     let mut outcomes = BTreeMap::<String, Vec<_>>::new();
     for event in events.iter().filter(|event| event.message_id == Some(message_id)) {

@@ -1,4 +1,4 @@
-//! Mail through a real Postfix: what is handed over, what its log says, what survives.
+//! Mail through a real Postfix: submission, delivery status from its log, and recovery.
 
 mod encrypted;
 mod faults;

@@ -1,4 +1,4 @@
-//! The log is rotated while mail goes through.
+//! The log is rotated while mail is delivered.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ fn rotated(log: &Path, number: u32, suffix: &str) -> PathBuf {
     log.with_file_name(format!("mail.log.{number}{suffix}"))
 }
 
-/// Moves all old files one number up, and compresses the second as `delaycompress` does: nobody writes to it any more.
+/// Increments the number of each old file, and compresses the second as `delaycompress` does: no process writes to it
+/// any more.
 fn make_room(log: &Path) {
     for number in (1..9).rev() {
         for suffix in ["", ".gz"] {
@@ -41,7 +42,7 @@ async fn rotated_logs_lose_and_double_nothing() {
         match round % 3 {
             0 => host.read().await,
             1 => host.restart_follower(),
-            // Nobody reads before the log is gone.
+            // No reader runs before the log is gone.
             _ => {}
         }
         make_room(&log);
@@ -49,7 +50,7 @@ async fn rotated_logs_lose_and_double_nothing() {
             fs::rename(&log, rotated(&log, 1, "")).unwrap();
             host.postfix.reopen_log();
         } else {
-            // What is written between the copy and the cut is lost to everybody, so there must be nothing.
+            // Lines written between the copy and the truncation are lost for any reader, so there must be none.
             host.postfix.logged(&[&last, "removed"]).await;
             fs::copy(&log, rotated(&log, 1, "")).unwrap();
             OpenOptions::new().write(true).open(&log).unwrap().set_len(0).unwrap();
@@ -82,7 +83,7 @@ async fn logs_that_are_counted_upward_are_told_once() {
         if round == 2 {
             host.restart_follower();
         }
-        // Postfix writes whole seconds, and it is the first lines that tell which file is newer.
+        // Postfix logs whole seconds, and the first lines determine which file is newer.
         tokio::time::sleep(Duration::from_millis(1100)).await;
         fs::rename(&log, rotated(&log, round, "")).unwrap();
         host.postfix.reopen_log();

@@ -1,7 +1,7 @@
-//! Mixed mail through a Postfix whose log is rotated, whose processes are killed, and whose operator deletes. No
-//! recipient may end in a wrong state. If a log line was lost, the state stays open.
+//! Mixed mail through a Postfix whose log is rotated, whose processes are killed, and whose operator deletes
+//! messages. No recipient may end in a wrong state. If a log line was lost, the state stays open.
 //!
-//! The ordinary run is small. `MAILAPI_TEST_STORM=300` sets the number of messages.
+//! The default run is small. `MAILAPI_TEST_STORM=300` sets the number of messages.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, OpenOptions};
@@ -27,7 +27,7 @@ enum State {
     Bounced,
 }
 
-/// Messages that were handed over, or may have been.
+/// Messages that were submitted, or may have been.
 #[derive(Default)]
 struct Sent {
     taken: Vec<(MessageId, String, Vec<String>)>,
@@ -40,13 +40,13 @@ fn messages() -> usize {
     std::env::var("MAILAPI_TEST_STORM").ok().and_then(|count| count.parse().ok()).unwrap_or(40)
 }
 
-/// The file for the counts of a long run.
+/// Returns the file for the counts of a long run.
 #[expect(clippy::disallowed_methods, reason = "the report of a long run is asked for from outside")]
 fn report_path() -> Option<String> {
     std::env::var("MAILAPI_TEST_STORM_REPORT").ok()
 }
 
-/// Recipients of all kinds: accepted, refused, deferred once, deferred until deleted, local ones, aliases.
+/// Returns recipients of all kinds: accepted, refused, deferred once, deferred until deleted, local ones, aliases.
 fn recipients(n: usize) -> Vec<String> {
     let remote = |kind: &str| format!("{kind}{n}@example.net");
     let here = |name: &str| format!("{name}@example.org");
@@ -84,7 +84,7 @@ fn kill_daemon(host: &MailHost, name: &str) {
     kill_children(master, name);
 }
 
-/// An event between two messages.
+/// Causes an event between two messages.
 async fn disturb(host: &mut MailHost, n: usize, sent: &Sent) {
     let log = host.postfix.log();
     match n % 20 {
@@ -148,7 +148,7 @@ async fn send_all(host: &mut MailHost) -> Sent {
     sent
 }
 
-/// The state that the store keeps: the first final event counts.
+/// Returns the states as the store keeps them: the first final event counts.
 fn states(host: &MailHost, sent: &Sent) -> BTreeMap<(MessageId, String), State> {
     let mut states = BTreeMap::new();
     for (id, queue_id, to) in &sent.taken {
@@ -174,7 +174,7 @@ fn states(host: &MailHost, sent: &Sent) -> BTreeMap<(MessageId, String), State> 
     states
 }
 
-/// The deliveries, by message and recipient; members of the alias count for the alias.
+/// Returns the deliveries by message and recipient. Members of the alias count for the alias.
 fn received(host: &MailHost) -> HashSet<(String, String)> {
     let id_in = |data: &[u8]| {
         let text = String::from_utf8_lossy(data).into_owned();
@@ -201,8 +201,8 @@ fn is_stuck(recipient: &str) -> bool {
     recipient.starts_with("stuck")
 }
 
-/// Reads until each recipient has a final state, or the time is up. Sends a message now and then, so that the log
-/// grows.
+/// Reads until each recipient has a final state, or the time limit is reached. Sends a message at times, so that the
+/// log grows.
 async fn read_to_the_end(host: &mut MailHost, sent: &Sent, is_awaited: impl Fn(&str) -> bool, patience: Duration) {
     let reading = async {
         loop {

@@ -1,4 +1,4 @@
-//! What the log says of each recipient.
+//! The log's results for each recipient.
 
 use std::process::Command;
 
@@ -18,7 +18,7 @@ async fn a_message_to_all_kinds_of_recipients_is_followed() {
             ["nobody@example.org", "good@example.net", "gone@example.net", "later@example.net", "bob@example.org"];
         let (id, answer) = host.send(&all).await;
         let accepted = answer.unwrap();
-        // Postfix knows its own recipients.
+        // Postfix rejects unknown local recipients at once.
         assert_eq!(accepted.refused.len(), 1);
         assert_eq!(accepted.refused[0].recipient.as_str(), "nobody@example.org");
         assert_eq!(accepted.refused[0].reply.code, 550);

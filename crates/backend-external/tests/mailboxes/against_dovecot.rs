@@ -1,4 +1,4 @@
-//! What the contract does not ask and only a real server shows.
+//! Behaviour that the contract does not cover and that only a real server shows.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ async fn a_restart_of_the_server_goes_unnoticed() {
     };
     assert_eq!(listed(&fixture).await, Ok(1));
     fixture.dovecot.stop();
-    // The processes of log-ins end a moment after their master.
+    // The login processes exit slightly later than their master.
     while listed(&fixture).await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -191,7 +191,7 @@ async fn tls_is_spoken_in_both_ways_and_only_with_a_trusted_server() {
     }
 }
 
-/// Of a long message the parts are remembered, and nothing else.
+/// Only the parts of a long message are cached.
 #[tokio::test]
 async fn a_long_message_that_was_read_before_is_shown_as_it_is_now() {
     let fixture = DovecotFixture::start().await;
@@ -215,7 +215,7 @@ async fn a_long_message_that_was_read_before_is_shown_as_it_is_now() {
     assert_eq!(fixture.mailboxes.read(&bob, &inbox, 2).await.unwrap().summary.uid, 2);
 }
 
-/// A message whose structure takes some 60 octets for each of its parts, or one long parameter.
+/// Returns a message whose structure has about 60 octets per part, or one long parameter.
 fn intricate(parts: usize, parameter: usize) -> Vec<u8> {
     let name = "n".repeat(parameter);
     let mut text = format!(
@@ -236,7 +236,7 @@ async fn a_structure_that_is_too_long_costs_only_its_details() {
         let settings = imap_settings(fixture.dovecot.imap().port());
         let limits = ClientLimits { max_line: 20_000, max_literal: 30_000, ..ClientLimits::default() };
         let pool = pool(ImapSettings { limits, ..settings });
-        // What is read at once and in full is less than the message.
+        // Less than the message, so that it is not read whole.
         let small = MailboxSettings {
             whole_message_octets: 5_000,
             header_octets: 10_000,
@@ -256,7 +256,7 @@ async fn a_structure_that_is_too_long_costs_only_its_details() {
         assert!(summary.size >= long.len() as u64);
         let read = mailboxes.read(&bob, &inbox, summary.uid).await.unwrap();
         assert_eq!((read.summary.subject.as_str(), read.summary.size), ("intricate", summary.size));
-        // A message that comes later, and the others, are read as ever.
+        // Later messages, and the others, are read as usual.
         fixture.deliver(&bob, MESSAGE).await;
         let listed = mailboxes.list(&bob, &inbox, Page::default()).await.unwrap();
         assert_eq!(listed.items.len(), 4);

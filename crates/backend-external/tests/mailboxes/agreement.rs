@@ -1,4 +1,4 @@
-//! What Dovecot tells of a message's parts leads to the same bodies and attachments as the message itself.
+//! Dovecot's description of a message's parts leads to the same bodies and attachments as the message itself.
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use mailapi_model::FolderName;
 
 use crate::fixture::DovecotFixture;
 
-/// Where Dovecot sees another message than we do: it does not decode an attached message (which RFC 2046 section 5.2.1
-/// forbids to encode), and one without a body keeps the line end before the boundary. Message, what we see, what it
-/// tells; and the attachments whose octets differ.
+/// Differences between Dovecot's description and the local parser. Dovecot does not decode an attached message (RFC
+/// 2046 section 5.2.1 forbids encoding it), and a message without a body keeps the line end before the boundary. Each
+/// entry has the message, the local result and Dovecot's; then the attachments whose octets differ.
 const DIFFERENT: [(&str, &str, &str); 2] =
     [("forwarded", "encoded.eml", "attachment-2.eml"), ("forwarded", "size: 16", "size: 18")];
 const OTHER_ATTACHMENTS: [(&str, u32); 2] = [("forwarded", 1), ("forwarded", 3)];
@@ -31,7 +31,7 @@ fn messages() -> Vec<(String, Vec<u8>)> {
     messages
 }
 
-/// All that a reader is told, from a message that was read.
+/// Formats all data of a message that was read.
 fn told(message: &FullMessage) -> String {
     let FullMessage { summary, cc, text, html, attachments, headers } = message;
     format!(

@@ -1,11 +1,11 @@
-//! The stories of the contract suite that are about mailboxes once more, with Dovecot's own description of every message
-//! instead of the message, and mail removed over IMAP. All stories, as the product is shipped, are in `tests/contract`.
+//! Repeats the mailbox tests of the contract suite with Dovecot's description of every message instead of the
+//! message, and with removal over IMAP. `tests/contract` runs all tests in the default configuration.
 
 use mailapi_backend_external::mailboxes::MailboxSettings;
 
 use crate::fixture::DovecotFixture;
 
-/// However short messages are, none is read whole.
+/// No message is short enough to be read whole.
 async fn fixture() -> DovecotFixture {
     let settings = MailboxSettings { whole_message_octets: 1, ..MailboxSettings::default() };
     DovecotFixture::start_with("", settings).await
@@ -13,7 +13,7 @@ async fn fixture() -> DovecotFixture {
 
 mailapi_backend::backend_contract!(fixture: listing reading searching);
 
-/// A full mailbox refuses what is sent, and nothing is sent here; the other stories of this area need no sending.
+/// A full mailbox refuses mail, but these tests send none; the other tests of this area need no sending.
 mod room {
     macro_rules! stories {
         ($($story:ident)*) => {

@@ -1,4 +1,4 @@
-//! A proxy between us and a server that cuts connections in the middle of an answer.
+//! A proxy before a server that cuts connections within a response.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tokio::task::JoinHandle;
 
 use crate::model_server::Dice;
 
-/// The server's output before log-in is shorter than this.
+/// The server's output before login is shorter than this.
 const LOG_IN_OCTETS: usize = 4_000;
 
-/// A proxy; dropping it ends it.
+/// A proxy; dropping it stops it.
 pub(crate) struct CuttingProxy {
     pub(crate) port: u16,
     cuts: Arc<AtomicBool>,
@@ -37,7 +37,7 @@ impl CuttingProxy {
         Self { port, cuts, has_cut, task }
     }
 
-    /// Whether connections are cut from now on.
+    /// Sets whether connections are cut from now on.
     pub(crate) fn cut(&self, cuts: bool) {
         self.cuts.store(cuts, Ordering::SeqCst);
         self.has_cut.store(false, Ordering::SeqCst);

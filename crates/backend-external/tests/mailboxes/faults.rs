@@ -1,4 +1,4 @@
-//! What goes wrong between us and the server.
+//! Failures of the connection to the server.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use mailapi_model::{EmailAddress, FolderName, Page};
 use crate::fixture::{imap_settings, mailboxes, pool};
 use crate::scripted::{INBOX, LOGIN, ScriptedServer};
 
-/// A message in the form of a list, and as the answer to `C: FETCH`.
+/// A message in the form of a list, in response to `C: FETCH`.
 const SUMMARY: &str = "C: FETCH 1:1 (UID RFC822.SIZE
 S: * 1 FETCH (UID 5 FLAGS (\\Seen \\Recent) RFC822.SIZE 60 INTERNALDATE \"17-Jul-1996 02:44:25 +0000\" BODYSTRUCTURE (\"text\" \"plain\" NIL NIL NIL \"7bit\" 5 1) BODY[HEADER.FIELDS (SUBJECT)]<0> {16}\\r\\nSubject: one\\r\\n\\r\\n)
 S: {tag} OK";
 
-/// Short where it is waited for in vain, and long for a server in this process that answers.
+/// Short for a wait that must fail, and long for a server in this process that responds.
 const A_WHILE: Duration = Duration::from_millis(500);
 
 fn script(lines: &[&str]) -> String {
@@ -103,7 +103,7 @@ async fn a_silence_within_a_command_ends_it() {
     setup.assert_connections(1);
 }
 
-/// Long enough for a server in this process to be given up, whatever else runs.
+/// Long enough to give up a server in this process under load.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn a_refused_master_is_not_tried_again() {
     assert!(setup.mailboxes.check().await.unwrap_err().contains("Authentication failed"));
 }
 
-/// A server to which the mailbox is unknown at the first log-in, and a client that remembers that for a minute.
+/// A server that rejects the mailbox at the first login, and a client that remembers this for a minute.
 async fn setup_that_refuses_the_first_log_in() -> Setup {
     let refused = script(&[
         "S: * OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] ready",
@@ -193,7 +193,7 @@ async fn a_connection_in_use_is_not_kept_once_its_mailbox_changed() {
     assert!(first.as_mut().now_or_never().is_none(), "the log-in has begun");
     setup.mailboxes.forget(&bob());
     assert_eq!(first.await.unwrap(), ["one"]);
-    // The log-in began before the change, so its session may have the old quota.
+    // The login began before the change, so its session may have the old quota.
     assert_eq!(setup.subjects().await.unwrap(), ["one"]);
     setup.assert_connections(2);
 }
@@ -265,14 +265,14 @@ async fn an_answer_that_makes_no_sense_ends_the_connection() {
     }
 }
 
-/// One connection at a time, so that one that is not given back is missed.
+/// Allows a single connection, so that one that is not returned is missed.
 fn only_one(settings: ImapSettings) -> ImapSettings {
     ImapSettings { max_connections: 1, max_connections_per_mailbox: 1, wait_timeout: Duration::ZERO, ..settings }
 }
 
 #[tokio::test]
 async fn a_download_that_is_given_up_poisons_no_connection() {
-    // More than is gathered for a piece, so that one is handed on before the server falls silent.
+    // More than one piece, so that a piece is passed on before the server stops sending.
     let (promised, first) = (1_000_000, format!("* 2 EXISTS\r\n{}", "x".repeat(400_000)));
     let begun = format!(
         "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {{{promised}}}\\r\\n{}\nhang",
@@ -353,7 +353,7 @@ async fn a_repeated_list_fetches_flags_alone() {
     setup.assert_connections(1);
 }
 
-/// The server numbers changes, so that a page is remembered until something is told of its folder.
+/// The server has CONDSTORE, so a page is cached until its folder has an update.
 #[tokio::test]
 async fn flags_changed_during_a_fetch_show_and_are_not_cached() {
     let login = LOGIN.replace("LIST-STATUS", "CONDSTORE LIST-STATUS");
@@ -371,11 +371,11 @@ async fn flags_changed_during_a_fetch_show_and_are_not_cached() {
     setup.assert_connections(1);
 }
 
-/// News of the page, told once more while it is fetched, so that it is not remembered.
+/// An update of the page that is repeated during the fetch, so that the page is not cached.
 const CHANGED: &str = "C: NOOP\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK\n\
     C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
 
-/// A page that is not remembered is asked for together with the news: one turn, and another one only after news.
+/// An uncached page is fetched together with the updates: one round trip, and a second one only after an update.
 #[tokio::test]
 async fn news_behind_a_page_are_shown_in_it() {
     let login = LOGIN.replace("LIST-STATUS", "CONDSTORE LIST-STATUS");
@@ -428,7 +428,7 @@ async fn another_uid_validity_makes_everything_new() {
     setup.assert_connections(2);
 }
 
-/// A server tells of an open folder what it held under its old name; INBOX alone is never renamed.
+/// A server reports an open folder under its old name; only INBOX is never renamed.
 #[tokio::test]
 async fn a_folder_replaced_under_its_name_is_noticed() {
     let kept = INBOX.replace("\"INBOX\"", "\"Kept\"");

@@ -1,4 +1,4 @@
-//! A private Dovecot behind the port. What mail clients do is done by Dovecot's own administration.
+//! The port on a private Dovecot. Dovecot's administration commands act as the mail clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use mailapi_model::{DomainName, EmailAddress, Envelope, FeedCursor, FolderName, 
 use mailapi_testkit::{Dovecot, SeededEntropy};
 use mailapi_tls::{Trust, client_config};
 
-/// Dovecot and the port in front of it.
+/// Dovecot and the port that reads it.
 pub(crate) struct DovecotFixture {
     pub(crate) dovecot: Dovecot,
     pub(crate) mailboxes: Arc<ImapMailboxes>,
@@ -24,20 +24,20 @@ pub(crate) struct DovecotFixture {
     entropy: SeededEntropy,
 }
 
-/// Settings for a server on this port.
+/// Returns settings for a server on this port.
 pub(crate) fn imap_settings(port: u16) -> ImapSettings {
     let password = Secret::new(Dovecot::MASTER_PASSWORD.to_owned());
     let settings = ImapSettings::new("127.0.0.1", port, Dovecot::MASTER_USER, password);
-    // Mailboxes come and go within a story.
+    // Mailboxes are created and removed within a test.
     ImapSettings { unknown_mailbox_pause: Duration::ZERO, ..settings }
 }
 
-/// A pool with these settings.
+/// Returns a pool with these settings.
 pub(crate) fn pool(settings: ImapSettings) -> ImapPool {
     ImapPool::new(settings, client_config(&Trust::System).expect("the system trusts somebody"))
 }
 
-/// The port over this pool.
+/// Returns the port over this pool.
 pub(crate) fn mailboxes(pool: &ImapPool, settings: MailboxSettings) -> ImapMailboxes {
     ImapMailboxes::new(pool.clone(), settings, Arc::new(ImapPurge::new(pool.clone())))
 }
@@ -63,7 +63,7 @@ impl DovecotFixture {
         Self { dovecot, mailboxes, backend, domain, entropy: SeededEntropy::default() }
     }
 
-    /// A mailbox with these messages in its INBOX.
+    /// Creates a mailbox with these messages in its INBOX.
     pub(crate) async fn mailbox_with(&self, local: &str, messages: &[&[u8]]) -> EmailAddress {
         let mailbox: EmailAddress = format!("{local}@{}", self.domain).parse().expect("an address");
         self.put_mailbox(&mailbox, None).await;
@@ -90,7 +90,7 @@ impl Fixture for DovecotFixture {
 
     async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) {
         self.dovecot.put_mailbox(mailbox.as_str(), quota_bytes);
-        // Dovecot applies a quota when a mailbox logs in.
+        // Dovecot applies a quota at login.
         self.mailboxes.forget(mailbox);
     }
 
@@ -122,7 +122,7 @@ impl Fixture for DovecotFixture {
     async fn settle(&self) {}
 }
 
-/// The faces of the backend that these tests do not look at.
+/// The parts of the backend that these tests do not use.
 struct OtherFaces;
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! State that a kept connection carries from one use to the next must not matter. After any fault, an answer of the API
-//! matches the server's data, or is an error.
+//! State that a kept connection carries from one use to the next must not matter. After any fault, a result of the
+//! API matches the server's data, or is an error.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -92,16 +92,16 @@ fn folder(name: &str) -> FolderName {
     name.parse().expect("a folder's name")
 }
 
-/// Compares the API's answers with the server's data.
+/// Compares the API's results with the server's data.
 struct Examiner<'a> {
     mailboxes: &'a ImapMailboxes,
     bob: EmailAddress,
-    /// Whether the server keeps messages octet for octet, without a header of its own.
+    /// Whether the server stores messages unchanged, without adding a header.
     is_exact: bool,
 }
 
 impl Examiner<'_> {
-    /// Sends a query. The answer must be correct, or an error.
+    /// Sends a query. The result must be correct, or an error.
     async fn ask(&self, question: &Question, held: &Held) -> Result<(), MailboxError> {
         let (api, bob) = (self.mailboxes, &self.bob);
         match *question {
@@ -198,7 +198,7 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    /// Whether the query has an answer.
+    /// Whether the query has a result.
     fn has_answer(question: &Question, held: &Held) -> bool {
         match *question {
             Question::Read(name, uid) | Question::Raw(name, uid) => found(held, name, uid).is_some(),

@@ -1,4 +1,4 @@
-//! Mailboxes over IMAP: against a private Dovecot, and against a server that plays a script.
+//! Mailboxes over IMAP: with a private Dovecot, and with a server that plays a script.
 
 mod against_dovecot;
 mod agreement;

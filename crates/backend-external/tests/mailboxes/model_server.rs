@@ -1,4 +1,4 @@
-//! An IMAP server with a small mailbox in memory. Its answers have the faults of real connections.
+//! An IMAP server with a small mailbox in memory. Its responses have the faults of real connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,7 +21,7 @@ impl Dice {
         Self(SeededEntropy::new(seed))
     }
 
-    /// A number below `limit`, which must not be 0.
+    /// Returns a number below `limit`, which must not be 0.
     pub(crate) fn below(&self, limit: usize) -> usize {
         let mut octets = [0; 8];
         self.0.fill(&mut octets);
@@ -33,7 +33,7 @@ impl Dice {
     }
 }
 
-/// A message that the server holds.
+/// A message on the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     pub(crate) uid: u32,
@@ -61,7 +61,7 @@ impl Message {
         encoded.as_bytes().chunks(76).map(|line| String::from_utf8_lossy(line).into_owned() + "\r\n").collect()
     }
 
-    /// The first part, as sent.
+    /// Returns the first part, as sent.
     fn body(&self) -> String {
         format!("{}\r\n", self.text)
     }
@@ -104,7 +104,7 @@ impl Message {
     }
 }
 
-/// A folder that the server holds.
+/// A folder on the server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Folder {
     pub(crate) uid_next: u32,
@@ -115,11 +115,12 @@ pub(crate) struct Folder {
 pub(crate) struct ServerState {
     pub(crate) folders: BTreeMap<&'static str, Folder>,
     pub(crate) dice: Dice,
-    /// Whether answers have faults.
+    /// Whether responses have faults.
     pub(crate) is_faulty: bool,
     /// Faults since the counter was reset.
     pub(crate) faults: usize,
-    /// Whether the answer to the current query lacked something: two consistent faults in one answer are undetectable.
+    /// Whether the response to the current query omitted something. Two consistent faults in one response are
+    /// undetectable.
     pub(crate) has_left_out: bool,
     extensions: &'static str,
     serial: usize,
@@ -178,7 +179,7 @@ impl ServerState {
     }
 }
 
-/// A server; dropping it ends it.
+/// A server; dropping it stops it.
 pub(crate) struct ModelServer {
     pub(crate) port: u16,
     state: Arc<Mutex<ServerState>>,
@@ -211,18 +212,18 @@ impl Drop for ModelServer {
     }
 }
 
-/// Faults of one answer.
+/// Faults of one response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// NO instead of OK; with the data, or without.
+    /// NO instead of OK, with or without the data.
     No {
         with_data: bool,
     },
     Bad,
     Bye,
-    /// The connection ends within the answer.
+    /// The connection ends within the response.
     Cut,
-    /// A surplus line after the tagged one: at once, or before the next answer.
+    /// A surplus line after the tagged one: at once, or before the next response.
     Late {
         at_once: bool,
     },
@@ -254,7 +255,7 @@ struct Conversation {
     write: OwnedWriteHalf,
     state: Arc<Mutex<ServerState>>,
     opened: Option<Opened>,
-    /// Data to send before the next answer.
+    /// Data to send before the next response.
     late: Vec<String>,
     /// Whether an outdated response is pending, which a client cannot recognise if the current one is missing.
     is_late: bool,
@@ -308,7 +309,7 @@ impl Conversation {
         }
     }
 
-    /// The octets of the answer after cutting, and whether the connection continues.
+    /// Returns the octets of the response after cutting, and whether the connection continues.
     fn reply(&mut self, tag: &str, command: &str) -> (Vec<Vec<u8>>, bool) {
         let state = self.state.clone();
         let mut state = state.lock().expect("nobody panicked");
@@ -390,7 +391,7 @@ impl Conversation {
         }
     }
 
-    /// News of the previously open folder come first, as the protocol allows.
+    /// Opens a folder. Updates of the previously open one come first, as the protocol permits.
     fn examine(&mut self, state: &ServerState, arguments: &str) -> Answer {
         let mut news = self.news(state, true);
         self.opened = None;
@@ -410,7 +411,7 @@ impl Conversation {
         Answer { news, ..Answer::ending("OK [READ-ONLY] open", data) }
     }
 
-    /// Changes in the open folder; expunged messages only where the protocol allows them.
+    /// Returns changes in the open folder; expunged messages only where the protocol permits them.
     fn news(&mut self, state: &ServerState, may_expunge: bool) -> Vec<String> {
         let Some(Opened { name, view }) = &mut self.opened else { return Vec::new() };
         let (folder, mut news) = (&state.folders[name], Vec::new());
@@ -472,7 +473,7 @@ impl Conversation {
         Answer { news: self.news(state, true), ..Answer::ok(data) }
     }
 
-    /// Correct data that was not requested.
+    /// Returns correct data that was not requested.
     fn alien(&self, state: &ServerState, command: &str) -> Vec<String> {
         let of_folder = || {
             let name = FOLDERS[state.dice.below(FOLDERS.len())];
@@ -528,7 +529,7 @@ fn numbers(set: &str) -> Vec<(u32, u32)> {
     set.split(',').map(ends).collect()
 }
 
-/// A FETCH response with these attributes, in the form `(UID FLAGS BODY.PEEK[1]<0.100>)`.
+/// Returns a FETCH response with these attributes, in the form `(UID FLAGS BODY.PEEK[1]<0.100>)`.
 fn fetched(dice: &Dice, number: u32, message: &Message, flags: &BTreeSet<&'static str>, attributes: &str) -> String {
     let list = attributes.trim_start_matches('(').strip_suffix(')').expect("a list");
     let mut values = Vec::new();

@@ -1,4 +1,4 @@
-//! What a list of users shows of mailboxes, and what it asks the server for.
+//! The quotas in a list of users, and the requests that they cost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,17 +14,17 @@ use mailapi_model::{EmailAddress, Quota};
 use crate::fixture::{imap_settings, pool};
 use crate::scripted::{LOGIN, ScriptedServer};
 
-/// After so long a list asks the server behind its answer, and still shows what it has.
+/// After this time a list refreshes its cached quota in the background.
 const A_MOMENT: Duration = Duration::from_secs(10);
 
-/// Long enough for a server in this process to answer, whatever else runs.
+/// Long enough for a server in this process to respond under load.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn bob() -> EmailAddress {
     "bob@example.org".parse().unwrap()
 }
 
-/// The quota answer for a mailbox with this many messages of ten octets.
+/// Returns the server's response for a mailbox with this many messages of ten octets.
 fn holds(messages: u64) -> String {
     let size = messages * 10;
     format!(
@@ -43,7 +43,7 @@ struct Setup {
     purge: Arc<OtherPurge>,
 }
 
-/// A purge over another door of the server.
+/// A purge that does not use IMAP.
 #[derive(Default)]
 struct OtherPurge {
     fails: AtomicBool,
@@ -60,7 +60,7 @@ impl Purge for OtherPurge {
 }
 
 impl Setup {
-    /// A server whose connections begin with a log-in and play these scripts.
+    /// Starts a server whose connections begin with a login and play these scripts.
     async fn start(scripts: &[&[&str]]) -> Self {
         let scripts: Vec<String> = scripts.iter().map(|script| format!("{LOGIN}\n{}", script.join("\n"))).collect();
         let server = ScriptedServer::start(&scripts).await;
@@ -74,13 +74,13 @@ impl Setup {
         tokio::time::timeout(PATIENCE, self.mailboxes.recent_quota(&bob())).await.expect("an answer in time")
     }
 
-    /// What a list shows without a wait for the server.
+    /// Returns what a list shows without waiting for the server.
     fn listed_at_once(&self) -> Quota {
         let answer = self.mailboxes.recent_quota(&bob()).now_or_never();
         answer.expect("an answer without a wait").expect("a quota")
     }
 
-    /// Waits until a list shows this.
+    /// Waits until a list shows this quota.
     async fn watch(&self, expected: Quota) {
         let watching = async {
             while self.listed_at_once() != expected {
@@ -92,7 +92,7 @@ impl Setup {
     }
 }
 
-/// Lets time pass for what is remembered.
+/// Advances the time of the cache.
 async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;

@@ -1,11 +1,11 @@
 //! An IMAP server that plays a script.
 //!
 //! Lines of a script:
-//! - `S: text`  the server says the text; `{tag}` is the tag of the last command, `\r\n` stands for a line end within
-//! - `C: start`  the client says a command that begins so, after its tag
-//! - `flood: text`  the server says the text again and again, until the client closes the connection
-//! - `drip`  the server sends a space every few milliseconds, until the client closes the connection
-//! - `close`, `hang`  the server closes, or says nothing any more; after its last line it closes
+//! - `S: text`: the server sends the text; `{tag}` is the tag of the last command, `\r\n` a line end within the text
+//! - `C: start`: the client must send a command that begins with this text after its tag
+//! - `flood: text`: the server repeats the text until the client closes the connection
+//! - `drip`: the server sends a space every few milliseconds until the client closes the connection
+//! - `close`, `hang`: the server closes the connection, or sends nothing more; after its last line it closes
 
 use std::sync::{Arc, Mutex};
 
@@ -13,16 +13,16 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// Between two octets of a drip.
+/// Time between two octets of a drip.
 const DRIP: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// How a connection begins.
+/// The start of a connection.
 pub(crate) const LOGIN: &str = "\
 S: * OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN LITERAL+] ready
 C: AUTHENTICATE PLAIN
 S: {tag} OK [CAPABILITY IMAP4rev1 LITERAL+ LIST-STATUS STATUS=SIZE ESEARCH] logged in";
 
-/// How the INBOX is opened; it holds one message.
+/// Opens INBOX, which holds one message.
 pub(crate) const INBOX: &str = "\
 C: LIST \"\" \"\"
 S: * LIST (\\Noselect) \"/\" \"\"
@@ -32,7 +32,7 @@ S: * 1 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK [READ-ONLY] open";
 
-/// A server; its connections play the scripts one after the other, further ones the last.
+/// A server. Its connections play the scripts in order; further ones play the last.
 pub(crate) struct ScriptedServer {
     pub(crate) port: u16,
     state: Arc<State>,
@@ -42,7 +42,7 @@ pub(crate) struct ScriptedServer {
 #[derive(Default)]
 struct State {
     connections: Mutex<usize>,
-    /// What the client said that the script had not.
+    /// Client input that the script did not expect.
     surprises: Mutex<Vec<String>>,
 }
 
@@ -66,12 +66,12 @@ impl ScriptedServer {
         Self { port, state, task }
     }
 
-    /// How many connections there were.
+    /// Returns the number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         *self.state.connections.lock().unwrap()
     }
 
-    /// Fails when the client said what no script expected.
+    /// Fails if the client sent anything that no script expected.
     pub(crate) fn assert_no_surprise(&self) {
         let surprises = self.state.surprises.lock().unwrap();
         assert!(surprises.is_empty(), "{surprises:#?}");

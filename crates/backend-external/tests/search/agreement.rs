@@ -25,7 +25,7 @@ impl Chance {
     }
 }
 
-/// Plain, HTML, quoted-printable, with a text attachment that is no part of the text, or long.
+/// Returns a plain, HTML or quoted-printable message, one with a text attachment outside the text, or a long one.
 fn message(chance: &Chance) -> Vec<u8> {
     let (subject, word) = (chance.of(&WORDS), chance.of(&WORDS));
     let start = format!(
@@ -50,7 +50,7 @@ fn folder(chance: &Chance) -> FolderName {
     chance.of(&FOLDERS).parse().unwrap()
 }
 
-/// A message of the folder, if there is one.
+/// Returns a random message of the folder, if there is one.
 async fn any_uid(setup: &Indexed, bob: &EmailAddress, folder: &FolderName, chance: &Chance) -> Option<u32> {
     let listed = setup.server.mailboxes.list(bob, folder, mailapi_model::Page::new(200, 0)).await.unwrap();
     (!listed.items.is_empty()).then(|| chance.of(&listed.items).uid)
@@ -67,12 +67,12 @@ async fn something_happens(setup: &Indexed, bob: &EmailAddress, chance: &Chance)
         }
         (2, Some(uid)) => setup.set_flags(bob, &from, uid, &["\\Seen", "\\Deleted"]).await,
         (3, _) if from != FolderName::inbox() => {
-            // The same name gets another UID validity.
+            // The same name gets another UIDVALIDITY.
             dovecot.doveadm(&["mailbox", "delete", "-u", bob.as_str(), from.as_str()]);
             dovecot.doveadm(&["mailbox", "create", "-u", bob.as_str(), from.as_str()]);
         }
         (4, _) => {
-            // Two folders change places.
+            // Two folders swap their names.
             for (old, new) in [("Kept", "Between"), ("Archive/2026", "Kept"), ("Between", "Archive/2026")] {
                 dovecot.doveadm(&["mailbox", "rename", "-u", bob.as_str(), old, new]);
             }
@@ -84,7 +84,7 @@ async fn something_happens(setup: &Indexed, bob: &EmailAddress, chance: &Chance)
     }
 }
 
-/// One that can be compared whatever the order across folders.
+/// Sorts the hits, so that the order across folders does not matter.
 fn sorted(mut hits: Vec<SearchHit>) -> Vec<SearchHit> {
     hits.sort_by(|a, b| (&a.folder, a.uid).cmp(&(&b.folder, b.uid)));
     hits
@@ -109,7 +109,7 @@ async fn assert_agreement(setup: &Indexed, bob: &EmailAddress, chance: &Chance) 
 async fn the_index_agrees_with_reading_through_random_changes() {
     let mut setup = Indexed::start_with("", |settings| {
         settings.batch_messages = 3;
-        // So little that long texts are read by each search.
+        // So small that each search reads the long texts.
         settings.max_indexed_bytes = 50_000;
     })
     .await;

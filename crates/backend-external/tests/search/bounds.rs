@@ -1,4 +1,4 @@
-//! How much room the index takes, and for how long.
+//! Limits on the size and age of the index.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ async fn what_nobody_searches_is_forgotten() {
     search(&setup, &ann).await;
     setup.mailboxes.prune_index().await;
     assert_eq!(setup.files().len(), 2);
-    // It is remembered over a restart when somebody searched.
+    // A search is remembered across a restart.
     setup.restart();
     setup.clock.advance(setup.settings.forget_after / 2);
     setup.mailboxes.prune_index().await;

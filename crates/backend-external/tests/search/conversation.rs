@@ -1,4 +1,4 @@
-//! What is said to a server, word by word.
+//! The exact commands that are sent to a server.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::scripted::{LOGIN, ScriptedServer};
 
 const SEPARATOR: &str = "C: LIST \"\" \"\"\nS: * LIST (\\Noselect) \"/\" \"\"\nS: {tag} OK";
 
-/// Two messages, of which the first answers from the index are made.
+/// Two messages from which the first results of the index are built.
 const FILLED: &str = "\
 C: STATUS \"Kept\" (MESSAGES UIDNEXT UIDVALIDITY)
 S: * STATUS \"Kept\" (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 7)
@@ -46,7 +46,7 @@ impl Setup {
         Self::start_twice(&[script]).await
     }
 
-    /// With a script for each connection.
+    /// Starts a server with a script for each connection.
     async fn start_twice(scripts: &[&[&str]]) -> Self {
         let scripts: Vec<String> = scripts.iter().map(|script| script.join("\n")).collect();
         let server = ScriptedServer::start(&scripts).await;
@@ -58,7 +58,7 @@ impl Setup {
         Self { server, mailboxes, bob: "bob@example.org".parse().unwrap(), _directory: directory }
     }
 
-    /// The UIDs that are found.
+    /// Returns the UIDs that a search finds.
     async fn found(&self, text: &str) -> Vec<u32> {
         self.found_by(query(text, FolderScope::One("Kept".parse().unwrap()))).await
     }
@@ -83,7 +83,7 @@ async fn a_folder_without_changes_costs_one_status() {
     assert_eq!(setup.found("three").await, [0; 0]);
 }
 
-/// For a STATUS of INBOX that is not open, Dovecot reads the names of all its messages.
+/// For a STATUS of INBOX while it is closed, Dovecot reads the names of all its messages.
 #[tokio::test]
 async fn the_inbox_stays_open() {
     let filled = "\
@@ -114,7 +114,7 @@ S: {tag} OK";
     }
 }
 
-/// One message went and another came: the counts are the same, and the search is not fooled.
+/// One message was removed and another added: the equal counts must not deceive the search.
 #[tokio::test]
 async fn one_for_one_is_noticed() {
     let exchanged = "\
@@ -141,7 +141,7 @@ S: {tag} OK";
     assert_eq!(setup.found("needle").await, [9, 8]);
 }
 
-/// RFC 3501 section 6.4.8: the highest UID is found even when it is lower than what was asked for.
+/// RFC 3501 section 6.4.8: the highest UID matches even if it is lower than the requested range.
 #[tokio::test]
 async fn a_removed_message_alone_is_noticed() {
     let removed = "\
@@ -165,7 +165,7 @@ S: {tag} OK";
     assert_eq!(setup.found("needle").await, [8]);
 }
 
-/// The folder was made anew between STATUS and EXAMINE: what STATUS told is about other messages.
+/// The folder was recreated between STATUS and EXAMINE, so STATUS describes other messages.
 #[tokio::test]
 async fn another_uid_validity_begins_anew() {
     let made_anew = "\
@@ -206,7 +206,7 @@ hang";
     let setup = Setup::start(&[LOGIN, SEPARATOR, FILLED, made_anew]).await;
     assert_eq!(setup.found("needle").await, [8, 5]);
     assert_eq!(setup.found("needle").await, [1]);
-    // One for one, below what the old STATUS told.
+    // One message replaced another, below the UIDNEXT of the old STATUS.
     assert_eq!(setup.found("needle").await, [2]);
 }
 
@@ -246,7 +246,7 @@ hang";
     assert_eq!(setup.found("needle").await, [5]);
 }
 
-/// More UIDs than messages, and a validity of none: such a server searches by itself.
+/// More UIDs than messages, and no UIDVALIDITY: such a server searches by itself.
 #[tokio::test]
 async fn what_cannot_be_is_not_indexed() {
     let by_server = "\

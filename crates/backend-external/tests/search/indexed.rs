@@ -1,4 +1,4 @@
-//! A private Dovecot whose mailboxes are searched in an index.
+//! A private Dovecot whose mailboxes are searched with an index.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::fixture::{DovecotFixture, imap_settings, mailboxes, pool};
 
-/// The fixture of the mailbox stories, with an index in front.
+/// The fixture of the mailbox tests, with an index.
 pub(crate) struct Indexed {
     pub(crate) server: DovecotFixture,
     pub(crate) mailboxes: Arc<ImapMailboxes>,
@@ -43,37 +43,37 @@ impl Indexed {
         Self { server, mailboxes, clock, settings, backend, directory }
     }
 
-    /// Another process with the same settings and files.
+    /// Creates another process with the same settings and files.
     pub(crate) fn another(&self) -> ImapMailboxes {
         searched(&self.server, &self.settings, &self.clock)
     }
 
-    /// The process ends: nothing is open any more.
+    /// Ends the process: all files are closed.
     pub(crate) fn stop(&mut self) {
         self.mailboxes = self.server.mailboxes.clone();
         self.backend = self.server.backend().clone();
     }
 
-    /// The process ends, if it has not yet, and starts again.
+    /// Ends the process if it is running, and starts it again.
     pub(crate) fn restart(&mut self) {
         self.stop();
         self.mailboxes = Arc::new(self.another());
         self.backend.mailboxes = self.mailboxes.clone();
     }
 
-    /// Indexes all that waits.
+    /// Indexes everything that waits.
     pub(crate) async fn index_all(&self) {
         while self.mailboxes.index_once().await {}
     }
 
-    /// The files of mailboxes.
+    /// Returns the index files of mailboxes.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let Ok(entries) = std::fs::read_dir(self.directory.path().join("search-index")) else { return Vec::new() };
         let paths = entries.map(|entry| entry.expect("an entry").path());
         paths.filter(|path| path.extension().is_some_and(|end| end == "index")).collect()
     }
 
-    /// Octets of those files and what SQLite puts beside them.
+    /// Returns the octets of those files and their SQLite companions.
     pub(crate) fn room_taken(&self) -> u64 {
         let entries =
             std::fs::read_dir(&self.settings.directory).expect("a directory").map(|entry| entry.expect("an entry"));
@@ -85,19 +85,19 @@ impl Indexed {
         self.mailboxes.search(mailbox, query).await.expect("a search that works")
     }
 
-    /// Whether the answer came from the index: the server searches HTML as it is written, and the index does not.
+    /// Whether the index handled the search: the server searches the source of HTML, and the index its text.
     pub(crate) async fn answers_from_index(&self, mailbox: &EmailAddress) -> bool {
         let query = in_inbox("class=3Dmarked");
         self.search(mailbox, &query).await.total == 0
     }
 
-    /// Reads over new connections: one that has a folder open does not hear that it was renamed.
+    /// Reads over new connections: one with an open folder does not notice a renaming.
     pub(crate) fn reader(&self) -> ImapMailboxes {
         mailboxes(&pool(imap_settings(self.server.dovecot.imap().port())), MailboxSettings::default())
     }
 }
 
-/// What reading every message finds in a folder, newest first.
+/// Returns what reading every message of a folder finds, newest first.
 pub(crate) async fn read_all(
     reader: &ImapMailboxes,
     mailbox: &EmailAddress,
@@ -133,7 +133,7 @@ fn searched(server: &DovecotFixture, settings: &SearchSettings, clock: &Arc<Fake
     mailboxes(&pool, MailboxSettings::default()).with_search_index(Arc::new(index))
 }
 
-/// A search of the INBOX.
+/// Returns a search of INBOX.
 pub(crate) fn in_inbox(text: &str) -> SearchQuery {
     query(text, FolderScope::One(FolderName::inbox()))
 }
@@ -142,7 +142,7 @@ pub(crate) fn query(text: &str, scope: FolderScope) -> SearchQuery {
     SearchQuery { text: text.parse().expect("a search text"), scope, page: Page::new(200, 0) }
 }
 
-/// A message whose HTML tells who searched it.
+/// Returns a message whose HTML reveals whether the index or the server searched it.
 pub(crate) fn marked(subject: &str, body: &str) -> Vec<u8> {
     format!(
         "From: Ann Lee <ann@elsewhere.example>\r\nTo: bob@example.org\r\nSubject: {subject}\r\n\

@@ -1,5 +1,5 @@
-//! The search index in front of a real Dovecot: it answers what reading every message would, whatever happens to the
-//! mailbox, to its files, and to the process.
+//! The search index with a real Dovecot. It returns what reading every message would, whatever happens to the
+//! mailbox, its files, and the process.
 
 mod agreement;
 mod bounds;

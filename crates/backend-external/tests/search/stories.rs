@@ -1,4 +1,4 @@
-//! The search stories of the contract suite, answered from the index.
+//! The search tests of the contract suite, answered from the index.
 
 use mailapi_backend_external::search_index::{IndexUse, SearchSettings};
 use mailapi_testkit::Dovecot;
@@ -29,7 +29,7 @@ mod one_message_at_a_time_and_texts_too_long_for_the_index {
     mailapi_backend::backend_contract!(fixture: searching);
 }
 
-/// Nothing is ever caught up with while a search waits, so that all of them are the server's.
+/// The index never catches up while a search waits, so the server handles all searches.
 mod always_by_the_server {
     use super::*;
 
@@ -75,7 +75,8 @@ async fn long_texts_end_a_step_and_all_of_them_are_read() {
 
 #[tokio::test]
 async fn a_server_with_its_own_index_searches_by_default() {
-    // Dovecot 2.4 tells it neither with a plugin that searches words (2.4.1 with flatcurve) nor when it is set to.
+    // Dovecot 2.4 does not announce it, neither with a full-text plugin (2.4.1 with flatcurve) nor when configured
+    // to.
     let (fuzzy, is_told) = if Dovecot::version() == "2.3" { (FUZZY, true) } else { ("", false) };
     for (index, own, from_index) in [
         (IndexUse::Auto, "", true),
@@ -91,5 +92,5 @@ async fn a_server_with_its_own_index_searches_by_default() {
     }
 }
 
-/// What Dovecot 2.3 tells after the log-in where a plugin that searches words is loaded.
+/// The capability that Dovecot 2.3 announces after login if a full-text plugin is loaded.
 const FUZZY: &str = "imap_capability = +SEARCH=FUZZY";

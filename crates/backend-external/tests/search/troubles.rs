@@ -1,4 +1,4 @@
-//! What may happen to the files, and to the process.
+//! Failures of the files and of the process.
 
 use std::fs;
 use std::future::poll_fn;
@@ -113,7 +113,7 @@ async fn a_search_that_is_given_up_in_the_middle_leaves_a_sound_index() {
     let setup = Indexed::start_with("", |settings| settings.batch_messages = 1).await;
     let bob = mailbox_of(&setup, 6).await;
     for patience in 0..60 {
-        // Polled a few times more each round, and dropped wherever it is then.
+        // Polled a few more times in each round, and dropped wherever it is then.
         let wanted = in_inbox("needle");
         let mut search = setup.mailboxes.search(&bob, &wanted);
         for _ in 0..patience {
@@ -189,7 +189,7 @@ async fn a_mailbox_removed_elsewhere_is_dropped_without_a_search() {
     let ann = setup.server.mailbox_with("ann", &[&marked("one", "needle")]).await;
     assert_finds(&setup, &ann, 1).await;
     assert_finds(&setup, &bob, 2).await;
-    // Of another process, whose connections are still there.
+    // Removed by another process; connections of this one are still open.
     setup.server.remove_mailbox(&bob).await;
     setup.restart();
     setup.mailboxes.prune_index().await;
