@@ -67,7 +67,7 @@ impl Provisioning for SharedDatabase {
         {
             tracing::warn!(%error, %mailbox, "the sessions of a removed mailbox could not be ended");
         }
-        // After the purge, which may still use the connections and the index.
+        // If the server no longer has the mailbox, the purge has not erased the index.
         self.mailboxes.erase_index(mailbox).await;
         self.mailboxes.forget(mailbox);
         Ok(())

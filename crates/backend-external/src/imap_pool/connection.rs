@@ -263,8 +263,8 @@ impl ImapConnection {
         self.allowance.spend(begun.elapsed());
         match done {
             Ok(Ok(0)) => {
+                // The text of an untagged BYE explains more than the closed connection.
                 let reason = self.farewell.take().unwrap_or_else(|| "the server closed it".to_owned());
-                // The reason in an untagged BYE explains more than the closed connection.
                 Err(self.broken(&reason))
             }
             Ok(Ok(octets)) => {

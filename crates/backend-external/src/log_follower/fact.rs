@@ -168,8 +168,8 @@ fn of_cleanup(text: &str) -> Option<Fact<'_>> {
     (text.starts_with("hold: ") || text.starts_with("milter-hold: ")).then_some(Fact::Held)
 }
 
-/// Whether the line reports a spam header. header_checks and milter_header_checks log the headers that they match,
-/// and an operator configures WARN for the header of the spam filter.
+/// Whether the line reports a spam header. header_checks and milter_header_checks log the headers that they match. An
+/// operator configures WARN for the header of the spam filter.
 fn is_marked_as_spam(text: &str) -> bool {
     let Some((action, rest)) = text.split_once(": ") else { return false };
     let is_report = matches!(action, "warning" | "info" | "prepend" | "hold" | "redirect" | "filter" | "replace")

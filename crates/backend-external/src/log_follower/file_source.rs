@@ -1,6 +1,6 @@
 //! Reads a log file across rotations.
 //!
-//! A log file can be *renamed* while the writer continues in a new file. Then the old one is read to its end, and
+//! A log file can be *renamed* while the writer continues in a new file. Then the old one is read to its end. It is
 //! left only once the new one has content: until then the writer may still have the old one open. A file can be
 //! *copied and truncated*: the unread rest is in the copy. And an old file can be *compressed* or deleted.
 //!

@@ -139,6 +139,7 @@ impl MessageIndex {
                 return Ok((file, size));
             }
         }
+        // Ascending names, even if the clock of the lines is set back.
         let after = files.last().map_or(0, |(begun, _)| begun + 1);
         let begun = after.max(self.newest.map_or(0, Timestamp::as_millis));
         let path = self.dir.join(format!("{PREFIX}{begun:015}"));

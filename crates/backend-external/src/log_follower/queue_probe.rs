@@ -1,8 +1,8 @@
 //! The queue probe: checks whether a message that a crash interrupted is in Postfix's queue.
 //!
 //! A listing reads one directory after the other while messages move between them, so it can miss one that is
-//! requeued. And the log may be slightly behind the queue. So a message counts as absent only if two listings, some
-//! time apart, lack it, and the log has no line about it after the second one.
+//! requeued. And the log may be slightly behind the queue. So a message counts as absent only if two listings lack
+//! it, some time apart. The log must also have no line about it after the second one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -119,6 +119,7 @@ impl TimeReader {
         before: Option<Timestamp>,
     ) -> Option<Timestamp> {
         let this_year = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?.to_zoned(self.zone.clone()).year();
+        // Includes next year: at the turn of the year the log's clock may be ahead.
         let years = (this_year.saturating_sub(YEARS_BACK)..=this_year.saturating_add(1)).rev();
         let days = years.filter_map(|year| Date::new(year, month, day).ok());
         let mut moments = days.filter_map(|date| self.local(date.to_datetime(time), before));

@@ -11,12 +11,12 @@
 //! A queue id denotes one message from the line that opens it to the line that closes it, within one Postfix
 //! instance. An id may be reused at once: a line that begins a message discards the old state of the id.
 //!
-//! A submitted message is recognised by its Message-ID. While it is in the queue, more messages with that Message-ID
-//! can enter: returned by a content filter, forwarded by an alias, or requeued by the operator. Their outcomes count,
-//! and the transmission to them does not. A copy that a mailing list sends back from outside does not count. It
-//! counts only if the submitted message was transmitted under that very id, and then only for the recipients
-//! transmitted. A Message-ID proves nothing by itself, since any recipient can send the message again. So a message
-//! that enters after the submitted one has left the queue is a copy too, and so are its continuations.
+//! A submitted message is recognised by its Message-ID. While it is queued, other messages with that Message-ID can
+//! enter: returned by a content filter, forwarded by an alias, or requeued by the operator. Their outcomes count, and
+//! the transmission to them does not. A copy that a mailing list sends back from outside does not count. It counts
+//! only if the submitted message was transmitted under that very id, and then only for the recipients transmitted. A
+//! Message-ID proves nothing by itself, since any recipient can send the message again. So a message that enters
+//! after the submitted one has left the queue is a copy too, and so are its continuations.
 //!
 //! If a recipient expands to other addresses, the failure of a single address is reported as such. The failure of all
 //! of them is reported once the message has left every queue and the log has a final outcome for each address.
@@ -427,7 +427,7 @@ impl TrackedMessages {
     }
 
     /// Marks a discarded message in those that it continues. cleanup(8) responds 250 with the id of a message that it
-    /// discards, so a content filter's acceptance of this id proves no delivery.
+    /// discards. So a content filter's acceptance of this id proves no delivery.
     fn note_discarded_successor(&mut self, message: &Message, id: &str) {
         let Some(shared) = message.message_id.or(message.claims) else { return };
         for (instance, predecessor) in self.by_message.get(&shared).cloned().unwrap_or_default() {

@@ -76,9 +76,9 @@ async fn of_parts(
 ) -> Result<Loading, ImapError> {
     let parts = Parts::of(fetch_structure(connection, uid).await?);
     if !parts.is_doubtful || size > u64::from(settings.doubtful_message_octets) {
-        // The server's parts may be incomplete, so parse the message here.
         return Ok(Loading::Parts(Arc::new(parts)));
     }
+    // The server's description may be incomplete, so parse the message here.
     let all = FetchAttribute::SectionSlice(Section::message(), 0, settings.doubtful_message_octets);
     let mut found = fetch_one(connection, uid, &[all]).await?;
     found.take_section(&[], &SectionText::All).map(whole).ok_or_else(left_out)

@@ -56,7 +56,8 @@ pub struct ImapMailboxes {
 /// The key of a page: mailbox, folder, limit and offset.
 type ListKey = (EmailAddress, FolderName, u32, u64);
 
-/// The fraction of the list cache for whole pages. Only the few pages that clients reload often are worth it.
+/// The divisor of the list cache that gives the share of whole pages. Only the few pages that clients reload often are
+/// worth caching.
 const PART_FOR_PAGES: u64 = 4;
 
 impl ImapMailboxes {

@@ -274,6 +274,7 @@ quota_storage_grace = 0
     /// Returns the listeners. The versions differ only in the setting of a listener's address.
     fn services(&self, address: &str) -> String {
         let port = self.imap_port;
+        // Port 0 disables a listener that Dovecot enables by default.
         let imaps = if self.certificate.is_some() { 993 } else { 0 };
         let mut text = format!(
             "service imap-login {{\n  inet_listener imap {{\n    port = {port}\n  }}\n  inet_listener imaps {{\n    port = {imaps}\n  }}\n}}\n\

@@ -49,6 +49,7 @@ fn map(database: &LookupDatabase, query: &str) -> String {
     match database {
         LookupDatabase::Sqlite(file) => format!("dbpath = {}\nquery = {query}\n", file.display()),
         LookupDatabase::Postgres(place) => {
+            // A socket directory: Postfix requires the prefix `unix:` and takes no port.
             let host = if place.host.starts_with('/') { format!("unix:{}", place.host) } else { place.host.clone() };
             let address = if place.host.starts_with('/') { host } else { format!("{host}:{}", place.port) };
             let password = place.password.as_ref().map(|password| password.expose().as_str()).unwrap_or_default();

@@ -1,6 +1,6 @@
--- The mailboxes that have an index, each in a file named by its number. Numbers are never used again, so that no file
--- is ever taken for another. last_searched: milliseconds since 1970. too_large: it did not fit by itself, and has no
--- file until it is forgotten.
+-- The indexed mailboxes. The id names the index file. Ids are never reused, so that no file is mistaken for another.
+-- last_searched: milliseconds since 1970. too_large: the mailbox exceeds the limit by itself, and has no file until the
+-- entry is removed.
 CREATE TABLE indexes (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     mailbox TEXT NOT NULL UNIQUE,

@@ -62,6 +62,7 @@ fn find(
     let wanted = comparable(query.text.as_str());
     let folders = folders.iter().cloned().collect();
     let mut collected = Collected { folders, first: BinaryHeap::new(), room: upto(query.page), total: 0, give_up };
+    // Too short for trigrams, so read every text.
     if wanted.chars().count() < TRIGRAM {
         collected.read_texts(connection, ALL, &wanted)?;
     } else {

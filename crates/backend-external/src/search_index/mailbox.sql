@@ -1,9 +1,9 @@
--- The index of one mailbox: what its messages say, as far as the IMAP server was read. All of it can be made again.
+-- The index of one mailbox: the texts of its messages as read from the IMAP server. It can be rebuilt at any time.
 
 CREATE TABLE about (mailbox TEXT NOT NULL);
 
--- Every message with a UID up to covered, that the folder held when it was read last, is in messages. Numbers are never
--- used again.
+-- The table messages contains each message of the folder with a UID up to covered, as of the last reading. Ids are
+-- never reused.
 CREATE TABLE folders (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL UNIQUE,
@@ -12,14 +12,14 @@ CREATE TABLE folders (
     messages INTEGER NOT NULL
 );
 
--- Folders that are gone, whose messages are still to be removed.
+-- Dropped folders whose messages have not been removed yet.
 CREATE TABLE gone_folders (id INTEGER PRIMARY KEY);
 
--- id is the folder's number times 2^32 plus the UID, here and in the tables below. arrived: seconds since 1970.
+-- id is the folder's id times 2^32 plus the UID, here and in the tables below. arrived: seconds since 1970.
 CREATE TABLE messages (id INTEGER PRIMARY KEY, arrived INTEGER NOT NULL, too_long INTEGER NOT NULL);
 CREATE INDEX messages_too_long ON messages (id) WHERE too_long = 1;
 
--- What a hit shows, and the text that is searched, as it was written. date: milliseconds since 1970.
+-- The data of a hit, and the searched text in its original form. date: milliseconds since 1970.
 CREATE TABLE texts (
     id INTEGER PRIMARY KEY,
     date INTEGER NOT NULL,

@@ -1,9 +1,9 @@
 //! A local index for searches of the operator's IMAP server.
 //!
-//! Each searched mailbox has a file with the texts of its messages and their trigrams, filled from the IMAP server
-//! folder by folder in UID order. The text of a message never changes under its UID. So the file can be incomplete
-//! but never wrong. Before each search it is compared with the server's STATUS and updated. All of it can be rebuilt,
-//! so a damaged file is simply removed.
+//! Each searched mailbox has a file with the texts of its messages and their trigrams. It is filled from the IMAP
+//! server folder by folder in UID order. The text of a message never changes under its UID. So the file can be
+//! incomplete but never wrong. Before each search it is compared with the server's STATUS and updated. All of it can
+//! be rebuilt, so a damaged file is simply removed.
 //!
 //! This module stores the index; `mailboxes::search` reads from the server and decides which of the two answers.
 

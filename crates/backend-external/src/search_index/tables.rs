@@ -139,6 +139,7 @@ pub(super) fn put(
 /// Adds one message. Returns false if it already exists.
 fn put_one(transaction: &Transaction<'_>, id: i64, entry: &Entry, max_indexed: usize) -> Result<bool, IndexError> {
     let too_long = entry.text.len() > max_indexed;
+    // A batch that is repeated after an interruption finds its messages already stored.
     let sql = "INSERT OR IGNORE INTO messages (id, arrived, too_long) VALUES (?1, ?2, ?3)";
     if transaction.prepare_cached(sql)?.execute(params![id, entry.arrived, too_long])? == 0 {
         return Ok(false);
@@ -176,6 +177,7 @@ fn remove_one(transaction: &Transaction<'_>, id: i64) -> Result<bool, IndexError
         transaction.prepare_cached(sql)?.query_row(params![id], |row| row.get(0)).optional()?;
     let Some(was_too_long) = was_too_long else { return Ok(false) };
     transaction.prepare_cached("DELETE FROM texts WHERE id = ?1")?.execute(params![id])?;
+    // A text that is too long has no row in the full-text index.
     if !was_too_long {
         transaction.prepare_cached("DELETE FROM fts WHERE rowid = ?1")?.execute(params![id])?;
     }

@@ -1,8 +1,8 @@
 //! A pool of connections to the SMTP server.
 //!
 //! A message takes an idle connection, or opens one up to a limit. Servers close idle connections, and all of them on
-//! a restart. If a connection turns out to be dead before the final dot was written, the message is sent over a new
-//! one, which cannot duplicate it. After the final dot, nothing is ever sent again.
+//! a restart. If a connection dies before the final dot is written, the message is sent over a new one, which cannot
+//! duplicate it. After the final dot, nothing is ever sent again.
 
 mod connection;
 mod outbound_message;

@@ -11,8 +11,8 @@ use mailapi_model::FolderName;
 use crate::fixture::DovecotFixture;
 
 /// Differences between Dovecot's description and the local parser. Dovecot does not decode an attached message (RFC
-/// 2046 section 5.2.1 forbids encoding it), and a message without a body keeps the line end before the boundary. Each
-/// entry has the message, the local result and Dovecot's; then the attachments whose octets differ.
+/// 2046 section 5.2.1 forbids encoding it). For a message without a body, it keeps the line end before the boundary.
+/// Each entry has the message, the local result and Dovecot's; then the attachments whose octets differ.
 const DIFFERENT: [(&str, &str, &str); 2] =
     [("forwarded", "encoded.eml", "attachment-2.eml"), ("forwarded", "size: 16", "size: 18")];
 const OTHER_ATTACHMENTS: [(&str, u32); 2] = [("forwarded", 1), ("forwarded", 3)];

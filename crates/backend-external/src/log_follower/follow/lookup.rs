@@ -8,17 +8,18 @@
 //! manager activates the message (`qmgr`, `queue active`), repeated at each attempt. Hence:
 //!
 //! * With the second line, the mail server has the message.
-//! * With neither, the message never arrived. This requires a complete log for as long as a line could have been
-//!   written, and a mail server that has since proved to be alive.
+//! * With neither, the message never arrived. This requires a log that is complete for as long as a line could have
+//!   been written. It also requires a mail server that has since proved to be alive.
 //! * With only the first, the message is still being received, or the receiving process is gone. Then only the queue
 //!   shows whether the file became complete ([`LogOutcome::Interrupted`]).
 //!
 //! A crash of Postfix may lose lines: its own logger dies with it, and so do the lines sent to that logger. A message
 //! submitted at that moment may be in the queue without a line in the log. A queue listing shows it. Time shows it
-//! too, since Postfix logs everything in its queue at least once per `maximal_backoff_time`. One case remains
-//! invisible: a message that became complete, was delivered to each recipient and was removed, all while lines were
-//! lost, and whose reply was lost too. With a separate logger (syslog, the journal) there is no such moment. If the
-//! machine went down, that moment is long, and the result remains undecided.
+//! too, since Postfix logs everything in its queue at least once per `maximal_backoff_time`.
+//!
+//! One case remains invisible. While lines are lost, a message becomes complete, is delivered to each recipient and
+//! is removed, and its reply is lost too. With a separate logger (syslog, the journal) there is no such moment. If
+//! the machine went down, that moment is long, and the result remains undecided.
 
 use mailapi_backend::{Accepted, Attempt, Refusal};
 use mailapi_model::{QueueId, Timestamp};

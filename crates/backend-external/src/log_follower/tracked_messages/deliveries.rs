@@ -30,6 +30,7 @@ impl TrackedMessages {
         // An address without a domain, as sendmail(1) allows, is identified by its completed form.
         let Some(named) = delivery.orig_to.and_then(address).or_else(|| address(delivery.to)) else { return };
         let named = message.named(named);
+        // This attempt replaces the previous one for the address.
         message.waiting.retain(|waiting| waiting.to != delivery.to);
         if delivery.outcome == Outcome::Deferred {
             message.waiting.push(Waiting {
@@ -43,6 +44,7 @@ impl TrackedMessages {
             message.settled += 1;
         }
         message.confirm(delivery.orig_to, delivery.to, failed(delivery).is_some());
+        // The next hop chooses its text, so an id counts only if such a message entered meanwhile.
         let is_known = |next: &&str| message.successors.iter().any(|known| known.queue_id == *next);
         let successor = delivery.requeued_as(line.daemon).filter(is_known);
         let final_recipient = other_than(&named, delivery.to);
@@ -132,6 +134,7 @@ impl TrackedMessages {
                     message.answers.push(Answer { to, event: acceptance });
                 }
             }
+            // The continuation has left the queue: the acceptance counts if all of its known deliveries succeeded.
             None if !is_discarded && !is_reached && others.iter().all(|event| event.outcome == Outcome::Sent) => {
                 findings.events.push(acceptance);
             }

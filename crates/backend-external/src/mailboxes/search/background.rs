@@ -29,6 +29,7 @@ impl ImapMailboxes {
     pub async fn index_once(&self) -> bool {
         let Some(index) = &self.index else { return false };
         let Some(request) = index.next_request() else { return false };
+        // Back to the end of the queue, so that a large mailbox does not delay the others.
         if self.step(index, &request).await {
             index.ask_for(request);
         }
@@ -49,6 +50,7 @@ impl ImapMailboxes {
     /// refused login makes Dovecot slower for this address.
     async fn drop_unknown(&self, index: &SearchIndex) {
         for mailbox in index.next_to_look_at().await {
+            // Before the request, so that a failing mailbox does not block those after it.
             index.note_look(&mailbox);
             match self.pool.run(&mailbox, None, &LookAt).await {
                 Ok(()) => {}

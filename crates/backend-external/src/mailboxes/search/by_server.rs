@@ -57,6 +57,7 @@ impl Search<'_> {
                 }
                 uids => uids?,
             };
+            // The server's UID set may name any range; the folder's count bounds it.
             let exists = connection.folder().map_or(0, |folder| folder.exists);
             let uids: Vec<u32> = uids.newest_first().take(exists as usize).collect();
             let arrivals = self.arrivals(connection, &uids).await?;
@@ -132,8 +133,8 @@ impl Search<'_> {
         Ok(matching.into_iter().collect())
     }
 
-    /// Returns the HTML bodies of the newest messages that the server did not find, by part numbers: bodies with the
-    /// same ones are fetched with one command.
+    /// Returns the HTML bodies of the newest messages that the server did not find. They are grouped by part numbers:
+    /// the bodies of a group are fetched with one command.
     async fn html_bodies(
         &self,
         connection: &mut ImapConnection,
@@ -201,6 +202,7 @@ impl Search<'_> {
             let Untagged::Fetch(message) = untagged else { return };
             let (Some(uid), Some(raw)) = (message.uid, start_of(&message)) else { return };
             let entry = texts::of_whole(uid, raw, &message);
+            // The start of a longer message is enough if it contains the match.
             let is_whole = raw.len() < self.settings.whole_message_octets as usize;
             if is_whole || matches(&entry.text, &self.query.text) {
                 hits.push(self.hit(folder, entry));
