@@ -40,7 +40,7 @@ pub(super) struct NewMail {
 #[derive(Debug)]
 pub(super) struct Stuck {
     pub(super) uid: u32,
-    /// The reason, if the server sent one.
+    /// The server's reason, or a description of the failure.
     pub(super) reason: String,
     /// Whether the same connection returned another message before.
     pub(super) others_can_be_read: bool,

@@ -33,8 +33,8 @@ pub struct ImapSettings {
     pub warm_connections: usize,
     /// How long an idle connection is kept. Default 5 minutes; Dovecot closes it after 30.
     pub idle_lifetime: Duration,
-    /// When a folder other than INBOX is reopened. Until then, a connection keeps reporting a renamed folder under
-    /// its old name. Default 5 seconds.
+    /// The time after which a folder other than INBOX is reopened. Until then, a connection keeps reporting a renamed
+    /// folder under its old name. Default 5 seconds.
     pub reopen_after: Duration,
     /// Time limit for connecting, including TLS and the greeting. Default 3 seconds.
     pub connect_timeout: Duration,
@@ -65,7 +65,7 @@ pub struct ImapSettings {
 }
 
 impl ImapSettings {
-    /// The defaults for a server.
+    /// Returns the defaults for a server.
     #[must_use]
     pub fn new(host: &str, port: u16, master_user: &str, master_password: Secret<String>) -> Self {
         Self {

@@ -118,7 +118,7 @@ impl QueueProbe {
         self.sought.lock().unwrap_or_else(PoisonError::into_inner).remove(&message_id);
     }
 
-    /// Returns since when the message is looked for: from now on, if it was not before.
+    /// Returns the state of the search for a message, and begins one if there is none.
     fn seek(&self, message_id: MessageId) -> Sought {
         let now = Instant::now();
         let mut sought = self.sought.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,9 +13,9 @@ const MERGED: &str = "several gaps, no longer remembered one by one";
 pub(super) struct Taken {
     /// When it entered the queue.
     pub(super) at: Timestamp,
-    /// The identifier of this service.
+    /// The identifier that this service assigned.
     pub(super) message_id: MessageId,
-    /// The queue id of the mail server.
+    /// The queue id that the mail server assigned.
     pub(super) queue_id: QueueId,
     /// The recipients that the mail server refused, with their replies.
     pub(super) refused: Vec<(EmailAddress, Reply)>,

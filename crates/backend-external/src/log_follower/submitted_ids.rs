@@ -56,7 +56,7 @@ impl SubmittedIds {
         self.unheard_since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now);
     }
 
-    /// Returns since when a line is expected; `None` if `was_heard` reports that one arrived since.
+    /// Returns the time since which a line is expected; `None` if `was_heard` reports that one arrived since.
     pub(super) fn unheard_since(&self, was_heard: impl FnOnce(Timestamp) -> bool) -> Option<Timestamp> {
         let mut since = self.unheard_since.lock().unwrap_or_else(PoisonError::into_inner);
         *since = since.filter(|since| !was_heard(*since));

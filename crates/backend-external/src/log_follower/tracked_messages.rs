@@ -438,8 +438,8 @@ impl TrackedMessages {
         }
     }
 
-    /// Returns since when the instance that holds this message has been running; `None` while it does not run. If the
-    /// log does not mention the message, any instance counts.
+    /// Returns the start of the instance that holds this message; `None` while it does not run. If the log does not
+    /// mention the message, the most recent start of any running instance counts.
     pub(super) fn runs_since(&self, message_id: MessageId) -> Option<Timestamp> {
         let entered = self.by_message.get(&message_id).map_or(&[][..], Vec::as_slice);
         let is_meant = |name: &String| entered.is_empty() || entered.iter().any(|(instance, _)| instance == name);

@@ -56,8 +56,8 @@ pub struct ImapMailboxes {
 /// The key of a page: mailbox, folder, limit and offset.
 type ListKey = (EmailAddress, FolderName, u32, u64);
 
-/// The divisor of the list cache that gives the share of whole pages. Only the few pages that clients reload often are
-/// worth caching.
+/// The share of the list cache for whole pages, as a divisor. Only the few pages that clients reload often are worth
+/// caching.
 const PART_FOR_PAGES: u64 = 4;
 
 impl ImapMailboxes {

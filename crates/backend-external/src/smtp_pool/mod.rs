@@ -90,7 +90,7 @@ impl SmtpPool {
     /// Checks whether mail could be transmitted now.
     ///
     /// # Errors
-    /// The reason why not.
+    /// Why the server is unavailable.
     pub async fn check(&self) -> Result<(), String> {
         // If all connections are in use, the server evidently works.
         let Ok(_connection_permit) = self.connection_permits.try_acquire() else { return Ok(()) };
@@ -105,7 +105,7 @@ impl SmtpPool {
     /// Checks whether the server responds, on a new connection.
     ///
     /// # Errors
-    /// The reason why not.
+    /// Why the server is unavailable.
     pub async fn greeting(&self) -> Result<(), String> {
         let _connection_permit = self.connection_permit().await?;
         let fresh = self.fresh().await?;

@@ -246,7 +246,7 @@ fn is_inbound(message: &Message, message_id: Option<MessageId>, in_reply: Option
     (message.from_outside || is_loopback) && !has_our_proof
 }
 
-/// Returns the event for a recipient none of whose expanded addresses received the message.
+/// Returns the bounce of a recipient if none of its expanded addresses received the message.
 fn bounced(line: &Line<'_>, id: &str, message: &Message, behind: &Behind) -> Option<DeliveryEvent> {
     let failure = behind.failure.as_ref()?;
     Some(given_up(line, id, message, &behind.named, None, failure))
