@@ -189,8 +189,7 @@ impl Message {
         refused.filter(|one| one.sender.is_none() || one.sender == self.sender)
     }
 
-    /// Sets the number of recipients. The first value counts: later lines may omit recipients for whom delivery has
-    /// ended.
+    /// Sets the number of recipients. The first value counts: later lines may omit recipients whose delivery has ended.
     pub(super) fn expect_recipients(&mut self, recipients: Option<u64>) {
         self.recipients = self.recipients.or(recipients);
     }

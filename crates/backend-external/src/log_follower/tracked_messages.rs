@@ -253,7 +253,7 @@ impl TrackedMessages {
             message.has_other_failure = former.has_other_failure;
             message.renamed = former.renamed;
             message.first_seen = former.first_seen;
-            // The queue manager counts its recipients again, without those for whom delivery has ended.
+            // The queue manager counts its recipients again, without those whose delivery has ended.
             (message.recipients, message.settled) = (former.recipients, former.settled);
             message.is_incomplete = former.is_incomplete;
             message.inherit(former.behind);

@@ -121,7 +121,7 @@ impl ListPage<'_> {
         let listed = Arc::new(Listed { total, items });
         // An unsolicited FETCH for a message on this page looks like one response too many.
         let answers = listed.items.len() as u64 + asked_before;
-        // An update that arrived with the page may be newer than the page, so such a page is not cached.
+        // An update that arrived with the page may be newer than the page, so do not cache the page.
         let now = connection.folder().map(OpenFolder::state).filter(|now| now.told_since(before) == answers);
         match now {
             Some(now) if connection.can(NUMBERS_CHANGES) => {

@@ -44,7 +44,7 @@ impl TrackedMessages {
             message.settled += 1;
         }
         message.confirm(delivery.orig_to, delivery.to, failed(delivery).is_some());
-        // The next hop chooses its text, so an id counts only if such a message entered meanwhile.
+        // The next hop chooses its text, so an id counts only if its message entered meanwhile.
         let is_known = |next: &&str| message.successors.iter().any(|known| known.queue_id == *next);
         let successor = delivery.requeued_as(line.daemon).filter(is_known);
         let final_recipient = other_than(&named, delivery.to);
@@ -191,8 +191,8 @@ impl TrackedMessages {
         }
     }
 
-    /// Reports the recipients for whom all expanded addresses have failed. While the message is in the queue under
-    /// another id, that one inherits the results instead.
+    /// Reports the recipients whose expanded addresses have all failed. While the message is in the queue under another
+    /// id, that one inherits the results instead.
     pub(super) fn conclude(&mut self, line: &Line<'_>, id: &str, mut message: Message, findings: &mut Findings) {
         let Some(message_id) = message.message_id else { return };
         report_answers(&mut message, findings);
