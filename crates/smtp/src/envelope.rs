@@ -1,24 +1,25 @@
-//! The envelope of a message: what `MAIL` and `RCPT` say.
+//! The envelope of a message: the arguments of `MAIL` and `RCPT`.
 //!
-//! The server fills these types, the client writes them out, so that a relayed message keeps what
-//! its sender asked for. Addresses are plain strings in canonical form (see [`MailFrom::reverse_path`]);
-//! the embedder turns them into its own type.
+//! The server fills these types and the client writes them, so a relayed message keeps its sender's
+//! parameters. Addresses are plain strings in canonical form (see [`MailFrom::reverse_path`]); the host
+//! converts them to its own type.
 
 use std::fmt;
 
 use crate::xtext;
 
-/// Who sends a message to whom, apart from what its headers say.
+/// Sender and recipients of a message, independent of its header fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Envelope {
     /// The sender and the parameters of the message.
     pub mail: MailFrom,
-    /// The recipients, in the order in which they were given.
+    /// The recipients, in the order of their `RCPT` commands.
     pub recipients: Vec<RcptTo>,
 }
 
 impl Envelope {
-    /// An envelope without parameters. An empty `reverse_path` means that nobody wants to hear of a failure.
+    /// Returns an envelope without parameters. An empty `reverse_path` means that no failure notification is
+    /// sent.
     pub fn new<R>(reverse_path: impl Into<String>, recipients: R) -> Self
     where
         R: IntoIterator,
@@ -27,7 +28,7 @@ impl Envelope {
         Self { mail: MailFrom::new(reverse_path), recipients: recipients.into_iter().map(RcptTo::new).collect() }
     }
 
-    /// Whether an address needs SMTPUTF8 to be written at all (RFC 6531 section 3.3).
+    /// Returns whether an address requires SMTPUTF8 (RFC 6531 section 3.3).
     pub fn has_international_address(&self) -> bool {
         !self.mail.reverse_path.is_ascii() || self.recipients.iter().any(|recipient| !recipient.forward_path.is_ascii())
     }
@@ -36,35 +37,35 @@ impl Envelope {
 /// The argument of `MAIL` (RFC 5321 section 4.1.1.2).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MailFrom {
-    /// `local-part@domain`, or empty for the null reverse path `<>`. Source routes are dropped
-    /// (RFC 5321 appendix F.2); a local part is in quotes only where it needs them; the domain may be a
-    /// literal such as `[192.0.2.1]`.
+    /// `local-part@domain`, or empty for the null reverse path `<>`. Source routes are removed (RFC 5321
+    /// appendix F.2). A local part is quoted only where it has to be. The domain may be an address literal
+    /// such as `[192.0.2.1]`.
     pub reverse_path: String,
-    /// How long the client says the message is, in bytes (SIZE, RFC 1870). Our client computes its own.
+    /// Message size in bytes as declared by the client (SIZE, RFC 1870). Our client computes the size itself.
     pub size: Option<u64>,
-    /// What the client says the body may contain (RFC 6152). Our client looks at the message itself.
+    /// Body type as declared by the client (RFC 6152). Our client inspects the message instead.
     pub body: BodyType,
-    /// Whether addresses or headers may hold UTF-8 (RFC 6531). Our client announces it only for a message that
-    /// needs it.
+    /// Whether addresses or header fields may contain UTF-8 (RFC 6531). Our client announces it only for a
+    /// message that needs it.
     pub smtputf8: bool,
     /// How much of the message a failure notification returns (RFC 3461 section 4.3).
     pub ret: Option<Ret>,
-    /// The sender's own name for this envelope, decoded: printable ASCII, at most 100 characters
-    /// in its encoded form (RFC 3461 section 4.4).
+    /// The sender's identifier for this envelope, decoded: printable ASCII, at most 100 characters when
+    /// encoded (RFC 3461 section 4.4).
     pub envid: Option<String>,
 }
 
 impl MailFrom {
-    /// A sender without parameters.
+    /// Returns a sender without parameters.
     pub fn new(reverse_path: impl Into<String>) -> Self {
         Self { reverse_path: reverse_path.into(), ..Self::default() }
     }
 }
 
-/// The `BODY` parameter (RFC 6152). `BINARYMIME` is not here, since CHUNKING is not offered.
+/// The `BODY` parameter (RFC 6152). `BINARYMIME` is absent because CHUNKING is not offered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BodyType {
-    /// ASCII only; also what is meant without the parameter.
+    /// ASCII only; the default without the parameter.
     #[default]
     SevenBit,
     /// Bytes above 127 may occur.
@@ -74,9 +75,9 @@ pub enum BodyType {
 /// The `RET` parameter (RFC 3461 section 4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ret {
-    /// The whole message comes back with a failure notification.
+    /// A failure notification contains the whole message.
     Full,
-    /// Only its headers do.
+    /// A failure notification contains only the header fields.
     Headers,
 }
 
@@ -92,33 +93,33 @@ impl fmt::Display for Ret {
 /// The argument of `RCPT` (RFC 5321 section 4.1.1.3).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RcptTo {
-    /// `local-part@domain` in the form of [`MailFrom::reverse_path`], or `postmaster` alone, in
-    /// whatever case it came, which every server must take (RFC 5321 section 4.5.1).
+    /// `local-part@domain` in the form of [`MailFrom::reverse_path`], or `postmaster` alone, in its original
+    /// case. Every server must accept the latter (RFC 5321 section 4.5.1).
     pub forward_path: String,
-    /// When the sender wants a notification; `None` leaves it to the server.
+    /// Conditions for a notification; `None` leaves the choice to the server.
     pub notify: Option<Notify>,
-    /// The `ORCPT` parameter as it was written, `type;encoded-address`, so that it can be passed on
-    /// unchanged (RFC 3461 section 5.2.4). [`RcptTo::original_recipient`] decodes it.
+    /// The `ORCPT` parameter as received, `type;encoded-address`, so that it can be relayed unchanged (RFC
+    /// 3461 section 5.2.4). [`RcptTo::original_recipient`] decodes it.
     pub orcpt: Option<String>,
 }
 
 impl RcptTo {
-    /// A recipient without parameters.
+    /// Returns a recipient without parameters.
     pub fn new(forward_path: impl Into<String>) -> Self {
         Self { forward_path: forward_path.into(), ..Self::default() }
     }
 
-    /// The same recipient, with `address` named as the one that the sender first wrote to. One outside of ASCII would
-    /// need the encoding of RFC 6533 section 3, and is not named.
+    /// Sets `address` as the original recipient. An address outside ASCII is left out: it would need the
+    /// encoding of RFC 6533 section 3.
     #[must_use]
     pub fn meaning(self, address: &str) -> Self {
         let orcpt = address.is_ascii().then(|| format!("rfc822;{}", xtext::encode(address)));
         Self { orcpt, ..self }
     }
 
-    /// The address type (`rfc822`, `utf-8`) and the address that the sender first wrote to. An `rfc822`
-    /// address comes decoded, one of another type as it was written (RFC 6533 section 3 lets it go
-    /// into a notification like that).
+    /// Returns the address type (`rfc822`, `utf-8`) and the original recipient address. An `rfc822` address
+    /// is decoded. An address of another type is returned as written, the form that a notification may
+    /// contain (RFC 6533 section 3).
     pub fn original_recipient(&self) -> Option<(&str, String)> {
         let (address_type, address) = self.orcpt.as_deref()?.split_once(';')?;
         let decoded =
@@ -127,19 +128,19 @@ impl RcptTo {
     }
 }
 
-/// The `NOTIFY` parameter (RFC 3461 section 4.1). With no flag set it means `NEVER`.
+/// The `NOTIFY` parameter (RFC 3461 section 4.1). Without any flag it means `NEVER`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Notify {
-    /// Tell the sender when the message is delivered.
+    /// Notify the sender when the message is delivered.
     pub success: bool,
-    /// Tell the sender when delivery has failed for good.
+    /// Notify the sender when delivery has failed permanently.
     pub failure: bool,
-    /// Tell the sender when delivery takes unusually long.
+    /// Notify the sender when delivery is delayed.
     pub delay: bool,
 }
 
 impl Notify {
-    /// No notification whatever happens.
+    /// No notification in any case.
     pub const NEVER: Self = Self { success: false, failure: false, delay: false };
 }
 

@@ -1,11 +1,11 @@
 //! SMTP without sockets: bytes in, replies and decisions out.
 //!
-//! [`server`] is the server's side of a session, for mail from outside and for submission; [`client`] is the
-//! client's side, with the result of every single recipient. Both do no input or output, know no clock and
-//! start no task, so that a test can run a whole dialog in memory and an embedder can use any runtime.
+//! [`server`] implements the server side of a session, for inbound mail and for submission. [`client`]
+//! implements the client side and reports a result for each recipient. Neither does I/O, reads a clock or
+//! starts a task. A test can therefore run a whole dialog in memory, and a host can use any runtime.
 //!
-//! What both share stands here: the [`Envelope`] with everything that `MAIL` and `RCPT` can say, the [`Reply`],
-//! and [`Credentials`] whose password no log shows.
+//! Both sides share the [`Envelope`] with the parameters of `MAIL` and `RCPT`, the [`Reply`], and
+//! [`Credentials`], whose password is never logged.
 
 pub mod client;
 mod envelope;

@@ -1,24 +1,25 @@
 //! The grammar of paths (RFC 5321 section 4.1.2, RFC 6531 section 3.3).
 //!
-//! It is ours because the grammar crate refuses domain literals, drops the quotes of a local part,
-//! which makes `"a@b"@c` ambiguous, and cannot tell `<postmaster>` from `<>`.
+//! The `smtp-proto` parser is not used here. It rejects domain literals, drops the quotes of a local part,
+//! which makes `"a@b"@c` ambiguous, and does not distinguish `<postmaster>` from `<>`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Octets of a path with its angle brackets (RFC 5321 section 4.5.3.1.3). The 64 octets of a local part
-/// are not enforced: bounce addresses in daily use are longer, and the section asks not to refuse them.
+/// Maximum length of a path in octets, with its angle brackets (RFC 5321 section 4.5.3.1.3). The limit of 64
+/// octets for a local part is not enforced: common bounce addresses are longer, and section 4.5.3.1 advises
+/// against rejecting them.
 const MAX_PATH_BYTES: usize = 256;
-/// Octets of a domain (RFC 5321 section 4.5.3.1.2).
+/// Maximum length of a domain in octets (RFC 5321 section 4.5.3.1.2).
 const MAX_DOMAIN_BYTES: usize = 255;
 
-/// Reads `<…>` at the start of `text`. The answer is the canonical address, empty for `<>`, and the rest
-/// behind the closing bracket; `None` when it is not a path.
+/// Parses `<…>` at the start of `text`. Returns the canonical address, empty for `<>`, and the text after the
+/// closing bracket; `None` if `text` does not start with a path.
 pub(crate) fn parse(text: &str) -> Option<(String, &str)> {
     parse_with(text, local_part)
 }
 
-/// The same for the sender. Some providers issued local parts such as `u.` or `a..b`, which the grammar allows only in
-/// quotes; the result is quoted.
+/// Like [`parse`], for the sender. Some providers issued local parts such as `u.` or `a..b`, which the
+/// grammar allows only in quotes. The result is quoted.
 pub(crate) fn parse_sender(text: &str) -> Option<(String, &str)> {
     parse_with(text, |text| local_part(text).or_else(|| unquoted_dots(text)))
 }
@@ -42,13 +43,14 @@ fn parse_with<'a>(
             }
             (format!("{local}@{domain}"), &rest[1..])
         }
+        // The only mailbox without a domain (RFC 5321 section 4.5.1).
         None if local.eq_ignore_ascii_case("postmaster") => (local, after_local.strip_prefix('>')?),
         None => return None,
     };
     (address.len() + 2 <= MAX_PATH_BYTES).then_some((address, rest))
 }
 
-/// `@one,@two:` before the mailbox must be accepted and should be ignored.
+/// Skips a source route, `@one,@two:` before the mailbox. It must be accepted and should be ignored.
 fn skip_source_route(text: &str) -> Option<&str> {
     if !text.starts_with('@') {
         return Some(text);
@@ -57,7 +59,7 @@ fn skip_source_route(text: &str) -> Option<&str> {
     route.split(',').all(|hop| hop.strip_prefix('@').is_some_and(is_domain)).then_some(rest)
 }
 
-/// The canonical local part and what follows it.
+/// Parses a local part. Returns its canonical form and the rest of the text.
 fn local_part(text: &str) -> Option<(String, &str)> {
     if let Some(quoted) = text.strip_prefix('"') {
         let (content, rest) = quoted_content(quoted)?;
@@ -68,14 +70,14 @@ fn local_part(text: &str) -> Option<(String, &str)> {
     is_dot_string(local).then(|| (local.to_owned(), rest))
 }
 
-/// Atoms and dots in any order, as a quoted local part, and the text after it.
+/// Parses atoms and dots in any order. Returns them as a quoted local part, and the rest of the text.
 fn unquoted_dots(text: &str) -> Option<(String, &str)> {
     let (local, rest) = text.split_at(text.find(['@', '>'])?);
     let fits = !local.is_empty() && local.chars().all(|character| character == '.' || is_atext(character));
     fits.then(|| (quote_if_needed(local), rest))
 }
 
-/// The unescaped text up to the closing quote, and what follows the quote.
+/// Returns the unescaped text up to the closing quote, and the text after the quote.
 fn quoted_content(text: &str) -> Option<(String, &str)> {
     let mut content = String::new();
     let mut characters = text.char_indices();
@@ -115,7 +117,7 @@ fn is_domain(text: &str) -> bool {
     text.len() <= MAX_DOMAIN_BYTES && text.split('.').all(is_label)
 }
 
-/// Underscores occur in host names of real mail although the grammar has none.
+/// Accepts underscores, which the grammar forbids: host names in real mail contain them.
 fn is_label(label: &str) -> bool {
     !label.is_empty()
         && !label.starts_with('-')
@@ -128,7 +130,7 @@ fn is_label(label: &str) -> bool {
         })
 }
 
-/// `[192.0.2.1]` or `[IPv6:2001:db8::1]` (RFC 5321 section 4.1.3); no further tag is registered.
+/// Accepts `[192.0.2.1]` and `[IPv6:2001:db8::1]` (RFC 5321 section 4.1.3); no other tag is registered.
 fn is_literal(text: &str) -> bool {
     let Some(inner) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) else {
         return false;

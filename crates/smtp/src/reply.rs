@@ -1,6 +1,6 @@
-//! Replies: a code, an enhanced status code, text (RFC 5321 section 4.2, RFC 3463).
+//! Replies: a code, an enhanced status code and text (RFC 5321 section 4.2, RFC 3463).
 //!
-//! One type serves both directions: what our server says and what another server told us.
+//! The server writes this type and the client parses it.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use std::fmt;
 pub struct EnhancedCode {
     /// 2 for success, 4 for a transient and 5 for a permanent failure.
     pub class: u8,
-    /// What the code is about, 0 to 999: 1 is addressing, 7 is policy.
+    /// Topic of the code, 0 to 999: 1 is addressing, 7 is policy.
     pub subject: u16,
-    /// The precise condition within the subject, 0 to 999.
+    /// The exact condition within the subject, 0 to 999.
     pub detail: u16,
 }
 
 impl EnhancedCode {
-    /// Reads `digit.digits.digits`, each number at most three digits long.
+    /// Parses `digit.digits.digits`, with at most three digits in each number.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let class = match parts.next()? {
@@ -48,46 +48,47 @@ impl fmt::Display for EnhancedCode {
     }
 }
 
-/// One SMTP reply. `Display` shows it on one line, as it is recorded for a recipient.
+/// One SMTP reply. `Display` formats it on one line, as stored for a recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// The three-digit reply code, 200 to 599.
     pub code: u16,
-    /// The enhanced code; the greeting, `EHLO`, `HELO`, `334` and `354` carry none (RFC 2034 section 4).
+    /// The enhanced code. The greeting and the replies to `EHLO` and `HELO`, `334` and `354` have none (RFC
+    /// 2034 section 4).
     pub enhanced: Option<EnhancedCode>,
-    /// The text without code and enhanced code; `\n` separates the lines of a multi-line reply.
+    /// The text without the codes; `\n` separates the lines of a multi-line reply.
     pub text: String,
 }
 
 impl Reply {
-    /// A reply with an enhanced status code.
+    /// Returns a reply with an enhanced status code.
     pub fn new(code: u16, enhanced: (u8, u16, u16), text: impl Into<String>) -> Self {
         Self { code, enhanced: Some(enhanced.into()), text: text.into() }
     }
 
-    /// A reply of the kinds that carry no enhanced status code.
+    /// Returns a reply of a kind that has no enhanced status code.
     pub fn plain(code: u16, text: impl Into<String>) -> Self {
         Self { code, enhanced: None, text: text.into() }
     }
 
-    /// Whether the command did what was asked (2xx).
+    /// Returns whether the command succeeded (2xx).
     pub fn is_positive(&self) -> bool {
         self.code / 100 == 2
     }
 
-    /// Whether the same command may succeed later (4xx).
+    /// Returns whether the same command may succeed later (4xx).
     pub fn is_transient(&self) -> bool {
         self.code / 100 == 4
     }
 
-    /// Whether repeating the command is useless (5xx).
+    /// Returns whether the failure is permanent (5xx).
     pub fn is_permanent(&self) -> bool {
         self.code / 100 == 5
     }
 
-    /// Appends the reply as it goes over the wire, each line ending in CRLF.
+    /// Appends the reply in wire format, each line ending in CRLF.
     ///
-    /// Control characters in the text become spaces, so that no text can forge a further reply.
+    /// Control characters in the text become spaces, so that no text can forge another reply.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         let mut lines = self.text.split('\n').peekable();
         while let Some(line) = lines.next() {
@@ -104,7 +105,7 @@ impl Reply {
         }
     }
 
-    /// The reply as it goes over the wire.
+    /// Returns the reply in wire format.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.text.len() + 32);
         self.encode_into(&mut out);

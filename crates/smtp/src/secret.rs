@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A password. `Debug` does not show it, and there is no `Display`.
+/// A password. `Debug` hides it, and there is no `Display`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 
@@ -12,7 +12,7 @@ impl Password {
         Self(password.into())
     }
 
-    /// The password itself, for the one place that verifies or sends it.
+    /// Returns the password in clear text, for the code that verifies or sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -24,12 +24,12 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What a client presents to AUTH PLAIN or LOGIN.
+/// Credentials of AUTH PLAIN or LOGIN.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// The authentication identity as it was sent, usually a mailbox address.
+    /// The authentication identity as received, usually a mailbox address.
     pub username: String,
-    /// The password as it was sent.
+    /// The password as received.
     pub password: Password,
 }
 

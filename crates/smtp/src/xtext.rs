@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Encodes everything but printable ASCII without `+` and `=` as `+` and two upper-case hex digits.
+/// Encodes `+`, `=` and everything outside printable ASCII as `+` and two upper-case hex digits.
 pub(crate) fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -16,8 +16,8 @@ pub(crate) fn encode(text: &str) -> String {
     out
 }
 
-/// Decodes `xtext`. `None` when it is malformed, or holds anything but printable ASCII once decoded:
-/// line ends hidden in an ENVID would otherwise reach the headers of a notification.
+/// Decodes `xtext`. Returns `None` if it is malformed or decodes to anything but printable ASCII: a line end
+/// hidden in an ENVID would otherwise reach the header of a notification.
 pub(crate) fn decode(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -35,7 +35,7 @@ pub(crate) fn decode(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Only upper-case hex digits are allowed.
+/// Parses one hex digit; only upper case is allowed.
 fn hex(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),

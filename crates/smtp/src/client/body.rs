@@ -1,15 +1,15 @@
-//! The message as it goes over the wire: dot-stuffed, in pieces, the final dot with the last piece.
+//! The message in wire format: dot-stuffed, in pieces, with the final dot in the last piece.
 
-/// What is said of a message before it is sent. Of a message that is given in pieces it is gathered from them.
+/// Properties of a message that MAIL declares. Computed in advance, piece by piece for a streamed message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageFacts {
-    /// Octets of it.
+    /// Length in octets.
     len: usize,
-    /// Whether there are bytes above 127.
+    /// Whether the message contains bytes above 127.
     eight_bit: bool,
-    /// Whether there are some in the header.
+    /// Whether the header contains bytes above 127.
     international_header: bool,
-    /// Octets of the empty line that ends the header, as many as the last piece ended with.
+    /// Number of octets of the header's end (CRLF CRLF) matched so far.
     header_end: usize,
 }
 
@@ -22,13 +22,13 @@ impl Default for MessageFacts {
 impl MessageFacts {
     const HEADER_END: &'static [u8] = b"\r\n\r\n";
 
-    /// Of an empty message.
+    /// Returns the facts of an empty message.
     #[must_use]
     pub const fn new() -> Self {
         Self { len: 0, eight_bit: false, international_header: false, header_end: 0 }
     }
 
-    /// Of a whole message.
+    /// Returns the facts of a whole message.
     #[must_use]
     pub fn of(message: &[u8]) -> Self {
         let mut facts = Self::new();
@@ -36,10 +36,10 @@ impl MessageFacts {
         facts
     }
 
-    /// Of a message that comes in pieces.
+    /// Returns the facts of a message that is read in pieces.
     ///
     /// # Errors
-    /// That of the first piece that could not be had.
+    /// The error of the first piece that could not be read.
     pub fn of_pieces<P: AsRef<[u8]>, E>(pieces: impl IntoIterator<Item = Result<P, E>>) -> Result<Self, E> {
         let mut facts = Self::new();
         for piece in pieces {
@@ -48,7 +48,7 @@ impl MessageFacts {
         Ok(facts)
     }
 
-    /// Looks at the next piece.
+    /// Processes the next piece.
     pub fn see(&mut self, piece: &[u8]) {
         self.len += piece.len();
         let is_ascii = piece.is_ascii();
@@ -57,7 +57,7 @@ impl MessageFacts {
         self.eight_bit |= !is_ascii;
     }
 
-    /// What of a piece is still header.
+    /// Returns the part of a piece that belongs to the header.
     fn rest_of_header<'a>(&mut self, piece: &'a [u8]) -> &'a [u8] {
         for (at, byte) in piece.iter().enumerate() {
             match Self::HEADER_END.get(self.header_end) {
@@ -82,20 +82,20 @@ impl MessageFacts {
     }
 }
 
-/// Writes a message out.
+/// Writes a message in wire format.
 ///
-/// A bare CR or LF leaves as CRLF: nobody shall smuggle a message through us into a server that takes such
-/// line ends for real ones. A missing CRLF at the end is added (RFC 5321 section 4.1.1.4).
+/// A bare CR or LF becomes CRLF. Otherwise a message could smuggle commands into a server that accepts such
+/// line ends. A missing CRLF at the end is added (RFC 5321 section 4.1.1.4).
 #[derive(Debug)]
 pub(super) struct BodyWriter {
     at: At,
 }
 
-/// Where in a line the next byte stands.
+/// Position of the next byte within a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     LineStart,
-    /// Behind a CR, for which CRLF was written.
+    /// After a CR, for which CRLF was written.
     Cr,
     InLine,
 }
@@ -105,9 +105,9 @@ impl BodyWriter {
         Self { at: At::LineStart }
     }
 
-    /// The next piece as it goes over the wire; the last one with the end of the message.
+    /// Returns the next piece in wire format; the last piece includes the final dot.
     pub(super) fn write(&mut self, piece: &[u8], is_last: bool) -> Vec<u8> {
-        /// The dots that are doubled, and the end.
+        /// Space for doubled dots and the final dot.
         const SPARE: usize = 64;
         let mut out = Vec::with_capacity(piece.len() + SPARE);
         let mut rest = piece;
@@ -123,11 +123,12 @@ impl BodyWriter {
         out
     }
 
-    /// Writes up to the next line end; what is left.
+    /// Writes up to the next line end. Returns the rest.
     fn write_line<'a>(&mut self, octets: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
         let mut rest = octets;
         if self.at == At::Cr {
             self.at = At::LineStart;
+            // The CR was already written as CRLF, so its LF is skipped.
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
         }
         if self.at == At::LineStart && rest.starts_with(b".") {
@@ -143,6 +144,7 @@ impl BodyWriter {
                 rest
             }
             None => {
+                // An empty run adds nothing to the line, so its position does not change.
                 if run > 0 {
                     self.at = At::InLine;
                 }

@@ -1,4 +1,4 @@
-//! What a server said in its answer to EHLO.
+//! The extensions in a server's reply to EHLO.
 
 use smtp_proto::{
     AUTH_PLAIN, EXT_8BIT_MIME, EXT_DSN, EXT_PIPELINING, EXT_SIZE, EXT_SMTP_UTF8, EXT_START_TLS, EhloResponse,
@@ -6,7 +6,7 @@ use smtp_proto::{
 
 use crate::reply::Reply;
 
-/// The extensions that our client makes use of.
+/// The extensions that the client uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Commands may be sent before the earlier ones are answered (RFC 2920).
@@ -15,18 +15,18 @@ pub struct Capabilities {
     pub eight_bit_mime: bool,
     /// Addresses and headers may be international (RFC 6531).
     pub smtputf8: bool,
-    /// Delivery status notifications can be asked for (RFC 3461).
+    /// Delivery status notifications can be requested (RFC 3461).
     pub dsn: bool,
-    /// TLS can be switched on (RFC 3207).
+    /// TLS can be started (RFC 3207).
     pub starttls: bool,
     /// AUTH PLAIN is offered (RFC 4954, RFC 4616).
     pub auth_plain: bool,
-    /// MAIL may say the size (RFC 1870).
+    /// MAIL may declare the message size (RFC 1870).
     pub size: bool,
 }
 
 impl Capabilities {
-    /// Reads the reply to EHLO. One that makes no sense offers nothing.
+    /// Parses the reply to EHLO. A malformed reply offers nothing.
     pub(super) fn of(reply: &Reply) -> Self {
         let encoded = Reply::plain(250, reply.text.as_str()).encode();
         let response = EhloResponse::parse(&mut encoded.iter()).unwrap_or_default();

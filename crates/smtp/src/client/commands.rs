@@ -1,4 +1,4 @@
-//! The commands of a client as they go over the wire.
+//! The client's commands in wire format.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::path;
 use crate::secret::Credentials;
 use crate::xtext;
 
-/// `verb` is EHLO or HELO.
+/// Returns EHLO or HELO, as given by `verb`.
 pub(super) fn hello(verb: &str, name: &str) -> Vec<u8> {
     let name: String = name.chars().filter(|&c| is_visible(c)).collect();
     format!("{verb} {name}\r\n").into_bytes()
@@ -22,7 +22,7 @@ pub(super) fn auth_plain(credentials: &Credentials) -> Vec<u8> {
     format!("AUTH PLAIN {}\r\n", STANDARD.encode(plain)).into_bytes()
 }
 
-/// MAIL with what the server understands of the parameters. `body` is what the message really holds.
+/// Returns MAIL with the parameters that the server supports. `body` describes the actual message.
 pub(super) fn mail(
     mail: &MailFrom,
     message_bytes: usize,
@@ -52,7 +52,7 @@ pub(super) fn mail(
     line
 }
 
-/// RCPT with what the server understands of the parameters. `smtputf8` says whether MAIL announced it.
+/// Returns RCPT with the parameters that the server supports. `smtputf8` is true if MAIL announced SMTPUTF8.
 pub(super) fn rcpt(rcpt: &RcptTo, smtputf8: bool, offered: Capabilities) -> String {
     let mut line = format!("RCPT TO:<{}>", rcpt.forward_path);
     if offered.dsn {
@@ -68,7 +68,7 @@ pub(super) fn rcpt(rcpt: &RcptTo, smtputf8: bool, offered: Capabilities) -> Stri
     line
 }
 
-/// Whether an address can stand between the angle brackets, with nothing smuggled in behind it.
+/// Returns whether `address` is valid between angle brackets and cannot inject another parameter or command.
 pub(super) fn is_address(address: &str) -> bool {
     path::parse(&format!("<{address}>")).is_some_and(|(_, rest)| rest.is_empty())
 }

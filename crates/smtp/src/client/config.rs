@@ -1,32 +1,32 @@
-//! How a client behaves towards one server.
+//! Settings of a client connection.
 
 use crate::secret::Credentials;
 
-/// The settings of a connection. `ClientConfig::new` gives the defaults named at each field.
+/// Settings of a connection. `ClientConfig::new` sets the defaults named at each field.
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
-    /// Our name in EHLO, a host name or an address literal.
+    /// Our name in EHLO: a host name or an address literal.
     pub hello_name: String,
-    /// Whether TLS is switched on by STARTTLS. Default: when it is offered.
+    /// When to use STARTTLS. Default: when it is offered.
     pub tls: TlsPolicy,
-    /// What AUTH PLAIN presents. Default: nothing.
+    /// Credentials for AUTH PLAIN. Default: none.
     pub credentials: Option<Credentials>,
-    /// Whether the credentials may be sent without TLS, which only loopback justifies. Default: no.
+    /// Whether the credentials may be sent without TLS, which is acceptable on loopback only. Default: no.
     pub auth_without_tls: bool,
-    /// How many commands may wait for their replies when PIPELINING is offered. It bounds what both sides
-    /// have to buffer, so that neither blocks the other (RFC 2920 section 3.1). Default: 256.
+    /// Maximum number of unanswered commands when PIPELINING is offered. It limits the buffering on both
+    /// sides, so that neither blocks the other (RFC 2920 section 3.1). Default: 256.
     pub max_commands_in_flight: usize,
-    /// About how many bytes of the message one write carries. Default: 256 KiB.
+    /// Approximate size of one write of the message, in bytes. Default: 256 KiB.
     pub write_bytes: usize,
-    /// The longest reply line in bytes. RFC 5321 section 4.5.3.1.5 says 512; real servers say more.
-    /// Default: 4096.
+    /// Maximum length of a reply line in bytes. RFC 5321 section 4.5.3.1.5 requires 512; real servers send
+    /// longer lines. Default: 4096.
     pub max_reply_line_bytes: usize,
-    /// The most lines of one reply. Default: 128.
+    /// Maximum number of lines in a reply. Default: 128.
     pub max_reply_lines: usize,
 }
 
 impl ClientConfig {
-    /// The default settings under this name.
+    /// Returns the default settings with this EHLO name.
     pub fn new(hello_name: impl Into<String>) -> Self {
         Self {
             hello_name: hello_name.into(),
@@ -41,13 +41,13 @@ impl ClientConfig {
     }
 }
 
-/// Whether STARTTLS is used. On a connection that was TLS from its start it never is.
+/// When to use STARTTLS. It is never used on a connection with implicit TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsPolicy {
-    /// Stay in the clear.
+    /// Do not use TLS.
     Never,
-    /// Use it when the server has it; go on in the clear when it does not (RFC 7435).
+    /// Use TLS if the server offers it, clear text otherwise (RFC 7435).
     WhenOffered,
-    /// Fail without it.
+    /// Fail without TLS.
     Required,
 }

@@ -12,12 +12,12 @@ use super::transaction::Transaction;
 use crate::envelope::Envelope;
 use crate::reply::Reply;
 
-/// What the host has to do to bring the connection up.
+/// Next action of the host while the connection is set up.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ClientStep {
     /// Write these bytes.
     Write(Vec<u8>),
-    /// Read from the server, [`Client::push`] it.
+    /// Read from the server and pass the bytes to [`Client::push`].
     Read,
     /// Do the TLS handshake, then call [`Client::tls_established`].
     StartTls,
@@ -25,7 +25,7 @@ pub enum ClientStep {
     Ready,
 }
 
-/// The bytes stay out: they may hold a password.
+/// `Debug` hides the bytes: they may contain a password.
 impl fmt::Debug for ClientStep {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -44,32 +44,32 @@ pub struct Client {
     pub(super) reader: ReplyReader,
     pub(super) capabilities: Capabilities,
     pub(super) state: State,
-    /// The server may still have the envelope of an earlier transaction; RSET clears it before the next one.
+    /// The server may still have the envelope of an earlier transaction; the next one starts with RSET.
     pub(super) needs_reset: bool,
     tls: bool,
 }
 
-/// Which reply the connection waits for, or what else it is doing.
+/// State of the connection: mostly the reply that it waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
     Greeting,
     Ehlo,
     Helo,
     StartTls,
-    /// The host does the handshake.
+    /// The host performs the TLS handshake.
     Handshake,
-    /// The handshake is done, EHLO comes again.
+    /// The handshake is complete; EHLO is sent again.
     Encrypted,
     Auth,
     Ready,
-    /// A transaction runs, or was dropped in the middle.
+    /// A transaction is active, or was dropped before its end.
     Busy,
     Closed(Failure),
 }
 
 impl Client {
-    /// A client on a connection that was just opened. Where TLS is implicit, the handshake comes first and
-    /// [`Client::tls_established`] is called before the first step.
+    /// Returns a client for a newly opened connection. With implicit TLS, the host performs the handshake and
+    /// calls [`Client::tls_established`] before the first step.
     pub fn new(config: ClientConfig) -> Self {
         Self {
             reader: ReplyReader::new(config.max_reply_line_bytes, config.max_reply_lines),
@@ -81,13 +81,16 @@ impl Client {
         }
     }
 
-    /// Takes what was read from the server, in pieces of any size.
+    /// Adds bytes read from the server, in pieces of any size.
     pub fn push(&mut self, bytes: &[u8]) {
         self.reader.push(bytes);
     }
 
-    /// Tells what comes next until the connection is ready. After an error the connection is of no use; the
-    /// same error comes again. A transaction that was dropped before its end leaves it so, too.
+    /// Returns the next action until the connection is ready.
+    ///
+    /// # Errors
+    /// After an error the connection is unusable, and each further call returns the same error. Dropping an
+    /// unfinished transaction has the same effect.
     pub fn step(&mut self) -> Result<ClientStep, Failure> {
         match &self.state {
             State::Encrypted => return Ok(self.send_ehlo()),
@@ -105,8 +108,8 @@ impl Client {
         step.inspect_err(|failure| self.close(failure.clone()))
     }
 
-    /// Tells that the handshake asked for by [`ClientStep::StartTls`], or the one before the greeting, is done.
-    /// After STARTTLS the session begins anew with EHLO (RFC 3207 section 4.2).
+    /// Reports that the handshake requested by [`ClientStep::StartTls`], or the one before the greeting, is
+    /// complete. After STARTTLS the session restarts with EHLO (RFC 3207 section 4.2).
     pub fn tls_established(&mut self) {
         self.tls = true;
         if self.state == State::Handshake {
@@ -114,20 +117,21 @@ impl Client {
         }
     }
 
-    /// Begins a transaction. The message is sent as it is, apart from dot-stuffing and line ends: a bare CR
-    /// or LF becomes CRLF, a missing CRLF at the end is added. On a connection that is not ready the
+    /// Starts a transaction. The message is sent unchanged except for dot-stuffing and line ends: a bare CR
+    /// or LF becomes CRLF, and a missing CRLF at the end is added. On a connection that is not ready, the
     /// transaction fails at once.
     pub fn transaction<'a>(&'a mut self, envelope: &'a Envelope, message: &'a [u8]) -> Transaction<'a> {
         Transaction::begin(self, envelope, MessageFacts::of(message), Some(message))
     }
 
-    /// The same for a message that is given piece by piece ([`TransactionStep::Message`]). `facts` have seen all of it.
+    /// Like [`Client::transaction`], for a streamed message ([`TransactionStep::Message`]). `facts` describe
+    /// the whole message.
     pub fn transaction_in_pieces<'a>(&'a mut self, envelope: &'a Envelope, facts: MessageFacts) -> Transaction<'a> {
         Transaction::begin(self, envelope, facts, None)
     }
 
-    /// Whether a transaction can begin. Unrequested data from the server, even half a reply, ends the connection: it
-    /// would be read as the reply to MAIL.
+    /// Checks that a transaction can start. Unsolicited data from the server, even half a reply, ends the
+    /// connection: it would be read as the reply to MAIL.
     pub(super) fn begin_transaction(&mut self) -> Result<(), Failure> {
         if self.step()? != ClientStep::Ready {
             return Err(Failure::Protocol("not ready"));
@@ -142,24 +146,24 @@ impl Client {
         Err(failure)
     }
 
-    /// Ends the session: the bytes to write before the connection is closed. No reply needs to be waited for.
+    /// Ends the session. Returns the bytes to write before closing; the host need not wait for a reply.
     pub fn quit(&mut self) -> Vec<u8> {
         self.close(Failure::Lost("QUIT was sent".to_owned()));
         b"QUIT\r\n".to_vec()
     }
 
-    /// Whether a transaction can begin. A warm connection on which the server has said something
-    /// unasked, usually 421, is not ready.
+    /// Returns whether a transaction can start. An idle connection with an unsolicited reply, usually 421, is
+    /// not ready.
     pub fn is_ready(&self) -> bool {
         self.state == State::Ready && self.reader.is_empty()
     }
 
-    /// What the server offers, as of its last answer to EHLO.
+    /// Returns the extensions of the last reply to EHLO.
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
 
-    /// Whether the connection is encrypted.
+    /// Returns whether the connection is encrypted.
     pub fn is_tls(&self) -> bool {
         self.tls
     }
@@ -179,12 +183,13 @@ impl Client {
                 self.capabilities = Capabilities::of(&reply);
                 self.after_hello()
             }
-            // A server without extensions (RFC 5321 section 3.2).
+            // A server without extensions rejects EHLO (RFC 5321 section 3.2).
             State::Ehlo if matches!(reply.code, 500 | 502 | 504) => {
                 self.state = State::Helo;
                 let helo = commands::hello("HELO", &self.config.hello_name);
                 Ok(ClientStep::Write(helo))
             }
+            // The reply to HELO lists no extensions.
             State::Helo if reply.is_positive() => {
                 self.capabilities = Capabilities::default();
                 self.after_hello()
@@ -192,6 +197,7 @@ impl Client {
             State::Ehlo | State::Helo => Err(refused(Stage::Hello, reply)),
             State::StartTls if reply.is_positive() => self.begin_handshake(),
             State::StartTls if self.config.tls == TlsPolicy::Required => Err(refused(Stage::StartTls, reply)),
+            // TLS is optional here: continue in clear text (RFC 7435).
             State::StartTls => self.after_tls(),
             State::Auth if reply.is_positive() => Ok(self.ready()),
             _ => Err(refused(Stage::Auth, reply)),
@@ -217,8 +223,10 @@ impl Client {
         }
     }
 
-    /// What came behind the reply to STARTTLS was said in the clear and must not count as said in secret.
+    /// Starts the TLS handshake.
     fn begin_handshake(&mut self) -> Result<ClientStep, Failure> {
+        // Bytes after the reply to STARTTLS arrived in clear text and must not be read as encrypted
+        // (CVE-2011-0411).
         if !self.reader.is_empty() {
             return Err(Failure::Protocol("there is text behind the reply to STARTTLS"));
         }

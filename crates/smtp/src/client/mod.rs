@@ -1,18 +1,20 @@
-//! The client's side: bring a connection up, then run transactions over it, no sockets.
+//! The client side: sets a connection up, then runs transactions over it. No sockets.
 //!
-//! [`Client`] lives as long as the connection. It is asked with [`Client::step`] until [`ClientStep::Ready`];
-//! then [`Client::transaction`] sends one message after another. A [`Transaction`] is asked with
-//! [`Transaction::step`] until [`TransactionStep::Done`], and [`Transaction::finish`] gives the [`Outcome`] with a
-//! verdict for each recipient. After that [`Client::is_ready`] tells whether the connection can be kept.
+//! [`Client`] lives as long as the connection. The host calls [`Client::step`] until it returns
+//! [`ClientStep::Ready`]. Then [`Client::transaction`] sends one message after another. The host calls
+//! [`Transaction::step`] until it returns [`TransactionStep::Done`], and [`Transaction::finish`] for the
+//! [`Outcome`] with a verdict for each recipient. Afterwards [`Client::is_ready`] returns whether the
+//! connection can be reused.
 //!
-//! With PIPELINING, MAIL, all RCPT and DATA leave in one write, and the final dot always leaves with the end of
-//! the message: a message of moderate size costs two writes. The host should switch Nagle's algorithm off
-//! (TCP_NODELAY).
+//! With PIPELINING, MAIL, all RCPT and DATA leave in one write, and the final dot always leaves with the end
+//! of the message. A message of moderate size therefore takes two writes. The host should disable Nagle's
+//! algorithm (TCP_NODELAY).
 //!
-//! Time-outs are the host's (RFC 5321 section 4.5.3.2). Each covers a whole reply, however many octets of it have come
-//! ([`Transaction::replies_read`]). When one passes, or a read or write fails, the host calls
-//! [`Transaction::abandon`], which knows whether the message may have been taken. After a failed write it is
-//! worth reading once more, since a server that closes early often says why.
+//! The host implements the time-outs (RFC 5321 section 4.5.3.2). A time-out covers a whole reply, not each of
+//! its octets ([`Transaction::replies_read`]). When a time-out passes, or a read or write fails, the host
+//! calls [`Transaction::abandon`], which decides whether the server may have accepted the message. After a
+//! failed write, one more read is useful: a server that closes early often sends the reason
+//! ([`Transaction::broke_off`]).
 //!
 //! ```
 //! use mailapi_smtp::{Envelope, client::{Client, ClientConfig, ClientStep, End, TransactionStep, queue_id_in}};

@@ -1,13 +1,13 @@
-//! How a connection or a transaction ended.
+//! Outcomes of connections and transactions.
 
 use std::fmt;
 
 use crate::reply::Reply;
 
-/// What a server was asked when it refused.
+/// The command that the server refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The connection as such: the answer is the greeting.
+    /// The connection itself; the reply is the greeting.
     Connect,
     /// EHLO, and HELO after it.
     Hello,
@@ -15,7 +15,7 @@ pub enum Stage {
     StartTls,
     /// AUTH.
     Auth,
-    /// RSET, sent when an earlier transaction was left open.
+    /// RSET, sent after an unfinished transaction.
     Rset,
     /// MAIL.
     Mail,
@@ -40,39 +40,39 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Why a connection cannot be used, or not any more.
+/// Reason why a connection cannot be used any longer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The server refused to go on before any transaction.
+    /// The server refused a command before the transaction.
     #[error("{stage} was refused: {reply}")]
     Refused {
-        /// What it refused.
+        /// The refused command.
         stage: Stage,
-        /// Its reply.
+        /// The server's reply.
         reply: Reply,
     },
     /// The server closes the connection (421, RFC 5321 section 3.8).
     #[error("the server closes the connection: {0}")]
     Closing(Reply),
-    /// The server said something that SMTP does not allow at this place.
+    /// The server violated the protocol.
     #[error("the server does not keep to the protocol: {0}")]
     Protocol(&'static str),
     /// TLS is required and not offered.
     #[error("the server does not offer STARTTLS, which is required")]
     TlsNotOffered,
-    /// We have credentials, but AUTH PLAIN is not offered.
+    /// Credentials are configured, but AUTH PLAIN is not offered.
     #[error("the server does not offer AUTH PLAIN")]
     AuthNotOffered,
-    /// We have credentials, but would have to send them in the clear.
+    /// Credentials are configured, but the connection is not encrypted.
     #[error("the password would be sent without TLS")]
     AuthWithoutTls,
-    /// The connection broke, or the host gave it up; the text says how.
+    /// The connection broke, or the host abandoned it; the text contains the reason.
     #[error("the connection was lost: {0}")]
     Lost(String),
 }
 
 impl Failure {
-    /// The server's reply, when it was one that brought the failure.
+    /// Returns the server's reply if a reply caused the failure.
     pub fn reply(&self) -> Option<&Reply> {
         match self {
             Self::Refused { reply, .. } | Self::Closing(reply) => Some(reply),
@@ -80,59 +80,59 @@ impl Failure {
         }
     }
 
-    /// Whether another attempt may succeed. Only a 5xx reply says that it will not.
+    /// Returns whether another attempt may succeed. Only a 5xx reply is permanent.
     pub fn is_transient(&self) -> bool {
         !self.reply().is_some_and(Reply::is_permanent)
     }
 }
 
-/// How a transaction ended for the recipients that were not refused on their own.
+/// Outcome of a transaction for the recipients that were not refused individually.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// The server has taken the message, with this reply; [`super::queue_id_in`] finds its queue id.
+    /// The server accepted the message with this reply; [`super::queue_id_in`] extracts its queue id.
     Accepted(Reply),
-    /// The server has refused MAIL, DATA or the message. Also 550 5.6.7 of our own when the message needs
-    /// SMTPUTF8 and the server does not have it, and 553 of our own for a sender that is no address.
+    /// The server refused MAIL, DATA or the message. Our own replies are 550 5.6.7, when the message needs
+    /// SMTPUTF8 and the server does not offer it, and 553, when the sender is not a valid address.
     Refused {
-        /// What was refused.
+        /// The refused command.
         stage: Stage,
-        /// The reply that refused it.
+        /// The reply.
         reply: Reply,
     },
-    /// Every recipient was refused on its own.
+    /// Every recipient was refused individually.
     NoRecipients,
-    /// The connection failed before the final dot was written: the message was not taken, and sending it
-    /// again cannot double it.
+    /// The connection failed before the final dot was written. The message was not accepted, so a retry
+    /// cannot duplicate it.
     Failed(Failure),
-    /// The connection failed between the final dot and its reply: the server may have taken the message
-    /// (RFC 1047). Sending it again may deliver it twice, not sending it may lose it.
+    /// The connection failed between the final dot and its reply: the server may have accepted the message
+    /// (RFC 1047). A retry may deliver it twice; no retry may lose it.
     OutcomeUnknown(Failure),
 }
 
-/// The result of a transaction.
+/// Result of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The reply to each RCPT, in the order of the envelope; `None` where none was sent or answered.
+    /// The reply to each RCPT, in the order of the envelope; `None` if RCPT was not sent or not answered.
     pub rcpt_replies: Vec<Option<Reply>>,
-    /// How it ended.
+    /// Outcome for all other recipients.
     pub end: End,
 }
 
-/// What a transaction means for one recipient.
+/// Result of a transaction for one recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecipientOutcome<'a> {
-    /// The server took the message for it; the reply is the one to the message.
+    /// The server accepted the message for this recipient, with this reply to the message.
     Accepted(&'a Reply),
-    /// The server refused it, for now (4xx) or for good (5xx).
+    /// The server refused the recipient or the message, temporarily (4xx) or permanently (5xx).
     Refused(&'a Reply),
-    /// Not taken for want of a connection; try again.
+    /// Not accepted because the connection failed; a retry is safe.
     Failed(&'a Failure),
-    /// Taken or not, see [`End::OutcomeUnknown`].
+    /// Possibly accepted, see [`End::OutcomeUnknown`].
     Unknown(&'a Failure),
 }
 
 impl Outcome {
-    /// One verdict for each recipient, in the order of the envelope.
+    /// Returns one verdict for each recipient, in the order of the envelope.
     pub fn recipient_outcomes(&self) -> impl Iterator<Item = RecipientOutcome<'_>> {
         self.rcpt_replies.iter().map(|reply| self.recipient_outcome(reply.as_ref()))
     }

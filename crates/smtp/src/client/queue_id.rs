@@ -2,8 +2,8 @@
 
 use crate::reply::Reply;
 
-/// Finds the id in `… queued as XXXX`, as Postfix writes it in its short (hexadecimal) and long form and as
-/// our own server does. `None` when the server names no id in this way.
+/// Extracts the id from `… queued as XXXX`. Postfix writes it in its short (hexadecimal) and long form, and
+/// so does our own server. Returns `None` if the reply contains no such id.
 pub fn queue_id_in(reply: &Reply) -> Option<&str> {
     const MARK: &str = "queued as ";
     let text = reply.text.as_str();

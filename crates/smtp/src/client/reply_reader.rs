@@ -1,8 +1,8 @@
-//! Replies out of the bytes that a server sends (RFC 5321 section 4.2.1), with caps on what it may send.
+//! Parses replies from the server's bytes (RFC 5321 section 4.2.1), with limits on their size.
 
 use crate::reply::{EnhancedCode, Reply};
 
-/// Unread bytes and the lines of a reply that is not complete.
+/// Unread bytes and the lines of an incomplete reply.
 #[derive(Debug)]
 pub(super) struct ReplyReader {
     bytes: Vec<u8>,
@@ -21,12 +21,13 @@ impl ReplyReader {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Whether everything was read.
+    /// Returns whether all bytes were consumed and no reply is incomplete.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.partial.is_none()
     }
 
-    /// The next complete reply. An error names what is wrong with it; nothing can be read after one.
+    /// Returns the next complete reply. The error describes the violation; no reply can be read after an
+    /// error.
     pub(super) fn next(&mut self) -> Result<Option<Reply>, &'static str> {
         while let Some(end) = self.bytes.iter().position(|&byte| byte == b'\n') {
             if end >= self.max_line_bytes {
@@ -37,6 +38,7 @@ impl ReplyReader {
                 return Ok(Some(reply));
             }
         }
+        // The limit also applies to a line that has not ended yet: a server must not fill our memory.
         if self.bytes.len() >= self.max_line_bytes {
             return Err("a reply line is too long");
         }
@@ -87,7 +89,7 @@ fn reply_code(text: &str) -> Option<u16> {
     (200..600).contains(&code).then_some(code)
 }
 
-/// Takes an enhanced code off the text when its class is that of the reply code (RFC 2034 section 4).
+/// Splits an enhanced code off the text if its class matches the reply code (RFC 2034 section 4).
 fn split_enhanced(code: u16, text: &str) -> (Option<EnhancedCode>, &str) {
     let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
     match EnhancedCode::parse(word) {

@@ -1,4 +1,4 @@
-//! One message over a connection that is ready.
+//! One message over a ready connection.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,20 +10,20 @@ use super::outcome::{End, Failure, Outcome, Stage};
 use crate::envelope::{BodyType, Envelope};
 use crate::reply::Reply;
 
-/// What the host has to do to carry the transaction on.
+/// Next action of the host in a transaction.
 #[derive(Clone, PartialEq, Eq)]
 pub enum TransactionStep {
     /// Write these bytes.
     Write(Vec<u8>),
-    /// Read from the server, [`Transaction::push`] it.
+    /// Read from the server and pass the bytes to [`Transaction::push`].
     Read,
-    /// Give the next piece of the message with [`Transaction::give`].
+    /// Pass the next piece of the message to [`Transaction::give`].
     Message,
     /// Call [`Transaction::finish`].
     Done,
 }
 
-/// The bytes stay out: they are somebody's mail.
+/// `Debug` hides the bytes: they are private mail.
 impl fmt::Debug for TransactionStep {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -35,20 +35,20 @@ impl fmt::Debug for TransactionStep {
     }
 }
 
-/// A running transaction. Dropped before its end it leaves a connection that is not ready any more.
+/// An active transaction. If it is dropped before its end, the connection is no longer ready.
 pub struct Transaction<'a> {
     client: &'a mut Client,
     envelope: &'a Envelope,
     facts: MessageFacts,
-    /// What is still to be written of a message that came as a whole.
+    /// The unwritten rest of a message that was passed as a whole.
     rest: Option<&'a [u8]>,
-    /// What was given of one that comes in pieces, ready to be written, and whether it is the last of it.
+    /// The next piece of a streamed message in wire format, and whether it is the last one.
     given: Option<(Vec<u8>, bool)>,
     body: BodyWriter,
     smtputf8: bool,
-    /// What is sent next, as far as the replies so far allow it.
+    /// The next command, as far as the replies so far allow it.
     next: Next,
-    /// What was sent and not answered, oldest first.
+    /// Commands without a reply, oldest first.
     awaiting: VecDeque<Sent>,
     mail: MailState,
     rcpt_replies: Vec<Option<Reply>>,
@@ -86,14 +86,14 @@ enum MailState {
 enum DataState {
     Unanswered,
     Refused(Reply),
-    /// 354 came, the message is being handed out.
+    /// The server replied 354; the message is being sent.
     Sending,
-    /// The piece with the final dot was handed out: from here on the server may have the message.
+    /// The piece with the final dot was returned to the host: the server may have the message from now on.
     Sent,
 }
 
 impl<'a> Transaction<'a> {
-    /// `message` is all of it, or comes in pieces.
+    /// Starts a transaction. `message` is the whole message, or `None` if it is streamed.
     pub(super) fn begin(
         client: &'a mut Client,
         envelope: &'a Envelope,
@@ -129,12 +129,12 @@ impl<'a> Transaction<'a> {
         transaction
     }
 
-    /// Takes what was read from the server, in pieces of any size.
+    /// Adds bytes read from the server, in pieces of any size.
     pub fn push(&mut self, bytes: &[u8]) {
         self.client.reader.push(bytes);
     }
 
-    /// Tells what comes next.
+    /// Returns the next action.
     pub fn step(&mut self) -> TransactionStep {
         self.read_replies();
         if self.end.is_some() {
@@ -153,7 +153,8 @@ impl<'a> Transaction<'a> {
         TransactionStep::Read
     }
 
-    /// Number of complete replies received. Only a complete reply extends the time-out: single octets do not.
+    /// Returns the number of complete replies. Only a complete reply extends the time-out; single octets do
+    /// not.
     #[must_use]
     pub const fn replies_read(&self) -> usize {
         self.replies_read
@@ -172,8 +173,8 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Takes the next piece of the message, of any length, after [`TransactionStep::Message`]. The server has the message
-    /// only when it has the last piece.
+    /// Adds the next piece of the message, of any length, after [`TransactionStep::Message`]. The server does
+    /// not have the message before it has the last piece.
     pub fn give(&mut self, piece: &[u8], is_last: bool) {
         if self.wants_piece() {
             self.given = Some((self.body.write(piece, is_last), is_last));
@@ -184,7 +185,7 @@ impl<'a> Transaction<'a> {
         self.data == DataState::Sending && self.rest.is_none() && self.given.is_none()
     }
 
-    /// Gives the connection up, for a time-out or an error of the network that `reason` describes.
+    /// Abandons the connection after a time-out or a network error; `reason` describes it.
     pub fn abandon(mut self, reason: impl Into<String>) -> Outcome {
         if self.end.is_none() {
             self.fail(Failure::Lost(reason.into()));
@@ -192,15 +193,15 @@ impl<'a> Transaction<'a> {
         self.finish()
     }
 
-    /// Abandons the connection after a failed write. `last_words` is the server's last output; it often has the reason.
-    /// Unlike after [`Transaction::step`], octets that were not written yet do not count as sent.
+    /// Abandons the connection after a failed write. `last_words` is the server's last output, which often
+    /// contains the reason. Unlike after [`Transaction::step`], unwritten octets do not count as sent.
     pub fn broke_off(mut self, last_words: &[u8], reason: impl Into<String>) -> Outcome {
         self.push(last_words);
         self.read_replies();
         self.abandon(reason)
     }
 
-    /// The result. Before [`TransactionStep::Done`] it is the same as [`Transaction::abandon`].
+    /// Returns the outcome. Before [`TransactionStep::Done`] this has the effect of [`Transaction::abandon`].
     pub fn finish(mut self) -> Outcome {
         if self.end.is_none() {
             self.fail(Failure::Lost("it was given up".to_owned()));
@@ -209,7 +210,7 @@ impl<'a> Transaction<'a> {
         Outcome { rcpt_replies: std::mem::take(&mut self.rcpt_replies), end: self.end.take().unwrap_or_else(lost) }
     }
 
-    /// What would be wrong to send is refused here, in the words that a server would use.
+    /// Refuses locally what must not be sent, with the reply that a server would give.
     fn refuse_what_cannot_be_said(&mut self) {
         if self.smtputf8 && !self.client.capabilities.smtputf8 {
             let text = "The next server does not offer SMTPUTF8, which the message needs";
@@ -236,10 +237,12 @@ impl<'a> Transaction<'a> {
         self.end = Some(refused(Stage::Mail, reply));
     }
 
-    /// What can be written now: a piece of the message, or as many commands as may wait for replies.
+    /// Returns the next bytes to write: a piece of the message, or as many commands as may be unanswered.
     fn output(&mut self) -> Option<Vec<u8>> {
         if self.data == DataState::Sending {
             let (piece, is_last) = self.piece()?;
+            // Set before the host writes: once the dot may have left, a lost connection means an unknown
+            // outcome.
             if is_last {
                 self.data = DataState::Sent;
             }
@@ -254,7 +257,7 @@ impl<'a> Transaction<'a> {
         (!out.is_empty()).then_some(out)
     }
 
-    /// What is there of the message, and whether it is the last of it.
+    /// Returns the next available piece of the message, and whether it is the last one.
     fn piece(&mut self) -> Option<(Vec<u8>, bool)> {
         let Some(rest) = &mut self.rest else { return self.given.take() };
         let (piece, behind) = rest.split_at(rest.len().min(self.client.config.write_bytes.max(1)));
@@ -262,8 +265,9 @@ impl<'a> Transaction<'a> {
         Some((self.body.write(piece, behind.is_empty()), behind.is_empty()))
     }
 
-    /// Appends the next command, when there is one that makes sense.
+    /// Appends the next command. Returns false if none is left or sensible.
     fn command(&mut self, out: &mut Vec<u8>) -> bool {
+        // After a refused MAIL, all further commands would be refused too.
         if matches!(self.mail, MailState::Refused(_)) {
             self.next = Next::Nothing;
         }
@@ -285,6 +289,8 @@ impl<'a> Transaction<'a> {
                 self.awaiting.push_back(Sent::Rcpt(index));
                 self.next = self.rcpt_from(index + 1);
             }
+            // RCPT may still be unanswered with PIPELINING; DATA is sent unless all recipients are already
+            // refused.
             Next::Data if self.may_have_recipient() => {
                 out.extend_from_slice(b"DATA\r\n");
                 self.awaiting.push_back(Sent::Data);
@@ -305,7 +311,7 @@ impl<'a> Transaction<'a> {
         commands::mail(&self.envelope.mail, size, body, self.smtputf8, offered)
     }
 
-    /// The next recipient that was not refused before anything was sent.
+    /// Returns the next recipient that was not refused locally, or DATA after the last one.
     fn rcpt_from(&self, index: usize) -> Next {
         let rest = self.rcpt_replies.iter().skip(index);
         match rest.enumerate().find(|(_, reply)| reply.is_none()) {
@@ -338,7 +344,8 @@ impl<'a> Transaction<'a> {
             Sent::Rset if reply.is_positive() => self.client.needs_reset = false,
             Sent::Rset => self.fail(Failure::Refused { stage: Stage::Rset, reply }),
             Sent::Mail => self.on_mail_reply(reply),
-            // With MAIL refused, "send MAIL first" says nothing about the recipient.
+            // After a refused MAIL, the reply to RCPT is "send MAIL first" and does not concern the
+            // recipient.
             Sent::Rcpt(index) if !matches!(self.mail, MailState::Refused(_)) => {
                 self.rcpt_replies[index] = Some(reply);
             }
@@ -355,7 +362,7 @@ impl<'a> Transaction<'a> {
         });
     }
 
-    /// The reply belongs to the recipient it answers; for the others it ends the connection.
+    /// Records the reply for the recipient that it answers. For all others the connection is closed.
     fn on_closing(&mut self, sent: Sent, reply: Reply) {
         match sent {
             Sent::Rcpt(index) if !matches!(self.mail, MailState::Refused(_)) => {
@@ -366,9 +373,10 @@ impl<'a> Transaction<'a> {
         self.fail(Failure::Closing(reply));
     }
 
-    /// The reply to RSET precedes this one even when both commands left in one write. So only here is it certain that
-    /// the server has an envelope to reset. After a refusal it should have none; RSET makes sure.
+    /// Records the reply to MAIL.
     fn on_mail_reply(&mut self, reply: Reply) {
+        // Set here and not when MAIL is sent: the reply to RSET precedes this one even if both commands left
+        // in one write. A refused MAIL should leave no envelope; RSET makes sure of it.
         self.client.needs_reset = true;
         self.mail = match reply.is_positive() {
             true => MailState::Accepted,
@@ -381,8 +389,9 @@ impl<'a> Transaction<'a> {
             self.data = DataState::Sending;
             self.awaiting.push_back(Sent::Message);
         } else if reply.code == 354 {
-            // RFC 2920 section 3.1 suggests a lone dot here. The dot completes an empty message; recipients that the
-            // server accepted without reporting them would get it. A closed connection completes nothing.
+            // RFC 2920 section 3.1 suggests sending a lone dot here. The dot would complete an empty message,
+            // and a recipient that the server accepted without reporting it would get it. Closing the
+            // connection completes nothing.
             self.conclude();
             self.client.close(Failure::Protocol("data was asked for without a recipient"));
         } else if reply.code / 100 > 3 {
@@ -398,16 +407,16 @@ impl<'a> Transaction<'a> {
             return self.fail(Failure::Protocol("a message was taken before its end"));
         }
         if reply.code == 421 && !complete {
-            // It has lost its patience; of a message that it did not see to its end it says nothing.
+            // The server timed out before the end of the message, so this is not its verdict on the message.
             return self.fail(Failure::Closing(reply));
         }
-        // RFC 5321 section 4.1.1.4: after the message, the server has no envelope. After a refusal that is not relied
-        // on.
+        // After an accepted message the server has no envelope (RFC 5321 section 4.1.1.4). After a refused
+        // one, RSET makes sure of it.
         self.client.needs_reset = !reply.is_positive();
         if complete && reply.code != 421 {
             self.client.state = State::Ready;
         } else {
-            // After a refusal in the middle of the message the server still waits for its end.
+            // After a refusal in the middle of the message, the server still waits for the message's end.
             self.client.close(Failure::Closing(reply.clone()));
         }
         self.end = Some(match reply.is_positive() {
@@ -416,7 +425,7 @@ impl<'a> Transaction<'a> {
         });
     }
 
-    /// Ends a transaction in which everything was answered and no message was sent.
+    /// Ends a transaction in which all commands were answered and no message was sent.
     fn conclude(&mut self) {
         self.client.state = State::Ready;
         let mail = std::mem::replace(&mut self.mail, MailState::Unanswered);
@@ -438,11 +447,11 @@ impl<'a> Transaction<'a> {
         self.end = Some(match (&self.data, mail) {
             (DataState::Sent, _) => End::OutcomeUnknown(failure),
             (_, _) if matches!(failure, Failure::Protocol(_)) => {
-                // A reply is missing or surplus, so each of the others may belong to another command.
+                // A reply is missing or surplus, so every recorded reply may belong to another command.
                 self.rcpt_replies.fill(None);
                 End::Failed(failure)
             }
-            // What the server thinks of the sender counts more than how it left.
+            // The refusal of the sender is more specific than the failure of the connection.
             (_, MailState::Refused(reply)) => refused(Stage::Mail, reply),
             _ => End::Failed(failure),
         });
@@ -453,8 +462,9 @@ fn refused(stage: Stage, reply: Reply) -> End {
     End::Refused { stage, reply }
 }
 
-/// SMTPUTF8 is needed when an address is international, or when the sender announced international headers
-/// and there are some (RFC 6531 section 3.2). Announced alone it is no reason to refuse a plain message.
+/// Returns whether SMTPUTF8 is needed: for an international address, or if the sender announced SMTPUTF8 and
+/// the header contains UTF-8 (RFC 6531 section 3.2). The announcement alone is no reason to refuse a plain
+/// message.
 fn needs_smtputf8(envelope: &Envelope, facts: &MessageFacts) -> bool {
     envelope.has_international_address() || (envelope.mail.smtputf8 && facts.has_international_header())
 }
