@@ -1,4 +1,4 @@
-//! AUTH PLAIN and AUTH LOGIN (RFC 4954, RFC 4616) up to the credentials; whether they are right, the host says.
+//! AUTH PLAIN and AUTH LOGIN (RFC 4954, RFC 4616). The host verifies the resulting credentials.
 
 use base64::Engine;
 use base64::alphabet;
@@ -7,7 +7,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use crate::reply::Reply;
 use crate::secret::{Credentials, Password};
 
-/// Some clients leave the padding out; nothing is ambiguous without it.
+/// Padding is optional: some clients omit it, and nothing is ambiguous without it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -19,7 +19,7 @@ pub(super) enum Mechanism {
     Login,
 }
 
-/// What the exchange waits for. It holds no password, so it may be shown.
+/// State of an exchange. It contains no password, so `Debug` may show it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Exchange {
     PlainResponse,
@@ -27,20 +27,20 @@ pub(super) enum Exchange {
     LoginPassword { username: String },
 }
 
-/// What a line of the exchange leads to.
+/// Result of a line of the exchange.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// Send this challenge and wait for the next line.
     Challenge(Reply, Exchange),
-    /// Everything is there.
+    /// The credentials are complete.
     Complete(Credentials),
-    /// The exchange is over without credentials.
+    /// The exchange ended without credentials.
     Failed(Reply),
 }
 
 impl Exchange {
-    /// Begins an exchange. `initial` is the response in the AUTH command itself, where `=` stands for an
-    /// empty one (RFC 4954 section 4).
+    /// Starts an exchange. `initial` is the initial response of the AUTH command, where `=` is an empty one
+    /// (RFC 4954 section 4).
     pub(super) fn begin(mechanism: Mechanism, initial: Option<&str>) -> Progress {
         let exchange = match mechanism {
             Mechanism::Plain => Self::PlainResponse,
@@ -64,7 +64,7 @@ impl Exchange {
         )
     }
 
-    /// Goes on with the client's answer to the last challenge.
+    /// Processes the client's response to the last challenge.
     pub(super) fn respond(self, line: &str) -> Progress {
         if line == "*" {
             return Progress::Failed(Reply::new(501, (5, 7, 0), "Authentication cancelled"));
@@ -89,7 +89,7 @@ fn decode(line: &str) -> Option<String> {
     String::from_utf8(BASE64.decode(line).ok()?).ok()
 }
 
-/// `[authorization identity] NUL authentication identity NUL password` (RFC 4616 section 2).
+/// Parses `[authorization identity] NUL authentication identity NUL password` (RFC 4616 section 2).
 fn plain(response: &str) -> Progress {
     let mut parts = response.split('\0');
     let (Some(authorization), Some(username), Some(password), None) =
@@ -97,14 +97,14 @@ fn plain(response: &str) -> Progress {
     else {
         return Progress::Failed(Reply::new(501, (5, 5, 2), "Malformed PLAIN response"));
     };
-    // Acting as somebody else is a matter of grants, not of the log-in.
+    // Sending as another user is a matter of grants, not of authentication.
     if !authorization.is_empty() && authorization != username {
         return Progress::Failed(bad_credentials());
     }
     Progress::Complete(Credentials { username: username.to_owned(), password: Password::new(password) })
 }
 
-/// The answer to a wrong password, which is the same for an unknown user (RFC 4954 section 6).
+/// Returns the reply to a wrong password, which is the same for an unknown user (RFC 4954 section 6).
 pub(super) fn bad_credentials() -> Reply {
     Reply::new(535, (5, 7, 8), "Authentication credentials invalid")
 }
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// What a response may be before it is base64: the parts of PLAIN, too few of them, too many, and no text at all.
+    /// Responses of all kinds: valid PLAIN, too few or too many parts, truncated base64, and arbitrary text.
     fn response() -> impl Strategy<Value = String> {
         let parts =
             prop::collection::vec("[a-c]{0,2}|\\PC{0,8}", 0..5).prop_map(|parts| BASE64.encode(parts.join("\0")));

@@ -1,9 +1,9 @@
-//! How much memory the messages under way may take, over all sessions of a server.
+//! A memory limit for the messages being received, shared by all sessions of a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The octets that messages under way may take together; clones share the count.
+/// A limit in bytes for all messages being received. Clones share the count.
 #[derive(Debug, Clone)]
 pub struct MessageBudget(Arc<Counts>);
 
@@ -13,7 +13,7 @@ struct Counts {
     used: AtomicUsize,
 }
 
-/// What one message takes of a [`MessageBudget`]; given back when it is dropped, whichever way the message went.
+/// One message's part of a [`MessageBudget`]; returned on drop.
 #[derive(Debug, Default)]
 pub struct Share {
     budget: Option<MessageBudget>,
@@ -21,17 +21,17 @@ pub struct Share {
 }
 
 impl MessageBudget {
-    /// A budget of so many octets.
+    /// Returns a budget of `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Counts { limit, used: AtomicUsize::new(0) }))
     }
 
-    /// How many octets are taken.
+    /// Returns the number of bytes in use.
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// Whether there is nothing left to begin another message with.
+    /// Returns whether the budget is exhausted, so that no further message can start.
     pub fn is_used_up(&self) -> bool {
         self.used() >= self.0.limit
     }
@@ -43,12 +43,12 @@ impl MessageBudget {
 }
 
 impl Share {
-    /// Nothing yet, of a budget or of none, which is one without end.
+    /// Returns an empty share. Without a budget it is unlimited.
     pub(super) fn of(budget: Option<MessageBudget>) -> Self {
         Self { budget, octets: 0 }
     }
 
-    /// Takes so many octets more; false when they are not there.
+    /// Reserves more bytes. Returns false if the budget does not have them.
     pub(super) fn grow(&mut self, octets: usize) -> bool {
         let taken = self.budget.as_ref().is_none_or(|budget| budget.take(octets));
         if taken {
@@ -57,7 +57,7 @@ impl Share {
         taken
     }
 
-    /// Gives everything back.
+    /// Returns all bytes to the budget.
     pub(super) fn release(&mut self) {
         if let Some(budget) = &self.budget {
             budget.0.used.fetch_sub(self.octets, Ordering::Relaxed);
@@ -72,14 +72,14 @@ impl Drop for Share {
     }
 }
 
-/// A copy of a message is not counted.
+/// The copy of a message is not counted.
 impl Clone for Share {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-/// What a message takes is no part of what it is.
+/// Shares are always equal: memory use is not part of a message's identity.
 impl PartialEq for Share {
     fn eq(&self, _: &Self) -> bool {
         true

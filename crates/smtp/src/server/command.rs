@@ -1,7 +1,7 @@
-//! From a command line to a command.
+//! Parses command lines.
 //!
-//! The verbs are read by the grammar crate. MAIL and RCPT have a grammar of their own (see
-//! [`super::parameters`]), since their arguments must come through exactly.
+//! `smtp-proto` parses the verbs. [`super::parameters`] parses the arguments of MAIL and RCPT, which must be
+//! preserved exactly.
 
 use smtp_proto::{AUTH_LOGIN, AUTH_PLAIN, Error, Request};
 
@@ -9,8 +9,8 @@ use super::auth::Mechanism;
 use crate::reply::Reply;
 use crate::secret::Password;
 
-/// A command that can be carried out once the session's state allows it. The arguments of MAIL and RCPT are
-/// read later: whether they are right depends on the state. The initial response of AUTH holds a password.
+/// A valid command. The arguments of MAIL and RCPT are parsed later, because the session's state decides
+/// first whether the command is allowed. The initial response of AUTH contains a password.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command<'a> {
     Hello { name: String, extended: bool },
@@ -26,7 +26,7 @@ pub(super) enum Command<'a> {
     Auth { mechanism: Mechanism, initial: Option<Password> },
 }
 
-/// Reads a line that came without its CRLF.
+/// Parses a line without its CRLF.
 pub(super) fn parse(line: &str) -> Result<Command<'_>, Reply> {
     let (verb, argument) = line.split_once(' ').unwrap_or((line, ""));
     if verb.eq_ignore_ascii_case("MAIL") {
@@ -35,7 +35,7 @@ pub(super) fn parse(line: &str) -> Result<Command<'_>, Reply> {
     if verb.eq_ignore_ascii_case("RCPT") {
         return Ok(Command::Rcpt(argument));
     }
-    // The grammar crate wants the line end, and drops spaces in front of the verb.
+    // `smtp-proto` needs the line end, and it would skip spaces before the verb.
     if verb.is_empty() {
         return Err(unknown());
     }

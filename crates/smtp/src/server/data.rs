@@ -1,49 +1,49 @@
-//! The text after DATA: where it ends, and what of it is kept.
+//! The text after DATA: finds its end and keeps the message.
 //!
-//! Only CRLF "." CRLF ends it (RFC 5321 section 4.1.1.4). A server that also accepts other line ends there,
-//! behind a relay that does not, takes for commands what the relay saw as text ("SMTP smuggling"). So a
-//! bare CR or LF never ends anything, and a message that holds one is not taken (RFC 5321 section 2.3.8).
+//! Only CRLF "." CRLF ends it (RFC 5321 section 4.1.1.4). A server that accepts other line ends there, behind
+//! a relay that does not, executes message text as commands ("SMTP smuggling"). A bare CR or LF therefore
+//! never ends the text, and a message that contains one is rejected (RFC 5321 section 2.3.8).
 
 use super::budget::Share;
 use super::config::Config;
 
-/// The shortest buffer of a message.
+/// Minimum size of a message buffer.
 const MIN_BYTES: usize = 4096;
 
-/// What a read may bring beyond the end of a piece without another buffer.
+/// Largest read that fits in the buffer beyond the end of a piece.
 const READ_BYTES: usize = 64 * 1024;
 
-/// What became of the text once its end was seen.
+/// Result at the end of the text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    /// The message, or what is left of it behind the pieces, dot-unstuffed, every line ending in CRLF.
+    /// The message, or its rest after the pieces: dot-unstuffed, every line ending in CRLF.
     Message(Vec<u8>, Share),
-    /// A CR or LF stood alone somewhere.
+    /// The text contains a bare CR or LF.
     BareLineEnd,
-    /// It was longer than the limit.
+    /// The message is longer than the limit.
     TooLong,
-    /// The server's messages take as much memory as they may.
+    /// The message budget is exhausted, or the host lost a piece.
     NoRoom,
 }
 
-/// Where in a line the next byte stands.
+/// Position of the next byte within a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     LineStart,
-    /// Behind a dot at the start of a line, which is dropped.
+    /// After a dot at the start of a line; the dot is dropped.
     Dot,
-    /// Behind that dot and a CR.
+    /// After that dot and a CR.
     DotCr,
     InLine,
     Cr,
 }
 
-/// Takes the text in pieces of any size.
+/// Parses the text, in pieces of any size.
 pub(super) struct DataReader {
     at: At,
-    /// What was read and not taken as a piece.
+    /// The text that was not returned as a piece yet.
     body: Vec<u8>,
-    /// How long the pieces were.
+    /// Length of the pieces returned so far.
     taken: usize,
     max_bytes: usize,
     piece_bytes: usize,
@@ -70,8 +70,8 @@ impl DataReader {
         }
     }
 
-    /// Reads on. The answer is how many bytes belong to the text, and whether its end was among them;
-    /// what follows the end are commands again.
+    /// Processes the next bytes. Returns how many of them belong to the text, and whether its end was among
+    /// them. The bytes after the end are commands.
     pub(super) fn read(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut used = 0;
         while used < bytes.len() {
@@ -102,6 +102,7 @@ impl DataReader {
                 self.keep(b"\r\n");
                 At::LineStart
             }
+            // The CR before this byte was bare.
             (At::Cr | At::DotCr, _) => {
                 self.refuse_line_end();
                 if byte == b'\r' { At::Cr } else { At::InLine }
@@ -119,6 +120,7 @@ impl DataReader {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
+        // A message that will be refused needs no more memory.
         if self.bare_line_end || self.too_long || self.no_room {
             return;
         }
@@ -132,7 +134,7 @@ impl DataReader {
         }
     }
 
-    /// What is counted is what the buffer takes, so it grows here and not by itself.
+    /// Grows the buffer explicitly, so that the budget counts its real capacity.
     fn make_room(&mut self, bytes: usize) -> bool {
         let needed = self.body.len() + bytes;
         if needed <= self.body.capacity().saturating_sub(self.spare_bytes) {
@@ -147,7 +149,7 @@ impl DataReader {
         true
     }
 
-    /// What was read, once it is as much as a piece.
+    /// Returns the buffered text once it is longer than a piece.
     pub(super) fn take_piece(&mut self) -> Option<Vec<u8>> {
         if self.body.len() <= self.piece_bytes {
             return None;
@@ -157,7 +159,7 @@ impl DataReader {
         Some(std::mem::take(&mut self.body))
     }
 
-    /// What was read is lost.
+    /// Marks the message as lost: the host could not keep a piece.
     pub(super) fn lose(&mut self) {
         self.no_room = true;
         self.forget();
@@ -173,7 +175,7 @@ impl DataReader {
         self.forget();
     }
 
-    /// What was read. A bare line end counts more than the length, whatever came first.
+    /// Returns the result. A bare line end takes precedence over the length, in whichever order they came.
     pub(super) fn finish(self) -> Received {
         if self.bare_line_end {
             Received::BareLineEnd
@@ -292,7 +294,7 @@ mod tests {
         }
     }
 
-    /// The same, written down without a state machine: cut at the first CRLF.CRLF, then look at the lines.
+    /// The same without a state machine: cut at the first CRLF.CRLF, then inspect the lines.
     fn expected(text: &str) -> Received {
         let text = format!("\r\n{text}");
         let end = text.find("\r\n.\r\n").expect("the text has an end");

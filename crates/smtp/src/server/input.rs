@@ -1,22 +1,22 @@
-//! Bytes from the client that were not used yet, and command lines out of them.
+//! Unread bytes from the client, and their command lines.
 
-/// Unread input. Reading advances a cursor; what was read is dropped when more comes.
+/// Unread input. Reading advances a cursor; the next push drops the bytes before it.
 #[derive(Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
     read: usize,
-    /// The rest of a line that was too long is still to come.
+    /// The rest of an overlong line is still to be skipped.
     skipping: bool,
 }
 
-/// Why a line is not a command line.
+/// Reason why a line is not a valid command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BadLine {
-    /// Longer than the limit. It is reported once, when the limit is passed.
+    /// Longer than the limit. Reported once, when the limit is exceeded.
     TooLong,
-    /// It ends in a bare LF or holds a bare CR (RFC 5321 section 2.3.8 allows CRLF only).
+    /// The line ends in a bare LF or contains a bare CR (RFC 5321 section 2.3.8 allows CRLF only).
     BareLineEnd,
-    /// Control characters, or bytes that are not UTF-8.
+    /// The line contains control characters, or bytes that are not UTF-8.
     NotText,
 }
 
@@ -40,8 +40,8 @@ impl Input {
         self.read += count;
     }
 
-    /// The next line without its CRLF, or `None` when it is not complete. `limit` tells the longest line
-    /// with its CRLF, given the line's beginning.
+    /// Returns the next line without its CRLF, or `None` if it is incomplete. `limit` returns the maximum
+    /// length with CRLF for a line with the given beginning.
     pub(super) fn line(&mut self, limit: impl Fn(&[u8]) -> usize) -> Option<Result<String, BadLine>> {
         if self.skipping {
             let end = self.line_end();
@@ -63,7 +63,7 @@ impl Input {
         Some(result)
     }
 
-    /// How many unread bytes there are up to and including the next LF.
+    /// Returns the number of unread bytes up to and including the next LF.
     fn line_end(&self) -> Option<usize> {
         let at = self.unread().iter().position(|&byte| byte == b'\n')?;
         Some(at + 1)

@@ -1,9 +1,9 @@
-//! The server's side of a session: state in, reply out, no sockets.
+//! The server side of a session: commands in, replies out. No sockets.
 //!
-//! The host reads from its socket, gives the bytes to [`Session::push`] and calls [`Session::step`] until it
-//! says [`Step::NeedMore`]. Each step is one thing: a reply to write, a question to answer, a change of the
-//! connection. So a pipelining client (RFC 2920) gets its replies in order although some of them wait for the
-//! host's look-ups; the host may gather them and write once, before it reads again.
+//! The host reads from its socket, passes the bytes to [`Session::push`] and calls [`Session::step`] until it
+//! returns [`Step::NeedMore`]. Each step is a single action: a reply to write, a question to answer, or a
+//! change of the connection. A pipelining client (RFC 2920) therefore gets its replies in order, although
+//! some wait for look-ups of the host. The host may collect replies and write them once before the next read.
 //!
 //! ```
 //! use mailapi_smtp::server::{Answer, Config, Question, Role, Session, Step};
@@ -41,56 +41,57 @@ use crate::envelope::{Envelope, MailFrom, RcptTo};
 use crate::reply::Reply;
 use crate::secret::Credentials;
 
-/// What the host has to do next.
+/// Next action of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Write what was gathered, read from the client, [`Session::push`] it.
+    /// Write the collected replies, read from the client and pass the bytes to [`Session::push`].
     NeedMore,
     /// Write this reply.
     Reply(Reply),
-    /// Keep this piece of the message that is coming; the next ones follow, and the last one is the data of
-    /// [`Question::Message`]. When another reply comes instead, or none, there will be no message. Only with
-    /// [`Config::piece_bytes`]. Whoever cannot keep it says so with [`Session::lose`].
+    /// Keep this piece of the message being received. Further pieces follow, and the last one is the data of
+    /// [`Question::Message`]. If any reply comes instead, or none, there will be no message. Only with
+    /// [`Config::piece_bytes`]. A host that cannot keep the piece calls [`Session::lose`].
     Keep(Vec<u8>),
-    /// Answer with [`Session::answer`] before the next step; a question left open is answered with 451.
+    /// Answer with [`Session::answer`] before the next step; an unanswered question gets the reply 451.
     Ask(Question),
-    /// Write what was gathered, do the TLS handshake, then call [`Session::tls_established`]. What the client
-    /// sent behind STARTTLS is already dropped.
+    /// Write the collected replies, perform the TLS handshake, then call [`Session::tls_established`]. Bytes
+    /// that the client sent after STARTTLS are already dropped.
     StartTls,
-    /// Write what was gathered and close the connection.
+    /// Write the collected replies and close the connection.
     Close,
 }
 
-/// What only the host can decide.
+/// A decision that only the host can make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
-    /// May mail come from this sender?
+    /// Is mail from this sender accepted?
     Mail(MailFrom),
-    /// Is this recipient taken?
+    /// Is this recipient accepted?
     Rcpt(RcptTo),
-    /// Are these the credentials of a user? Any refusal is fit, the usual one is 535 5.7.8: a refused one
-    /// counts as a bad command. [`Answer::bad_credentials`] gives it.
+    /// Are these credentials valid? A refusal counts as a bad command. Any reply is allowed; the usual one is
+    /// 535 5.7.8 ([`Answer::bad_credentials`]).
     Authenticate(Credentials),
-    /// Take responsibility for this message (RFC 5321 section 4.2.5): once accepted it must not be lost.
+    /// Accept responsibility for this message (RFC 5321 section 4.2.5): once accepted, it must not be lost.
     Message(Message),
 }
 
 /// A complete message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its sender and the recipients that were accepted, of which there is at least one.
+    /// The sender and the accepted recipients, at least one.
     pub envelope: Envelope,
-    /// Its bytes, or what follows those that were to be kept ([`Step::Keep`]): dot-unstuffed, every line ending in CRLF. Other control characters may occur.
+    /// The message in bytes, or its rest after the pieces ([`Step::Keep`]): dot-unstuffed, every line ending
+    /// in CRLF. Other control characters may occur.
     pub data: Vec<u8>,
-    /// What the client called itself in EHLO or HELO, unverified, without control characters.
+    /// The client's name in EHLO or HELO, unverified, without control characters.
     pub client_name: String,
-    /// The protocol for the `with` clause of a Received header (RFC 3848, RFC 6531 section 4.3).
+    /// Protocol for the `with` clause of a Received header field (RFC 3848, RFC 6531 section 4.3).
     pub protocol: &'static str,
-    /// What it takes of the server's [`MessageBudget`]: keep it for as long as its bytes.
+    /// The message's part of the [`MessageBudget`]: keep it as long as the bytes.
     pub room: Share,
 }
 
-/// The length stands for the data, which is nobody's business in a log.
+/// `Debug` shows the length instead of the message, which is private.
 impl fmt::Debug for Message {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -106,16 +107,16 @@ impl fmt::Debug for Message {
 /// The host's answer to a [`Question`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Yes, with the usual reply.
+    /// Accept, with the usual reply.
     Accept,
-    /// The message is stored under this queue id, which the reply names.
+    /// The message is stored under this queue id, which the reply contains.
     Queued(String),
-    /// No, with this reply (4xx or 5xx).
+    /// Refuse, with this reply (4xx or 5xx).
     Refuse(Reply),
 }
 
 impl Answer {
-    /// Refuses credentials without telling whether the user exists (RFC 4954 section 6).
+    /// Refuses credentials without revealing whether the user exists (RFC 4954 section 6).
     pub fn bad_credentials() -> Self {
         Self::Refuse(auth::bad_credentials())
     }

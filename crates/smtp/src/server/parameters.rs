@@ -1,19 +1,19 @@
-//! The arguments of MAIL and RCPT: a path and the parameters that we offer, no others.
+//! Parses the arguments of MAIL and RCPT: a path and the parameters of the offered extensions.
 
 use crate::envelope::{BodyType, MailFrom, Notify, RcptTo, Ret};
 use crate::path;
 use crate::reply::Reply;
 use crate::xtext;
 
-/// Characters of an encoded ENVID (RFC 3461 section 4.4).
+/// Maximum length of an encoded ENVID in characters (RFC 3461 section 4.4).
 const MAX_ENVID_CHARS: usize = 100;
-/// Characters of an encoded ORCPT (RFC 3461 section 4.2).
+/// Maximum length of an encoded ORCPT in characters (RFC 3461 section 4.2).
 const MAX_ORCPT_CHARS: usize = 500;
-/// Digits of a SIZE (RFC 1870 section 3).
+/// Maximum number of digits of a SIZE (RFC 1870 section 3).
 const MAX_SIZE_DIGITS: usize = 20;
 
-/// Reads what follows `MAIL`. `auth_offered` allows the AUTH parameter (RFC 4954 section 5), whose value
-/// is not used: we trust nobody to name another submitter.
+/// Parses the argument of `MAIL`. `auth_offered` allows the AUTH parameter (RFC 4954 section 5). Its value is
+/// ignored: no client is trusted to name another submitter.
 pub(super) fn mail(argument: &str, auth_offered: bool) -> Result<MailFrom, Reply> {
     let path = after_keyword(argument, "FROM:")
         .ok_or_else(|| Reply::new(501, (5, 5, 4), "Syntax: MAIL FROM:<address> [parameters]"))?;
@@ -62,7 +62,7 @@ fn mail_parameter(mail: &mut MailFrom, keyword: &str, value: Option<&str>, auth_
     Ok(())
 }
 
-/// Reads what follows `RCPT`. `smtputf8` says whether MAIL announced international addresses.
+/// Parses the argument of `RCPT`. `smtputf8` is true if MAIL announced international addresses.
 pub(super) fn rcpt(argument: &str, smtputf8: bool) -> Result<RcptTo, Reply> {
     let path = after_keyword(argument, "TO:")
         .ok_or_else(|| Reply::new(501, (5, 5, 4), "Syntax: RCPT TO:<address> [parameters]"))?;
@@ -84,13 +84,13 @@ pub(super) fn rcpt(argument: &str, smtputf8: bool) -> Result<RcptTo, Reply> {
     Ok(rcpt)
 }
 
-/// What follows `keyword`. Spaces behind the colon are against the grammar but common, and harmless.
+/// Returns the text after `keyword`. Spaces after the colon violate the grammar but are common and harmless.
 fn after_keyword<'a>(argument: &'a str, keyword: &str) -> Option<&'a str> {
     let (start, rest) = argument.split_at_checked(keyword.len())?;
     start.eq_ignore_ascii_case(keyword).then(|| rest.trim_start_matches(' '))
 }
 
-/// `keyword[=value]` pairs, the keywords in upper case, each at most once.
+/// `keyword[=value]` pairs: keywords in upper case, each at most once.
 struct Parameters<'a>(Vec<(String, Option<&'a str>)>);
 
 impl<'a> Parameters<'a> {
@@ -119,7 +119,7 @@ fn size(value: &str) -> Result<u64, Reply> {
     if !digits {
         return Err(bad_value("SIZE"));
     }
-    // Twenty digits may pass u64: such a message is too long for anyone.
+    // Twenty digits may exceed u64; any such message is above the limit.
     Ok(value.parse().unwrap_or(u64::MAX))
 }
 
@@ -139,8 +139,8 @@ fn notify(value: &str) -> Result<Notify, Reply> {
     Ok(notify)
 }
 
-/// `type;address` (RFC 3461 section 4.2). An `rfc822` address must decode; another type, such as `utf-8`
-/// (RFC 6533 section 3), is passed on as it is.
+/// Returns whether `value` is `type;address` (RFC 3461 section 4.2). An `rfc822` address must decode. Another
+/// type, such as `utf-8` (RFC 6533 section 3), is relayed unchanged.
 fn is_orcpt(value: &str) -> bool {
     let Some((address_type, address)) = value.split_once(';') else {
         return false;

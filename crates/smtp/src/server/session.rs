@@ -1,4 +1,4 @@
-//! The state of one session and what each command does to it.
+//! State of a session, and the effect of each command.
 
 use std::fmt;
 
@@ -13,20 +13,20 @@ use crate::envelope::{Envelope, RcptTo};
 use crate::reply::Reply;
 use crate::secret::Password;
 
-/// One connection of a client, from the greeting on.
+/// One client connection, starting with the greeting.
 pub struct Session {
     config: Config,
     input: Input,
     phase: Phase,
     /// The question that the host has not answered yet.
     open: Option<Open>,
-    /// The reply to the question that was answered last.
+    /// The reply to the question answered last.
     answered: Option<Reply>,
     client: Option<Client>,
     tls: bool,
     authenticated: bool,
     transaction: Option<Envelope>,
-    /// The last MAIL was refused, so that RCPT and DATA sent along with it are no fault of their own.
+    /// The last MAIL was refused, so RCPT and DATA pipelined after it do not count as bad commands.
     mail_refused: bool,
     errors: u32,
     refused_recipients: u32,
@@ -37,12 +37,12 @@ enum Phase {
     Command,
     Auth(Exchange),
     Data(DataReader),
-    /// 220 was given, the host is to do the handshake.
+    /// 220 was sent; the host performs the TLS handshake.
     StartTls,
     Closed,
 }
 
-/// What an accepting answer leads to.
+/// The effect of an accepting answer.
 enum Open {
     Mail(Envelope),
     Rcpt(RcptTo),
@@ -50,14 +50,14 @@ enum Open {
     Message,
 }
 
-/// What the client said in EHLO or HELO.
+/// The client as introduced by EHLO or HELO.
 struct Client {
     name: String,
     extended: bool,
 }
 
 impl Session {
-    /// A session of a connection that was just accepted.
+    /// Returns a session for a newly accepted connection.
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -76,21 +76,22 @@ impl Session {
         }
     }
 
-    /// What is written before anything is read.
+    /// Returns the reply to send before anything is read.
     pub fn greeting(&self) -> Reply {
         Reply::plain(220, format!("{} ESMTP", self.config.hostname))
     }
 
-    /// Takes what was read from the client, in pieces of any size. The host reads only after
-    /// [`Step::NeedMore`], so that no more than one read's worth of commands waits here.
+    /// Adds bytes read from the client, in pieces of any size. The host reads only after [`Step::NeedMore`],
+    /// so at most one read of commands is buffered here.
     pub fn push(&mut self, bytes: &[u8]) {
         if !matches!(self.phase, Phase::Closed | Phase::StartTls) {
             self.input.push(bytes);
         }
     }
 
-    /// Tells what comes next.
+    /// Returns the next action.
     pub fn step(&mut self) -> Step {
+        // The host skipped the question. The client still needs a reply.
         if self.open.is_some() {
             self.answer(Answer::Refuse(local_error()));
         }
@@ -106,8 +107,8 @@ impl Session {
         }
     }
 
-    /// Answers the question of the last step. The next step is the reply to the client. Without an open
-    /// question nothing happens. A refusal with 421 ends the session (RFC 5321 section 3.8).
+    /// Answers the question of the last step. The next step is the reply to the client. Does nothing without
+    /// an open question. A refusal with 421 ends the session (RFC 5321 section 3.8).
     pub fn answer(&mut self, answer: Answer) {
         let Some(open) = self.open.take() else {
             return;
@@ -125,16 +126,17 @@ impl Session {
         self.answered = Some(reply);
     }
 
-    /// Tells that a piece of the message that is coming was lost ([`Step::Keep`]). The client is told to come again, once
-    /// it has sent the rest.
+    /// Reports that a piece of the current message was lost ([`Step::Keep`]). The client gets a temporary
+    /// failure after it has sent the rest.
     pub fn lose(&mut self) {
         if let Phase::Data(reader) = &mut self.phase {
             reader.lose();
         }
     }
 
-    /// Tells that the handshake asked for by [`Step::StartTls`], or the one before the greeting where TLS is
-    /// implicit, is done. The session begins anew: nothing said in the clear counts (RFC 3207 section 4.2).
+    /// Reports that the handshake requested by [`Step::StartTls`], or the one before the greeting with
+    /// implicit TLS, is complete. The session restarts and discards everything received in clear text (RFC
+    /// 3207 section 4.2).
     pub fn tls_established(&mut self) {
         self.tls = true;
         self.input.clear();
@@ -179,7 +181,7 @@ impl Session {
         Step::Ask(question)
     }
 
-    /// Counts a bad command. One too many ends the session.
+    /// Counts a bad command. Ends the session above the limit.
     fn bad(&mut self, reply: Reply) -> Reply {
         self.errors += 1;
         if self.errors <= self.config.max_errors {
@@ -202,7 +204,7 @@ impl Session {
         Reply::new(421, (4, 7, 0), "Too many refused recipients")
     }
 
-    /// Counts a command that does nothing. Ends the session above the limit.
+    /// Counts an idle command. Ends the session above the limit.
     fn idle(&mut self, reply: Reply) -> Reply {
         self.idle_commands += 1;
         if self.idle_commands <= self.config.max_idle_commands {
@@ -212,13 +214,13 @@ impl Session {
         Reply::new(421, (4, 7, 0), "Too many commands without a message")
     }
 
-    /// Whether the refusal counts as a search for existing addresses. A temporary refusal reveals no address, and a
-    /// client that logged in may have an old address list.
+    /// Returns whether a refusal counts as probing for addresses. A temporary refusal reveals no address, and
+    /// an authenticated client may have an old address list.
     pub fn counts_refusal(&self, reply: &Reply) -> bool {
         reply.is_permanent() && !self.authenticated
     }
 
-    /// Number of refused recipients that count.
+    /// Returns the number of counted refusals of recipients.
     pub fn refused_recipients(&self) -> u32 {
         self.refused_recipients
     }
@@ -246,8 +248,8 @@ impl Session {
             .unwrap_or_else(|reply| Step::Reply(self.bad(reply)))
     }
 
-    /// Carries a command out. An error is a bad command; a refusal that is not the client's fault is a
-    /// step like any other.
+    /// Executes a command. An error is a bad command; a refusal that is not the client's fault is an ordinary
+    /// step.
     fn execute(&mut self, command: Command<'_>) -> Result<Step, Reply> {
         let reply = match command {
             Command::Hello { name, extended } => {
@@ -267,7 +269,7 @@ impl Session {
                 self.idle(Reply::new(250, (2, 0, 0), "Ok"))
             }
             Command::Noop => self.idle(Reply::new(250, (2, 0, 0), "Ok")),
-            // Whether a mailbox exists is nobody's business (RFC 5321 section 7.3).
+            // VRFY does not reveal whether a mailbox exists (RFC 5321 section 7.3).
             Command::Vrfy => self.idle(Reply::new(252, (2, 1, 5), "Send some mail, I will do my best")),
             Command::Help => self.idle(Reply::new(214, (2, 0, 0), "See RFC 5321")),
             Command::Quit => {
@@ -279,6 +281,7 @@ impl Session {
     }
 
     fn hello(&mut self, name: String, extended: bool) -> Reply {
+        // EHLO and HELO reset the transaction (RFC 5321 section 4.1.4).
         self.transaction = None;
         self.client = Some(Client { name, extended });
         let mut lines = vec![self.config.hostname.clone()];
@@ -320,8 +323,8 @@ impl Session {
         if !self.config.tls_available {
             return Err(Reply::new(502, (5, 5, 1), "STARTTLS is not offered"));
         }
-        // What stands behind STARTTLS in the same packet may be injected; it must not be taken for something
-        // that came encrypted (CVE-2011-0411).
+        // Bytes after STARTTLS in the same packet may be injected and must not be read as encrypted
+        // (CVE-2011-0411).
         self.input.clear();
         self.phase = Phase::StartTls;
         Ok(Reply::new(220, (2, 0, 0), "Ready to start TLS"))
@@ -372,6 +375,7 @@ impl Session {
     }
 
     fn mail(&mut self, argument: &str) -> Result<Step, Reply> {
+        // Reset by `accept`. Until then RCPT and DATA are answered as after a refused MAIL.
         self.mail_refused = true;
         if self.client.is_none() {
             return Err(out_of_order("Send EHLO or HELO first"));
@@ -403,7 +407,8 @@ impl Session {
         Ok(self.ask(Open::Rcpt(recipient.clone()), Question::Rcpt(recipient)))
     }
 
-    /// Behind a refused MAIL, a pipelining client has sent all its RCPT already: they do not count.
+    /// Refuses RCPT or DATA without MAIL. After a refused MAIL it does not count: a pipelining client has
+    /// already sent it.
     fn without_mail(&self) -> Result<Step, Reply> {
         let reply = out_of_order("Send MAIL first");
         match self.mail_refused {
@@ -417,7 +422,7 @@ impl Session {
             return self.without_mail();
         };
         if envelope.recipients.is_empty() {
-            // A pipelining client that had every recipient refused comes here through no fault of its own.
+            // A pipelining client sends DATA before it learns that every recipient was refused.
             let reply = Reply::new(554, (5, 5, 1), "No valid recipients");
             return Ok(Step::Reply(reply));
         }
@@ -459,7 +464,7 @@ impl Session {
         }
     }
 
-    /// RFC 3848; RFC 6531 section 4.3 for the names with UTF8.
+    /// Returns the protocol name (RFC 3848; RFC 6531 section 4.3 for the names with UTF8).
     fn protocol(&self, smtputf8: bool) -> &'static str {
         let extended = self.client.as_ref().is_some_and(|client| client.extended);
         match (extended, smtputf8, self.tls, self.authenticated) {
@@ -476,7 +481,7 @@ impl Session {
     }
 }
 
-/// Neither passwords nor mail: the unread input and the message so far stay out.
+/// `Debug` hides the unread input, which may contain a password, and the message so far.
 impl fmt::Debug for Session {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
