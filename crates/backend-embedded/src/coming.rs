@@ -1,15 +1,15 @@
-//! A message that is coming, by SMTP or IMAP. Its protocol hands out the pieces of a long one as they come, and nothing of
-//! a short one before its end.
+//! A message being received by SMTP or IMAP. The protocol passes a long message on in pieces, and a short one
+//! as a whole at its end.
 
 use mailapi_backend::{Buffer, BufferError, BufferWriter};
 use mailapi_model::Octets;
 
-/// What has come of a message.
+/// The pieces of a message received so far.
 #[derive(Debug)]
 pub(crate) struct Coming {
     buffer: Buffer,
     pieces: Option<BufferWriter>,
-    /// A piece could not be kept; there will be no message.
+    /// A piece could not be stored, so the message cannot be completed.
     is_lost: bool,
 }
 
@@ -18,9 +18,9 @@ impl Coming {
         Self { buffer, pieces: None, is_lost: false }
     }
 
-    /// Keeps a piece; when it cannot be kept, nothing is, neither of this message nor of the rest of it.
+    /// Stores a piece. After a failure the whole message is lost, and further pieces are ignored.
     pub(crate) async fn keep(&mut self, piece: &[u8]) -> Result<(), BufferError> {
-        // Until it is kept; nobody may come back to this.
+        // Marked as lost until the piece is stored: a cancelled write may have stored a part of it.
         if std::mem::replace(&mut self.is_lost, true) {
             return Ok(());
         }
@@ -31,22 +31,22 @@ impl Coming {
         Ok(())
     }
 
-    /// There will be no message; what is kept from now on is of another one.
+    /// Discards the message; the next piece starts a new one.
     pub(crate) fn forget(&mut self) {
         (self.pieces, self.is_lost) = (None, false);
     }
 
-    /// How many octets are kept.
+    /// Returns the number of octets stored.
     pub(crate) fn len(&self) -> usize {
         self.pieces.as_ref().map_or(0, BufferWriter::len)
     }
 
-    /// Whether nothing has come.
+    /// Returns whether no message has started.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0 && !self.is_lost
     }
 
-    /// The message, whose last octets these are.
+    /// Returns the complete message; `last` are its last octets.
     pub(crate) async fn complete(&mut self, last: Vec<u8>) -> Result<Octets, BufferError> {
         if self.is_lost {
             return Err(std::io::Error::other("a piece of it could not be kept").into());

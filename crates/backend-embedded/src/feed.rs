@@ -1,4 +1,4 @@
-//! The delivery feed: what became of messages, in the order in which it was committed.
+//! The delivery feed: delivery events in commit order.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rusqlite::{Connection, Row, params};
 use crate::MessageStore;
 use crate::message_store::{Touched, damaged};
 
-/// Adds an event, in the transaction of what it tells.
+/// Appends an event, in the transaction that it reports.
 pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &mut Touched) -> Result<(), StoreError> {
     let sql = "INSERT INTO drop_feed (at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn,
             response, relay, delay_ms, final_recipient)
@@ -43,11 +43,11 @@ impl DeliveryFeed for MessageStore {
     async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError> {
         let after = position(cursor)?;
         let max = max.clamp(1, self.settings().feed_batch);
-        // One more than wanted tells whether there is more.
+        // One more row than requested shows whether there are more.
         let mut rows = self.read(|connection| read_rows(connection, after, max + 1)).await.map_err(unreadable)?;
         if !rows.is_empty() {
-            // Numbers that were not on disk are given again after a loss of power, and whoever had noted the cursor would
-            // pass over what they then stand for.
+            // The rows must be durable before a reader stores the cursor. After a power loss, lost row
+            // numbers are assigned again, and a reader with a later cursor would skip the new rows.
             self.before_it_is_told().await.map_err(unreadable)?;
         }
         let more = rows.len() > max;
@@ -73,7 +73,7 @@ impl DeliveryFeed for MessageStore {
     }
 }
 
-/// The number of the last event that was read. The beginning is before the first.
+/// Returns the number of the last event read; 0 for the beginning.
 fn position(cursor: &FeedCursor) -> Result<i64, FeedError> {
     if cursor.0.is_empty() {
         return Ok(0);

@@ -1,7 +1,8 @@
-//! The mail server built in: listeners, queue, maildrop.
+//! The built-in mail server: listeners, queue, message store.
 //!
-//! All mail lies in one SQLite file, which may be the one of the accounts. [`accept`] is the one way in, [`message_store`]
-//! keeps and reads, [`queue`] holds what goes on to other servers, and the delivery feed tells what became of it.
+//! All mail is in one SQLite file, which the accounts may share. [`accept`] is the only entry for mail,
+//! [`message_store`] stores and reads it, [`queue`] holds mail for other servers, and the delivery feed reports
+//! the outcomes.
 
 pub mod accept;
 mod coming;
@@ -42,11 +43,11 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the mail server's tables in a database file, which may hold other tables too. Long messages lie in the spool
-    /// while they come and go.
+    /// Opens the mail server's tables in a database file that may hold other tables too. Long messages are
+    /// buffered in `buffer` while they are received or sent.
     ///
     /// # Errors
-    /// When the database fails, or a newer program wrote it.
+    /// If the database fails, or a newer version wrote it.
     pub async fn open(
         sqlite: Sqlite,
         settings: MessageStoreSettings,
@@ -58,21 +59,21 @@ impl Embedded {
         Ok(Self { message_store, follows_accounts: false })
     }
 
-    /// The same for accounts in the same file: domains and mailboxes change in the transactions that change the
-    /// accounts.
+    /// Like [`Embedded::open`], for accounts in the same file: domains and mailboxes change in the
+    /// transactions that change the accounts.
     #[must_use]
     pub fn following_accounts(self) -> Self {
         self.message_store.follow_accounts();
         Self { follows_accounts: true, ..self }
     }
 
-    /// What the listeners and the courier work on.
+    /// Returns the message store, which the listeners and the delivery agent use.
     #[must_use]
     pub fn message_store(&self) -> &MessageStore {
         &self.message_store
     }
 
-    /// The mail server as the rest of the product sees it.
+    /// Returns the mail server as a backend for the rest of the product.
     #[must_use]
     pub fn backend(&self) -> Backend {
         let message_store = Arc::new(self.message_store.clone());
@@ -84,7 +85,7 @@ impl Embedded {
             submission: message_store.clone(),
             mailboxes: message_store.clone(),
             delivery_feed: message_store,
-            // What comes back lies in the maildrop, which tells of it with the rest.
+            // Bounces arrive in the message store, which reports them in the delivery feed.
             bounce_feed: None,
             provisioning,
         }

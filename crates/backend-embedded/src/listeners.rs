@@ -1,4 +1,5 @@
-//! The mail server's doors: bound before anything is promised, opened together, closed together.
+//! The mail server's listeners: bound before the server reports that it is ready, then opened and closed
+//! together.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,60 +18,60 @@ use crate::smtp_listener::{self, InboundSetup};
 use crate::smtp_session::SmtpSettings;
 use crate::submission_listener::{self, SubmissionSetup};
 
-/// Where to listen; a door without an address stays shut.
+/// Addresses to listen on; a listener without an address is disabled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ListenAddresses {
-    /// Mail from outside.
+    /// Inbound mail.
     pub smtp: Option<SocketAddr>,
-    /// Mail from our users.
+    /// Submission by our users.
     pub submission: Option<SocketAddr>,
-    /// Mail programs that read.
+    /// IMAP clients.
     pub imap: Option<SocketAddr>,
 }
 
-/// A door that could not be opened.
+/// A listener could not be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("{listener}: cannot listen on {address}: {error}")]
 pub struct BindError {
-    /// Which: `smtp`, `submission` or `imap`.
+    /// The listener: `smtp`, `submission` or `imap`.
     pub listener: &'static str,
-    /// Where.
+    /// Its address.
     pub address: SocketAddr,
-    /// Why.
+    /// The cause.
     pub error: io::Error,
 }
 
-/// How the doors behave. [`ListenerSettings::new`] gives the defaults named at each field.
+/// Settings of the listeners. [`ListenerSettings::new`] sets the defaults named at each field.
 #[derive(Debug, Clone)]
 pub struct ListenerSettings {
-    /// Our name: in greetings, in Received headers, in reports.
+    /// Our host name in greetings, Received header fields and reports.
     pub hostname: String,
-    /// Who gets mail for `postmaster` without a domain: the first of these that is a mailbox here. Default: that name at
-    /// our own.
+    /// Recipients of mail for `postmaster` without a domain: the first address that is a local mailbox.
+    /// Default: postmaster at our host name.
     pub postmasters: Vec<EmailAddress>,
-    /// Certificate and key. Default: none, TLS is not offered, and passwords are taken from loopback only.
+    /// Certificate and key. Default: none; TLS is not offered, and passwords are accepted from loopback only.
     pub tls: Option<ServerTls>,
-    /// Sessions with mail from outside.
+    /// SMTP sessions of inbound mail.
     pub smtp: SmtpSettings,
-    /// Connections with mail from outside.
+    /// Connection limits of inbound mail.
     pub smtp_connections: ConnectionLimits,
-    /// Sessions with mail from our users.
+    /// SMTP sessions of submission.
     pub submission: SmtpSettings,
-    /// Connections with mail from our users.
+    /// Connection limits of submission.
     pub submission_connections: ConnectionLimits,
-    /// Sessions of mail programs that read.
+    /// IMAP sessions.
     pub imap: ImapSettings,
-    /// Connections of mail programs that read.
+    /// Connection limits of IMAP.
     pub imap_connections: ConnectionLimits,
-    /// How much of a header block a notice of failure returns, in octets. Default 64 KiB.
+    /// Maximum size in bytes of the header block that a failure notice returns. Default 64 KiB.
     pub max_returned_header_bytes: usize,
-    /// Octets that the messages which SMTP clients are sending may take in memory together; further ones are told to
-    /// come again. Must be more than the longest message. Default 256 MiB.
+    /// Memory limit in bytes for all messages being received by SMTP; further messages get a temporary
+    /// failure. Must be larger than the largest message. Default 256 MiB.
     pub max_message_memory_bytes: usize,
 }
 
 impl ListenerSettings {
-    /// The defaults for a host of this name.
+    /// Returns the defaults for this host name.
     #[must_use]
     pub fn new(hostname: impl Into<String>) -> Self {
         let hostname = hostname.into();
@@ -90,24 +91,24 @@ impl ListenerSettings {
     }
 }
 
-/// The postmaster at a host, where a mailbox can be there at all.
+/// Returns the postmaster address at a host, if the host name allows an address.
 #[must_use]
 pub fn postmaster_at(hostname: &str) -> Option<EmailAddress> {
     format!("postmaster@{hostname}").parse().ok()
 }
 
-/// Whom the doors ask.
+/// Services that the listeners query.
 #[derive(Clone)]
 pub struct Authenticators {
-    /// Who may log in.
+    /// Authenticates users.
     pub login: Arc<dyn Login>,
-    /// Who may send, and with which signature.
+    /// Authorizes senders and signs their mail.
     pub sign: Arc<dyn SignOutgoing>,
-    /// Who counts the mail from outside.
+    /// Counts inbound mail.
     pub inbound: Arc<dyn InboundLog>,
 }
 
-/// Sockets that are bound: whoever connects waits until they are opened.
+/// Bound sockets. Clients that connect wait until the listeners open.
 #[derive(Debug)]
 pub struct Listeners {
     smtp: Option<Listener>,
@@ -116,10 +117,10 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Binds every door that has an address; port 0 takes a free one.
+    /// Binds every listener that has an address; port 0 selects a free port.
     ///
     /// # Errors
-    /// [`BindError`] for the first that cannot be bound.
+    /// [`BindError`] for the first listener that cannot be bound.
     pub async fn bind(addresses: &ListenAddresses) -> Result<Self, BindError> {
         Ok(Self {
             smtp: bind("smtp", addresses.smtp).await?,
@@ -128,14 +129,14 @@ impl Listeners {
         })
     }
 
-    /// Where they can be reached; a port 0 has become a real one.
+    /// Returns the bound addresses, with the selected port instead of port 0.
     #[must_use]
     pub fn addresses(&self) -> ListenAddresses {
         let address = |listener: &Option<Listener>| listener.as_ref().map(Listener::local_addr);
         ListenAddresses { smtp: address(&self.smtp), submission: address(&self.submission), imap: address(&self.imap) }
     }
 
-    /// Lets everybody in, until `shutdown`. The tasks end when what was in flight is finished, or after the grace.
+    /// Accepts clients until `shutdown`. The tasks end when open work is finished, or after the grace period.
     #[must_use]
     pub fn open(
         self,

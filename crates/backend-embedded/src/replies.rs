@@ -1,21 +1,21 @@
-//! Replies of the product and replies on the wire.
+//! Conversion between the port's replies and SMTP replies.
 
 use mailapi_model::{EnhancedCode, Reply};
 use mailapi_smtp::Reply as WireReply;
 
-/// As it goes over the wire.
+/// Converts a reply for the wire.
 pub(crate) fn to_wire(reply: &Reply) -> WireReply {
     let enhanced = reply.enhanced.map(|code| (code.class, code.subject, code.detail).into());
     WireReply { code: reply.code, enhanced, text: reply.text.clone() }
 }
 
-/// As it is recorded: on one line, without control characters.
+/// Converts a reply for storage: one line, without control characters.
 pub(crate) fn from_wire(reply: &WireReply) -> Reply {
     let enhanced = reply.enhanced.map(|code| EnhancedCode::new(code.class, code.subject, code.detail));
     Reply { code: reply.code, enhanced, text: one_line(&reply.text) }
 }
 
-/// Words of another server, as one line.
+/// Joins another server's text into one line.
 pub(crate) fn one_line(text: &str) -> String {
     text.split(|character: char| character.is_control()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }

@@ -1,7 +1,8 @@
 //! The envelope sender of a message from the API: a return address whose bounces are delivered to the message's sender.
 //!
-//! A Message-ID is visible to everyone who gets the message quoted or forwarded. The return address is visible only to
-//! recipients of the message itself, and to the servers on its way. So only a bounce to that address is accepted.
+//! A Message-ID is visible to everyone who gets the message quoted or forwarded. The return address is
+//! visible only to the recipients of the message and to the servers on its path. A bounce is therefore
+//! accepted at that address only.
 
 use mailapi_backend::ReturnAddress;
 use mailapi_model::{DomainName, EmailAddress, MessageId};
@@ -11,18 +12,19 @@ use crate::MessageStore;
 use crate::accept::sender_of;
 use crate::queue::QueuedMessage;
 
-/// The local part of a return address, before its detail. It is not a mailbox: the proof alone makes the address valid.
+/// Local part of a return address, before its detail. It is not a mailbox: the proof alone makes the address
+/// valid.
 const LOCAL: &str = "bounces";
 const DELIMITER: char = '+';
 
 impl MessageStore {
-    /// The return address of a message; none of one that did not come from the API.
+    /// Returns the return address of a message; `None` if the message did not come from the API.
     pub(crate) fn return_address(&self, message: &QueuedMessage) -> Option<String> {
         let (sender, id) = (message.sender.as_ref()?, message.message_id?);
         Some(self.return_addresses(&sender.domain())?.of(id))
     }
 
-    /// The message that this return address belongs to, and the mailbox that receives its bounces.
+    /// Returns the message of a return address, and the mailbox that receives its bounces.
     pub(crate) async fn returned_to(
         &self,
         address: &EmailAddress,
@@ -30,12 +32,13 @@ impl MessageStore {
         let addresses = self.return_addresses(&address.domain());
         let Some(id) = addresses.and_then(|addresses| addresses.message_id_of(address)) else { return Ok(None) };
         let sender = self.read(move |connection| sender_of(connection, id)).await?;
-        // The proof is the same in every domain, and the address is written only in that of the sender.
+        // The proof is valid in every domain, but the address is only used in the sender's domain.
         let sender = sender.filter(|sender| sender.domain_str() == address.domain_str());
         Ok(sender.map(|sender| (id, sender)))
     }
 
-    /// In the sender's own domain, so that SPF aligns with the author's domain (RFC 7489 section 3.1.2).
+    /// Returns the return addresses in the sender's domain, so that SPF aligns with the author's domain (RFC
+    /// 7489 section 3.1.2).
     fn return_addresses(&self, domain: &DomainName) -> Option<ReturnAddress> {
         let mailbox = format!("{LOCAL}@{domain}").parse().ok()?;
         ReturnAddress::new(mailbox, DELIMITER, self.settings().return_key.as_ref()?).ok()

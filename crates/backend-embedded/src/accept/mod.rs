@@ -1,9 +1,9 @@
-//! Taking mail over: the one place where a message enters the maildrop and the queue.
+//! Accepting mail: the only entry of messages into the message store and the queue.
 //!
-//! [`MessageStore::accept`] parses outside of the database and then writes everything in one transaction: the octets
-//! once, an INBOX entry for each local recipient, a queue row for each remote one, a delivery event for each local
-//! delivery, and the memory of what was taken over from the API. So a message is never lost after the answer, and
-//! never delivered twice: either all of it is on disk, or nothing.
+//! [`MessageStore::accept`] parses outside of the database and then writes everything in one transaction: the
+//! octets once, an INBOX entry for each local recipient, a queue row for each remote one, a delivery event
+//! for each local delivery, and a record of the message if the API submitted it. An accepted message is
+//! therefore never lost and never delivered twice: either all of it is stored, or nothing.
 
 mod returned;
 mod routing;
@@ -28,35 +28,35 @@ pub use routing::RecipientCheck;
 pub(crate) use routing::to_client;
 pub(crate) use transaction::accept as accept_in_transaction;
 
-/// A message that comes in, whichever door it comes through.
+/// A message to accept, from any source.
 #[derive(Debug, Clone)]
 pub struct Incoming {
     /// The reverse-path.
     pub sender: ReversePath,
-    /// A reverse-path from outside that is not a valid address here, such as `u@[192.0.2.1]`; `sender` is then `None`.
-    /// It is written to Return-Path, and receives no notices.
+    /// A reverse-path from outside that is not a valid address here, such as `u@[192.0.2.1]`; `sender` is
+    /// then `None`. It is written to Return-Path, and receives no notices.
     pub unanswerable: Option<String>,
-    /// For whom; one named twice gets the message once.
+    /// The recipients. A recipient listed twice gets the message once.
     pub recipients: Vec<Recipient>,
-    /// The message with CRLF line ends and the trace fields of who took it.
+    /// The message with CRLF line ends and the trace fields of the accepting listener.
     pub message: Octets,
-    /// Our identifier, when it came through the API. A message whose identifier was taken over before is not taken
-    /// again; the answer is then that of the first time.
+    /// Our identifier of a message from the API. A message with a known identifier is not accepted again; the
+    /// first result is returned.
     pub message_id: Option<MessageId>,
-    /// When it came.
+    /// Time of receipt.
     pub received_at: Timestamp,
-    /// Whether it may go on to other servers.
+    /// Whether mail for other servers is accepted.
     pub relaying: Relaying,
     /// How much of the message a failure notice returns (RFC 3461 section 4.3).
     pub ret: Option<Ret>,
-    /// The sender's name for the envelope (RFC 3461 section 4.4).
+    /// The sender's envelope identifier (RFC 3461 section 4.4).
     pub envid: Option<String>,
-    /// Our name for it, when its trace fields hold one already ([`MessageStore::new_queue_id`]).
+    /// Our queue id, if the trace fields already contain one ([`MessageStore::new_queue_id`]).
     pub queue_id: Option<QueueId>,
 }
 
 impl Incoming {
-    /// A message without wishes about notices.
+    /// Returns a message without notification parameters.
     #[must_use]
     pub fn new(
         sender: ReversePath,
@@ -81,16 +81,16 @@ impl Incoming {
     }
 }
 
-/// One recipient of a message that comes in.
+/// A recipient of a message to accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipient {
-    /// Who.
+    /// The address.
     pub address: EmailAddress,
-    /// Which notices the sender wants; none leaves it to us.
+    /// Notices requested by the sender; `None` means the default.
     pub notify: Option<Notify>,
-    /// The ORCPT parameter as it was written.
+    /// The ORCPT parameter as received.
     pub orcpt: Option<String>,
-    /// The message whose return address was used to reach this mailbox; bounces of that message are accepted.
+    /// The message whose return address led to this mailbox; bounces of that message are accepted.
     pub returned: Option<MessageId>,
 }
 
@@ -100,32 +100,32 @@ impl From<EmailAddress> for Recipient {
     }
 }
 
-/// Whether mail for other servers is taken.
+/// Whether mail for other servers is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relaying {
-    /// From the API, from who has logged in, and from ourselves.
+    /// For mail from the API, from authenticated users and from this server.
     Allowed,
-    /// From anyone else: no open relay.
+    /// For all other mail: this server is not an open relay.
     Denied,
 }
 
-/// The message is on disk.
+/// An accepted message, stored durably.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
-    /// Our name for it.
+    /// Our queue id.
     pub queue_id: QueueId,
-    /// Whose mailboxes it lies in.
+    /// Recipients whose mailboxes have the message.
     pub delivered: Vec<EmailAddress>,
-    /// For whom it waits in the queue.
+    /// Recipients in the queue.
     pub queued: Vec<EmailAddress>,
-    /// Who does not get it.
+    /// Refused recipients.
     pub refused: Vec<Refusal>,
 }
 
-/// Nothing of the message was kept.
+/// Nothing of the message was stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AcceptError {
-    /// The message as a whole is refused.
+    /// The whole message is refused.
     #[error("the message is refused: {0}")]
     Refused(Reply),
     /// Every recipient is refused.
@@ -136,10 +136,10 @@ pub enum AcceptError {
     Store(#[from] StoreError),
 }
 
-/// Neither the message nor the notice was kept.
+/// Neither the message nor the notice was stored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotTogether {
-    /// These recipients are refused, not those that were known.
+    /// The set of refused recipients changed since the notice was prepared.
     #[error("other recipients are refused than those that were known")]
     Refused(Vec<Refusal>),
     /// See [`AcceptError`].
@@ -153,33 +153,33 @@ impl From<StoreError> for NotTogether {
     }
 }
 
-/// A message that was parsed and waits for its transaction, such as a bounce for the one that it reports.
+/// A parsed message that is ready for its transaction.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     pub(crate) incoming: Incoming,
     pub(crate) content: NewContent,
     pub(crate) queue_id: QueueId,
     pub(crate) expires_at: Timestamp,
-    /// What it says of messages of ours that came back, when it is a notification.
+    /// Failures that it reports for our messages, if it is a delivery status notification.
     pub(crate) failures: Vec<ReturnedReport>,
 }
 
 impl MessageStore {
-    /// Takes a message over. `Ok` means that it survives a crash of anything from here on.
+    /// Accepts a message. On `Ok` the message survives any crash.
     ///
     /// # Errors
-    /// [`AcceptError`]; then nothing was kept.
+    /// [`AcceptError`]; nothing was stored.
     pub async fn accept(&self, incoming: Incoming) -> Result<Taken, AcceptError> {
         let prepared = self.prepare(incoming).await?;
         let (settings, now) = (self.settings().clone(), self.clock().now());
         self.write(move |connection, touched| transaction::accept(connection, &prepared, &settings, now, touched)).await
     }
 
-    /// Takes a message over together with the notice about those who do not get it, in one transaction; only when
-    /// exactly the recipients of `known` are refused, since it is them whom the notice names.
+    /// Accepts a message and the notice about its refused recipients in one transaction. Fails if the refused
+    /// recipients differ from `known`, which the notice lists.
     ///
     /// # Errors
-    /// [`NotTogether`]; then nothing was kept.
+    /// [`NotTogether`]; nothing was stored.
     pub(crate) async fn accept_with_notice(
         &self,
         message: Arc<Prepared>,
@@ -194,6 +194,7 @@ impl MessageStore {
             }
             match notice.map(|notice| transaction::accept(connection, &notice, &settings, now, touched)) {
                 Some(Err(AcceptError::Store(error))) => Err(error.into()),
+                // The message must not be lost because its notice cannot be delivered.
                 Some(Err(refused)) => {
                     tracing::info!(queue_id = %taken.queue_id, %refused, "a notice could not be delivered");
                     Ok(taken)
@@ -207,7 +208,7 @@ impl MessageStore {
     /// The part of [`MessageStore::accept`] before the transaction.
     ///
     /// # Errors
-    /// [`AcceptError::Refused`] when the message is too long.
+    /// [`AcceptError::Refused`] if the message is too long.
     pub async fn prepare(&self, incoming: Incoming) -> Result<Prepared, AcceptError> {
         let settings = self.settings();
         if incoming.message.len() > settings.max_message_bytes {
@@ -223,16 +224,16 @@ impl MessageStore {
         Ok(Prepared { content, queue_id, expires_at, failures, incoming })
     }
 
-    /// A name that no message in the queue has.
+    /// Returns a new queue id.
     #[must_use]
     pub fn new_queue_id(&self) -> QueueId {
         new_queue_id(self.entropy())
     }
 
-    /// What would become of a recipient of a message of `size` octets (0 when it is not known); asked at RCPT.
+    /// Checks a recipient of a message of `size` octets (0 if unknown) at RCPT.
     ///
     /// # Errors
-    /// Only those of the database.
+    /// If the database fails.
     pub async fn check_recipient(
         &self,
         address: &EmailAddress,
@@ -244,25 +245,25 @@ impl MessageStore {
         Ok(RecipientCheck::of(route, relaying))
     }
 
-    /// The first of these that is a mailbox here.
+    /// Returns the first address that is a local mailbox.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub(crate) async fn first_mailbox(&self, candidates: &[EmailAddress]) -> Result<Option<EmailAddress>, StoreError> {
         self.read(|connection| routing::first_mailbox(connection, candidates)).await
     }
 
-    /// Whether mail for the domain is delivered here.
+    /// Returns whether mail for the domain is delivered here.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub async fn is_local_domain(&self, domain: &DomainName) -> Result<bool, StoreError> {
         self.read(|connection| routing::is_local_domain(connection, domain)).await
     }
 }
 
-/// What a message says of others that came back. Only one from outside with the null reverse-path is looked at: our own
-/// notices tell what is on record already.
+/// Returns the failures that a bounce reports. Only inbound messages with a null reverse-path are read: our
+/// own notices report what is already recorded.
 async fn failures(
     incoming: &Incoming,
     content: &NewContent,
@@ -280,7 +281,7 @@ async fn failures(
     reading.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)
 }
 
-/// Sixty random bits in the letters of Crockford's base 32, which nobody misreads.
+/// Returns 60 random bits in Crockford's base 32, which avoids letters that are easily misread.
 fn new_queue_id(entropy: &dyn Entropy) -> QueueId {
     const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     let mut bytes = [0; 12];

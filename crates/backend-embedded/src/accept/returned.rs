@@ -1,10 +1,10 @@
-//! Notices of failure that come back from other servers for messages that came through the API (RFC 3464).
+//! Bounces from other servers for messages that came through the API (RFC 3464).
 //!
-//! Anybody can write such a notice, so it counts only when it is plausible: it came from outside, with the null
-//! reverse-path, to the return address of the message (`return_path`). It must also name a recipient for whom another
-//! server accepted the message. The queue has that information: the message has not left for the recipients that are
-//! still queued. Recipients that the queue gives up are removed in the transaction that records it. Each recipient can
-//! be returned once; the members of an alias, any number of times.
+//! Anyone can forge a bounce, so it counts only if it is plausible. It must come from outside, with the null
+//! reverse-path, to the return address of the message (`return_path`). It must also name a recipient for whom
+//! another server accepted the message. The queue has that information: the message has not left for
+//! recipients that are still queued. Recipients that the queue abandons are removed in the transaction that
+//! records the failure. Each recipient can bounce once; the members of an alias, any number of times.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,37 +21,38 @@ use crate::feed;
 use crate::message_store::{Touched, damaged};
 use crate::replies::one_line;
 
-/// Characters of what the other server said that are kept.
+/// Maximum length in characters of the stored diagnostic text of the other server.
 const MAX_RESPONSE: usize = 1_000;
 
-/// Stands between the addresses of `left_for` in its column; no address holds it.
+/// Separator of the addresses in the column `left_for`; no address contains it.
 const SEPARATOR: &str = "\n";
 
-/// A message on its way, or gone.
+/// A message that was accepted from the API.
 struct Sent {
     id: MessageId,
     queue_id: QueueId,
     accepted_at: Timestamp,
-    /// The recipients on other servers whom it was not given up for and has not come back from.
+    /// Remote recipients that have neither failed nor bounced.
     left_for: Vec<String>,
-    /// Those whom the queue still keeps it for, each with the end of its claim.
+    /// Recipients that are still in the queue, with the end of each claim.
     waiting: HashMap<String, Timestamp>,
 }
 
 impl Sent {
-    /// Where a recipient stands in `left_for`, when another server took the message for it.
+    /// Returns the recipient's position in `left_for` if another server accepted the message for it.
     fn place_of(&self, recipient: &EmailAddress) -> Option<usize> {
         let waits = self.waiting.contains_key(recipient.as_str());
         self.left_for.iter().position(|known| known == recipient.as_str()).filter(|_| !waits)
     }
 
-    /// Whether the message is with the courier at the moment: another server may have said yes already.
+    /// Returns whether a delivery attempt is in progress: another server may already have accepted the
+    /// message.
     fn is_being_submitted(&self, recipient: &EmailAddress, now: Timestamp) -> bool {
         self.waiting.get(recipient.as_str()).is_some_and(|leased_until| *leased_until > now)
     }
 }
 
-/// Whether a header block is that of a delivery status notification (RFC 6522 section 3).
+/// Returns whether a header block belongs to a delivery status notification (RFC 6522 section 3).
 fn is_notification(header: &[u8]) -> bool {
     let Some(kind) = Header::of(header).parameters("Content-Type") else { return false };
     let is_of = |name: &str, value: &str| {
@@ -60,7 +61,7 @@ fn is_notification(header: &[u8]) -> bool {
     kind.value.eq_ignore_ascii_case("multipart/report") && is_of("report-type", "delivery-status")
 }
 
-/// The failures that a message reports, if it is a notification. May block.
+/// Returns the failures that a message reports, if it is a notification. May block.
 pub(super) fn failures(message: &Octets, structure: &MessageStructure) -> io::Result<Vec<ReturnedReport>> {
     let header = structure.header();
     let header = message.slice(0..usize::try_from(header.length).unwrap_or(usize::MAX)).to_bytes()?;
@@ -72,18 +73,18 @@ pub(super) fn failures(message: &Octets, structure: &MessageStructure) -> io::Re
     Ok(reports)
 }
 
-/// The recipients as a column of the memory of what was taken over.
+/// Formats recipients for the column `left_for`.
 pub(super) fn to_column<'a>(recipients: impl Iterator<Item = &'a EmailAddress>) -> String {
     recipients.map(EmailAddress::as_str).collect::<Vec<_>>().join(SEPARATOR)
 }
 
-/// The same back from its column.
+/// Parses the column `left_for`.
 fn from_column(column: &str) -> Vec<String> {
     column.split_terminator(SEPARATOR).map(str::to_owned).collect()
 }
 
-/// Strikes out those whom the queue gave a message up for: it never left for them. Belongs into the transaction of
-/// what the queue records.
+/// Removes the recipients that the queue has abandoned: the message never left for them. Must run in the
+/// transaction in which the queue records it.
 pub(crate) fn give_up(connection: &Connection, id: MessageId, given_up: &[&EmailAddress]) -> Result<(), StoreError> {
     if given_up.is_empty() {
         return Ok(());
@@ -96,8 +97,8 @@ pub(crate) fn give_up(connection: &Connection, id: MessageId, given_up: &[&Email
     write(connection, id, &left_for)
 }
 
-/// Whether a mailbox gets notice of a recipient whom the message is just being handed over for. Whether it has left is
-/// not on record yet; nobody can tell that such a notice is false, and soon the queue can.
+/// Returns whether a failure concerns a recipient whose delivery attempt is in progress. It can be verified
+/// only when the queue has recorded the result.
 pub(super) fn come_early(
     connection: &Connection,
     at: &Recipient,
@@ -108,7 +109,7 @@ pub(super) fn come_early(
     Ok(failures.iter().any(|failure| sent.is_being_submitted(&failure.recipient, now)))
 }
 
-/// An event for each failure that may be believed in a mailbox.
+/// Appends an event for each plausible failure.
 pub(super) fn record(
     connection: &Connection,
     at: &Recipient,
@@ -120,7 +121,7 @@ pub(super) fn record(
     let before = sent.left_for.len();
     for failure in failures {
         let Some(place) = sent.place_of(&failure.recipient) else { continue };
-        // A notice about a member of an alias does not decide the outcome for the alias itself.
+        // A bounce of one member does not decide the outcome for the alias itself.
         if failure.final_recipient.is_none() {
             sent.left_for.remove(place);
         }
@@ -132,7 +133,7 @@ pub(super) fn record(
     Ok(())
 }
 
-/// The sender of a message.
+/// Returns the sender of a message.
 pub(crate) fn sender_of(connection: &Connection, id: MessageId) -> Result<Option<EmailAddress>, StoreError> {
     let sql = "SELECT sender FROM drop_accepted WHERE message_uuid = ?1";
     let sender: Option<Option<String>> =
@@ -140,7 +141,7 @@ pub(crate) fn sender_of(connection: &Connection, id: MessageId) -> Result<Option
     Ok(sender.flatten().and_then(|sender| sender.parse().ok()))
 }
 
-/// The message whose return address led to this mailbox.
+/// Returns the message whose return address led to this mailbox.
 fn sent(connection: &Connection, at: &Recipient) -> Result<Option<Sent>, StoreError> {
     let Some(id) = at.returned else { return Ok(None) };
     let sql = "SELECT queue_id, accepted_at, left_for FROM drop_accepted WHERE message_uuid = ?1";

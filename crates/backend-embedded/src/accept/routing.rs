@@ -1,4 +1,4 @@
-//! Where a recipient's mail goes, and what is said to one that is refused.
+//! Routes of recipients, and the replies to refused ones.
 
 use mailapi_model::{DomainName, EmailAddress, EnhancedCode, Reply};
 use mailapi_store::StoreError;
@@ -8,14 +8,14 @@ use super::Relaying;
 use crate::message_store::mailbox::Mailbox;
 use crate::message_store::{MailboxId, mailbox};
 
-/// What a server says at RCPT.
+/// Result of a recipient check at RCPT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecipientCheck {
-    /// There is such a mailbox here, and it has room.
+    /// A local mailbox with enough room.
     Local,
-    /// It would go on to another server.
+    /// Mail for another server.
     Remote,
-    /// It is not taken.
+    /// Refused.
     Refused(Reply),
 }
 
@@ -37,8 +37,9 @@ impl RecipientCheck {
     }
 }
 
-/// The domain decides: one that is here has no recipients but its mailboxes, and a mailbox of another domain is no
-/// route. So an account whose domain is not confirmed to be ours takes no mail away from that domain's real server.
+/// Returns the route of a recipient. The domain decides: a local domain has no recipients but its mailboxes,
+/// and a mailbox of any other domain is not a route. An account of an unconfirmed domain therefore gets no
+/// mail meant for that domain's real server.
 pub(crate) fn route(
     connection: &Connection,
     address: &EmailAddress,
@@ -59,7 +60,7 @@ pub(crate) fn route(
     })
 }
 
-/// The mailbox of this name, or of the name before the delimiter: `bob+tag` is delivered to `bob`.
+/// Returns the mailbox of this name, or of the name before the delimiter: `bob+tag` is delivered to `bob`.
 fn find(
     connection: &Connection,
     address: &EmailAddress,
@@ -71,12 +72,12 @@ fn find(
     let Some((name, _)) = delimiter.and_then(|delimiter| address.local().split_once(delimiter)) else {
         return Ok(None);
     };
-    // Half of a quoted string is not an address and has no mailbox.
+    // A part of a quoted string is not an address and has no mailbox.
     let Ok(base) = format!("{name}@{}", address.domain_str()).parse() else { return Ok(None) };
     mailbox::find(connection, &base)
 }
 
-/// The first that is a mailbox here, whether it has room or not.
+/// Returns the first address that is a local mailbox, with or without room.
 pub(super) fn first_mailbox(
     connection: &Connection,
     candidates: &[EmailAddress],
@@ -90,7 +91,7 @@ pub(super) fn first_mailbox(
     Ok(None)
 }
 
-/// Whether mail for the domain is delivered here.
+/// Returns whether mail for the domain is delivered here.
 pub(super) fn is_local_domain(connection: &Connection, domain: &DomainName) -> Result<bool, StoreError> {
     mailbox::is_local_domain(connection, domain.as_str())
 }
@@ -103,8 +104,9 @@ fn full() -> Reply {
     Reply::new(552, EnhancedCode::new(5, 2, 2), "the mailbox is full")
 }
 
-/// The reply to a client that may retry. Another server retries for days, in which the owner can make room or the quota
-/// can be raised (RFC 3463 section 3.3). An author here has no queue that retries, and gets the refusal at once.
+/// Returns the reply for the client. Another server retries for days, while the owner can make room or the
+/// quota can be raised (RFC 3463 section 3.3). A local author has no queue that retries and gets the
+/// permanent refusal.
 pub(crate) fn to_client(reply: Reply, relaying: Relaying) -> Reply {
     match relaying {
         Relaying::Denied if reply == full() => {

@@ -1,4 +1,4 @@
-//! Taking mail over from the API.
+//! Accepting mail from the API.
 
 use async_trait::async_trait;
 use mailapi_backend::{Accepted, Attempt, CommitGate, Submission, SubmitError};
@@ -31,6 +31,7 @@ impl Submission for MessageStore {
         let unavailable = |error: StoreError| SubmitError::Unavailable(error.to_string());
         let found = found.map_err(unavailable)?;
         if found.is_some() {
+            // The answer must not be lost after a power loss: the caller acts on it.
             self.before_it_is_told().await.map_err(unavailable)?;
         } else if !attempt.by_this_node {
             return Err(SubmitError::Unavailable("another node keeps its own mail".to_owned()));
@@ -49,7 +50,7 @@ impl From<AcceptError> for SubmitError {
         match error {
             AcceptError::Refused(reply) => Self::Refused(reply),
             AcceptError::NoRecipients(refused) => Self::NoRecipients(refused),
-            // The message is there for everybody, and goes on its way if the disk has it nevertheless.
+            // The rows are visible to readers, and the message is delivered if it did reach the disk.
             AcceptError::Store(StoreError::DiskFailed(_)) => Self::OutcomeUnknown,
             AcceptError::Store(error) => Self::Unavailable(error.to_string()),
         }

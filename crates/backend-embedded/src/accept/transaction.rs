@@ -1,7 +1,8 @@
-//! The one transaction in which a message is taken over.
+//! The transaction that accepts a message.
 //!
-//! The order of the writes does not matter for a crash, since they are one transaction; it follows the references:
-//! octets, entries (which count as references to them) with their events, queue rows, and last the memory for the API.
+//! The order of the writes does not matter for a crash, since they are one transaction. It follows the
+//! references: octets, entries (which count as references to them) with their events, queue rows, and last
+//! the record for the API.
 
 use std::collections::HashSet;
 
@@ -20,10 +21,10 @@ use crate::message_store::{
 };
 use crate::{MessageStoreSettings, feed, queue};
 
-/// The relay that the delivery feed names for mailboxes of this server.
+/// Relay name of local deliveries in the delivery feed.
 const LOCAL_RELAY: &str = "mailapi/local";
 
-/// The recipients, each with what becomes of it.
+/// The recipients, by their route.
 #[derive(Default)]
 struct Routes<'a> {
     local: Vec<(&'a Recipient, MailboxId)>,
@@ -31,7 +32,7 @@ struct Routes<'a> {
     refused: Vec<Refusal>,
 }
 
-/// Writes everything, or nothing.
+/// Writes the whole message, or nothing.
 pub(crate) fn accept(
     connection: &Connection,
     mail: &Prepared,
@@ -39,6 +40,7 @@ pub(crate) fn accept(
     now: Timestamp,
     touched: &mut Touched,
 ) -> Result<Taken, AcceptError> {
+    // A repeated submission gets the first result. Its local deliveries are in the feed already.
     if let Some(earlier) = mail.incoming.message_id.map(|id| find(connection, id)).transpose()?.flatten() {
         let Accepted { queue_id, refused } = earlier;
         return Ok(Taken { queue_id, delivered: Vec::new(), queued: Vec::new(), refused });
@@ -47,6 +49,7 @@ pub(crate) fn accept(
     if routes.local.is_empty() && routes.remote.is_empty() {
         return Err(AcceptError::NoRecipients(routes.refused));
     }
+    // A bounce that arrives during the delivery attempt is deferred until the attempt is recorded.
     for (recipient, _) in &routes.local {
         if returned::come_early(connection, recipient, &mail.failures, now)? {
             return Err(AcceptError::Refused(come_again()));
@@ -70,7 +73,7 @@ pub(crate) fn accept(
     })
 }
 
-/// To a notice of failure whose truth is about to be known.
+/// Reply to a bounce that cannot be verified yet.
 fn come_again() -> Reply {
     Reply::new(451, EnhancedCode::new(4, 3, 0), "the message that this tells of is being handed over; come again later")
 }
@@ -88,7 +91,7 @@ fn routes<'a>(connection: &Connection, mail: &'a Prepared, delimiter: Option<cha
     Ok(routes)
 }
 
-/// An INBOX entry and an event for each local recipient.
+/// Adds an INBOX entry and an event for each local recipient.
 fn deliver(
     connection: &Connection,
     mail: &Prepared,
@@ -131,8 +134,8 @@ fn delivered(mail: &Prepared, recipient: &Recipient, now: Timestamp) -> Delivery
     }
 }
 
-/// For whom something is still to be done: the remote recipients, and the local ones whose sender wants to hear of
-/// the success (RFC 3461 section 4.1).
+/// Returns the recipients for the queue: remote ones, and local ones whose sender requested a success notice
+/// (RFC 3461 section 4.1).
 fn waiting<'a>(mail: &Prepared, routes: &Routes<'a>) -> Vec<(&'a Recipient, queue::Task)> {
     let told =
         |recipient: &Recipient| mail.incoming.sender.is_some() && recipient.notify.is_some_and(|notify| notify.success);
@@ -163,7 +166,7 @@ fn remember(
     Ok(())
 }
 
-/// What was answered when the message was taken over.
+/// Returns the result with which the message was accepted.
 pub(super) fn find(connection: &Connection, id: MessageId) -> Result<Option<Accepted>, StoreError> {
     let id = id.to_string();
     let sql = "SELECT queue_id FROM drop_accepted WHERE message_uuid = ?1";
@@ -180,7 +183,7 @@ pub(super) fn find(connection: &Connection, id: MessageId) -> Result<Option<Acce
     Ok(Some(Accepted { queue_id, refused: refused.collect::<Result<_, StoreError>>()? }))
 }
 
-/// A mailbox without an INBOX, or an INBOX that has used up its UIDs, is not the sender's business.
+/// A missing INBOX, or one without free UIDs, is a server error and not the sender's fault.
 fn database(error: MessageStoreError) -> AcceptError {
     AcceptError::Store(error.into_store())
 }

@@ -1,22 +1,23 @@
-//! Addresses in the fields of a report.
+//! Addresses in report fields.
 
 use std::fmt::Write;
 
 use mailapi_model::EmailAddress;
 
-/// `rfc822;address`, or for one outside ASCII the form of it that ASCII can hold (RFC 6533 section 3).
+/// Returns `rfc822;address`, or for an address outside ASCII its ASCII form (RFC 6533 section 3).
 pub(super) fn typed(address: &EmailAddress) -> String {
     let text = address.wire();
     if text.is_ascii() { format!("rfc822;{text}") } else { format!("utf-8;{}", unitext(&text)) }
 }
 
-/// Whether an ORCPT parameter can stand in a field as it was written.
+/// Returns whether an ORCPT parameter is valid in a report field as received.
 pub(super) fn is_typed(text: &str) -> bool {
     let (kind, address) = text.split_once(';').unwrap_or_default();
     !kind.is_empty() && !address.is_empty() && text.bytes().all(|byte| (b'!'..=b'~').contains(&byte))
 }
 
-/// utf-8-addr-unitext: everything but printable ASCII as `\x{HEX}`, also the characters with a meaning of their own.
+/// Encodes an address as utf-8-addr-unitext: all but printable ASCII, and the special characters, become
+/// `\x{HEX}`.
 fn unitext(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

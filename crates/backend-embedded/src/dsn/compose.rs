@@ -1,4 +1,4 @@
-//! The message that a report becomes (RFC 3464, RFC 6522).
+//! Composes the message of a report (RFC 3464, RFC 6522).
 
 use std::fmt::Write;
 
@@ -14,15 +14,15 @@ use super::status::delivery_status;
 use super::{Action, MAILER_DAEMON, Report, Returned};
 use crate::replies::one_line;
 
-/// A report could not be written.
+/// The report could not be composed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the report could not be composed")]
 pub(crate) struct ComposeError;
 
-/// The message of `report`, with CRLF line ends.
+/// Returns the message of `report`, with CRLF line ends.
 ///
 /// # Errors
-/// [`ComposeError`] when the builder fails to write to memory, which it has no reason to.
+/// [`ComposeError`] if the builder fails to write to memory, which is not expected.
 pub(crate) fn compose(report: &Report<'_>) -> Result<Vec<u8>, ComposeError> {
     let author = format!("{MAILER_DAEMON}@{}", report.hostname);
     let parts = vec![
@@ -30,7 +30,8 @@ pub(crate) fn compose(report: &Report<'_>) -> Result<Vec<u8>, ComposeError> {
         as_it_is("message/delivery-status", delivery_status(report).into_bytes()),
         returned(&report.returned),
     ];
-    // It follows from the identifier, which is random and drawn after the returned message was written.
+    // The boundary contains the random identifier, which was drawn after the returned message was written, so
+    // that message cannot contain it.
     let boundary = format!("=_report_{}", report.id);
     let kind = ContentType::new("multipart/report")
         .attribute("report-type", "delivery-status")
@@ -41,14 +42,14 @@ pub(crate) fn compose(report: &Report<'_>) -> Result<Vec<u8>, ComposeError> {
         .to(Address::new_address(None::<&str>, report.sender.wire()))
         .subject(subject(report))
         .message_id(MessageIdHeader::new(format!("{}@{}", report.id, report.hostname)))
-        // RFC 3834 section 5: nobody's vacation notice answers this.
+        // Prevents automatic replies (RFC 3834 section 5).
         .header("Auto-Submitted", Raw::new("auto-replied"))
         .body(MimePart::new(kind, parts))
         .write_to_vec()
         .map_err(|_| ComposeError)
 }
 
-/// The outcome and the recipients, for the subject.
+/// Returns a subject with the outcome and the recipients.
 fn subject(report: &Report<'_>) -> String {
     let first = report.recipients.first().map_or("no recipient", |outcome| outcome.recipient.shown());
     let whom = match report.recipients.len() {
@@ -64,7 +65,7 @@ fn subject(report: &Report<'_>) -> String {
     }
 }
 
-/// The part that people read.
+/// Returns the part for human readers.
 fn text(report: &Report<'_>) -> String {
     let mut out = format!("This is the mail server {}.\n\n", report.hostname);
     out.push_str(match report.action {
@@ -108,7 +109,7 @@ fn returned<'x>(returned: &Returned<'x>) -> MimePart<'x> {
     }
 }
 
-/// What must not be encoded (RFC 2046 section 5.2.1).
+/// Returns a part that must not be encoded (RFC 2046 section 5.2.1).
 fn as_it_is(kind: &'static str, octets: Vec<u8>) -> MimePart<'static> {
     let encoding = if octets.is_ascii() { "7bit" } else { "8bit" };
     MimePart::new(kind, BodyPart::Binary(octets.into())).transfer_encoding(encoding)

@@ -1,7 +1,8 @@
-//! Delivery status notifications: what we tell a sender about a message (RFC 3461, RFC 3464).
+//! Delivery status notifications to the sender of a message (RFC 3461, RFC 3464).
 //!
-//! Composing is pure: the same report with the same identifier and time gives the same octets. Who gets a report and
-//! when is the courier's decision; that nobody gets one about a notification follows from its null reverse-path.
+//! Composing is pure: the same report with the same identifier and time gives the same octets. The delivery
+//! agent decides who gets a report and when. Notifications have a null reverse-path, so they are never
+//! reported themselves.
 
 mod address;
 mod compose;
@@ -14,77 +15,77 @@ use mailapi_model::{EmailAddress, MessageId, QueueId, Reply, Timestamp};
 
 pub(crate) use compose::{ComposeError, compose};
 
-/// The local part of the author of notices, at our host name.
+/// Local part of the author of notices, at our host name.
 pub(crate) const MAILER_DAEMON: &str = "MAILER-DAEMON";
 
-/// How much of a header block a notice returns unless it is set otherwise: 64 KiB.
+/// Default maximum size of the header block in a notice: 64 KiB.
 pub(crate) const RETURNED_HEADER_BYTES: usize = 64 * 1024;
 
-/// What became of a message for some of its recipients.
+/// The outcome of a message for some of its recipients.
 #[derive(Debug, Clone)]
 pub(crate) struct Report<'a> {
     /// Our host name.
     pub(crate) hostname: &'a str,
-    /// Our name of the message.
+    /// Our queue id of the message.
     pub(crate) queue_id: &'a QueueId,
-    /// When we took it over.
+    /// Time at which this server accepted the message.
     pub(crate) arrived_at: Timestamp,
-    /// The sender's name for the envelope.
+    /// The sender's envelope identifier.
     pub(crate) envelope_id: Option<&'a str>,
-    /// Who is told.
+    /// The recipient of the report.
     pub(crate) sender: &'a EmailAddress,
-    /// What became of it.
+    /// The outcome.
     pub(crate) action: Action,
-    /// For whom.
+    /// The reported recipients.
     pub(crate) recipients: Vec<RecipientOutcome<'a>>,
-    /// What comes back of the message.
+    /// The returned part of the message.
     pub(crate) returned: Returned<'a>,
-    /// The identifier of the report.
+    /// Identifier of the report.
     pub(crate) id: MessageId,
-    /// The present.
+    /// The current time.
     pub(crate) now: Timestamp,
 }
 
-/// RFC 3464 section 2.3.3.
+/// The outcome of a delivery (RFC 3464 section 2.3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Given up.
+    /// Failed permanently.
     Failed,
-    /// Not yet.
+    /// Still being retried.
     Delayed,
-    /// In the mailbox.
+    /// Delivered to the mailbox.
     Delivered,
-    /// Handed to a server that gives no such notifications.
+    /// Relayed to a server without support for notifications.
     Relayed,
 }
 
-/// What became of the message for one recipient.
+/// The outcome for one recipient.
 #[derive(Debug, Clone)]
 pub(crate) struct RecipientOutcome<'a> {
-    /// Who.
+    /// The recipient.
     pub(crate) recipient: &'a EmailAddress,
-    /// The ORCPT parameter as it was written.
+    /// The ORCPT parameter as received.
     pub(crate) original: Option<&'a str>,
-    /// The reply to the last attempt, or our own text in its place.
+    /// The reply to the last attempt, or our own text instead.
     pub(crate) reply: Option<Reply>,
-    /// The server that answered last, as `host[address]:port`; `None` when none answered.
+    /// The last server that replied, as `host[address]:port`; `None` if none did.
     pub(crate) relay: Option<&'a str>,
-    /// That server's own reply, when `reply` is ours.
+    /// That server's own reply if `reply` is ours.
     pub(crate) said_before: Option<Reply>,
-    /// When we will give up, for a delay.
+    /// End of the retries, for a delay.
     pub(crate) will_retry_until: Option<Timestamp>,
 }
 
-/// What comes back of the message.
+/// The returned part of the message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Returned<'a> {
     /// Its header block.
     Headers(&'a [u8]),
-    /// All of it.
+    /// The whole message.
     Message(&'a [u8]),
 }
 
-/// Where the header block of a message lies, without the empty line, and not beyond `max` octets: whole lines only.
+/// Returns the range of a message's header block, without the empty line: whole lines, at most `max` octets.
 pub(crate) fn header_block(message: &[u8], max: usize) -> Range<usize> {
     let mut end = 0;
     for line in header_lines(message) {

@@ -1,4 +1,4 @@
-//! The part that programs read (RFC 3464 section 2).
+//! Composes the part for programs (RFC 3464 section 2).
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use super::address::{is_typed, typed};
 use super::{Action, RecipientOutcome, Report};
 use crate::replies::one_line;
 
-/// A field's line, so that it needs no encoding: the rest of a longer text is left out.
+/// Maximum length of a field value; a longer text is truncated, so that the line needs no encoding.
 const MAX_TEXT: usize = 900;
 
-/// The whole `message/delivery-status`.
+/// Returns the body of `message/delivery-status`.
 pub(super) fn delivery_status(report: &Report<'_>) -> String {
     let mut out = String::new();
     if let Some(envelope_id) = report.envelope_id {
@@ -48,7 +48,7 @@ fn recipient(out: &mut String, report: &Report<'_>, outcome: &RecipientOutcome<'
     }
 }
 
-/// RFC 3464 section 2.3.3.
+/// Returns the name of an action (RFC 3464 section 2.3.3).
 const fn action(action: Action) -> &'static str {
     match action {
         Action::Failed => "failed",
@@ -58,7 +58,7 @@ const fn action(action: Action) -> &'static str {
     }
 }
 
-/// The status of the reply when it is of the action's class; the most general one of that class otherwise
+/// Returns the status of the reply if its class matches the action, or the most general status of that class
 /// (RFC 3464 section 2.3.4).
 pub(super) fn status(action: Action, outcome: &RecipientOutcome<'_>) -> EnhancedCode {
     let class = match action {
@@ -70,7 +70,7 @@ pub(super) fn status(action: Action, outcome: &RecipientOutcome<'_>) -> Enhanced
     code.unwrap_or(EnhancedCode::new(class, 0, 0))
 }
 
-/// `host` of `host[address]:port`.
+/// Returns `host` of `host[address]:port`.
 fn host(relay: &str) -> &str {
     relay.split('[').next().filter(|host| !host.is_empty()).unwrap_or(relay)
 }

@@ -1,4 +1,4 @@
-//! TLS towards other servers.
+//! TLS of connections to other servers.
 
 use std::fmt;
 use std::io;
@@ -9,24 +9,24 @@ use tokio_rustls::TlsConnector;
 
 use super::Stream;
 
-/// Does the client's side of handshakes; clones share it.
+/// Performs the client side of TLS handshakes. Clones share the configuration.
 #[derive(Clone)]
 pub struct ClientTls(TlsConnector);
 
 impl ClientTls {
-    /// A client that trusts as it is told.
+    /// Returns a client with the given trust settings.
     ///
     /// # Errors
-    /// [`TlsError`] when there are no authorities, or they cannot be read.
+    /// [`TlsError`] if there are no root certificates, or they cannot be read.
     pub fn new(trust: &Trust) -> Result<Self, TlsError> {
         Ok(Self(TlsConnector::from(client_config(trust)?)))
     }
 
-    /// Does the handshake with the server that was reached under `name`, a host name or an IP address, and leaves the
-    /// encrypted connection in `stream`.
+    /// Performs the handshake and replaces `stream` with the encrypted connection. `name` is the server's
+    /// host name or IP address.
     ///
     /// # Errors
-    /// When the server does not keep to the protocol or is not trusted. `stream` is then [`Stream::Lost`].
+    /// If the server violates the protocol or is not trusted. `stream` is then [`Stream::Lost`].
     pub async fn upgrade(&self, name: &str, stream: &mut Stream) -> io::Result<()> {
         let plain = std::mem::replace(stream, Stream::Lost).into_plain()?;
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;

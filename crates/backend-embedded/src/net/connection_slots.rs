@@ -1,4 +1,4 @@
-//! Who is connected, counted in all and by client.
+//! Connection slots, limited in total and per client.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mailapi_model::ClientNetwork;
 
-/// Counts the connections of one listener; clones share the count.
+/// The connection slots of a listener. Clones share the count.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionSlots(Arc<Inner>);
 
@@ -23,7 +23,7 @@ struct Taken {
     by_client: HashMap<ClientNetwork, usize>,
 }
 
-/// A connection's place; free again when it is dropped.
+/// A connection slot; released on drop.
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
     slots: ConnectionSlots,
@@ -35,7 +35,7 @@ impl ConnectionSlots {
         Self(Arc::new(Inner { max, max_per_client, taken: Mutex::default() }))
     }
 
-    /// A place for a connection from `address`, when there is one.
+    /// Reserves a slot for a connection from `address`, if one is free.
     pub(super) fn take(&self, address: IpAddr) -> Option<ConnectionPermit> {
         let client = ClientNetwork::of(address);
         let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,6 +56,7 @@ impl Drop for ConnectionPermit {
         if let Some(count) = taken.by_client.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {
+                // Drop the counter, or every client ever seen would stay in memory.
                 taken.by_client.remove(&self.client);
             }
         }

@@ -1,23 +1,22 @@
-//! How many connections a listener takes.
+//! Connection limits of a listener.
 
 use std::time::Duration;
 
 /// The limits of one listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Most connections at a time. Default 1,000.
+    /// Maximum number of connections. Default 1,000.
     pub max_connections: usize,
-    /// Most connections of one client at a time; an IPv6 client is its /64 network. Default 100.
+    /// Maximum number of connections per client; an IPv6 client is its /64 network. Default 100.
     pub max_connections_per_client: usize,
-    /// How long a refused connection may take to read why. Default 2 s.
+    /// Time limit for sending the reason to a refused client. Default 2 s.
     pub refusal_timeout: Duration,
-    /// The pause after the system could not give a connection, for want of file descriptors for instance.
+    /// Pause after the system failed to accept a connection, for example without free file descriptors.
     /// Default 100 ms.
     pub accept_pause: Duration,
-    /// How long after the signal to stop a protocol may finish what it is in the middle of. Default 10 s.
+    /// Time after the shutdown signal in which a protocol may finish open work. Default 10 s.
     pub grace: Duration,
-    /// How much longer the listener waits for its last replies to be written, before it cuts the connections.
-    /// Default 2 s.
+    /// Additional time for the last replies before connections are closed. Default 2 s.
     pub last_words: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Accepting connections.
+//! Accepts connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,26 +12,26 @@ use tokio::task::{JoinError, JoinSet};
 use super::connection_slots::{ConnectionPermit, ConnectionSlots};
 use super::{ConnectionLimits, Shutdown, Stream};
 
-/// A port on which clients may knock already. Clients that connect before [`Listener::serve`] wait.
+/// A bound port. Clients that connect before [`Listener::serve`] wait.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
 }
 
-/// A client that was let in.
+/// An accepted client.
 #[derive(Debug)]
 pub struct Arrival {
-    /// The connection, in the clear.
+    /// The connection, not encrypted yet.
     pub stream: Stream,
     /// The client's address.
     pub peer: SocketAddr,
-    /// The signal to come to an end. The protocol has [`ConnectionLimits::grace`] from then on.
+    /// The shutdown signal. After it the protocol has [`ConnectionLimits::grace`] to finish.
     pub shutdown: Shutdown,
 }
 
 impl Arrival {
-    /// Whether nobody between the client and us can listen.
+    /// Returns whether the client is on this machine, so that nobody else can read the connection.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.peer.ip().to_canonical().is_loopback()
@@ -39,24 +39,25 @@ impl Arrival {
 }
 
 impl Listener {
-    /// Binds a port; port 0 takes a free one.
+    /// Binds a port; port 0 selects a free port.
     ///
     /// # Errors
-    /// When the port is taken, or may not be used.
+    /// If the port is in use, or is not permitted.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpListener::bind(address).await?;
         let address = socket.local_addr()?;
         Ok(Self { socket, address })
     }
 
-    /// Where it listens.
+    /// Returns the bound address.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Lets clients in, each in a task of `protocol`, until the signal comes; then waits for the tasks as long as the
-    /// limits allow and cuts those that are left. A client above the limits is sent `busy` and let go.
+    /// Accepts clients until the shutdown signal, each in a task of `protocol`. Then waits for the tasks as
+    /// long as the limits allow and aborts the rest. A client above the limits is sent `busy` and
+    /// disconnected.
     pub async fn serve<P, F>(self, limits: ConnectionLimits, mut shutdown: Shutdown, busy: &'static [u8], protocol: P)
     where
         P: Fn(Arrival) -> F,
@@ -82,7 +83,7 @@ impl Listener {
                 },
             }
         }
-        // From here on clients are refused by the system, so that they go to another server at once.
+        // From now on the system refuses clients at once, and they can try another server.
         drop(self.socket);
         let rest = async {
             while let Some(ended) = tasks.join_next().await {
@@ -107,7 +108,7 @@ fn admit<P, F>(
     P: Fn(Arrival) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
-    // An error means that the client is gone again.
+    // An error means that the client has already disconnected.
     let Ok(stream) = Stream::plain(stream) else { return };
     let session = protocol(Arrival { stream, peer, shutdown: shutdown.clone() });
     tasks.spawn(async move {
@@ -118,7 +119,7 @@ fn admit<P, F>(
 
 async fn refuse(mut stream: TcpStream, peer: SocketAddr, busy: &'static [u8], timeout: Duration) {
     tracing::warn!(%peer, "a connection above the limits was refused");
-    // It is refused whether or not it hears why.
+    // The refusal is final whether or not its reason can be sent.
     let _ = tokio::time::timeout(timeout, stream.write_all(busy)).await;
 }
 

@@ -1,7 +1,7 @@
-//! What all listeners share: accepting connections within limits, TLS, and coming to an end in good order.
+//! Functions shared by all listeners: connection limits, TLS and graceful shutdown.
 //!
-//! Nothing here knows a mail protocol. A listener hands each accepted connection to its protocol, together with the
-//! [`Shutdown`] signal; the protocol decides what it still finishes.
+//! This module contains no mail protocol. A listener passes each accepted connection to its protocol with the
+//! [`Shutdown`] signal; the protocol decides which work it still finishes.
 
 mod client_tls;
 mod connection_slots;

@@ -1,4 +1,4 @@
-//! TLS of our listeners.
+//! TLS of the listeners.
 
 use std::fmt;
 use std::io;
@@ -22,13 +22,13 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// How long a client may take for the handshake, unless [`ServerTls::with_handshake_timeout`] says otherwise.
+    /// Time limit for a handshake, unless set by [`ServerTls::with_handshake_timeout`].
     pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// From the texts of two PEM files: the certificate with its chain, the leaf first, and its private key.
+    /// Parses two PEM texts: the certificate chain, leaf first, and the private key.
     ///
     /// # Errors
-    /// [`TlsError`] when one of them is missing, malformed, or the two do not belong together.
+    /// [`TlsError`] if one of them is missing or malformed, or they do not match.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let acceptor = Arc::new(Mutex::new(acceptor(certificates, key)?));
         Ok(Self { acceptor, handshake_timeout: Self::HANDSHAKE_TIMEOUT })
@@ -44,18 +44,18 @@ impl ServerTls {
         Ok(())
     }
 
-    /// The same with another time-out.
+    /// Sets another time-out.
     #[must_use]
     pub fn with_handshake_timeout(mut self, timeout: Duration) -> Self {
         self.handshake_timeout = timeout;
         self
     }
 
-    /// Does the server's side of the handshake and leaves the encrypted connection in `stream`.
+    /// Performs the server side of the handshake and replaces `stream` with the encrypted connection.
     ///
     /// # Errors
-    /// When the client does not keep to the protocol, is too slow, or the connection is encrypted already. `stream` is
-    /// then [`Stream::Lost`].
+    /// If the client violates the protocol or exceeds the time-out, or the connection is already encrypted.
+    /// `stream` is then [`Stream::Lost`].
     pub async fn upgrade(&self, stream: &mut Stream) -> io::Result<()> {
         let plain = std::mem::replace(stream, Stream::Lost).into_plain()?;
         let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -66,7 +66,7 @@ impl ServerTls {
     }
 }
 
-/// The TLS server configuration for this certificate and key.
+/// Returns the TLS server configuration for this certificate and key.
 fn acceptor(certificates: &[u8], key: &[u8]) -> Result<TlsAcceptor, TlsError> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(certificates)
         .collect::<Result<_, _>>()

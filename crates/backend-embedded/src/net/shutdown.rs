@@ -1,28 +1,28 @@
-//! The signal to come to an end.
+//! The shutdown signal.
 
 use tokio::sync::watch;
 
-/// Tells everything that runs to come to an end; clones hear the same signal.
+/// Receives the shutdown signal. Clones receive the same signal.
 #[derive(Debug, Clone)]
 pub struct Shutdown(watch::Receiver<bool>);
 
 impl Shutdown {
-    /// What gives the signal (by sending `true`, or by going away), and what hears it.
+    /// Returns the sender, which signals by sending `true` or by being dropped, and the receiver.
     #[must_use]
     pub fn channel() -> (watch::Sender<bool>, Self) {
         let (sender, receiver) = watch::channel(false);
         (sender, Self(receiver))
     }
 
-    /// Returns when it is time to end. Cancel-safe.
+    /// Waits for the signal. Cancel-safe.
     pub async fn requested(&mut self) {
-        // A sender that is gone cannot give the signal any more: that is the end, too.
+        // A dropped sender also counts as the signal.
         let _ = self.0.wait_for(|stop| *stop).await;
     }
 }
 
 impl From<watch::Receiver<bool>> for Shutdown {
-    /// Hears a signal that somebody else gives by sending `true`.
+    /// Uses an existing channel, whose sender signals by sending `true`.
     fn from(receiver: watch::Receiver<bool>) -> Self {
         Self(receiver)
     }

@@ -1,4 +1,4 @@
-//! A connection, in the clear or encrypted.
+//! A plain or encrypted connection.
 
 use std::io;
 use std::pin::Pin;
@@ -8,33 +8,33 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::{client, server};
 
-/// A connection of a client to us, or of ours to a server.
+/// A connection to or from this server.
 #[derive(Debug)]
 pub enum Stream {
-    /// In the clear.
+    /// Not encrypted.
     Plain(TcpStream),
     /// Encrypted; we are the server.
     Server(Box<server::TlsStream<TcpStream>>),
     /// Encrypted; we are the client.
     Client(Box<client::TlsStream<TcpStream>>),
-    /// Lost in a handshake: reading finds the end, writing fails.
+    /// Lost in a handshake: reads return the end of the stream, writes fail.
     Lost,
 }
 
 impl Stream {
-    /// Takes a connection, and has what is written leave at once: every write of ours is complete (no Nagle).
+    /// Wraps a connection and disables Nagle's algorithm: every write is complete and should leave at once.
     ///
     /// # Errors
-    /// When the connection is gone already.
+    /// If the connection is already closed.
     pub fn plain(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         Ok(Self::Plain(stream))
     }
 
-    /// Gives up a connection in the clear for its TLS handshake.
+    /// Returns the plain connection for its TLS handshake.
     ///
     /// # Errors
-    /// When it is encrypted already.
+    /// If it is already encrypted or lost.
     pub fn into_plain(self) -> io::Result<TcpStream> {
         match self {
             Self::Plain(stream) => Ok(stream),
@@ -43,7 +43,7 @@ impl Stream {
         }
     }
 
-    /// Whether the connection is encrypted.
+    /// Returns whether the connection is encrypted.
     #[must_use]
     pub const fn is_tls(&self) -> bool {
         matches!(self, Self::Server(_) | Self::Client(_))

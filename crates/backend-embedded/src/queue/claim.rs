@@ -1,4 +1,4 @@
-//! Out of the queue: what is due, for one courier alone.
+//! Claims due recipients for one delivery agent at a time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,22 +13,23 @@ use crate::MessageStore;
 use crate::message_store::{Layout, MessageStoreError, content, damaged};
 
 impl MessageStore {
-    /// Claims at most `max` recipients whose next try is due, those that wait longest first, until `lease` has passed
-    /// or the result is recorded. Nobody else gets them meanwhile.
+    /// Claims at most `max` due recipients, those that are due longest first. A claim is exclusive until the
+    /// result is recorded or `lease` has passed.
     ///
     /// # Errors
-    /// Only those of the database.
+    /// If the database fails.
     pub async fn claim_due(&self, max: usize, lease: Duration) -> Result<Vec<QueuedMessage>, MessageStoreError> {
         let now = self.clock().now();
         self.write(move |connection, _| claim(connection, now, max, now.plus(lease))).await
     }
 
-    /// When the next recipient becomes due; none when the queue is empty. A moment in the past means now.
+    /// Returns when the next recipient becomes due; `None` if the queue is empty. A time in the past means
+    /// now.
     ///
     /// # Errors
-    /// Only those of the database.
+    /// If the database fails.
     pub async fn next_due_at(&self) -> Result<Option<Timestamp>, StoreError> {
-        // The few leases that run are looked at one by one; the others come in the order of the index.
+        // The few active leases are read one by one; all other rows come from the index.
         let sql = "SELECT MIN(due) FROM (
                 SELECT MIN(next_attempt_at) AS due FROM drop_queue_recipients WHERE leased_until = 0
                 UNION ALL
@@ -40,10 +41,10 @@ impl MessageStore {
         Ok(due.map(Timestamp::from_millis))
     }
 
-    /// Ends all leases; for the start of the only courier, whose predecessor may have crashed.
+    /// Ends all leases. Called when the only delivery agent starts, because its predecessor may have crashed.
     ///
     /// # Errors
-    /// Only those of the database.
+    /// If the database fails.
     pub async fn end_leases(&self) -> Result<(), StoreError> {
         let sql = "UPDATE drop_queue_recipients SET leased_until = 0 WHERE leased_until > 0";
         self.write(move |connection, touched| {
@@ -54,8 +55,8 @@ impl MessageStore {
         .await
     }
 
-    /// Returns when there may be something new in the queue, put there by this process or by another one. May return
-    /// too often, never too seldom.
+    /// Waits until the queue may have changed, by this process or another one. It may return spuriously, but
+    /// misses no change.
     pub async fn queue_changed(&self) {
         self.raised(|changes| &changes.queue).await;
     }

@@ -1,4 +1,4 @@
-//! Values of the queue as columns.
+//! Conversion between values of the queue and columns.
 
 use mailapi_model::Reply;
 use mailapi_smtp::{Notify, Ret};
@@ -7,12 +7,12 @@ use rusqlite::Row;
 
 use crate::message_store::damaged;
 
-/// Code, enhanced code and text.
+/// Returns code, enhanced code and text.
 pub(crate) fn reply_columns(reply: &Reply) -> (u16, Option<String>, &str) {
     (reply.code, reply.enhanced.map(|enhanced| enhanced.to_string()), &reply.text)
 }
 
-/// The reply in three columns from `first` on; none where there is no code.
+/// Reads a reply from three columns starting at `first`; `None` without a code.
 pub(crate) fn read_reply(row: &Row<'_>, first: usize) -> Result<Option<Reply>, StoreError> {
     let Some(code) = row.get(first)? else { return Ok(None) };
     let enhanced: Option<String> = row.get(first + 1)?;

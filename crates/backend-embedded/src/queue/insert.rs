@@ -1,4 +1,4 @@
-//! Into the queue.
+//! Inserts messages into the queue.
 
 use mailapi_model::{EmailAddress, Timestamp};
 use mailapi_store::StoreError;
@@ -8,8 +8,7 @@ use super::Task;
 use crate::accept::{Prepared, Recipient};
 use crate::message_store::ContentId;
 
-/// Puts a message into the queue for those for whom there is something to do; answers whether there is anyone. The
-/// first try is due at once.
+/// Inserts a message for the given recipients, due at once. Returns whether there are any.
 pub(crate) fn insert(
     connection: &Connection,
     mail: &Prepared,

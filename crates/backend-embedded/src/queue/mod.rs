@@ -1,7 +1,8 @@
-//! The queue: messages on their way to other servers, kept until each recipient is finished.
+//! The queue: messages for other servers, stored until every recipient is finished.
 //!
-//! A recipient is claimed with a lease, tried, and recorded. Recording writes the result, its delivery event and the
-//! notices that it causes in one transaction. A claim that is never recorded, because of a crash, ends with its lease.
+//! A recipient is claimed with a lease, attempted and recorded. Recording writes the result, its delivery
+//! event and the resulting notices in one transaction. After a crash, an unrecorded claim ends with its
+//! lease.
 
 mod claim;
 mod columns;
@@ -18,46 +19,46 @@ pub(crate) use columns::{read_reply, reply_columns};
 pub(crate) use insert::insert;
 pub use record::{Attempt, Notice, RecipientResult};
 
-/// A message in the queue, as a number that is never used again.
+/// Number of a message in the queue; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueKey(pub(crate) i64);
 
-/// What is to be done for a recipient.
+/// Work to do for a recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Hand the message to the recipient's server.
+    /// Transmit the message to the recipient's server.
     Deliver,
-    /// The message lies in a mailbox here; its sender wants to hear of that (RFC 3461 section 4.1).
+    /// Send the success notice of a local delivery (RFC 3461 section 4.1).
     TellOfSuccess,
 }
 
-/// A message with recipients that were claimed.
+/// A message with claimed recipients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedMessage {
     /// Its number in the queue.
     pub key: QueueKey,
-    /// Its name in logs and in the delivery feed.
+    /// Its queue id in logs and in the delivery feed.
     pub queue_id: QueueId,
-    /// Where its octets are; [`Layout::as_submitted`] is what goes to the next server.
+    /// Location of its octets; [`Layout::as_submitted`] is the text that other servers get.
     pub layout: Layout,
     /// The reverse-path.
     pub sender: ReversePath,
-    /// Our identifier, when it came through the API.
+    /// Our identifier, if the API submitted it.
     pub message_id: Option<MessageId>,
-    /// When it was taken over.
+    /// Time at which it was accepted.
     pub accepted_at: Timestamp,
-    /// When to give up.
+    /// Time at which retries end.
     pub expires_at: Timestamp,
-    /// How much of it a failure notice returns.
+    /// How much of the message a failure notice returns.
     pub ret: Option<Ret>,
-    /// The sender's name for the envelope.
+    /// The sender's envelope identifier.
     pub envid: Option<String>,
-    /// The recipients that were claimed, in the order of the envelope.
+    /// The claimed recipients, in the order of the envelope.
     pub recipients: Vec<QueuedRecipient>,
 }
 
 impl QueuedMessage {
-    /// The claimed recipient at a place of the envelope.
+    /// Returns the claimed recipient at a position of the envelope.
     fn recipient_at(&self, position: u32) -> Option<&QueuedRecipient> {
         self.recipients.iter().find(|recipient| recipient.position == position)
     }
@@ -66,20 +67,20 @@ impl QueuedMessage {
 /// A recipient in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedRecipient {
-    /// Its place in the envelope; with [`QueuedMessage::key`] its name.
+    /// Position in the envelope; with [`QueuedMessage::key`] it identifies the recipient.
     pub position: u32,
-    /// Who.
+    /// The address.
     pub address: EmailAddress,
-    /// What is to be done.
+    /// The work to do.
     pub task: Task,
-    /// Which notices the sender wants.
+    /// Notices requested by the sender.
     pub notify: Option<Notify>,
-    /// The ORCPT parameter as it was written.
+    /// The ORCPT parameter as received.
     pub orcpt: Option<String>,
-    /// How often it was tried before.
+    /// Number of previous attempts.
     pub attempts: u32,
-    /// Whether the sender was told of the message's delay.
+    /// Whether the sender was notified of the delay.
     pub delay_notified: bool,
-    /// How the last try ended.
+    /// Reply of the last attempt.
     pub last_reply: Option<Reply>,
 }

@@ -1,4 +1,4 @@
-//! Giving a claim up without a try.
+//! Releases claims without an attempt.
 
 use mailapi_model::Timestamp;
 use mailapi_store::StoreError;
@@ -8,10 +8,11 @@ use super::QueueKey;
 use crate::MessageStore;
 
 impl MessageStore {
-    /// Ends the claims of these recipients; their next try is due at `until`. It does not count as one.
+    /// Releases the claims of these recipients and makes them due at `until`. It does not count as an
+    /// attempt.
     ///
     /// # Errors
-    /// Only those of the database; then the claims end by themselves.
+    /// If the database fails; the claims then end with their leases.
     pub async fn put_off(&self, recipients: Vec<(QueueKey, u32)>, until: Timestamp) -> Result<(), StoreError> {
         let sql = "UPDATE drop_queue_recipients SET leased_until = 0, next_attempt_at = ?3
             WHERE queue = ?1 AND position = ?2";

@@ -1,4 +1,4 @@
-//! What a try came to: the result, its event, its notices, in one transaction.
+//! Records delivery attempts: results, events and notices in one transaction.
 
 use mailapi_model::{DeliveryEvent, Evidence, Outcome, Reply, Timestamp};
 use mailapi_store::StoreError;
@@ -10,60 +10,61 @@ use crate::accept::{AcceptError, Prepared, accept_in_transaction, give_up};
 use crate::message_store::Touched;
 use crate::{MessageStore, feed};
 
-/// What became of one claimed recipient.
+/// Result for one claimed recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecipientResult {
-    /// Its place in the envelope.
+    /// Position in the envelope.
     pub position: u32,
-    /// What became of it.
+    /// Outcome of the attempt.
     pub attempt: Attempt,
 }
 
 /// A notice to the sender.
 #[derive(Debug, Clone)]
 pub struct Notice {
-    /// What is delivered.
+    /// The message to deliver.
     pub mail: Prepared,
-    /// Whether it reports a delay. The sender gets one such notice of a message, however many servers it waits for.
+    /// Whether it reports a delay. The sender gets one such notice per message, regardless of the number of
+    /// servers.
     pub of_delay: bool,
 }
 
-/// How a try ended.
+/// Outcome of a delivery attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attempt {
-    /// The next server has it: finished.
+    /// The next server accepted the message: finished.
     Delivered {
-        /// What it said.
+        /// Its reply.
         reply: Reply,
         /// `host[address]:port`.
         relay: Option<String>,
     },
-    /// Later again.
+    /// Temporary failure: to be retried.
     Deferred {
-        /// What the next server said, or what we say in its place.
+        /// The next server's reply, or our own instead.
         reply: Reply,
         /// `host[address]:port`.
         relay: Option<String>,
-        /// When.
+        /// Time of the next attempt.
         next_attempt_at: Timestamp,
-        /// Whether the sender has been told of the delay, now or before.
+        /// Whether the sender was notified of the delay, now or before.
         delay_notified: bool,
     },
-    /// Given up for good: finished.
+    /// Permanent failure: finished.
     Bounced {
-        /// What the next server said, or what we say in its place.
+        /// The next server's reply, or our own instead.
         reply: Reply,
         /// `host[address]:port`.
         relay: Option<String>,
     },
-    /// Given up because of its age: finished.
+    /// Retries ended because of the message's age: finished.
     Expired {
-        /// The last reply, or what we say in its place.
+        /// The last reply, or our own instead.
         reply: Reply,
         /// `host[address]:port`.
         relay: Option<String>,
     },
-    /// The sender is told of a success that was recorded before: finished, without an event.
+    /// The success notice of a recorded delivery was sent: finished, without an event.
     Told,
 }
 
@@ -80,12 +81,12 @@ impl Attempt {
 }
 
 impl MessageStore {
-    /// Records what became of claimed recipients of a message and takes over the notices about it
-    /// ([`MessageStore::prepare`]), all in one transaction. A recipient that was finished meanwhile is left out. A notice
-    /// that nobody can take is dropped: there is no bounce of a bounce (RFC 5321 section 6.1).
+    /// Records the results of claimed recipients and accepts the notices about them ([`MessageStore::prepare`]),
+    /// all in one transaction. A recipient that was finished in the meantime is skipped. An undeliverable
+    /// notice is dropped: bounces do not bounce (RFC 5321 section 6.1).
     ///
     /// # Errors
-    /// Only those of the database; then nothing of it was recorded.
+    /// If the database fails; nothing was recorded.
     pub async fn record(
         &self,
         message: QueuedMessage,
@@ -94,7 +95,8 @@ impl MessageStore {
     ) -> Result<(), StoreError> {
         let (settings, now) = (self.settings().clone(), self.clock().now());
         self.write(move |connection, touched| {
-            // Other servers are tried at the same time, so only the transaction sees whose delay comes first.
+            // Attempts at other servers run concurrently, so only the transaction can decide which delay is
+            // reported.
             let was_reported = delay_is_reported(connection, message.key)?;
             record_all(connection, &message, &results, now, touched)?;
             if !was_reported && delay_is_reported(connection, message.key)? {
@@ -116,13 +118,13 @@ impl MessageStore {
     }
 }
 
-/// Whether the sender got a notice of the message's delay.
+/// Returns whether the sender was notified of the message's delay.
 fn delay_is_reported(connection: &Connection, queue: QueueKey) -> Result<bool, StoreError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM drop_queue_recipients WHERE queue = ?1 AND delay_notified)";
     Ok(connection.prepare_cached(sql)?.query_row(params![queue.0], |row| row.get(0))?)
 }
 
-/// All recipients keep it, since the one with the delay may leave the queue first.
+/// Marks all recipients, since the one with the delay may leave the queue first.
 fn mark_delay_reported(connection: &Connection, queue: QueueKey) -> Result<(), StoreError> {
     let sql = "UPDATE drop_queue_recipients SET delay_notified = 1 WHERE queue = ?1";
     connection.prepare_cached(sql)?.execute(params![queue.0])?;
@@ -143,11 +145,11 @@ fn record_all(
             given_up.extend(message.recipient_at(result.position).map(|recipient| &recipient.address));
         }
     }
-    // No notice from outside can be true of those whom no server took the message for.
+    // The message never left for these recipients, so later bounces for them are forged.
     message.message_id.map_or(Ok(()), |id| give_up(connection, id, &given_up))
 }
 
-/// Answers whether the recipient was still in the queue.
+/// Records one result. Returns whether the recipient was still in the queue.
 fn record_one(
     connection: &Connection,
     message: &QueuedMessage,
@@ -165,7 +167,7 @@ fn record_one(
         feed::append(connection, &event, touched)?;
     }
     if was_there {
-        // The last recipient may have taken the last reference with it.
+        // The last recipient may have held the last reference to the content, which can then be collected.
         touched.chores();
     }
     Ok(was_there)
