@@ -1,4 +1,4 @@
-//! Messages on their way out: a long one lies in the spool while it is sent, which may take long, and not in memory.
+//! Outgoing messages: a long one is buffered in a file instead of memory, since sending may take long.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::{Layout, MessageStore, MessageStoreError, pieces};
 
 impl MessageStore {
-    /// A range of a message's octets; what of it lies beyond the end is left out.
+    /// Returns a range of a message's octets, up to the end of the message.
     pub(crate) async fn buffer_range(&self, layout: Layout, range: Range<u64>) -> Result<Octets, MessageStoreError> {
         let length = range.end.min(layout.size).saturating_sub(range.start);
         if length <= self.settings().inline_bytes as u64 {

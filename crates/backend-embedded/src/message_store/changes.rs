@@ -1,4 +1,4 @@
-//! Who wants to know of changes, and telling them after the commit.
+//! Change notifications, sent after the commit.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use super::id::MailboxId;
 
-/// What a transaction touched.
+/// The objects that a transaction changed.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     mailboxes: Vec<MailboxId>,
@@ -33,13 +33,13 @@ impl Touched {
         self.queue = true;
     }
 
-    /// There is something to index or to sweep.
+    /// Reports work for indexing or collection.
     pub(crate) fn chores(&mut self) {
         self.chores = true;
     }
 }
 
-/// The waiting parties of this process.
+/// The waiting readers of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     mailboxes: Mutex<HashMap<MailboxId, watch::Sender<u64>>>,
@@ -59,6 +59,7 @@ impl Changes {
         }
         let mut mailboxes = self.mailboxes.lock().unwrap_or_else(PoisonError::into_inner);
         for mailbox in &touched.mailboxes {
+            // A mailbox without readers loses its entry, so that the map does not grow.
             let watched = mailboxes.get(mailbox).filter(|sender| sender.receiver_count() > 0);
             match watched {
                 Some(sender) => sender.send_modify(|count| *count += 1),
@@ -73,21 +74,23 @@ impl Changes {
     }
 }
 
-/// Wakes all waiting readers, or the next one that waits if there are none.
+/// Wakes all waiting readers, or else the next reader that waits.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     own: Notify,
-    /// The count of foreign changes at which a reader was last woken.
+    /// The count of foreign changes at the last wake-up of a reader.
     foreign_seen: AtomicU64,
 }
 
 impl Signal {
     fn raise(&self) {
+        // `notify_waiters` wakes the current waiters; `notify_one` stores a permit for a reader between two
+        // waits.
         self.own.notify_waiters();
         self.own.notify_one();
     }
 
-    /// Waits until this process raises the signal, or until another process changes the file. Cancel-safe.
+    /// Waits until this process raises the signal, or another process changes the file. Cancel-safe.
     pub(crate) async fn raised(&self, foreign: &ForeignChanges) {
         tokio::select! {
             () = self.own.notified() => {}
@@ -98,10 +101,10 @@ impl Signal {
     }
 }
 
-/// Tells of a transaction when it is dropped.
+/// Notifies the readers of a transaction's changes when it is dropped.
 ///
-/// It travels in the answer of the database job, which exists only after the commit. So the word goes out also when
-/// the caller was cancelled in between and nobody takes the answer.
+/// It is part of the database job's result, which exists only after the commit. The readers are therefore
+/// notified even if the caller was cancelled before it received the result.
 pub(crate) struct Announcement {
     touched: Touched,
     changes: Arc<Changes>,
@@ -119,7 +122,7 @@ impl Drop for Announcement {
     }
 }
 
-/// Waits for changes of one mailbox, by this process or by another one on the same file.
+/// Waits for changes of a mailbox by this process, or by another one on the same file.
 #[derive(Debug)]
 pub struct MailboxWatch {
     ours: watch::Receiver<u64>,
@@ -132,8 +135,8 @@ impl MailboxWatch {
         Self { ours: changes.watch(mailbox), foreign_seen: foreign.count(), foreign }
     }
 
-    /// Returns when something may have changed since the last call, or since the watch began. May return too often,
-    /// never too seldom. Cancel-safe.
+    /// Waits for a possible change since the last call, or since the watch was created. May return
+    /// spuriously, but misses no change. Cancel-safe.
     pub async fn changed(&mut self) {
         tokio::select! {
             // The sender lives as long as this watch: `Changes` keeps the entry of a watched mailbox.
@@ -142,7 +145,7 @@ impl MailboxWatch {
         }
     }
 
-    /// Takes everything until now as seen; answers whether there was something.
+    /// Marks all changes so far as seen. Returns whether there were any.
     pub fn take_pending(&mut self) -> bool {
         let ours = self.ours.has_changed().unwrap_or(true);
         let count = self.foreign.count();

@@ -1,4 +1,4 @@
-//! Rows of messages and their octets, each message once.
+//! Rows of messages and their octets; each message is stored once.
 
 use std::io;
 use std::ops::Range;
@@ -13,13 +13,13 @@ use super::id::ContentId;
 use super::{MessageStoreError, people, pieces};
 use crate::MessageStoreSettings;
 
-/// Keys of pieces that one message may use; `drop_chunks.key` is message * this + piece.
+/// Number of chunk keys per message; `drop_chunks.key` is message * this + chunk.
 const PIECES: u64 = 1 << 16;
 
-/// A parsed message, ready to be stored.
+/// A parsed message before it is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct NewContent {
-    /// The `Return-Path` line of a final delivery, or nothing.
+    /// The `Return-Path` line of a final delivery, otherwise empty.
     return_path: String,
     message: Octets,
     structure: MessageStructure,
@@ -27,8 +27,8 @@ pub(crate) struct NewContent {
 }
 
 impl NewContent {
-    /// Parses a message that is delivered: a `Return-Path` line goes before it (RFC 5321 section 4.4), which a relay
-    /// leaves out again.
+    /// Parses a delivered message. A `Return-Path` line is stored before it (RFC 5321 section 4.4), and
+    /// removed when the message is relayed.
     pub(crate) async fn delivered(
         sender: &str,
         message: Octets,
@@ -39,7 +39,7 @@ impl NewContent {
         Self::parse(return_path, message, received_at, settings).await
     }
 
-    /// Parses a message that a client puts into a folder: it stays as it is.
+    /// Parses a message that a client appends to a folder; it is stored unchanged.
     pub(crate) async fn appended(
         message: Octets,
         received_at: Timestamp,
@@ -65,22 +65,23 @@ impl NewContent {
         Ok(Self { return_path, message, structure, received_at })
     }
 
-    /// Octets as stored.
+    /// Returns the stored size in octets.
     pub(crate) fn size(&self) -> u64 {
         (self.return_path.len() + self.message.len()) as u64
     }
 
-    /// The message taken apart.
+    /// Returns the parsed structure.
     pub(crate) const fn structure(&self) -> &MessageStructure {
         &self.structure
     }
 
-    /// When it came.
+    /// Returns the time of receipt.
     pub(crate) fn received_at(&self) -> Timestamp {
         self.received_at
     }
 
-    /// Piece by piece as stored; only the first one, which the `Return-Path` line begins, is copied.
+    /// Returns the stored message in pieces. Only the first one, which starts with the `Return-Path` line, is
+    /// copied.
     fn pieces(&self, length: usize) -> impl Iterator<Item = io::Result<Bytes>> {
         let taken = length.saturating_sub(self.return_path.len()).min(self.message.len());
         let first = self.message.slice(0..taken).to_bytes();
@@ -89,45 +90,46 @@ impl NewContent {
     }
 }
 
-/// Where the octets of a stored message lie.
+/// Location of a stored message's octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Which.
+    /// The stored message.
     pub content: ContentId,
-    /// Octets of the whole.
+    /// Total size in octets.
     pub size: u64,
-    /// How many of them, at the beginning, are our `Return-Path` line: what a relay leaves out.
+    /// Length of our `Return-Path` line at the beginning, which is removed for relaying.
     pub return_path_len: u64,
-    /// Octets of each piece but the last.
+    /// Size of each chunk but the last.
     pub(crate) chunk_len: u64,
 }
 
 impl Layout {
-    /// The whole message.
+    /// Returns the range of the whole message.
     #[must_use]
     pub fn whole(&self) -> Range<u64> {
         0..self.size
     }
 
-    /// Where the piece that holds an octet ends.
+    /// Returns the end of the chunk that contains an octet.
     pub(crate) fn end_of_piece(&self, octet: u64) -> u64 {
         (octet / self.chunk_len + 1).saturating_mul(self.chunk_len)
     }
 
-    /// The message as it was handed over, without our `Return-Path` line.
+    /// Returns the range of the message as received, without our `Return-Path` line.
     #[must_use]
     pub fn as_submitted(&self) -> Range<u64> {
         self.return_path_len..self.size
     }
 }
 
-/// Stores a message that nothing refers to yet.
+/// Stores a message without references.
 pub(crate) fn insert(
     connection: &Connection,
     new: &NewContent,
     settings: &MessageStoreSettings,
 ) -> Result<ContentId, MessageStoreError> {
-    // Longer pieces only for a message that would otherwise have too many of them; the first holds the line whole.
+    // Larger chunks only for a message that would otherwise need too many. The first chunk contains the whole
+    // `Return-Path` line.
     let chunk_len = (settings.chunk_bytes.max(new.return_path.len()) as u64).max(new.size().div_ceil(PIECES)).max(1);
     let content = insert_row(connection, new, chunk_len)?;
     let mut statement = connection.prepare_cached("INSERT INTO drop_chunks (key, octets) VALUES (?1, ?2)")?;
@@ -138,7 +140,7 @@ pub(crate) fn insert(
     Ok(content)
 }
 
-/// A message on its way that lies in a file which cannot be read.
+/// Returns the error for a buffered message whose file cannot be read.
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
 pub(crate) fn unreadable(error: io::Error) -> StoreError {
     StoreError::Unavailable(format!("a message on its way cannot be read: {error}"))
@@ -166,17 +168,17 @@ fn insert_row(connection: &Connection, new: &NewContent, chunk_len: u64) -> Resu
     Ok(connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
 }
 
-/// What [`read_layout`] and [`read_structure`] read, of the message `m`.
+/// The columns that [`read_layout`] and [`read_structure`] read, of the message `m`.
 pub(crate) const STORED_COLUMNS: &str = "m.id, m.size, m.return_path_len, m.chunk_len, m.digest";
 
-/// The layout in a row that begins with [`STORED_COLUMNS`].
+/// Reads the layout from a row that starts with [`STORED_COLUMNS`].
 pub(crate) fn read_layout(row: &Row<'_>) -> rusqlite::Result<Layout> {
     Ok(Layout { content: row.get(0)?, size: row.get(1)?, return_path_len: row.get(2)?, chunk_len: row.get(3)? })
 }
 
-/// The digest in such a row. Its offsets count from the end of our `Return-Path` line.
+/// Reads the structure from such a row. Its offsets count from the end of our `Return-Path` line.
 pub(crate) fn read_structure(connection: &Connection, row: &Row<'_>) -> Result<MessageStructure, MessageStoreError> {
-    // A digest that an older program wrote is made again.
+    // A structure written by an older version is parsed again.
     MessageStructure::from_bytes(row.get_ref(4)?.as_blob_or_null().ok().flatten().unwrap_or_default()).or_else(|_| {
         let layout = read_layout(row)?;
         Ok(MessageStructure::of(&pieces::read_range(connection, &layout, layout.as_submitted())?))
@@ -189,7 +191,7 @@ pub(crate) fn layout(connection: &Connection, content: ContentId) -> Result<Layo
     found.ok_or(MessageStoreError::NoSuchMessage)
 }
 
-/// What is kept of the parsed message.
+/// Returns the structure of a stored message.
 pub(crate) fn structure(connection: &Connection, content: ContentId) -> Result<MessageStructure, MessageStoreError> {
     let sql = format!("SELECT {STORED_COLUMNS} FROM drop_messages m WHERE m.id = ?1");
     let mut statement = connection.prepare_cached(&sql)?;
@@ -197,7 +199,7 @@ pub(crate) fn structure(connection: &Connection, content: ContentId) -> Result<M
     read_structure(connection, rows.next()?.ok_or(MessageStoreError::NoSuchMessage)?)
 }
 
-/// Removes octets and texts of a message that nothing refers to any more.
+/// Removes the octets and texts of an unreferenced message.
 pub(crate) fn remove(connection: &Connection, content: ContentId) -> Result<(), StoreError> {
     let first = key(content, 0);
     let sql = "DELETE FROM drop_chunks WHERE key >= ?1 AND key < ?2";
@@ -213,7 +215,7 @@ pub(crate) fn remove(connection: &Connection, content: ContentId) -> Result<(), 
     Ok(())
 }
 
-/// The row of a piece.
+/// Returns the key of a chunk.
 pub(super) fn key(content: ContentId, piece: u64) -> i64 {
     content.0 * PIECES as i64 + piece as i64
 }

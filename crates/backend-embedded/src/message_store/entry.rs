@@ -12,31 +12,31 @@ use super::folder::Numbers;
 use super::id::{ContentId, FolderId};
 use super::{MessageStoreError, folder};
 
-/// What changes of an entry.
+/// The mutable part of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryState {
-    /// Its UID.
+    /// UID.
     pub uid: u32,
-    /// Its flags.
+    /// Flags.
     pub flags: Flags,
-    /// The modification sequence of its last change.
+    /// Modification sequence of the last change.
     pub modseq: u64,
 }
 
-/// What never changes of an entry, and its state.
+/// An entry with its immutable part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryMeta {
-    /// UID, flags, modification sequence.
+    /// UID, flags and modification sequence.
     pub state: EntryState,
-    /// Its octets.
+    /// The message's octets.
     pub content: ContentId,
-    /// When it came (RFC 3501 section 2.3.3).
+    /// Time of receipt (RFC 3501 section 2.3.3).
     pub internal_date: Timestamp,
-    /// Octets of the whole message.
+    /// Message size in octets.
     pub size: u64,
 }
 
-/// An entry to be made.
+/// An entry to add.
 #[derive(Debug, Clone)]
 pub(crate) struct NewEntry<'a> {
     pub(crate) content: ContentId,
@@ -45,14 +45,14 @@ pub(crate) struct NewEntry<'a> {
     pub(crate) size: u64,
 }
 
-/// Adds an entry; answers its UID.
+/// Adds an entry. Returns its UID.
 pub(crate) fn add(connection: &Connection, folder: FolderId, entry: &NewEntry<'_>) -> Result<u32, MessageStoreError> {
     let numbers = folder::allocate(connection, folder, 1)?;
     insert(connection, folder, entry, numbers.first_uid, numbers.modseq)?;
     Ok(numbers.first_uid)
 }
 
-/// Adds an entry with numbers that were allocated for it.
+/// Adds an entry with allocated numbers.
 pub(crate) fn insert(
     connection: &Connection,
     folder: FolderId,
@@ -75,12 +75,13 @@ pub(crate) fn insert(
     Ok(())
 }
 
-/// Entries that changed after `modseq`, by ascending UID; all of them after 0.
+/// Returns the entries changed after `modseq`, by ascending UID; all entries for 0.
 pub(crate) fn changed_since(
     connection: &Connection,
     folder: FolderId,
     modseq: u64,
 ) -> Result<Vec<EntryState>, StoreError> {
+    // All entries are read in the order of the primary key; changed ones through the index.
     let sql = if modseq == 0 {
         "SELECT uid, flags, keywords, modseq FROM drop_entries WHERE folder_id = ?1 AND modseq > ?2 ORDER BY uid"
     } else {
@@ -92,7 +93,7 @@ pub(crate) fn changed_since(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// All UIDs, ascending.
+/// Returns all UIDs, ascending.
 pub(crate) fn uids(connection: &Connection, folder: FolderId) -> Result<Vec<u32>, StoreError> {
     let sql = "SELECT uid FROM drop_entries WHERE folder_id = ?1 ORDER BY uid";
     let mut statement = connection.prepare_cached(sql)?;
@@ -100,14 +101,14 @@ pub(crate) fn uids(connection: &Connection, folder: FolderId) -> Result<Vec<u32>
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// One entry.
+/// Returns one entry.
 pub(crate) fn find(connection: &Connection, folder: FolderId, uid: u32) -> Result<Option<EntryMeta>, StoreError> {
     let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size FROM drop_entries
         WHERE folder_id = ?1 AND uid = ?2";
     Ok(connection.prepare_cached(sql)?.query_row(params![folder, uid], read_meta).optional()?)
 }
 
-/// The entries of a folder above a UID, by ascending UID, until `look` breaks.
+/// Calls `look` for the entries above a UID, by ascending UID, until it breaks.
 pub(crate) fn for_each_above(
     connection: &Connection,
     folder: FolderId,
@@ -153,13 +154,13 @@ pub(crate) fn set_flags(
     Ok(())
 }
 
-/// The UIDs as a JSON array, which SQL reads as a list.
+/// Formats UIDs as a JSON array, which SQL reads as a list.
 fn list(uids: &[u32]) -> String {
     let numbers: Vec<String> = uids.iter().map(ToString::to_string).collect();
     format!("[{}]", numbers.join(","))
 }
 
-/// The UIDs that exist, ascending.
+/// Returns the existing ones of the given UIDs, ascending.
 pub(crate) fn present(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<Vec<u32>, StoreError> {
     let sql =
         "SELECT uid FROM drop_entries WHERE folder_id = ?1 AND uid IN (SELECT value FROM json_each(?2)) ORDER BY uid";
@@ -168,15 +169,15 @@ pub(crate) fn present(connection: &Connection, folder: FolderId, uids: &[u32]) -
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Total size of these messages in octets.
+/// Returns the total size of these messages in octets.
 pub(crate) fn size_of_some(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<u64, StoreError> {
     let sql = "SELECT COALESCE(SUM(size), 0) FROM drop_entries
         WHERE folder_id = ?1 AND uid IN (SELECT value FROM json_each(?2))";
     Ok(connection.prepare_cached(sql)?.query_row(params![folder, list(uids)], |row| row.get(0))?)
 }
 
-/// Copies the existing entries with one statement: one for each entry costs ten times as much. New UIDs are assigned in
-/// the order of the old ones.
+/// Copies the existing entries with one statement, which is ten times faster than one statement per entry.
+/// New UIDs follow the order of the old ones.
 pub(crate) fn copy_some(
     connection: &Connection,
     source: FolderId,
@@ -199,7 +200,7 @@ pub(crate) fn remove_some(connection: &Connection, folder: FolderId, uids: &[u32
     Ok(())
 }
 
-/// Removes the first entries below a UID, no more than `most`; returns how many.
+/// Removes at most `most` of the first entries below a UID. Returns their number.
 pub(crate) fn remove_first(
     connection: &Connection,
     folder: FolderId,

@@ -1,42 +1,42 @@
-//! Why the maildrop could not do what was asked.
+//! Errors of the message store.
 
 use mailapi_backend::MailboxError;
 use mailapi_store::StoreError;
 
-/// What went wrong, in the words of a mail store.
+/// An error of the message store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MessageStoreError {
-    /// There is no such mailbox.
+    /// The mailbox does not exist.
     #[error("the mailbox does not exist")]
     NoSuchMailbox,
-    /// The mailbox has no such folder (any more).
+    /// The folder does not exist, or was removed.
     #[error("the folder does not exist")]
     NoSuchFolder,
-    /// The message is not there (any more).
+    /// The message does not exist, or was removed.
     #[error("the message does not exist")]
     NoSuchMessage,
-    /// The message has no such attachment.
+    /// The attachment does not exist.
     #[error("the attachment does not exist")]
     NoSuchAttachment,
-    /// A folder of that name is there already.
+    /// A folder of that name already exists.
     #[error("the folder exists already")]
     FolderExists,
     /// INBOX cannot be deleted, and a folder cannot be moved into itself.
     #[error("the folder cannot be changed in this way")]
     FolderIsFixed,
-    /// The mailbox has as many folders as it may.
+    /// The mailbox has the maximum number of folders.
     #[error("the mailbox has too many folders")]
     TooManyFolders,
-    /// The folder has used up its UIDs.
+    /// The folder has no free UIDs.
     #[error("the folder cannot take another message")]
     FolderIsFull,
-    /// The message would have more keywords than it may.
+    /// The message would exceed the maximum number of keywords.
     #[error("the message has too many keywords")]
     TooManyKeywords,
-    /// The mailbox would hold more than its quota.
+    /// The mailbox would exceed its quota.
     #[error("the mailbox is full")]
     OverQuota,
-    /// The message is longer than the server takes.
+    /// The message exceeds the maximum size.
     #[error("the message is too long")]
     TooLong,
     /// The database failed.
@@ -63,7 +63,7 @@ impl From<MessageStoreError> for MailboxError {
 }
 
 impl MessageStoreError {
-    /// The error of a transaction in which only the database can fail.
+    /// Converts the error of a transaction in which only the database can fail.
     pub(crate) fn into_store(self) -> StoreError {
         match self {
             Self::Store(error) => error,

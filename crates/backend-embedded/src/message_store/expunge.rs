@@ -1,4 +1,4 @@
-//! Removing messages that are marked as deleted.
+//! Removes messages marked as deleted.
 
 use rusqlite::{Connection, params};
 
@@ -7,8 +7,8 @@ use super::id::FolderId;
 use super::{MessageStore, MessageStoreError, STEP, Touched, entry, folder};
 
 impl MessageStore {
-    /// Removes the messages that are `\Deleted`, all of them or only those of `uids` (UID EXPUNGE of RFC 4315).
-    /// Returns the removed UIDs, ascending. A large command runs in steps, and other writers run between them.
+    /// Removes all `\Deleted` messages, or only those in `uids` (UID EXPUNGE of RFC 4315). Returns the
+    /// removed UIDs, ascending. A large command runs in steps, with other writers between them.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchFolder`].

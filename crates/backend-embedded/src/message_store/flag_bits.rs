@@ -1,15 +1,15 @@
-//! Flags as two columns: bits for the system flags, words for the rest.
+//! Flags as two columns: bits for the system flags, words for keywords.
 
 use mailapi_imap::{Flags, SystemFlag};
 
 use super::MessageStoreError;
 
-/// `\Seen`; the counters' triggers know this bit too.
+/// `\Seen`; the triggers of the counters use the same bit.
 pub(crate) const SEEN: i64 = 1;
-/// `\Deleted`; an expunge looks for this bit.
+/// `\Deleted`; an expunge selects by this bit.
 pub(crate) const DELETED: i64 = 8;
 
-/// The bits on disk. They are part of the file format and stand here, whatever the order in the protocol's type.
+/// The stored bits. They are part of the file format, independent of the order in the protocol's type.
 const BITS: [(SystemFlag, i64); 5] = [
     (SystemFlag::Seen, SEEN),
     (SystemFlag::Answered, 2),
@@ -25,7 +25,7 @@ pub(crate) struct FlagColumns {
     pub(crate) keywords: String,
 }
 
-/// The columns of a new message.
+/// Returns the columns of a new message.
 pub(crate) const fn no_flags() -> FlagColumns {
     FlagColumns { bits: 0, keywords: String::new() }
 }
@@ -35,7 +35,7 @@ pub(crate) fn to_columns(flags: &Flags, max_keywords: usize) -> Result<FlagColum
         return Err(MessageStoreError::TooManyKeywords);
     }
     let bits = BITS.iter().filter(|(flag, _)| flags.contains(*flag)).fold(0, |bits, (_, bit)| bits | bit);
-    // A keyword is an atom and holds no space.
+    // A keyword is an atom and contains no space.
     let keywords = flags.keywords().iter().map(|keyword| keyword.as_str()).collect::<Vec<_>>().join(" ");
     Ok(FlagColumns { bits, keywords })
 }

@@ -1,4 +1,4 @@
-//! Changing flags.
+//! Changes flags.
 
 use mailapi_imap::Flags;
 use rusqlite::Connection;
@@ -7,14 +7,14 @@ use super::flag_bits::to_columns;
 use super::id::FolderId;
 use super::{EntryState, MessageStore, MessageStoreError, STEP, entry, folder};
 
-/// How flags are changed (RFC 3501 section 6.4.6).
+/// Kind of flag change (RFC 3501 section 6.4.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlagChange {
-    /// Exactly these.
+    /// Replace all flags.
     Set,
-    /// These too.
+    /// Add these flags.
     Add,
-    /// No longer these.
+    /// Remove these flags.
     Remove,
 }
 
@@ -29,9 +29,9 @@ impl FlagChange {
 }
 
 impl MessageStore {
-    /// Changes the flags of messages; of none if one of them would have too many. Returns the present state of each
-    /// existing message, by ascending UID. A message whose flags do not change keeps its modification sequence. A large
-    /// command runs in steps, and other writers run between them.
+    /// Changes the flags of messages; of none if one message would have too many keywords. Returns the new
+    /// state of each existing message, by ascending UID. A message whose flags do not change keeps its
+    /// modification sequence. A large command runs in steps, with other writers between them.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchFolder`], [`MessageStoreError::TooManyKeywords`].
@@ -45,13 +45,14 @@ impl MessageStore {
         let max_keywords = self.settings().max_keywords;
         uids.sort_unstable();
         uids.dedup();
+        // A single step is one transaction and needs no check in advance.
         if uids.len() > STEP {
             let (uids, flags) = (uids.clone(), flags.clone());
             self.scan(move |connection| refuse_too_many(connection, folder, &uids, change, &flags, max_keywords))
                 .await?;
         }
         let mut states = Vec::with_capacity(uids.len());
-        // At least one step, which detects a removed folder.
+        // Runs at least one step, which detects a removed folder.
         for at in (0..uids.len().max(1)).step_by(STEP) {
             let (uids, flags) = (uids[at..uids.len().min(at + STEP)].to_vec(), flags.clone());
             states.extend(self.store_step(folder, uids, change, flags, max_keywords).await?);
@@ -78,6 +79,7 @@ impl MessageStore {
                     states.push(meta.state);
                     continue;
                 }
+                // All messages of a step share one modification sequence, allocated with the first change.
                 let modseq = match modseq {
                     Some(modseq) => modseq,
                     None => *modseq.insert(folder::next_modseq(connection, folder)?),

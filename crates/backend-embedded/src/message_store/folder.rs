@@ -12,30 +12,30 @@ use super::{EntryState, MessageStoreError, damaged};
 const COLUMNS: &str = "id, mailbox_id, name, uid_validity, uid_next, highest_modseq, special_use, messages, unread, size, \
      first_recent";
 
-/// A folder as it is now.
+/// A folder's current state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
-    /// Its number; a rename leaves it.
+    /// Folder number, unchanged by a rename.
     pub id: FolderId,
-    /// Whose it is.
+    /// The mailbox that contains it.
     pub mailbox: MailboxId,
-    /// Its name.
+    /// Folder name.
     pub name: FolderName,
-    /// RFC 3501 section 2.3.1.1.
+    /// UIDVALIDITY (RFC 3501 section 2.3.1.1).
     pub uid_validity: u32,
     /// The UID of the next message.
     pub uid_next: u32,
-    /// The modification sequence of the last change (RFC 7162 section 3.1.2).
+    /// Modification sequence of the last change (RFC 7162 section 3.1.2).
     pub highest_modseq: u64,
-    /// `\Drafts` and the like (RFC 6154).
+    /// Special use such as `\Drafts` (RFC 6154).
     pub special_use: Option<String>,
-    /// How many messages it holds.
+    /// Number of messages.
     pub messages: u64,
-    /// How many of them are not `\Seen`.
+    /// Number of messages without `\Seen`.
     pub unread: u64,
-    /// Octets of all its messages.
+    /// Total size of all messages in octets.
     pub size: u64,
-    /// The first UID that no session has been given as `\Recent`.
+    /// The first UID that was not yet `\Recent` in any session.
     pub first_recent: u32,
 }
 
@@ -45,12 +45,12 @@ impl From<Folder> for FolderInfo {
     }
 }
 
-/// A folder and its entries at one moment.
+/// A folder and its entries at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderSnapshot {
     /// The folder.
     pub folder: Folder,
-    /// Its entries by ascending UID.
+    /// Entries by ascending UID.
     pub entries: Vec<EntryState>,
 }
 
@@ -80,14 +80,14 @@ pub(crate) fn expect(
     by_name(connection, mailbox, name)?.ok_or(MessageStoreError::NoSuchFolder)
 }
 
-/// The number of a mailbox's INBOX.
+/// Returns the number of a mailbox's INBOX.
 pub(crate) fn inbox(connection: &Connection, mailbox: MailboxId) -> Result<FolderId, MessageStoreError> {
     let sql = "SELECT id FROM drop_folders WHERE mailbox_id = ?1 AND name = 'INBOX'";
     let id = connection.prepare_cached(sql)?.query_row(params![mailbox], |row| row.get(0)).optional()?;
     id.ok_or(MessageStoreError::NoSuchFolder)
 }
 
-/// A folder that is still there.
+/// Returns a folder that was not removed.
 pub(crate) fn by_id(connection: &Connection, id: FolderId) -> Result<Folder, MessageStoreError> {
     let sql = format!("SELECT {COLUMNS} FROM drop_folders WHERE id = ?1 AND mailbox_id <> ?2");
     let mut statement = connection.prepare_cached(&sql)?;
@@ -112,7 +112,7 @@ fn read(row: &Row<'_>) -> Result<Folder, StoreError> {
     })
 }
 
-/// Makes a folder with a UIDVALIDITY higher than all before it.
+/// Creates a folder with a UIDVALIDITY above all earlier ones.
 pub(crate) fn create(
     connection: &Connection,
     mailbox: MailboxId,
@@ -128,15 +128,15 @@ pub(crate) fn create(
     id.ok_or(MessageStoreError::FolderExists)
 }
 
-/// The present second, so that a maildrop that lost its file does not begin with old values again; and always higher
-/// than the last one.
+/// Returns the current second, or one above the last value if that is higher. A store that lost its file
+/// therefore does not reuse old values.
 fn next_uid_validity(connection: &Connection, now: Timestamp) -> Result<u32, StoreError> {
     let sql = "UPDATE drop_uid_validity SET last = MAX(last + 1, ?1) RETURNING last";
     let seconds = now.as_seconds().clamp(1, i64::from(u32::MAX));
     Ok(connection.prepare_cached(sql)?.query_row(params![seconds], |row| row.get(0))?)
 }
 
-/// UIDs for new entries and the modification sequence that they all get.
+/// UIDs of new entries, and their common modification sequence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numbers {
     pub(crate) first_uid: u32,
@@ -152,11 +152,12 @@ pub(crate) fn allocate(connection: &Connection, folder: FolderId, count: u32) ->
         .optional()?;
     match numbers {
         Some(numbers) => Ok(numbers),
+        // No row: the folder was removed, or its UIDs are used up.
         None => Err(by_id(connection, folder).err().unwrap_or(MessageStoreError::FolderIsFull)),
     }
 }
 
-/// The modification sequence for a change that adds no entry.
+/// Returns the modification sequence of a change without new entries.
 pub(crate) fn next_modseq(connection: &Connection, folder: FolderId) -> Result<u64, MessageStoreError> {
     let sql = "UPDATE drop_folders SET highest_modseq = highest_modseq + 1 WHERE id = ?1 RETURNING highest_modseq";
     let modseq = connection.prepare_cached(sql)?.query_row(params![folder], |row| row.get(0)).optional()?;
@@ -169,7 +170,7 @@ pub(crate) fn rename(connection: &Connection, id: FolderId, name: &FolderName) -
     Ok(())
 }
 
-/// Removes a folder whose entries are gone.
+/// Removes a folder without entries.
 pub(crate) fn remove(connection: &Connection, id: FolderId) -> Result<(), StoreError> {
     connection.prepare_cached("DELETE FROM drop_folders WHERE id = ?1")?.execute(params![id])?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Folders by name: list, select, create, delete, rename, subscribe.
+//! Operations on folders by name: list, select, create, delete, rename, subscribe.
 
 use mailapi_model::{EmailAddress, FolderName, Timestamp};
 use rusqlite::Connection;
@@ -9,7 +9,7 @@ use super::{
 };
 
 impl MessageStore {
-    /// All folders of a mailbox, INBOX first, the others by name.
+    /// Returns all folders of a mailbox: INBOX, then the others by name.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchMailbox`].
@@ -21,7 +21,7 @@ impl MessageStore {
         .await
     }
 
-    /// A folder without its entries.
+    /// Returns a folder without its entries.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchMailbox`], [`MessageStoreError::NoSuchFolder`].
@@ -33,7 +33,7 @@ impl MessageStore {
         .await
     }
 
-    /// A folder as it is now, by its number: after a rename it is still found.
+    /// Returns a folder's current state by its number, which a rename does not change.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchFolder`].
@@ -41,7 +41,7 @@ impl MessageStore {
         self.read(|connection| folder::by_id(connection, folder)).await
     }
 
-    /// A folder and all its entries, out of one moment.
+    /// Returns a folder and all its entries at one point in time.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchMailbox`], [`MessageStoreError::NoSuchFolder`].
@@ -57,23 +57,24 @@ impl MessageStore {
         if is_long { self.scan(job).await } else { self.read(job).await }
     }
 
-    /// What came or changed after `modseq`, and the folder, out of one moment. When `folder.messages` does not fit
-    /// what the caller then knows, something was removed: [`MessageStore::uids`] tells what is left.
+    /// Returns the entries changed after `modseq`, and the folder, at one point in time. If `folder.messages`
+    /// does not match the caller's count, messages were removed: [`MessageStore::uids`] returns the rest.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchFolder`].
     pub async fn changed_since(&self, folder: FolderId, modseq: u64) -> Result<FolderSnapshot, MessageStoreError> {
         self.read(|connection| {
+            // 1 selects the same entries as 0, since sequences start at 2, but reads them through the index.
             let entries: Vec<EntryState> = entry::changed_since(connection, folder, modseq.max(1))?;
             Ok(FolderSnapshot { folder: folder::by_id(connection, folder)?, entries })
         })
         .await
     }
 
-    /// What is kept of entries beside the octets, by ascending UID; those that are gone are left out.
+    /// Returns the stored entries of these UIDs, ascending, without octets. Removed entries are skipped.
     ///
     /// # Errors
-    /// Only those of the database: a folder that is gone has none.
+    /// If the database fails. A removed folder has no entries.
     pub async fn fetch_meta(&self, folder: FolderId, mut uids: Vec<u32>) -> Result<Vec<EntryMeta>, MessageStoreError> {
         uids.sort_unstable();
         uids.dedup();
@@ -84,15 +85,15 @@ impl MessageStore {
         .await
     }
 
-    /// The UIDs of a folder, ascending.
+    /// Returns the UIDs of a folder, ascending.
     ///
     /// # Errors
-    /// Only those of the database: a folder that is gone has none.
+    /// If the database fails. A removed folder has no UIDs.
     pub async fn uids(&self, folder: FolderId) -> Result<Vec<u32>, MessageStoreError> {
         self.read(|connection| Ok(entry::uids(connection, folder)?)).await
     }
 
-    /// Makes a folder, and those above it that are missing (RFC 3501 section 6.3.3).
+    /// Creates a folder and its missing parents (RFC 3501 section 6.3.3).
     ///
     /// # Errors
     /// [`MessageStoreError::FolderExists`], [`MessageStoreError::TooManyFolders`], [`MessageStoreError::NoSuchMailbox`].
@@ -113,7 +114,7 @@ impl MessageStore {
         .await
     }
 
-    /// Removes a folder and the messages in it. Folders below it stay (RFC 9051 section 6.3.4).
+    /// Removes a folder and its messages. Folders below it are kept (RFC 9051 section 6.3.4).
     ///
     /// # Errors
     /// [`MessageStoreError::FolderIsFixed`] for INBOX; [`MessageStoreError::NoSuchFolder`].
@@ -133,13 +134,13 @@ impl MessageStore {
         .await
     }
 
-    /// Renames a folder and those below it, and makes those above the new name that are missing. A name that only the
-    /// folders below it show, because its own folder was deleted, takes them along like any other. Renaming INBOX moves
-    /// its messages into a new folder and leaves it empty (RFC 9051 section 6.3.6).
+    /// Renames a folder and those below it, and creates missing parents of the new name. A name whose own
+    /// folder was deleted also renames the folders below it. Renaming INBOX moves its messages to a new
+    /// folder and keeps INBOX empty (RFC 9051 section 6.3.6).
     ///
     /// # Errors
-    /// [`MessageStoreError::NoSuchFolder`]; [`MessageStoreError::FolderExists`] when one of the new names is taken;
-    /// [`MessageStoreError::FolderIsFixed`] when the new name lies below the old one or a name gets too long;
+    /// [`MessageStoreError::NoSuchFolder`]; [`MessageStoreError::FolderExists`] if one of the new names exists;
+    /// [`MessageStoreError::FolderIsFixed`] if the new name is below the old one or a name gets too long;
     /// [`MessageStoreError::TooManyFolders`].
     pub async fn rename_folder(
         &self,
@@ -167,7 +168,8 @@ impl MessageStore {
         .await
     }
 
-    /// Other writers run between the steps; mail that comes meanwhile stays in INBOX.
+    /// Moves all messages out of INBOX. Other writers run between the steps; mail that arrives meanwhile
+    /// stays in INBOX.
     async fn rename_inbox(&self, address: EmailAddress, to: FolderName) -> Result<(), MessageStoreError> {
         self.create_folder(&address, &to).await?;
         let inbox = self.folder(&address, &FolderName::inbox()).await?.id;
@@ -175,10 +177,11 @@ impl MessageStore {
         self.move_messages(inbox, uids, &to).await.map(drop)
     }
 
-    /// Subscribes to a name, whether there is such a folder or not (RFC 3501 section 6.3.6).
+    /// Subscribes to a name, with or without a folder (RFC 3501 section 6.3.6).
     ///
     /// # Errors
-    /// [`MessageStoreError::NoSuchMailbox`]; [`MessageStoreError::TooManyFolders`] when there are too many subscriptions.
+    /// [`MessageStoreError::NoSuchMailbox`]; [`MessageStoreError::TooManyFolders`] if there are too many
+    /// subscriptions.
     pub async fn subscribe(&self, address: &EmailAddress, name: &FolderName) -> Result<(), MessageStoreError> {
         let (address, name) = (address.clone(), name.clone());
         let most = self.settings().max_folders;
@@ -192,7 +195,7 @@ impl MessageStore {
         .await
     }
 
-    /// Ends a subscription.
+    /// Removes a subscription.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchMailbox`].
@@ -205,7 +208,7 @@ impl MessageStore {
         .await
     }
 
-    /// The subscribed names, sorted; not each of them is a folder.
+    /// Returns the subscribed names, sorted. A name may have no folder.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchMailbox`].
@@ -247,7 +250,7 @@ fn rename_tree(
     Ok(())
 }
 
-/// The folders above a name, made where they are missing.
+/// Creates the missing parents of a name.
 fn create_superiors(
     connection: &Connection,
     mailbox: MailboxId,

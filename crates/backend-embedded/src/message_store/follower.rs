@@ -1,5 +1,5 @@
-//! The maildrop in the same file as the accounts. It changes in the transactions that change accounts and domains, so
-//! later calls that report the same change are no-ops.
+//! Provisioning for accounts in the same file. The message store changes in the transactions that change
+//! accounts and domains, so later calls for the same change are no-ops.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use rusqlite::Connection;
 use super::provisioning::{put_domain, remove_domain};
 use super::{Announcement, Changes, MessageStore, MessageStoreError, Touched, mailbox, quarantine};
 
-/// Changes mailboxes inside the transactions of the account store. It holds no handle on the file, because the file
-/// holds the follower.
+/// Changes mailboxes inside the transactions of the account store. It has no handle on the file, because the
+/// file owns the follower.
 pub(crate) struct Follower {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) changes: Arc<Changes>,
@@ -50,6 +50,7 @@ impl Follower {
             Followed::Account { email, quota_bytes, is_new } => {
                 let now = self.clock.now();
                 if *is_new {
+                    // Old mail at the address must not be shown to the owner of a new account.
                     quarantine::set_apart(connection, email, now, touched)?;
                 }
                 mailbox::put(connection, email, *quota_bytes, now).map(drop)
@@ -65,7 +66,7 @@ impl Follower {
     }
 }
 
-/// Provisioning of a maildrop that follows the accounts.
+/// Provisioning of a message store that follows the accounts.
 pub(crate) struct InAccountsFile(pub(crate) MessageStore);
 
 #[async_trait]

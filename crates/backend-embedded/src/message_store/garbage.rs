@@ -1,4 +1,4 @@
-//! Removing octets that nothing refers to any more.
+//! Removes unreferenced octets and old records.
 
 use rusqlite::{Connection, params};
 
@@ -6,13 +6,13 @@ use super::id::ContentId;
 use super::{MessageStore, MessageStoreError, content};
 
 impl MessageStore {
-    /// Removes some unreferenced messages; answers how many. Zero means that none is left.
+    /// Removes some unreferenced messages. Returns their number; zero means that none is left.
     ///
     /// # Errors
-    /// Only those of the database.
+    /// If the database fails.
     pub async fn collect_garbage_once(&self) -> Result<usize, MessageStoreError> {
         let most = self.settings().sweep_batch;
-        // Mostly there is nothing, and looking takes no turn at the writer.
+        // Usually no message is unreferenced, and a read does not occupy the writer.
         if self.read(|connection| unreferenced(connection, 1)).await?.is_empty() {
             return Ok(0);
         }
@@ -26,10 +26,10 @@ impl MessageStore {
         .await
     }
 
-    /// Forgets some of those messages from the API that were taken over long ago; answers how many.
+    /// Prunes some old records of messages accepted from the API. Returns their number.
     ///
     /// # Errors
-    /// Only those of the database.
+    /// If the database fails.
     pub async fn forget_accepted_once(&self) -> Result<usize, MessageStoreError> {
         let before = self.clock().now().minus(self.settings().accepted_memory);
         let most = self.settings().accepted_batch;

@@ -1,4 +1,4 @@
-//! Numbers of rows. None of them is ever used again.
+//! Row numbers. They are never reused.
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 
@@ -27,7 +27,7 @@ row_number! {
     MailboxId
 }
 row_number! {
-    /// A folder. It stays the same when the folder is renamed.
+    /// A folder. A rename does not change it.
     FolderId
 }
 row_number! {

@@ -1,4 +1,4 @@
-//! Making texts searchable, in the background, so that taking mail stays fast.
+//! Indexes texts in the background, so that accepting mail stays fast.
 
 use mailapi_backend::mime::SearchableText;
 pub(crate) use mailapi_backend::mime::comparable;
@@ -9,20 +9,20 @@ use super::id::{ContentId, MailboxId};
 use super::{MessageStore, MessageStoreError, content, pieces};
 use crate::MessageStoreSettings;
 
-/// A message's text, decoded.
+/// The decoded text of a message.
 struct Extracted {
     content: ContentId,
     text: String,
 }
 
 impl MessageStore {
-    /// Reads the texts of some messages that wait, and puts them into the index; answers how many. Zero means that
-    /// none waits.
+    /// Indexes some waiting messages. Returns their number; zero means that none is left.
     ///
     /// # Errors
-    /// Only those of the database.
+    /// If the database fails.
     pub async fn index_once(&self) -> Result<usize, MessageStoreError> {
         let settings = self.settings().clone();
+        // Decoding takes long, so it runs before the write and without the writer.
         let (extracted, settings) = self
             .scan(move |connection| Ok::<_, MessageStoreError>((extract(connection, &settings)?, settings)))
             .await?;
@@ -37,13 +37,13 @@ impl MessageStore {
     }
 }
 
-/// A new message in a mailbox is to be indexed.
+/// Queues a new message for indexing.
 pub(crate) fn enqueue(connection: &Connection, content: ContentId) -> Result<(), StoreError> {
     connection.prepare_cached("INSERT INTO drop_unindexed (message_id) VALUES (?1)")?.execute(params![content])?;
     Ok(())
 }
 
-/// The text of a message, made from its octets.
+/// Extracts the text of a message from its octets.
 pub(crate) fn text_of(connection: &Connection, content: ContentId) -> Result<String, MessageStoreError> {
     let layout = content::layout(connection, content)?;
     let structure = content::structure(connection, content)?;
@@ -63,7 +63,7 @@ fn extract(connection: &Connection, settings: &MessageStoreSettings) -> Result<V
     for content in waiting {
         let content = content?;
         let text = match kept_or_read(connection, content) {
-            // One damaged message must not keep all those behind it from being found.
+            // One damaged message must not keep the rest from being indexed.
             Err(error @ (MessageStoreError::NoSuchMessage | MessageStoreError::Store(StoreError::Unexpected(_)))) => {
                 tracing::error!(message = content.0, %error, "a message cannot be read for the index");
                 String::new()
@@ -79,7 +79,7 @@ fn extract(connection: &Connection, settings: &MessageStoreSettings) -> Result<V
     Ok(extracted)
 }
 
-/// The text of a message that is put into the index once more is kept already.
+/// Returns the stored text if the message was indexed before, otherwise the extracted text.
 fn kept_or_read(connection: &Connection, content: ContentId) -> Result<String, MessageStoreError> {
     let sql = "SELECT text FROM drop_texts WHERE message_id = ?1";
     match connection.prepare_cached(sql)?.query_row(params![content], |row| row.get(0)).optional()? {
@@ -90,13 +90,13 @@ fn kept_or_read(connection: &Connection, content: ContentId) -> Result<String, M
 
 fn put(connection: &Connection, extracted: &Extracted, max_indexed: usize) -> Result<(), MessageStoreError> {
     let Extracted { content, text } = extracted;
-    // Meanwhile it may have been removed, or another process may have done the same.
+    // Meanwhile the message may have been removed, or indexed by another process.
     let sql = "SELECT 1 FROM drop_unindexed WHERE message_id = ?1 AND too_long = 0";
     if connection.prepare_cached(sql)?.query_row(params![content], |_| Ok(())).optional()?.is_none() {
         return Ok(());
     }
-    // It may be kept already. A statement that replaces would begin with a savepoint, at which the index writes out what it
-    // has gathered: each message would become a segment of its own, and the merging twice as much.
+    // The text may exist already. REPLACE would start a savepoint, and the index would flush at each one:
+    // every message would become its own segment, with twice the merging.
     let sql = "INSERT OR IGNORE INTO drop_texts (message_id, text) VALUES (?1, ?2)";
     connection.prepare_cached(sql)?.execute(params![content, text])?;
     if text.len() > max_indexed {
@@ -110,7 +110,8 @@ fn put(connection: &Connection, extracted: &Extracted, max_indexed: usize) -> Re
     Ok(())
 }
 
-/// The mailboxes that hold the message. Copies and moves stay within a mailbox, so this set never grows.
+/// Returns the mailboxes that contain the message. Copies and moves stay within a mailbox, so this set never
+/// grows.
 fn owners(connection: &Connection, content: ContentId) -> Result<String, MessageStoreError> {
     let sql = "SELECT DISTINCT f.mailbox_id FROM drop_entries e JOIN drop_folders f ON f.id = e.folder_id
         WHERE e.message_id = ?1";
@@ -123,7 +124,7 @@ fn owners(connection: &Connection, content: ContentId) -> Result<String, Message
     Ok(column)
 }
 
-/// A mailbox in the column `owners`; no such word is part of another.
+/// Returns a mailbox as a word of the column `owners`. No such word is part of another.
 pub(crate) fn owner_word(mailbox: MailboxId) -> String {
     format!("<{}>", mailbox.0)
 }

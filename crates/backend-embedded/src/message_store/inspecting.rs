@@ -1,4 +1,4 @@
-//! Looking at the messages of a folder one after the other, as IMAP does: of each only that is read which is asked for.
+//! Sequential access to the messages of a folder, as IMAP needs it. Only the requested parts are read.
 
 use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
@@ -10,11 +10,11 @@ use super::id::FolderId;
 use super::search::Share;
 use super::{EntryMeta, Layout, MessageStore, MessageStoreError, content, entry, index, pieces};
 
-/// A message that is being looked at.
+/// A message with lazy access to its parts.
 pub(crate) struct Inspected<'c> {
     connection: &'c Connection,
     meta: EntryMeta,
-    /// Octets that were read of it so far.
+    /// Octets read so far.
     read: Cell<u64>,
 }
 
@@ -23,46 +23,47 @@ impl<'c> Inspected<'c> {
         Self { connection, meta, read: Cell::new(0) }
     }
 
-    /// What its row holds.
+    /// Returns the stored entry.
     pub(crate) const fn meta(&self) -> &EntryMeta {
         &self.meta
     }
 
-    /// Where its octets lie.
+    /// Returns the location of the octets.
     pub(crate) fn layout(&self) -> Result<Layout, MessageStoreError> {
         content::layout(self.connection, self.meta.content)
     }
 
-    /// How many octets its header block has, our `Return-Path` line included.
+    /// Returns the length of the header block, with our `Return-Path` line.
     pub(crate) fn header_len(&self, layout: &Layout) -> Result<u64, MessageStoreError> {
         Ok(layout.return_path_len + content::structure(self.connection, self.meta.content)?.header_len)
     }
 
-    /// Its header block.
+    /// Returns the header block.
     pub(crate) fn header(&self) -> Result<Vec<u8>, MessageStoreError> {
         let layout = self.layout()?;
         self.octets(&layout, 0..self.header_len(&layout)?)
     }
 
-    /// Some of its octets.
+    /// Returns a range of the octets.
     pub(crate) fn octets(&self, layout: &Layout, range: Range<u64>) -> Result<Vec<u8>, MessageStoreError> {
         let octets = pieces::read_range(self.connection, layout, range)?;
         self.read.update(|read| read.saturating_add(octets.len() as u64));
         Ok(octets)
     }
 
-    /// The digest that was stored when the message arrived.
+    /// Returns the structure that was stored when the message arrived.
     pub(crate) fn structure(&self) -> Result<MessageStructure, MessageStoreError> {
         content::structure(self.connection, self.meta.content)
     }
 
-    /// The whole message as received, without our `Return-Path` line.
+    /// Returns the whole message as received, without our `Return-Path` line.
     pub(crate) fn received(&self) -> Result<Vec<u8>, MessageStoreError> {
         let layout = self.layout()?;
         self.octets(&layout, layout.return_path_len..layout.whole().end)
     }
 
-    /// What a search looks into (`SearchableText::joined`): subject, from, to, cc and body, each on a line.
+    /// Returns the text that a search covers (`SearchableText::joined`): subject, from, to, cc and body, one
+    /// line each.
     pub(crate) fn searchable(&self) -> Result<String, MessageStoreError> {
         let sql = "SELECT text FROM drop_texts WHERE message_id = ?1";
         let kept = self.connection.prepare_cached(sql)?.query_row(params![self.meta.content], |row| row.get(0));
@@ -79,11 +80,11 @@ impl<'c> Inspected<'c> {
 }
 
 impl MessageStore {
-    /// Looks at messages in the given order, until `look` breaks; answers what it made of each. Those that are gone are
-    /// left out. What takes longer than a moment `is_long`, and runs on a thread that may block.
+    /// Calls `look` for messages in the given order, until it breaks, and returns its results. Removed
+    /// messages are skipped. A long operation must set `is_long` to run on a blocking thread.
     ///
     /// # Errors
-    /// The first of `look`.
+    /// The first error of `look`.
     pub(crate) async fn inspect<T, F>(
         &self,
         folder: FolderId,
@@ -112,10 +113,10 @@ impl MessageStore {
         if is_long { self.scan(job).await } else { self.read(job).await }
     }
 
-    /// The UIDs of those messages of a folder that `keep` wants, ascending. Other searches run between the steps.
+    /// Returns the UIDs of the messages that `keep` accepts, ascending. Other searches run between the steps.
     ///
     /// # Errors
-    /// [`MessageStoreError::NoSuchFolder`]; the first of `keep`.
+    /// [`MessageStoreError::NoSuchFolder`], or the first error of `keep`.
     pub(crate) async fn filter<F>(&self, folder: FolderId, mut keep: F) -> Result<Vec<u32>, MessageStoreError>
     where
         F: FnMut(&Inspected<'_>) -> Result<bool, MessageStoreError> + Send + 'static,
@@ -135,7 +136,8 @@ impl MessageStore {
     }
 }
 
-/// One step from the first message above `uid`: the UIDs that `keep` wants, and the last UID unless it was the folder's.
+/// Runs one step above `uid`. Returns the UIDs that `keep` accepts, and the last UID unless it was the
+/// folder's last.
 fn filter_step(
     connection: &Connection,
     folder: FolderId,

@@ -1,4 +1,4 @@
-//! What a listing shows of messages: one indexed query, no octets and no digest.
+//! Lists messages with one indexed query, without octets and structures.
 
 use mailapi_backend::{Correspondent, MessageSummary, PageView, Validator};
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Timestamp};
@@ -11,10 +11,10 @@ use super::{MessageStoreError, people};
 const COLUMNS: &str = "e.uid, m.message_id, m.from_name, m.from_email, m.to_list, m.subject, m.date, e.size, e.flags,
     e.keywords, m.attachments";
 
-/// What has to be known of a folder to list it, and to know whether it still is as it was.
+/// The state of a folder that a listing and its validator need.
 struct FolderState {
     folder: FolderId,
-    /// Raised by whatever is done to the folder's entries, in the transaction that does it (RFC 7162 section 3.1.2).
+    /// Raised by every change of the folder's entries, in the same transaction (RFC 7162 section 3.1.2).
     highest_modseq: u64,
     messages: u64,
 }
@@ -30,7 +30,7 @@ impl FolderState {
         Ok(Self { folder, highest_modseq: row.get(1)?, messages: row.get(2)? })
     }
 
-    /// Folders' numbers are never used again, so a folder that is removed and made anew has other marks.
+    /// Returns the validator. Folder numbers are never reused, so a recreated folder gets other validators.
     fn validator(&self) -> Validator {
         Validator::new([self.folder.0.cast_unsigned(), self.highest_modseq])
     }
@@ -39,7 +39,7 @@ impl FolderState {
         if page.offset() >= self.messages {
             return Ok(Listed { total: self.messages, items: Vec::new() });
         }
-        // The inner query walks the entries' key alone, so that a skipped entry costs no look at its message.
+        // The inner query walks only the entries' key, so a skipped entry does not read its message.
         let sql = format!(
             "SELECT {COLUMNS} FROM (
                 SELECT * FROM drop_entries WHERE folder_id = ?1 ORDER BY uid DESC LIMIT ?2 OFFSET ?3
@@ -51,7 +51,7 @@ impl FolderState {
     }
 }
 
-/// Whether a folder's pages still are what was listed with the mark `seen`.
+/// Returns whether a folder is unchanged since the validator `seen`.
 pub(crate) fn is_unchanged(
     connection: &Connection,
     mailbox: &EmailAddress,
@@ -61,7 +61,7 @@ pub(crate) fn is_unchanged(
     Ok(FolderState::at(connection, mailbox, folder)?.validator() == seen)
 }
 
-/// One page of a folder, newest first. The total comes from the folder's counter.
+/// Returns one page of a folder, newest first. The total comes from the folder's counter.
 pub(crate) fn view(
     connection: &Connection,
     mailbox: &EmailAddress,

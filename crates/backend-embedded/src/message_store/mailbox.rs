@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::id::MailboxId;
 use super::{MessageStoreError, damaged, folder, removed};
 
-/// The folders of a new mailbox and their special uses (RFC 6154).
+/// Initial folders of a mailbox and their special uses (RFC 6154).
 const FIRST_FOLDERS: [(&str, Option<&str>); 5] = [
     ("INBOX", None),
     ("Drafts", Some("\\Drafts")),
@@ -24,7 +24,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Whether it may hold so many octets more.
+    /// Returns whether `size` more octets fit in the quota.
     pub(crate) fn has_room_for(&self, size: u64) -> bool {
         self.quota.limit_bytes.is_none_or(|limit| self.quota.used_bytes.saturating_add(size) <= limit)
     }
@@ -51,7 +51,7 @@ fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Mailbox> {
     Ok(Mailbox { id: row.get(0)?, quota })
 }
 
-/// Sets the quota, and makes the mailbox with its first folders when it is missing.
+/// Sets the quota, and creates a missing mailbox with its initial folders.
 pub(crate) fn put(
     connection: &Connection,
     address: &EmailAddress,
@@ -81,12 +81,12 @@ pub(crate) fn set_quota(connection: &Connection, id: MailboxId, quota_bytes: Opt
     Ok(())
 }
 
-/// A limit that exceeds the column's range means no limit.
+/// Converts a limit; one outside the column's range means no limit.
 fn quota_column(quota_bytes: Option<u64>) -> Option<i64> {
     quota_bytes.and_then(|limit| i64::try_from(limit).ok())
 }
 
-/// Removes the mailbox and all that is in it; answers which one it was.
+/// Removes the mailbox and its contents. Returns its number.
 pub(crate) fn remove(connection: &Connection, address: &EmailAddress) -> Result<Option<MailboxId>, MessageStoreError> {
     let Some(mailbox) = find(connection, address)? else { return Ok(None) };
     for folder in folder::list(connection, mailbox.id)? {
@@ -98,7 +98,7 @@ pub(crate) fn remove(connection: &Connection, address: &EmailAddress) -> Result<
     Ok(Some(mailbox.id))
 }
 
-/// Whether mail for the domain is delivered here. Takes the A-labels.
+/// Returns whether mail for the domain is delivered here. Takes A-labels.
 pub(crate) fn is_local_domain(connection: &Connection, domain: &str) -> Result<bool, StoreError> {
     Ok(connection.prepare_cached("SELECT 1 FROM drop_domains WHERE name = ?1")?.exists(params![domain])?)
 }

@@ -1,4 +1,4 @@
-//! The maildrop as mailboxes that callers read.
+//! The port `Mailboxes` of the message store.
 
 use async_trait::async_trait;
 use mailapi_backend::{
@@ -24,7 +24,7 @@ impl Mailboxes for MessageStore {
         page: Page,
         seen: Option<Validator>,
     ) -> Result<PageView, MailboxError> {
-        // Next to all pages that were seen are what they were, and one statement tells.
+        // Almost every revalidation succeeds, and one statement decides it.
         if let Some(seen) = seen
             && self.read_one(|connection| listing::is_unchanged(connection, mailbox, folder, seen)).await?
         {
@@ -75,14 +75,14 @@ impl Mailboxes for MessageStore {
 }
 
 impl MessageStore {
-    /// Whether the database can be read.
+    /// Checks that the database can be read.
     pub(crate) async fn readable(&self) -> Result<(), String> {
         self.read(|connection| mailbox::is_local_domain(connection, "")).await.map(drop).map_err(|e| e.to_string())
     }
 }
 
 impl MessageStore {
-    /// Removes what was in the folders at the beginning. Other writers run between the steps.
+    /// Removes the messages that the folders contain at the start. Other writers run between the steps.
     async fn purge_in_steps(&self, address: EmailAddress) -> Result<Purged, MessageStoreError> {
         let folders = self.list_folders(&address).await?;
         let mut messages = 0;
@@ -91,7 +91,7 @@ impl MessageStore {
             loop {
                 let step = self.write(move |connection, touched| purge_step(connection, id, below, touched));
                 let removed = match step.await {
-                    // Deleted by somebody else in the meantime.
+                    // Deleted by another session in the meantime.
                     Err(MessageStoreError::NoSuchFolder) => break,
                     removed => removed?,
                 };

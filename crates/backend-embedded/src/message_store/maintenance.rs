@@ -1,4 +1,4 @@
-//! What is done in the background.
+//! Background maintenance.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,16 @@ use mailapi_backend::Rounds;
 use super::{MessageStore, MessageStoreError};
 
 impl MessageStore {
-    /// One step of everything that waits in the background: remove, sweep, reread, index, forget. Answers whether there may be more.
+    /// Runs one step of all maintenance: remove, collect, reread, index, prune. Returns whether there may be
+    /// more.
     ///
     /// # Errors
-    /// Only those of the database; nothing is lost by them.
+    /// If the database fails; no data is lost.
     pub async fn maintain_once(&self) -> Result<bool, MessageStoreError> {
         Ok(self.chores_once().await? > 0)
     }
 
-    /// The same; answers how many transactions it took.
+    /// Like [`MessageStore::maintain_once`], but returns the number of transactions.
     async fn chores_once(&self) -> Result<u64, MessageStoreError> {
         let done = [
             self.remove_entries_once().await?,
@@ -27,29 +28,29 @@ impl MessageStore {
         Ok(done.iter().filter(|count| **count > 0).count() as u64)
     }
 
-    /// Runs [`MessageStore::maintain_once`] until nothing waits.
+    /// Runs [`MessageStore::maintain_once`] until no work is left.
     ///
     /// # Errors
-    /// As [`MessageStore::maintain_once`].
+    /// Those of [`MessageStore::maintain_once`].
     pub async fn maintain_until_done(&self) -> Result<(), MessageStoreError> {
         while self.maintain_once().await? {}
         Ok(())
     }
 
-    /// Keeps house for as long as it is polled: now, and whenever something changed. May be dropped at any time.
+    /// Runs maintenance now and after each change. May be dropped at any time.
     pub async fn maintain(&self, mut rounds: Rounds) {
         loop {
             rounds.begin();
             if let Err(error) = self.maintain_and_pause().await {
-                // What waits is kept in the database and is tried again with the next change.
+                // The work remains in the database and is retried after the next change.
                 tracing::warn!(%error, "the maildrop's housekeeping failed");
             }
             self.raised(|changes| &changes.chores).await;
         }
     }
 
-    /// Until nothing waits, and with room for those who wait for an answer: there is one writer, and a message takes
-    /// longer to be indexed than to be taken over. Meanwhile a search reads what is not indexed.
+    /// Runs until no work is left, with pauses for other writers. There is one writer, and indexing a message
+    /// takes longer than accepting it. Until then a search reads the message itself.
     async fn maintain_and_pause(&self) -> Result<(), MessageStoreError> {
         loop {
             let (writes, began) = (self.writes_begun(), Instant::now());
@@ -66,7 +67,7 @@ impl MessageStore {
     }
 }
 
-/// The pause after a step that took so long, while others wrote so many times.
+/// Returns the pause after a step of duration `took`, during which others wrote `others` times.
 fn rest(took: Duration, others: u64, factor: u32) -> Duration {
     if others == 0 { Duration::ZERO } else { took * factor }
 }

@@ -1,10 +1,10 @@
-//! The maildrop: mailboxes, folders and messages in one SQLite file.
+//! The message store: mailboxes, folders and messages in one SQLite file.
 //!
-//! A message's octets are stored once ([`ContentId`]), however many folders hold it; a folder holds entries that refer
-//! to them. Counters and reference counts are kept by triggers in `migrations/`, so that no path can forget them.
-//! Changes to a folder's entries raise its modification sequence (RFC 7162); UIDs, UIDVALIDITYs and row numbers are
-//! never used again. Octets without a reference are removed by [`MessageStore::collect_garbage_once`], and texts become searchable
-//! through the index by [`MessageStore::index_once`]: both run in the background ([`MessageStore::maintain`]).
+//! A message's octets are stored once ([`ContentId`]), regardless of the number of folders; a folder contains
+//! entries that refer to them. Triggers in `migrations/` maintain counters and reference counts, so that no
+//! code path can forget them. Every change of a folder's entries raises its modification sequence (RFC 7162).
+//! UIDs, UIDVALIDITYs and row numbers are never reused. [`MessageStore::collect_garbage_once`] removes unreferenced octets,
+//! and [`MessageStore::index_once`] indexes texts; both run in the background ([`MessageStore::maintain`]).
 
 mod buffered;
 mod changes;
@@ -68,11 +68,11 @@ pub use transfer::{Appended, Transferred};
 
 use crate::MessageStoreSettings;
 
-/// How many messages of a bulk command change in one transaction. Other writers wait a few milliseconds for one such
-/// transaction, and run between two of them.
+/// Number of messages that a bulk command changes in one transaction. Other writers wait a few milliseconds
+/// for such a transaction, and run between two of them.
 pub(crate) const STEP: usize = 200;
 
-/// A handle on the maildrop; clones share it.
+/// A handle on the message store; clones share it.
 #[derive(Clone)]
 pub struct MessageStore(Arc<Inner>);
 
@@ -84,15 +84,15 @@ struct Inner {
     changes: Arc<Changes>,
     search_permits: Arc<SearchPermits>,
     buffer: Buffer,
-    /// Octets of long messages that may be opened at once.
+    /// Limits the octets of long messages that are opened at once.
     opening: Semaphore,
 }
 
 impl MessageStore {
-    /// Brings the tables up to date. The file may hold the tables of others.
+    /// Opens the store and migrates its tables. The file may contain other tables.
     ///
     /// # Errors
-    /// When the database fails, or a newer program wrote it.
+    /// If the database fails, or a newer version wrote it.
     pub async fn open(
         sqlite: Sqlite,
         settings: MessageStoreSettings,
@@ -115,7 +115,7 @@ impl MessageStore {
         })))
     }
 
-    /// The number of a mailbox.
+    /// Returns the number of a mailbox.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchMailbox`].
@@ -123,13 +123,13 @@ impl MessageStore {
         self.read(|connection| Ok(mailbox::expect(connection, address)?.id)).await
     }
 
-    /// Begins to watch a mailbox for changes; what changes from now on is noticed.
+    /// Starts to watch a mailbox; all later changes are reported.
     #[must_use]
     pub fn watch(&self, mailbox: MailboxId) -> MailboxWatch {
         MailboxWatch::new(&self.0.changes, mailbox, self.0.sqlite.foreign_changes())
     }
 
-    /// Makes domains and mailboxes change with the accounts, which are in the same file.
+    /// Makes domains and mailboxes change together with the accounts in the same file.
     pub(crate) fn follow_accounts(&self) {
         let (clock, changes) = (Arc::clone(&self.0.clock), Arc::clone(&self.0.changes));
         self.0.sqlite.follow_accounts(Arc::new(follower::Follower { clock, changes }));
@@ -139,7 +139,7 @@ impl MessageStore {
         &self.0.settings
     }
 
-    /// Where long messages lie on their way.
+    /// Returns the buffer for long messages in transit.
     pub(crate) fn buffer(&self) -> &Buffer {
         &self.0.buffer
     }
@@ -160,12 +160,13 @@ impl MessageStore {
         self.0.sqlite.writes_begun()
     }
 
-    /// Waits for a signal of this process, or for a change by another one. May wake spuriously, but misses no change.
+    /// Waits for a signal of this process, or for a change by another one. May wake spuriously, but misses no
+    /// change.
     pub(crate) async fn raised(&self, signal: impl FnOnce(&Changes) -> &Signal) {
         signal(&self.0.changes).raised(&self.0.sqlite.foreign_changes()).await;
     }
 
-    /// A transaction, and after its commit the word to those who wait for what it touched.
+    /// Runs a transaction, and notifies the readers of its changes after the commit.
     pub(crate) async fn write<T, E, F>(&self, job: F) -> Result<T, E>
     where
         F: FnOnce(&Connection, &mut Touched) -> Result<T, E> + Send + 'static,
@@ -182,17 +183,18 @@ impl MessageStore {
         Ok(answer)
     }
 
-    /// Waits, where accounts are kept elsewhere, until what was read here is on disk.
+    /// Waits until everything read here is durable, if the accounts are in another database.
     pub(crate) async fn before_it_is_told(&self) -> Result<(), StoreError> {
         if self.0.settings.accounts_elsewhere { self.0.sqlite.flushed().await } else { Ok(()) }
     }
 
-    /// Whether what is written is still kept.
+    /// Checks that the database still stores durably.
     pub(crate) fn keeps(&self) -> Result<(), StoreError> {
         self.0.sqlite.keeps()
     }
 
-    /// Carries out a job of many transactions, to its end also when the caller stops waiting: half of it must not stay.
+    /// Runs a job of many transactions to its end, even if the caller stops waiting: a part of it must not
+    /// remain.
     async fn to_its_end<T, F>(&self, job: impl FnOnce(Self) -> F) -> Result<T, MessageStoreError>
     where
         F: Future<Output = Result<T, MessageStoreError>> + Send + 'static,
@@ -201,7 +203,7 @@ impl MessageStore {
         tokio::spawn(job(self.clone())).await.unwrap_or(Err(MessageStoreError::Store(StoreError::Panicked)))
     }
 
-    /// A short look.
+    /// Runs a short read.
     pub(crate) async fn read<T, E, F>(&self, job: F) -> Result<T, E>
     where
         F: FnOnce(&Connection) -> Result<T, E>,
@@ -210,7 +212,7 @@ impl MessageStore {
         self.0.sqlite.read(job).await
     }
 
-    /// A short look with one statement and no other.
+    /// Runs a short read of a single statement.
     pub(crate) async fn read_one<T, E, F>(&self, job: F) -> Result<T, E>
     where
         F: FnOnce(&Connection) -> Result<T, E>,
@@ -219,7 +221,7 @@ impl MessageStore {
         self.0.sqlite.read_one(job).await
     }
 
-    /// A long look, on a thread that may block.
+    /// Runs a long read on a blocking thread.
     pub(crate) async fn scan<T, E, F>(&self, job: F) -> Result<T, E>
     where
         F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
@@ -230,7 +232,7 @@ impl MessageStore {
     }
 }
 
-/// A row that this program wrote and cannot read again.
+/// Returns the error for a stored value that cannot be read.
 pub(crate) fn damaged(what: &str) -> StoreError {
     StoreError::Unexpected(format!("{what} in the maildrop is damaged"))
 }

@@ -1,4 +1,4 @@
-//! Reading octets: ranges at once, long ones as a stream of pieces.
+//! Reads octets: short ranges as a whole, long ones as a stream.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::id::ContentId;
 use super::{Layout, MessageStore, MessageStoreError, content, pieces};
 
 impl MessageStore {
-    /// Where the octets of a message lie.
+    /// Returns the location of a message's octets.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchMessage`].
@@ -20,7 +20,7 @@ impl MessageStore {
         self.read(|connection| content::layout(connection, content)).await
     }
 
-    /// What is kept of a parsed message. Its offsets count from [`Layout::return_path_len`] on.
+    /// Returns the parsed structure of a message. Its offsets count from [`Layout::return_path_len`].
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchMessage`].
@@ -28,10 +28,10 @@ impl MessageStore {
         self.read(|connection| content::structure(connection, content)).await
     }
 
-    /// A range of a message's octets; what of it lies beyond the end is left out. Keeps all of it in memory.
+    /// Loads a range of a message's octets into memory, up to the end of the message.
     ///
     /// # Errors
-    /// [`MessageStoreError::NoSuchMessage`] when the message was expunged.
+    /// [`MessageStoreError::NoSuchMessage`] if the message was expunged.
     pub async fn load_range(&self, content: ContentId, range: Range<u64>) -> Result<Bytes, MessageStoreError> {
         let layout = self.layout(content).await?;
         let length = range.end.min(layout.size).saturating_sub(range.start);
@@ -41,16 +41,16 @@ impl MessageStore {
         Ok(octets.into())
     }
 
-    /// A whole message. Keeps all of it in memory.
+    /// Loads a whole message into memory.
     ///
     /// # Errors
-    /// [`MessageStoreError::NoSuchMessage`] when the message was expunged.
+    /// [`MessageStoreError::NoSuchMessage`] if the message was expunged.
     pub async fn load(&self, content: ContentId) -> Result<Bytes, MessageStoreError> {
         self.load_range(content, 0..u64::MAX).await
     }
 
-    /// A range of a message piece by piece, so that memory does not grow with it. Ends with
-    /// [`MessageStoreError::NoSuchMessage`] when the message is removed meanwhile.
+    /// Streams a range of a message, so that memory does not depend on its size. Ends with
+    /// [`MessageStoreError::NoSuchMessage`] if the message is removed meanwhile.
     pub fn stream_range(
         &self,
         layout: Layout,

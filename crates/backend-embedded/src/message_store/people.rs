@@ -1,16 +1,17 @@
-//! A list of correspondents as one text column, so that a listing needs no further table and no digest.
+//! A list of correspondents as one text column, so that a listing needs neither another table nor the
+//! structure.
 
 use mailapi_backend::Correspondent;
 
-/// Ends the name (ASCII unit separator).
+/// Terminates a name (ASCII unit separator).
 const UNIT: char = '\u{1f}';
-/// Ends the entry (ASCII record separator).
+/// Terminates an entry (ASCII record separator).
 const RECORD: char = '\u{1e}';
 
 pub(crate) fn to_column(people: &[Correspondent]) -> String {
     let mut column = String::new();
     for person in people {
-        // A hostile header may hold the separators; nothing that a reader could see is lost with them.
+        // A hostile header may contain the separators. Removing them loses nothing visible.
         column.extend(person.name.chars().filter(|c| !is_separator(*c)));
         column.push(UNIT);
         column.extend(person.email.chars().filter(|c| !is_separator(*c)));

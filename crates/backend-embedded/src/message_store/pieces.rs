@@ -1,4 +1,4 @@
-//! Reading a message's octets out of the rows that hold them.
+//! Reads a message's octets from its rows.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use rusqlite::{Connection, MAIN_DB, params};
 use super::content::{self, Layout};
 use super::{MessageStoreError, damaged};
 
-/// A row of up to so many octets is read whole, with a statement that is prepared already. Only a few octets of a
-/// longer one may be wanted, and they are looked at where they lie.
+/// Rows up to this size in octets are read as a whole with a prepared statement. Of a longer row only a part
+/// may be needed, so it is read incrementally.
 const WHOLE_ROW: u64 = 16 * 1024;
-/// How much of a longer row is read at a time: short enough for the processor's nearest caches.
+/// Read size for longer rows: fits in the processor's inner caches.
 const STEP: usize = 32 * 1024;
 
-/// Hands over a range of a message's octets, bit by bit and in their order; what of it lies beyond the end is left out.
+/// Passes a range of a message's octets to `take`, in order and in pieces, up to the end of the message.
 pub(crate) fn visit(
     connection: &Connection,
     layout: &Layout,
@@ -51,7 +51,8 @@ fn visit_whole_row(
     Ok(())
 }
 
-/// Reading a column brings all of it into memory, and a part of it would be one more copy.
+/// Reads a long row incrementally. Selecting the column would load all of it, and a part of it would be
+/// another copy.
 fn visit_long_row(
     connection: &Connection,
     key: i64,
@@ -60,7 +61,7 @@ fn visit_long_row(
 ) -> Result<(), MessageStoreError> {
     let row = match connection.blob_open(MAIN_DB, c"drop_chunks", c"octets", key, true) {
         Ok(row) => row,
-        // It does not tell whether the row is missing.
+        // The error does not distinguish a missing row from other failures.
         Err(_) if !connection.prepare_cached("SELECT 1 FROM drop_chunks WHERE key = ?1")?.exists(params![key])? => {
             return Err(MessageStoreError::NoSuchMessage);
         }
@@ -75,7 +76,7 @@ fn visit_long_row(
     Ok(())
 }
 
-/// A range of a message's octets; what of it lies beyond the end is left out.
+/// Reads a range of a message's octets, up to the end of the message.
 pub(crate) fn read_range(
     connection: &Connection,
     layout: &Layout,
@@ -86,7 +87,7 @@ pub(crate) fn read_range(
     Ok(octets)
 }
 
-/// The same for several ranges. Those of a short message lie in one row, which is read once.
+/// Reads several ranges. A short message is a single row, which is read once.
 pub(crate) fn read_ranges<const N: usize>(
     connection: &Connection,
     layout: &Layout,

@@ -1,4 +1,4 @@
-//! Domains and mailboxes as the accounts want them.
+//! Provisioning: creates, changes and removes domains and mailboxes for the accounts.
 
 use std::str::FromStr;
 
@@ -104,7 +104,7 @@ impl Provisioning for MessageStore {
 }
 
 impl MessageStore {
-    /// The rows of a question; of one that is asked piece by piece, those behind a name and no more than so many.
+    /// Returns the rows of a query; of a paginated one, at most the given number after a name.
     async fn rows<T: Send + 'static>(
         &self,
         sql: &'static str,

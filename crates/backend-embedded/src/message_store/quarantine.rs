@@ -1,4 +1,4 @@
-//! Mail without an owner. It is quarantined, so that it is neither lost nor shown to the next owner of its address.
+//! Quarantines mail without an owner, so that it is neither lost nor shown to the next owner of its address.
 
 use mailapi_backend::Quarantined;
 use mailapi_model::{EmailAddress, Timestamp};
@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::{MessageStore, MessageStoreError, Touched, damaged, mailbox};
 
-/// Detaches the mailbox from its address, if there is one: an empty mailbox is removed, any other is quarantined.
+/// Detaches an existing mailbox from its address: an empty mailbox is removed, any other one is quarantined.
 pub(super) fn set_apart(
     connection: &Connection,
     address: &EmailAddress,
@@ -19,7 +19,7 @@ pub(super) fn set_apart(
         mailbox::remove(connection, address)?;
         return Ok(());
     }
-    // A name without an @ is never looked up: mail to the address is refused, and log-ins fail.
+    // A name without an @ is never looked up: mail to the address is refused, and logins fail.
     let sql = "UPDATE drop_mailboxes SET address = 'quarantine/' || id WHERE id = ?1";
     connection.prepare_cached(sql)?.execute(params![found.id])?;
     let sql = "INSERT INTO drop_quarantine (mailbox_id, address, since) VALUES (?1, ?2, ?3)";
@@ -29,7 +29,7 @@ pub(super) fn set_apart(
 }
 
 impl MessageStore {
-    /// The quarantined mailboxes, by address.
+    /// Returns the quarantined mailboxes, by address.
     pub(super) async fn kept_apart(&self) -> Result<Vec<Quarantined>, MessageStoreError> {
         self.read(|connection| {
             let sql = "SELECT q.address, m.messages, q.since FROM drop_quarantine q

@@ -1,4 +1,4 @@
-//! Opening a message: only those of its octets are read that are shown.
+//! Opens a message and reads only the octets that are shown.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use rusqlite::{Connection, Row, params};
 use super::flag_bits::from_columns;
 use super::{Layout, MessageStore, MessageStoreError, content, damaged, folder, mailbox, pieces};
 
-/// What a caller names a message by.
+/// The name of a message in a request.
 struct Named<'a> {
     mailbox: &'a EmailAddress,
     folder: &'a FolderName,
@@ -20,13 +20,13 @@ struct Named<'a> {
 }
 
 impl Named<'_> {
-    /// Reads the message's row, which begins with [`content::STORED_COLUMNS`] and goes on with what is kept of its entry.
+    /// Reads the message's row: [`content::STORED_COLUMNS`], then the columns of its entry.
     fn look_up<T>(
         &self,
         connection: &Connection,
         read: impl FnOnce(&Row<'_>) -> Result<T, MessageStoreError>,
     ) -> Result<T, MessageStoreError> {
-        // CROSS JOIN keeps the order: from the mailbox to its message, each by its key.
+        // CROSS JOIN fixes the order: from the mailbox to its message, each by its key.
         let sql = format!(
             "SELECT {}, m.date, e.flags, e.keywords FROM drop_mailboxes b
                 CROSS JOIN drop_folders f ON f.mailbox_id = b.id
@@ -43,7 +43,7 @@ impl Named<'_> {
         }
     }
 
-    /// What is not there: the mailbox, its folder, or the message.
+    /// Returns which one is missing: the mailbox, its folder, or the message.
     fn missing(&self, connection: &Connection) -> Result<MessageStoreError, MessageStoreError> {
         let mailbox = mailbox::expect(connection, self.mailbox)?;
         folder::expect(connection, mailbox.id, self.folder)?;
@@ -51,13 +51,13 @@ impl Named<'_> {
     }
 }
 
-/// Octets of long messages that are opened at once. Twice as many or more are in memory while they are decoded.
+/// Limit in octets for long messages opened at once. Decoding takes at least twice the memory.
 pub(super) const OPENED_AT_ONCE: u32 = 32 * 1024 * 1024;
 
-/// The octets to read for a message that was not opened, because they are too many.
+/// Octets to read for a message that is too long to open at once.
 struct Long(u64);
 
-/// One message, decoded, unless more than `most` octets would have to be read for it.
+/// Returns a decoded message, unless it needs more than `most` octets.
 fn full_message(
     connection: &Connection,
     named: &Named<'_>,
@@ -81,25 +81,25 @@ fn full_message(
     })
 }
 
-/// Where a part stands in the octets as stored.
+/// Returns the range of a part in the stored octets.
 fn range(layout: &Layout, span: &PartSpan) -> Range<u64> {
     let start = layout.return_path_len.saturating_add(span.offset);
     start..start.saturating_add(span.length)
 }
 
-/// An attachment that was found.
+/// A located attachment.
 enum Found {
-    /// A short one, decoded.
+    /// A short attachment, decoded.
     Short(AttachmentInfo, Vec<u8>),
-    /// Where a long one lies.
+    /// Location of a long attachment.
     Long(Layout, AttachmentPart),
 }
 
-/// Room that base64 takes for its end before it knows how much of it is padding. Without it, all that was decoded would
-/// be copied into twice the memory there.
+/// Extra capacity that base64 needs for its last quantum before the padding is known. Without it, all decoded
+/// octets would be copied into a buffer of twice the size.
 const LAST_QUANTUM: usize = 3;
 
-/// One attachment; all of it when no more than `most` octets have to be read for it.
+/// Returns an attachment: decoded if it needs at most `most` octets, otherwise its location.
 fn attachment(connection: &Connection, named: &Named<'_>, index: u32, most: u64) -> Result<Found, MessageStoreError> {
     let (layout, part) = named.look_up(connection, |row| {
         let attachments = content::read_structure(connection, row)?.attachments;
@@ -117,7 +117,7 @@ fn attachment(connection: &Connection, named: &Named<'_>, index: u32, most: u64)
 }
 
 impl MessageStore {
-    /// One message, decoded.
+    /// Returns a decoded message.
     pub(crate) async fn full_message(
         &self,
         address: &EmailAddress,
@@ -131,7 +131,8 @@ impl MessageStore {
             Err(Long(octets)) => octets,
         };
         let octets = u32::try_from(octets).map_or(OPENED_AT_ONCE, |octets| octets.min(OPENED_AT_ONCE));
-        // The semaphore is never closed. A client cannot keep its permits: opening waits for the disk alone.
+        // The semaphore is never closed. A client cannot hold its permits, since opening waits for the disk
+        // only.
         let _permit = self.opening().acquire_many(octets).await.ok();
         let (address, name) = (address.clone(), name.clone());
         let long = self.scan(move |connection| {
@@ -140,7 +141,7 @@ impl MessageStore {
         long.await?.map_err(|Long(_)| damaged("the length of a message").into())
     }
 
-    /// One attachment, decoded: a short one at once, a long one piece by piece.
+    /// Returns a decoded attachment: a short one as a whole, a long one as a stream.
     pub(crate) async fn attachment(
         &self,
         address: &EmailAddress,
@@ -162,7 +163,7 @@ impl MessageStore {
         }
     }
 
-    /// One message as it is stored, piece by piece.
+    /// Streams a message as stored.
     pub(crate) async fn raw(
         &self,
         address: &EmailAddress,
@@ -175,7 +176,7 @@ impl MessageStore {
         Ok(OpenedMessage { size: layout.size, content: content.boxed() })
     }
 
-    /// A part of a message, decoded as it is read.
+    /// Streams a decoded part of a message.
     fn decoded(
         &self,
         layout: Layout,
@@ -198,6 +199,7 @@ impl MessageStore {
                 message_store.read(read).await?;
                 Ok::<_, MessageStoreError>(Some((Bytes::from(octets), (message_store, next, Some(decoder)))))
             });
+        // A chunk may decode to nothing.
         pieces.filter(|piece| std::future::ready(!matches!(piece, Ok(octets) if octets.is_empty())))
     }
 }

@@ -1,5 +1,5 @@
-//! `\Recent` (RFC 3501 section 2.3.2): each message is given once, to the first session that has its folder selected
-//! read-write.
+//! `\Recent` (RFC 3501 section 2.3.2): each message is recent once, in the first session that selects its
+//! folder read-write.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::id::FolderId;
 use super::{Folder, MessageStore, MessageStoreError};
 
 impl Folder {
-    /// UIDs that are `\Recent` to the next session.
+    /// Returns the UIDs that are `\Recent` for the next session.
     #[must_use]
     pub const fn recent(&self) -> Range<u32> {
         self.first_recent..self.uid_next
@@ -17,18 +17,19 @@ impl Folder {
 }
 
 impl MessageStore {
-    /// Takes the UIDs of a folder that are `\Recent`, so that no other session is given them.
+    /// Claims the `\Recent` UIDs of a folder, so that no other session gets them.
     ///
     /// # Errors
-    /// Only those of the database: a folder that is gone has none.
+    /// If the database fails. A removed folder has no UIDs.
     pub async fn take_recent(&self, folder: FolderId) -> Result<Range<u32>, MessageStoreError> {
         self.write(move |connection, _| take(connection, folder)).await
     }
 
-    /// How many messages of each folder are `\Recent` to the next session, in the order of the folders.
+    /// Returns the number of `\Recent` messages of each folder for the next session, in the order of the
+    /// folders.
     ///
     /// # Errors
-    /// Only those of the database.
+    /// If the database fails.
     pub async fn count_recent(&self, folders: &[Folder]) -> Result<Vec<u32>, MessageStoreError> {
         if folders.iter().all(|folder| folder.recent().is_empty()) {
             return Ok(vec![0; folders.len()]);

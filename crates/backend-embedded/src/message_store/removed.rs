@@ -1,21 +1,21 @@
-//! Folders that are gone, and whose entries are removed afterwards, a few at a time: a folder of any size is deleted at
-//! once, and others write in between.
+//! Removed folders. Their entries are deleted later in small steps, so that deleting a folder of any size is
+//! fast and other writers run between the steps.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::id::{FolderId, MailboxId};
 use super::{Folder, MessageStore, MessageStoreError, STEP, entry, folder};
 
-/// The mailbox that removed folders belong to; see the tables.
+/// The mailbox of removed folders; see `migrations/`.
 pub(super) const REMOVED: MailboxId = MailboxId(0);
 
 impl MessageStore {
-    /// Removes some entries of folders that are gone; returns how many rows. Zero means that none is left.
+    /// Deletes some entries of removed folders. Returns the number of rows; zero means that none is left.
     ///
     /// # Errors
-    /// Only those of the database.
+    /// If the database fails.
     pub async fn remove_entries_once(&self) -> Result<usize, MessageStoreError> {
-        // Mostly there is nothing, and the look takes no turn at the writer.
+        // Usually no folder is left, and a read does not occupy the writer.
         if self.read(next).await?.is_none() {
             return Ok(0);
         }
@@ -40,14 +40,15 @@ fn next(connection: &Connection) -> Result<Option<FolderId>, MessageStoreError> 
     Ok(connection.prepare_cached(sql)?.query_row(params![REMOVED], |row| row.get(0)).optional()?)
 }
 
-/// Takes a folder out of its mailbox.
+/// Detaches a folder from its mailbox.
 pub(super) fn take_away(connection: &Connection, folder: &Folder) -> Result<(), MessageStoreError> {
+    // The triggers count per mailbox, so the counts move with the folder.
     let sql = "UPDATE drop_mailboxes SET messages = messages + ?2, used_bytes = used_bytes + ?3 WHERE id = ?1";
     let mut count = connection.prepare_cached(sql)?;
     let (messages, size) = (folder.messages.cast_signed(), folder.size.cast_signed());
     count.execute(params![folder.mailbox, -messages, -size])?;
     count.execute(params![REMOVED, messages, size])?;
-    // Names are unique within a mailbox, and the number is.
+    // Names are unique within a mailbox; the folder number is a unique one.
     let sql = "UPDATE drop_folders SET mailbox_id = ?2, name = id, special_use = NULL WHERE id = ?1";
     connection.prepare_cached(sql)?.execute(params![folder.id, REMOVED])?;
     Ok(())

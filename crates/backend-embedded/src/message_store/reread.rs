@@ -1,4 +1,4 @@
-//! Texts that an earlier version stored: their header lines are made again, a few at a time.
+//! Updates the header lines of texts stored by an earlier version, in small steps.
 
 use mailapi_backend::mime::SearchableText;
 use mailapi_store::StoreError;
@@ -8,25 +8,26 @@ use super::id::ContentId;
 use super::{MessageStore, MessageStoreError, content, pieces};
 use crate::MessageStoreSettings;
 
-/// Texts that one step compares with their headers: most of them need no change.
+/// Number of texts that one step compares with their headers. Most of them need no change.
 const TEXTS: usize = 512;
 
-/// What one step found.
+/// Result of one step.
 struct Reread {
-    /// The last message that it compared.
+    /// The last compared message.
     through: ContentId,
     texts: usize,
-    /// Those that change, with their new texts.
+    /// The changed texts.
     changed: Vec<(ContentId, String)>,
 }
 
 impl MessageStore {
-    /// Compares some stored texts with the headers of their messages; returns how many. Zero means that none is left.
+    /// Compares some stored texts with the headers of their messages. Returns their number; zero means that
+    /// none is left.
     ///
     /// # Errors
-    /// Only those of the database.
+    /// If the database fails.
     pub async fn reread_once(&self) -> Result<usize, MessageStoreError> {
-        // Mostly there is nothing, and the look takes no thread.
+        // Usually no text is left, and this read needs no blocking thread.
         if self.read(rest).await?.is_none() {
             return Ok(0);
         }
@@ -38,14 +39,14 @@ impl MessageStore {
     }
 }
 
-/// The messages that are left: above the first number, up to the second.
+/// Returns the remaining messages: above the first number, up to the second.
 fn rest(connection: &Connection) -> Result<Option<(i64, i64)>, MessageStoreError> {
     let sql = "SELECT next, last FROM drop_reread";
     let mut statement = connection.prepare_cached(sql)?;
     Ok(statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
 }
 
-/// None when no message is left.
+/// Compares one step of texts; `None` if no message is left.
 fn compare(connection: &Connection, settings: &MessageStoreSettings) -> Result<Option<Reread>, MessageStoreError> {
     let Some((next, last)) = rest(connection)? else { return Ok(None) };
     let sql = "SELECT message_id, text FROM drop_texts WHERE message_id > ?1 AND message_id <= ?2
@@ -65,7 +66,7 @@ fn compare(connection: &Connection, settings: &MessageStoreSettings) -> Result<O
                 let body = text.rsplit('\n').next().unwrap_or_default();
                 reread.changed.push((through, lines + body));
             }
-            // One damaged message must not keep all those behind it from being found.
+            // One damaged message must not keep the rest from being compared.
             Err(error @ (MessageStoreError::NoSuchMessage | MessageStoreError::Store(StoreError::Unexpected(_)))) => {
                 tracing::error!(message = through.0, %error, "a message cannot be read for the index");
             }

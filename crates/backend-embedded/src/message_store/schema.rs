@@ -1,8 +1,8 @@
-//! The tables.
+//! Schema of the message store.
 
 use mailapi_store::sqlite::Migration;
 
-/// The name under which the tables' version is kept in the file that other parts of the product share.
+/// Key of this schema's version in the file, which other components share.
 pub(crate) const COMPONENT: &str = "maildrop";
 
 pub(crate) const MIGRATIONS: &[Migration] = &[

@@ -1,4 +1,4 @@
-//! Substring search: the index for what is indexed, the texts themselves for the rest.
+//! Substring search: uses the index where possible, and reads the texts otherwise.
 
 use mailapi_backend::mime;
 use mailapi_backend::{Correspondent, FolderScope, SearchHit, SearchQuery, SearchText};
@@ -10,38 +10,38 @@ use super::id::{ContentId, FolderId, MailboxId};
 use super::search_permits::Steps;
 use super::{MessageStore, MessageStoreError, damaged, index};
 
-/// Fewer characters than these the index cannot answer.
+/// Minimum number of characters that the trigram index can search.
 const TRIGRAM: usize = 3;
 
-/// The folders that a search looks into.
+/// The folders of a search.
 #[derive(Debug, Clone, Copy)]
 struct Scope {
     mailbox: MailboxId,
-    /// None means all of the mailbox.
+    /// `None` means the whole mailbox.
     folder: Option<FolderId>,
 }
 
-/// An entry that was found.
+/// A found entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Found {
-    // The order of these fields is the order of a search through all folders, turned round: newest first.
+    // The order of the fields defines the order across folders, reversed: newest first.
     internal_date: i64,
     folder: FolderId,
     uid: u32,
     content: ContentId,
 }
 
-/// What one step of a search may read before other searches have their turn: some milliseconds of work.
+/// Octets that a search step may read before other searches run: a few milliseconds of work.
 const STEP_OCTETS: u64 = 4 * 1024 * 1024;
-/// What a look at a row counts as.
+/// Cost of reading a row, in octets.
 const ROW_OCTETS: u64 = 1024;
 
-/// How much a step has read.
+/// Octets read in a step.
 #[derive(Debug, Default)]
 pub(super) struct Share(u64);
 
 impl Share {
-    /// Counts a row and what was read for it; false when the step must end.
+    /// Counts a row and the octets read for it. Returns false if the step must end.
     pub(super) const fn takes(&mut self, octets: u64) -> bool {
         self.0 = self.0.saturating_add(octets).saturating_add(ROW_OCTETS);
         self.0 < STEP_OCTETS
@@ -49,8 +49,8 @@ impl Share {
 }
 
 impl MessageStore {
-    /// The messages of a folder that contain a text, whatever its case, in subject, from, to, cc or the text of the
-    /// body; their UIDs, ascending.
+    /// Returns the UIDs of a folder's messages that contain `text`, ascending. The search ignores case and
+    /// covers subject, from, to, cc and the body text.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchFolder`].
@@ -76,7 +76,7 @@ impl MessageStore {
         let total = found.len() as u64;
         let page = page_of(&found, query.page).to_vec();
         let hits = move |connection: &Connection| {
-            // A message that was removed since it was found is left out.
+            // Skip messages that were removed since they were found.
             let hits = page.iter().map(|found| hit(connection, found, &query.text));
             let hits = hits.filter(|hit| !matches!(hit, Err(MessageStoreError::NoSuchMessage)));
             Ok(Listed { total, items: hits.collect::<Result<_, _>>()? })
@@ -85,8 +85,8 @@ impl MessageStore {
     }
 }
 
-/// All entries whose text contains `wanted`, newest first: by UID within one folder, by date across folders. Other
-/// searches run between the steps.
+/// Returns all entries whose text contains `wanted`, newest first: by UID within a folder, by date across
+/// folders. Other searches run between the steps.
 async fn find(steps: &mut Steps, scope: Scope, wanted: String) -> Result<Vec<Found>, MessageStoreError> {
     let is_short = wanted.chars().count() < TRIGRAM;
     let sql = if is_short { ALL } else { UNINDEXED };
@@ -98,7 +98,7 @@ async fn find(steps: &mut Steps, scope: Scope, wanted: String) -> Result<Vec<Fou
         found.extend(some);
         after = next;
     }
-    // The index comes last: what is put into it in the meantime is found there, or was found before.
+    // The index comes last: a message indexed in the meantime is found there, or was found before.
     if !is_short {
         let step = move |connection: &Connection| Ok(ask_index(connection, scope, &wanted)?);
         found.extend(steps.step(step).await?);
@@ -107,6 +107,7 @@ async fn find(steps: &mut Steps, scope: Scope, wanted: String) -> Result<Vec<Fou
         Some(_) => found.sort_unstable_by_key(|found| std::cmp::Reverse(found.uid)),
         None => found.sort_unstable_by(|a, b| b.cmp(a)),
     }
+    // A message may be found both ways if it was indexed in between.
     found.dedup();
     Ok(found)
 }
@@ -118,27 +119,27 @@ fn page_of(found: &[Found], page: Page) -> &[Found] {
 }
 
 fn ask_index(connection: &Connection, scope: Scope, wanted: &str) -> Result<Vec<Found>, StoreError> {
-    // CROSS JOIN keeps the order: the index first, then the entries of what it names.
+    // CROSS JOIN fixes the order: first the index, then the entries of its matches.
     let sql = "SELECT e.internal_date, e.folder_id, e.uid, e.message_id FROM drop_fts
             CROSS JOIN drop_entries e ON e.message_id = drop_fts.rowid
             CROSS JOIN drop_folders f ON f.id = e.folder_id
         WHERE drop_fts MATCH ?3 AND f.mailbox_id = ?1 AND (?2 IS NULL OR f.id = ?2)";
-    // A search through a mailbox skips what other mailboxes hold; see `owners` in the tables.
+    // The `owners` column restricts the match to this mailbox inside the index; see `migrations/`.
     let question = format!("owners : {} AND words : {}", phrase(&index::owner_word(scope.mailbox)), phrase(wanted));
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map(params![scope.mailbox, scope.folder, question], read_found)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// A text as a string of the query language of FTS5, in which only the quote has a meaning.
+/// Quotes a text for FTS5, where only the quote character is special.
 fn phrase(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
-/// Where a step begins: behind this place in the order of its statement.
+/// Position in the order of a statement; a step starts after it.
 type Place = (i64, i64);
 
-/// Every entry of the folders, in the order of folder and UID.
+/// All entries of the folders, by folder and UID.
 const ALL: &str = "SELECT e.internal_date, e.folder_id, e.uid, e.message_id, t.text, e.folder_id, e.uid, e.size
     FROM drop_folders f
         CROSS JOIN drop_entries e ON e.folder_id = f.id
@@ -146,7 +147,7 @@ const ALL: &str = "SELECT e.internal_date, e.folder_id, e.uid, e.message_id, t.t
     WHERE f.mailbox_id = ?1 AND (?2 IS NULL OR f.id = ?2) AND f.id >= ?3 AND (e.folder_id, e.uid) > (?3, ?4)
     ORDER BY f.id, e.uid";
 
-/// The entries that the index does not know, in the order of message and folder.
+/// The entries that are not indexed, by message.
 const UNINDEXED: &str = "SELECT e.internal_date, e.folder_id, e.uid, e.message_id, t.text, u.message_id, 0, e.size
     FROM drop_unindexed u
         CROSS JOIN drop_entries e ON e.message_id = u.message_id
@@ -155,7 +156,7 @@ const UNINDEXED: &str = "SELECT e.internal_date, e.folder_id, e.uid, e.message_i
     WHERE f.mailbox_id = ?1 AND (?2 IS NULL OR f.id = ?2) AND u.message_id > ?3 AND ?4 = 0
     ORDER BY u.message_id";
 
-/// One step: what matches, and where the next one begins.
+/// Runs one step. Returns the matches and the position of the next step.
 fn read_texts(
     connection: &Connection,
     scope: Scope,
@@ -168,7 +169,7 @@ fn read_texts(
     let (mut found, mut share, mut last) = (Vec::new(), Share::default(), None);
     while let Some(row) = rows.next()? {
         let (entry, place) = (read_found(row)?, (row.get(5)?, row.get(6)?));
-        // Entries of one message have one place, and belong to one step.
+        // Entries of one message share a position and must stay in one step.
         if let Some((last, false)) = last
             && last != place
         {
@@ -191,7 +192,7 @@ fn read_found(row: &Row<'_>) -> rusqlite::Result<Found> {
     Ok(Found { internal_date: row.get(0)?, folder: row.get(1)?, uid: row.get(2)?, content: row.get(3)? })
 }
 
-/// What a hit shows; only for those of the page, since the excerpt needs the text.
+/// Returns the details of a hit. Called only for the requested page, since the snippet needs the text.
 fn hit(connection: &Connection, found: &Found, text: &SearchText) -> Result<SearchHit, MessageStoreError> {
     let sql = "SELECT m.from_name, m.from_email, m.subject, m.date, f.name, t.text FROM drop_messages m
             JOIN drop_folders f ON f.id = ?2 LEFT JOIN drop_texts t ON t.message_id = m.id

@@ -1,7 +1,7 @@
-//! Searches, of which each mailbox has only a few running at a time.
+//! Limits the concurrent searches of each mailbox.
 //!
-//! A search may read all of a mailbox. One owner with many requests must not take all connections for searches: those
-//! of one mailbox wait for each other, and not for those of others.
+//! A search may read a whole mailbox. An owner with many requests must not occupy all search connections, so
+//! searches of one mailbox wait for each other and not for those of other mailboxes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +14,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::id::MailboxId;
 use super::{MessageStore, MessageStoreError};
 
-/// Who searches, and who waits for that.
+/// The semaphores of mailboxes with active or waiting searches.
 #[derive(Debug)]
 pub(super) struct SearchPermits {
     semaphores: Mutex<HashMap<MailboxId, Arc<Semaphore>>>,
     at_once: usize,
 }
 
-/// The turn of a search; the next one's when it is dropped.
+/// The permit of a search; released on drop.
 struct SearchPermit {
     search_permits: Arc<SearchPermits>,
     mailbox: MailboxId,
@@ -29,7 +29,7 @@ struct SearchPermit {
 }
 
 impl SearchPermits {
-    /// Each mailbox has at most so many searches running at once.
+    /// Allows `at_once` concurrent searches per mailbox.
     pub(super) fn new(at_once: usize) -> Self {
         Self { semaphores: Mutex::default(), at_once: at_once.max(1) }
     }
@@ -39,9 +39,9 @@ impl SearchPermits {
             let mut semaphores = self.semaphores.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(semaphores.entry(mailbox).or_insert_with(|| Arc::new(Semaphore::new(self.at_once))))
         };
-        // Made before the wait, so that one that is given up leaves nothing behind either.
+        // Created before the wait, so that a cancelled wait also removes the semaphore.
         let mut permit = SearchPermit { search_permits: Arc::clone(self), mailbox, held: None };
-        // It is never closed, so there is a permit at the end.
+        // The semaphore is never closed, so this yields a permit.
         permit.held = semaphore.acquire_owned().await.ok();
         permit
     }
@@ -51,15 +51,15 @@ impl Drop for SearchPermit {
     fn drop(&mut self) {
         let mut semaphores = self.search_permits.semaphores.lock().unwrap_or_else(PoisonError::into_inner);
         self.held.take();
-        // Whoever waits holds the line too, and takes the lock to come by it.
+        // A waiting search holds a clone of the semaphore, which it can only get under this lock.
         if semaphores.get(&self.mailbox).is_some_and(|semaphore| Arc::strong_count(semaphore) == 1) {
             semaphores.remove(&self.mailbox);
         }
     }
 }
 
-/// A search that runs in steps: each takes the mailbox's turn anew, so that its other searches run in between. Together
-/// the steps may take as long as one search may.
+/// A search in steps. Each step acquires a permit again, so that the mailbox's other searches run in between.
+/// All steps together share the time limit of one search.
 pub(crate) struct Steps {
     message_store: MessageStore,
     mailbox: MailboxId,
@@ -67,14 +67,14 @@ pub(crate) struct Steps {
 }
 
 impl MessageStore {
-    /// Begins a search through a mailbox.
+    /// Starts a search through a mailbox.
     pub(crate) fn search_in(&self, mailbox: MailboxId) -> Steps {
         Steps { message_store: self.clone(), mailbox, left: self.0.sqlite.search_timeout() }
     }
 }
 
 impl Steps {
-    /// The next step, when its turn has come.
+    /// Runs the next step as soon as it gets a permit.
     pub(crate) async fn step<T, F>(&mut self, job: F) -> Result<T, MessageStoreError>
     where
         F: FnOnce(&Connection) -> Result<T, MessageStoreError> + Send + 'static,
@@ -85,7 +85,7 @@ impl Steps {
         }
         let permit = self.message_store.0.search_permits.take(self.mailbox).await;
         let job = move |connection: &Connection| {
-            // The turn ends with the step, even if the caller no longer waits for the answer.
+            // The permit ends with the step, even if the caller no longer waits for the result.
             let _permit = permit;
             let began = Instant::now();
             job(connection).map(|answer| (answer, began.elapsed()))

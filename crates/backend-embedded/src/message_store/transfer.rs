@@ -1,4 +1,4 @@
-//! Messages into folders: append, copy, move.
+//! Appends, copies and moves messages.
 
 use mailapi_imap::Flags;
 use mailapi_model::{EmailAddress, FolderName, Octets, Timestamp};
@@ -10,7 +10,7 @@ use super::{
     Folder, MessageStore, MessageStoreError, NewContent, NewEntry, STEP, content, entry, folder, index, mailbox,
 };
 
-/// Where an appended message lies (APPENDUID of RFC 4315).
+/// Location of an appended message (APPENDUID of RFC 4315).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
     /// The folder's UIDVALIDITY.
@@ -19,17 +19,17 @@ pub struct Appended {
     pub uid: u32,
 }
 
-/// Where copied or moved messages lie (COPYUID of RFC 4315).
+/// Location of copied or moved messages (COPYUID of RFC 4315).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transferred {
     /// The target's UIDVALIDITY.
     pub uid_validity: u32,
-    /// Old and new UID of each message, in ascending order of both. Messages that were gone already are missing.
+    /// Old and new UID of each message, both ascending. Messages removed before are missing.
     pub uids: Vec<(u32, u32)>,
 }
 
 impl MessageStore {
-    /// Puts a message into a folder.
+    /// Appends a message to a folder.
     ///
     /// # Errors
     /// [`MessageStoreError::TooLong`], [`MessageStoreError::OverQuota`], [`MessageStoreError::TooManyKeywords`],
@@ -68,7 +68,7 @@ impl MessageStore {
         .await
     }
 
-    /// Copies messages with flags and date into another folder of the same mailbox: all of them or none.
+    /// Copies messages with flags and date to another folder of the same mailbox: all or none.
     ///
     /// # Errors
     /// [`MessageStoreError::OverQuota`]; [`MessageStoreError::NoSuchFolder`] for either folder.
@@ -81,8 +81,8 @@ impl MessageStore {
         self.transfer(source, uids, target, Mode::Copy).await
     }
 
-    /// Moves messages with flags and date into another folder of the same mailbox (RFC 6851). Each of them is in
-    /// exactly one of the two folders at any time.
+    /// Moves messages with flags and date to another folder of the same mailbox (RFC 6851). At any time each
+    /// message is in exactly one of the two folders.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchFolder`] for either folder.
@@ -105,6 +105,7 @@ impl MessageStore {
         uids.sort_unstable();
         uids.dedup();
         let target = target.clone();
+        // A single step is one transaction and needs no task to complete it.
         if uids.len() > STEP {
             let job = move |message_store: Self| async move {
                 message_store.transfer_in_steps(source, uids, target, mode).await
@@ -120,7 +121,8 @@ impl MessageStore {
         .await
     }
 
-    /// Other writers run between the steps. A copy that fails is undone; a move keeps the steps that succeeded.
+    /// Transfers in steps, with other writers between them. A failed copy is undone; a move keeps its
+    /// completed steps.
     async fn transfer_in_steps(
         &self,
         source: FolderId,
@@ -178,7 +180,7 @@ impl MessageStore {
     }
 }
 
-/// The folder of this name in the mailbox of `source`.
+/// Returns the folder of this name in the mailbox of `source`.
 fn target_of(connection: &Connection, source: FolderId, target: &FolderName) -> Result<Folder, MessageStoreError> {
     folder::expect(connection, folder::by_id(connection, source)?.mailbox, target)
 }
@@ -189,7 +191,7 @@ enum Mode {
     Move,
 }
 
-/// A move within a mailbox needs no extra room.
+/// Checks the quota. A move within a mailbox needs no room.
 fn refuse_over_quota(
     connection: &Connection,
     source: FolderId,
@@ -204,7 +206,7 @@ fn refuse_over_quota(
     if has_room { Ok(()) } else { Err(MessageStoreError::OverQuota) }
 }
 
-/// Transfers the existing messages; returns old and new UIDs.
+/// Transfers the existing messages. Returns old and new UIDs.
 fn step(
     connection: &Connection,
     source: FolderId,
