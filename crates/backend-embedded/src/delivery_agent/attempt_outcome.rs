@@ -1,4 +1,4 @@
-//! What a try means for each recipient, and what follows from it.
+//! Evaluates delivery attempts for each recipient.
 
 use mailapi_model::{EnhancedCode, Entropy, Reply, Timestamp};
 use mailapi_smtp::client::{Failure, Outcome, RecipientOutcome};
@@ -9,36 +9,36 @@ use super::retry::next_attempt;
 use crate::queue::{Attempt, QueuedMessage, QueuedRecipient};
 use crate::replies::{from_wire, one_line};
 
-/// What was found out about one recipient.
+/// Result of an attempt for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AttemptOutcome {
-    /// Whether the next server has the message for it.
+    /// Whether the next server accepted the message for it.
     pub(super) taken: bool,
-    /// What was said; otherwise what we say in its place.
+    /// The server's reply, or our own instead.
     pub(super) reply: Reply,
-    /// Whether it was the server that said it.
+    /// Whether the reply is the server's.
     pub(super) said_by_server: bool,
     /// `host[address]:port`.
     pub(super) relay: Option<String>,
-    /// Whether the next server sends the notifications that the sender asked for (RFC 3461 section 5.2).
+    /// Whether the next server sends the requested notifications (RFC 3461 section 5.2).
     pub(super) notifies: bool,
 }
 
 impl AttemptOutcome {
-    /// No server was reached.
+    /// Returns the result if no server was reached.
     pub(super) fn without_link(no_link: &NoLink) -> Self {
         let NoLink { reply, relay, said_by_server } = no_link.clone();
         Self { taken: false, reply, said_by_server, relay, notifies: false }
     }
 
-    /// The message cannot be read here; no server has a part in that.
+    /// Returns the result if the message cannot be read locally.
     pub(super) fn unreadable() -> Self {
         let reply = Reply::new(451, EnhancedCode::new(4, 3, 0), "the message cannot be read here at the moment");
         Self { taken: false, reply, said_by_server: false, relay: None, notifies: false }
     }
 }
 
-/// One finding for each recipient of the envelope.
+/// Returns one result for each recipient of the envelope.
 pub(super) fn attempt_outcomes(outcome: &Outcome, relay: &str, notifies: bool) -> Vec<AttemptOutcome> {
     let attempt_outcome = |recipient_outcome: RecipientOutcome<'_>| {
         let (taken, reply, said_by_server) = match recipient_outcome {
@@ -54,13 +54,13 @@ pub(super) fn attempt_outcomes(outcome: &Outcome, relay: &str, notifies: bool) -
     outcome.recipient_outcomes().map(attempt_outcome).collect()
 }
 
-/// A connection that ended is no word on the message, so it is never the last one.
+/// Returns the reply for a lost connection. It is temporary, since it is not a verdict on the message.
 fn lost(failure: &Failure, relay: &str, when: &str) -> Reply {
     let text = one_line(&format!("the connection to {relay} ended {when} ({failure})"));
     Reply::new(421, EnhancedCode::new(4, 4, 2), text)
 }
 
-/// What a finding leads to.
+/// Returns the outcome of an attempt.
 pub(super) fn follow_up(
     attempt_outcome: &AttemptOutcome,
     message: &QueuedMessage,
@@ -85,8 +85,8 @@ pub(super) fn follow_up(
     }
 }
 
-/// Whether the sender gets a notice of a delay now: once for a message, and unless NOTIFY excludes it. RFC 3461 section 4.1 leaves
-/// the default without NOTIFY to the server.
+/// Returns whether the sender gets a delay notice now: once per message, and unless NOTIFY excludes it.
+/// Without NOTIFY the server decides (RFC 3461 section 4.1).
 fn delay_is_due(
     message: &QueuedMessage,
     recipient: &QueuedRecipient,
@@ -97,7 +97,7 @@ fn delay_is_due(
     wanted && now.since(message.accepted_at) >= settings.delay_notice_after
 }
 
-/// RFC 3463 section 3.5, X.4.7.
+/// Returns the reply for an expired message (RFC 3463 section 3.5, X.4.7).
 fn expired(last: &Reply) -> Reply {
     let text = format!("the message could not be delivered in time; the last answer was: {last}");
     Reply::new(554, EnhancedCode::new(5, 4, 7), text)

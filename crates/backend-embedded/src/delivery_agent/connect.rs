@@ -1,4 +1,4 @@
-//! From a destination to a connection that is ready.
+//! Connects to the servers of a destination.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,25 +14,25 @@ use super::{Inner, Relay, RelayTls};
 use crate::net::{ClientTls, Stream};
 use crate::replies::{from_wire, one_line};
 
-/// Where messages go together.
+/// A common destination of messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Destination {
-    /// Nowhere: the sender is told of something that happened here.
+    /// No server: a success notice of a local delivery.
     Here,
-    /// To the relay.
+    /// The relay.
     Relay,
-    /// To the servers of this domain.
+    /// The servers of this domain.
     Domain(DomainName),
 }
 
-/// Why there is no connection.
+/// Failure to connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NoLink {
-    /// What a server said, or what we say in its place: 4xx to try again, 5xx to give up.
+    /// The server's reply, or our own instead: 4xx to retry, 5xx to give up.
     pub(super) reply: Reply,
     /// The server that was tried last.
     pub(super) relay: Option<String>,
-    /// Whether it was the server that said it.
+    /// Whether the reply is the server's.
     pub(super) said_by_server: bool,
 }
 
@@ -42,14 +42,14 @@ impl NoLink {
     }
 }
 
-/// One server at one address.
+/// A server at one address.
 struct Target<'a> {
     host: &'a str,
     address: SocketAddr,
     relay: Option<&'a Relay>,
 }
 
-/// How TLS is used on one connection.
+/// TLS settings of a connection.
 #[derive(Clone, Copy)]
 struct TlsUse<'a> {
     policy: TlsPolicy,
@@ -58,7 +58,7 @@ struct TlsUse<'a> {
 }
 
 impl Inner {
-    /// Connects to the first server of the destination that takes us.
+    /// Connects to the first server of the destination that accepts the connection.
     pub(super) async fn connect(&self, destination: &Destination) -> Result<Link, NoLink> {
         match (destination, &self.settings.relay) {
             (Destination::Domain(domain), _) => self.connect_to_domain(domain).await,
@@ -119,7 +119,7 @@ impl Inner {
         self.dns.addresses(host).await.map_err(|error| not_resolved(&error, host))
     }
 
-    /// One server. TLS that was only used because it was offered is left out when it does not work (RFC 7435).
+    /// Connects to one server. If optional TLS fails, retries without it (RFC 7435).
     async fn reach(&self, target: &Target<'_>) -> Result<Link, NoLink> {
         let tls = self.tls_use(target);
         match self.open(target, tls).await {
@@ -183,7 +183,7 @@ impl Target<'_> {
     }
 }
 
-/// Why one server was not reached.
+/// Reason why a server was not reached.
 enum Unreached {
     Connect(String),
     Handshake(String),
@@ -198,7 +198,8 @@ impl Unreached {
         let (reply, said_by_server) = match self {
             Self::Connect(why) => (later((4, 1), format!("no connection to {label}: {why}")), false),
             Self::Handshake(why) => (later((7, 5), format!("no TLS with {label}: {why}")), false),
-            // Only what a server says of itself is its last word; the rest may be a matter of our settings.
+            // Only a refusal of the connection or of EHLO is final; other refusals may be caused by our
+            // settings.
             Self::Greeting(Failure::Refused { stage: Stage::Connect | Stage::Hello, reply }) => {
                 (from_wire(&reply), true)
             }
@@ -212,7 +213,7 @@ impl Unreached {
 }
 
 impl NoLink {
-    /// That our own relay does not take us is no fault of the mail.
+    /// Makes a relay failure temporary: a refusal by our own relay is not the message's fault.
     fn for_now(self) -> Self {
         if self.reply.is_transient() {
             return self;
@@ -223,7 +224,7 @@ impl NoLink {
     }
 }
 
-/// What the servers of a destination came to: as long as one of them may be there later, it is not over.
+/// Failures of a destination's servers. The result is temporary if any of them is.
 #[derive(Default)]
 struct Failures {
     transient: Option<NoLink>,

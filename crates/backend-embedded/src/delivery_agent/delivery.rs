@@ -1,4 +1,4 @@
-//! One connection's worth of work: messages for one destination, one after the other.
+//! One connection's work: messages for one destination, sent one after another.
 
 use bytes::Bytes;
 use mailapi_model::Timestamp;
@@ -14,7 +14,7 @@ use super::{DeliveryAgent, Inner};
 use crate::message_store::{MessageStoreError, unreadable};
 use crate::queue::{Attempt, Notice, QueuedMessage, RecipientResult};
 
-/// A claimed message, its recipients all of one destination.
+/// A claimed message, with all recipients at one destination.
 #[derive(Debug)]
 pub(super) struct Claimed {
     pub(super) message: QueuedMessage,
@@ -25,16 +25,16 @@ struct Delivery<'a> {
     delivery_agent: &'a Inner,
     destination: Destination,
     link: Option<Link>,
-    /// Once the destination could not be reached, it is not tried again for the rest of the errand.
+    /// A failed destination is not tried again within this delivery.
     unreachable: Option<NoLink>,
 }
 
-/// Takes the messages where they go.
+/// Sends the messages to their destination.
 pub(super) async fn run(delivery_agent: DeliveryAgent, destination: Destination, work: Vec<Claimed>) {
     let inner = &*delivery_agent.0;
     let mut delivery = Delivery { delivery_agent: inner, destination, link: None, unreachable: None };
     for Claimed { message, leased_until } in work {
-        // Should the lease end in the middle of the message, somebody else might send it too.
+        // After the end of its lease, a message could be claimed and sent a second time.
         if inner.message_store.clock().now().plus(inner.settings.message_timeout) > leased_until {
             continue;
         }
@@ -59,6 +59,7 @@ impl Delivery<'_> {
         let outbound = outbound.await.map_err(unreadable)?;
         for recipients in message.recipients.chunks(self.delivery_agent.settings.max_recipients.max(1)) {
             let part = QueuedMessage { recipients: recipients.to_vec(), ..message.clone() };
+            // Marked as in flight before the attempt: a lease may end before its result is recorded.
             let _in_flight = self.delivery_agent.in_flight.take(&part);
             let attempt_outcomes = self.try_once(&part, &outbound).await;
             self.record(part, &attempt_outcomes, &outbound).await;
@@ -66,7 +67,7 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// Tells the sender of deliveries that are on record already.
+    /// Sends the success notice of a recorded local delivery.
     async fn tell(&self, message: QueuedMessage) -> Result<(), MessageStoreError> {
         let mut range = message.layout.as_submitted();
         let headers = self.delivery_agent.settings.max_returned_header_bytes as u64;
@@ -86,7 +87,7 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// One transaction; a finding for each recipient.
+    /// Attempts one SMTP transaction. Returns one result per recipient.
     async fn try_once(&mut self, message: &QueuedMessage, outbound: &OutboundMessage) -> Vec<AttemptOutcome> {
         loop {
             let settings = &self.delivery_agent.settings;
@@ -107,16 +108,15 @@ impl Delivery<'_> {
             if link.client.is_ready() {
                 self.link = Some(link);
             }
-            // A kept connection may fail, for instance after the server's message limit, or when replies are out of
-            // step.
-            // Nothing was taken, so the message goes over a new connection at once.
+            // A reused connection may fail, for example at the server's message limit. The message was not
+            // accepted, so it is sent again at once over a new connection.
             if !(was_kept && is_closed(&outcome)) {
                 return attempt_outcomes(&outcome, &relay, offered.dsn);
             }
         }
     }
 
-    /// The connection that was kept, or a new one.
+    /// Returns the open connection, or a new one.
     async fn link(&mut self) -> Result<Link, NoLink> {
         if let Some(mut link) = self.link.take()
             && link.is_usable()
@@ -132,7 +132,7 @@ impl Delivery<'_> {
             .inspect_err(|no_link| self.unreachable = Some(no_link.clone()))
     }
 
-    /// Results, events and notices in one transaction.
+    /// Records results, events and notices in one transaction.
     async fn record(&self, message: QueuedMessage, attempt_outcomes: &[AttemptOutcome], outbound: &OutboundMessage) {
         let Inner { message_store, settings, .. } = self.delivery_agent;
         let now = message_store.clock().now();
@@ -163,7 +163,7 @@ impl Delivery<'_> {
         self.write_down(message, results, notices).await;
     }
 
-    /// What a notice may return of a message; nothing when it cannot be read.
+    /// Returns the beginning of a message for a notice; nothing if it cannot be read.
     async fn beginning(&self, outbound: &OutboundMessage) -> Bytes {
         let settings = &self.delivery_agent.settings;
         let whole = usize::try_from(settings.max_returned_message_bytes).unwrap_or(usize::MAX);
@@ -174,8 +174,8 @@ impl Delivery<'_> {
         })
     }
 
-    /// Does not give up: were the result forgotten, the message would go out once more. Meanwhile nobody else tries
-    /// these recipients, however long it takes ([`super::in_flight`]).
+    /// Retries until the result is recorded: a lost result would send the message again. Until then no other
+    /// attempt starts for these recipients ([`super::in_flight`]).
     async fn write_down(&self, message: QueuedMessage, results: Vec<RecipientResult>, notices: Vec<Notice>) {
         let Inner { message_store, settings, .. } = self.delivery_agent;
         let mut pause = settings.first_record_pause;
@@ -187,7 +187,7 @@ impl Delivery<'_> {
     }
 }
 
-/// Whether the connection failed before the message was complete.
+/// Returns whether the connection failed before the message was complete.
 fn is_closed(outcome: &Outcome) -> bool {
     matches!(outcome.end, End::Failed(_))
 }

@@ -1,4 +1,4 @@
-//! The envelope of a queued message as it goes over the wire.
+//! The SMTP envelope of a queued message.
 
 use mailapi_smtp::client::Capabilities;
 use mailapi_smtp::{Envelope, MailFrom, RcptTo};
@@ -7,8 +7,9 @@ use super::Inner;
 use crate::queue::QueuedMessage;
 
 impl Inner {
-    /// The reverse-path that a message leaves with. A return address would lose every bounce where mail for the author's
-    /// domain goes to another provider, so the bounces go to the author there.
+    /// Returns the reverse-path for an outbound message: its return address, or the author if bounces do not
+    /// reach this server. With mail of the author's domain at another provider, a return address would lose
+    /// every bounce.
     pub(super) async fn reverse_path(&self, message: &QueuedMessage) -> String {
         let Some(sender) = &message.sender else { return String::new() };
         let authors = || sender.wire().into_owned();
@@ -19,10 +20,11 @@ impl Inner {
     }
 }
 
-/// What MAIL and RCPT say to a server with these capabilities.
+/// Returns the envelope for a server with these capabilities.
 pub(super) fn envelope(message: &QueuedMessage, reverse_path: String, offered: Capabilities) -> Envelope {
     let mut mail = MailFrom::new(reverse_path);
-    // International headers are announced where they are understood; elsewhere only an address forbids to go on.
+    // Announces international header fields if the server supports them; otherwise only an international
+    // address prevents relaying.
     mail.smtputf8 = offered.smtputf8;
     mail.ret = message.ret;
     mail.envid.clone_from(&message.envid);

@@ -1,18 +1,18 @@
-//! Recipients that an errand works on, until their results are on record.
+//! The in-flight set: recipients of active delivery attempts, until their results are recorded.
 //!
-//! A claim ends with its lease, which is right after a crash and wrong while the result only waits for a database that
-//! does not write: the recipients would be claimed once more, and get the message twice.
+//! A claim ends with its lease. After a crash that is right, but not while a result only waits for a failing
+//! database: the recipients would be claimed again and get the message twice.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use crate::queue::{QueueKey, QueuedMessage};
 
-/// The recipients of all errands of a courier.
+/// The in-flight recipients of a delivery agent.
 #[derive(Debug, Default)]
 pub(super) struct InFlight(Mutex<HashSet<(QueueKey, u32)>>);
 
-/// Some of them; let go of when this is dropped.
+/// In-flight recipients of one attempt; removed on drop.
 #[derive(Debug)]
 pub(super) struct InFlightGuard<'a> {
     of: &'a InFlight,
@@ -20,14 +20,14 @@ pub(super) struct InFlightGuard<'a> {
 }
 
 impl InFlight {
-    /// Takes a message's recipients in hand.
+    /// Adds a message's recipients to the set.
     pub(super) fn take(&self, message: &QueuedMessage) -> InFlightGuard<'_> {
         let recipients: Vec<_> = message.recipients.iter().map(|one| (message.key, one.position)).collect();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(&recipients);
         InFlightGuard { of: self, recipients }
     }
 
-    /// Leaves those of the messages that nobody has in hand.
+    /// Removes in-flight recipients from claimed messages.
     pub(super) fn leave_free(&self, messages: Vec<QueuedMessage>) -> Vec<QueuedMessage> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let free = messages.into_iter().map(|mut message| {

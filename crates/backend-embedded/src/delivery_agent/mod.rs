@@ -1,16 +1,17 @@
-//! The courier: takes what is due from the queue to the recipients' servers, and tells senders what became of it.
+//! The delivery agent: transmits due messages from the queue to the recipients' servers, and notifies
+//! senders.
 //!
-//! The order of writes for one message, and what a crash at each point leaves:
-//! 1. Its recipients are claimed with a lease. After a crash the lease ends, at the next start at once, and they are
-//!    due again.
-//! 2. The message goes over the wire. Until the final dot the other server has nothing.
-//! 3. The final dot is answered; each recipient's result, its delivery event and the notices to the sender are
-//!    recorded in one transaction.
+//! The order of writes for a message, and the effect of a crash at each point:
+//! 1. The recipients are claimed with a lease. After a crash they are due again when the lease ends, at the
+//!   latest after the next start.
+//! 2. The message is transmitted. Before the final dot the other server has nothing.
+//! 3. The final dot is answered. Each recipient's result, its delivery event and the notices to the sender
+//!   are recorded in one transaction.
 //!
-//! When the connection, or this program, ends between the final dot and the record, the other server may have the
-//! message although nothing here says so. It is then sent again, since mail must not be lost: the recipient may get
-//! it twice. No SMTP client can avoid this (RFC 1047). The queue's transaction keeps the window to that one moment; while
-//! this program runs, a database that does not write is waited for, and nothing is sent twice.
+//! If the connection or this program ends between the final dot and the record, the other server may have the
+//! message without a record here. The message is then sent again, since mail must not be lost: the recipient
+//! may get it twice. No SMTP client can avoid this (RFC 1047). The queue's transaction limits the window to
+//! that moment. While this program runs, it waits for a failing database, and sends nothing twice.
 
 mod attempt_outcome;
 mod connect;
@@ -41,29 +42,29 @@ use return_hosts::ReturnHosts;
 
 pub use settings::{DeliveryAgentSettings, Relay, RelayLogin, RelayTls};
 
-/// Delivers the queue; clones share it. There must be one courier for a queue.
+/// Delivers the queue. Clones share the state. A queue must have only one delivery agent.
 #[derive(Clone)]
 pub struct DeliveryAgent(Arc<Inner>);
 
 struct Inner {
     message_store: MessageStore,
-    /// Our name: in EHLO, in reports, and among the MX hosts of a domain the sign that mail would come back to us.
+    /// Our host name, for EHLO and reports. Among the MX hosts of a domain it indicates a mail loop.
     hostname: String,
     dns: Arc<dyn Dns>,
     settings: DeliveryAgentSettings,
     in_flight: InFlight,
     return_hosts: ReturnHosts,
-    /// For TLS that is used because it is offered.
+    /// For opportunistic TLS, which accepts any certificate.
     any_tls: ClientTls,
-    /// For a relay whose certificate counts.
+    /// For a relay with a verified certificate.
     relay_tls: Option<ClientTls>,
 }
 
 impl DeliveryAgent {
-    /// A courier for the queue of `message_store`, on the host of this name.
+    /// Returns a delivery agent for the queue of `message_store`; `hostname` is our host name.
     ///
     /// # Errors
-    /// [`TlsError`] when the relay's certificate is to be verified and there is nothing to verify it by.
+    /// [`TlsError`] if the relay's certificate must be verified and no trusted certificates are available.
     pub fn new(
         message_store: MessageStore,
         hostname: impl Into<String>,
@@ -86,12 +87,12 @@ impl DeliveryAgent {
         })))
     }
 
-    /// Tries everything that is due now, each recipient once, and answers how many recipients that were.
+    /// Attempts all due recipients once. Returns their number.
     ///
-    /// May be dropped at any time: what was claimed and not recorded is due again when its lease ends.
+    /// May be dropped at any time: unrecorded claims become due again when their leases end.
     ///
     /// # Errors
-    /// Only those of the database.
+    /// If the database fails.
     pub async fn deliver_due_once(&self) -> Result<usize, MessageStoreError> {
         let mut queue_run = QueueRun::new(self.clone());
         let mut claimed = 0;
@@ -103,11 +104,11 @@ impl DeliveryAgent {
         }
     }
 
-    /// Delivers until the signal comes; then finishes what is on the wire, for as long as the settings allow.
+    /// Delivers until the shutdown signal, then finishes active transmissions within the grace period.
     pub async fn run(&self, mut shutdown: Shutdown, mut rounds: Rounds) {
         let Inner { message_store, settings, .. } = &*self.0;
         if let Err(error) = message_store.end_leases().await {
-            // They end by themselves, only later.
+            // The leases still end by themselves, only later.
             tracing::warn!(%error, "leases of an earlier courier could not be ended");
         }
         let mut queue_run = QueueRun::new(self.clone());
@@ -134,11 +135,11 @@ impl DeliveryAgent {
         }
     }
 
-    /// Starts what is due; answers for how long nothing will be.
+    /// Starts due deliveries. Returns the time until the next one is due.
     async fn step(&self, queue_run: &mut QueueRun) -> Result<Duration, MessageStoreError> {
         queue_run.fill().await?;
         if queue_run.is_full() {
-            // Only the end of a delivery makes room.
+            // Only a finished delivery frees capacity.
             return Ok(self.0.settings.longest_pause);
         }
         let due = self.0.message_store.next_due_at().await?;

@@ -1,15 +1,15 @@
-//! Which servers a message goes to (RFC 5321 section 5.1).
+//! Finds the servers for a message (RFC 5321 section 5.1).
 
 use mailapi_backend::{Dns, DnsError, MailExchange};
 use mailapi_model::{DomainName, EnhancedCode, Entropy, Reply};
 
-/// The exchange of a domain that takes no mail (RFC 7505).
+/// The exchange of a domain that accepts no mail (RFC 7505).
 const NOBODY: &str = ".";
 
-/// The names of a domain's servers, those to be tried first in front.
+/// Returns the names of a domain's servers in the order of attempts.
 ///
 /// # Errors
-/// The reply that stands for the failure: 4xx to try again, 5xx to give up.
+/// A reply for the failure: 4xx to retry, 5xx to give up.
 pub(super) async fn servers(
     domain: &DomainName,
     our_name: &str,
@@ -18,7 +18,7 @@ pub(super) async fn servers(
 ) -> Result<Vec<String>, Reply> {
     let mut records = dns.mx(domain.as_str()).await.map_err(|error| not_resolved(&error, domain.as_str()))?;
     if records.is_empty() {
-        // Without an MX the domain is its own server.
+        // Without an MX record the domain itself is the server (RFC 5321 section 5.1).
         return Ok(vec![domain.as_str().to_owned()]);
     }
     if records.iter().all(|mx| mx.exchange == NOBODY) {
@@ -28,7 +28,7 @@ pub(super) async fn servers(
     records.retain(|mx| mx.exchange != NOBODY);
     order(&mut records, entropy);
     if let Some(ours) = records.iter().find(|mx| is_host(mx, our_name)).map(|mx| mx.preference) {
-        // Servers that are no better than ourselves would only send the mail back.
+        // Servers with the same or a higher preference value would return the mail to us.
         records.retain(|mx| mx.preference < ours);
     }
     if records.is_empty() {
@@ -37,18 +37,18 @@ pub(super) async fn servers(
     Ok(records.into_iter().map(|mx| mx.exchange).collect())
 }
 
-/// Names are the same in any case, with and without the final dot.
+/// Returns whether the exchange is the named host. Host names ignore case and a final dot.
 pub(super) fn is_host(mx: &MailExchange, name: &str) -> bool {
     mx.exchange.trim_end_matches('.').eq_ignore_ascii_case(name.trim_end_matches('.'))
 }
 
-/// Mail for the domain would come back to us.
+/// Returns the reply to mail that would loop back to us.
 pub(super) fn loops(domain: &DomainName) -> Reply {
     let text = format!("mail for {domain} loops back to this server, which has no such domain");
     Reply::new(554, EnhancedCode::new(5, 4, 6), text)
 }
 
-/// The failure to find a name.
+/// Returns the reply to a failed look-up.
 pub(super) fn not_resolved(error: &DnsError, name: &str) -> Reply {
     match error {
         DnsError::NoSuchName => {
@@ -60,7 +60,7 @@ pub(super) fn not_resolved(error: &DnsError, name: &str) -> Reply {
     }
 }
 
-/// By preference, at random among equals.
+/// Sorts by preference, randomly among equal ones.
 fn order(records: &mut [MailExchange], entropy: &dyn Entropy) {
     let draw = || {
         let mut bytes = [0; 8];

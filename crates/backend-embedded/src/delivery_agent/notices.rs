@@ -1,4 +1,4 @@
-//! Which notices the sender gets about a try (RFC 3461 section 5.2), and writing them.
+//! Composes the sender's notices about a delivery attempt (RFC 3461 section 5.2).
 
 use mailapi_model::{EmailAddress, MessageId};
 use mailapi_smtp::{Notify, Ret};
@@ -9,15 +9,14 @@ use crate::accept::{AcceptError, Incoming, Prepared, Relaying};
 use crate::dsn::{self, Action, RecipientOutcome, Report, Returned};
 use crate::queue::{Attempt, Notice, QueuedMessage, QueuedRecipient};
 
-/// One recipient with what was found out and what follows from it; nothing was found out about one whose message lies
-/// in a mailbox here.
+/// A recipient with the attempt's result. `attempt_outcome` is `None` for a local delivery.
 pub(super) struct Tried<'a> {
     pub(super) recipient: &'a QueuedRecipient,
     pub(super) attempt_outcome: Option<&'a AttemptOutcome>,
     pub(super) attempt: &'a Attempt,
 }
 
-/// Why a notice could not be made.
+/// Failure to create a notice.
 #[derive(Debug, thiserror::Error)]
 enum NoNotice {
     #[error(transparent)]
@@ -27,11 +26,11 @@ enum NoNotice {
 }
 
 impl Inner {
-    /// The notices about a try, ready to be taken over in the transaction that records it. `octets` is the message as
-    /// it was handed over, or the beginning of it. One that cannot be made is left out: what became of the message has
-    /// to be recorded all the same.
+    /// Returns the notices about an attempt, prepared for the transaction that records it. `octets` is the
+    /// message as received, or its beginning. A notice that cannot be created is skipped, because the result
+    /// must be recorded anyway.
     pub(super) async fn notices(&self, message: &QueuedMessage, tried: &[Tried<'_>], octets: &[u8]) -> Vec<Notice> {
-        // Nobody is told about a notice (RFC 5321 section 6.1).
+        // Notices themselves are never reported (RFC 5321 section 6.1).
         let Some(sender) = &message.sender else { return Vec::new() };
         let mut notices = Vec::new();
         for action in [Action::Failed, Action::Delayed, Action::Relayed, Action::Delivered] {
@@ -75,8 +74,8 @@ impl Inner {
         Ok(message_store.prepare(notice).await?)
     }
 
-    /// The whole message comes back only with a failure, when it was asked for, and when it is not too long
-    /// (RFC 3461 section 6.2).
+    /// Returns the returned part of the message. The whole message is returned only with a failure, on
+    /// request and if it is not too long (RFC 3461 section 6.2).
     fn returned<'a>(&self, message: &QueuedMessage, action: Action, octets: &'a [u8]) -> Returned<'a> {
         let whole = octets.len() as u64 == message.layout.size - message.layout.return_path_len;
         let short = message.layout.size <= self.settings.max_returned_message_bytes;
@@ -87,12 +86,12 @@ impl Inner {
     }
 }
 
-/// Whether the sender is told of anything.
+/// Returns whether the sender gets any notice.
 pub(super) fn wants_notice(message: &QueuedMessage, tried: &[Tried<'_>]) -> bool {
     message.sender.is_some() && tried.iter().any(|tried| action_for(tried).is_some())
 }
 
-/// The notice that the sender gets, if any. Without NOTIFY, failures and delays are reported.
+/// Returns the notice for the sender, if any. Without NOTIFY, failures and delays are reported.
 fn action_for(tried: &Tried<'_>) -> Option<Action> {
     let notify = tried.recipient.notify;
     let wants = |which: fn(Notify) -> bool| notify.is_some_and(which);

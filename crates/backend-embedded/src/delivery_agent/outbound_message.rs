@@ -1,4 +1,4 @@
-//! A message that goes out: sent as it lies in memory, or read piece by piece out of the spool.
+//! An outbound message: sent from memory, or read in pieces from its buffer file.
 
 use std::io;
 
@@ -8,18 +8,18 @@ use mailapi_model::Octets;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{Client, MessageFacts, Transaction};
 
-/// How much of a message is read and sent at once.
+/// Size in octets of one read and write of a message.
 const PIECE_OCTETS: usize = 256 * 1024;
 
-/// A message with what is said of it before it is sent.
+/// A message with the facts that MAIL declares.
 pub(super) struct OutboundMessage {
     octets: Octets,
-    /// Of a message that does not lie in memory.
+    /// Set for a message that is not in memory.
     facts: Option<MessageFacts>,
 }
 
 impl OutboundMessage {
-    /// Reads through a message that does not lie in memory.
+    /// Reads through a message that is not in memory, to compute its facts.
     pub(super) async fn of(octets: Octets) -> io::Result<Self> {
         if octets.in_memory().is_some() {
             return Ok(Self { octets, facts: None });
@@ -38,14 +38,14 @@ impl OutboundMessage {
         }
     }
 
-    /// The piece that begins at `offset`, and whether it is the last.
+    /// Returns the piece that starts at `offset`, and whether it is the last one.
     pub(super) async fn piece(&self, offset: usize) -> io::Result<(Bytes, bool)> {
         let piece = read_octets(&self.octets, offset..offset + PIECE_OCTETS).await?;
         let is_last = offset + piece.len() == self.octets.len();
         Ok((piece, is_last))
     }
 
-    /// The first octets: all of a message that has no more than `max`.
+    /// Returns the first octets, at most `max`.
     pub(super) async fn beginning(&self, max: usize) -> io::Result<Bytes> {
         read_octets(&self.octets, 0..max).await
     }

@@ -1,4 +1,4 @@
-//! What is claimed, what waits for a connection, what is on its way.
+//! A queue run: claimed messages, those waiting for a connection, and active deliveries.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,13 +11,14 @@ use super::delivery::{self, Claimed};
 use crate::message_store::MessageStoreError;
 use crate::queue::{QueueKey, QueuedMessage, Task};
 
-/// The courier's state between two steps. Dropping it cuts the errands; their leases end by themselves.
+/// State of the delivery agent between two steps. Dropping it aborts the deliveries; their leases end by
+/// themselves.
 pub(super) struct QueueRun {
     delivery_agent: DeliveryAgent,
-    /// Destinations with waiting messages, in the order in which they get a connection.
+    /// Destinations with waiting messages, in the order in which they get connections.
     rotation: VecDeque<Destination>,
     waiting: HashMap<Destination, VecDeque<Claimed>>,
-    /// How many recipients wait.
+    /// Number of waiting recipients.
     waiting_recipients: usize,
     running: HashMap<Destination, usize>,
     deliveries: JoinSet<()>,
@@ -37,12 +38,13 @@ impl QueueRun {
         }
     }
 
-    /// Whether nothing more can be claimed before an errand ends.
+    /// Returns whether nothing more can be claimed before a delivery ends.
     pub(super) fn is_full(&self) -> bool {
         self.waiting_recipients >= self.delivery_agent.0.settings.max_claimed
     }
 
-    /// Claims what is due, and starts what has a connection free; answers how many recipients were claimed.
+    /// Claims due recipients and starts deliveries on free connections. Returns the number of claimed
+    /// recipients.
     pub(super) async fn fill(&mut self) -> Result<usize, MessageStoreError> {
         let claimed = self.claim().await?;
         self.start();
@@ -52,7 +54,7 @@ impl QueueRun {
         Ok(claimed)
     }
 
-    /// Waits for the end of an errand; false when there is none.
+    /// Waits for the end of a delivery. Returns false if none is active.
     pub(super) async fn finish_one(&mut self) -> bool {
         let Some(ended) = self.deliveries.join_next_with_id().await else { return false };
         if let Err(error) = &ended {
@@ -63,7 +65,8 @@ impl QueueRun {
         true
     }
 
-    /// Lets go of what was not started: it is due again when its lease ends, or at the next start.
+    /// Drops deliveries that have not started: they are due again when their leases end, or after the next
+    /// start.
     pub(super) fn give_up_waiting(&mut self) {
         self.rotation.clear();
         self.waiting.clear();
@@ -88,7 +91,7 @@ impl QueueRun {
         Ok(claimed)
     }
 
-    /// One message for each destination of its recipients.
+    /// Splits a message by the destination of its recipients.
     fn by_destination(&self, message: QueuedMessage) -> Vec<(Destination, QueuedMessage)> {
         let to_relay = self.delivery_agent.0.settings.relay.is_some();
         let mut parts: Vec<(Destination, QueuedMessage)> = Vec::new();
@@ -117,7 +120,8 @@ impl QueueRun {
         self.waiting.entry(destination).or_default().push_back(claimed);
     }
 
-    /// Gives connections to the destinations in turn, until there is none left or none may have another.
+    /// Assigns connections to the destinations in turn, until all are in use or no destination may have
+    /// another.
     fn start(&mut self) {
         let settings = &self.delivery_agent.0.settings;
         let (most, most_each) = (settings.max_connections.max(1), settings.max_connections_per_destination.max(1));
@@ -138,7 +142,7 @@ impl QueueRun {
         }
     }
 
-    /// As much as one connection carries.
+    /// Returns as many messages as one connection carries.
     fn take_work(&mut self, destination: &Destination) -> Vec<Claimed> {
         let most = self.delivery_agent.0.settings.max_messages_per_connection.max(1);
         let Some(queue) = self.waiting.get_mut(destination) else { return Vec::new() };
@@ -162,8 +166,8 @@ impl QueueRun {
         }
     }
 
-    /// One busy destination must not keep the others out: while connections are free, it gives up its claims for a
-    /// while. Where there is only one, nobody is kept out.
+    /// Releases claims of the busiest destination for a while, so that it does not block the others while
+    /// connections are free. With a relay there is only one destination.
     async fn put_off(&mut self) -> Result<(), MessageStoreError> {
         let settings = &self.delivery_agent.0.settings;
         if settings.relay.is_some() || self.deliveries.len() >= settings.max_connections {

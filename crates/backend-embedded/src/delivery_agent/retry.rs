@@ -1,11 +1,11 @@
-//! When a recipient is tried again.
+//! Schedules retries.
 
 use mailapi_model::{Entropy, Timestamp};
 
 use super::DeliveryAgentSettings;
 
-/// The moment of the next try of a recipient that was tried `attempts` times before the one that just failed. The last
-/// try is when the message expires; `None` when that is past.
+/// Returns the time of the next attempt, after `attempts` earlier attempts and a failed one. The last attempt
+/// is at the message's expiry; `None` if that has passed.
 pub(super) fn next_attempt(
     settings: &DeliveryAgentSettings,
     entropy: &dyn Entropy,
@@ -23,7 +23,7 @@ pub(super) fn next_attempt(
     Some(now.plus(shortened).min(expires_at))
 }
 
-/// Evenly between 0 and 1.
+/// Returns a uniformly distributed number between 0 and 1.
 fn share(entropy: &dyn Entropy) -> f64 {
     let mut bytes = [0; 4];
     entropy.fill(&mut bytes);

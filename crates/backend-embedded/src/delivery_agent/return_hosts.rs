@@ -1,7 +1,7 @@
-//! Whether bounces to an author's domain come to this server, remembered for a while.
+//! Caches whether bounces to an author's domain reach this server.
 //!
-//! Each attempt at a message of the API needs this, and the answer hardly ever changes. Without the memory, a DNS that
-//! does not answer would cost each attempt its time-out.
+//! Every attempt for a message of the API needs this, and the answer rarely changes. Without the cache, a
+//! failing DNS server would cost every attempt its time-out.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,14 @@ use mailapi_model::Timestamp;
 
 use super::next_hop::is_host;
 
-/// How long an answer counts: as long as the usual lifetime of an MX record while an operator moves a domain.
+/// How long an answer is cached: the usual lifetime of an MX record while an operator moves a domain.
 const LIFETIME: Duration = Duration::from_mins(5);
-/// The DNS is asked again this long after it failed.
+/// How long the DNS is not queried after a failure.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_mins(1);
-/// The most domains that are remembered.
+/// Maximum number of cached domains.
 const MAX_DOMAINS: usize = 10_000;
 
-/// The domains that were asked about.
+/// The cached answers by domain.
 #[derive(Debug, Default)]
 pub(super) struct ReturnHosts(Mutex<HashMap<String, Known>>);
 
@@ -30,16 +30,17 @@ struct Known {
 }
 
 impl ReturnHosts {
-    /// Whether mail for the domain is known to come to the server of this name.
+    /// Returns whether mail for the domain reaches the server with this host name.
     pub(super) async fn comes_to(&self, our_name: &str, domain: &str, dns: &dyn Dns, now: Timestamp) -> bool {
         let known = self.domains().get(domain).copied();
+        // The upper limit ignores entries from the future after the clock was set back.
         if let Some(known) = known.filter(|known| now < known.until && known.until <= now.plus(LIFETIME)) {
             return known.comes_here;
         }
         let (comes_here, lifetime) = match dns.mx(domain).await {
             Ok(records) => (records.iter().any(|mx| is_host(mx, our_name)), LIFETIME),
             Err(DnsError::NoSuchName) => (false, LIFETIME),
-            // The last answer counts until there is another one.
+            // After a failure the last answer remains valid.
             Err(DnsError::Timeout | DnsError::Failed(_)) => {
                 (known.is_some_and(|known| known.comes_here), PAUSE_AFTER_FAILURE)
             }
@@ -88,7 +89,7 @@ mod tests {
         assert!(!hosts.comes_to(OURS, "example.net", &dns, at(299)).await);
         assert!(!hosts.comes_to(OURS, "example.org", &dns, at(300)).await);
         assert!(hosts.comes_to(OURS, "example.net", &dns, at(300)).await);
-        // A clock that was set back does not make an answer last longer.
+        // A clock that was set back does not extend the lifetime of an answer.
         dns.set_mx("example.org", &[OURS]);
         assert!(hosts.comes_to(OURS, "example.org", &dns, at(-5000)).await);
     }
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(hosts.domains().len(), 1);
     }
 
-    /// Counts the questions, and answers none.
+    /// Counts the queries and fails each one.
     #[derive(Default)]
     struct CountedDns(Mutex<usize>);
 

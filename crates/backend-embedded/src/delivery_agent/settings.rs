@@ -1,4 +1,4 @@
-//! How the courier works.
+//! Settings of the delivery agent.
 
 use std::time::Duration;
 
@@ -7,67 +7,68 @@ use mailapi_tls::Trust;
 
 use crate::dsn::RETURNED_HEADER_BYTES;
 
-/// The settings of the courier. `default()` gives the defaults named at each field.
+/// Settings of the delivery agent. `default()` sets the defaults named at each field.
 #[derive(Debug, Clone)]
 pub struct DeliveryAgentSettings {
-    /// The server that all mail for others goes to. Default: none, the recipients' own servers are looked up.
+    /// Server for all outbound mail. Default: none; the recipients' servers are looked up.
     pub relay: Option<Relay>,
-    /// The port of those servers. Default 25.
+    /// Port of those servers. Default 25.
     pub port: u16,
-    /// Whether a server may be at a loopback address. Default: no, so that nobody's DNS can point us at ourselves.
+    /// Whether a server may have a loopback address. Default: no, so that a foreign DNS record cannot direct
+    /// us to ourselves.
     pub allow_loopback: bool,
-    /// The waits after the first, second, … failed try; the last one repeats. Default 5, 10, 20, 40 minutes, then 1, 2
-    /// and 4 hours (RFC 5321 section 4.5.4.1 wants at least 30 minutes on the whole).
+    /// Delays after the first, second, … failed attempt; the last one repeats. Default 5, 10, 20, 40 minutes,
+    /// then 1, 2 and 4 hours (RFC 5321 section 4.5.4.1 recommends at least 30 minutes in general).
     pub retry_intervals: Vec<Duration>,
-    /// By how many per cent at most a wait is shortened at random, so that mail that failed together does not come
-    /// back together. Default 10.
+    /// Maximum random reduction of a delay in per cent, so that mail that failed together is not retried
+    /// together. Default 10.
     pub retry_jitter_percent: u32,
-    /// A sender gets a notice of a delay after this time, unless NOTIFY excludes it. Default 4 hours.
+    /// Message age at which the sender gets a delay notice, unless NOTIFY excludes it. Default 4 hours.
     pub delay_notice_after: Duration,
-    /// Most connections at a time. Default 20.
+    /// Maximum number of connections. Default 20.
     pub max_connections: usize,
-    /// Most connections at a time to the servers of one domain, or to the relay. Default 5.
+    /// Maximum number of connections to the servers of one domain, or to the relay. Default 5.
     pub max_connections_per_destination: usize,
-    /// Most messages over one connection. Default 100.
+    /// Maximum number of messages per connection. Default 100.
     pub max_messages_per_connection: usize,
-    /// Most recipients of one transaction; further ones follow in another. Default 100 (RFC 5321 section 4.5.3.1.8:
-    /// every server takes as many).
+    /// Maximum number of recipients per transaction; further recipients get another transaction. Default 100,
+    /// which every server must accept (RFC 5321 section 4.5.3.1.8).
     pub max_recipients: usize,
-    /// Most addresses of a domain's servers that one try goes to. Default 5.
+    /// Maximum number of server addresses per attempt. Default 5.
     pub max_addresses: usize,
-    /// Most recipients that are claimed and wait for a connection. Default 2,000.
+    /// Maximum number of claimed recipients that wait for a connection. Default 2,000.
     pub max_claimed: usize,
-    /// For how long recipients are put off that wait for a busy destination while connections are free for others.
-    /// Default 1 minute.
+    /// How long recipients of a busy destination are deferred while connections are free for others. Default
+    /// 1 minute.
     pub busy_pause: Duration,
-    /// How long a claim lasts; longer than the time-out of a message. Default 1 hour.
+    /// Duration of a claim; must be longer than the time-out of a message. Default 1 hour.
     pub lease: Duration,
-    /// How long it may take to connect. Default 30 s.
+    /// Time-out of a connection attempt. Default 30 s.
     pub connect_timeout: Duration,
-    /// How long a server may take to greet and for the handshake. Default 5 minutes (RFC 5321 section 4.5.3.2.1).
+    /// Time-out of the greeting and of the TLS handshake. Default 5 minutes (RFC 5321 section 4.5.3.2.1).
     pub greeting_timeout: Duration,
-    /// How long a server may take for a reply. Default 10 minutes, what the final dot is worth (RFC 5321 section
-    /// 4.5.3.2.6).
+    /// Time-out of a reply. Default 10 minutes, as required for the final dot (RFC 5321 section 4.5.3.2.6).
     pub reply_timeout: Duration,
-    /// How long a server may take to read a piece of a message. Default 3 minutes (RFC 5321 section 4.5.3.2.5).
+    /// Time-out of writing one piece of a message. Default 3 minutes (RFC 5321 section 4.5.3.2.5).
     pub write_timeout: Duration,
-    /// How long a message may take over all. Default 30 minutes.
+    /// Time-out of a whole message. Default 30 minutes.
     pub message_timeout: Duration,
-    /// How much is read at once, in octets. Default 4 KiB.
+    /// Size of one read in octets. Default 4 KiB.
     pub read_bytes: usize,
-    /// How much of a header block a notice returns, in octets. Default 64 KiB.
+    /// Maximum size in octets of the header block in a notice. Default 64 KiB.
     pub max_returned_header_bytes: usize,
-    /// Up to how many octets a message is returned as a whole when its sender asks for it. Default 1 MiB.
+    /// Maximum size in octets of a message that is returned as a whole on its sender's request. Default 1
+    /// MiB.
     pub max_returned_message_bytes: u64,
-    /// The longest sleep of the loop. Default 1 hour; it wakes up by itself for new mail.
+    /// Maximum pause of the delivery loop. Default 1 hour; new mail wakes it earlier.
     pub longest_pause: Duration,
-    /// The pause after the database failed. Default 5 s.
+    /// Pause after a database failure. Default 5 s.
     pub failure_pause: Duration,
-    /// The pause before a result that could not be recorded is recorded again; it doubles each time. Default 250 ms.
+    /// Initial pause before a failed record is retried; it doubles each time. Default 250 ms.
     pub first_record_pause: Duration,
-    /// The longest such pause. Default 1 minute.
+    /// Maximum of that pause. Default 1 minute.
     pub longest_record_pause: Duration,
-    /// How long after the signal to stop the message on the wire may still take. Default 10 s.
+    /// Time after the shutdown signal in which active transmissions may finish. Default 10 s.
     pub grace: Duration,
 }
 
@@ -108,48 +109,48 @@ impl Default for DeliveryAgentSettings {
     }
 }
 
-/// A server that takes all our mail for others (a smarthost).
+/// A server for all outbound mail (smarthost).
 #[derive(Debug, Clone)]
 pub struct Relay {
-    /// Its name or IP address.
+    /// Host name or IP address.
     pub host: String,
-    /// Its port.
+    /// Port.
     pub port: u16,
-    /// Whether the connection is encrypted.
+    /// TLS mode of the connection.
     pub tls: RelayTls,
-    /// Whom its certificate may come from, where it is verified.
+    /// Trusted issuers, if the certificate is verified.
     pub trust: Trust,
-    /// What we log in with. They are sent only over TLS, or to a loopback address.
+    /// Login credentials. They are sent only over TLS, or to a loopback address.
     pub credentials: Option<RelayLogin>,
 }
 
-/// Credentials for a relay.
+/// Login credentials for a relay.
 #[derive(Debug, Clone)]
 pub struct RelayLogin {
-    /// The user name.
+    /// User name.
     pub username: String,
-    /// The password.
+    /// Password.
     pub password: SharedSecret,
 }
 
 impl Relay {
-    /// A relay that is spoken to in the clear unless it offers TLS, without a log-in.
+    /// Returns a relay with opportunistic TLS and without credentials.
     #[must_use]
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         Self { host: host.into(), port, tls: RelayTls::WhenOffered, trust: Trust::System, credentials: None }
     }
 }
 
-/// Whether the connection to the relay is encrypted.
+/// TLS mode of the connection to the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RelayTls {
-    /// No.
+    /// No TLS.
     Never,
-    /// By STARTTLS when it is offered, whatever the certificate.
+    /// STARTTLS if it is offered, with any certificate.
     WhenOffered,
-    /// By STARTTLS, with a certificate of its name.
+    /// STARTTLS, with a certificate for the host name.
     Required,
-    /// From the first octet (port 465, RFC 8314), with a certificate of its name.
+    /// Implicit TLS (port 465, RFC 8314), with a certificate for the host name.
     Implicit,
 }
 

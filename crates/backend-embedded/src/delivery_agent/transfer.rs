@@ -1,4 +1,4 @@
-//! Octets of a client between its logic and its connection.
+//! Moves bytes between an SMTP client and its connection.
 
 use std::io;
 use std::time::Duration;
@@ -19,18 +19,18 @@ pub(super) struct Link {
     pub(super) stream: Stream,
     /// `host[address]:port`.
     pub(super) relay: String,
-    /// How many messages went over it.
+    /// Number of messages sent over it.
     pub(super) used: usize,
 }
 
-/// Goes on until the connection is ready or wants TLS; answers whether it wants TLS.
+/// Sets the connection up until it is ready or needs TLS. Returns whether it needs TLS.
 pub(super) async fn bring_up(
     client: &mut Client,
     stream: &mut Stream,
     settings: &DeliveryAgentSettings,
 ) -> Result<bool, Failure> {
     let mut buffer = vec![0; settings.read_bytes.max(1)];
-    // One deadline for the whole reply: a server that drips octets gets no extra time for each.
+    // One deadline covers the whole reply, so a server cannot extend it by sending single octets.
     let mut due = Instant::now() + settings.greeting_timeout;
     loop {
         match client.step()? {
@@ -49,10 +49,10 @@ pub(super) async fn bring_up(
 }
 
 impl Link {
-    /// Sends one message. Never takes longer than the settings allow for a message.
+    /// Sends one message within the time limit of a message.
     ///
     /// # Errors
-    /// When the message cannot be read here. The server has not taken it, and has no part in that.
+    /// If the message cannot be read locally. The server has not accepted it.
     pub(super) async fn send(
         &mut self,
         envelope: &Envelope,
@@ -71,7 +71,7 @@ impl Link {
                 TransactionStep::Write(octets) => {
                     let written = write(&mut self.stream, &octets, settings.write_timeout);
                     if let Err(error) = timeout_at(end, written).await.unwrap_or_else(|_| Err(too_slow())) {
-                        // A server that closes early often gives the reason.
+                        // A server that closes early often sends the reason.
                         let due = end.min(Instant::now() + settings.reply_timeout);
                         let said = read(&mut self.stream, &mut buffer, due).await.unwrap_or(0);
                         return Ok(transaction.broke_off(&buffer[..said], error.to_string()));
@@ -84,7 +84,7 @@ impl Link {
                         transaction.give(&piece, is_last);
                     }
                     Err(error) => {
-                        // Without its final dot the server has nothing, and the connection cannot be used any more.
+                        // Without the final dot the server has no message, and the connection is unusable.
                         transaction.abandon(error.to_string());
                         return Err(error);
                     }
@@ -102,13 +102,13 @@ impl Link {
         }
     }
 
-    /// Whether the connection can carry another message. A server that sent something since the last one, or closed, is
-    /// not used: its text would be read as the reply to MAIL.
+    /// Returns whether the connection can carry another message. A closed connection, or one with unread
+    /// data, cannot: the data would be read as the reply to MAIL.
     pub(super) fn is_usable(&mut self) -> bool {
         self.client.is_ready() && self.stream.read(&mut [0; 1]).now_or_never().is_none()
     }
 
-    /// Ends the session. Whether the server hears it makes no difference.
+    /// Ends the session. A failure to send QUIT has no consequence.
     pub(super) async fn quit(mut self, settings: &DeliveryAgentSettings) {
         if self.client.is_ready() {
             let goodbye = self.client.quit();
@@ -125,7 +125,7 @@ async fn write(stream: &mut Stream, octets: &[u8], within: Duration) -> io::Resu
     timeout(within, written).await.unwrap_or_else(|_| Err(too_slow()))
 }
 
-/// At least one octet.
+/// Reads at least one octet.
 async fn read(stream: &mut Stream, buffer: &mut [u8], due: Instant) -> io::Result<usize> {
     match timeout_at(due, stream.read(buffer)).await.unwrap_or_else(|_| Err(too_slow()))? {
         0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// A file that can be read through once.
+    /// A source that can be read only once.
     struct Failing(std::sync::atomic::AtomicBool);
 
     impl OctetSource for Failing {
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Says yes to everything up to the message; answers what came of that.
+    /// Accepts all commands up to the message. Returns the received text.
     async fn server(listener: TcpListener) -> String {
         let (reader, mut writer) = listener.accept().await.unwrap().0.into_split();
         let mut lines = BufReader::new(reader).lines();
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Answers the first commands, then starts a reply that never ends: one octet a minute.
+    /// Answers the first commands, then starts a reply that never ends: one octet per minute.
     async fn dripping(listener: TcpListener, answers: usize) {
         let mut stream = BufReader::new(listener.accept().await.unwrap().0);
         for answer in ["220 mx.example\r\n", "250 mx.example\r\n", "250 ok\r\n"].into_iter().take(answers) {

@@ -1,4 +1,4 @@
-//! A session over a connection: octets, time-outs, log-in, and FETCH, which writes while it reads.
+//! An IMAP session over a connection: bytes, time-outs, login, and FETCH, which writes while it reads.
 
 use std::future::pending;
 use std::io;
@@ -27,7 +27,7 @@ use crate::coming::Coming;
 use crate::message_store::{FlagChange, FolderId, Layout, MessageStoreError};
 use crate::net::{Arrival, Shutdown, Stream};
 
-/// One client.
+/// A client connection.
 pub(super) struct Connection<'a> {
     stream: Stream,
     peer: SocketAddr,
@@ -36,17 +36,17 @@ pub(super) struct Connection<'a> {
     setup: &'a ImapSetup,
     session_limits: SessionLimits,
     shutdown: Shutdown,
-    /// What has come of a long message.
+    /// The pieces of a long message received so far.
     coming: Coming,
-    /// Gathered, and written at once.
+    /// Collected output.
     out: Vec<u8>,
     user: Option<User>,
     login_by: Instant,
-    /// When the client last said something, or had an answer.
+    /// Time of the client's last input or our last reply.
     heard_at: Instant,
 }
 
-/// What a wait ended with.
+/// Reason why a wait ended.
 enum Heard {
     Octets(usize),
     Change,
@@ -85,10 +85,10 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Speaks with the client until one of the two leaves.
+    /// Serves the client until one side closes the session.
     ///
     /// # Errors
-    /// When the connection breaks, or the client does not take what we say.
+    /// If the connection breaks, or the client does not read the output in time.
     pub(super) async fn run(mut self) -> io::Result<()> {
         let mut buffer = vec![0; self.setup.settings.read_bytes.max(1)];
         loop {
@@ -98,7 +98,7 @@ impl<'a> Connection<'a> {
             self.write().await?;
             match step {
                 Step::Read => {
-                    // Nothing is said while a message comes: what came was of a command that failed.
+                    // A reply while pieces are stored means that their command failed.
                     if has_answered {
                         self.coming.forget();
                     }
@@ -110,7 +110,7 @@ impl<'a> Connection<'a> {
                 Step::Idle => {
                     match self.renew().await {
                         Ok(()) => self.tell_news().await,
-                        // Nothing is told meanwhile, and nothing is lost: it is still news later.
+                        // The account could not be checked: the update is sent later.
                         Err(LoginError::Unavailable) => {}
                         Err(_) => {
                             self.send_away();
@@ -123,7 +123,7 @@ impl<'a> Connection<'a> {
                         return Ok(());
                     }
                 }
-                // A client that sends command after command would never let us come to an end.
+                // Checked before each command, or a client with endless commands would prevent the shutdown.
                 Step::Run(_) if self.shutdown.requested().now_or_never().is_some() => self.say_shutdown(),
                 Step::Run(effect) => match self.renew().await {
                     Ok(()) => self.carry_out(effect).await?,
@@ -141,7 +141,7 @@ impl<'a> Connection<'a> {
                     self.session.tls_started();
                 }
                 Step::Close => {
-                    // A client that has gone after LOGOUT is no trouble.
+                    // A client may disconnect right after LOGOUT.
                     let _ = timeout(self.setup.settings.write_timeout, self.stream.shutdown()).await;
                     return Ok(());
                 }
@@ -149,7 +149,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Waits for the client; false when it is gone.
+    /// Waits for the client. Returns false if it disconnected.
     async fn listen(&mut self, buffer: &mut [u8], idles: bool) -> io::Result<bool> {
         match self.wait(buffer, idles).await? {
             Heard::Octets(0) => return Ok(false),
@@ -157,7 +157,7 @@ impl<'a> Connection<'a> {
                 self.heard_at = Instant::now();
                 self.session.feed(&buffer[..read]);
             }
-            // The next step looks what it is.
+            // The next step checks what changed.
             Heard::Change => {}
             Heard::KeepAlive => self.session.keepalive(),
             Heard::Silence => self.session.bye("Time-out"),
@@ -193,7 +193,7 @@ impl<'a> Connection<'a> {
         self.session.bye("The server is shutting down");
     }
 
-    /// Whether who has logged in may still be here. Who has not, has not to ask.
+    /// Checks that the logged-in account is still allowed. No-op before login.
     async fn renew(&mut self) -> Result<(), LoginError> {
         match &mut self.user {
             Some(user) => self.setup.login.renew(&mut user.logged_in).await,
@@ -225,7 +225,7 @@ impl<'a> Connection<'a> {
                 None => Err(Failure::NotPermitted),
             },
         };
-        // Also what was kept for a command that failed before it was asked for.
+        // Also drops the pieces of a command that failed before it used them.
         self.coming.forget();
         let news = match &mut self.user {
             Some(user) => user.news(&self.session).await,
@@ -236,7 +236,7 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Keeps a piece of a message that is coming. When it cannot be kept, none of the others is, and the command behind it
+    /// Stores a piece of a message being received. After a failure the rest is dropped, and its command
     /// fails.
     async fn keep(&mut self, octets: &[u8], is_first: bool) {
         if is_first {
@@ -277,7 +277,7 @@ impl<'a> Connection<'a> {
         Visitor { protocol: LoginProtocol::Imap, address: self.peer.ip().to_canonical() }
     }
 
-    /// Lets somebody into the mailbox that the grants are bound to.
+    /// Opens the mailbox that the grants are bound to.
     async fn enter(&mut self, logged_in: LoggedIn) -> Result<Reply, Failure> {
         let address = logged_in.grants.mailbox().ok_or(Failure::LoginRefused)?.clone();
         let mailbox = self.message_store.mailbox(&address).await.map_err(failure)?;
@@ -286,7 +286,8 @@ impl<'a> Connection<'a> {
         Ok(Reply::Done)
     }
 
-    /// Writes messages as they are read. The result is the command's; an error is the connection's.
+    /// Writes messages as they are read. The inner result belongs to the command, the error to the
+    /// connection.
     async fn fetch(&mut self, folder: FolderId, request: &FetchRequest) -> io::Result<Result<(), Failure>> {
         let plan = Plan::new(&request.items, &self.setup.settings);
         let mut rest = request.uids.as_slice();
@@ -304,7 +305,7 @@ impl<'a> Connection<'a> {
         Ok(Ok(()))
     }
 
-    /// Reads some of the messages, from the first on. Only those that were read become `\Seen`.
+    /// Reads the next messages. Only those become `\Seen`.
     async fn read_step(
         &self,
         folder: FolderId,
@@ -326,7 +327,7 @@ impl<'a> Connection<'a> {
         Ok(step)
     }
 
-    /// Gathers what the session has to say, with the octets of the message that was written last.
+    /// Collects the session's output, with the octets of the last message written.
     async fn gather(&mut self, layout: Option<Layout>) -> io::Result<()> {
         loop {
             self.out.append(&mut self.session.take_output());
@@ -335,7 +336,8 @@ impl<'a> Connection<'a> {
             let layout = layout.ok_or_else(|| io::Error::other("octets of no message"))?;
             let mut pieces = pin!(self.message_store.stream_range(layout, span));
             while let Some(piece) = pieces.next().await {
-                // The client has been told how long the literal is: if it cannot be finished, the connection must end.
+                // The client already has the literal's length: if the literal cannot be completed, the
+                // connection must end.
                 let piece = piece.map_err(io::Error::other)?;
                 self.out.extend(piece.iter().copied().map(without_nul));
                 self.write_when_enough().await?;

@@ -1,10 +1,10 @@
-//! What the maildrop cannot do, in the words of the protocol.
+//! Converts errors of the message store to IMAP failures.
 
 use mailapi_imap::server::session::Failure;
 
 use crate::message_store::MessageStoreError;
 
-/// The failure to tell. What nobody but the operator can mend is logged here.
+/// Returns the failure for the client. Logs errors that only the operator can fix.
 pub(super) fn failure(error: MessageStoreError) -> Failure {
     match error {
         MessageStoreError::NoSuchFolder => Failure::NoSuchMailbox,
@@ -15,7 +15,7 @@ pub(super) fn failure(error: MessageStoreError) -> Failure {
         }
         MessageStoreError::OverQuota => Failure::OverQuota,
         MessageStoreError::TooLong => Failure::TooLarge,
-        // The account was removed while its owner was logged in, or a message went away while it was read.
+        // The account was removed during its session, or a message was removed while it was read.
         MessageStoreError::NoSuchMailbox | MessageStoreError::NoSuchMessage | MessageStoreError::NoSuchAttachment => {
             Failure::Unavailable
         }

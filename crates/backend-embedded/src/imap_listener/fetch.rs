@@ -1,4 +1,4 @@
-//! What FETCH reads of messages: no more than its items need, and never a body only to send it.
+//! Reads messages for FETCH: only the parts that its items need, and no body just to send it.
 
 use std::borrow::Cow;
 use std::ops::{ControlFlow, Range};
@@ -14,37 +14,37 @@ use super::structure::{Structure, envelope};
 use crate::MessageStore;
 use crate::message_store::{EntryMeta, EntryState, FolderId, Inspected, Layout, MessageStoreError};
 
-/// How much of a message is read; each level includes those before it.
+/// How much of a message is read; each level includes the earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Depth {
     /// Its row.
     Row,
-    /// Where its octets lie.
+    /// The location of its octets.
     Layout,
-    /// Where its header ends.
+    /// The length of its header.
     HeaderLength,
     /// Its header.
     Header,
-    /// The whole, and what is kept of it is its structure.
+    /// The whole message, to derive its structure.
     Structure,
 }
 
-/// What the items of a FETCH need, and how much of it is read in one step.
+/// The needs of a FETCH's items, and the limits of one step.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     depth: Depth,
     envelope: bool,
-    /// The parts of whose header some fields are wanted.
+    /// The parts whose header fields are selected.
     headers: Vec<Vec<u32>>,
     max_messages: usize,
     max_bytes: usize,
 }
 
-/// What one step of a FETCH read.
+/// Result of one step of a FETCH.
 pub(super) struct Step {
-    /// The messages that are there.
+    /// The existing messages.
     pub(super) messages: Vec<Fetched>,
-    /// How many UIDs it has dealt with, from the first on.
+    /// Number of UIDs processed, from the first one.
     pub(super) consumed: usize,
 }
 
@@ -59,7 +59,7 @@ impl Plan {
         }
     }
 
-    /// Reads some of the messages, from the first of the ascending UIDs on.
+    /// Reads the next messages of the ascending UIDs.
     pub(super) async fn step(
         &self,
         message_store: &MessageStore,
@@ -79,7 +79,7 @@ impl Plan {
         Ok(Step { messages, consumed })
     }
 
-    /// As many of the messages as may be read in one step, at least one; and whether that one may take long.
+    /// Returns the UIDs for one step, at least one, and whether reading takes long.
     fn next_few(&self, messages: &[EntryMeta]) -> (Vec<u32>, bool) {
         let max = self.max_bytes as u64;
         if let Some(first) = messages.first().filter(|first| first.size > max) {
@@ -87,7 +87,7 @@ impl Plan {
         }
         let mut octets = 0_u64;
         let fits = |message: &&EntryMeta| {
-            // Of a message that is not read as a whole the header may still be all there is.
+            // Only whole messages count. One above the limit is read alone in any case: its header may be all of it.
             octets = octets.saturating_add(if self.depth == Depth::Structure { message.size } else { 0 });
             message.size <= max && octets <= max
         };
@@ -175,12 +175,12 @@ impl Fetched {
         Ok(fetched)
     }
 
-    /// Takes note of flags that changed since it was read.
+    /// Replaces the flags with a newer state.
     pub(super) fn set_state(&mut self, state: EntryState) {
         self.meta.state = state;
     }
 
-    /// Where its octets lie, for sending them; none when no item is made of octets.
+    /// Returns the location of the octets; `None` if no item needs them.
     pub(super) const fn layout(&self) -> Option<Layout> {
         self.layout
     }
@@ -212,7 +212,7 @@ impl MessageSource for Fetched {
         self.structure.as_ref().map_or_else(nothing, |structure| structure.body().clone())
     }
 
-    /// Only asked for headers of which some fields are picked: everything else has a span.
+    /// Called only for selected header fields; everything else has a span.
     fn section(&self, path: &[u32], _range: PartRange) -> Option<Cow<'_, [u8]>> {
         let header = match path {
             [] => Some(self.header.as_slice()),

@@ -1,4 +1,4 @@
-//! Effects on folders: SELECT, CREATE, DELETE, RENAME, SUBSCRIBE, LIST, STATUS, quota.
+//! Commands on folders: SELECT, CREATE, DELETE, RENAME, SUBSCRIBE, LIST, STATUS, quota.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,6 +15,7 @@ use crate::message_store::Folder;
 
 impl User {
     pub(super) async fn select(&mut self, mailbox: &MailboxName, read_only: bool) -> Result<Reply, Failure> {
+        // A failed SELECT leaves no folder selected (RFC 3501 section 6.3.1).
         self.selected = None;
         let snapshot = self.message_store.select(&self.address, &folder_name(mailbox)?).await.map_err(failure)?;
         let (selected, told) = Selected::open(&self.message_store, snapshot, read_only).await;
@@ -27,7 +28,8 @@ impl User {
         self.message_store.create_folder(&self.address, &name).await.map(|_| Reply::Done).map_err(failure)
     }
 
-    /// Folders with a special use go like any other, as with Dovecot: a client that wants one makes it again.
+    /// Deletes a folder. One with a special use can be deleted too, as with Dovecot; a client that needs it
+    /// creates it again.
     pub(super) async fn delete(&self, mailbox: &MailboxName) -> Result<Reply, Failure> {
         let name = folder_name(mailbox)?;
         self.message_store.delete_folder(&self.address, &name).await.map(|()| Reply::Done).map_err(failure)
@@ -87,14 +89,14 @@ impl User {
         Ok(Reply::Quota(Quota { storage, messages: None }))
     }
 
-    /// Every folder of a mailbox has the mailbox's own quota.
+    /// Returns the mailbox's quota, which applies to each of its folders.
     pub(super) async fn quota_root(&self, mailbox: &MailboxName) -> Result<Reply, Failure> {
         self.message_store.folder(&self.address, &folder_name(mailbox)?).await.map_err(failure)?;
         self.quota().await
     }
 }
 
-/// The name as the protocol knows it; none for one that it cannot carry.
+/// Converts a name; `None` if the protocol cannot represent it.
 fn mailbox_name(name: &FolderName) -> Option<MailboxName> {
     MailboxName::new(name.as_str(), FolderName::MAX_OCTETS).ok()
 }

@@ -1,4 +1,4 @@
-//! Effects that change messages: APPEND, STORE, COPY, MOVE, EXPUNGE.
+//! Commands that change messages: APPEND, STORE, COPY, MOVE, EXPUNGE.
 
 use mailapi_imap::server::command;
 use mailapi_imap::server::session::{Failure, Reply};

@@ -1,8 +1,8 @@
-//! IMAP for mail programs (port 143, here 2143; RFC 3501): log-in, folders and messages of one mailbox.
+//! IMAP for mail clients (port 143, here 2143; RFC 3501): login, folders and messages of one mailbox.
 //!
-//! The protocol is `mailapi_imap::server`; here it gets its octets and its time-outs ([`connection`]), and its effects
-//! are carried out on the maildrop ([`user`]). A message is never held as a whole to be sent: only its header, or its
-//! structure, is read; the octets go from the database to the connection piece by piece.
+//! `mailapi_imap::server` implements the protocol. [`connection`] supplies its bytes and time-outs, and
+//! [`user`] executes its commands on the message store. No whole message is loaded for sending: only its
+//! header or structure is read, and the octets are streamed from the database to the connection.
 
 mod connection;
 mod failure;
@@ -26,10 +26,10 @@ use connection::Connection;
 use session_limits::SessionLimits;
 pub use settings::ImapSettings;
 
-/// What a client above the limits is told.
+/// Sent to a client above the connection limits.
 const BUSY: &[u8] = b"* BYE [UNAVAILABLE] Too many connections, try again later\r\n";
 
-/// What the IMAP listener needs.
+/// Configuration of the IMAP listener.
 #[derive(Clone)]
 pub(crate) struct ImapSetup {
     pub(crate) tls: Option<ServerTls>,
@@ -38,7 +38,7 @@ pub(crate) struct ImapSetup {
     pub(crate) login: Arc<dyn Login>,
 }
 
-/// Serves until the signal comes and the last session has ended.
+/// Serves clients until the shutdown signal and the end of the last session.
 pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup: ImapSetup, shutdown: Shutdown) {
     let (session_limits, limits) = (SessionLimits::new(setup.settings.max_connections_per_user), setup.limits.clone());
     let setup = Arc::new(setup);

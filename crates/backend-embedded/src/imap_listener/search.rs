@@ -1,5 +1,5 @@
-//! SEARCH: rows decide what rows can; texts are asked of the index first, and then compared as the API's search does
-//! it, decoded and whatever their case.
+//! SEARCH. Rows decide where possible. Texts are first looked up in the index, then compared like the API's
+//! search: decoded and without case.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::{HashMap, HashSet};
@@ -15,7 +15,7 @@ use super::failure::failure;
 use crate::MessageStore;
 use crate::message_store::{FolderId, Inspected, MessageStoreError};
 
-/// The UIDs of the messages that match, ascending.
+/// Returns the UIDs of the matching messages, ascending.
 pub(super) async fn search(
     message_store: &MessageStore,
     folder: FolderId,
@@ -43,7 +43,7 @@ pub(super) async fn search(
 /// A search text.
 struct Wanted<'a> {
     text: &'a str,
-    /// Whether the index is queried for it. For header fields it is not: the messages are read.
+    /// Whether the index is queried for it. Header fields are not indexed; the messages are read.
     is_indexed: bool,
 }
 
@@ -58,16 +58,16 @@ fn texts(key: &SearchKey) -> Vec<Wanted<'_>> {
     }
 }
 
-/// Whether the fields of this name hold addresses.
+/// Returns whether header fields of this name contain addresses.
 fn holds_addresses(name: &str) -> bool {
     const NAMES: [&str; 6] = ["FROM", "TO", "CC", "BCC", "SENDER", "REPLY-TO"];
     NAMES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// A message of which it is to be decided whether it matches.
+/// A message that is compared with a search.
 struct Candidate<'a, 'c> {
     message: &'a Inspected<'c>,
-    /// For each text, the messages that hold it anywhere.
+    /// For each indexed text, the messages that contain it anywhere.
     holders: &'a HashMap<String, Vec<u32>>,
     searchable: OnceCell<String>,
     header: OnceCell<Vec<u8>>,
@@ -88,7 +88,7 @@ impl<'a, 'c> Candidate<'a, 'c> {
         Header::of(self.header.get_or_init(|| self.or_nothing(self.message.header())))
     }
 
-    /// What was read; a failure is kept for the end of the question.
+    /// Returns the value read, or an empty one. The error is reported after the comparison.
     fn or_nothing<T: Default>(&self, read: Result<T, MessageStoreError>) -> T {
         read.unwrap_or_else(|error| {
             self.failure.set(Some(error));
@@ -96,8 +96,8 @@ impl<'a, 'c> Candidate<'a, 'c> {
         })
     }
 
-    /// Whether a part that the searchable text omits contains the text: an attached text, a forwarded message, or any
-    /// text but the first. `with_headers` includes the headers of parts.
+    /// Returns whether a part outside of the searchable text contains `text`: an attached text, a forwarded
+    /// message, or any text part but the first. `with_headers` includes the headers of parts.
     fn other_parts_hold(&self, text: &str, with_headers: bool) -> bool {
         let structure = self.or_nothing(self.message.structure());
         if !structure.attachments.iter().any(|attachment| may_hold_text(&attachment.info.content_type)) {
@@ -139,7 +139,7 @@ impl SearchSubject for Candidate<'_, '_> {
     fn header_contains(&self, name: &str, text: &str) -> bool {
         let header = self.header();
         if holds_addresses(name) && !text.is_empty() {
-            // Comments are not part of an address, and one address may be written in two ways.
+            // Comments do not belong to an address, and an address may be written in two ways.
             return header.people(name).iter().any(|people| contains(people, text));
         }
         header.texts(name).any(|value| text.is_empty() || contains(&value, text))

@@ -1,4 +1,4 @@
-//! What a session knows of its selected folder, and what has changed since.
+//! State of a session's selected folder, and its changes.
 
 use mailapi_imap::server::command::UidRanges;
 use mailapi_imap::server::view::{self, FolderUpdate, MessageEntry};
@@ -7,18 +7,18 @@ use super::failure::failure;
 use crate::MessageStore;
 use crate::message_store::{EntryState, Folder, FolderId, FolderSnapshot, MessageStoreError};
 
-/// The selected folder as the session last saw it.
+/// The selected folder as last reported to the client.
 #[derive(Debug)]
 pub(super) struct Selected {
     folder: FolderId,
     read_only: bool,
     modseq: u64,
-    /// Ascending.
+    /// In ascending order.
     uids: Vec<u32>,
 }
 
 impl Selected {
-    /// A folder that was just selected, and what its session is told of it.
+    /// Returns the state of a newly selected folder, and the snapshot for the client.
     pub(super) async fn open(
         message_store: &MessageStore,
         snapshot: FolderSnapshot,
@@ -36,7 +36,7 @@ impl Selected {
         (Self { folder: folder.id, read_only, modseq: folder.highest_modseq, uids }, told)
     }
 
-    /// What has changed since the last time, whoever changed it; none when nothing has.
+    /// Returns the changes since the last call, by any session; `None` if there are none.
     pub(super) async fn news(
         &mut self,
         message_store: &MessageStore,
@@ -50,7 +50,7 @@ impl Selected {
             return Ok(None);
         }
         self.add_new(&entries);
-        // Each message that came is known now, so a count that does not fit means that others went.
+        // All new messages were just added, so a different count means that others were removed.
         let removed = if self.uids.len() as u64 == folder.messages {
             Vec::new()
         } else {
@@ -62,12 +62,12 @@ impl Selected {
     }
 
     fn add_new(&mut self, entries: &[EntryState]) {
-        // A UID is never given out again, so what is new lies above all that was known.
+        // UIDs are never reused, so new ones are above all known ones.
         let largest = self.uids.last().copied().unwrap_or_default();
         self.uids.extend(entries.iter().map(|entry| entry.uid).filter(|uid| *uid > largest));
     }
 
-    /// Forgets the UIDs that are not among those `present`, ascending; answers them.
+    /// Removes the UIDs that are not in `present`, which is ascending, and returns them.
     fn take_missing(&mut self, present: &[u32]) -> Vec<u32> {
         let (kept, missing) = self.uids.iter().partition(|uid| present.binary_search(uid).is_ok());
         self.uids = kept;
@@ -75,8 +75,8 @@ impl Selected {
     }
 }
 
-/// The UIDs that become `\Recent` in a session that has just looked at the folder. After the look, so that a message that
-/// comes in between is found by the next one.
+/// Returns the UIDs that become `\Recent` in a session that has just read the folder. They may include a
+/// message that arrived after the read; the next read reports it.
 async fn recent(message_store: &MessageStore, folder: &Folder, read_only: bool) -> UidRanges {
     let seen = folder.recent();
     if read_only || seen.is_empty() {

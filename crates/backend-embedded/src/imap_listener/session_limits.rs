@@ -1,18 +1,18 @@
-//! How many sessions each mailbox has.
+//! Limits the sessions of each mailbox.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::message_store::MailboxId;
 
-/// Counts the sessions of one listener by mailbox; clones share the count.
+/// The sessions of a listener by mailbox. Clones share the count.
 #[derive(Debug, Clone)]
 pub(super) struct SessionLimits {
     max: usize,
     taken: Arc<Mutex<HashMap<MailboxId, usize>>>,
 }
 
-/// A session's seat; free again when it is dropped.
+/// Permit of a session; released on drop.
 #[derive(Debug)]
 pub(super) struct SessionPermit {
     session_limits: SessionLimits,
@@ -24,7 +24,7 @@ impl SessionLimits {
         Self { max, taken: Arc::default() }
     }
 
-    /// A seat for a session of a mailbox, when there is one.
+    /// Returns a permit for a session of a mailbox, if one is free.
     pub(super) fn take(&self, mailbox: MailboxId) -> Option<SessionPermit> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry(mailbox).or_default();

@@ -5,42 +5,44 @@ use std::time::Duration;
 use mailapi_imap::server::session::SessionConfig;
 use mailapi_imap::token::Limits;
 
-/// What the IMAP listener allows in one session.
+/// Limits of an IMAP session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImapSettings {
-    /// Whether a client on the same machine may send its password without TLS; any other never may. Default true.
+    /// Whether a client on this machine may send its password without TLS; other clients never may. Default
+    /// true.
     pub plaintext_on_loopback: bool,
-    /// Most sessions of one mailbox at a time. Default 50.
+    /// Maximum number of concurrent sessions per mailbox. Default 50.
     pub max_connections_per_user: usize,
-    /// How many failed log-ins end a connection. Default 3.
+    /// Number of failed logins that end a connection. Default 3.
     pub max_login_failures: u32,
-    /// How long the answer to a failed log-in is held back. Default 2 s.
+    /// Delay before the reply to a failed login. Default 2 s.
     pub failed_login_delay: Duration,
-    /// How long a client may take to log in. Default 3 minutes.
+    /// Time-out of the login. Default 3 minutes.
     pub login_timeout: Duration,
-    /// How long a client that has logged in may be silent, also in IDLE. Default 30 minutes, and not to be less
-    /// (RFC 3501 section 5.4).
+    /// Time-out of an idle session after login, also in IDLE. Default 30 minutes, which is the minimum (RFC
+    /// 3501 section 5.4).
     pub idle_timeout: Duration,
-    /// How often a client in IDLE is told that the connection is alive. Default 2 minutes.
+    /// Interval of keep-alive messages in IDLE. Default 2 minutes.
     pub keepalive_interval: Duration,
-    /// How long a client may take to read what was written at once. Default 2 minutes.
+    /// Time-out of a write. Default 2 minutes.
     pub write_timeout: Duration,
-    /// Most octets of one command, literals not counted. Default 64 KiB.
+    /// Maximum size of a command in octets, without literals. Default 64 KiB.
     pub max_line_bytes: usize,
-    /// Most octets of all literals of one command, the message of APPEND not counted. Default 64 KiB.
+    /// Maximum size in octets of all literals of a command, without the message of APPEND. Default 64 KiB.
     pub max_literal_bytes: usize,
-    /// How many unreadable commands in a row end a connection. Default 20.
+    /// Number of consecutive malformed commands that end a connection. Default 20.
     pub max_bad_commands: u32,
-    /// Most different texts of one SEARCH; each is a question to the index. Default 32.
+    /// Maximum number of different texts in a SEARCH; each is one index query. Default 32.
     pub max_search_texts: usize,
-    /// Most messages that one step of a FETCH reads. Default 200: reading them must not hold up other sessions.
+    /// Maximum number of messages that one step of a FETCH reads, so that other sessions are not delayed.
+    /// Default 200.
     pub fetch_messages: usize,
-    /// A step of a FETCH ends when it has read this much of the messages. What is longer by itself is read on a thread
-    /// that may block. Default 128 KiB.
+    /// A step of a FETCH ends when it has read this many octets. A single message above it is read on a
+    /// blocking thread. Default 128 KiB.
     pub fetch_bytes: usize,
-    /// How much is read from the connection at once. Default 16 KiB.
+    /// Size of one read from the connection. Default 16 KiB.
     pub read_bytes: usize,
-    /// How much is gathered before it is written to the connection. Default 64 KiB.
+    /// Amount of output that is collected before a write. Default 64 KiB.
     pub write_bytes: usize,
 }
 
@@ -69,16 +71,16 @@ impl Default for ImapSettings {
     }
 }
 
-/// How long the messages may be that clients bring.
+/// Size limits of appended messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MessageLimits {
     pub(super) max_bytes: usize,
-    /// A longer one comes in pieces.
+    /// A longer message is received in pieces.
     pub(super) piece_bytes: usize,
 }
 
 impl ImapSettings {
-    /// The settings of the session's logic.
+    /// Returns the configuration of a protocol session.
     pub(super) fn session(&self, has_tls: bool, is_loopback: bool, messages: MessageLimits) -> SessionConfig {
         SessionConfig {
             limits: Limits {

@@ -1,4 +1,4 @@
-//! ENVELOPE, BODYSTRUCTURE and the places of sections, made of what `mime` reads of a message.
+//! ENVELOPE, BODYSTRUCTURE and section ranges, derived from the parsed message.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use mailapi_imap::server::mime::{
     SinglePart, SinglePartKind,
 };
 
-/// The envelope of a message (RFC 3501 section 7.4.2), from its header block.
+/// Returns the envelope of a message (RFC 3501 section 7.4.2) from its header block.
 pub(super) fn envelope(header: &[u8]) -> Envelope {
     let header = Header::of(header);
     let people = |name| header.addresses(name).into_iter().map(address).collect();
@@ -37,7 +37,7 @@ fn address(entry: AddressEntry) -> Address {
     }
 }
 
-/// A message taken apart as IMAP counts its parts.
+/// The structure of a message, with part numbers as in IMAP.
 #[derive(Debug, Clone)]
 pub(super) struct Structure {
     layout: PartLayout,
@@ -46,13 +46,13 @@ pub(super) struct Structure {
 }
 
 impl Structure {
-    /// Takes a stored message apart, of which the first `return_path_len` octets are our own line; keeps the header
-    /// blocks of the parts in `paths`.
+    /// Parses a stored message whose first `return_path_len` octets are our own line. Keeps the header blocks
+    /// of the parts in `paths`.
     pub(super) fn of(stored: &[u8], return_path_len: usize, paths: &[Vec<u32>]) -> Self {
         let message = &stored[return_path_len.min(stored.len())..];
         let tree = PartTree::of(message);
         let mut layout = layout(&tree, return_path_len);
-        // Our line is the first of the header.
+        // The stored `Return-Path` line is part of the header.
         layout.header.start = 0;
         let header_of = |path: &Vec<u32>| {
             let range = layout.locate(path, PartRange::Header)?;
@@ -62,17 +62,17 @@ impl Structure {
         Self { body: body(message, &tree), layout, headers }
     }
 
-    /// BODYSTRUCTURE.
+    /// Returns BODYSTRUCTURE.
     pub(super) const fn body(&self) -> &BodyStructure {
         &self.body
     }
 
-    /// Where a section lies in the stored message.
+    /// Returns the range of a section in the stored message.
     pub(super) fn locate(&self, path: &[u32], range: PartRange) -> Option<Range<u64>> {
         self.layout.locate(path, range).map(|range| range.start as u64..range.end as u64)
     }
 
-    /// One of the header blocks that were kept.
+    /// Returns one of the kept header blocks.
     pub(super) fn header(&self, path: &[u32]) -> Option<&[u8]> {
         self.headers.get(path).map(Vec::as_slice)
     }
@@ -131,7 +131,7 @@ fn kind(message: &[u8], tree: &PartTree, media_type: &str, subtype: &str) -> Sin
             lines: lines(),
         },
         (_, "text") => SinglePartKind::Text { subtype: subtype.to_owned(), lines: lines() },
-        // A message that was not followed must not look like one: the grammar then wants an envelope.
+        // An unparsed message needs another type: for message/rfc822 the grammar requires an envelope.
         (_, "message") if subtype == "rfc822" => basic("application", "octet-stream"),
         _ => basic(media_type, subtype),
     }

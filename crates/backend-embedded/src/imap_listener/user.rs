@@ -1,4 +1,4 @@
-//! Somebody who has logged in: carries out what the session asks of the maildrop.
+//! An authenticated user: executes the session's commands on the message store.
 
 use mailapi_backend::LoggedIn;
 use mailapi_imap::MailboxName;
@@ -35,7 +35,7 @@ impl User {
         Self { message_store, address, logged_in, selected: None, watch, _permit: permit }
     }
 
-    /// Carries out what needs no connection: everything but log-in and FETCH.
+    /// Executes a command that needs no connection: all but login, APPEND and FETCH.
     pub(super) async fn carry_out(
         &mut self,
         effect: Effect,
@@ -62,29 +62,29 @@ impl User {
             Effect::Search { folder, key } => {
                 search::search(&self.message_store, FolderId(folder), key, max_search_texts).await.map(Reply::Found)
             }
-            // The connection keeps these for itself.
+            // The connection executes these itself.
             Effect::Login { .. } | Effect::Append { .. } | Effect::Fetch { .. } => Err(Failure::Unavailable),
         }
     }
 
-    /// What has changed in the selected folder since the last time.
+    /// Returns the changes of the selected folder since the last call.
     pub(super) async fn news(&mut self, session: &Session) -> Option<FolderUpdate> {
         session.selected()?;
         let news = self.selected.as_mut()?.news(&self.message_store).await;
         news.unwrap_or_else(|error| {
-            // What could not be read now is still news the next time.
+            // The next call reports the same changes again.
             failure(error);
             None
         })
     }
 
-    /// Returns when something may have changed in the mailbox.
+    /// Waits until the mailbox may have changed.
     pub(super) async fn changed(&mut self) {
         self.watch.changed().await;
     }
 }
 
-/// The name as the maildrop knows it.
+/// Converts the name of a mailbox to that of a folder.
 pub(super) fn folder_name(mailbox: &MailboxName) -> Result<FolderName, Failure> {
     mailbox.as_str().parse().map_err(|_| Failure::NoSuchMailbox)
 }

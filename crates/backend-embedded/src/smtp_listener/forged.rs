@@ -1,13 +1,14 @@
-//! Header fields in mail from outside that only this server may write.
+//! Forged header fields: fields of inbound mail that only this server may write.
 
 use std::ops::Range;
 
 use mailapi_backend::mime::header_lines;
 
-/// The end of the header, and the header without forged fields. `None` when it has no such field.
+/// Returns the end of the header, and the header without forged fields; `None` if it has none.
 ///
-/// Final delivery writes Return-Path, so an existing one is removed (RFC 5321 section 4.4). An Authentication-Results
-/// field in this server's name would vouch for checks that this server did not make (RFC 8601 section 5).
+/// Final delivery writes Return-Path, so an existing one is removed (RFC 5321 section 4.4). An
+/// Authentication-Results field in this server's name would claim checks that this server did not make (RFC
+/// 8601 section 5).
 pub(super) fn removed(message: &[u8], hostname: &str) -> Option<(usize, Vec<u8>)> {
     let fields = fields(message);
     let is_forged = |field: &Range<usize>| is_forged(&message[field.clone()], hostname);
@@ -18,13 +19,13 @@ pub(super) fn removed(message: &[u8], hostname: &str) -> Option<(usize, Vec<u8>)
     Some((fields.last()?.end, kept.concat()))
 }
 
-/// Whether the empty line after the header is present.
+/// Returns whether the empty line after the header is present.
 pub(super) fn has_end(message: &[u8]) -> bool {
     fields(message).last().map_or(0, |last| last.end) < message.len()
 }
 
-/// Each field with its folded lines, up to the first empty line. Other lines count as fields, because not every reader
-/// ends the header there.
+/// Returns the fields with their folded lines, up to the first empty line. Other lines count as fields,
+/// because some readers do not end the header there.
 fn fields(message: &[u8]) -> Vec<Range<usize>> {
     let mut fields: Vec<Range<usize>> = Vec::new();
     let mut start = 0;
@@ -48,7 +49,7 @@ fn is_forged(field: &[u8], hostname: &str) -> bool {
     name.eq_ignore_ascii_case(b"Authentication-Results") && is_ours(&authserv_id(value), hostname)
 }
 
-/// Whether a reader may mistake this name for this server's: it is the host's name or a domain above it.
+/// Returns whether a reader may take this name for this server's: the host name or a parent domain.
 fn is_ours(name: &str, hostname: &str) -> bool {
     let name = name.trim_end_matches('.');
     let above = hostname.len().checked_sub(name.len()).filter(|_| !name.is_empty());
@@ -56,7 +57,7 @@ fn is_ours(name: &str, hostname: &str) -> bool {
     end.eq_ignore_ascii_case(name) && (before.is_empty() || before.ends_with('.'))
 }
 
-/// The name at the beginning of the value, after white space and comments (RFC 8601 section 2.2).
+/// Returns the name at the start of the value, after white space and comments (RFC 8601 section 2.2).
 fn authserv_id(value: &[u8]) -> String {
     let value = String::from_utf8_lossy(value);
     let value = without_comments(value.trim_start());
@@ -68,7 +69,7 @@ fn authserv_id(value: &[u8]) -> String {
     quoted.unwrap_or_else(|| value[..value.find(is_end).unwrap_or(value.len())].to_owned())
 }
 
-/// The text after the leading comments, which may be nested (RFC 5322 section 3.2.2).
+/// Returns the text after the leading comments, which may be nested (RFC 5322 section 3.2.2).
 fn without_comments(text: &str) -> &str {
     let (mut depth, mut escaped) = (0_usize, false);
     for (at, character) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! Who may send to whom from outside.
+//! Decides which inbound mail is accepted.
 
 use std::net::IpAddr;
 
@@ -21,9 +21,9 @@ pub(super) struct InboundHost<'a> {
     setup: &'a InboundSetup,
     peer: IpAddr,
     postmaster: Postmaster<'a>,
-    /// How long the client says the message is; the verdict on a recipient depends on the room that is left.
+    /// Message size declared by the client, to check the room left in a mailbox.
     size: u64,
-    /// The domain of the reverse-path.
+    /// Domain of the reverse-path.
     sender_domain: Option<DomainName>,
 }
 
@@ -40,13 +40,13 @@ impl InboundHost<'_> {
         self.setup.log.note(InboundEvent { at, domain, sender_domain, outcome });
     }
 
-    /// Refuses a message in a mail loop, and removes header fields that only this server may write.
+    /// Refuses a looping message, and removes header fields that only this server may write.
     async fn look_at_header(&self, body: &mut Body) -> Result<(), Reply> {
         let settings = &self.setup.settings;
         let beginning = header_of(body, settings.max_header_bytes).await?;
         check_hops(&beginning, settings.max_hops)?;
         if beginning.len() < body.len() && !forged::has_end(&beginning) {
-            // The part that was not checked could contain forged fields.
+            // The unchecked rest of the header could contain forged fields.
             return Err(Reply::new(554, (5, 6, 0), "The header of the message is too long"));
         }
         if let Some((end, header)) = forged::removed(&beginning, &self.setup.hostname) {
@@ -55,7 +55,7 @@ impl InboundHost<'_> {
         Ok(())
     }
 
-    /// A refusal counts for a domain of ours; others have nothing to do with us.
+    /// Counts a refusal for a local domain; other domains have no statistics here.
     async fn note_refusal(&self, recipient: &EmailAddress) {
         if self.message_store.is_local_domain(&recipient.domain()).await.unwrap_or(false) {
             self.note(recipient.domain(), InboundOutcome::Rejected);
@@ -67,8 +67,8 @@ impl InboundHost<'_> {
 impl Host for InboundHost<'_> {
     async fn may_send(&mut self, mail: &MailFrom) -> Answer {
         self.size = mail.size.unwrap_or_default();
-        // Senders outside may have addresses that no user here could have, such as `u@[192.0.2.1]`: they are accepted
-        // as given.
+        // Senders outside may have addresses that are invalid here, such as `u@[192.0.2.1]`. They are
+        // accepted as given.
         self.sender_domain = reverse_path(mail).ok().flatten().map(|sender| sender.domain());
         Answer::Accept
     }
@@ -86,7 +86,7 @@ impl Host for InboundHost<'_> {
             Ok(RecipientCheck::Local | RecipientCheck::Remote) => Answer::Accept,
             Ok(RecipientCheck::Refused(_)) if is_mailer_daemon(&address, &self.setup.hostname) => Answer::Accept,
             Ok(RecipientCheck::Refused(reply)) => {
-                // After a refusal for now the other server comes again.
+                // After a temporary failure the other server retries, so it does not count yet.
                 if !reply.is_transient() {
                     self.note_refusal(&address).await;
                 }
@@ -96,7 +96,7 @@ impl Host for InboundHost<'_> {
         }
     }
 
-    /// The session does not offer AUTH here, so nobody is asked.
+    /// The session does not offer AUTH here, so this is never called.
     async fn log_in(&mut self, _credentials: Credentials) -> Answer {
         Answer::bad_credentials()
     }
@@ -131,7 +131,7 @@ impl Host for InboundHost<'_> {
     }
 }
 
-/// What an answer means for statistics; nothing yet when the other server is to come again.
+/// Returns the outcome for statistics; `None` for a temporary failure.
 fn outcome_of(answer: &Answer) -> Option<InboundOutcome> {
     match answer {
         Answer::Accept | Answer::Queued(_) => Some(InboundOutcome::Accepted),

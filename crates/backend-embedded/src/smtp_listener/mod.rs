@@ -1,4 +1,4 @@
-//! Mail from outside (port 25, here 2525): for mailboxes of this server only. Nobody logs in, nothing is relayed.
+//! Inbound mail (port 25, here 2525): for local mailboxes only, without authentication and relaying.
 
 mod forged;
 mod host;
@@ -14,7 +14,7 @@ use crate::net::{Arrival, ConnectionLimits, Listener, ServerTls, Shutdown};
 use crate::smtp_session::{BUSY, SessionSetup, SmtpSettings, converse};
 use host::InboundHost;
 
-/// What the listener for mail from outside needs.
+/// Configuration of the inbound listener.
 #[derive(Clone)]
 pub(crate) struct InboundSetup {
     pub(crate) hostname: String,
@@ -23,12 +23,12 @@ pub(crate) struct InboundSetup {
     pub(crate) settings: SmtpSettings,
     pub(crate) limits: ConnectionLimits,
     pub(crate) max_returned_bytes: usize,
-    /// What messages under way may take, over all sessions of both SMTP listeners.
+    /// Memory limit of messages being received, shared by all sessions of both SMTP listeners.
     pub(crate) budget: MessageBudget,
     pub(crate) log: Arc<dyn InboundLog>,
 }
 
-/// Serves until the signal comes and the last session has ended.
+/// Serves clients until the shutdown signal and the end of the last session.
 pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup: InboundSetup, shutdown: Shutdown) {
     let (setup, limits) = (Arc::new(setup.clone()), setup.limits);
     let session = move |arrival: Arrival| session(arrival, message_store.clone(), setup.clone());

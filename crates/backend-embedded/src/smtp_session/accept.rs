@@ -1,4 +1,4 @@
-//! Taking over the message at the end of a session.
+//! Accepts the messages of a session.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,26 +15,25 @@ use crate::accept::{AcceptError, Incoming, NotTogether, Recipient, RecipientChec
 use crate::dsn::{self, Action, RecipientOutcome, Report, Returned};
 use crate::replies::to_wire;
 
-/// How messages of a session are taken over.
+/// Parameters of accepting a session's messages.
 pub(crate) struct Delivery<'a> {
     pub(crate) message_store: &'a MessageStore,
     pub(crate) hostname: &'a str,
     pub(crate) postmaster: Option<&'a EmailAddress>,
     pub(crate) peer: IpAddr,
     pub(crate) relaying: Relaying,
-    /// How much of the header block a notice of failure returns, in octets.
+    /// Maximum size in octets of the header block in a failure notice.
     pub(crate) max_returned_bytes: usize,
 }
 
-/// How often a message is tried to be taken over while from one look to the next other recipients are refused.
+/// Maximum number of attempts to accept a message while the set of refused recipients changes.
 const TRIES: usize = 3;
 
-/// Puts a Received header in front of the message and takes it over. The queue id goes into the reply.
+/// Prepends a Received header field to a message and accepts it. The reply contains the queue id.
 ///
-/// A recipient that was taken at RCPT may be refused now, because its mailbox is full or was removed meanwhile. When
-/// all are, the reply says so. When some are, the message is theirs no more than before, but the client has been told
-/// otherwise: the sender gets a notification (RFC 5321 section 4.2.5), which is kept together with the message, or
-/// neither of them is.
+/// A recipient that was accepted at RCPT may be refused now, because its mailbox is full or was removed. If
+/// all are refused, so is the message. If some are, the sender gets a notification, because the client got a
+/// positive reply (RFC 5321 section 4.2.5). Message and notification are stored in one transaction.
 pub(crate) async fn accept_message(delivery: &Delivery<'_>, mut message: Message, body: Body) -> Answer {
     let _room = std::mem::take(&mut message.room);
     let queue_id = delivery.message_store.new_queue_id();
@@ -73,7 +72,7 @@ pub(crate) async fn accept_message(delivery: &Delivery<'_>, mut message: Message
     }
 }
 
-/// Removes the author of our notices from the recipients, unless that address is a mailbox here.
+/// Removes the author of our notices from the recipients, unless that address is a local mailbox.
 async fn leave_out_mailer_daemon(delivery: &Delivery<'_>, incoming: &mut Incoming) -> Result<(), StoreError> {
     let place =
         incoming.recipients.iter().position(|recipient| is_mailer_daemon(&recipient.address, delivery.hostname));
@@ -85,7 +84,7 @@ async fn leave_out_mailer_daemon(delivery: &Delivery<'_>, incoming: &mut Incomin
     Ok(())
 }
 
-/// Bounces from outside go to the mailbox of the message's sender.
+/// Redirects bounces from outside to the mailbox of the message's sender.
 async fn resolve_return_addresses(delivery: &Delivery<'_>, incoming: &mut Incoming) -> Result<(), StoreError> {
     if delivery.relaying == Relaying::Allowed {
         return Ok(());
@@ -98,7 +97,7 @@ async fn resolve_return_addresses(delivery: &Delivery<'_>, incoming: &mut Incomi
     Ok(())
 }
 
-/// Nothing of a message was kept.
+/// Nothing of the message was stored.
 #[derive(Debug, thiserror::Error)]
 enum NotTaken {
     #[error(transparent)]
@@ -119,6 +118,7 @@ async fn accept(
 ) -> Result<Taken, NotTaken> {
     let message = Arc::new(delivery.message_store.prepare(incoming.clone()).await?);
     let mut refused: Vec<Refusal> = Vec::new();
+    // Each attempt prepares the notice for the recipients that the last transaction refused.
     for _ in 0..TRIES {
         let notice = match notice(delivery, &incoming, queue_id, &refused, now).await? {
             Some(notice) => Some(delivery.message_store.prepare(notice).await?),
@@ -133,8 +133,8 @@ async fn accept(
     Err(NotTaken::Unsettled)
 }
 
-/// Within the room that the session keeps for it; only a signed message may lie in memory twice for a moment, while its
-/// pieces are put together.
+/// Prepends the header field, within the spare capacity of the buffer. Only a signed message may briefly need
+/// twice its memory, while its pieces are joined.
 fn in_front(header: String, mut body: Body) -> Octets {
     body.replace_beginning(0, header.into_bytes());
     body.into()
@@ -150,6 +150,7 @@ fn incoming(
     let envelope = message.envelope;
     let (sender, unanswerable) = match (reverse_path(&envelope.mail), delivery.relaying) {
         (Ok(sender), _) => (sender, None),
+        // Inbound senders may have addresses that are invalid here; they get no notices.
         (Err(_), Relaying::Denied) => (None, Some(envelope.mail.reverse_path)),
         (Err(refusal), Relaying::Allowed) => return Err(refusal),
     };
@@ -171,7 +172,7 @@ fn incoming(
     })
 }
 
-/// One reply for all recipients: the first, unless another one gives more hope.
+/// Returns one reply for all recipients: the first temporary failure, or else the first reply.
 fn of_all(refused: Vec<Refusal>, relaying: Relaying) -> Reply {
     let mut replies: Vec<_> = refused.into_iter().map(|refusal| to_client(refusal.reply, relaying)).collect();
     let chosen = replies.iter().position(|reply| reply.is_transient()).unwrap_or_default();
@@ -182,7 +183,7 @@ fn of_all(refused: Vec<Refusal>, relaying: Relaying) -> Reply {
     }
 }
 
-/// What tells the sender who will not get the message, when there is anything to tell and anybody to be told.
+/// Returns the notice about the refused recipients; `None` if there are none or the sender gets no notice.
 async fn notice(
     delivery: &Delivery<'_>,
     incoming: &Incoming,

@@ -1,4 +1,4 @@
-//! The octets of a message that has come: a short one in memory, a long one in the spool.
+//! The octets of a received message: a short one in memory, a long one in a buffer file.
 
 use std::borrow::Cow;
 use std::io;
@@ -8,22 +8,22 @@ use mailapi_model::Octets;
 
 use crate::coming::Coming;
 
-/// A message whose header is still to be looked at, and changed.
+/// A message whose header may still change.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// All of it, with room in front of it for some fields.
+    /// The whole message, with spare capacity for header fields.
     Memory(Vec<u8>),
-    /// The first octets may lie in memory, the rest in a file.
+    /// A long message: the first octets may be in memory, the rest is in a file.
     Buffered(Octets),
 }
 
 impl Body {
-    /// The message whose last octets these are; all of it when none came before.
+    /// Returns the complete message; `last` are its last octets, or all of them.
     pub(crate) async fn complete(coming: &mut Coming, last: Vec<u8>) -> Result<Self, BufferError> {
         if coming.is_empty() { Ok(Self::Memory(last)) } else { coming.complete(last).await.map(Self::from) }
     }
 
-    /// Octets of it.
+    /// Returns the length in octets.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Memory(octets) => octets.len(),
@@ -31,7 +31,8 @@ impl Body {
         }
     }
 
-    /// What the header lies in: all of a short one, the first `max` octets of a long one.
+    /// Returns the text that contains the header: all of a short message, the first `max` octets of a long
+    /// one.
     pub(crate) async fn beginning(&self, max: usize) -> io::Result<Cow<'_, [u8]>> {
         match self {
             Self::Memory(octets) => Ok(Cow::Borrowed(octets)),
@@ -39,7 +40,7 @@ impl Body {
         }
     }
 
-    /// Puts `octets` in the place of the first `length` ones.
+    /// Replaces the first `length` octets.
     pub(crate) fn replace_beginning(&mut self, length: usize, octets: Vec<u8>) {
         match self {
             Self::Memory(message) => drop(message.splice(..length, octets)),
@@ -53,7 +54,7 @@ impl Body {
 
 impl From<Octets> for Body {
     fn from(octets: Octets) -> Self {
-        // Without a copy when nobody else holds what lies in memory.
+        // Avoids a copy if the bytes are not shared.
         octets.into_bytes().map_or_else(Self::Buffered, |octets| Self::Memory(octets.into()))
     }
 }

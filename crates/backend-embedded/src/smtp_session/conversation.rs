@@ -1,4 +1,4 @@
-//! A session over a connection.
+//! An SMTP session over a connection.
 
 use std::io;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use super::{Body, Host, SmtpSettings};
 use crate::coming::Coming;
 use crate::net::{Arrival, ServerTls, Shutdown, Stream};
 
-/// What a listener gives to each of its conversations.
+/// Resources of the listener for a session.
 pub(crate) struct SessionSetup<'a> {
     pub(crate) session: Config,
     pub(crate) settings: &'a SmtpSettings,
     pub(crate) tls: Option<&'a ServerTls>,
-    /// Where long messages lie while they come.
+    /// Buffer for long messages while they are received.
     pub(crate) buffer: &'a Buffer,
-    /// How long a message that is under way may still take after the signal to stop.
+    /// Time for an incoming message after the shutdown signal.
     pub(crate) grace: Duration,
 }
 
-/// Speaks with a client until one of the two leaves.
+/// Serves a client until one side closes the session.
 ///
 /// # Errors
-/// When the connection breaks, or the client does not take what we say.
+/// If the connection breaks, or the client does not read the output in time.
 pub(crate) async fn converse(
     arrival: Arrival,
     session_setup: SessionSetup<'_>,
@@ -57,21 +57,21 @@ struct Conversation<'a> {
     session: Session,
     settings: &'a SmtpSettings,
     tls: Option<&'a ServerTls>,
-    /// Gathered, and written at once before the next read.
+    /// Collected replies, written before the next read.
     replies: Vec<u8>,
     /// Whether the client is sending a message.
     receiving: bool,
-    /// What has come of it.
+    /// The pieces of that message.
     coming: Coming,
-    /// When the session has taken too long.
+    /// End of the session's time limit.
     end: Instant,
     shutdown: Shutdown,
     grace: Duration,
-    /// Set once the signal to stop came in the middle of a message.
+    /// Deadline, set if the shutdown signal came in the middle of a message.
     leave_at: Option<Instant>,
 }
 
-/// Why a conversation cannot wait for the client.
+/// Reason why a wait for the client ended.
 enum Wait {
     Data(usize),
     TooSlow,
@@ -89,17 +89,18 @@ impl Conversation<'_> {
                 Wait::Leaving => return self.say(&Reply::new(421, (4, 3, 2), "The server is shutting down")).await,
             }
         }
-        // A client that has gone after QUIT is no trouble.
+        // A client may disconnect right after QUIT.
         let _ = timeout(self.settings.write_timeout, self.stream.shutdown()).await;
         Ok(())
     }
 
-    /// Carries out what has been read; answers whether there is more to come from the client.
+    /// Processes the input. Returns whether more input is expected.
     async fn advance(&mut self, host: &mut impl Host) -> io::Result<bool> {
         loop {
             match self.session.step() {
                 Step::Reply(reply) => {
                     self.receiving = reply.code == 354;
+                    // Any reply ends the message being received, if there was one.
                     self.coming.forget();
                     reply.encode_into(&mut self.replies);
                 }
@@ -119,6 +120,7 @@ impl Conversation<'_> {
                     self.session.answer(answer);
                 }
                 Step::StartTls => {
+                    // The client starts the handshake only after it has the reply to STARTTLS.
                     self.write().await?;
                     self.start_tls().await?;
                     self.session.tls_established();
@@ -136,7 +138,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Delays each refusal after the first ones, to slow clients that probe for existing addresses.
+    /// Delays each refusal after the first ones, to slow down clients that probe for addresses.
     async fn check_recipient(&self, recipient: &RcptTo, host: &mut impl Host) -> Answer {
         let answer = host.may_receive(recipient).await;
         if let Answer::Refuse(reply) = &answer
@@ -206,7 +208,7 @@ impl Conversation<'_> {
     }
 }
 
-/// Returns at the signal; once that came, at the end of the grace.
+/// Waits for the shutdown signal, or after it for the end of the grace period.
 async fn leave(shutdown: &mut Shutdown, leave_at: Option<Instant>) {
     match leave_at {
         Some(moment) => tokio::time::sleep_until(moment).await,

@@ -1,7 +1,8 @@
-//! What the two SMTP listeners share: carrying a session over a connection, and taking over the message at its end.
+//! Functions shared by both SMTP listeners: a session over a connection, and accepting its messages.
 //!
-//! The session's logic is `mailapi_smtp::server`; here it gets its octets, its time-outs and its answers. A listener
-//! is a [`Host`]: it says who may send, who may receive, and what is done to a message before it is taken over.
+//! `mailapi_smtp::server` implements the session's logic; this module supplies bytes, time-outs and answers.
+//! A listener is a [`Host`]: it decides on senders and recipients, and prepares messages before they are
+//! accepted.
 
 mod accept;
 mod body;
@@ -21,24 +22,25 @@ pub(crate) use recipients::{Postmaster, forward_path, is_mailer_daemon, not_look
 pub use settings::SmtpSettings;
 pub(crate) use trace_fields::{TraceFields, check_hops, header_of};
 
-/// What a client above the limits is told (RFC 5321 section 3.8).
+/// Sent to a client above the connection limits (RFC 5321 section 3.8).
 pub(crate) const BUSY: &[u8] = b"421 4.7.0 Too many connections, try again later\r\n";
 
-/// Who decides during a session.
+/// The decisions of a session.
 #[async_trait]
 pub(crate) trait Host: Send {
-    /// May mail come from this sender?
+    /// Is mail from this sender accepted?
     async fn may_send(&mut self, mail: &MailFrom) -> Answer;
 
-    /// Is this recipient taken?
+    /// Is this recipient accepted?
     async fn may_receive(&mut self, recipient: &RcptTo) -> Answer;
 
-    /// Are these the credentials of a user?
+    /// Are these credentials valid?
     async fn log_in(&mut self, credentials: Credentials) -> Answer;
 
-    /// Takes responsibility for a message, whose octets are `body`. [`Answer::Queued`] only when it is on disk.
+    /// Accepts responsibility for a message, whose octets are `body`. Returns [`Answer::Queued`] only if it
+    /// is durable.
     async fn take(&mut self, message: Message, body: Body) -> Answer;
 
-    /// The handshake is done; what was said before does not count (RFC 3207 section 4.2).
+    /// TLS was established: discards all state received in clear text (RFC 3207 section 4.2).
     fn tls_established(&mut self);
 }

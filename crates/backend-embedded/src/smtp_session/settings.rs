@@ -4,33 +4,34 @@ use std::time::Duration;
 
 use mailapi_smtp::server::{Config, MessageBudget, Role};
 
-/// What a listener allows in one session.
+/// Limits of an SMTP session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SmtpSettings {
-    /// Most recipients of one message. Default 1,000 (RFC 5321 section 4.5.3.1.8 wants at least 100).
+    /// Maximum number of recipients of a message. Default 1,000 (RFC 5321 section 4.5.3.1.8 requires at least
+    /// 100).
     pub max_recipients: usize,
-    /// The longest command line in octets. Default 2,048.
+    /// Maximum length of a command line in octets. Default 2,048.
     pub max_line_bytes: usize,
-    /// The longest line of an AUTH exchange in octets. Default 12,288 (RFC 4954 section 4).
+    /// Maximum length of a line of an AUTH exchange in octets. Default 12,288 (RFC 4954 section 4).
     pub max_auth_line_bytes: usize,
-    /// How many bad commands end a session. Default 20.
+    /// Maximum number of bad commands in a session. Default 20.
     pub max_errors: u32,
-    /// Delay of each reply to a refused recipient after the first [`SmtpSettings::FREE_REFUSALS`] of the session.
-    /// Refusals with 4xx, and those of a client that logged in, do not count. Default 1 s.
+    /// Delay of each reply to a refused recipient after the first [`SmtpSettings::FREE_REFUSALS`] of the
+    /// session. Refusals with 4xx, and those of an authenticated client, do not count. Default 1 s.
     pub refused_recipient_delay: Duration,
-    /// Most Received headers of a message: more of them mean that it goes round in circles (RFC 5321 section 6.3).
-    /// Default 50.
+    /// Maximum number of Received header fields; more indicate a mail loop (RFC 5321 section 6.3). Default
+    /// 50.
     pub max_hops: usize,
-    /// The longest header, in octets, of a message that does not lie in memory: no Received header is counted behind
-    /// them, and a submitted message whose header is longer is refused. Default 1 MiB.
+    /// Maximum header size in octets of a message that is not in memory. Received fields beyond it are not
+    /// counted, and a submitted message with a longer header is refused. Default 1 MiB.
     pub max_header_bytes: usize,
-    /// How long the client may be silent. Default 5 minutes (RFC 5321 section 4.5.3.2.7).
+    /// Time-out of an idle client. Default 5 minutes (RFC 5321 section 4.5.3.2.7).
     pub idle_timeout: Duration,
-    /// How long a whole session may take, so that nobody keeps a place by a word now and then. Default 1 hour.
+    /// Time limit of a session, so that a slow client cannot occupy a connection slot. Default 1 hour.
     pub session_timeout: Duration,
-    /// How long a client may take to read what we write. Default 2 minutes.
+    /// Time-out of a write. Default 2 minutes.
     pub write_timeout: Duration,
-    /// How much is read at once, in octets. Default 16 KiB.
+    /// Size of one read in octets. Default 16 KiB.
     pub read_bytes: usize,
 }
 
@@ -53,15 +54,15 @@ impl Default for SmtpSettings {
 }
 
 impl SmtpSettings {
-    /// This many refusals of a session are not delayed: an address list has a few outdated entries.
+    /// Number of refusals per session without a delay: an address list has a few outdated entries.
     pub const FREE_REFUSALS: u32 = 10;
 
-    /// Delay of the reply to a refused recipient when this many were refused before it.
+    /// Returns the delay of a refusal after `before` earlier ones.
     pub(crate) fn refusal_delay(&self, before: u32) -> Duration {
         if before < Self::FREE_REFUSALS { Duration::ZERO } else { self.refused_recipient_delay }
     }
 
-    /// The settings of the session's logic.
+    /// Returns the configuration of a protocol session.
     pub(crate) fn session(
         &self,
         hostname: &str,

@@ -1,4 +1,4 @@
-//! Trace fields: the Received header that is added, and those that are counted (RFC 5321 sections 4.4 and 6.3).
+//! Trace fields: adds a Received header field, and counts existing ones (RFC 5321 sections 4.4 and 6.3).
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use mailapi_smtp::server::Message;
 
 use super::Body;
 
-/// Where a message came from.
+/// Origin of a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TraceFields<'a> {
     pub(crate) hostname: &'a str,
@@ -21,7 +21,8 @@ pub(crate) struct TraceFields<'a> {
 }
 
 impl TraceFields<'_> {
-    /// The Received header with its line end. Recipients are left out: it would show one of them to the others.
+    /// Returns the Received header field with its line end. It omits the recipients, which must not learn of
+    /// each other.
     pub(crate) fn header(&self, message: &Message) -> String {
         let Self { hostname, queue_id, now, .. } = self;
         let client = host_name(&message.client_name);
@@ -32,16 +33,16 @@ impl TraceFields<'_> {
     }
 }
 
-/// What the client called itself, without what could be taken for another part of the header.
+/// Returns the client's name without characters that could start another part of the header.
 fn host_name(given: &str) -> String {
-    /// Octets of a domain (RFC 5321 section 4.5.3.1.2).
+    /// Maximum length of a domain in octets (RFC 5321 section 4.5.3.1.2).
     const MAX: usize = 255;
     let harmless = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
     let name: String = given.chars().take(MAX).map(|c| if harmless(c) { c } else { '?' }).collect();
     if name.is_empty() { "unknown".to_owned() } else { name }
 }
 
-/// RFC 5321 section 4.1.3.
+/// Formats an address literal (RFC 5321 section 4.1.3).
 fn address_literal(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(v4) => format!("[{v4}]"),
@@ -49,7 +50,7 @@ fn address_literal(address: IpAddr) -> String {
     }
 }
 
-/// As much of a message as a header may be long: all of a short one.
+/// Returns the part of a message that may be header: all of a short one.
 pub(crate) async fn header_of(body: &Body, max_header_bytes: usize) -> Result<Cow<'_, [u8]>, Reply> {
     body.beginning(max_header_bytes).await.map_err(|error| {
         tracing::error!(%error, "a message cannot be read again");
@@ -57,12 +58,12 @@ pub(crate) async fn header_of(body: &Body, max_header_bytes: usize) -> Result<Co
     })
 }
 
-/// Refuses a message that has come through more servers than `max`; `beginning` is what its header lies in.
+/// Refuses a message with more than `max` hops; `beginning` contains its header.
 pub(crate) fn check_hops(beginning: &[u8], max: usize) -> Result<(), Reply> {
     too_many_hops(beginning, max).map_or(Ok(()), Err)
 }
 
-/// The refusal of a message that has come through more servers than `max`.
+/// Returns the refusal of a message with more than `max` hops.
 fn too_many_hops(message: &[u8], max: usize) -> Option<Reply> {
     let hops = header_lines(message).filter(|line| is_received(line)).take(max + 1).count();
     (hops > max).then(|| Reply::new(554, (5, 4, 6), "The message has come through too many servers"))
@@ -71,7 +72,7 @@ fn too_many_hops(message: &[u8], max: usize) -> Option<Reply> {
 fn is_received(line: &[u8]) -> bool {
     const NAME: &[u8] = b"received";
     let Some((name, rest)) = line.split_at_checked(NAME.len()) else { return false };
-    // White space in front of the colon is obsolete and still valid (RFC 5322 section 4.5).
+    // White space before the colon is obsolete syntax but valid (RFC 5322 section 4.5).
     name.eq_ignore_ascii_case(NAME) && rest.trim_ascii_start().starts_with(b":")
 }
 

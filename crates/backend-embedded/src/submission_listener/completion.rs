@@ -1,12 +1,12 @@
-//! What a submission server adds to a message that lacks it (RFC 6409 section 8).
+//! Adds missing header fields to a submitted message (RFC 6409 section 8).
 
 use mail_builder::headers::date::Date;
 use mailapi_model::{EmailAddress, MessageId, Timestamp};
 
 use super::header::AuthorFields;
 
-/// From, Date and Message-ID where they are missing, to be put in front of a message: of its header block `kept` stays,
-/// and `rest` follows.
+/// Returns the missing ones of From, Date and Message-ID, to be prepended. `kept` is the rest of the header
+/// block, and `rest` the text after it.
 pub(super) fn added(
     kept: &[u8],
     rest: &[u8],
@@ -26,7 +26,7 @@ pub(super) fn added(
         added.push_str(&format!("Message-ID: <{id}@{}>\r\n", author.domain_str()));
     }
     if !added.is_empty() && kept.is_empty() && !rest.starts_with(b"\r\n") {
-        // There is no header block at all: the text must not become one.
+        // Without a header block, the text must not be read as one.
         added.push_str("\r\n");
     }
     added

@@ -1,11 +1,11 @@
-//! What the header block of a submitted message says of its authors, and what it leaves out.
+//! Parses the author fields of a submitted message's header block.
 
 use mailapi_backend::mime::header_lines;
 use mailapi_model::EmailAddress;
 
 use super::mailbox::mailbox;
 
-/// The fields that submission looks at.
+/// The header fields that submission checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AuthorFields {
     /// The address in From.
@@ -17,20 +17,20 @@ pub(super) struct AuthorFields {
     pub(super) has_message_id: bool,
 }
 
-/// The fields cannot be relied on.
+/// Reason why the header fields are unreliable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeaderError {
-    /// There are two From or two Sender fields: readers disagree on which one counts (RFC 5322 section 3.6).
+    /// Two From or two Sender fields: readers disagree on which one counts (RFC 5322 section 3.6).
     Twice,
-    /// From or Sender is not exactly one mailbox by the grammar.
+    /// From or Sender does not contain exactly one valid mailbox.
     Unreadable,
-    /// The header block breaks off with a line that is no field: readers disagree on where it ends.
+    /// The header block is interrupted by a line that is not a field: readers disagree on its end.
     Malformed,
-    /// It is longer than anything that is a header.
+    /// The header block exceeds the maximum length.
     TooLong,
 }
 
-/// Where a message's header block ends: the empty line not included. A message may have none.
+/// Returns a message's header block without the empty line. It may be empty.
 pub(super) fn block(message: &[u8]) -> &[u8] {
     let mut end = 0;
     for line in header_lines(message) {
@@ -43,7 +43,7 @@ pub(super) fn block(message: &[u8]) -> &[u8] {
     &message[..end]
 }
 
-/// `name:`, where the name is printable (RFC 5322 section 2.2).
+/// Returns whether a line starts with `name:`, where the name is printable (RFC 5322 section 2.2).
 fn is_field(line: &[u8]) -> bool {
     let Some(colon) = line.iter().position(|byte| *byte == b':') else { return false };
     let name = line[..colon].trim_ascii_end();
@@ -51,7 +51,7 @@ fn is_field(line: &[u8]) -> bool {
 }
 
 impl AuthorFields {
-    /// Reads the fields of a message.
+    /// Parses the fields of a message.
     pub(super) fn of(message: &[u8]) -> Result<Self, HeaderError> {
         let block = block(message);
         let rest = &message[block.len()..];
@@ -67,7 +67,7 @@ impl AuthorFields {
     }
 }
 
-/// The mailbox of a field that must not occur twice; `None` without the field.
+/// Returns the mailbox of a field that must not occur twice; `None` without the field.
 fn person(block: &[u8], name: &[u8]) -> Result<Option<EmailAddress>, HeaderError> {
     let mut values = values(block, name).into_iter();
     match (values.next(), values.next()) {
@@ -77,7 +77,7 @@ fn person(block: &[u8], name: &[u8]) -> Result<Option<EmailAddress>, HeaderError
     }
 }
 
-/// The values of the fields of this name, with lines unfolded (RFC 5322 section 2.2.3).
+/// Returns the values of all fields of this name, unfolded (RFC 5322 section 2.2.3).
 fn values(block: &[u8], name: &[u8]) -> Vec<String> {
     let mut values: Vec<Vec<u8>> = Vec::new();
     let mut is_named = false;
@@ -95,7 +95,7 @@ fn values(block: &[u8], name: &[u8]) -> Vec<String> {
             values.push(line.get(colon + 1..).unwrap_or_default().to_vec());
         }
     }
-    // Lossy decoding could turn invalid UTF-8 into valid text; a NUL is never accepted.
+    // Lossy decoding could turn invalid UTF-8 into a valid value; a NUL is always rejected.
     values.into_iter().map(|value| String::from_utf8(value).unwrap_or_else(|_| "\0".to_owned())).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Who may submit what.
+//! Decides which submitted mail is accepted.
 
 use std::net::IpAddr;
 
@@ -38,7 +38,7 @@ impl<'a> SubmissionHost<'a> {
         self.logged_in.as_ref().map(|session| &session.grants).ok_or_else(not_logged_in)
     }
 
-    /// Whether who has logged in may still be here; a refusal with 421 ends the session.
+    /// Checks that the logged-in account is still allowed. A refusal with 421 ends the session.
     async fn renew(&mut self) -> Result<(), Reply> {
         let session = self.logged_in.as_mut().ok_or_else(not_logged_in)?;
         self.setup.login.renew(session).await.map_err(|error| match error {
@@ -51,8 +51,8 @@ impl<'a> SubmissionHost<'a> {
 
     async fn check_sender(&self, mail: &MailFrom) -> Result<ReversePath, Reply> {
         let sender = reverse_path(mail)?;
-        // The null reverse-path is right for what must not be answered, such as a read receipt (RFC 8098 section 3).
-        // Who wrote it, its From says, and that is checked too.
+        // Messages that must not be answered, such as read receipts, have the null reverse-path (RFC 8098
+        // section 3). Their author in From is checked as well.
         if let Some(sender) = &sender {
             self.may_send_as(sender).await?;
         }
@@ -67,7 +67,7 @@ impl<'a> SubmissionHost<'a> {
         })
     }
 
-    /// Checks and completes a message, takes out what is for nobody else's eyes, and signs what is left.
+    /// Checks and completes a message, removes private fields, and signs the result.
     async fn prepare(&self, message: &Message, mut body: Body) -> Result<Body, Reply> {
         let grants = self.grants()?;
         let sender = reverse_path(&message.envelope.mail)?;
@@ -92,12 +92,12 @@ impl<'a> SubmissionHost<'a> {
         self.sign(&author.domain(), body.into()).await.map(Body::from)
     }
 
-    /// Signs for the author's domain, which must be allowed to send.
+    /// Signs for the author's domain, which must be an allowed sender.
     async fn sign(&self, domain: &DomainName, message: Octets) -> Result<Octets, Reply> {
         self.setup.sign.sign(domain, message).await.map_err(not_signed)
     }
 
-    /// Counts the message against the daily limits of the mailbox.
+    /// Counts the message against the mailbox's daily limits.
     async fn count(&self, message: &Message) -> Result<(), Reply> {
         let recipients = message.envelope.recipients.iter().map(|to| forward_path(to, self.postmaster.found()));
         let recipients = recipients.collect::<Result<Vec<_>, _>>()?;
@@ -142,7 +142,7 @@ impl Host for SubmissionHost<'_> {
                 Answer::Accept
             }
             Err(LoginError::Refused) => Answer::bad_credentials(),
-            // RFC 4954 section 6: the client may try again later with the same credentials.
+            // The client may retry with the same credentials (RFC 4954 section 6).
             Err(LoginError::Locked) => {
                 Answer::Refuse(Reply::new(454, (4, 7, 0), "Too many failed log-ins, try again later"))
             }
@@ -160,6 +160,7 @@ impl Host for SubmissionHost<'_> {
             Ok(body) => body,
             Err(refusal) => return Answer::Refuse(refusal),
         };
+        // Counted after all other checks, so that a refused message uses up no limit.
         if let Err(refusal) = self.count(&message).await {
             return Answer::Refuse(refusal);
         }

@@ -1,11 +1,12 @@
 //! The grammar of one author (RFC 5322 section 3.4, RFC 6532 section 3.2).
 //!
-//! A signed From must mean the same to every reader, so input that breaks the grammar is refused and never repaired. Of
-//! the obsolete grammar only dots in a display name are accepted: `John Q. Public <john@here.example>` has one meaning.
+//! A signed From must have the same meaning for every reader, so invalid input is refused and never repaired.
+//! The only obsolete syntax accepted is a dot in a display name: `John Q. Public <john@here.example>` is
+//! unambiguous.
 
 use mailapi_model::EmailAddress;
 
-/// The address in a field's value, with lines unfolded; `None` unless it is exactly one mailbox.
+/// Returns the address in an unfolded field value; `None` unless it is exactly one mailbox.
 pub(super) fn mailbox(value: &str) -> Option<EmailAddress> {
     let mut rest = Rest(value);
     rest.skip_cfws()?;
@@ -25,11 +26,11 @@ pub(super) fn mailbox(value: &str) -> Option<EmailAddress> {
 /// White space that remains after unfolding.
 const WHITE: [char; 2] = [' ', '\t'];
 
-/// The unread rest of the value.
+/// The unparsed rest of the value.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
-    /// An addr-spec, with nothing after it.
+    /// Parses an addr-spec at the end of the value.
     fn bare_address(mut self) -> Option<EmailAddress> {
         let address = self.address()?;
         self.ends_here().then_some(address)
@@ -39,7 +40,8 @@ impl<'a> Rest<'a> {
         self.skip_cfws().is_some() && self.0.is_empty()
     }
 
-    /// local-part "@" domain. Skips the white space and comments that the grammar allows around both.
+    /// Parses local-part "@" domain, without the white space and comments that the grammar allows around
+    /// both.
     fn address(&mut self) -> Option<EmailAddress> {
         let all = self.0;
         if self.0.starts_with('"') {
@@ -52,7 +54,7 @@ impl<'a> Rest<'a> {
         EmailAddress::as_given(&all[..all.len() - self.0.len()]).ok()
     }
 
-    /// A word of a display name, or a dot.
+    /// Skips a word of a display name, or a dot.
     fn word(&mut self) -> Option<()> {
         if self.0.starts_with('"') { self.quoted() } else { self.take_while(|c| is_atext(c) || c == '.') }
     }
@@ -77,7 +79,7 @@ impl<'a> Rest<'a> {
         Some(())
     }
 
-    /// Skips white space and comments, which nest. `None` when a comment does not end.
+    /// Skips white space and nested comments. Returns `None` if a comment does not end.
     fn skip_cfws(&mut self) -> Option<()> {
         loop {
             self.0 = self.0.trim_start_matches(WHITE);
@@ -106,7 +108,7 @@ fn is_atext(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || (!c.is_ascii() && is_text(c))
 }
 
-/// Characters allowed in quotes and comments.
+/// Returns whether a character is allowed in quotes and comments.
 fn is_text(c: char) -> bool {
     c == '\t' || !c.is_control()
 }

@@ -1,5 +1,5 @@
-//! Mail from our users (port 587, here 2587; RFC 6409): whoever logs in sends as itself, or as whom its grants allow,
-//! to anyone.
+//! Submission by our users (port 587, here 2587; RFC 6409). A user sends as itself, or as its grants allow,
+//! to any recipient.
 
 mod completion;
 mod header;
@@ -18,7 +18,7 @@ use crate::net::{Arrival, ConnectionLimits, Listener, ServerTls, Shutdown};
 use crate::smtp_session::{BUSY, SessionSetup, SmtpSettings, converse};
 use host::SubmissionHost;
 
-/// What the submission listener needs.
+/// Configuration of the submission listener.
 #[derive(Clone)]
 pub(crate) struct SubmissionSetup {
     pub(crate) hostname: String,
@@ -27,13 +27,13 @@ pub(crate) struct SubmissionSetup {
     pub(crate) settings: SmtpSettings,
     pub(crate) limits: ConnectionLimits,
     pub(crate) max_returned_bytes: usize,
-    /// What messages under way may take, over all sessions of both SMTP listeners.
+    /// Memory limit of messages being received, shared by all sessions of both SMTP listeners.
     pub(crate) budget: MessageBudget,
     pub(crate) login: Arc<dyn Login>,
     pub(crate) sign: Arc<dyn SignOutgoing>,
 }
 
-/// Serves until the signal comes and the last session has ended.
+/// Serves clients until the shutdown signal and the end of the last session.
 pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup: SubmissionSetup, shutdown: Shutdown) {
     let (setup, limits) = (Arc::new(setup.clone()), setup.limits);
     let session = move |arrival: Arrival| session(arrival, message_store.clone(), setup.clone());
@@ -42,7 +42,7 @@ pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup
 
 async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<SubmissionSetup>) {
     let peer = arrival.peer;
-    // Without TLS a password is safe only where nobody is in between.
+    // Without TLS a password is safe on loopback only.
     let role = Role::Submission { auth_without_tls: arrival.is_loopback() };
     let max_message_bytes = message_store.settings().max_message_bytes;
     let session_setup = SessionSetup {

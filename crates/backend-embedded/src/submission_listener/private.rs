@@ -1,10 +1,10 @@
-//! Fields of a submitted message that nobody else may see.
+//! Private header fields of a submitted message.
 
-/// Who gets a copy unseen is nobody's business but the sender's (RFC 5322 section 3.6.3), and a Return-Path is written
-/// at the final delivery alone (RFC 5321 section 4.4).
+/// Bcc must not reveal hidden recipients (RFC 5322 section 3.6.3). Return-Path is only written at final
+/// delivery (RFC 5321 section 4.4).
 const PRIVATE: [&[u8]; 3] = [b"bcc", b"resent-bcc", b"return-path"];
 
-/// A header block without those fields, their folded lines included.
+/// Returns a header block without those fields and their folded lines.
 pub(super) fn strip(block: &[u8]) -> Vec<u8> {
     let mut drops = false;
     let mut kept = Vec::with_capacity(block.len());
