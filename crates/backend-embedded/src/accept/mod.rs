@@ -189,6 +189,7 @@ impl MessageStore {
         let (settings, now) = (self.settings().clone(), self.clock().now());
         self.write(move |connection, touched| {
             let taken = transaction::accept(connection, &message, &settings, now, touched)?;
+            // The error rolls the transaction back; the caller then prepares another notice.
             if taken.refused != known {
                 return Err(NotTogether::Refused(taken.refused));
             }
@@ -277,6 +278,7 @@ async fn failures(
     if message.in_memory().is_some_and(|octets| octets.len() <= inline_bytes) {
         return returned::failures(&message, &structure).map_err(unreadable);
     }
+    // Parsing a long message would block other tasks.
     let reading = tokio::task::spawn_blocking(move || returned::failures(&message, &structure));
     reading.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)
 }

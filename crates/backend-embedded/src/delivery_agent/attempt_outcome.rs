@@ -45,6 +45,7 @@ pub(super) fn attempt_outcomes(outcome: &Outcome, relay: &str, notifies: bool) -
             RecipientOutcome::Accepted(reply) => (true, from_wire(reply), true),
             RecipientOutcome::Refused(reply) => (false, from_wire(reply), true),
             RecipientOutcome::Failed(failure) => (false, lost(failure, relay, "before the message was taken"), false),
+            // A second delivery is better than a lost message (RFC 1047).
             RecipientOutcome::Unknown(failure) => {
                 (false, lost(failure, relay, "before the message was answered: it may have been delivered"), false)
             }

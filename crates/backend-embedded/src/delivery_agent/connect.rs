@@ -89,6 +89,7 @@ impl Inner {
         let entropy = self.message_store.entropy();
         let hosts = servers(domain, &self.hostname, &*self.dns, entropy).await;
         let mut failures = Failures::default();
+        // The limit covers all hosts together, so that an attempt ends in reasonable time.
         let mut left = self.settings.max_addresses;
         for host in hosts.map_err(NoLink::without_server)? {
             let addresses = match self.addresses(&host).await {
@@ -101,6 +102,7 @@ impl Inner {
             let tried = addresses.len().min(left);
             left -= tried;
             for address in addresses.into_iter().take(tried) {
+                // An address of this machine would be a mail loop.
                 if !self.settings.allow_loopback && is_this_machine(address) {
                     failures.add(NoLink::without_server(loops(domain)));
                     continue;
@@ -172,6 +174,7 @@ impl Inner {
             username: login.username.clone(),
             password: Password::new(login.password.get().into_inner()),
         });
+        // On loopback a password is safe without TLS.
         config.auth_without_tls = target.address.ip().is_loopback();
         config
     }

@@ -151,6 +151,7 @@ impl Delivery<'_> {
                 attempt,
             })
             .collect();
+        // Only a notice needs the text, which may have to be read from a file.
         let beginning = if wants_notice(&message, &tried) { self.beginning(outbound).await } else { Bytes::new() };
         let notices = self.delivery_agent.notices(&message, &tried, &beginning).await;
         drop(tried);

@@ -121,6 +121,7 @@ impl DeliveryAgent {
                     settings.failure_pause
                 }
             };
+            // Whatever ends the wait, the next step checks the queue again.
             tokio::select! {
                 () = shutdown.requested() => break,
                 true = queue_run.finish_one() => {}
@@ -128,6 +129,7 @@ impl DeliveryAgent {
                 () = tokio::time::sleep(pause) => {}
             }
         }
+        // No delivery starts during a shutdown; unused claims end with their leases.
         queue_run.give_up_waiting();
         let rest = async { while queue_run.finish_one().await {} };
         if tokio::time::timeout(settings.grace, rest).await.is_err() {

@@ -60,6 +60,7 @@ impl QueueRun {
         if let Err(error) = &ended {
             tracing::error!(%error, "a delivery failed");
         }
+        // A panicked delivery must release its connection, too.
         self.give_back(ended.map_or_else(|error: JoinError| error.id(), |(id, ())| id));
         self.start();
         true
@@ -81,6 +82,7 @@ impl QueueRun {
             return Ok(0);
         }
         let room = settings.max_claimed - self.waiting_recipients;
+        // A lease may end before the result of its attempt is recorded.
         let messages = delivery_agent.0.in_flight.leave_free(message_store.claim_due(room, settings.lease).await?);
         let claimed = messages.iter().map(|message| message.recipients.len()).sum();
         for message in messages {
@@ -125,6 +127,7 @@ impl QueueRun {
     fn start(&mut self) {
         let settings = &self.delivery_agent.0.settings;
         let (most, most_each) = (settings.max_connections.max(1), settings.max_connections_per_destination.max(1));
+        // Counts destinations at their limit; a full round of them ends the loop.
         let mut passed_over = 0;
         while self.deliveries.len() < most && passed_over < self.rotation.len() {
             let Some(destination) = self.rotation.pop_front() else { break };
@@ -177,6 +180,7 @@ impl QueueRun {
             |queue: &VecDeque<Claimed>| -> usize { queue.iter().map(|claimed| claimed.message.recipients.len()).sum() };
         let busiest = self.waiting.iter().max_by_key(|(_, queue)| recipients(queue)).map(|(name, _)| name.clone());
         let Some(queue) = busiest.and_then(|busiest| self.waiting.get_mut(&busiest)) else { return Ok(()) };
+        // One half is kept, so that the destination's connections stay busy.
         let put_off = queue.split_off(queue.len().div_ceil(2));
         self.waiting_recipients -= recipients(&put_off);
         let message_store = &self.delivery_agent.0.message_store;

@@ -37,6 +37,7 @@ impl ReturnHosts {
         if let Some(known) = known.filter(|known| now < known.until && known.until <= now.plus(LIFETIME)) {
             return known.comes_here;
         }
+        // The lock is not held during the look-up; concurrent look-ups of a domain do no harm.
         let (comes_here, lifetime) = match dns.mx(domain).await {
             Ok(records) => (records.iter().any(|mx| is_host(mx, our_name)), LIFETIME),
             Err(DnsError::NoSuchName) => (false, LIFETIME),
@@ -51,6 +52,7 @@ impl ReturnHosts {
 
     fn note(&self, domain: &str, known: Known, now: Timestamp) {
         let mut domains = self.domains();
+        // A full cache drops expired entries first, and then accepts no new ones.
         if domains.len() >= MAX_DOMAINS && !domains.contains_key(domain) {
             domains.retain(|_, known| now < known.until);
         }

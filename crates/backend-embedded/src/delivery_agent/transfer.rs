@@ -90,6 +90,7 @@ impl Link {
                     }
                 },
                 TransactionStep::Read => {
+                    // Only a complete reply extends the time-out.
                     if transaction.replies_read() > replies_before {
                         (replies_before, due) = (transaction.replies_read(), Instant::now() + settings.reply_timeout);
                     }

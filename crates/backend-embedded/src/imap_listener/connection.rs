@@ -178,6 +178,7 @@ impl<'a> Connection<'a> {
             }
         };
         tokio::select! {
+            // The shutdown is checked first, even with a busy client.
             biased;
             () = self.shutdown.requested() => Ok(Heard::Shutdown),
             read = timeout_at(patience, self.stream.read(buffer)) => match read {
@@ -267,6 +268,7 @@ impl<'a> Connection<'a> {
             Ok(logged_in) => self.enter(logged_in).await,
             Err(LoginError::Unavailable) => Err(Failure::Unavailable),
             Err(LoginError::Refused | LoginError::Locked) => {
+                // Slows down password guessing.
                 sleep(self.setup.settings.failed_login_delay).await;
                 Err(Failure::LoginRefused)
             }
@@ -318,6 +320,7 @@ impl<'a> Connection<'a> {
             let uids = step.messages.iter().map(MessageSource::uid).collect();
             let seen = Flags::from_iter([SystemFlag::Seen]);
             let states = self.message_store.store_flags(folder, uids, FlagChange::Add, seen).await?;
+            // A FETCH that sets `\Seen` reports the new flags (RFC 3501 section 6.4.5).
             for message in &mut step.messages {
                 if let Ok(at) = states.binary_search_by_key(&message.uid(), |state| state.uid) {
                     message.set_state(states[at].clone());

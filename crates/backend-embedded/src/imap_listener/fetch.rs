@@ -74,6 +74,7 @@ impl Plan {
         }
         let last = next.last().copied().or(last);
         let messages = self.read(message_store, folder, next, is_long).await?;
+        // If all messages of the step were removed, all its UIDs are processed.
         let through = messages.last().map(MessageSource::uid).or(last);
         let consumed = through.map_or(uids.len(), |through| uids.partition_point(|uid| *uid <= through));
         Ok(Step { messages, consumed })

@@ -62,6 +62,7 @@ impl User {
                 Some(server::Folder { name: mailbox_name(&folder.name)?, exists: true, subscribed, special_use })
             })
             .collect();
+        // Subscriptions may outlive their folders (RFC 3501 section 6.3.6).
         told.extend(orphans.iter().filter_map(|name| {
             Some(server::Folder { name: mailbox_name(name)?, exists: false, subscribed: true, special_use: None })
         }));

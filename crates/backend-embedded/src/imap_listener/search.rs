@@ -26,6 +26,7 @@ pub(super) async fn search(
     if wanted.iter().map(|wanted| wanted.text).collect::<HashSet<_>>().len() > max_texts {
         return Err(Failure::Limit);
     }
+    // The index is queried once per text, not once per message.
     let mut holders = HashMap::new();
     for Wanted { text, .. } in wanted.into_iter().filter(|wanted| wanted.is_indexed) {
         if !holders.contains_key(text) {

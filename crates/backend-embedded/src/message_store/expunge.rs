@@ -13,6 +13,7 @@ impl MessageStore {
     /// # Errors
     /// [`MessageStoreError::NoSuchFolder`].
     pub async fn expunge(&self, folder: FolderId, uids: Option<Vec<u32>>) -> Result<Vec<u32>, MessageStoreError> {
+        // A read selects the messages, so that the writer is needed only to remove them.
         let mut wanted = self
             .scan(move |connection| {
                 folder::by_id(connection, folder)?;

@@ -109,6 +109,7 @@ impl MessageStore {
             touched.mailbox(mailbox);
             create_superiors(connection, mailbox, &name, now)?;
             let folder = folder::create(connection, mailbox, &name, None, now)?;
+            // Checked last, since several parents may be new; an error rolls everything back.
             within_limit(connection, mailbox, most).map(|()| folder)
         })
         .await
@@ -237,6 +238,7 @@ fn rename_tree(
     match folder {
         Some(folder) => folder::rename(connection, folder.id, to)?,
         None if children.is_empty() => return Err(MessageStoreError::NoSuchFolder),
+        // Only the folders below have this name.
         None => {}
     }
     for child in children {

@@ -179,6 +179,7 @@ impl MessageStore {
             let answer = job(connection, &mut touched)?;
             Ok((answer, Announcement::new(touched, changes)))
         };
+        // Dropping the announcement notifies the readers.
         let (answer, _announcement) = self.0.sqlite.write(job).await?;
         Ok(answer)
     }

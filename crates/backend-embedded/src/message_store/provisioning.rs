@@ -92,6 +92,7 @@ impl Provisioning for MessageStore {
         after: Option<&EmailAddress>,
         limit: usize,
     ) -> Result<Option<Vec<KnownMailbox>>, ProvisioningError> {
+        // Quarantined and removed mailboxes have names without an @.
         let sql = "SELECT address, quota_bytes FROM drop_mailboxes WHERE address > ?1
             AND instr(address, '@') > 0 ORDER BY address LIMIT ?2";
         let after = after.map_or("", EmailAddress::as_str).to_owned();

@@ -126,6 +126,7 @@ impl MessageStore {
     ) -> Result<FullMessage, MessageStoreError> {
         let most = self.settings().inline_bytes as u64;
         let named = Named { mailbox: address, folder: name, uid };
+        // A short message is read at once; only a long one needs permits and a blocking thread.
         let octets = match self.read(|connection| full_message(connection, &named, most)).await? {
             Ok(message) => return Ok(message),
             Err(Long(octets)) => octets,

@@ -134,6 +134,7 @@ impl MessageStore {
         let target = self
             .scan(move |connection| {
                 let target = target_of(connection, source, &target)?;
+                // Checked for all messages together, before the first step copies any.
                 refuse_over_quota(connection, source, target.mailbox, &planned, mode)?;
                 Ok::<_, MessageStoreError>(target)
             })
@@ -172,6 +173,7 @@ impl MessageStore {
                 folder::next_modseq(connection, target).map(drop)
             });
             match taken.await {
+                // The copies were removed with their folder.
                 Err(MessageStoreError::NoSuchFolder) => return Ok(()),
                 taken => taken?,
             }
@@ -214,6 +216,7 @@ fn step(
     uids: &[u32],
     mode: Mode,
 ) -> Result<Vec<(u32, u32)>, MessageStoreError> {
+    // Fails if the source folder was removed.
     folder::by_id(connection, source)?;
     refuse_over_quota(connection, source, target.mailbox, uids, mode)?;
     let present = entry::present(connection, source, uids)?;

@@ -78,6 +78,7 @@ impl Listener {
                     },
                     Err(error) => {
                         tracing::warn!(%error, listener = %self.address, "a connection could not be accepted");
+                        // Without a pause, a lack of file descriptors would make this loop spin.
                         tokio::time::sleep(limits.accept_pause).await;
                     }
                 },

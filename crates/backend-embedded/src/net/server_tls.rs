@@ -58,6 +58,7 @@ impl ServerTls {
     /// `stream` is then [`Stream::Lost`].
     pub async fn upgrade(&self, stream: &mut Stream) -> io::Result<()> {
         let plain = std::mem::replace(stream, Stream::Lost).into_plain()?;
+        // Cloned, so that the lock is not held during the handshake.
         let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let handshake = acceptor.accept(plain);
         let encrypted = tokio::time::timeout(self.handshake_timeout, handshake).await??;

@@ -78,6 +78,7 @@ impl Host for InboundHost<'_> {
             Ok(address) => address,
             Err(refusal) => return Answer::Refuse(refusal),
         };
+        // A return address has no mailbox of its own.
         let address = match self.message_store.returned_to(&address).await {
             Ok(returned) => returned.map_or(address, |(_, mailbox)| mailbox),
             Err(error) => return Answer::Refuse(not_looked_up(&error)),

@@ -35,7 +35,9 @@ const TRIES: usize = 3;
 /// all are refused, so is the message. If some are, the sender gets a notification, because the client got a
 /// positive reply (RFC 5321 section 4.2.5). Message and notification are stored in one transaction.
 pub(crate) async fn accept_message(delivery: &Delivery<'_>, mut message: Message, body: Body) -> Answer {
+    // The memory stays reserved until the message is stored.
     let _room = std::mem::take(&mut message.room);
+    // The Received field contains the queue id, so it is chosen in advance.
     let queue_id = delivery.message_store.new_queue_id();
     let now = delivery.message_store.clock().now();
     let trace = TraceFields { hostname: delivery.hostname, peer: delivery.peer, queue_id: &queue_id, now };

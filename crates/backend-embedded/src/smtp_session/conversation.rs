@@ -172,8 +172,10 @@ impl Conversation<'_> {
             let silence = (Instant::now() + self.settings.idle_timeout).min(self.end);
             let leave_at = self.leave_at;
             tokio::select! {
+                // The shutdown is checked first, even with a busy client.
                 biased;
                 () = leave(&mut self.shutdown, leave_at) => {
+                    // A message in transfer gets the grace period; any other session ends now.
                     if !self.receiving || self.leave_at.is_some() {
                         return Ok(Wait::Leaving);
                     }

@@ -74,6 +74,7 @@ impl<'a> SubmissionHost<'a> {
         let settings = &self.setup.settings;
         let beginning = header_of(&body, settings.max_header_bytes).await?;
         check_hops(&beginning, settings.max_hops)?;
+        // The header may continue after the part that was read.
         if block(&beginning).len() == beginning.len() && beginning.len() < body.len() {
             return Err(bad_header(HeaderError::TooLong));
         }
@@ -153,6 +154,7 @@ impl Host for SubmissionHost<'_> {
     }
 
     async fn take(&mut self, message: Message, body: Body) -> Answer {
+        // The account may have been disabled while the message was sent.
         if let Err(refusal) = self.renew().await {
             return Answer::Refuse(refusal);
         }

@@ -97,6 +97,7 @@ impl Client {
             State::Ready => return Ok(ClientStep::Ready),
             State::Handshake => return Ok(ClientStep::StartTls),
             State::Closed(failure) => return Err(failure.clone()),
+            // The dropped transaction may have left a reply unread, or a message incomplete.
             State::Busy => return Err(Failure::Lost("a transaction was cut short".to_owned())),
             _ => {}
         }
@@ -200,6 +201,7 @@ impl Client {
             // TLS is optional here: continue in clear text (RFC 7435).
             State::StartTls => self.after_tls(),
             State::Auth if reply.is_positive() => Ok(self.ready()),
+            // Only the reply to AUTH is left.
             _ => Err(refused(Stage::Auth, reply)),
         }
     }
@@ -210,6 +212,7 @@ impl Client {
     }
 
     fn after_hello(&mut self) -> Result<ClientStep, Failure> {
+        // STARTTLS is forbidden on an encrypted connection (RFC 3207).
         if self.tls || self.config.tls == TlsPolicy::Never {
             return self.after_tls();
         }

@@ -216,6 +216,7 @@ impl<'a> Transaction<'a> {
             let text = "The next server does not offer SMTPUTF8, which the message needs";
             return self.refuse_mail(Reply::new(550, (5, 6, 7), text));
         }
+        // An unchecked address could inject a parameter or a command.
         let sender = &self.envelope.mail.reverse_path;
         if !sender.is_empty() && !commands::is_address(sender) {
             let text = "The sender is not a mail address";
@@ -334,9 +335,11 @@ impl<'a> Transaction<'a> {
         let Some(sent) = self.awaiting.pop_front() else {
             return self.on_unasked(reply);
         };
+        // For the message itself, 421 is a reply like any other.
         if reply.code == 421 && !matches!(sent, Sent::Message) {
             return self.on_closing(sent, reply);
         }
+        // Only DATA has an intermediate reply here.
         if reply.code / 100 == 3 && sent != Sent::Data {
             return self.fail(Failure::Protocol("a reply asks for more where nothing follows"));
         }
@@ -445,6 +448,7 @@ impl<'a> Transaction<'a> {
         self.client.close(failure.clone());
         let mail = std::mem::replace(&mut self.mail, MailState::Unanswered);
         self.end = Some(match (&self.data, mail) {
+            // After the final dot the server may have accepted the message (RFC 1047).
             (DataState::Sent, _) => End::OutcomeUnknown(failure),
             (_, _) if matches!(failure, Failure::Protocol(_)) => {
                 // A reply is missing or surplus, so every recorded reply may belong to another command.

@@ -75,6 +75,7 @@ impl DataReader {
     pub(super) fn read(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut used = 0;
         while used < bytes.len() {
+            // Most bytes are inside a line and are copied in runs.
             if self.at == At::InLine {
                 let rest = &bytes[used..];
                 let run = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(rest.len());
@@ -140,6 +141,7 @@ impl DataReader {
         if needed <= self.body.capacity().saturating_sub(self.spare_bytes) {
             return true;
         }
+        // Doubling keeps copies rare. A streamed message needs room for one piece and one read only.
         let longest = self.max_bytes.min(self.piece_bytes.saturating_add(READ_BYTES)).max(needed);
         let capacity = needed.saturating_mul(2).clamp(MIN_BYTES.min(longest), longest) + self.spare_bytes;
         if !self.share.grow(capacity.saturating_sub(self.body.capacity())) {

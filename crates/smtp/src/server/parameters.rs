@@ -17,6 +17,7 @@ const MAX_SIZE_DIGITS: usize = 20;
 pub(super) fn mail(argument: &str, auth_offered: bool) -> Result<MailFrom, Reply> {
     let path = after_keyword(argument, "FROM:")
         .ok_or_else(|| Reply::new(501, (5, 5, 4), "Syntax: MAIL FROM:<address> [parameters]"))?;
+    // `<postmaster>` without a domain is valid for recipients only.
     let (reverse_path, rest) = path::parse_sender(path)
         .filter(|(address, _)| !address.eq_ignore_ascii_case("postmaster"))
         .ok_or_else(|| Reply::new(501, (5, 1, 7), "The sender address is malformed"))?;

@@ -116,6 +116,7 @@ impl Session {
         let reply = match answer {
             Answer::Accept => self.accept(open, "Ok".to_owned()),
             Answer::Queued(id) => self.accept(open, format!("Ok: queued as {id}")),
+            // A failed login counts as a bad command, which limits password guessing.
             Answer::Refuse(reply) if matches!(open, Open::Authenticate) => self.bad(reply),
             Answer::Refuse(reply) if matches!(open, Open::Rcpt(_)) => self.refused_recipient(reply),
             Answer::Refuse(reply) => reply,
@@ -169,6 +170,7 @@ impl Session {
                 Reply::new(235, (2, 7, 0), "Authentication succeeded")
             }
             Open::Message => {
+                // A session with many messages must not reach the limits.
                 self.errors = 0;
                 self.idle_commands = 0;
                 Reply::new(250, (2, 0, 0), text)
@@ -226,12 +228,14 @@ impl Session {
     }
 
     fn close(&mut self) {
+        // Pipelined commands after the end of the session are not executed.
         self.input.clear();
         self.phase = Phase::Closed;
     }
 
     fn command_step(&mut self) -> Step {
         let (command_limit, auth_limit) = (self.config.max_line_bytes, self.config.max_auth_line_bytes);
+        // An initial response may be much longer than a command (RFC 4954 section 4).
         let line = self.input.line(|start| match start.get(..5) {
             Some(verb) if verb.eq_ignore_ascii_case(b"AUTH ") => auth_limit,
             _ => command_limit,
@@ -340,6 +344,7 @@ impl Session {
         if !self.auth_offered() {
             return Err(Reply::new(538, (5, 7, 11), "Encryption is required for AUTH"));
         }
+        // Neither a second AUTH nor one during a transaction is allowed (RFC 4954 section 4).
         if self.authenticated {
             return Err(out_of_order("Already authenticated"));
         }
@@ -389,6 +394,7 @@ impl Session {
         let mail = parameters::mail(argument, self.auth_offered())?;
         let limit = u64::try_from(self.config.max_message_bytes).unwrap_or(u64::MAX);
         if mail.size.is_some_and(|size| size > limit) {
+            // Not a bad command: SIZE exists to ask in advance (RFC 1870).
             return Ok(Step::Reply(too_long()));
         }
         let envelope = Envelope { mail: mail.clone(), recipients: Vec::new() };
@@ -401,6 +407,7 @@ impl Session {
         };
         let recipient = parameters::rcpt(argument, envelope.mail.smtputf8)?;
         if envelope.recipients.len() >= self.config.max_recipients {
+            // 452 makes the client send the rest in another transaction (RFC 5321 section 4.5.3.1.10).
             let reply = Reply::new(452, (4, 5, 3), "Too many recipients for one message");
             return Ok(Step::Reply(reply));
         }
@@ -426,6 +433,7 @@ impl Session {
             let reply = Reply::new(554, (5, 5, 1), "No valid recipients");
             return Ok(Step::Reply(reply));
         }
+        // A refusal before the text saves its transfer.
         if self.config.budget.as_ref().is_some_and(MessageBudget::is_used_up) {
             return Ok(Step::Reply(no_room()));
         }
@@ -446,6 +454,7 @@ impl Session {
         let Phase::Data(reader) = std::mem::replace(&mut self.phase, Phase::Command) else {
             return Step::Reply(local_error());
         };
+        // The transaction ends with the text, even if the message is refused.
         let envelope = self.transaction.take().unwrap_or_default();
         match reader.finish() {
             Received::Message(data, room) => {
