@@ -16,8 +16,8 @@ pub(crate) fn encode(text: &str) -> String {
     out
 }
 
-/// Decodes `xtext`. Returns `None` if it is malformed or decodes to anything but printable ASCII: a line end
-/// hidden in an ENVID would otherwise reach the header of a notification.
+/// Decodes `xtext`. Returns `None` if it is malformed, or decodes to anything but printable ASCII. Otherwise
+/// a line end hidden in an ENVID would reach the header of a notification.
 pub(crate) fn decode(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,9 +1,13 @@
 //! Accepting mail: the only entry of messages into the message store and the queue.
 //!
-//! [`MessageStore::accept`] parses outside of the database and then writes everything in one transaction: the
-//! octets once, an INBOX entry for each local recipient, a queue row for each remote one, a delivery event
-//! for each local delivery, and a record of the message if the API submitted it. An accepted message is
-//! therefore never lost and never delivered twice: either all of it is stored, or nothing.
+//! [`MessageStore::accept`] parses outside of the database and then writes everything in one transaction:
+//! * the octets, once;
+//! * an INBOX entry and a delivery event for each local recipient;
+//! * a queue row for each remote recipient;
+//! * a record of the message, if the API submitted it.
+//!
+//! An accepted message is therefore never lost and never delivered twice: either all of it is stored, or
+//! nothing.
 
 mod returned;
 mod routing;

@@ -1,7 +1,7 @@
 //! The in-flight set: recipients of active delivery attempts, until their results are recorded.
 //!
-//! A claim ends with its lease. After a crash that is right, but not while a result only waits for a failing
-//! database: the recipients would be claimed again and get the message twice.
+//! A claim ends with its lease, which is right after a crash. It is wrong while a result only waits for a
+//! failing database: the recipients would be claimed again and get the message twice.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};

@@ -1,7 +1,7 @@
 //! Limits the concurrent searches of each mailbox.
 //!
-//! A search may read a whole mailbox. An owner with many requests must not occupy all search connections, so
-//! searches of one mailbox wait for each other and not for those of other mailboxes.
+//! A search may read a whole mailbox, and an owner with many requests must not occupy all search connections.
+//! Searches therefore wait only for those of the same mailbox.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -31,7 +31,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Returns whether the client is on this machine, so that nobody else can read the connection.
+    /// Returns whether the client is on this machine, so that the connection cannot be intercepted.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.peer.ip().to_canonical().is_loopback()

@@ -64,7 +64,7 @@ impl QueuedMessage {
     }
 }
 
-/// A recipient in the queue.
+/// A queued recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedRecipient {
     /// Position in the envelope; with [`QueuedMessage::key`] it identifies the recipient.

@@ -118,9 +118,9 @@ impl Client {
         }
     }
 
-    /// Starts a transaction. The message is sent unchanged except for dot-stuffing and line ends: a bare CR
-    /// or LF becomes CRLF, and a missing CRLF at the end is added. On a connection that is not ready, the
-    /// transaction fails at once.
+    /// Starts a transaction. The message is dot-stuffed, a bare CR or LF becomes CRLF, and a missing CRLF at
+    /// the end is added; it is not changed otherwise. On a connection that is not ready, the transaction
+    /// fails at once.
     pub fn transaction<'a>(&'a mut self, envelope: &'a Envelope, message: &'a [u8]) -> Transaction<'a> {
         Transaction::begin(self, envelope, MessageFacts::of(message), Some(message))
     }

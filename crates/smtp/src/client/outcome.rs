@@ -91,8 +91,8 @@ impl Failure {
 pub enum End {
     /// The server accepted the message with this reply; [`super::queue_id_in`] extracts its queue id.
     Accepted(Reply),
-    /// The server refused MAIL, DATA or the message. Our own replies are 550 5.6.7, when the message needs
-    /// SMTPUTF8 and the server does not offer it, and 553, when the sender is not a valid address.
+    /// The server refused MAIL, DATA or the message. The client itself refuses with 550 5.6.7 if the message
+    /// needs SMTPUTF8 without the server's support, and with 553 if the sender's address is invalid.
     Refused {
         /// The refused command.
         stage: Stage,

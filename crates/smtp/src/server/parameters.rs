@@ -163,7 +163,7 @@ fn unknown(keyword: &str) -> Reply {
     Reply::new(555, (5, 5, 4), format!("Parameter {keyword} is not known"))
 }
 
-/// RFC 6531 section 3.5.
+/// Returns the reply to an international address without SMTPUTF8 (RFC 6531 section 3.5).
 fn needs_smtputf8() -> Reply {
     Reply::new(553, (5, 6, 7), "The address needs SMTPUTF8")
 }

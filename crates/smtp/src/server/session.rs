@@ -147,7 +147,7 @@ impl Session {
         self.transaction = None;
     }
 
-    /// Whether the connection is encrypted.
+    /// Returns whether the connection is encrypted.
     pub fn is_tls(&self) -> bool {
         self.tls
     }
