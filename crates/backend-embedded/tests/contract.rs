@@ -12,7 +12,7 @@ mod as_it_is_shipped {
     mailapi_backend::backend_contract!(fixture);
 }
 
-/// Every read crosses the borders of pieces and counts as long, and every search reads the texts themselves.
+/// Every read crosses chunk borders and counts as long, and every search reads the texts.
 mod in_small_pieces_and_without_the_index {
     use mailapi_backend_embedded::MessageStoreSettings;
 
@@ -42,7 +42,7 @@ use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, SeededEntropy};
 use tempfile::TempDir;
 
-/// A mail server on a database of its own.
+/// A mail server on its own database.
 struct EmbeddedFixture {
     _directory: TempDir,
     clock: Arc<FakeClock>,

@@ -1,4 +1,4 @@
-//! The client against servers that behave well, badly, and not at all.
+//! The client against servers with correct, wrong and missing replies.
 
 use mailapi_smtp::client::{
     Client, ClientConfig, ClientStep, End, Failure, Outcome, RecipientOutcome, Stage, TlsPolicy, TransactionStep,
@@ -10,8 +10,8 @@ const PIPELINING: &str = "250-mx.remote.example\r\n250-PIPELINING\r\n250-SIZE 10
 const PLAIN: &str = "250 mx.remote.example\r\n";
 const MESSAGE: &[u8] = b"Subject: x\r\n\r\nhello\r\n";
 
-/// Brings a connection up over a script of what the server says, one piece for each read. The answer is what
-/// the client wrote, and where it stopped.
+/// Sets a connection up with scripted server output, one piece per read. Returns the client's writes and its
+/// last step.
 fn connect(config: ClientConfig, server: &[&str]) -> (Client, String, Result<ClientStep, Failure>) {
     let mut client = Client::new(config);
     let mut written = String::new();
@@ -42,8 +42,8 @@ fn ready(ehlo: &str) -> Client {
     client
 }
 
-/// Sends `MESSAGE`; every read gets the next piece of the script, and after its end the connection is lost. The
-/// answer is the writes, each a string of its own, and the outcome.
+/// Sends `MESSAGE`. Every read gets the next piece of the script; after its end the connection is lost.
+/// Returns the writes, one string each, and the outcome.
 fn send(client: &mut Client, envelope: &Envelope, server: &[&str]) -> (Vec<String>, Outcome) {
     let mut transaction = client.transaction(envelope, MESSAGE);
     let mut writes = Vec::new();
@@ -161,7 +161,7 @@ fn a_refused_recipient_harms_no_other() {
     assert_eq!(queue_id_in(reply), Some("4Zyx7Q2bBzz3Q"));
     assert!(client.is_ready());
 
-    // The connection is warm: the next message needs no RSET.
+    // The connection is ready: the next message needs no RSET.
     let (writes, _) = send(&mut client, &envelope, &[]);
     assert!(writes[0].starts_with("MAIL"));
 }
@@ -248,7 +248,7 @@ fn a_late_reply_never_answers_the_next_message() {
         assert!(matches!(outcome.end, End::Failed(Failure::Protocol(_))), "{late}: {outcome:?}");
     }
 
-    // It comes after MAIL, so each reply would answer the wrong recipient.
+    // It follows MAIL, so each reply would apply to the wrong recipient.
     let mut client = ready(PIPELINING);
     let server = ["250 late\r\n250 ok\r\n550 a?\r\n250 b\r\n354 go\r\n"];
     let (_, outcome) = send(&mut client, &to(&["a@r.example", "b@r.example"]), &server);
@@ -371,7 +371,7 @@ fn a_closing_server_is_believed_at_every_place() {
     let reply = Reply::new(421, (4, 3, 2), "shutting down");
     let envelope = to(&["a@r.example", "b@r.example"]);
 
-    // On a warm connection, unasked.
+    // Unsolicited, on a ready connection.
     let mut client = ready(PIPELINING);
     client.push(closing.as_bytes());
     assert!(!client.is_ready());
@@ -379,27 +379,27 @@ fn a_closing_server_is_believed_at_every_place() {
     assert!(writes.is_empty());
     assert_eq!(outcome.end, End::Failed(Failure::Closing(reply.clone())));
 
-    // Instead of a recipient's reply.
+    // Instead of the reply to a recipient.
     let mut client = ready(PIPELINING);
     let server = ["250 ok\r\n550 a?\r\n".to_owned() + closing];
     let (_, outcome) = send(&mut client, &envelope, &[&server[0]]);
     assert_eq!(codes(&outcome), [550, 421]);
     assert_eq!(outcome.end, End::Failed(Failure::Closing(reply.clone())));
 
-    // Behind a refused sender.
+    // After a refused sender.
     let mut client = ready(PIPELINING);
     let server = ["550 not you\r\n".to_owned() + closing];
     let (_, outcome) = send(&mut client, &envelope, &[&server[0]]);
     assert_eq!(codes(&outcome), [550, 550]);
 
-    // Instead of the message, right behind the word to send it.
+    // Instead of the reply to the message, right after 354.
     let mut client = ready(PIPELINING);
     let server = ["250 ok\r\n250 ok\r\n250 ok\r\n354 go\r\n".to_owned() + closing];
     let (_, outcome) = send(&mut client, &envelope, &[&server[0]]);
     assert_eq!(outcome.end, End::Failed(Failure::Closing(reply.clone())));
     assert!(!client.is_ready());
 
-    // As the answer to the message it says that the message was not taken.
+    // As the reply to the message, it means that the message was not accepted.
     let mut client = ready(PIPELINING);
     let server = ["250 ok\r\n250 ok\r\n250 ok\r\n354 go\r\n", closing];
     let (_, outcome) = send(&mut client, &envelope, &server);

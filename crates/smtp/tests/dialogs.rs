@@ -1,4 +1,4 @@
-//! Plays every file in `tests/dialogs` against a session, its bytes arriving in pieces of several sizes.
+//! Plays every file in `tests/dialogs` against a session that receives its bytes in pieces of several sizes.
 
 mod scripted;
 

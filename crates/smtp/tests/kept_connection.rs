@@ -1,4 +1,4 @@
-//! Random messages one after the other over one connection: our reports must match what the server accepted.
+//! Random messages over one connection: the client's reports must match what the server accepted.
 //!
 //! `PROPTEST_CASES` sets the number of connections; each carries up to 20 messages, about 10 on average.
 
@@ -64,7 +64,7 @@ fn reaction() -> impl Strategy<Value = Reaction> {
     ]
 }
 
-/// For rare events, so that a connection is kept for long.
+/// Rare events, so that a connection lasts long.
 fn seldom() -> impl Strategy<Value = Reaction> {
     prop_oneof![40 => Just(Reaction::Yes), 1 => reaction()]
 }
@@ -151,7 +151,7 @@ fn decided(plans: &[Plan], now: &Mutex<usize>, moment: &Moment) -> Reaction {
     }
 }
 
-/// A server, and our side of the connection to it.
+/// A server, and the client's end of the connection.
 struct Wire {
     server: StrictSmtp,
     client: Client,
@@ -188,7 +188,7 @@ impl Wire {
         }
     }
 
-    /// Sends message `index`; `None` when the transaction was dropped.
+    /// Sends message `index`. Returns `None` if the transaction was dropped.
     fn send(&mut self, index: usize, plan: &Plan) -> Result<Option<Outcome>, TestCaseError> {
         let Self { server, client, coming, cuts } = self;
         let envelope = Envelope::new(sender(index), (0..plan.rcpts.len()).map(|at| recipient(index, at)));
@@ -241,7 +241,7 @@ impl Wire {
     }
 }
 
-/// The reports, by kind.
+/// The client's reports, by kind.
 #[derive(Default)]
 struct Counts {
     messages: Cell<usize>,

@@ -1,4 +1,4 @@
-//! What holds for any bytes from outside, in pieces of any size.
+//! Properties that hold for any bytes from outside, in pieces of any size.
 
 use mailapi_smtp::client::{Client, ClientConfig, ClientStep, End, MessageFacts, TransactionStep};
 use mailapi_smtp::server::{Answer, Config, Question, Role, Session, Step};
@@ -6,7 +6,7 @@ use mailapi_smtp::{Envelope, Reply};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// Bytes that look like a dialog often enough to get far into one.
+/// Bytes that often resemble a dialog, so that many get past the first commands.
 fn client_bytes() -> impl Strategy<Value = Vec<u8>> {
     let fragment = prop_oneof![
         4 => proptest::sample::select(vec![
@@ -45,7 +45,8 @@ fn session(role: Role) -> Session {
     })
 }
 
-/// Everything that a session does with these pieces, apart from asking for more. Some of the questions are refused.
+/// Returns all steps of a session for these pieces, except requests for more input. Some questions are
+/// refused.
 fn steps(mut session: Session, pieces: &[&[u8]]) -> Vec<Step> {
     let mut steps = Vec::new();
     for piece in pieces {
@@ -70,7 +71,7 @@ fn steps(mut session: Session, pieces: &[&[u8]]) -> Vec<Step> {
     steps
 }
 
-/// Runs a client against a server that says `bytes` whatever the client writes.
+/// Runs a client against a server that sends `bytes` regardless of the client's writes.
 fn run_client(bytes: &[u8], cuts: &[Index]) -> (Vec<u8>, Option<End>) {
     let mut client = Client::new(ClientConfig { max_reply_line_bytes: 60, ..ClientConfig::new("a.example") });
     let mut written = Vec::new();
@@ -182,14 +183,14 @@ proptest! {
     }
 }
 
-/// How a client gets the message that it sends.
+/// How a client passes its message.
 #[derive(Clone, Copy, PartialEq)]
 enum Given {
     Whole,
     InPieces,
 }
 
-/// Sends a message from our client to our server, and gives what the server's host got.
+/// Sends a message from the client to the server. Returns what the server's host received.
 fn sent_and_received(message: &[u8], given: Given, write_bytes: usize, cut: usize) -> Vec<u8> {
     let mut server = Session::new(Config { piece_bytes: write_bytes, ..Config::new("mx.example", Role::Inbound) });
     let mut client = Client::new(ClientConfig { write_bytes, ..ClientConfig::new("a.example") });

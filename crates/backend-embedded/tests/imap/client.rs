@@ -1,4 +1,4 @@
-//! A client that says what a test tells it to.
+//! A scripted IMAP client.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Longer than any answer takes: a test that hears nothing fails instead of waiting for ever.
+/// Longer than any reply takes, so that a test without a reply fails instead of waiting forever.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Client {
@@ -15,10 +15,10 @@ pub(crate) struct Client {
     commands: u32,
 }
 
-/// What a command was answered with.
+/// The response to a command.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// The untagged responses, literals within.
+    /// The untagged responses with their literals.
     pub(crate) untagged: Vec<String>,
     /// The tagged line without its tag.
     pub(crate) end: String,
@@ -35,17 +35,17 @@ impl Client {
         self.stream.write_all(octets).await.unwrap();
     }
 
-    /// Sends to a server that may have hung up.
+    /// Sends to a server that may have disconnected.
     pub(crate) async fn send_if_open(&mut self, octets: &[u8]) {
         let _ = self.stream.write_all(octets).await;
     }
 
-    /// The next response with its literals; none at the end of the connection.
+    /// Returns the next response with its literals; `None` at the end of the connection.
     pub(crate) async fn response(&mut self) -> Option<Vec<u8>> {
         timeout(PATIENCE, self.read_response()).await.expect("an answer in time")
     }
 
-    /// The same as text.
+    /// Returns the next response as text.
     pub(crate) async fn line(&mut self) -> Option<String> {
         self.response().await.map(|response| String::from_utf8_lossy(&response).into_owned())
     }
@@ -84,26 +84,26 @@ impl Client {
         }
     }
 
-    /// Runs a command that must succeed; its untagged responses.
+    /// Runs a command that must succeed. Returns its untagged responses.
     pub(crate) async fn ok(&mut self, command: &str) -> Vec<String> {
         let answer = self.run(command).await;
         assert!(answer.end.starts_with("OK"), "{command}: {answer:?}");
         answer.untagged
     }
 
-    /// Appends a message in one go.
+    /// Appends a message with a non-synchronizing literal.
     pub(crate) async fn append(&mut self, folder: &str, flags: &str, message: &str) -> Answer {
         let message = message.replace('\n', "\r\n");
         self.run(&format!("APPEND \"{folder}\" ({flags}) {{{}+}}\r\n{message}", message.len())).await
     }
 
-    /// Begins to idle.
+    /// Starts IDLE.
     pub(crate) async fn idle(&mut self) {
         self.send(b"i IDLE\r\n").await;
         assert_eq!(self.line().await.as_deref(), Some("+ idling"));
     }
 
-    /// Ends to idle; what was said until then.
+    /// Ends IDLE. Returns the responses received until then.
     pub(crate) async fn done(&mut self) -> Vec<String> {
         self.send(b"DONE\r\n").await;
         let mut said = Vec::new();

@@ -1,4 +1,4 @@
-//! Whatever clients do, the counters equal a recount, and every session ends with the folder as it is.
+//! After any commands, the counters equal a recount, and every session's view matches its folder.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn command() -> impl Strategy<Value = String> {
     ]
 }
 
-/// What a client that believes everything it is told thinks how many messages there are.
+/// Counts the messages from the point of view of a client that trusts every response.
 fn count(said: &[String], before: usize) -> usize {
     said.iter().fold(before, |count, line| match line.split(' ').collect::<Vec<_>>()[..] {
         ["*", number, "EXISTS"] => number.parse().unwrap(),
@@ -47,7 +47,7 @@ fn count(said: &[String], before: usize) -> usize {
     })
 }
 
-/// A client with what it believes.
+/// A client with its own message count.
 struct Believer {
     client: Client,
     selected: Option<&'static str>,

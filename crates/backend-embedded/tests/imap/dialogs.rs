@@ -16,11 +16,11 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::test_server::{TestServer, TestServerSettings, ann};
 
-/// The client's end of the socket. Everything that it needs for TLS is made beforehand.
+/// The client's end of the socket, with everything that TLS needs.
 struct SocketPeer {
     wire: Wire,
     roots: RootCertStore,
-    /// What was read and is no whole line yet.
+    /// Bytes read that do not form a line yet.
     read: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ impl SocketPeer {
         Self { wire: Wire::Plain(stream), roots, read: Vec::new() }
     }
 
-    /// False at the end of the connection, or when nothing comes.
+    /// Returns false at the end of the connection, or without input in time.
     fn read_more(&mut self) -> bool {
         let mut buffer = [0; 4096];
         let read = match &mut self.wire {
@@ -55,7 +55,7 @@ impl SocketPeer {
 
 impl Peer for SocketPeer {
     fn send(&mut self, bytes: &[u8]) {
-        // A server that has hung up is seen by what it does not answer.
+        // A server that disconnected is noticed by its missing replies.
         let _ = match &mut self.wire {
             Wire::Plain(stream) => stream.write_all(bytes),
             Wire::Tls(stream) => stream.write_all(bytes),
@@ -105,8 +105,8 @@ impl Peer for SocketPeer {
     }
 }
 
-/// `= tls no`: without a certificate. `= plaintext no`: passwords over TLS only, also on loopback. `= quota N`: the
-/// octets that ann may hold. `= max-message N`: the octets of a message.
+/// `= tls no`: no certificate. `= plaintext no`: passwords over TLS only, also on loopback. `= quota N`:
+/// ann's quota in octets. `= max-message N`: the maximum message size in octets.
 fn change(settings: &mut TestServerSettings, dialog: &Dialog, tls: ServerTls) {
     settings.listeners.tls = Some(tls);
     for (key, value) in &dialog.settings {

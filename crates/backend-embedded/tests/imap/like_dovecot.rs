@@ -1,11 +1,11 @@
-//! Compares answers of this server and of Dovecot to the same commands on the same messages.
+//! Compares this server's responses with Dovecot's, for the same commands and messages.
 
 use mailapi_testkit::Dovecot;
 
 use crate::client::Client;
 use crate::test_server::TestServer;
 
-/// Addresses in all their forms, and texts in all parts.
+/// Addresses in all forms, and texts in all parts.
 const MESSAGES: &[&str] = &[
     "From: ann@elsewhere.example\nTo: bob@example.org\nCc: carl@elsewhere.example\nBcc: dora@elsewhere.example\n\
      Date: Fri, 20 Nov 2026 23:15:30 -0800\nMessage-ID: <one@elsewhere.example>\n\nplainword here\n",
@@ -79,7 +79,7 @@ async fn log_in(client: &mut Client, user: &str, password: &str) {
     client.ok(&format!("LOGIN {user} {password}")).await;
 }
 
-/// Both servers with the messages in their INBOX, which is selected.
+/// Starts both servers with the messages in INBOX, and selects it.
 async fn both() -> (TestServer, Dovecot, Client, Client) {
     let (server, dovecot, mut ours, mut theirs) = both_with_mail().await;
     ours.ok("SELECT INBOX").await;
@@ -87,7 +87,7 @@ async fn both() -> (TestServer, Dovecot, Client, Client) {
     (server, dovecot, ours, theirs)
 }
 
-/// Both servers with the messages in their INBOX.
+/// Starts both servers with the messages in INBOX.
 async fn both_with_mail() -> (TestServer, Dovecot, Client, Client) {
     let (server, dovecot) = (TestServer::open().await, Dovecot::start().await);
     dovecot.put_mailbox("ann@example.org", None);
@@ -102,7 +102,7 @@ async fn both_with_mail() -> (TestServer, Dovecot, Client, Client) {
     (server, dovecot, ours, theirs)
 }
 
-/// The answers, without the tag that ESEARCH repeats.
+/// Returns the responses without the tag in ESEARCH.
 fn plain(answer: &[String]) -> Vec<String> {
     let mut lines =
         answer.iter().map(|line| line.split(") ").last().unwrap_or_default().to_owned()).collect::<Vec<_>>();
@@ -140,7 +140,7 @@ async fn a_search_with_results_answers_as_dovecot_does() {
     }
 }
 
-/// The first word of the answer, and its code in brackets.
+/// Returns the first word of a reply, and whether it has the code TRYCREATE.
 fn verdict(end: &str) -> (&str, bool) {
     (end.split(' ').next().unwrap_or_default(), end.contains("[TRYCREATE]"))
 }
@@ -174,7 +174,7 @@ async fn an_envelope_shows_what_dovecot_shows() {
     }
 }
 
-/// The counts of an answer, and the numbers of the messages that it shows as `\\Recent`.
+/// Returns the counts in a response, and the numbers of the messages shown as `\\Recent`.
 fn recent(answer: &[String]) -> Vec<String> {
     let recent = |line: &String| match line.split_once(" FETCH ") {
         Some((message, items)) => Some(format!("{message} {}", items.contains("\\Recent"))),
@@ -183,7 +183,7 @@ fn recent(answer: &[String]) -> Vec<String> {
     answer.iter().filter_map(recent).collect()
 }
 
-/// Commands of two sessions, in their order.
+/// Commands of two sessions, in order.
 const TWO_SESSIONS: &[(usize, &str)] = &[
     (0, "EXAMINE INBOX"),
     (0, "FETCH 1:2 FLAGS"),
@@ -239,7 +239,7 @@ async fn recent_is_given_once_as_dovecot_gives_it() {
     assert!(differences.is_empty(), "{differences:#?}");
 }
 
-/// Subscriptions and folders on several levels, some of them without the other.
+/// Subscriptions and folders on several levels, some only one of both.
 const FOLDERS: &[&str] = &[
     "CREATE one",
     "CREATE two",
@@ -264,7 +264,8 @@ const LISTS: &[&str] = &[
     "LIST (SUBSCRIBED RECURSIVEMATCH) \"\" *three",
 ];
 
-/// The lines in one order, without regard to case and to what only one of the two shows: whether there are children.
+/// Returns the sorted lines in lower case, without the attributes about children, which only one server
+/// shows.
 fn listed(answer: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = answer.iter().map(|line| line.to_lowercase().replace('"', "")).collect();
     for line in &mut lines {

@@ -1,4 +1,4 @@
-//! Who is let in, how many, and for how long.
+//! Logins, connection limits and time-outs.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn a_failed_log_in_is_answered_late() {
     let mut guesser = server.connect().await;
     guesser.send(b"x LOGIN ann@example.org wrong\r\n").await;
     server.refused().await;
-    // Others are served while the answer is held back.
+    // Other clients are served while the reply is delayed.
     let mut other = server.ann().await;
     for _ in 0..20 {
         other.ok("NOOP").await;
@@ -48,7 +48,7 @@ async fn words_now_and_then_do_not_win_time_before_the_log_in() {
             last => break last,
         }
     };
-    // What was still on its way when the server hung up may take its last words with it.
+    // Input that arrives after the server disconnected may discard its last response.
     assert!(last.is_none_or(|line| line == "* BYE Time-out"));
 }
 
@@ -84,7 +84,8 @@ async fn a_mailbox_has_a_limited_number_of_sessions() {
     assert!(second.run("LOGIN bob@example.org secret").await.end.starts_with("OK"));
     first.ok("LOGOUT").await;
     assert_eq!(first.line().await, None);
-    // The seat is free as soon as the session's task has ended, which may be a moment after the client has heard it.
+    // The permit is released at the end of the session's task, which may be after the client received the
+    // last response.
     let mut third = server.connect().await;
     let mut end = String::new();
     for _ in 0..1_000 {
@@ -137,7 +138,7 @@ async fn a_client_that_never_stops_cannot_delay_shutdown() {
     });
     server.end().await;
     let last = timeout(PATIENCE, talking).await.expect("the client is sent away").unwrap();
-    // What was still on its way when the server hung up may take its last words with it.
+    // Input that arrives after the server disconnected may discard its last response.
     let last = last.unwrap_or_default();
     assert!(["", "x NO Not carried out", "* BYE The server is shutting down"].contains(&last.as_str()), "{last}");
 }
@@ -146,7 +147,7 @@ async fn a_client_that_never_stops_cannot_delay_shutdown() {
 async fn commands_that_wait_when_the_server_ends_are_not_carried_out() {
     const COMMANDS: usize = 40;
     let server = TestServer::open_with(without_end).await;
-    // Together more than what fits between server and client.
+    // More output than the buffers between server and client hold.
     server.put("INBOX", "Subject: long\r\n\r\n".to_owned() + &"line\r\n".repeat(200_000)).await;
     let mut client = server.ann_in("INBOX").await;
     client.send(&b"x FETCH 1 BODY.PEEK[]\r\n".repeat(COMMANDS)).await;
@@ -165,7 +166,7 @@ async fn commands_that_wait_when_the_server_ends_are_not_carried_out() {
     server.end().await;
 }
 
-/// Sessions are not cut, so that a server ends only when they do.
+/// Sessions are not aborted, so the server ends only when they do.
 fn without_end(settings: &mut TestServerSettings) {
     settings.listeners.imap_connections.grace = Duration::from_secs(24 * 60 * 60);
 }
@@ -180,7 +181,7 @@ async fn a_client_that_does_not_read_is_cut_off() {
     server.put("INBOX", "Subject: long\r\n\r\n".to_owned() + &"line\r\n".repeat(200_000)).await;
     let mut client = server.ann_in("INBOX").await;
     client.send(&b"x FETCH 1 BODY.PEEK[]\r\n".repeat(100)).await;
-    // The server ends only when the session has, and nobody reads what it says.
+    // The server ends only when the session does, and the client reads no output.
     server.end().await;
 }
 
@@ -194,7 +195,7 @@ async fn a_message_that_fails_to_file_frees_its_memory_at_once() {
     let (mut clumsy, mut other) = (server.ann().await, server.ann().await);
     let long = |lines: usize| "0123456\n".repeat(lines);
     let filed = async |other: &mut Client| other.append("INBOX", "", &long(4_500)).await.end;
-    // Beyond the room, into no folder, and with a word too many behind the message.
+    // Over the quota, into a missing folder, and with extra text after the message.
     assert!(clumsy.append("INBOX", "", &long(20_000)).await.end.starts_with("NO"));
     assert!(filed(&mut other).await.starts_with("OK"));
     assert!(clumsy.append("Nowhere", "", &long(4_500)).await.end.starts_with("NO"));

@@ -1,4 +1,4 @@
-//! What a session hears of changes that others make.
+//! Changes by others, as a session reports them.
 
 use mailapi_backend::{Mailboxes, Provisioning};
 use mailapi_backend_embedded::message_store::FlagChange;
@@ -19,7 +19,7 @@ async fn two_sessions_see_what_the_other_does() {
     two.ok("STORE 1 +FLAGS.SILENT (\\Deleted)").await;
     assert_eq!(one.ok("NOOP").await, ["* 1 FETCH (UID 1 FLAGS (\\Deleted \\Recent))"]);
     assert_eq!(one.ok("EXPUNGE").await, ["* 1 EXPUNGE", "* 1 RECENT"]);
-    // The second message is still number 2 for the other session, which reads it before it hears the news.
+    // The second message is still number 2 for the other session, which has not reported the change yet.
     assert_eq!(two.ok("FETCH 2 UID").await, ["* 2 FETCH (UID 2)"]);
     assert_eq!(two.ok("NOOP").await, ["* 1 EXPUNGE"]);
     assert_eq!(two.ok("MOVE 1 Trash").await.last().unwrap(), "* 1 EXPUNGE");
@@ -31,7 +31,7 @@ async fn two_sessions_see_what_the_other_does() {
 async fn a_client_that_idles_hears_at_once() {
     let server = TestServer::open().await;
     let mut idle = server.ann_in("INBOX").await;
-    // What changed between SELECT and IDLE is told when IDLE begins.
+    // Changes between SELECT and IDLE are reported at the start of IDLE.
     server.deliver(MAIL).await;
     idle.idle().await;
     assert_eq!(idle.line().await.unwrap(), "* 1 EXISTS");
@@ -81,7 +81,7 @@ async fn a_removed_folder_ends_the_selection_and_a_rename_does_not() {
     assert_eq!(renamed.ok("NOOP").await, ["* 1 EXISTS", "* 1 RECENT"]);
     admin.ok("DELETE Drafts").await;
     let appended = removed.append("INBOX", "", MAIL).await;
-    // The client learns that the message is stored, so it does not store it again.
+    // The client must learn that the message is stored, or it would store it again.
     assert!(appended.end.starts_with("OK [APPENDUID "), "{appended:?}");
     assert_eq!(removed.line().await.as_deref(), Some("* BYE the selected mailbox is gone"));
     assert_eq!(removed.line().await, None);
@@ -109,7 +109,7 @@ async fn renaming_the_inbox_moves_messages_and_keeps_subfolders() {
     let mut client = server.ann_in("INBOX").await;
     client.ok("CREATE INBOX/below").await;
     client.append("INBOX", "\\Seen", MAIL).await;
-    // APPEND told of the message; the rename takes it away again.
+    // APPEND reported the message; the rename removes it again.
     assert_eq!(client.ok("RENAME INBOX Old").await, ["* 1 EXPUNGE", "* 0 RECENT"]);
     let listed = client.ok("LIST \"\" *").await.join("\n");
     assert!(listed.contains("INBOX/below") && listed.contains("Old") && !listed.contains("Old/"), "{listed}");

@@ -1,8 +1,8 @@
-//! Octets on their way out: whole, in pieces, in sections.
+//! Octets sent to the client: whole, in pieces, in sections.
 
 use crate::test_server::TestServer;
 
-/// A message of many lines, each of which says where it is.
+/// Returns a message of many lines, each with its number.
 fn long_message(lines: usize) -> String {
     let body: String = (0..lines).map(|n| format!("line {n:06}\r\n")).collect();
     format!("From: eve@elsewhere.example\r\nSubject: long\r\n\r\n{body}")
@@ -98,7 +98,7 @@ async fn messages_that_are_gone_are_left_out_and_the_client_is_told() {
     let answer = client.run("FETCH 1:* RFC822.SIZE").await;
     assert_eq!(answer.end, "NO [EXPUNGEISSUED] Some messages do not exist any more");
     assert_eq!(answer.untagged, ["* 3 FETCH (RFC822.SIZE 14)", "* 4 FETCH (RFC822.SIZE 14)"]);
-    // Two messages, three that are gone, and the number of recent ones.
+    // Two messages, three removed ones, and the number of recent ones.
     assert_eq!(client.run("UID FETCH 1:* BODY[]").await.untagged.len(), 2 + 3 + 1);
 }
 

@@ -1,4 +1,4 @@
-//! SEARCH: what rows decide, and texts as the API finds them.
+//! SEARCH by message attributes, and by texts like the API's search.
 
 use futures_util::FutureExt;
 use mailapi_backend::{FolderScope, Mailboxes, SearchQuery};

@@ -1,4 +1,4 @@
-//! A mail server in a temporary directory with its IMAP door open.
+//! A mail server in a temporary directory with its IMAP listener open.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use tokio::time::timeout;
 
 use crate::client::{Client, PATIENCE};
 
-/// The password of everybody.
+/// The password of every user.
 pub(crate) const PASSWORD: &str = "secret";
 
-/// The server; its clock stands still.
+/// The server; its clock does not advance.
 pub(crate) struct TestServer {
     directory: TempDir,
     clock: Arc<FakeClock>,
@@ -42,21 +42,21 @@ pub(crate) struct TestServer {
     tasks: JoinSet<()>,
 }
 
-/// How a server of a test differs from the defaults.
+/// Settings that a test can change.
 pub(crate) struct TestServerSettings {
     pub(crate) message_store: MessageStoreSettings,
     pub(crate) listeners: ListenerSettings,
-    /// Its directory is the server's.
+    /// Its directory is replaced by the server's.
     pub(crate) buffer: BufferSettings,
 }
 
 impl TestServer {
-    /// With the domain example.org and the mailboxes ann and bob.
+    /// Opens a server with the domain example.org and the mailboxes ann and bob.
     pub(crate) async fn open() -> Self {
         Self::open_with(|_| {}).await
     }
 
-    /// The same with settings that the test changes.
+    /// Like [`TestServer::open`], with changed settings.
     pub(crate) async fn open_with(change: impl FnOnce(&mut TestServerSettings)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = TestServerSettings {
@@ -85,28 +85,28 @@ impl TestServer {
         Self { directory, clock, message_store, address, authenticator, stop, tasks }
     }
 
-    /// A client that has been greeted.
+    /// Returns a client that has read the greeting.
     pub(crate) async fn connect(&self) -> Client {
         let mut client = Client::connect(self.address).await;
         assert!(client.line().await.unwrap().starts_with("* OK "));
         client
     }
 
-    /// A client that has logged in as ann.
+    /// Returns a client that is logged in as ann.
     pub(crate) async fn ann(&self) -> Client {
         let mut client = self.connect().await;
         client.ok(&format!("LOGIN ann@example.org {PASSWORD}")).await;
         client
     }
 
-    /// A client that has logged in as ann and selected a folder.
+    /// Returns a client that is logged in as ann and has selected a folder.
     pub(crate) async fn ann_in(&self, folder: &str) -> Client {
         let mut client = self.ann().await;
         client.ok(&format!("SELECT \"{folder}\"")).await;
         client
     }
 
-    /// The same file, opened by another handle, as by another process.
+    /// Opens the same file with another handle, as another process would.
     pub(crate) async fn other_process(&self) -> MessageStore {
         let buffer = BufferSettings::new(self.directory.path());
         embedded(&self.directory, MessageStoreSettings::default(), buffer, &self.clock).await.message_store().clone()
@@ -120,13 +120,13 @@ impl TestServer {
         self.message_store.accept(incoming).await.unwrap();
     }
 
-    /// Puts a message into a folder of ann's.
+    /// Appends a message to a folder of ann's.
     pub(crate) async fn put(&self, folder: &str, message: impl Into<Bytes>) -> u32 {
         let name: FolderName = folder.parse().unwrap();
         self.message_store.append(&ann(), &name, &Flags::new(), None, message.into()).await.unwrap().uid
     }
 
-    /// The database, past the maildrop.
+    /// Queries the database directly.
     pub(crate) fn number(&self, sql: &str) -> i64 {
         let database = rusqlite::Connection::open(self.directory.path().join("mail.db")).unwrap();
         database.query_row(sql, [], |row| row.get(0)).unwrap()
@@ -137,17 +137,17 @@ impl TestServer {
         self.authenticator.is_closed.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until a log-in was refused.
+    /// Waits until a login was refused.
     pub(crate) async fn refused(&self) {
         timeout(PATIENCE, self.authenticator.refused.notified()).await.expect("a log-in is refused in time");
     }
 
-    /// Gives the signal to end.
+    /// Sends the shutdown signal.
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Gives the signal to end and waits until all sessions have.
+    /// Sends the shutdown signal and waits for the end of all sessions.
     pub(crate) async fn end(mut self) {
         self.stop();
         let ended = async {
@@ -178,7 +178,7 @@ pub(crate) fn bob() -> EmailAddress {
     "bob@example.org".parse().unwrap()
 }
 
-/// Lets in whoever knows the password, and is neither `locked` nor met on a bad day.
+/// Accepts every user with the right password. `locked` is locked, and `unlucky` gets a temporary failure.
 #[derive(Default)]
 struct TestAuthenticator {
     is_closed: AtomicBool,

@@ -1,4 +1,4 @@
-//! One mailbox, read by IMAP and by the API.
+//! One mailbox, accessed by IMAP and by the API.
 
 use mailapi_backend::Mailboxes;
 use mailapi_imap::SystemFlag;
@@ -22,7 +22,7 @@ async fn imap_and_the_api_share_uids_and_flags_and_reading_keeps_seen() {
     assert_eq!(told, [format!("* 1 FETCH (UID {} FLAGS (\\Recent) RFC822.SIZE {})", api.uid, api.size)]);
     client.ok("FETCH 1 BODY.PEEK[]").await;
     assert!(server.message_store.list(&ann(), &inbox(), Page::new(50, 0)).await.unwrap().items[0].flags.is_empty());
-    // Reading by IMAP without PEEK is what sets it.
+    // Reading by IMAP without PEEK sets the flag.
     let told = client.ok("FETCH 1 BODY[TEXT]").await;
     assert!(told[0].ends_with(" FLAGS (\\Seen \\Recent))"), "{told:?}");
     let api = server.message_store.list(&ann(), &inbox(), Page::new(50, 0)).await.unwrap().items.remove(0);

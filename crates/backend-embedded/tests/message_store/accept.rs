@@ -99,7 +99,7 @@ async fn a_message_lies_once_on_disk_and_in_every_inbox() {
     }
 }
 
-/// What is asked after a crash while this was handed over.
+/// Returns the query after a crash during this submission.
 fn attempt(envelope: &Envelope) -> Attempt {
     let sender = envelope.sender.clone().unwrap();
     Attempt { message_id: envelope.message_id, sender, since: Timestamp::from_seconds(0), by_this_node: true }
@@ -149,7 +149,7 @@ async fn a_recipient_is_judged_before_the_message_comes() {
     };
     assert_eq!(ask("nobody@example.org", 0, Relaying::Allowed).await, "550");
     assert_eq!(ask("carl@elsewhere.example", 0, Relaying::Denied).await, "550");
-    // Another server retries; an author here gets the refusal at once.
+    // Another server retries; a local author gets the permanent refusal.
     assert_eq!(ask("bob@example.org", 1_001, Relaying::Denied).await, "452");
     assert_eq!(ask("bob@example.org", 1_001, Relaying::Allowed).await, "552");
     assert_eq!(ask("bob@example.org", 1_000, Relaying::Denied).await, "Local");

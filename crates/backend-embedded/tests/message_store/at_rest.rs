@@ -1,14 +1,14 @@
-//! After a change, each loop makes a few rounds and then rests.
+//! After a change, each loop runs a few times and then waits.
 
 use futures_util::FutureExt;
 use mailapi_backend::DeliveryFeed;
 
 use crate::test_store::{TestStore, ann, folder, mail};
 
-/// Rounds after one change: a loop may check twice for new data.
+/// Runs after one change: a loop may check twice for new data.
 const ROUNDS: usize = 3;
 
-/// How often a loop runs again without a new change, up to a limit that means forever.
+/// Counts the runs of a loop without a new change, up to a limit that counts as endless.
 async fn rounds(mut changed: impl AsyncFnMut() -> Option<()>) -> usize {
     let mut count = 0;
     while count < 100 && changed().await.is_some() {

@@ -1,4 +1,4 @@
-//! Commands on very many messages: other writers run between their steps, and the result is all or nothing.
+//! Bulk commands: other writers run between their steps, and the result is all or nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use mailapi_imap::Flags;
 
 use crate::test_store::{TestStore, ann, bob, folder};
 
-/// Many times the number of messages that a command changes in one step.
+/// Many times the number of messages in one step of a command.
 const MANY: u32 = 4_096;
 
 const MAIL: &str = "Subject: x\r\n\r\nx\r\n";
@@ -17,7 +17,7 @@ async fn id(test_store: &TestStore, name: &str) -> FolderId {
     test_store.message_store.folder(&ann(), &folder(name)).await.unwrap().id
 }
 
-/// A setup in which ann's INBOX holds [`MANY`] messages with shared octets.
+/// Creates a server whose INBOX of ann has [`MANY`] messages with shared octets.
 async fn full_store() -> (TestStore, FolderId, Vec<u32>) {
     let test_store = TestStore::new().await;
     let inbox = id(&test_store, "INBOX").await;
@@ -31,7 +31,7 @@ async fn full_store() -> (TestStore, FolderId, Vec<u32>) {
     (test_store, inbox, (1..=MANY).collect())
 }
 
-/// Whether another writer that starts after the command's first change finishes before the command.
+/// Returns whether another writer that starts after the command's first change finishes before the command.
 async fn lets_others_write<T>(test_store: &TestStore, command: impl Future<Output = T>) -> (T, bool) {
     let is_done = AtomicBool::new(false);
     let command = async {
@@ -118,7 +118,7 @@ async fn mail_that_comes_while_a_mailbox_is_purged_stays() {
     assert_eq!(test_store.message_store.uids(inbox).await.unwrap(), [MANY + 1]);
 }
 
-/// Entries of folders that are gone and not yet removed.
+/// Entries of removed folders that are not deleted yet.
 const LEFT: &str =
     "SELECT count(*) FROM drop_entries e JOIN drop_folders f ON f.id = e.folder_id WHERE f.mailbox_id = 0";
 

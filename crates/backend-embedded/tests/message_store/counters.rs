@@ -42,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does a step; what it refuses must be without effect, which the recount sees.
+/// Performs a step. A refused step must have no effect, which the recount checks.
 async fn take(test_store: &TestStore, step: Step) {
     let message_store = &test_store.message_store;
     let at = |n: usize| folder(FOLDERS[n]);

@@ -58,7 +58,7 @@ async fn a_reader_that_comes_late_or_waits_already_is_woken() {
 async fn a_sender_that_stops_waiting_still_wakes_the_reader() {
     let test_store = TestStore::new().await;
     let incoming = test_store.incoming(&["ann@example.org"], &mail("one", "."));
-    // The answer comes from another thread, as a rule later than this.
+    // Another thread completes the write, usually later than this line.
     drop(test_store.message_store.accept(incoming).now_or_never());
     test_store.message_store.changed().await;
     assert_eq!(test_store.message_store.read_after(&FeedCursor::default(), 10).await.unwrap().events.len(), 1);
@@ -71,7 +71,7 @@ async fn without_local_accounts_events_are_durable_before_reporting() {
         let test_store =
             TestStore::with(MessageStoreSettings { accounts_elsewhere, ..MessageStoreSettings::default() }).await;
         let database = test_store.database();
-        // The writer is held up, and with it the way to the disk.
+        // A blocked writer also blocks the flush to disk.
         database.execute_batch("BEGIN IMMEDIATE").unwrap();
         let nothing = test_store.message_store.read_after(&start, 10).now_or_never();
         assert!(nothing.is_some_and(|batch| batch.unwrap().events.is_empty()), "there is nothing to wait for");

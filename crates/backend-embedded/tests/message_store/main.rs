@@ -1,4 +1,4 @@
-//! Stories about the maildrop on a temporary database.
+//! Stories about the message store on a temporary database.
 
 mod accept;
 mod at_rest;

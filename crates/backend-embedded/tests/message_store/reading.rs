@@ -38,7 +38,7 @@ async fn pages_come_newest_first_and_do_not_overlap() {
     assert_eq!(seen, ["number 5", "number 4", "number 3", "number 2", "number 1"]);
 }
 
-/// Small pieces, so that every read crosses their borders.
+/// Creates a store with tiny chunks, so that every read crosses their borders.
 async fn in_small_pieces() -> TestStore {
     TestStore::with(MessageStoreSettings { chunk_bytes: 7, ..MessageStoreSettings::default() }).await
 }
@@ -78,7 +78,7 @@ async fn reading_and_streaming_a_message_changes_no_flag() {
     assert!(listed.items[0].flags.is_empty() && listed.items[0].has_attachments);
 }
 
-/// A message with an attachment of so many octets, and the octets.
+/// Returns a message with an attachment of `length` octets, and these octets.
 fn with_file(length: usize) -> (String, Vec<u8>) {
     let file: Vec<u8> = (0..length).map(|n| (n % 251).to_le_bytes()[0]).collect();
     let lines: Vec<String> =

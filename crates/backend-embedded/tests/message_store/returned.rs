@@ -12,7 +12,7 @@ use super::test_store::{TestStore, address, mail};
 
 const LEASE: Duration = Duration::from_secs(600);
 
-/// Another server takes it.
+/// Another server accepts the message.
 fn taken() -> Attempt {
     Attempt::Delivered { reply: Reply::new(250, EnhancedCode::new(2, 0, 0), "ok"), relay: None }
 }
@@ -25,7 +25,7 @@ fn expired() -> Attempt {
     Attempt::Expired { reply: Reply::new(554, EnhancedCode::new(5, 4, 7), "too late"), relay: None }
 }
 
-/// It is to come again in a minute.
+/// The server asks for a retry in a minute.
 fn put_off(test_store: &TestStore) -> Attempt {
     Attempt::Deferred {
         reply: Reply::new(451, EnhancedCode::new(4, 7, 1), "later"),
@@ -35,7 +35,7 @@ fn put_off(test_store: &TestStore) -> Attempt {
     }
 }
 
-/// What becomes of all that is due.
+/// Records the given attempts for all due recipients.
 async fn tried(test_store: &TestStore, attempts: &[Attempt]) {
     let [message] = &test_store.message_store.claim_due(100, LEASE).await.unwrap()[..] else {
         panic!("one message is due")
@@ -50,7 +50,7 @@ async fn tried(test_store: &TestStore, attempts: &[Attempt]) {
     test_store.message_store.record(message.clone(), results, Vec::new()).await.unwrap();
 }
 
-/// Takes over a message of ann's to zoe, joe and bob, of whom bob is here.
+/// Accepts a message from ann to zoe, joe and bob, where only bob is local.
 async fn submitted(test_store: &TestStore, entropy: &dyn Entropy) -> MessageId {
     let message_id = MessageId::random(entropy);
     let recipients = ["zoe@far.example", "joe@far.example", "bob@example.org"].map(address).to_vec();
@@ -59,7 +59,7 @@ async fn submitted(test_store: &TestStore, entropy: &dyn Entropy) -> MessageId {
     message_id
 }
 
-/// The same, and another server takes it for zoe and joe.
+/// Like [`submitted`]; another server then accepts the message for zoe and joe.
 async fn sent(test_store: &TestStore, entropy: &dyn Entropy) -> MessageId {
     let message_id = submitted(test_store, entropy).await;
     tried(test_store, &[taken(), taken()]).await;
@@ -77,7 +77,7 @@ fn notice(id: &str, action: &str, recipient: &str) -> String {
     )
 }
 
-/// A notice from outside, sent to the return address of the message that it names (ann's).
+/// Returns an inbound bounce, sent to the return address of the message that it names (ann's).
 fn from_outside(test_store: &TestStore, from: &str, to: &str, notice: &str) -> Incoming {
     let sender = (!from.is_empty()).then(|| address(from));
     let mut incoming =
@@ -87,7 +87,7 @@ fn from_outside(test_store: &TestStore, from: &str, to: &str, notice: &str) -> I
     incoming
 }
 
-/// Delivers a notice; answers what the feed tells of returned mail so far.
+/// Delivers a bounce. Returns the feed's events of returned mail so far.
 async fn told(test_store: &TestStore, from: &str, to: &str, notice: &str) -> Vec<DeliveryEvent> {
     test_store.message_store.accept(from_outside(test_store, from, to, notice)).await.unwrap();
     let mut events = test_store.message_store.read_after(&FeedCursor::default(), 1000).await.unwrap().events;
@@ -102,11 +102,11 @@ async fn a_forged_notice_changes_nothing() {
     let unknown = MessageId::random(&SeededEntropy::new(8)).to_string();
     let good = notice(&id, "failed", "zoe@far.example");
     for (from, to, notice) in [
-        // Sent to who is not the sender, or not as notices are sent.
+        // To another address than the sender's, or not in the form of a bounce.
         ("", "bob@example.org", good.clone()),
         ("eve@far.example", "ann@example.org", good.clone()),
         ("", "ann@example.org", good.replace("multipart/report", "multipart/mixed")),
-        // Of a message that is not ours, of a recipient that it did not leave for, and of no failure.
+        // For an unknown message, for a recipient to which it was not sent, and without a failure.
         ("", "ann@example.org", notice(&unknown, "failed", "zoe@far.example")),
         ("", "ann@example.org", notice("hello", "failed", "zoe@far.example")),
         ("", "ann@example.org", notice(&id, "failed", "eve@far.example")),
@@ -115,7 +115,7 @@ async fn a_forged_notice_changes_nothing() {
     ] {
         assert_eq!(told(&test_store, from, to, &notice).await, [], "{from} {to} {notice}");
     }
-    // From a sender with the Message-ID, but without the return address.
+    // A forged bounce with the Message-ID, but without the return address.
     let mut guessed = from_outside(&test_store, "", "ann@example.org", &good);
     guessed.recipients[0].returned = None;
     test_store.message_store.accept(guessed).await.unwrap();
@@ -156,14 +156,14 @@ async fn a_notice_during_submission_gets_a_temporary_failure() {
     let id = submitted(&test_store, &SeededEntropy::new(7)).await.to_string();
     let early = notice(&id, "failed", "zoe@far.example");
     let [message] = &test_store.message_store.claim_due(100, LEASE).await.unwrap()[..] else { panic!("it is due") };
-    // The other server may have said yes, and nobody here knows it yet.
+    // The other server may have accepted the message, which is not recorded here yet.
     let AcceptError::Refused(reply) =
         test_store.message_store.accept(from_outside(&test_store, "", "ann@example.org", &early)).await.unwrap_err()
     else {
         panic!("it is refused as a whole")
     };
     assert_eq!(reply.code, 451);
-    // To whom it says nothing it is mail like any other.
+    // To all other mailboxes it is an ordinary message.
     assert_eq!(told(&test_store, "", "bob@example.org", &early).await, []);
     assert_eq!(told(&test_store, "", "ann@example.org", &notice(&id, "failed", "eve@far.example")).await, []);
     assert_eq!(test_store.number("SELECT messages FROM drop_mailboxes WHERE address = 'ann@example.org'"), 1);
@@ -177,7 +177,7 @@ async fn a_notice_during_submission_gets_a_temporary_failure() {
 async fn our_own_notices_tell_nothing_of_returned_mail() {
     let test_store = TestStore::new().await;
     let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
-    // As when a mail program sends on what came back, under the identifier that it had.
+    // As if a mail client resent a bounce with its original identifier.
     let mut own = from_outside(&test_store, "", "ann@example.org", &notice(&id, "failed", "zoe@far.example"));
     own.relaying = Relaying::Allowed;
     test_store.message_store.accept(own).await.unwrap();

@@ -54,7 +54,7 @@ async fn a_text_is_found_before_and_after_it_is_indexed() {
     assert_eq!(test_store.message_store.search_text(inbox, "").await.unwrap(), [1, 2]);
 }
 
-/// Merging segments is most of the index's work; a statement that makes it write out what it has gathered doubles it.
+/// Merging segments is most of the index's work; a statement that flushes the index in between doubles it.
 #[tokio::test]
 async fn what_is_indexed_in_one_step_is_one_segment() {
     let test_store = TestStore::new().await;
@@ -81,7 +81,7 @@ async fn text_is_found_in_any_form_and_in_older_indexes() {
     check("not indexed").await;
     test_store.message_store.maintain_until_done().await.unwrap();
     check("indexed").await;
-    // As an earlier version has left it.
+    // As left by an earlier version.
     test_store
         .database()
         .execute_batch(
@@ -108,7 +108,7 @@ async fn letters_of_any_width_are_found_also_where_indexed_before() {
     test_store.deliver(&["ann@example.org"], &mail("Ｍａｉｌ １２", "ﾃﾞｰﾀ")).await;
     test_store.deliver(&["ann@example.org"], &mail("mail 12", "データ")).await;
     test_store.message_store.maintain_until_done().await.unwrap();
-    // The state that an earlier version left.
+    // As left by an earlier version.
     test_store
         .database()
         .execute_batch(
@@ -127,7 +127,7 @@ async fn letters_of_any_width_are_found_also_where_indexed_before() {
     }
 }
 
-/// What an earlier version stored of a message: only the first author.
+/// The text that an earlier version stored: only the first author.
 const STORED_BEFORE: &str = "
     UPDATE drop_texts SET text = replace(text, ', Second <second@elsewhere.example>', '');
     DELETE FROM drop_fts;
@@ -155,7 +155,7 @@ async fn second_authors_are_found_in_mail_that_was_indexed_before() {
     assert_eq!(uids(&test_store, "second@").await.len(), 0);
     test_store.database().execute_batch(TABLES_BEFORE).unwrap();
     test_store.open_again().await;
-    // Each step changes a few of them, and what happens in between does no harm.
+    // Each step changes some texts, and changes in between do no harm.
     assert!((1..=8).contains(&test_store.message_store.reread_once().await.unwrap()));
     assert_eq!(uids(&test_store, "second@").await.len(), 4);
     test_store.deliver(&["ann@example.org"], &mail("meanwhile", "second@elsewhere.example")).await;
@@ -271,7 +271,7 @@ async fn concurrent_searches_of_one_mailbox_all_get_answers() {
 async fn a_search_that_reads_long_gives_way_to_others_of_the_mailbox() {
     let test_store =
         TestStore::with(MessageStoreSettings { mailbox_searches: 1, ..MessageStoreSettings::default() }).await;
-    // What is not indexed is read: together many times what one step reads.
+    // Texts without an index are read: together many times the amount of one step.
     for number in 0..5 {
         test_store.deliver(&["ann@example.org"], &mail(&format!("long {number}"), &"hay ".repeat(700_000))).await;
     }

@@ -22,7 +22,7 @@ pub(crate) struct TestStore {
 }
 
 impl TestStore {
-    /// With the domain example.org and the mailboxes ann and bob.
+    /// Creates a server with the domain example.org and the mailboxes ann and bob.
     pub(crate) async fn new() -> Self {
         Self::with(MessageStoreSettings::default()).await
     }
@@ -38,12 +38,12 @@ impl TestStore {
         Self { directory, clock, message_store }
     }
 
-    /// The same file, opened by another handle, as after a restart or by another process.
+    /// Opens the same file with another handle, as after a restart or by another process.
     pub(crate) async fn open_again(&self) -> MessageStore {
         open(&self.directory, MessageStoreSettings::default(), &self.clock).await
     }
 
-    /// The database, past the maildrop.
+    /// Opens the database directly.
     pub(crate) fn database(&self) -> Connection {
         Connection::open(self.directory.path().join("mail.db")).unwrap()
     }
@@ -90,7 +90,7 @@ pub(crate) fn folder(name: &str) -> FolderName {
     name.parse().unwrap()
 }
 
-/// A small message.
+/// Returns a small message.
 pub(crate) fn mail(subject: &str, body: &str) -> String {
     format!("From: Eve <eve@elsewhere.example>\r\nTo: ann@example.org\r\nSubject: {subject}\r\n\r\n{body}\r\n")
 }

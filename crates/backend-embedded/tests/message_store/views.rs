@@ -1,4 +1,4 @@
-//! Pages that are shown again without being read again: whatever happens to a folder, its mark tells of it.
+//! Revalidated pages: every change of a folder changes its validator.
 
 use bytes::Bytes;
 use mailapi_backend::{MailboxError, Mailboxes, MessageSummary, PageView, Provisioning, Validator};
@@ -10,10 +10,10 @@ use proptest::prelude::*;
 
 use super::test_store::{TestStore, address, ann, bob, folder, mail};
 
-/// Folders that the changes below are made in.
+/// Folders for the changes below.
 const FOLDERS: [&str; 4] = ["INBOX", "Work", "Work/a", "Sent"];
 
-/// What somebody has seen of a page.
+/// A page as last seen by a reader.
 struct Seen {
     mailbox: EmailAddress,
     folder: FolderName,
@@ -34,7 +34,7 @@ impl Seen {
         message_store.view(&self.mailbox, &self.folder, self.page, validator).await
     }
 
-    /// Looks again; what is kept and what is listed anew must be the same.
+    /// Revalidates the page; the cached and the new listing must be equal.
     async fn look(&mut self, message_store: &MessageStore) {
         let now = message_store.list(&self.mailbox, &self.folder, self.page).await;
         match self.view(message_store).await {
@@ -43,13 +43,13 @@ impl Seen {
                 assert_eq!(Ok(&listed), now.as_ref());
                 self.kept = validator.map(|validator| (validator, listed));
             }
-            // What is gone may come back, and what was kept of it must not.
+            // A removed folder may be created again, and its cached page must not come back.
             Err(error) => assert_eq!(Err(error), now),
         }
     }
 }
 
-/// Something that happens to mailboxes.
+/// A change of mailboxes.
 #[derive(Debug, Clone)]
 enum Event {
     Delivery { to_both: bool },
@@ -87,7 +87,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Lets it happen to Ann's mailbox. Much of it cannot be done in the state that the others left, and changes nothing.
+/// Applies the event to Ann's mailbox. Many events are impossible in the current state, and change nothing.
 async fn happen(test_store: &TestStore, message_store: &MessageStore, event: Event) {
     let place = |number: usize| folder(FOLDERS[number]);
     let id = async |number| message_store.folder(&ann(), &place(number)).await.map(|folder| folder.id);
@@ -133,7 +133,7 @@ async fn happen(test_store: &TestStore, message_store: &MessageStore, event: Eve
 async fn readers_see_changes_and_reread_nothing_without_one() {
     let test_store = TestStore::new().await;
     let here = &test_store.message_store;
-    // The second one reads through a process of its own.
+    // The second handle acts as another process.
     let there = test_store.open_again().await;
     test_store.deliver(&["ann@example.org"], &mail("One", ".")).await;
     let page = async |message_store: &MessageStore, seen| {

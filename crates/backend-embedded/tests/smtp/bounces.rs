@@ -1,4 +1,4 @@
-//! Refused for good.
+//! Permanent failures.
 
 use mailapi_backend::Provisioning;
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
@@ -101,7 +101,7 @@ async fn recipients_refused_after_data_are_reported_to_the_sender() {
     let mut line = Line::to(host.smtp).await;
     line.reply().await;
     line.say("EHLO client.example").await;
-    // Nobody says how long the message will be, so it is too long for the one mailbox only when it is there.
+    // Without a declared size, the message exceeds the room of one mailbox only at its end.
     line.say("MAIL FROM:<ann@here.example>").await;
     assert!(line.say("RCPT TO:<full@here.example>").await.starts_with("250"));
     assert!(line.say("RCPT TO:<bob@here.example>").await.starts_with("250"));
@@ -138,7 +138,7 @@ async fn answers_to_notices_are_taken_and_dropped() {
 #[tokio::test]
 async fn a_message_whose_notice_cannot_be_kept_is_not_taken_either() {
     let host = MailHost::open().await;
-    // The notice is the only mail for ann.
+    // The notice is the only message to ann.
     let stop = "CREATE TRIGGER stop BEFORE INSERT ON drop_feed WHEN NEW.recipient = 'ann@here.example'
         BEGIN SELECT RAISE(FAIL, 'stopped'); END";
     host.database().execute_batch(stop).unwrap();

@@ -1,4 +1,4 @@
-//! The recipients' own servers.
+//! Delivery to the recipients' own servers.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ pub(crate) fn agent_to_port(host: &MailHost, address: SocketAddr) -> DeliveryAge
     })
 }
 
-/// What becomes of mail for `zoe@far.example` under a DNS that `arrange` arranges.
+/// Returns the result of mail to `zoe@far.example` with the given DNS records.
 async fn outcome(arrange: impl FnOnce(&MailHost)) -> (Outcome, String) {
     let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     arrange(&host);
@@ -69,7 +69,7 @@ async fn mail_that_would_come_back_to_ourselves_is_given_back() {
 async fn servers_are_tried_in_order_until_one_takes_it() {
     let in_order = |host: &MailHost| {
         host.dns.set_mx("far.example", &["mx1.far.example", "mx2.far.example"]);
-        // 127.0.0.2 is loopback, too, and nobody listens there.
+        // 127.0.0.2 is a loopback address too, and has no listener.
         host.dns.set_addresses("mx1.far.example", &["127.0.0.2"]);
         host.dns.set_addresses("mx2.far.example", &["127.0.0.1"]);
     };
@@ -80,7 +80,7 @@ async fn servers_are_tried_in_order_until_one_takes_it() {
 #[tokio::test]
 async fn a_server_that_is_down_is_tried_again() {
     let host = MailHost::open().await;
-    // Its port was free a moment ago, and nobody else uses that address of the loopback.
+    // The port was just released, and nothing else uses this loopback address.
     let free = TcpListener::bind("127.0.0.9:0").await.unwrap().local_addr().unwrap();
     host.dns.set_mx("far.example", &["mx.far.example"]);
     host.dns.set_addresses("mx.far.example", &["127.0.0.9"]);
@@ -112,7 +112,7 @@ async fn one_busy_destination_does_not_keep_the_others_waiting() {
     agent.deliver_due_once().await.unwrap();
     let recipients = || sink.received().into_iter().flat_map(|message| message.recipients);
     assert!(recipients().any(|recipient| recipient == "joe@away.example"));
-    // What was put off comes later, and counts as no try.
+    // Deferred recipients come later, and the deferral does not count as an attempt.
     for _ in 0..20 {
         host.wait(1);
         agent.deliver_due_once().await.unwrap();

@@ -1,4 +1,4 @@
-//! Who is reached from outside, and what is told of it for statistics.
+//! Inbound recipients, and their statistics.
 
 use mailapi_model::InboundOutcome::{Accepted, Rejected};
 
@@ -32,7 +32,7 @@ async fn a_refusal_that_may_pass_is_not_counted() {
     line.say("MAIL FROM:<zoe@far.example> SIZE=5000").await;
     assert!(line.say("RCPT TO:<full@here.example>").await.starts_with("452 4.2.2"));
     line.say("RSET").await;
-    // Nobody says how long the message will be, so it is too long only when it is there.
+    // Without a declared size, the message is too long only at its end.
     for command in ["MAIL FROM:<zoe@far.example>", "RCPT TO:<full@here.example>", "DATA"] {
         assert!(line.say(command).await.starts_with(['2', '3']), "{command}");
     }
@@ -71,7 +71,7 @@ async fn senders_may_have_addresses_that_users_here_may_not() {
     }
 }
 
-/// Sends a message from outside; returns what bob receives.
+/// Sends a message from outside. Returns the message in bob's INBOX.
 async fn delivered(host: &MailHost, message: &str) -> String {
     let mut line = Line::to(host.smtp).await;
     line.reply().await;
@@ -86,7 +86,7 @@ async fn delivered(host: &MailHost, message: &str) -> String {
 
 #[tokio::test]
 async fn outside_mail_says_nothing_in_the_name_of_this_server() {
-    // A line of white space belongs to the field above it, so the header goes on (RFC 5322 section 4.2).
+    // A line of white space belongs to the field before it, so the header continues (RFC 5322 section 4.2).
     let forged = "Return-Path: <boss@here.example>\r\n \r\nAuthentication-Results:\r\n mx.here.example; dkim=pass\r\n";
     let own = "Authentication-Results: mx.far.example; spf=pass\r\nFrom: zoe@far.example\r\n\r\n";
     for (kept, body) in [(1 << 20, "hello\r\n".to_owned()), (100, "hello\r\n".repeat(4000))] {
@@ -120,14 +120,14 @@ async fn a_header_too_long_to_be_looked_at_is_refused() {
     for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>", "DATA"] {
         line.say(command).await;
     }
-    // Larger than one read, so that it is not kept in memory.
+    // Larger than one read, so that it is buffered in a file.
     line.send("X: y\r\n".repeat(20_000).as_bytes()).await;
     line.send(b"Return-Path: <boss@here.example>\r\n\r\nhello\r\n").await;
     assert!(line.say(".").await.starts_with("554 5.6.0"));
     assert!(host.inbox("bob@here.example").await.is_empty());
 }
 
-/// What `RCPT TO:<postmaster>` is answered where these are the candidates.
+/// Returns the reply to `RCPT TO:<postmaster>` with these candidates.
 async fn asked_for_postmaster(candidates: &[&str]) -> (MailHost, String) {
     let postmasters = candidates.iter().map(|text| address(text)).collect();
     let host = MailHost::open_with(|listeners, _| listeners.postmasters = postmasters).await;

@@ -1,4 +1,4 @@
-//! A courier that is cut short loses nothing; one that runs by itself needs no push.
+//! An interrupted delivery agent loses nothing; a running one needs no trigger.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::mail_host::{MailHost, mail, relay_at};
 
-/// Greets, and goes on until it has read a line that begins with `last`; then it is silent.
+/// Sends the greeting and replies until it has read a line that starts with `last`; then it is silent.
 async fn stops_after(last: &'static str) -> (std::net::SocketAddr, tokio::sync::oneshot::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -48,7 +48,7 @@ async fn a_courier_cut_at_any_point_loses_nothing() {
             reached = stopped => reached.unwrap(),
         }
         assert!(host.events().await.is_empty(), "{last}: nothing is on record");
-        // The next courier, after a restart.
+        // The next delivery agent, after a restart.
         host.message_store.end_leases().await.unwrap();
         host.agent_to(&sink).deliver_due_once().await.unwrap();
         let outcomes: Vec<_> = host.events().await.iter().map(|event| event.outcome).collect();

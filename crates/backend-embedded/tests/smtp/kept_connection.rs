@@ -1,4 +1,5 @@
-//! Random messages over the courier's kept connections: our reports must match what the relay accepted.
+//! Random messages over reused connections of the delivery agent: its reports must match what the relay
+//! accepted.
 //!
 //! `PROPTEST_CASES` sets the number of messages.
 
@@ -10,14 +11,14 @@ use proptest::test_runner::Config;
 
 use crate::mail_host::{MailHost, relay_at};
 
-/// A number below `end`.
+/// Returns a random number below `end`.
 fn below(entropy: &SeededEntropy, end: usize) -> usize {
     let mut octets = [0; 4];
     entropy.fill(&mut octets);
     u32::from_le_bytes(octets) as usize % end
 }
 
-/// Refuses every fourth command; a few refusals also close the connection.
+/// Refuses every fourth command; some refusals also close the connection.
 fn reaction(entropy: &SeededEntropy, moment: &Moment) -> Reaction {
     let seldom = matches!(moment, Moment::Reset | Moment::Midway) && below(entropy, 20) > 0;
     match below(entropy, 60) {
@@ -37,7 +38,7 @@ fn message(number: usize) -> String {
     format!("From: ann@here.example\r\nSubject: {number}\r\n\r\n.{number}\r\n..\r\n{number}\r\n")
 }
 
-/// Copies by recipient. Each envelope must have its own message and only its own recipients.
+/// Counts copies by recipient. Each envelope must have its own message and only its own recipients.
 fn copies(server: &StrictServer) -> BTreeMap<String, usize> {
     let mut copies = BTreeMap::new();
     for taken in &server.record().taken {
@@ -66,7 +67,7 @@ async fn what_the_relay_took_is_what_the_courier_reports() {
         settings.max_messages_per_connection = 20;
         settings.max_recipients = 3;
     });
-    // Some are still waiting after the fourth round.
+    // Some recipients still wait after the fourth run.
     for minutes in [0, 5, 10, 20] {
         host.wait(minutes);
         agent.deliver_due_once().await.unwrap();

@@ -1,11 +1,11 @@
-//! Messages that are too long for memory.
+//! Messages that are too large for memory.
 
 use mailapi_testkit::SmtpSink;
 
 use crate::mail_host::MailHost;
 use crate::socket::Line;
 
-/// Lines of dots and text, about 200 KB.
+/// Returns lines of dots and text, about 200 KB.
 fn long() -> String {
     (0..5_000).map(|n| format!(".{n}: {}\r\n", "x".repeat(30))).collect()
 }
@@ -17,7 +17,7 @@ async fn greeted(host: &MailHost) -> Line {
     line
 }
 
-/// The reply to the end of a message for bob.
+/// Sends a message to bob. Returns the reply to its end.
 async fn send(line: &mut Line, message: &str) -> String {
     for command in ["MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
         assert!(line.say(command).await.starts_with("250"), "{command}");

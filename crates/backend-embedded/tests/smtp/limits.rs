@@ -1,4 +1,4 @@
-//! How many may come in, how long they may stay, and how they are sent away.
+//! Connection limits, time-outs and shutdown.
 
 use std::time::Duration;
 
@@ -173,10 +173,10 @@ async fn a_client_that_tries_three_thousand_addresses_is_sent_away() {
     assert!(line.read().await.is_none());
 }
 
-/// More than the refused recipients that a session may have.
+/// More than the maximum number of refused recipients in a session.
 const MANY: usize = 120;
 
-/// An answer that waits takes longer than any test.
+/// Opens a server whose delayed replies take longer than any test.
 async fn with_long_delays() -> MailHost {
     let long = Duration::from_secs(24 * 3600);
     MailHost::open_with(|listeners, _| {
@@ -185,7 +185,7 @@ async fn with_long_delays() -> MailHost {
     .await
 }
 
-/// What a recipient is answered, many times over.
+/// Sends RCPT many times. Returns the replies.
 async fn answers(line: &mut Line, recipient: &str) -> Vec<String> {
     let asked = async {
         let mut answers = Vec::new();

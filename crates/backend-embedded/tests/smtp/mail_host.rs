@@ -1,4 +1,4 @@
-//! A mail server with open doors in a temporary directory. Its courier goes out only when a test sends it.
+//! A mail server with open listeners in a temporary directory. Its delivery agent runs only on request.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,8 +31,8 @@ use tokio::task::JoinSet;
 pub(crate) const HOSTNAME: &str = "mx.here.example";
 pub(crate) const PASSWORD: &str = "secret";
 
-/// Has the domain `here.example` with the mailboxes ann, bob and full (no room), and the domain `team.example`, as
-/// whose members ann may send.
+/// Has the domain `here.example` with the mailboxes ann, bob and full (no room), and the domain
+/// `team.example`, for which ann may send.
 pub(crate) struct MailHost {
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) dns: Arc<FakeDns>,
@@ -48,7 +48,7 @@ pub(crate) struct MailHost {
 }
 
 impl MailHost {
-    /// What the door for mail from outside has told: the recipient's domain, the sender's, and the outcome.
+    /// Returns the recorded inbound events: the recipient's domain, the sender's, and the outcome.
     pub(crate) fn counted(&self) -> Vec<(String, Option<String>, InboundOutcome)> {
         let events = self.tally.0.lock().unwrap();
         let shown = |event: &InboundEvent| {
@@ -107,7 +107,7 @@ impl MailHost {
         }
     }
 
-    /// A courier that hands everything to the sink.
+    /// Returns a delivery agent that relays everything to the sink.
     pub(crate) fn agent_to(&self, sink: &SmtpSink) -> DeliveryAgent {
         self.agent(|settings| settings.relay = relay_at(sink.address()))
     }
@@ -118,7 +118,7 @@ impl MailHost {
         DeliveryAgent::new(self.message_store.clone(), HOSTNAME, self.dns.clone(), settings).unwrap()
     }
 
-    /// Puts a message of ann's into the queue, as the API does.
+    /// Queues a message from ann, as the API does.
     pub(crate) async fn send(&self, recipients: &[&str], message: &str) {
         self.message_store.accept(self.outgoing(recipients, message)).await.unwrap();
     }
@@ -133,7 +133,7 @@ impl MailHost {
         self.clock.advance(Duration::from_secs(minutes * 60));
     }
 
-    /// Everything that the delivery feed told so far, as recipient, outcome and status code.
+    /// Returns all events of the delivery feed as recipient, outcome and status code.
     pub(crate) async fn told(&self) -> Vec<(String, Outcome, String)> {
         let code = |event: &DeliveryEvent| event.dsn.map(|dsn| dsn.to_string()).unwrap_or_default();
         let events = self.events().await;
@@ -144,7 +144,7 @@ impl MailHost {
         self.message_store.read_after(&FeedCursor::default(), 1000).await.unwrap().events
     }
 
-    /// The same, for any number of them.
+    /// Like [`MailHost::events`], for any number of events.
     pub(crate) async fn all_events(&self) -> Vec<DeliveryEvent> {
         let (mut cursor, mut events) = (FeedCursor::default(), Vec::new());
         loop {
@@ -157,7 +157,7 @@ impl MailHost {
         }
     }
 
-    /// The raw messages of an INBOX, oldest first.
+    /// Returns the raw messages of an INBOX, oldest first.
     pub(crate) async fn inbox(&self, mailbox: &str) -> Vec<String> {
         let (mailbox, inbox) = (address(mailbox), FolderName::inbox());
         let listed = self.message_store.list(&mailbox, &inbox, Page::new(Page::MAX_LIMIT, 0)).await.unwrap();
@@ -170,12 +170,12 @@ impl MailHost {
         messages
     }
 
-    /// Whether nothing waits for another server.
+    /// Returns whether the queue is empty.
     pub(crate) async fn queue_is_empty(&self) -> bool {
         self.message_store.next_due_at().await.unwrap().is_none()
     }
 
-    /// The database, past the maildrop.
+    /// Opens the database directly.
     pub(crate) fn database(&self) -> Connection {
         Connection::open(self.directory.path().join("mail.db")).unwrap()
     }
@@ -185,12 +185,12 @@ impl MailHost {
         self.authenticator.is_closed.store(true, Ordering::SeqCst);
     }
 
-    /// Ends what mailboxes may send today.
+    /// Exhausts the daily sending limits of all mailboxes.
     pub(crate) fn exhaust_limits(&self) {
         self.authenticator.is_exhausted.store(true, Ordering::SeqCst);
     }
 
-    /// Shuts the doors and waits for those who are inside.
+    /// Closes the listeners and waits for the end of all sessions.
     pub(crate) async fn close(mut self) {
         self.ask_to_leave();
         while let Some(ended) = self.listeners.join_next().await {
@@ -212,7 +212,7 @@ async fn furnish(message_store: &MessageStore) {
     }
 }
 
-/// A relay that is spoken to in the clear.
+/// Returns a relay without TLS.
 pub(crate) fn relay_at(address: SocketAddr) -> Option<Relay> {
     Some(Relay::new(address.ip().to_string(), address.port()))
 }
@@ -221,15 +221,15 @@ pub(crate) fn address(text: &str) -> EmailAddress {
     text.parse().unwrap()
 }
 
-/// A small message of ann's.
+/// Returns a small message from ann.
 pub(crate) fn mail(subject: &str) -> String {
     format!("From: ann@here.example\r\nSubject: {subject}\r\n\r\nHello.\r\n")
 }
 
-/// The local part of no user.
+/// A local part without a user.
 pub(crate) const NO_USER: &str = "no.user";
 
-/// Knows ann, and bob whose account is locked.
+/// Authenticates ann; bob's account is locked.
 #[derive(Default)]
 struct TestAuthenticator {
     is_closed: AtomicBool,
@@ -264,7 +264,7 @@ impl Login for TestAuthenticator {
     }
 }
 
-/// Counts mail from outside.
+/// Records inbound mail.
 #[derive(Default)]
 struct Tally(Mutex<Vec<InboundEvent>>);
 

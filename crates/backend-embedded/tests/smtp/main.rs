@@ -1,4 +1,4 @@
-//! Mail over sockets: what the listeners refuse and take, and what the courier does with it.
+//! Mail over sockets: the decisions of the listeners, and the work of the delivery agent.
 
 mod bounces;
 mod dialogs;

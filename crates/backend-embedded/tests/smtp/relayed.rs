@@ -1,4 +1,4 @@
-//! Everything goes to a relay.
+//! Relaying of all outbound mail.
 
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::delivery_agent::Relay;
@@ -99,7 +99,7 @@ async fn a_success_notice_is_sent_if_the_next_server_sends_none() {
     outgoing.envid = Some("QQ1".to_owned());
     host.message_store.accept(outgoing).await.unwrap();
     host.agent_to(&sink).deliver_due_once().await.unwrap();
-    // The sink offers DSN, so the word on zoe is the sink's to give.
+    // The sink offers DSN, so it is responsible for the notice about zoe.
     let inbox = host.inbox("ann@here.example").await;
     assert_eq!(inbox.len(), 1, "{inbox:?}");
     let report = &inbox[0];
@@ -158,7 +158,7 @@ async fn a_local_part_leaves_as_it_was_given() {
         assert!(line.say(command).await.starts_with('2'), "{command}");
     }
     assert!(line.say(&rcpt).await.starts_with('2'));
-    // Another spelling of the same address is the same recipient.
+    // Another spelling of the address is the same recipient.
     assert!(line.say(&rcpt.to_uppercase()).await.starts_with('2'));
     line.say("DATA").await;
     line.send(mail("Hi").as_bytes()).await;

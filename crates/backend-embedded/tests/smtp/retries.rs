@@ -1,4 +1,4 @@
-//! Not yet, and too late.
+//! Temporary failures and expiry.
 
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_model::{Clock, Outcome};
@@ -117,7 +117,8 @@ async fn a_delay_is_reported_once_unless_notify_leaves_it_out() {
 async fn a_delay_is_reported_once_however_many_domains() {
     let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     let recipients = ["zoe@far.example", "joe@away.example", "eve@elsewhere.example"];
-    // Each notice is written where no other one is yet, and the recipient of the first one leaves the queue.
+    // Each delay occurs before another one is reported, and the recipient of the first notice leaves the
+    // queue.
     for (recipient, refusals) in recipients.iter().zip([3, 5, 5]) {
         host.dns.set_addresses(address(recipient).domain_str(), &["127.0.0.1"]);
         sink.refuse(recipient, &["450 4.2.1 No"].repeat(refusals));
@@ -151,7 +152,7 @@ async fn a_delayed_bounce_causes_no_notice() {
     assert!(host.inbox("ann@here.example").await.is_empty());
 }
 
-/// The notices in ann's inbox when a message of hers waits for most of a day.
+/// Returns the notices to ann about a message that waits for most of a day.
 async fn inbox_after_a_day_of_delay(notify: Option<Notify>) -> Vec<String> {
     let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     let mut outgoing = host.outgoing(&["zoe@far.example"], &mail("Hi"));
@@ -183,7 +184,7 @@ async fn an_unrecorded_result_is_retried_and_nothing_is_sent_twice() {
     while sink.received().is_empty() {
         tokio::task::yield_now().await;
     }
-    // The lease ends, and there is still no record.
+    // The lease ends while the result is still unrecorded.
     host.wait(61);
     assert_eq!(agent.deliver_due_once().await.unwrap(), 0);
     assert!(host.told().await.is_empty());

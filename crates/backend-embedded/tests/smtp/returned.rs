@@ -1,4 +1,4 @@
-//! Notices of failure from outside, beside what the courier itself finds out.
+//! Bounces from outside, in addition to the results of the delivery agent.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use crate::socket::Line;
 
 const ZOE: &str = "zoe@far.example";
 
-/// A message of ann's to zoe, as the API hands it over.
+/// Submits a message from ann to zoe, as the API does.
 async fn sent(host: &MailHost, entropy: &dyn Entropy) -> MessageId {
     let id = MessageId::random(entropy);
     let message = format!("Message-ID: <{id}@here.example>\r\n{}", mail("Hi"));
@@ -21,7 +21,7 @@ async fn sent(host: &MailHost, entropy: &dyn Entropy) -> MessageId {
     id
 }
 
-/// Sends a notice about zoe; returns the reply.
+/// Sends a bounce about zoe. Returns the reply.
 async fn submitted(smtp: SocketAddr, to: &str, id: MessageId) -> String {
     let mut line = Line::to(smtp).await;
     line.reply().await;
@@ -40,13 +40,13 @@ async fn submitted(smtp: SocketAddr, to: &str, id: MessageId) -> String {
     line.say(&notice).await
 }
 
-/// What the feed tells of zoe.
+/// Returns the feed's events about zoe.
 async fn told(host: &MailHost) -> Vec<(Outcome, Evidence)> {
     let events = host.events().await;
     events.iter().filter(|event| event.recipient.as_str() == ZOE).map(|event| (event.outcome, event.evidence)).collect()
 }
 
-/// An office whose messages have return addresses: mail for its domain comes to it.
+/// Opens a server whose messages have return addresses: the MX records of its domain name it.
 async fn open() -> MailHost {
     let key = BounceKey::new([7; BounceKey::OCTETS]);
     let host = MailHost::open_with(|_, message_store| message_store.return_key = Some(key)).await;
@@ -54,13 +54,13 @@ async fn open() -> MailHost {
     host
 }
 
-/// The return address of a message.
+/// Returns the return address of a message.
 fn address_of(id: MessageId) -> String {
     let key = BounceKey::new([7; BounceKey::OCTETS]);
     ReturnAddress::new("bounces@here.example".parse().unwrap(), '+', &key).unwrap().of(id)
 }
 
-/// The reverse-path of the sink's last message.
+/// Returns the reverse-path of the sink's last message.
 fn return_address(sink: &SmtpSink) -> String {
     sink.received().last().unwrap().sender.clone()
 }
@@ -132,7 +132,7 @@ async fn a_bounce_of_a_mail_program_s_message_is_none_of_the_api_s() {
     let (host, sink) = (open().await, SmtpSink::start().await);
     let id = sent(&host, &SeededEntropy::new(7)).await;
     host.agent_to(&sink).deliver_due_once().await.unwrap();
-    // A mail program sends the message once more, and its header with it.
+    // A mail client resends the message with its header.
     sink.refuse(ZOE, &["550 5.1.1 Unknown"]);
     host.send(&[ZOE], &format!("Message-ID: <{id}@here.example>\r\n{}", mail("Hi"))).await;
     host.agent_to(&sink).deliver_due_once().await.unwrap();

@@ -16,10 +16,10 @@ use tokio::time::timeout;
 
 use crate::mail_host::MailHost;
 
-/// Longer than any answer takes: a test that hears nothing fails instead of waiting for ever.
+/// Longer than any reply takes, so that a test without a reply fails instead of waiting forever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A connection that knows lines.
+/// A connection that reads lines.
 pub(crate) struct Line {
     stream: Stream,
     unread: Vec<u8>,
@@ -30,7 +30,7 @@ impl Line {
         Self { stream: Stream::plain(TcpStream::connect(address).await.unwrap()).unwrap(), unread: Vec::new() }
     }
 
-    /// The same from an address of this machine.
+    /// Connects from another address of this machine.
     pub(crate) async fn from(client: [u8; 4], address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::from((client, 0))).unwrap();
@@ -38,12 +38,12 @@ impl Line {
     }
 
     pub(crate) async fn send(&mut self, octets: &[u8]) {
-        // The server may have left already, as some dialogs want it to.
+        // The server may have disconnected already, as some dialogs expect.
         let _ = self.stream.write_all(octets).await;
         let _ = self.stream.flush().await;
     }
 
-    /// The next line without its CRLF; none at the end.
+    /// Returns the next line without its CRLF; `None` at the end of the connection.
     pub(crate) async fn read(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.unread.windows(2).position(|pair| pair == b"\r\n") {
@@ -58,7 +58,7 @@ impl Line {
         }
     }
 
-    /// The last line of the next reply.
+    /// Returns the last line of the next reply.
     pub(crate) async fn reply(&mut self) -> String {
         loop {
             let line = self.read().await.unwrap_or_else(|| "closed".to_owned());
@@ -68,7 +68,7 @@ impl Line {
         }
     }
 
-    /// Sends a line and reads the reply.
+    /// Sends a line and returns the reply.
     pub(crate) async fn say(&mut self, line: &str) -> String {
         self.send(format!("{line}\r\n").as_bytes()).await;
         self.reply().await
@@ -84,7 +84,8 @@ impl Line {
     }
 }
 
-/// Plays dialogs against an office. After each message it tells what the maildrop and the queue got.
+/// Plays dialogs against a server. After each message it reports the contents of the message store and the
+/// queue.
 pub(crate) struct SocketPeer {
     line: Line,
     runtime: Handle,
@@ -99,7 +100,7 @@ impl SocketPeer {
         Self { line, runtime, host, seen: HashMap::new(), events: VecDeque::new() }
     }
 
-    /// `inbox mailbox "message"` for what lies in an INBOX, `queued recipient` for what waits.
+    /// `inbox mailbox "message"` for the messages of an INBOX, `queued recipient` for queued recipients.
     async fn look(&mut self) {
         for mailbox in ["ann@here.example", "bob@here.example", "full@here.example"] {
             let messages = self.host.inbox(mailbox).await;
@@ -111,7 +112,7 @@ impl SocketPeer {
         }
         let agent = self.host.agent(|_| {});
         let seen = self.host.events().await.len();
-        // Where no name exists every recipient of another server bounces: that shows who was queued.
+        // Without DNS records every remote recipient bounces, which shows the queued recipients.
         agent.deliver_due_once().await.unwrap();
         for event in self.host.events().await.iter().skip(seen).filter(|event| event.outcome == Outcome::Bounced) {
             let sender = event.sender.as_ref().map(ToString::to_string).unwrap_or_default();

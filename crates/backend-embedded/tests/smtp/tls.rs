@@ -1,4 +1,4 @@
-//! Encrypted connections, in and out.
+//! Encrypted connections, inbound and outbound.
 
 use mailapi_backend::Provisioning;
 use mailapi_backend_embedded::delivery_agent::{Relay, RelayLogin, RelayTls};
@@ -63,7 +63,7 @@ async fn a_relay_is_logged_in_to_over_tls() {
 async fn tls_that_is_offered_is_used_whatever_the_certificate_says() {
     let (pem, key) = certificate();
     let (here, there) = (MailHost::open().await, host_with(&pem, &key).await);
-    // The domain is here on the one side and there on the other: bob is remote for the sender.
+    // The domain is local on one server only: for the sender, bob is remote.
     here.dns.set_mx("far.example", &["mx.far.example"]);
     here.dns.set_addresses("mx.far.example", &["127.0.0.1"]);
     here.send(&["zoe@far.example"], &mail("Hi")).await;

@@ -1,4 +1,4 @@
-//! A host with simple rules behind a session, all in memory.
+//! A host with simple rules for a session, all in memory.
 
 use std::collections::VecDeque;
 
@@ -6,8 +6,8 @@ use mailapi_smtp::server::{Answer, Config, Message, Question, Role, Session, Ste
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 use mailapi_testkit::dialog::Peer;
 
-/// Takes mail for `here.example`, but not for `unknown@here.example` and not yet for `busy@here.example`, from anyone but `refused@…`. The one user is
-/// `ann@here.example` with the password `secret`.
+/// Accepts mail for `here.example`, except for `unknown@here.example` and temporarily `busy@here.example`,
+/// from any sender but `refused@…`. The only user is `ann@here.example` with the password `secret`.
 pub(crate) struct ScriptedHost {
     session: Session,
     /// The client's bytes arrive in pieces of this size.
