@@ -201,7 +201,7 @@ impl Unreached {
         let (reply, said_by_server) = match self {
             Self::Connect(why) => (later((4, 1), format!("no connection to {label}: {why}")), false),
             Self::Handshake(why) => (later((7, 5), format!("no TLS with {label}: {why}")), false),
-            // Only a refusal of the connection or of EHLO is final; other refusals may be caused by our
+            // A refusal of the connection or of EHLO is the server's verdict. Other failures may be caused by our
             // settings.
             Self::Greeting(Failure::Refused { stage: Stage::Connect | Stage::Hello, reply }) => {
                 (from_wire(&reply), true)

@@ -2,11 +2,11 @@
 //! senders.
 //!
 //! The order of writes for a message, and the effect of a crash at each point:
-//! 1. The recipients are claimed with a lease. After a crash they are due again when the lease ends, at the
-//!   latest after the next start.
+//! 1. The recipients are claimed with a lease. After a crash they are due again when the lease ends, or after
+//!    the next start.
 //! 2. The message is transmitted. Before the final dot the other server has nothing.
 //! 3. The final dot is answered. Each recipient's result, its delivery event and the notices to the sender
-//!   are recorded in one transaction.
+//!    are recorded in one transaction.
 //!
 //! If the connection or this program ends between the final dot and the record, the other server may have the
 //! message without a record here. The message is then sent again, since mail must not be lost: the recipient

@@ -45,7 +45,8 @@ pub struct DeliveryAgentSettings {
     pub lease: Duration,
     /// Time-out of a connection attempt. Default 30 s.
     pub connect_timeout: Duration,
-    /// Time-out of the greeting and of the TLS handshake. Default 5 minutes (RFC 5321 section 4.5.3.2.1).
+    /// Time-out of each reply until the connection is ready, and of the TLS handshake. Default 5 minutes (RFC
+    /// 5321 section 4.5.3.2.1).
     pub greeting_timeout: Duration,
     /// Time-out of a reply. Default 10 minutes, as required for the final dot (RFC 5321 section 4.5.3.2.6).
     pub reply_timeout: Duration,

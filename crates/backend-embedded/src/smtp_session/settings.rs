@@ -22,8 +22,8 @@ pub struct SmtpSettings {
     /// Maximum number of Received header fields; more indicate a mail loop (RFC 5321 section 6.3). Default
     /// 50.
     pub max_hops: usize,
-    /// Maximum header size in octets of a message that is not in memory. Received fields beyond it are not
-    /// counted, and a submitted message with a longer header is refused. Default 1 MiB.
+    /// Maximum header size in octets of a message that is not in memory. A message with a longer header is
+    /// refused. Default 1 MiB.
     pub max_header_bytes: usize,
     /// Time-out of an idle client. Default 5 minutes (RFC 5321 section 4.5.3.2.7).
     pub idle_timeout: Duration,

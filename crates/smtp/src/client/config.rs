@@ -18,8 +18,8 @@ pub struct ClientConfig {
     pub max_commands_in_flight: usize,
     /// Approximate size of one write of the message, in bytes. Default: 256 KiB.
     pub write_bytes: usize,
-    /// Maximum length of a reply line in bytes. RFC 5321 section 4.5.3.1.5 requires 512; real servers send
-    /// longer lines. Default: 4096.
+    /// Maximum length of a reply line in bytes. RFC 5321 section 4.5.3.1.5 allows 512; real servers send longer
+    /// lines. Default: 4096.
     pub max_reply_line_bytes: usize,
     /// Maximum number of lines in a reply. Default: 128.
     pub max_reply_lines: usize,

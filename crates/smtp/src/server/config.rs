@@ -13,8 +13,8 @@ pub struct Config {
     pub tls_available: bool,
     /// Maximum message size in bytes after dot-unstuffing, announced by SIZE. Default: 50 MiB.
     pub max_message_bytes: usize,
-    /// Maximum number of recipients of a message; further recipients get a temporary failure. RFC 5321
-    /// section 4.5.3.1.10 requires at least 100. Default: 1000.
+    /// Maximum number of recipients of a message; further recipients get a temporary failure (RFC 5321 section
+    /// 4.5.3.1.10). Section 4.5.3.1.8 requires at least 100. Default: 1000.
     pub max_recipients: usize,
     /// Maximum length of a command line in bytes, with its CRLF. RFC 5321 section 4.5.3.1.4 requires 512, and
     /// extensions add to it. Default: 2048.
