@@ -47,6 +47,7 @@ fn parse_with<'a>(
         None if local.eq_ignore_ascii_case("postmaster") => (local, after_local.strip_prefix('>')?),
         None => return None,
     };
+    // The limit includes the angle brackets.
     (address.len() + 2 <= MAX_PATH_BYTES).then_some((address, rest))
 }
 

@@ -103,6 +103,7 @@ fn action_for(tried: &Tried<'_>) -> Option<Action> {
             (*delay_notified && !tried.recipient.delay_notified).then_some(Action::Delayed)
         }
         Attempt::Delivered { .. } => {
+            // A server with DSN reports the delivery itself (RFC 3461 section 5.2).
             let others_will = tried.attempt_outcome.is_some_and(|attempt_outcome| attempt_outcome.notifies);
             (wants(|notify| notify.success) && !others_will).then_some(Action::Relayed)
         }

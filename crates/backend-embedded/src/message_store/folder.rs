@@ -89,6 +89,7 @@ pub(crate) fn inbox(connection: &Connection, mailbox: MailboxId) -> Result<Folde
 
 /// Returns a folder that was not removed.
 pub(crate) fn by_id(connection: &Connection, id: FolderId) -> Result<Folder, MessageStoreError> {
+    // Removed folders keep their row until their entries are deleted.
     let sql = format!("SELECT {COLUMNS} FROM drop_folders WHERE id = ?1 AND mailbox_id <> ?2");
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query_and_then(params![id, REMOVED], read)?;

@@ -70,6 +70,7 @@ impl<'c> Inspected<'c> {
         let text = match kept.optional()? {
             Some(text) => text,
             None => {
+                // Without a stored text, the whole message is read.
                 self.read.update(|read| read.saturating_add(self.meta.size));
                 index::text_of(self.connection, self.meta.content)?
             }

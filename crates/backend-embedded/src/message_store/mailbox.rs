@@ -89,6 +89,7 @@ fn quota_column(quota_bytes: Option<u64>) -> Option<i64> {
 /// Removes the mailbox and its contents. Returns its number.
 pub(crate) fn remove(connection: &Connection, address: &EmailAddress) -> Result<Option<MailboxId>, MessageStoreError> {
     let Some(mailbox) = find(connection, address)? else { return Ok(None) };
+    // The folders are only detached here; their entries are deleted in the background.
     for folder in folder::list(connection, mailbox.id)? {
         removed::take_away(connection, &folder)?;
     }

@@ -55,6 +55,7 @@ impl Provisioning for MessageStore {
             return self.put_mailbox(mailbox, quota_bytes).await;
         }
         let (address, now) = (mailbox.clone(), self.clock().now());
+        // Mail without an account is quarantined.
         let job =
             move |connection: &Connection, touched: &mut _| quarantine::set_apart(connection, &address, now, touched);
         self.write(job).await.map_err(not_told)

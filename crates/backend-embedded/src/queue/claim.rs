@@ -72,6 +72,7 @@ fn claim(
     for (key, recipient) in due(connection, now, max)? {
         let sql = "UPDATE drop_queue_recipients SET leased_until = ?3 WHERE queue = ?1 AND position = ?2";
         connection.prepare_cached(sql)?.execute(params![key, recipient.position, until.as_millis()])?;
+        // A message with several due recipients is read once.
         if let Some(message) = messages.get_mut(&key) {
             message.recipients.push(recipient);
         } else {

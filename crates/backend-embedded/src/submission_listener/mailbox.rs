@@ -10,6 +10,7 @@ use mailapi_model::EmailAddress;
 pub(super) fn mailbox(value: &str) -> Option<EmailAddress> {
     let mut rest = Rest(value);
     rest.skip_cfws()?;
+    // A bare address is tried first, since its local part also parses as a display name.
     if let Some(address) = Rest(rest.0).bare_address() {
         return Some(address);
     }

@@ -13,6 +13,7 @@ use crate::xtext;
 
 /// Returns EHLO or HELO, as given by `verb`.
 pub(super) fn hello(verb: &str, name: &str) -> Vec<u8> {
+    // A configured name must not inject another command.
     let name: String = name.chars().filter(|&c| is_visible(c)).collect();
     format!("{verb} {name}\r\n").into_bytes()
 }
@@ -59,6 +60,7 @@ pub(super) fn rcpt(rcpt: &RcptTo, smtputf8: bool, offered: Capabilities) -> Stri
         if let Some(notify) = rcpt.notify {
             push(&mut line, format_args!(" NOTIFY={notify}"));
         }
+        // An international ORCPT is allowed with SMTPUTF8 only (RFC 6533 section 3).
         let fits = |orcpt: &&String| orcpt.chars().all(is_visible) && (smtputf8 || orcpt.is_ascii());
         if let Some(orcpt) = rcpt.orcpt.as_ref().filter(fits) {
             push(&mut line, format_args!(" ORCPT={orcpt}"));
