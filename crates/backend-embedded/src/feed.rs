@@ -11,7 +11,7 @@ use rusqlite::{Connection, Row, params};
 use crate::MessageStore;
 use crate::message_store::{Touched, damaged};
 
-/// Appends an event, in the transaction that it reports.
+/// Appends an event in the transaction of the change that it reports.
 pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &mut Touched) -> Result<(), StoreError> {
     let sql = "INSERT INTO drop_feed (at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn,
             response, relay, delay_ms, final_recipient)

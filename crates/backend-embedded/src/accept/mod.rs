@@ -118,7 +118,7 @@ pub enum Relaying {
 pub struct Taken {
     /// Our queue id.
     pub queue_id: QueueId,
-    /// Recipients whose mailboxes have the message.
+    /// Recipients to whose mailboxes it was delivered.
     pub delivered: Vec<EmailAddress>,
     /// Recipients in the queue.
     pub queued: Vec<EmailAddress>,

@@ -49,7 +49,7 @@ pub(crate) fn accept(
     if routes.local.is_empty() && routes.remote.is_empty() {
         return Err(AcceptError::NoRecipients(routes.refused));
     }
-    // A bounce that arrives during the delivery attempt is deferred until the attempt is recorded.
+    // A bounce that arrives during the delivery attempt gets a temporary failure until the attempt is recorded.
     for (recipient, _) in &routes.local {
         if returned::come_early(connection, recipient, &mail.failures, now)? {
             return Err(AcceptError::Refused(come_again()));

@@ -20,8 +20,8 @@ pub struct DeliveryAgentSettings {
     /// Delays after the first, second, … failed attempt; the last one repeats. Default 5, 10, 20, 40 minutes,
     /// then 1, 2 and 4 hours (RFC 5321 section 4.5.4.1 recommends at least 30 minutes in general).
     pub retry_intervals: Vec<Duration>,
-    /// Maximum random reduction of a delay in per cent, so that mail that failed together is not retried
-    /// together. Default 10.
+    /// Maximum random reduction of a delay in percent, so that mail that failed together is not retried together.
+    /// Default 10.
     pub retry_jitter_percent: u32,
     /// Message age at which the sender gets a delay notice, unless NOTIFY excludes it. Default 4 hours.
     pub delay_notice_after: Duration,

@@ -30,8 +30,8 @@ pub(crate) fn compose(report: &Report<'_>) -> Result<Vec<u8>, ComposeError> {
         as_it_is("message/delivery-status", delivery_status(report).into_bytes()),
         returned(&report.returned),
     ];
-    // The boundary contains the random identifier, which was drawn after the returned message was written, so
-    // that message cannot contain it.
+    // The random identifier was drawn after the returned message was written, so no line of that message is the
+    // boundary.
     let boundary = format!("=_report_{}", report.id);
     let kind = ContentType::new("multipart/report")
         .attribute("report-type", "delivery-status")

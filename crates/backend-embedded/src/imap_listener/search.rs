@@ -1,5 +1,5 @@
-//! SEARCH. Rows decide where possible. Texts are first looked up in the index, then compared like the API's
-//! search: decoded and without case.
+//! SEARCH. Most keys need only the stored rows. Texts are first looked up in the index, then compared like the
+//! API's search: decoded and without case.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::{HashMap, HashSet};

@@ -135,8 +135,8 @@ impl MessageStore {
         .await
     }
 
-    /// Renames a folder and those below it, and creates missing parents of the new name. A name whose own
-    /// folder was deleted also renames the folders below it. Renaming INBOX moves its messages to a new
+    /// Renames a folder and those below it, and creates missing parents of the new name. A name whose own folder
+    /// was deleted can be renamed too, with the folders below it. Renaming INBOX moves its messages to a new
     /// folder and keeps INBOX empty (RFC 9051 section 6.3.6).
     ///
     /// # Errors
