@@ -105,7 +105,7 @@ pub enum End {
     /// cannot duplicate it.
     Failed(Failure),
     /// The connection failed between the final dot and its reply: the server may have accepted the message
-    /// (RFC 1047). A retry may deliver it twice; no retry may lose it.
+    /// (RFC 1047). A retry may deliver it twice; without one it may be lost.
     OutcomeUnknown(Failure),
 }
 
