@@ -1,10 +1,10 @@
 //! Bounces from other servers for messages that came through the API (RFC 3464).
 //!
 //! Anyone can forge a bounce, so it counts only if it is plausible. It must come from outside, with the null
-//! reverse-path, to the return address of the message (`return_path`). It must also name a recipient for whom
-//! another server accepted the message. The queue has that information: the message has not left for
-//! recipients that are still queued. Recipients that the queue abandons are removed in the transaction that
-//! records the failure. Each recipient can bounce once; the members of an alias, any number of times.
+//! reverse-path, to the return address of the message (`return_path`). It must also name a recipient whose
+//! server accepted the message. The queue has that information: the message has not left for recipients that
+//! are still queued. Recipients that the queue abandons are removed in the transaction that records the
+//! failure. Each recipient can bounce once; the members of an alias, any number of times.
 
 use std::collections::HashMap;
 use std::io;
