@@ -1,4 +1,4 @@
-//! Dates as IMAP writes them (RFC 3501 section 9, `date` and `date-time`).
+//! Dates in IMAP's form (RFC 3501 section 9, `date` and `date-time`).
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
@@ -6,7 +6,7 @@ use jiff::tz::Offset;
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// `17-Jul-1996 02:44:25 +0000`, always in UTC, the day padded to two places with a space.
+/// Formats `17-Jul-1996 02:44:25 +0000`: in UTC, with the day padded to two characters by a space.
 pub(crate) fn format_date_time(at: Timestamp) -> String {
     let at = Offset::UTC.to_datetime(at);
     format!(

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A flag defined by the standard. `\Recent` is missing on purpose: it belongs to a session, not to a
-/// message, and clients cannot store it.
+/// A system flag. `\Recent` is missing on purpose: it belongs to a session, not to a message, and clients cannot
+/// store it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SystemFlag {
     /// `\Answered`
@@ -34,18 +34,18 @@ impl SystemFlag {
     }
 }
 
-/// A keyword: an atom without a backslash, compared without regard to case.
+/// A keyword: an atom without a backslash. Comparison ignores case.
 #[derive(Debug, Clone, Eq)]
 pub struct Keyword(String);
 
 impl Keyword {
-    /// Checks that the word is an atom.
+    /// Returns the keyword if `word` is an atom.
     pub fn new(word: &str) -> Option<Self> {
         let valid = !word.is_empty() && word.bytes().all(crate::token::is_atom_char);
         valid.then(|| Self(word.to_owned()))
     }
 
-    /// The keyword as it was first written.
+    /// The keyword as first written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -73,7 +73,7 @@ impl Ord for Keyword {
     }
 }
 
-/// The flags of one message, without an order. Small without keywords.
+/// The flags of one message, unordered. Keywords take heap memory, system flags do not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags {
     system: u8,
@@ -86,8 +86,7 @@ impl Flags {
         Self { system: 0, keywords: Vec::new() }
     }
 
-    /// Reads flags as written (`\Seen`, `$Junk`), such as a store keeps them. Words that are no
-    /// flags, and `\Recent`, are left out.
+    /// Reads flags as written (`\Seen`, `$Junk`). Invalid flags and `\Recent` are left out.
     pub fn from_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
         let mut flags = Self::new();
         for word in words {
@@ -96,7 +95,7 @@ impl Flags {
         flags
     }
 
-    /// Adds one flag as written; false when it is no flag that can be stored.
+    /// Adds a flag as written. Returns false if it is invalid; `\Recent` is valid but ignored.
     pub(crate) fn insert_word(&mut self, word: &str) -> bool {
         if let Some(flag) = SystemFlag::ALL.into_iter().find(|flag| flag.as_str().eq_ignore_ascii_case(word)) {
             self.insert(flag);
@@ -123,12 +122,12 @@ impl Flags {
         }
     }
 
-    /// True when the system flag is set.
+    /// Whether the system flag is set.
     pub fn contains(&self, flag: SystemFlag) -> bool {
         self.system & (1 << flag as u8) != 0
     }
 
-    /// True when the keyword is set.
+    /// Whether the keyword is set.
     pub fn contains_keyword(&self, keyword: &Keyword) -> bool {
         self.keywords.binary_search(keyword).is_ok()
     }
@@ -138,12 +137,12 @@ impl Flags {
         &self.keywords
     }
 
-    /// True when nothing is set.
+    /// Whether no flag is set.
     pub fn is_empty(&self) -> bool {
         self.system == 0 && self.keywords.is_empty()
     }
 
-    /// These flags and those.
+    /// The union of both sets.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         let mut flags = self.clone();
@@ -152,7 +151,7 @@ impl Flags {
         flags
     }
 
-    /// These flags without those.
+    /// The flags of this set that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         let mut flags = self.clone();

@@ -1,4 +1,4 @@
-//! IMAP without sockets: one token reader, session logic, a file per state.
+//! The IMAP protocol without sockets: a tokenizer, the client side, and the server side.
 
 pub mod client;
 mod datetime;

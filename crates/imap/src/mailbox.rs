@@ -4,25 +4,25 @@ use std::fmt;
 
 use crate::utf7;
 
-/// The hierarchy delimiter of every mailbox.
+/// The hierarchy delimiter of all mailbox names.
 pub const DELIMITER: char = '/';
 
 const INBOX: &str = "INBOX";
 
-/// The name is not one that a mailbox can have.
+/// The name is not a valid mailbox name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("invalid mailbox name")]
 pub struct InvalidMailboxName;
 
-/// A mailbox's name as Unicode text, levels separated by [`DELIMITER`].
+/// A mailbox name as Unicode text, with levels separated by [`DELIMITER`].
 ///
-/// Never empty; no empty level, no control character, no wildcard (`%`, `*`). A first level of
-/// `inbox` in any case of letters is written `INBOX` (RFC 3501 section 5.1).
+/// Neither the name nor a level is empty, and there are no control characters or wildcards (`%`, `*`). A first
+/// level of `inbox` in any case becomes `INBOX` (RFC 3501 section 5.1).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxName(String);
 
 impl MailboxName {
-    /// Checks a name given as text. `max_bytes` is [`crate::token::Limits::max_mailbox_name`].
+    /// Checks a decoded name. `max_bytes` is [`crate::token::Limits::max_mailbox_name`].
     pub fn new(name: &str, max_bytes: usize) -> Result<Self, InvalidMailboxName> {
         let invalid = |c: char| c.is_control() || matches!(c, '%' | '*');
         if name.len() > max_bytes || name.contains(invalid) || name.split(DELIMITER).any(str::is_empty) {
@@ -31,13 +31,13 @@ impl MailboxName {
         Ok(Self(canonical(name)))
     }
 
-    /// Checks a name in its wire form, modified UTF-7.
+    /// Decodes and checks a name in its wire form, modified UTF-7.
     pub fn from_wire(wire: &[u8], max_bytes: usize) -> Result<Self, InvalidMailboxName> {
         utf7::decode(wire).ok_or(InvalidMailboxName).and_then(|name| Self::new(&name, max_bytes))
     }
 
-    /// Whether a mailbox may get this name. Names that file systems or other servers read as a path elsewhere are
-    /// refused.
+    /// Whether a new mailbox may have this name. Names that a file system or another server may resolve as a path
+    /// (`~`, `.`, `..`) are rejected.
     pub fn may_be_new(&self) -> bool {
         !self.0.starts_with('~') && !self.0.split(DELIMITER).any(|level| matches!(level, "." | ".."))
     }
@@ -47,7 +47,7 @@ impl MailboxName {
         Self(INBOX.to_owned())
     }
 
-    /// True for the user's inbox.
+    /// Whether this is the user's inbox.
     pub fn is_inbox(&self) -> bool {
         self.0 == INBOX
     }
@@ -62,7 +62,7 @@ impl MailboxName {
         utf7::encode(&self.0)
     }
 
-    /// The names above this one, nearest first.
+    /// The ancestors of this name, nearest first.
     pub fn parents(&self) -> impl Iterator<Item = MailboxName> {
         self.0.rmatch_indices(DELIMITER).map(|(at, _)| Self(self.0[..at].to_owned()))
     }
@@ -79,16 +79,16 @@ fn canonical(name: &str) -> String {
     if first.eq_ignore_ascii_case(INBOX) { format!("{INBOX}{}", &name[first.len()..]) } else { name.to_owned() }
 }
 
-/// A pattern of LIST or LSUB with its reference put before it: `*` stands for any text, `%` for
-/// any text without the delimiter.
+/// A pattern of LIST or LSUB, after its reference name: `*` matches any text, `%` any text without the delimiter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailboxPattern(Vec<char>);
 
 impl MailboxPattern {
-    /// Reads the wire form. None when it is no modified UTF-7: then it matches nothing.
+    /// Decodes the wire form; `None` if it is not modified UTF-7, since it matches no name then.
     pub fn from_wire(wire: &[u8]) -> Option<Self> {
         let pattern = canonical(&utf7::decode(wire)?);
         let mut chars: Vec<char> = Vec::with_capacity(pattern.len());
+        // Collapse runs of wildcards: they match the same names, and matching takes fewer steps.
         for c in pattern.chars() {
             match (chars.last(), c) {
                 (Some('*'), '*' | '%') | (Some('%'), '%') => {}
@@ -102,7 +102,7 @@ impl MailboxPattern {
         Some(Self(chars))
     }
 
-    /// True when the whole name matches. Takes (pattern × name) steps, whatever the wildcards.
+    /// Whether the whole name matches. Takes at most (pattern × name) steps: there is no backtracking.
     pub fn matches(&self, name: &MailboxName) -> bool {
         let fold = name.is_inbox();
         // reach[i]: the first i pattern characters can match the name read so far.
@@ -118,7 +118,7 @@ impl MailboxPattern {
         reach[self.0.len()]
     }
 
-    /// Fills the reachable positions and steps over wildcards that match nothing.
+    /// Computes the reachable positions, then also those after wildcards that match the empty text.
     fn closure(&self, step: impl Fn(usize) -> bool) -> Vec<bool> {
         let mut reach: Vec<bool> = (0..=self.0.len()).map(step).collect();
         for (i, &c) in self.0.iter().enumerate() {

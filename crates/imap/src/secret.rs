@@ -1,8 +1,8 @@
-//! A password on its way to the host.
+//! A password that a client sent or that is sent to a server.
 
 use std::fmt;
 
-/// A password; `Debug` does not show it.
+/// A password; `Debug` omits it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 
@@ -12,7 +12,7 @@ impl Password {
         Self(password)
     }
 
-    /// The password itself, for checking it.
+    /// The password in plain text.
     pub fn expose(&self) -> &str {
         &self.0
     }

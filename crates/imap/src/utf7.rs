@@ -6,7 +6,7 @@ use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(&IMAP_MUTF7, NO_PAD);
 
-/// The wire form of a name.
+/// Encodes a name to its wire form.
 pub(crate) fn encode(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut shifted: Vec<u8> = Vec::new();
@@ -39,8 +39,8 @@ fn is_direct(c: char) -> bool {
     matches!(c, ' '..='~')
 }
 
-/// The name behind a wire form. None unless it is the one form that [`encode`] gives: an alias
-/// could slip past a comparison of names.
+/// Decodes a wire form; `None` unless it is the canonical form of [`encode`]. An alias could bypass a comparison of
+/// names.
 pub(crate) fn decode(wire: &[u8]) -> Option<String> {
     let wire = std::str::from_utf8(wire).ok()?;
     let mut name = String::with_capacity(wire.len());
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn anything_but_the_one_true_form_is_refused() {
-        // Never closed, bad base64, ASCII in base64, a lone surrogate, two shifts in a row, raw 8-bit.
+        // In order: not closed, invalid base64, ASCII in base64, a lone surrogate, adjacent shifts, raw 8-bit.
         for wire in ["&AOk", "&A-", "&AGE-", "&2D0-", "&AOk-&AOk-", "caf\u{e9}", "&=-", "&"] {
             assert_eq!(decode(wire.as_bytes()), None, "{wire}");
         }

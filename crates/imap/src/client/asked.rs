@@ -1,8 +1,8 @@
-//! The data that the answer to a command may contain.
+//! The data that a response to a command may contain.
 //!
-//! A server may send news at any time: counts, flags, expunged messages. Contents come only on request (RFC 3501
-//! section 7.4.2). So unrequested contents belong to an earlier command, perhaps in another folder where the same UID
-//! is another message.
+//! A server may report changes at any time: counts, flags, expunged messages. Contents come only on request
+//! (RFC 3501 section 7.4.2). Unrequested contents therefore answer an earlier command, perhaps in another mailbox
+//! where the same UID names another message.
 
 use super::command::FetchAttribute;
 use super::fetch::{FetchedMessage, FetchedSection};
@@ -10,7 +10,7 @@ use super::fetch::{FetchedMessage, FetchedSection};
 /// The data that a command requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// No contents.
+    /// No contents: status, counts and flags only.
     Nothing,
     /// SEARCH.
     Search,
@@ -34,18 +34,20 @@ impl Messages {
         Self::Uids(uids)
     }
 
-    /// A response without a UID cannot be matched to the message of a UID command.
+    /// Whether the command names this message.
     fn contain(&self, message: &FetchedMessage, is_complete: bool) -> bool {
         let is_wanted = |uid: u32| match self {
             Self::Numbers(first, last) => (*first..=*last).contains(&message.sequence),
             Self::Uids(uids) => uids.binary_search(&uid).is_ok(),
         };
+        // Without a UID, a complete response cannot be matched to a message of the command. An incomplete one may
+        // still name its UID later.
         message.uid.map_or(!is_complete, is_wanted)
     }
 }
 
 impl Asked {
-    /// Whether contents of a message belong to the answer. An incomplete response may name the message later.
+    /// Whether the contents belong to this command. An incomplete response may name the message later.
     pub(super) fn includes(&self, message: &FetchedMessage, is_complete: bool) -> bool {
         let Self::Fetch(messages, attributes) = self else { return false };
         let is_asked = |section: &FetchedSection| attributes.iter().any(|attribute| attribute.is_answered_by(section));
@@ -57,11 +59,12 @@ impl Asked {
 }
 
 impl FetchAttribute {
-    /// Whether the section is the requested one. Some servers omit the origin when it is 0.
+    /// Whether the section answers this attribute.
     pub(super) fn is_answered_by(&self, told: &FetchedSection) -> bool {
         match self {
             Self::Section(section) => told.section.is_same(section) && told.origin.is_none(),
             Self::SectionSlice(section, from, _) => {
+                // Some servers omit the origin when it is 0.
                 told.section.is_same(section) && told.origin.unwrap_or_default() == *from
             }
             Self::Flags | Self::Size | Self::Arrived | Self::Envelope | Self::BodyStructure => false,

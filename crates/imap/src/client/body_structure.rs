@@ -1,5 +1,5 @@
-//! BODYSTRUCTURE (RFC 3501 section 7.4.2), read leniently: what a server leaves out at the end of a
-//! part is missing, what it adds is passed over.
+//! BODYSTRUCTURE (RFC 3501 section 7.4.2), read leniently: missing trailing fields become `None`, unknown extra
+//! fields are skipped.
 
 use super::envelope::Envelope;
 use crate::token::{Cursor, SyntaxError};
@@ -7,42 +7,42 @@ use crate::token::{Cursor, SyntaxError};
 /// The structure of a message or part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyStructure {
-    /// A part that is no multipart.
+    /// A part that is not a multipart.
     Single(Box<SinglePart>),
     /// A multipart.
     Multipart(Multipart),
-    /// Something nested more deeply than is followed.
+    /// A part below the maximum depth; its structure is not read.
     Opaque,
 }
 
-/// Name, in lower case, and value as the header has it, such as `filename*` and `utf-8''a%20b`.
+/// A parameter's name in lower case and its value as in the header, such as `filename*` and `utf-8''a%20b`.
 pub type Parameter = (String, Vec<u8>);
 
-/// A part that is no multipart.
+/// A part that is not a multipart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinglePart {
     /// Such as `text`, in lower case.
     pub media_type: String,
-    /// Such as `plain`, in lower case; empty when the header had none.
+    /// Such as `plain`, in lower case; empty if the header has none.
     pub subtype: String,
-    /// Content-Type's parameters.
+    /// The parameters of Content-Type.
     pub parameters: Vec<Parameter>,
     /// Content-ID, usually in angle brackets.
     pub id: Option<Vec<u8>>,
     /// Content-Transfer-Encoding.
     pub encoding: String,
-    /// Octets of the body as it is written.
+    /// Size of the encoded body, in octets.
     pub octets: u64,
-    /// What only some media types have.
+    /// Fields that only some media types have.
     pub details: MediaDetails,
     /// Content-Disposition and its parameters.
     pub disposition: Option<(String, Vec<Parameter>)>,
 }
 
-/// What only some media types have.
+/// Fields that only some media types have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaDetails {
-    /// Nothing.
+    /// No further fields.
     None,
     /// The message inside a message/rfc822.
     Message {
@@ -56,14 +56,14 @@ pub enum MediaDetails {
 /// A multipart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Multipart {
-    /// Its parts.
+    /// The parts.
     pub parts: Vec<BodyStructure>,
     /// Such as `mixed`, in lower case.
     pub subtype: String,
 }
 
 impl BodyStructure {
-    /// Reads a structure; parts deeper than `depth` become opaque.
+    /// Reads a structure; parts deeper than `depth` become [`Self::Opaque`].
     pub(super) fn read(cursor: &mut Cursor, depth: usize) -> Result<Self, SyntaxError> {
         if depth == 0 {
             skip(cursor)?;
@@ -82,6 +82,7 @@ impl Multipart {
         let mut parts = Vec::new();
         while cursor.peek() == Some(b'(') {
             parts.push(BodyStructure::read(cursor, depth - 1)?);
+            // The grammar allows no space between parts, but some servers send one.
             cursor.try_byte(b' ');
         }
         let subtype = lower(cursor.nstring()?);
@@ -112,11 +113,11 @@ impl SinglePart {
     }
 }
 
-/// What stands between the size and the extension data: an envelope, a structure and a number of
-/// lines, or only the lines, or nothing.
+/// Reads the fields between the size and the extension data: an envelope, a structure and a number of lines; only
+/// the lines; or nothing.
 fn read_details(cursor: &mut Cursor, media_type: &str, depth: usize) -> Result<MediaDetails, SyntaxError> {
     let mut details = MediaDetails::None;
-    // An attached message in a server's short form goes on with a string or NIL.
+    // In some servers' short form, an attached message continues with a string or NIL.
     if media_type == "message" && cursor.peek_after_space() == Some(b'(') {
         cursor.space()?;
         let envelope = Box::new(Envelope::read(cursor)?);
@@ -130,7 +131,7 @@ fn read_details(cursor: &mut Cursor, media_type: &str, depth: usize) -> Result<M
     Ok(details)
 }
 
-/// MD5 and disposition, each as far as the server tells it.
+/// Skips the MD5 sum and reads the disposition, if the server sent them.
 fn read_disposition(cursor: &mut Cursor) -> Result<Option<(String, Vec<Parameter>)>, SyntaxError> {
     if !cursor.try_byte(b' ') {
         return Ok(None);
@@ -169,7 +170,7 @@ fn lower(text: Option<Vec<u8>>) -> String {
     }
 }
 
-/// Passes over the rest of a part and its closing parenthesis.
+/// Skips the rest of a part and its closing parenthesis.
 fn skip_to_end(cursor: &mut Cursor) -> Result<(), SyntaxError> {
     while !cursor.try_byte(b')') {
         cursor.space()?;
@@ -178,8 +179,9 @@ fn skip_to_end(cursor: &mut Cursor) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// Passes over one value, however deep it is: a count instead of recursion.
+/// Skips one value of any depth.
 pub(super) fn skip(cursor: &mut Cursor) -> Result<(), SyntaxError> {
+    // Count open parentheses instead of recursing: the depth is the server's choice.
     let mut open = 0usize;
     loop {
         match cursor.peek() {

@@ -1,8 +1,8 @@
-//! What the server can do (RFC 3501 section 7.2.1).
+//! Capabilities of a server (RFC 3501 section 7.2.1).
 
 use std::collections::BTreeSet;
 
-/// The capabilities that a server told.
+/// The capabilities that a server announced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Capabilities(BTreeSet<String>);
 
@@ -11,17 +11,17 @@ impl Capabilities {
         Self(words.split_ascii_whitespace().map(str::to_ascii_uppercase).collect())
     }
 
-    /// True when the server told this one; `name` in upper case.
+    /// Whether the server announced this capability; `name` must be in upper case.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains(name)
     }
 
-    /// True when literals need not wait for a continuation request, whatever their size (RFC 7888).
+    /// Whether literals of any size may be sent without a continuation request (RFC 7888).
     pub(super) fn literal_plus(&self) -> bool {
         self.has("LITERAL+")
     }
 
-    /// True when those of up to 4,096 octets need not wait (RFC 7888 section 5).
+    /// Whether literals of up to 4,096 octets may be sent without a continuation request (RFC 7888 section 5).
     pub(super) fn literal_minus(&self) -> bool {
         self.has("LITERAL-") || self.has("IMAP4REV2")
     }

@@ -1,4 +1,4 @@
-//! Commands, written so that no value can be taken for protocol.
+//! Commands, encoded so that no value can be read as protocol.
 
 use std::collections::VecDeque;
 
@@ -12,10 +12,10 @@ use crate::secret::Password;
 use crate::token::{SequenceSet, Writer};
 use crate::utf7;
 
-/// The largest literal of a server with LITERAL- (RFC 7888 section 5).
+/// The largest non-synchronizing literal that a server with LITERAL- accepts (RFC 7888 section 5).
 const LITERAL_MINUS: usize = 4096;
 
-/// What is asked of a message.
+/// A data item of FETCH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FetchAttribute {
     /// FLAGS
@@ -28,20 +28,20 @@ pub enum FetchAttribute {
     Envelope,
     /// BODYSTRUCTURE
     BodyStructure,
-    /// BODY.PEEK of a whole section: reading it leaves the flags alone.
+    /// BODY.PEEK of a whole section; does not set `\Seen`.
     Section(Section),
-    /// The same of some of its octets only: from which on, and how many.
+    /// BODY.PEEK of a range: the section, the first octet and the number of octets.
     SectionSlice(Section, u64, u32),
 }
 
-/// What is asked of a mailbox.
+/// A data item of STATUS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusItem {
     /// MESSAGES
     Messages,
     /// UNSEEN
     Unseen,
-    /// SIZE, where the server has STATUS=SIZE (RFC 8438).
+    /// SIZE; only if the server has STATUS=SIZE (RFC 8438).
     Size,
     /// UIDNEXT
     UidNext,
@@ -61,26 +61,26 @@ impl StatusItem {
     }
 }
 
-/// A stretch of a command. Not `Debug`: it may hold a password.
+/// A part of a command. Not `Debug`: it may hold a password.
 enum Piece {
     Text(String),
     Literal(Vec<u8>),
 }
 
-/// How the answer to a command changes what is known of the connection.
+/// The effect of a successful command on the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     None,
-    /// What the server can do may be something else afterwards.
+    /// The server's capabilities may change.
     Capabilities,
-    /// The server speaks TLS after its answer, and nothing that it said before counts.
+    /// TLS begins after the response; everything received before it is discarded.
     StartTls,
 }
 
 /// A command that has not been sent.
 pub struct Command {
     pieces: Vec<Piece>,
-    /// What is sent in answer to a continuation request that no literal waits for.
+    /// The line that answers a continuation request when no literal is pending.
     pub(super) answer: Option<Password>,
     pub(super) effect: Effect,
     pub(super) streams: bool,
@@ -106,7 +106,7 @@ impl Command {
         self
     }
 
-    /// A string: in quotes when it is printable ASCII, else a literal.
+    /// Appends a string: quoted if it is printable ASCII, else a literal.
     fn string(mut self, value: &str) -> Self {
         if value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
             let quoted = value.replace('\\', "\\\\").replace('"', "\\\"");
@@ -116,7 +116,7 @@ impl Command {
         self.words("")
     }
 
-    /// Whether it is written without waiting for the server, and leaves the connection as it is.
+    /// Whether the command is sent in one write and does not change the connection.
     pub(super) fn is_one_line(&self) -> bool {
         let is_text = self.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)));
         is_text && self.answer.is_none() && self.effect == Effect::None
@@ -127,7 +127,7 @@ impl Command {
         Self::new("CAPABILITY")
     }
 
-    /// NOOP: news are told.
+    /// NOOP; makes the server report pending changes.
     pub fn noop() -> Self {
         Self::new("NOOP")
     }
@@ -137,13 +137,13 @@ impl Command {
         Self::new("LOGOUT")
     }
 
-    /// STARTTLS. After OK the host negotiates TLS and goes on with the same connection value.
+    /// STARTTLS. After OK, the caller negotiates TLS and continues with the same connection value.
     pub fn start_tls() -> Self {
         Self { effect: Effect::StartTls, ..Self::new("STARTTLS") }
     }
 
-    /// AUTHENTICATE PLAIN (RFC 4616) as `user`, acting as `acting_as`; in one round trip where the
-    /// server has SASL-IR (RFC 4959).
+    /// AUTHENTICATE PLAIN (RFC 4616) as `user`, acting as `acting_as`; takes one round trip if the server has
+    /// SASL-IR (RFC 4959).
     pub fn authenticate_plain(acting_as: &str, user: &str, password: &Password, capabilities: &Capabilities) -> Self {
         let response = BASE64.encode(format!("{acting_as}\0{user}\0{}", password.expose()));
         let mut command = Self { effect: Effect::Capabilities, ..Self::new("AUTHENTICATE PLAIN") };
@@ -160,28 +160,28 @@ impl Command {
         command.string(user).words(" ").string(password.expose())
     }
 
-    /// EXAMINE: reading changes nothing. `name` is decoded, with the server's separator.
+    /// EXAMINE: opens a mailbox read-only. `name` is decoded and uses the server's separator.
     pub fn examine(name: &str) -> Self {
         Self::new("EXAMINE ").string(&utf7::encode(name))
     }
 
-    /// CLOSE. Of a mailbox that was opened by EXAMINE nothing is removed (RFC 3501 section 6.4.2).
+    /// CLOSE. Removes no message if the mailbox was opened by EXAMINE (RFC 3501 section 6.4.2).
     pub fn close() -> Self {
         Self::new("CLOSE")
     }
 
-    /// SELECT, for changing.
+    /// SELECT: opens a mailbox for reading and writing.
     pub fn select(name: &str) -> Self {
         Self::new("SELECT ").string(&utf7::encode(name))
     }
 
-    /// LIST of every mailbox; with STATUS items where the server has LIST-STATUS (RFC 5819).
+    /// LIST of every mailbox; STATUS items require LIST-STATUS (RFC 5819).
     pub fn list_all(items: &[StatusItem]) -> Self {
         let command = Self::new("LIST \"\" \"*\"");
         if items.is_empty() { command } else { command.words(&format!(" RETURN (STATUS {})", names(items))) }
     }
 
-    /// LIST of nothing: tells the separator (RFC 3501 section 6.3.8).
+    /// LIST of an empty name; returns the hierarchy separator (RFC 3501 section 6.3.8).
     pub fn list_separator() -> Self {
         Self::new("LIST \"\" \"\"")
     }
@@ -191,27 +191,27 @@ impl Command {
         Self::new("STATUS ").string(&utf7::encode(name)).words(&format!(" {}", names(items)))
     }
 
-    /// FETCH of a range of sequence numbers, UIDs told too.
+    /// FETCH of a range of sequence numbers; UIDs are included.
     pub fn fetch(first: u32, last: u32, attributes: &[FetchAttribute]) -> Self {
         let asked = Asked::Fetch(Messages::Numbers(first, last), attributes.to_vec());
         Self::new(&format!("FETCH {first}:{last}")).words(&attribute_list(attributes)).asking(asked)
     }
 
-    /// UID FETCH. The UIDs must not be none; hosts cut long sets, since a server may refuse a line
-    /// longer than 8,192 octets (RFC 7162 section 4).
+    /// UID FETCH. `uids` must not be empty. Callers split long sets, since a server may reject a line longer than
+    /// 8,192 octets (RFC 7162 section 4).
     pub fn uid_fetch(uids: &[u32], attributes: &[FetchAttribute]) -> Self {
         let asked = Asked::Fetch(Messages::of_uids(uids), attributes.to_vec());
         Self::new("UID FETCH ").words(&SequenceSet::compact(uids)).words(&attribute_list(attributes)).asking(asked)
     }
 
-    /// The same command, with the body that it asks for handed out in pieces.
+    /// Streams the requested body in pieces.
     #[must_use]
     pub fn streaming(mut self) -> Self {
         self.streams = true;
         self
     }
 
-    /// UID SEARCH for a text that stands in Subject, From, To, Cc or the body.
+    /// UID SEARCH for messages with `text` in Subject, From, To, Cc or the body.
     pub fn uid_search(text: &str, capabilities: &Capabilities) -> Self {
         let mut command = Self::new("UID SEARCH").asking(Asked::Search);
         if capabilities.has("ESEARCH") {
@@ -226,8 +226,8 @@ impl Command {
         command
     }
 
-    /// UID SEARCH for every message from this UID on. The highest UID is always among those found, even when it is lower
-    /// (RFC 3501 section 6.4.8).
+    /// UID SEARCH for all messages with this UID or a higher one. The result always includes the highest UID,
+    /// even if it is lower than `first` (RFC 3501 section 6.4.8).
     pub fn uid_search_from(first: u32, capabilities: &Capabilities) -> Self {
         let words = if capabilities.has("ESEARCH") { "UID SEARCH RETURN (ALL)" } else { "UID SEARCH" };
         Self::new(&format!("{words} UID {first}:*")).asking(Asked::Search)
@@ -243,12 +243,12 @@ impl Command {
         Self::new("EXPUNGE")
     }
 
-    /// GETQUOTAROOT, where the server has QUOTA (RFC 9208).
+    /// GETQUOTAROOT; requires QUOTA (RFC 9208).
     pub fn quota_root(name: &str) -> Self {
         Self::new("GETQUOTAROOT ").string(&utf7::encode(name))
     }
 
-    /// The octets to send at once, and those that each wait for a continuation request.
+    /// Encodes the command: the octets to send now, and one part for each expected continuation request.
     pub(super) fn into_octets(self, tag: &str, capabilities: &Capabilities) -> (Vec<u8>, VecDeque<Vec<u8>>) {
         let mut writer = Writer::new();
         writer.raw(tag).raw(" ");
@@ -261,6 +261,7 @@ impl Command {
                     let waits = !(capabilities.literal_plus() || (short && capabilities.literal_minus()));
                     let plus = if waits { "" } else { "+" };
                     writer.raw(&format!("{{{}{plus}}}", octets.len())).crlf();
+                    // The server must ask for a synchronizing literal before it is sent (RFC 3501 section 4.3).
                     if waits {
                         stretches.push_back(writer.take());
                     }
@@ -279,7 +280,7 @@ fn names(items: &[StatusItem]) -> String {
     format!("({})", names.join(" "))
 }
 
-/// ` (UID`, the attributes and `)`.
+/// Formats ` (UID`, the attributes and `)`.
 fn attribute_list(attributes: &[FetchAttribute]) -> String {
     let mut list = " (UID".to_owned();
     for attribute in attributes {

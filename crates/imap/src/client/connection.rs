@@ -1,4 +1,4 @@
-//! One connection: one command in flight at a time, or one and a second one behind it.
+//! One connection with one command in flight, or two pipelined ones.
 
 use std::collections::VecDeque;
 
@@ -11,16 +11,16 @@ use super::status::{Code, StatusResponse};
 use crate::secret::Password;
 use crate::token::{FrameReader, Poll, Refusal, Side, StreamPoll, SyntaxError};
 
-/// The server said something that cannot be followed. The connection is of no use any more.
+/// A protocol violation by the server. The connection is unusable afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// A response was larger than [`ClientLimits`] allow.
+    /// A response exceeds [`ClientLimits`].
     #[error("the server's answer is too long")]
     TooLong,
     /// A response breaks the grammar.
     #[error("the server's answer is not understood: {0}")]
     Syntax(#[from] SyntaxError),
-    /// A response came that nothing had asked for.
+    /// The server sent a response to no command.
     #[error("the server answered what was not asked")]
     Unexpected,
 }
@@ -28,31 +28,31 @@ pub enum ClientError {
 /// What happened on a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Nothing complete: write the output, then feed what the server sends.
+    /// No complete response yet: write the output, then feed more input.
     NeedMore,
-    /// The server's first words.
+    /// The server's greeting.
     Greeting(StatusResponse),
-    /// Data, of the answer or news.
+    /// Untagged data: part of a response, or an unsolicited change.
     Untagged(Untagged),
-    /// A body of so many octets begins.
+    /// A streamed body of this size in octets begins.
     BodyBegin(u64),
-    /// So many more of its octets have come: [`Connection::body_piece`].
+    /// This number of further body octets is available from [`Connection::body_piece`].
     BodyPiece(usize),
-    /// It is complete.
+    /// The streamed body is complete.
     BodyEnd,
-    /// The command in flight is answered.
+    /// The first command in flight is complete.
     Done(StatusResponse),
 }
 
 struct InFlight {
     tag: String,
-    /// What is still to be sent, a stretch for each continuation request.
+    /// The parts still to be sent, one for each continuation request.
     stretches: VecDeque<Vec<u8>>,
     answer: Option<Password>,
     effect: Effect,
     streams: bool,
     asked: Asked,
-    /// The answer, when it came before that to the command in front.
+    /// The completion, if it arrived before that of the first command.
     answered: Option<StatusResponse>,
 }
 
@@ -68,20 +68,19 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection that waits for the server's greeting.
+    /// Creates a connection that waits for the server's greeting.
     pub fn new(limits: ClientLimits) -> Self {
         let reader = FrameReader::new(Side::Client, limits.for_reader());
         let (out, in_flight) = (Vec::new(), VecDeque::new());
         Self { limits, reader, out, greeted: false, tags: 0, in_flight, capabilities: None }
     }
 
-    /// What the server can do; none when that must be asked (again).
+    /// The server's capabilities; `None` if they must be requested (again).
     pub fn capabilities(&self) -> Option<&Capabilities> {
         self.capabilities.as_ref()
     }
 
-    /// True when a command may be started: the server has greeted and the last answer was read to
-    /// its end.
+    /// Whether a command may be started: the greeting has arrived and no command is in flight.
     pub fn is_ready(&self) -> bool {
         self.greeted && self.in_flight.is_empty()
     }
@@ -89,7 +88,7 @@ impl Connection {
     /// Starts a command.
     ///
     /// # Errors
-    /// [`ClientError::Unexpected`] when the connection is not ready.
+    /// [`ClientError::Unexpected`] if the connection is not ready.
     pub fn start(&mut self, command: Command) -> Result<(), ClientError> {
         if !self.is_ready() {
             return Err(ClientError::Unexpected);
@@ -98,13 +97,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Starts two commands at once: the second is written without waiting for the answer to the first. There are two
-    /// [`Event::Done`], in the order of the commands whichever was answered first. What a server tells without a tag may belong
-    /// to either, so the two must not be ambiguous together: a FETCH followed by a NOOP is not (RFC 3501 section 5.5).
+    /// Pipelines two commands: sends the second without waiting for the first response. [`Event::Done`] comes
+    /// twice, in the order of the commands, even if the server completes the second one first.
+    ///
+    /// Untagged data may belong to either command, so the pair must not be ambiguous. A FETCH followed by a NOOP is
+    /// safe (RFC 3501 section 5.5).
     ///
     /// # Errors
-    /// [`ClientError::Unexpected`] when the connection is not ready, or one of the commands waits for the server before
-    /// all of it is written, or changes the connection.
+    /// [`ClientError::Unexpected`] if the connection is not ready, or if one of the commands needs a continuation
+    /// request or changes the connection.
     pub fn start_both(&mut self, first: Command, second: Command) -> Result<(), ClientError> {
         if !self.is_ready() || !first.is_one_line() || !second.is_one_line() {
             return Err(ClientError::Unexpected);
@@ -125,7 +126,7 @@ impl Connection {
         self.in_flight.push_back(InFlight { tag, stretches, answer, effect, streams, asked, answered: None });
     }
 
-    /// What is to be written now; it is thereby taken out.
+    /// Takes the octets to be written now.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
@@ -135,21 +136,22 @@ impl Connection {
         self.reader.feed(octets);
     }
 
-    /// Where octets from the server are added, for those who read straight into it; what is there must stay.
+    /// The input buffer, for reading straight into it. Append only; existing octets must stay.
     pub fn input(&mut self) -> &mut Vec<u8> {
         self.reader.input()
     }
 
-    /// The octets of the last [`Event::BodyPiece`], until more are added.
+    /// The octets of the last [`Event::BodyPiece`]; valid until more input is added.
     pub fn body_piece(&self) -> &[u8] {
         self.reader.piece()
     }
 
-    /// Looks for what happened next.
+    /// Returns the next event.
     ///
     /// # Errors
-    /// When the server cannot be followed any more.
+    /// On a protocol violation; the connection is unusable then.
     pub fn poll(&mut self) -> Result<Event, ClientError> {
+        // The second of two pipelined commands may have completed first; report it now that it is in front.
         if let Some(status) = self.in_flight.front_mut().and_then(|command| command.answered.take()) {
             self.in_flight.pop_front();
             return Ok(Event::Done(status));
@@ -163,6 +165,8 @@ impl Connection {
                 }
                 StreamPoll::Piece(octets) => return Ok(Event::BodyPiece(octets)),
                 StreamPoll::End => return Ok(Event::BodyEnd),
+                // A FETCH response whose line is too long was skipped: only that message is lost, not the
+                // connection.
                 StreamPoll::Refused(Refusal { skipped: Some(number), .. }) if self.greeted => {
                     return Ok(Event::Untagged(Untagged::TooLong(number)));
                 }
@@ -189,7 +193,7 @@ impl Connection {
             return self.reader.poll_streaming();
         }
         match self.reader.poll() {
-            // Only a server's reader asks for a continuation, and gets messages to keep.
+            // Only a server's reader asks for a continuation, or passes on messages to keep.
             Poll::NeedMore | Poll::NeedContinuation | Poll::Keep { .. } => StreamPoll::NeedMore,
             Poll::Frame(frame) => StreamPoll::Frame(frame),
             Poll::Refused(refusal) => StreamPoll::Refused(refusal),
@@ -202,6 +206,7 @@ impl Connection {
         if let Some(stretch) = command.stretches.pop_front() {
             self.out.extend(stretch);
         } else {
+            // Without a pending literal, the request belongs to AUTHENTICATE.
             let answer = command.answer.take().ok_or(ClientError::Unexpected)?;
             self.out.extend_from_slice(answer.expose().as_bytes());
             self.out.extend_from_slice(b"\r\n");
@@ -209,7 +214,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Unrequested contents answer an earlier command, so later responses cannot be trusted either.
+    /// Rejects contents that no command in flight requested. They answer an earlier command, so later responses
+    /// cannot be trusted either.
     fn demand_asked(&self, untagged: &Untagged, tag: Option<&str>) -> Result<(), ClientError> {
         let mut in_flight = self.in_flight.iter();
         let is_asked = match untagged {
@@ -224,7 +230,7 @@ impl Connection {
         if is_asked { Ok(()) } else { Err(ClientError::Unexpected) }
     }
 
-    /// The same for a body, before its octets are returned.
+    /// Does the same for a streamed body, before its octets are returned.
     fn demand_asked_body(&self) -> Result<(), ClientError> {
         let is_asked = match Response::read(self.reader.head(), &self.limits)? {
             Response::Untagged(Untagged::Fetch(message), _) => {
@@ -251,7 +257,7 @@ impl Connection {
         }
     }
 
-    /// The answer, unless one to the command in front comes first.
+    /// Completes a command. Returns its status, unless an earlier command is still in flight.
     fn tagged(&mut self, tag: &str, status: StatusResponse) -> Result<Option<StatusResponse>, ClientError> {
         let mut behind = self.in_flight.iter_mut().skip(1);
         if let Some(overtaking) = behind.find(|command| command.tag == tag && command.answered.is_none()) {
@@ -260,11 +266,12 @@ impl Connection {
         }
         let command = self.in_flight.pop_front().filter(|command| command.tag == tag).ok_or(ClientError::Unexpected)?;
         if status.is_ok() && command.effect != Effect::None {
-            // Capabilities that were told before the command was done belong to the state before, or
-            // came without protection.
+            // Drop capabilities announced before the command completed: they describe the old state or came
+            // unprotected (RFC 3501 section 6.2.1).
             self.capabilities = None;
         }
         if status.is_ok() && command.effect == Effect::StartTls {
+            // Plain-text input after STARTTLS may be injected by an attacker.
             self.reader.clear();
             return Ok(Some(status));
         }

@@ -1,5 +1,5 @@
-//! ENVELOPE (RFC 3501 section 7.4.2). Texts are octets as the header has them: servers neither
-//! decode encoded words nor agree on what to do with raw 8-bit characters.
+//! ENVELOPE (RFC 3501 section 7.4.2). Texts are the octets of the header: servers do not decode encoded words, and
+//! treat raw 8-bit characters differently.
 
 use crate::token::{Cursor, SyntaxError};
 
@@ -12,9 +12,9 @@ pub struct Envelope {
     pub subject: Option<Vec<u8>>,
     /// From.
     pub from: Vec<Address>,
-    /// Sender; From when there is none.
+    /// Sender; From if there is none.
     pub sender: Vec<Address>,
-    /// Reply-To; From when there is none.
+    /// Reply-To; From if there is none.
     pub reply_to: Vec<Address>,
     /// To.
     pub to: Vec<Address>,
@@ -28,14 +28,14 @@ pub struct Envelope {
     pub message_id: Option<Vec<u8>>,
 }
 
-/// An address; one without a host begins a group (or, without a mailbox, ends it).
+/// An address. Without a host it begins a group, or ends one if it has no mailbox either.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Address {
     /// The display name.
     pub name: Option<Vec<u8>>,
     /// The part before the `@`.
     pub mailbox: Option<Vec<u8>>,
-    /// The part after it.
+    /// The part after the `@`.
     pub host: Option<Vec<u8>>,
 }
 
@@ -60,7 +60,7 @@ impl Envelope {
     }
 }
 
-/// Addresses follow one another without a space; some servers put one.
+/// Reads addresses. They are not separated by spaces, but some servers send one.
 fn read_addresses(cursor: &mut Cursor) -> Result<Vec<Address>, SyntaxError> {
     if cursor.try_keyword("NIL") {
         return Ok(Vec::new());

@@ -7,46 +7,46 @@ use super::section::{Section, SectionText};
 use crate::datetime;
 use crate::token::{Cursor, SyntaxError};
 
-/// What a server told of one message: of its own accord or because it was asked.
+/// The data of one message in a FETCH response, solicited or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FetchedMessage {
-    /// Its sequence number at the moment.
+    /// The current sequence number.
     pub sequence: u32,
-    /// Its UID.
+    /// The UID.
     pub uid: Option<u32>,
-    /// Its flags as written.
+    /// The flags as written.
     pub flags: Option<Vec<String>>,
-    /// Octets of the whole (RFC822.SIZE).
+    /// Size of the whole message in octets (RFC822.SIZE).
     pub size: Option<u64>,
-    /// When it arrived (INTERNALDATE), in seconds since the Unix epoch.
+    /// Arrival time (INTERNALDATE) in seconds since the Unix epoch.
     pub arrived: Option<i64>,
-    /// Its envelope.
+    /// The envelope.
     pub envelope: Option<Box<Envelope>>,
-    /// Its structure.
+    /// The structure.
     pub body_structure: Option<BodyStructure>,
-    /// Sections of its octets.
+    /// The fetched sections.
     pub sections: Vec<FetchedSection>,
 }
 
-/// A section of a message.
+/// A fetched section of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedSection {
-    /// Which.
+    /// Which section.
     pub section: Section,
-    /// From which octet on, when not all of it was asked for.
+    /// The first octet, if a range was requested.
     pub origin: Option<u64>,
-    /// Its octets; none when the server has no such section. Empty when they were handed out in
-    /// pieces.
+    /// The octets; `None` if the server has no such section, empty if they were streamed.
     pub octets: Option<Vec<u8>>,
 }
 
 impl FetchedMessage {
-    /// Reads the list of attributes; the cursor stands before it.
+    /// Reads the list of attributes; the cursor is before its parenthesis.
     pub(super) fn read(cursor: &mut Cursor, sequence: u32, max_depth: usize) -> Result<Self, SyntaxError> {
         let mut message = Self { sequence, ..Self::default() };
         cursor.byte(b'(', "expected a list")?;
         while !cursor.try_byte(b')') {
             message.read_attribute(cursor, max_depth)?;
+            // Some servers send a space before the closing parenthesis.
             cursor.try_byte(b' ');
         }
         Ok(message)
@@ -74,13 +74,13 @@ impl FetchedMessage {
         Ok(())
     }
 
-    /// Whether the response has requested data: more than flags, numbers and dates.
+    /// Whether the response has an envelope, a structure or sections: data that comes only on request.
     pub fn has_contents(&self) -> bool {
         self.envelope.is_some() || self.body_structure.is_some() || !self.sections.is_empty()
     }
 
-    /// Whether the response has every section and structure that these attributes request. A section that the server
-    /// does not have counts as missing.
+    /// Whether the response has all sections, structures and sizes that these attributes request. A section that
+    /// the server lacks counts as missing.
     pub fn has_all(&self, attributes: &[FetchAttribute]) -> bool {
         attributes.iter().all(|attribute| match attribute {
             FetchAttribute::Envelope => self.envelope.is_some(),
@@ -94,26 +94,26 @@ impl FetchedMessage {
         })
     }
 
-    /// The octets of the first section of that kind: the whole message, a part, the header.
+    /// The octets of the first section of this kind.
     pub fn section(&self, part: &[u32], text: &SectionText) -> Option<&[u8]> {
         let same = |fetched: &&FetchedSection| fetched.section.part == part && fetched.section.text == *text;
         self.sections.iter().find(same)?.octets.as_deref()
     }
 
-    /// Takes those octets out.
+    /// Takes the octets of the first section of this kind.
     pub fn take_section(&mut self, part: &[u32], text: &SectionText) -> Option<Vec<u8>> {
         let same = |fetched: &&mut FetchedSection| fetched.section.part == part && fetched.section.text == *text;
         self.sections.iter_mut().find(same)?.octets.take()
     }
 
-    /// The octets of a slice of a part that begins at this octet.
+    /// The octets of the range of a part that begins at `origin`.
     pub fn slice(&self, part: &[u32], origin: u64) -> Option<&[u8]> {
         let same = |fetched: &&FetchedSection| fetched.section.part == part && fetched.origin == Some(origin);
         self.sections.iter().find(same)?.octets.as_deref()
     }
 }
 
-/// What a server tells of a message, by its name.
+/// A data item of a FETCH response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attribute {
     Uid,
@@ -122,7 +122,7 @@ enum Attribute {
     Arrived,
     Envelope,
     BodyStructure,
-    /// A section, or a structure in its short form.
+    /// A section, or a structure without extension data.
     Body,
     Other,
 }
@@ -153,7 +153,7 @@ fn read_section(cursor: &mut Cursor) -> Result<FetchedSection, SyntaxError> {
         None
     };
     cursor.space()?;
-    // A message may hold any octet, NUL too, whatever the grammar says of literals.
+    // A message may hold any octet, even NUL, although the grammar forbids NUL in literals.
     let octets = match cursor.peek() {
         None => Some(cursor.literal()?),
         Some(_) => cursor.nstring()?,

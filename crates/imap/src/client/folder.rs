@@ -3,15 +3,15 @@
 use crate::token::{Cursor, SyntaxError};
 use crate::utf7;
 
-/// A mailbox that LIST named.
+/// A mailbox in a LIST response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedFolder {
-    /// Its attributes as written, such as `\Noselect`.
+    /// The attributes as written, such as `\Noselect`.
     pub attributes: Vec<String>,
-    /// What separates the levels of its name; none when names have no levels.
+    /// The hierarchy separator; `None` if names have no levels.
     pub separator: Option<char>,
-    /// Its name, decoded, with the server's separator. None when it is no modified UTF-7: nobody can
-    /// name such a mailbox.
+    /// The decoded name with the server's separator. `None` if it is not modified UTF-7: no command can name the
+    /// mailbox.
     pub name: Option<String>,
 }
 
@@ -26,26 +26,26 @@ impl ListedFolder {
         Ok(Self { attributes, separator, name })
     }
 
-    /// True when the attribute is there, in any case of letters.
+    /// Whether the attribute is present; case is ignored.
     pub fn has(&self, attribute: &str) -> bool {
         self.attributes.iter().any(|one| one.eq_ignore_ascii_case(attribute))
     }
 }
 
-/// What STATUS told of a mailbox.
+/// The counts of a mailbox in a STATUS response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FolderStatus {
-    /// Its name, as in [`ListedFolder`].
+    /// The name, as in [`ListedFolder`].
     pub name: Option<String>,
-    /// How many messages it holds.
+    /// Number of messages.
     pub messages: Option<u64>,
-    /// How many of them are not `\Seen`.
+    /// Number of messages without `\Seen`.
     pub unseen: Option<u64>,
-    /// The sum of their sizes (STATUS=SIZE, RFC 8438).
+    /// Sum of the message sizes in octets (STATUS=SIZE, RFC 8438).
     pub size: Option<u64>,
-    /// The UID that the next message gets.
+    /// The UID of the next message.
     pub uid_next: Option<u64>,
-    /// UIDs mean the same messages only as long as this stays the same.
+    /// UIDVALIDITY: UIDs keep their meaning only while it is the same.
     pub uid_validity: Option<u64>,
 }
 

@@ -1,20 +1,19 @@
-//! What a server may make us hold in memory.
+//! Limits on the memory that a server's responses may use.
 
 use crate::token::Limits;
 
-/// Caps on one response. Bodies that are handed out in pieces do not count.
+/// Limits on responses. Streamed bodies do not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientLimits {
-    /// Bytes of text of one response, literals not counted. Default 16 MiB: a search without
-    /// ESEARCH (RFC 4731) names each UID on one line.
+    /// Bytes of text in one response, without literals. Default 16 MiB: a search without ESEARCH (RFC 4731)
+    /// returns all UIDs on one line.
     pub max_line: usize,
-    /// Bytes of all literals of one response. Default 32 MiB.
+    /// Bytes of all literals in one response. Default 32 MiB.
     pub max_literal: usize,
-    /// Levels of parts inside one another that a body structure is followed. What lies deeper
-    /// appears as one opaque part. Default 128.
+    /// Nesting depth to which a body structure is read; a deeper part becomes opaque. Default 128.
     pub max_depth: usize,
-    /// Bytes of all responses to one command, bodies handed out in pieces aside. Default 128 MiB: the sizes or flags of
-    /// two million messages.
+    /// Bytes of all responses to one command, without streamed bodies. Default 128 MiB: the sizes or flags of two
+    /// million messages.
     pub max_answer: u64,
 }
 
@@ -30,7 +29,7 @@ impl Default for ClientLimits {
 }
 
 impl ClientLimits {
-    /// Every part takes two levels of parentheses at most, and what is in a part a few more.
+    /// Parentheses inside the innermost part. Every level of parts takes two more at most.
     const LISTS_IN_A_PART: usize = 8;
 
     pub(super) fn for_reader(&self) -> Limits {

@@ -1,10 +1,9 @@
-//! The client's side, without sockets: commands in, octets out; octets in, typed responses out.
+//! The client side, without sockets: commands in, octets out; octets in, typed responses out.
 //!
-//! A [`Connection`] has one command in flight at a time. Its host writes what
-//! [`Connection::take_output`] gives, feeds what the server sends and polls until a command is
-//! [`Event::Done`]. Changes that others made may be told inside any answer; they come as
-//! [`Untagged`] data like everything else. A body may be had in pieces ([`Command::streaming`]);
-//! who does not read such an answer to its end can only close the connection.
+//! A [`Connection`] has one command in flight, or two pipelined ones. Its caller writes what
+//! [`Connection::take_output`] returns, feeds what the server sends, and polls until [`Event::Done`]. Changes by
+//! other clients may arrive during any command, as [`Untagged`] data like everything else. A body can be streamed
+//! ([`Command::streaming`]); a caller that does not read it to its end must close the connection.
 
 mod asked;
 mod body_structure;

@@ -5,16 +5,16 @@ use crate::token::{Cursor, SyntaxError};
 /// A resource of a quota root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaResource {
-    /// Its name in upper case; `STORAGE` counts units of 1,024 octets.
+    /// The name in upper case; `STORAGE` counts units of 1,024 octets.
     pub name: String,
-    /// How much is used.
+    /// Current usage.
     pub usage: u64,
-    /// How much may be used.
+    /// The limit.
     pub limit: u64,
 }
 
 impl QuotaResource {
-    /// Reads the name of the root, which nobody needs, and its resources.
+    /// Skips the name of the root and reads its resources.
     pub(super) fn read_root(cursor: &mut Cursor) -> Result<Vec<Self>, SyntaxError> {
         cursor.astring()?;
         cursor.space()?;

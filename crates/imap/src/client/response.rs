@@ -10,38 +10,38 @@ use super::search::UidSet;
 use super::status::StatusResponse;
 use crate::token::{Cursor, Frame, Part, SyntaxError};
 
-/// What a server told without a tag: part of an answer, or news.
+/// Untagged data: part of a response, or an unsolicited change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Untagged {
     /// A status; BYE announces the end of the connection.
     Status(StatusResponse),
-    /// What the server can do.
+    /// The server's capabilities.
     Capability(Capabilities),
-    /// How many messages the selected mailbox holds now.
+    /// The number of messages in the selected mailbox.
     Exists(u32),
-    /// The message of this sequence number is gone, and those behind it move up.
+    /// The message with this sequence number was removed; higher numbers decrease by one.
     Expunge(u32),
     /// Data of a message.
     Fetch(Box<FetchedMessage>),
-    /// Data of the message of this sequence number that was longer than [`ClientLimits::max_line`], and was skipped.
+    /// The response about this sequence number exceeded [`ClientLimits::max_line`] and was skipped.
     TooLong(u32),
     /// A mailbox.
     List(ListedFolder),
-    /// Counts of a mailbox.
+    /// The counts of a mailbox.
     FolderStatus(FolderStatus),
-    /// The UIDs that were found.
+    /// The UIDs of a search result.
     Found(UidSet),
     /// A quota root.
     Quota(Vec<QuotaResource>),
-    /// Anything else, named by its word in upper case.
+    /// Any other response, by its keyword in upper case.
     Other(String),
 }
 
 /// Any response.
 pub(super) enum Response {
-    /// The server waits for what comes next; its text tells nothing that PLAIN or a literal needs.
+    /// A continuation request. Its text is ignored: neither PLAIN nor a literal needs it.
     Continuation,
-    /// With the tag of the command that the response names.
+    /// Untagged data, and the tag that an ESEARCH response names.
     Untagged(Untagged, Option<String>),
     Tagged(String, StatusResponse),
 }

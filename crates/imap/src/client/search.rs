@@ -3,7 +3,7 @@
 use super::body_structure::skip;
 use crate::token::{Cursor, SequenceSet, SyntaxError};
 
-/// A set of UIDs, small however many they are when they lie together.
+/// A set of UIDs, stored as ranges: small for any number of consecutive UIDs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UidSet {
     /// Sorted, without overlaps, ends included.
@@ -11,23 +11,23 @@ pub struct UidSet {
 }
 
 impl UidSet {
-    /// How many UIDs.
+    /// Number of UIDs.
     pub fn len(&self) -> u64 {
         self.ranges.iter().map(|&(first, last)| u64::from(last - first) + 1).sum()
     }
 
-    /// True when there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// True when the UID is one of them.
+    /// Whether the set contains the UID.
     pub fn contains(&self, uid: u32) -> bool {
         let at = self.ranges.partition_point(|&(_, last)| last < uid);
         self.ranges.get(at).is_some_and(|&(first, _)| first <= uid)
     }
 
-    /// All of them, the highest first.
+    /// All UIDs in descending order.
     pub fn newest_first(&self) -> impl Iterator<Item = u32> + '_ {
         self.ranges.iter().rev().flat_map(|&(first, last)| (first..=last).rev())
     }
@@ -50,10 +50,10 @@ impl UidSet {
         self.ranges = merged;
     }
 
-    /// The numbers of a SEARCH response; the cursor stands behind the word.
+    /// Reads the numbers of a SEARCH response; the cursor is after the keyword.
     pub(super) fn read_search(cursor: &mut Cursor) -> Result<Self, SyntaxError> {
         let mut numbers = Vec::new();
-        // What comes behind the numbers (MODSEQ, RFC 7162 section 3.1.5) is of no use here.
+        // Ignore what follows the numbers (MODSEQ, RFC 7162 section 3.1.5).
         while cursor.peek_after_space().is_some_and(|byte| byte.is_ascii_digit()) {
             cursor.space()?;
             numbers.push(cursor.number()?);
@@ -61,7 +61,8 @@ impl UidSet {
         Ok(numbers.into_iter().collect())
     }
 
-    /// The ALL of an ESEARCH response, and the tag of its command (RFC 4731 section 3.1). The cursor is after the word.
+    /// Reads ALL and the command's tag of an ESEARCH response (RFC 4731 section 3.1); the cursor is after the
+    /// keyword.
     pub(super) fn read_esearch(cursor: &mut Cursor) -> Result<(Self, Option<String>), SyntaxError> {
         let (mut found, mut tag) = (Self::default(), None);
         if cursor.peek_after_space() == Some(b'(') {
@@ -97,7 +98,7 @@ impl FromIterator<u32> for UidSet {
 }
 
 impl From<SequenceSet> for UidSet {
-    /// `*` stands in no answer; it counts as the highest number there is.
+    /// `*` does not occur in responses; it counts as the highest possible number.
     fn from(set: SequenceSet) -> Self {
         Self { ranges: set.resolve(u32::MAX) }
     }

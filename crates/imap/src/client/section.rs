@@ -4,16 +4,16 @@ use std::fmt;
 
 use crate::token::{Cursor, SyntaxError};
 
-/// What of a message or part.
+/// The selected content of a message or part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SectionText {
     /// The whole message, or a part's body.
     All,
     /// The header of a message.
     Header,
-    /// Some fields of that header. The names come from us and are atoms.
+    /// Some header fields. The names are constants of the caller and must be atoms.
     HeaderFields(&'static [&'static str]),
-    /// Some fields, as a response names them.
+    /// Some header fields in a response, without their names.
     SomeHeaderFields,
     /// The body of a message.
     Text,
@@ -21,12 +21,12 @@ pub enum SectionText {
     Mime,
 }
 
-/// A section: of which part, and what of it.
+/// A section: a part and its selected content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     /// Part numbers, outermost first; empty for the message itself.
     pub part: Vec<u32>,
-    /// What of it.
+    /// The selected content.
     pub text: SectionText,
 }
 
@@ -41,17 +41,18 @@ impl Section {
         Self { part: Vec::new(), text: SectionText::Header }
     }
 
-    /// Some fields of the header of the message.
+    /// Some header fields of the message.
     pub const fn header_fields(names: &'static [&'static str]) -> Self {
         Self { part: Vec::new(), text: SectionText::HeaderFields(names) }
     }
 
-    /// The body of a part, as it is written.
+    /// The encoded body of a part.
     pub fn part(path: &[u32]) -> Self {
         Self { part: path.to_vec(), text: SectionText::All }
     }
 
-    /// Whether both name the same section; a response names fields as [`SectionText::SomeHeaderFields`].
+    /// Whether both name the same section. All lists of header fields count as equal, since responses are read
+    /// without their names.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         use SectionText::{HeaderFields, SomeHeaderFields};
         let is_same_text = match (&self.text, &other.text) {
@@ -61,7 +62,7 @@ impl Section {
         is_same_text && self.part == other.part
     }
 
-    /// Writes what stands in the brackets of a command.
+    /// Writes the text between the brackets of a command.
     pub(super) fn write(&self, to: &mut String) {
         for (at, number) in self.part.iter().enumerate() {
             if at > 0 {
@@ -82,7 +83,7 @@ impl Section {
         }
     }
 
-    /// Reads what stands in the brackets of a response, with both brackets.
+    /// Reads the section of a response with its brackets.
     pub(super) fn read(cursor: &mut Cursor) -> Result<Self, SyntaxError> {
         const INVALID: SyntaxError = SyntaxError("invalid section");
         cursor.byte(b'[', "expected a section")?;

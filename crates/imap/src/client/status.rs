@@ -5,13 +5,13 @@ use super::capabilities::Capabilities;
 /// The word of a status response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It worked, or information.
+    /// Success, or information.
     Ok,
-    /// It did not work, or a warning.
+    /// Failure, or a warning.
     No,
-    /// The command was not understood, or the server is confused.
+    /// A protocol error, or an internal error of the server.
     Bad,
-    /// A greeting: authenticated already.
+    /// A greeting of an already authenticated connection.
     PreAuth,
     /// The server closes the connection.
     Bye,
@@ -25,32 +25,32 @@ impl Status {
     }
 }
 
-/// A response code in brackets. Those that nobody here asks for are [`Code::Other`].
+/// A response code in brackets. Codes that the client does not use are [`Code::Other`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Code {
-    /// What the server can do.
+    /// The server's capabilities.
     Capability(Capabilities),
-    /// UIDs of another validity mean other messages (RFC 3501 section 2.3.1.1).
+    /// UIDVALIDITY: UIDs of another validity name other messages (RFC 3501 section 2.3.1.1).
     UidValidity(u32),
-    /// The UID that the next message gets.
+    /// The UID of the next message.
     UidNext(u32),
-    /// The mailbox cannot be changed.
+    /// The mailbox is read-only.
     ReadOnly,
-    /// The password is wrong.
+    /// Wrong user name or password.
     AuthenticationFailed,
-    /// The password is right, but not for acting as this user (RFC 5530 section 3).
+    /// The password is right, but the user may not act as the requested one (RFC 5530 section 3).
     AuthorizationFailed,
-    /// A subsystem is down at the moment.
+    /// A subsystem of the server is temporarily unavailable.
     Unavailable,
-    /// Too many connections, or another limit of the server.
+    /// A limit of the server is reached, such as the number of connections.
     Limit,
-    /// There is no such mailbox.
+    /// The mailbox does not exist.
     NonExistent,
-    /// The mailbox is in use and cannot be had at the moment.
+    /// The mailbox is in use and temporarily unavailable.
     InUse,
-    /// The server has a fault.
+    /// An internal error of the server.
     ServerBug,
-    /// Another, in upper case, without its arguments.
+    /// Any other code in upper case, without its arguments.
     Other(String),
 }
 
@@ -82,16 +82,16 @@ impl Code {
 /// A status response, tagged or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusResponse {
-    /// Its word.
+    /// The status.
     pub status: Status,
-    /// Its code, when it has one.
+    /// The response code, if any.
     pub code: Option<Code>,
-    /// Its text for people, without control characters.
+    /// The human-readable text, without control characters.
     pub text: String,
 }
 
 impl StatusResponse {
-    /// Reads a line from the status word on. None when it does not begin with one.
+    /// Reads a line that begins with a status; `None` for any other line.
     pub(super) fn read(line: &[u8]) -> Option<Self> {
         let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
         let status = Status::named(&line[..end])?;
@@ -102,7 +102,7 @@ impl StatusResponse {
         Some(Self { status, code, text: text.trim().to_owned() })
     }
 
-    /// True for OK.
+    /// Whether the status is OK.
     pub fn is_ok(&self) -> bool {
         self.status == Status::Ok
     }

@@ -1,4 +1,4 @@
-//! The server's side.
+//! The server side.
 
 pub mod command;
 mod encode;

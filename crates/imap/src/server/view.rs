@@ -1,8 +1,7 @@
-//! The selected mailbox as the client knows it.
+//! The selected mailbox as reported to the client.
 //!
-//! Sequence numbers mean positions in this view. It moves only when the client is told, so a
-//! message that another session removed keeps its number until EXPUNGE may be sent
-//! (RFC 3501 section 7.4.1).
+//! Sequence numbers are positions in this view. It changes only when the change is reported: a message removed by
+//! another session keeps its number until EXPUNGE may be sent (RFC 3501 section 7.4.1).
 
 use std::collections::BTreeSet;
 
@@ -11,7 +10,7 @@ use crate::mailbox::MailboxName;
 use crate::server::command::{MessageSet, UidRanges};
 use crate::token::SyntaxError;
 
-/// A message's place in a mailbox and its flags.
+/// The UID and flags of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageEntry {
     /// Its UID.
@@ -20,41 +19,40 @@ pub struct MessageEntry {
     pub flags: Flags,
 }
 
-/// A mailbox as the store has it at one moment.
+/// The state of a mailbox in the store at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderSnapshot {
-    /// The host's own key for the mailbox; effects on messages carry it back, so that a rename
-    /// does no harm.
+    /// The host's key of the mailbox. Effects on messages return it, so that they survive a rename.
     pub folder: i64,
-    /// Changes when UIDs are given out anew.
+    /// UIDVALIDITY; changes when UIDs are reassigned.
     pub uid_validity: u32,
-    /// The UID that the next message gets.
+    /// The UID of the next message.
     pub uid_next: u32,
     /// Every message, UIDs ascending.
     pub messages: Vec<MessageEntry>,
-    /// UIDs that are `\Recent` in this session, messages or not (RFC 3501 section 2.3.2).
+    /// UIDs that are `\Recent` in this session; they need not exist as messages (RFC 3501 section 2.3.2).
     pub recent: UidRanges,
 }
 
-/// News of the selected mailbox.
+/// Changes of the selected mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FolderUpdate {
-    /// Everything; the view finds the differences.
+    /// The whole state; the view finds the differences.
     Snapshot(FolderSnapshot),
-    /// Only what may have changed since the last news; saying too much does no harm.
+    /// Candidates for changes since the last report; unchanged messages do no harm.
     Changes {
         /// New messages and messages whose flags changed, in any order.
         changed: Vec<MessageEntry>,
-        /// UIDs that are gone.
+        /// UIDs of removed messages.
         removed: Vec<u32>,
-        /// UIDs that are `\Recent` in this session; those that were already may be among them.
+        /// UIDs that are `\Recent` in this session; may repeat earlier ones.
         recent: UidRanges,
     },
-    /// The mailbox itself is gone, or its UIDVALIDITY changed.
+    /// The mailbox was deleted, or its UIDVALIDITY changed.
     Gone,
 }
 
-/// One change to tell the client.
+/// An untagged response that reports a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Untagged {
     /// `* n EXPUNGE`
@@ -63,7 +61,7 @@ pub enum Untagged {
     Exists(u32),
     /// `* n RECENT`
     Recent(u32),
-    /// `* FLAGS (...)`: a keyword was seen for the first time.
+    /// `* FLAGS (...)`: a new keyword is in use.
     Keywords(Vec<Keyword>),
     /// `* n FETCH (UID u FLAGS (...))`
     Flags {
@@ -71,19 +69,19 @@ pub enum Untagged {
         number: u32,
         /// UID.
         uid: u32,
-        /// All its flags.
+        /// All flags of the message.
         flags: Flags,
-        /// Whether it is `\Recent` too.
+        /// Whether the message is `\Recent`.
         is_recent: bool,
     },
 }
 
-/// The mailbox is not what was selected any more; the client must select again.
+/// The mailbox is no longer the selected one; the client must select again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the selected mailbox is gone")]
 pub struct Gone;
 
-/// The selected mailbox as the client knows it.
+/// The selected mailbox as reported to the client.
 #[derive(Debug, Clone)]
 pub struct SelectedView {
     mailbox: MailboxName,
@@ -92,16 +90,16 @@ pub struct SelectedView {
     uid_validity: u32,
     uid_next: u32,
     messages: Vec<MessageEntry>,
-    /// Messages that are gone but that the client still counts.
+    /// Removed messages that the client still counts.
     vanished: BTreeSet<u32>,
     keywords: BTreeSet<Keyword>,
     recent: UidRanges,
-    /// The number of `\Recent` messages that the client counts.
+    /// The last reported number of `\Recent` messages.
     recent_count: u32,
 }
 
 impl SelectedView {
-    /// A view of a mailbox that was just selected.
+    /// Creates the view of a newly selected mailbox.
     pub fn new(mailbox: MailboxName, read_only: bool, snapshot: FolderSnapshot) -> Self {
         let FolderSnapshot { folder, uid_validity, uid_next, messages, recent } = snapshot;
         let keywords = messages.iter().flat_map(|entry| entry.flags.keywords()).cloned().collect();
@@ -122,12 +120,12 @@ impl SelectedView {
         view
     }
 
-    /// The name under which it was selected.
+    /// The name used to select it.
     pub fn mailbox(&self) -> &MailboxName {
         &self.mailbox
     }
 
-    /// True after EXAMINE.
+    /// Whether EXAMINE selected the mailbox.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
@@ -142,12 +140,12 @@ impl SelectedView {
         self.uid_validity
     }
 
-    /// The next UID when the mailbox was selected.
+    /// The next UID at the time of selection.
     pub fn uid_next(&self) -> u32 {
         self.uid_next
     }
 
-    /// The number of messages that the client counts.
+    /// The number of messages reported to the client.
     pub fn exists(&self) -> u32 {
         u32::try_from(self.messages.len()).unwrap_or(u32::MAX)
     }
@@ -162,7 +160,7 @@ impl SelectedView {
         self.recent.contains(uid)
     }
 
-    /// The number of `\Recent` messages that the client counts.
+    /// The number of `\Recent` messages reported to the client.
     pub fn recent_count(&self) -> u32 {
         self.recent_count
     }
@@ -177,7 +175,7 @@ impl SelectedView {
         Some(number_at(at))
     }
 
-    /// Every keyword seen so far.
+    /// All keywords in use since the selection.
     pub fn keywords(&self) -> impl Iterator<Item = &Keyword> {
         self.keywords.iter()
     }
@@ -191,12 +189,12 @@ impl SelectedView {
         self.position(uid).map(number_at)
     }
 
-    /// The flags that the client believes a message has.
+    /// The flags last reported to the client.
     pub fn flags_of(&self, uid: u32) -> Option<&Flags> {
         self.position(uid).map(|at| &self.messages[at].flags)
     }
 
-    /// Notes flags that the client is told, or can work out. What it returns must be sent first.
+    /// Records flags that the client is about to learn. The returned response must be sent first.
     pub fn set_flags(&mut self, uid: u32, flags: Flags) -> Option<Untagged> {
         let at = self.position(uid)?;
         let new = self.note_keywords(&flags);
@@ -204,7 +202,7 @@ impl SelectedView {
         new.then(|| self.all_keywords())
     }
 
-    /// True when some were not known.
+    /// Records the keywords; returns whether one is new.
     fn note_keywords(&mut self, flags: &Flags) -> bool {
         let before = self.keywords.len();
         self.keywords.extend(flags.keywords().iter().cloned());
@@ -215,8 +213,8 @@ impl SelectedView {
         Untagged::Keywords(self.keywords.iter().cloned().collect())
     }
 
-    /// The UIDs that a set means. A sequence number that does not exist is an error of the client
-    /// (RFC 3501 section 9, note on `seq-number`); a UID that does not exist means nothing.
+    /// Resolves a set to UIDs. A sequence number without a message is a client error (RFC 3501 section 9, note on
+    /// `seq-number`); a UID without a message is ignored.
     pub fn resolve(&self, messages: &MessageSet) -> Result<UidRanges, SyntaxError> {
         if messages.uid {
             let largest = self.messages.last().map_or(0, |entry| entry.uid);
@@ -231,7 +229,7 @@ impl SelectedView {
         uids.map(UidRanges::new).ok_or(SyntaxError("no such message"))
     }
 
-    /// The UIDs in a set of a SEARCH, where a number without a message matches nothing.
+    /// Resolves a set of SEARCH to UIDs; a number without a message matches nothing.
     pub fn existing(&self, messages: &MessageSet) -> UidRanges {
         let exists = self.exists();
         if messages.uid || exists == 0 {
@@ -244,7 +242,7 @@ impl SelectedView {
         UidRanges::new(ranges.map(|(from, to)| (uid_at(from), uid_at(to.min(exists)))).collect())
     }
 
-    /// The UIDs in the view that are in the ranges, ascending.
+    /// The UIDs of this view within the ranges, ascending.
     pub fn uids_in(&self, ranges: &UidRanges) -> Vec<u32> {
         let mut uids = Vec::new();
         for &(from, to) in ranges.ranges() {
@@ -254,15 +252,15 @@ impl SelectedView {
         uids
     }
 
-    /// Takes in news, and returns what must be sent: first the messages that are gone, if EXPUNGE may be sent now
-    /// (see [`Self::take_expunged`]), then the rest, which may be sent at any time.
+    /// Applies changes and returns the responses to send: first the EXPUNGE responses, if they are allowed now (see
+    /// [`Self::take_expunged`]), then the others, which are always allowed.
     pub fn sync(&mut self, update: Option<FolderUpdate>, may_expunge: bool) -> Result<Vec<Untagged>, Gone> {
         let mut changed = Vec::new();
         match update {
             None => {}
             Some(FolderUpdate::Gone) => return Err(Gone),
             Some(FolderUpdate::Changes { changed: present, removed, recent }) => {
-                // A message may be removed between the host's two looks.
+                // A message may be removed between the host's two queries.
                 let gone: BTreeSet<u32> = removed.iter().copied().collect();
                 changed = present;
                 changed.retain(|entry| !gone.contains(&entry.uid));
@@ -295,6 +293,7 @@ impl SelectedView {
         let largest = self.messages.last().map_or(0, |entry| entry.uid);
         for entry in changed {
             let known = self.position(entry.uid);
+            // UIDs of new messages are higher than all others: this one was removed already.
             if known.is_none() && entry.uid <= largest {
                 continue;
             }
@@ -312,6 +311,7 @@ impl SelectedView {
             }
         }
         let mut news = Vec::new();
+        // Announce a new keyword before a FETCH response uses it.
         if keywords {
             news.push(self.all_keywords());
         }
@@ -330,7 +330,7 @@ impl SelectedView {
         news
     }
 
-    /// Notes that messages are gone.
+    /// Marks messages as removed; the client still counts them.
     pub fn expunge(&mut self, uids: impl IntoIterator<Item = u32>) {
         for uid in uids {
             if self.position(uid).is_some() {
@@ -339,11 +339,11 @@ impl SelectedView {
         }
     }
 
-    /// Lets go of removed messages. To be called only when EXPUNGE may be sent: not while FETCH,
-    /// STORE or SEARCH run, and not while no command runs (RFC 3501 section 7.4.1).
+    /// Removes the marked messages from the view. Only when EXPUNGE is allowed: not during FETCH, STORE or
+    /// SEARCH, and not without a running command (RFC 3501 section 7.4.1).
     fn take_expunged(&mut self) -> Vec<Untagged> {
         let vanished = std::mem::take(&mut self.vanished);
-        // The last comes first, so that the numbers of those before it still hold.
+        // Highest number first, so that the remaining numbers stay valid.
         let numbers: Vec<_> =
             vanished.iter().rev().filter_map(|&uid| self.number_of(uid)).map(Untagged::Expunge).collect();
         if !numbers.is_empty() {
@@ -468,7 +468,7 @@ mod tests {
     }
 
     proptest! {
-        /// A client that follows what it is told ends with the mailbox as it is.
+        /// A client that applies all responses ends with the state of the mailbox.
         #[test]
         fn the_client_keeps_up(steps in prop::collection::vec(
             (prop::collection::vec(0usize..20, 0..4), 0u32..4, any::<bool>()), 1..12,

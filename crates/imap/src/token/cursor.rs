@@ -1,20 +1,20 @@
-//! Reads the tokens of one frame.
+//! A reader for the tokens of one frame.
 
 use super::frame::{Frame, Part};
 use super::sequence::SequenceSet;
 use super::{is_astring_char, is_atom_char, is_list_char};
 
-/// What was expected and not found. The text may be shown to the peer: it never repeats input.
+/// A syntax error, by the missing token. The text may be sent to the peer: it never repeats input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SyntaxError(pub &'static str);
 
 const TOO_LARGE: SyntaxError = SyntaxError("number too large");
 
-/// The two quotes of a quoted string.
+/// Length of the two quotes of a quoted string.
 const AROUND_QUOTED: usize = 2;
 
-/// Any value: for data whose shape does not matter (unknown response items, ID parameters).
+/// A value whose structure does not matter (unknown response items, ID parameters).
 #[derive(Clone, PartialEq, Eq)]
 pub enum Value {
     /// `NIL`.
@@ -27,8 +27,8 @@ pub enum Value {
     List(Vec<Value>),
 }
 
-/// A position in a frame. Each method either takes a whole token and moves behind it, or fails;
-/// after a failure the position is of no use, except where a method says `try`.
+/// A position in a frame. Each method reads one whole token or fails. After a failure the position is undefined,
+/// except for methods named `try_…`.
 pub struct Cursor {
     frame: Frame,
     part: usize,
@@ -38,7 +38,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Stands before the first token. `max_depth` caps [`Self::descend`].
+    /// A cursor before the first token. `max_depth` limits [`Self::descend`].
     pub fn new(frame: Frame, max_depth: usize) -> Self {
         Self { frame, part: 0, offset: 0, depth: 0, max_depth }
     }
@@ -50,12 +50,12 @@ impl Cursor {
         }
     }
 
-    /// The next byte of text, unless a literal or the end comes first.
+    /// The next byte of text; `None` before a literal and at the end.
     pub fn peek(&self) -> Option<u8> {
         self.rest().first().copied()
     }
 
-    /// The byte behind a space that is next.
+    /// The byte after the next one, if the next one is a space.
     pub fn peek_after_space(&self) -> Option<u8> {
         match self.rest() {
             [b' ', byte, ..] => Some(*byte),
@@ -67,34 +67,34 @@ impl Cursor {
         self.rest().is_empty() && matches!(self.frame.parts.get(self.part + 1), Some(Part::Literal(_)))
     }
 
-    /// True when nothing but spaces is left.
+    /// Whether only spaces are left.
     pub fn at_end(&self) -> bool {
         self.rest().iter().all(|&byte| byte == b' ') && self.part + 1 >= self.frame.parts.len()
     }
 
-    /// Fails when anything but spaces is left: some clients end a line with a space.
+    /// Fails unless only spaces are left; some clients end a line with a space.
     pub fn end(&self) -> Result<(), SyntaxError> {
         if self.at_end() { Ok(()) } else { Err(SyntaxError("unexpected text at the end of the command")) }
     }
 
-    /// Takes one byte if it is next.
+    /// Skips the byte if it is next.
     pub fn try_byte(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.offset += usize::from(found);
         found
     }
 
-    /// Takes the given byte.
+    /// Skips the given byte.
     pub fn byte(&mut self, byte: u8, expected: &'static str) -> Result<(), SyntaxError> {
         if self.try_byte(byte) { Ok(()) } else { Err(SyntaxError(expected)) }
     }
 
-    /// Takes one space.
+    /// Skips one space.
     pub fn space(&mut self) -> Result<(), SyntaxError> {
         self.byte(b' ', "expected a space")
     }
 
-    /// Takes the bytes that are accepted, perhaps none. Every caller's characters are ASCII.
+    /// Reads accepted bytes, possibly none. All callers accept ASCII only.
     fn take_while(&mut self, accept: impl Fn(u8) -> bool) -> &str {
         let start = self.offset;
         let rest = self.rest();
@@ -115,27 +115,27 @@ impl Cursor {
         self.bare(accept, expected).map(ToOwned::to_owned)
     }
 
-    /// A command's tag.
+    /// Reads the tag of a command.
     pub fn tag(&mut self) -> Result<String, SyntaxError> {
         self.word(|byte| is_astring_char(byte) && byte != b'+', "expected a tag")
     }
 
-    /// An atom.
+    /// Reads an atom.
     pub fn atom(&mut self) -> Result<String, SyntaxError> {
         self.word(is_atom_char, "expected an atom")
     }
 
-    /// Passes over an atom.
+    /// Skips an atom.
     pub fn skip_atom(&mut self) -> Result<(), SyntaxError> {
         self.bare(is_atom_char, "expected an atom").map(drop)
     }
 
-    /// Letters, digits, dots and hyphens, in upper case: command names, FETCH items, search keys.
+    /// Reads letters, digits, `.`, `-`, `=` and `+` in upper case: command names, FETCH items, search keys.
     pub fn keyword(&mut self) -> Result<String, SyntaxError> {
         self.written_keyword().map(str::to_ascii_uppercase)
     }
 
-    /// The same as it is written.
+    /// Reads a keyword without changing its case.
     pub fn written_keyword(&mut self) -> Result<&str, SyntaxError> {
         self.bare(
             |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'=' | b'+'),
@@ -143,7 +143,7 @@ impl Cursor {
         )
     }
 
-    /// Takes `word` when exactly it is the next atom, in any case of letters; else stays.
+    /// Skips `word` if it is exactly the next atom; case is ignored. Otherwise the position stays.
     pub fn try_keyword(&mut self, word: &str) -> bool {
         let rest = self.rest();
         let len = rest.iter().position(|&byte| !is_atom_char(byte)).unwrap_or(rest.len());
@@ -152,7 +152,7 @@ impl Cursor {
         found
     }
 
-    /// A flag: an atom, or a backslash and an atom.
+    /// Reads a flag: an atom, or a backslash and an atom.
     pub fn flag(&mut self) -> Result<String, SyntaxError> {
         if !self.try_byte(b'\\') {
             return self.word(is_atom_char, "expected a flag");
@@ -164,19 +164,19 @@ impl Cursor {
         Ok(flag)
     }
 
-    /// The rest of the line, whatever it is.
+    /// Reads the rest of the line.
     pub fn text(&mut self) -> String {
         let text = String::from_utf8_lossy(self.rest()).into_owned();
         self.offset += self.rest().len();
         text
     }
 
-    /// A number below 2^32.
+    /// Reads a number below 2^32.
     pub fn number(&mut self) -> Result<u32, SyntaxError> {
         u32::try_from(self.number64()?).map_err(|_| TOO_LARGE)
     }
 
-    /// A number below 2^64.
+    /// Reads a number below 2^64.
     pub fn number64(&mut self) -> Result<u64, SyntaxError> {
         let digits = self.rest().iter().map_while(|&byte| char::from(byte).to_digit(10));
         let (mut length, mut number) = (0, Some(0_u64));
@@ -188,17 +188,17 @@ impl Cursor {
         if length > 0 { number.ok_or(TOO_LARGE) } else { Err(SyntaxError("expected a number")) }
     }
 
-    /// A sequence set such as `1:3,7,9:*`.
+    /// Reads a sequence set such as `1:3,7,9:*`.
     pub fn sequence_set(&mut self) -> Result<SequenceSet, SyntaxError> {
         self.take_while(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b',' | b'*')).parse()
     }
 
-    /// True when a sequence set could begin here.
+    /// Whether a sequence set may begin here.
     pub fn at_sequence_set(&self) -> bool {
         self.peek().is_some_and(|byte| byte.is_ascii_digit() || byte == b'*')
     }
 
-    /// The octets of a literal. They are moved, not copied.
+    /// Reads a literal. Its octets are moved, not copied.
     pub fn literal(&mut self) -> Result<Vec<u8>, SyntaxError> {
         if !self.at_literal() {
             return Err(SyntaxError("expected a literal"));
@@ -212,7 +212,7 @@ impl Cursor {
         Ok(octets)
     }
 
-    /// Octets of a message that were handed out before the frame was complete ([`super::Poll::Keep`]).
+    /// Octets of the message that were returned before the frame was complete ([`super::Poll::Keep`]).
     pub fn kept(&self) -> usize {
         self.frame.kept
     }
@@ -227,7 +227,7 @@ impl Cursor {
         self.escaped()
     }
 
-    /// What stands in the quoted string that begins here, when it stands for itself.
+    /// The content of the next quoted string if it has no escapes and no control characters.
     fn plainly_quoted(&self) -> Option<&[u8]> {
         let rest = self.rest().strip_prefix(b"\"")?;
         let (value, after) = rest.split_at(memchr::memchr2(b'"', b'\\', rest)?);
@@ -235,7 +235,7 @@ impl Cursor {
         is_plain.then_some(value)
     }
 
-    /// A quoted string from its first byte on, in any form.
+    /// Reads the content of a quoted string after its opening quote.
     fn escaped(&mut self) -> Result<Vec<u8>, SyntaxError> {
         let mut value = Vec::new();
         let mut bytes = self.rest().iter().enumerate();
@@ -256,8 +256,8 @@ impl Cursor {
         Err(SyntaxError("quoted string without an end"))
     }
 
-    /// A quoted string or literal. Octets above 127 are let through (RFC 6855 clients send UTF-8);
-    /// NUL is not (RFC 3501 section 9, `CHAR8`).
+    /// Reads a quoted string or literal. Octets above 127 are accepted (RFC 6855 clients send UTF-8); NUL is not
+    /// (RFC 3501 section 9, `CHAR8`).
     pub fn string(&mut self) -> Result<Vec<u8>, SyntaxError> {
         if !self.at_literal() {
             return self.quoted();
@@ -269,7 +269,7 @@ impl Cursor {
         Ok(value)
     }
 
-    /// What `read` makes of a quoted string or literal without NUL.
+    /// Reads a quoted string or literal without NUL and converts it without a copy where possible.
     pub fn string_as<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> Result<T, SyntaxError> {
         let Some(value) = self.plainly_quoted() else { return self.string().map(|value| read(&value)) };
         let (read, length) = (read(value), value.len());
@@ -277,12 +277,12 @@ impl Cursor {
         Ok(read)
     }
 
-    /// An atom (with `]`), quoted string or literal.
+    /// Reads an atom (which may contain `]`), quoted string or literal.
     pub fn astring(&mut self) -> Result<Vec<u8>, SyntaxError> {
         self.string_or(is_astring_char)
     }
 
-    /// A LIST pattern: like [`Self::astring`], with the wildcards allowed in the bare form.
+    /// Reads a LIST pattern: like [`Self::astring`], but the bare form may contain wildcards.
     pub fn list_pattern(&mut self) -> Result<Vec<u8>, SyntaxError> {
         self.string_or(is_list_char)
     }
@@ -294,7 +294,7 @@ impl Cursor {
         Ok(self.bare(accept, "expected a string")?.into())
     }
 
-    /// Passes over what [`Self::astring`] reads.
+    /// Skips an [`Self::astring`].
     pub fn skip_astring(&mut self) -> Result<(), SyntaxError> {
         if self.peek() == Some(b'"') || self.at_literal() {
             return self.string().map(drop);
@@ -302,17 +302,17 @@ impl Cursor {
         self.bare(is_astring_char, "expected a string").map(drop)
     }
 
-    /// An astring that is UTF-8.
+    /// Reads an astring in UTF-8.
     pub fn astring_utf8(&mut self) -> Result<String, SyntaxError> {
         String::from_utf8(self.astring()?).map_err(|_| SyntaxError("string is not UTF-8"))
     }
 
-    /// A string, or `NIL` for none.
+    /// Reads a string, or `NIL` as `None`.
     pub fn nstring(&mut self) -> Result<Option<Vec<u8>>, SyntaxError> {
         if self.try_keyword("NIL") { Ok(None) } else { self.string().map(Some) }
     }
 
-    /// Runs `read` one level deeper; fails beyond the cap, so that recursion is bounded.
+    /// Runs `read` one level deeper. Fails at the maximum depth, so that recursion is bounded.
     pub fn descend<T, E: From<SyntaxError>>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         if self.depth >= self.max_depth {
             return Err(SyntaxError("nested too deeply").into());
@@ -323,7 +323,7 @@ impl Cursor {
         result
     }
 
-    /// A parenthesized list, elements separated by one space, perhaps empty.
+    /// Reads a parenthesized list, possibly empty, of elements separated by one space.
     pub fn list<T, E: From<SyntaxError>>(
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<T, E>,
@@ -344,7 +344,7 @@ impl Cursor {
         })
     }
 
-    /// Any value.
+    /// Reads any value.
     pub fn value(&mut self) -> Result<Value, SyntaxError> {
         match self.peek() {
             Some(b'(') => self.list(Self::value).map(Value::List),

@@ -1,24 +1,23 @@
-//! One whole command or response: lines of text with the literals between them.
+//! A whole command or response: text with literals in between.
 
 use std::fmt;
 
-/// A stretch of a [`Frame`].
+/// A part of a [`Frame`].
 #[derive(Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Text of one line, without the line end and without the `{n}` that announces a literal.
+    /// Text of one line, without the line end and the `{n}` of a following literal.
     Text(Vec<u8>),
     /// The octets of a literal.
     Literal(Vec<u8>),
 }
 
-/// One command or response as it came over the wire; [`super::Cursor`] reads it.
+/// A command or response as received; [`super::Cursor`] reads it.
 ///
-/// It may hold a password, so `Debug` shows sizes only.
+/// `Debug` shows sizes only: a frame may hold a password.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Frame {
     pub(super) parts: Vec<Part>,
-    /// Octets of the message of an APPEND that were handed out before the frame was complete; its literal holds the
-    /// rest.
+    /// Octets of an APPEND's message that were returned before the frame was complete; its literal holds the rest.
     pub(super) kept: usize,
 }
 
@@ -33,19 +32,18 @@ impl Frame {
         &self.parts
     }
 
-    /// The first word, when it is a well-formed tag: enough to answer a command that is
-    /// otherwise unreadable.
+    /// The tag, if it is well-formed, so that an otherwise unreadable command can be completed.
     pub fn tag(&self) -> Option<String> {
         let word = self.words().next()?;
         super::is_tag(word).then(|| String::from_utf8_lossy(word).into_owned())
     }
 
-    /// The second word: the command's name, or a response's status.
+    /// The second word: the name of a command, or the status of a response.
     pub(super) fn verb(&self) -> Option<&[u8]> {
         self.words().nth(1)
     }
 
-    /// Whether anything follows the second word and stands before the newest literal.
+    /// Whether there is text between the second word and the last literal.
     pub(super) fn has_arguments(&self) -> bool {
         let texts = self.parts.iter().filter(|part| matches!(part, Part::Text(_))).count();
         texts > 1 || self.words().skip(2).any(|word| !word.is_empty())

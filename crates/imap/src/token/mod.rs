@@ -1,7 +1,7 @@
-//! One token reader and writer for both ends of a connection (RFC 3501 sections 4 and 9).
+//! The tokenizer and encoder of both sides of a connection (RFC 3501 sections 4 and 9).
 //!
-//! [`FrameReader`] cuts the stream into frames, [`Cursor`] reads the tokens of one frame,
-//! [`Writer`] writes tokens so that nothing in a value can be taken for protocol.
+//! [`FrameReader`] splits the stream into frames, [`Cursor`] reads the tokens of one frame, and [`Writer`] encodes
+//! tokens so that no value can be read as protocol.
 
 mod cursor;
 mod frame;
@@ -17,7 +17,7 @@ pub use reader::{FrameReader, LinePoll, Poll, Refusal, Side, StreamPoll};
 pub use sequence::{SequenceNumber, SequenceSet};
 pub use writer::{Writer, without_nul};
 
-/// `ATOM-CHAR`: anything but controls, 8-bit, space and the specials.
+/// `ATOM-CHAR`: any character except controls, 8-bit, space and the specials.
 pub(crate) fn is_atom_char(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'(' | b')' | b'{' | b'%' | b'*' | b'"' | b'\\' | b']')
 }
@@ -32,7 +32,7 @@ pub(crate) fn is_list_char(byte: u8) -> bool {
     is_astring_char(byte) || matches!(byte, b'%' | b'*')
 }
 
-/// `tag`: one or more characters of an astring, `+` excepted.
+/// `tag`: one or more characters of an astring except `+`.
 pub(crate) fn is_tag(word: &[u8]) -> bool {
     !word.is_empty() && word.iter().all(|&byte| is_astring_char(byte) && byte != b'+')
 }

@@ -1,79 +1,78 @@
-//! Cuts a byte stream into frames: where does a command end, and is a literal awaited?
+//! Splits a byte stream into frames.
 
 use super::frame::{Frame, Part};
 use super::limits::Limits;
 
-/// Which end of the connection reads.
+/// The side of the connection that reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Reads commands: literals without `+` wait for a continuation request.
+    /// Reads commands: literals without `+` need a continuation request.
     Server,
-    /// Reads responses: literals follow at once, and the free text of a status response never
-    /// announces one.
+    /// Reads responses: literals follow at once, and the text of a status response never announces one.
     Client,
 }
 
-/// What [`FrameReader::poll`] found.
+/// A result of [`FrameReader::poll`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// Nothing complete; feed more bytes.
+    /// No complete frame; feed more bytes.
     NeedMore,
     /// The peer waits for `+ ...` before it sends a literal.
     NeedContinuation,
-    /// A piece of the message of an APPEND, whose command is not complete. The last piece is in the frame, which says how
-    /// many octets came before it.
+    /// A piece of the message of an incomplete APPEND. The frame contains the last piece and the number of octets
+    /// before it.
     Keep {
         /// The octets.
         octets: Vec<u8>,
-        /// Whether a message begins: what was kept of another one will not be asked for.
+        /// Whether this is the first piece of a message: pieces kept earlier can be discarded.
         is_first: bool,
     },
     /// A whole command or response.
     Frame(Frame),
-    /// A literal was too large. The command is dropped and the stream stands at the next one.
+    /// A literal was too large. The command was dropped; the next one can be read.
     Refused(Refusal),
-    /// A line, or the sum of refused literals, passed its cap; the connection cannot go on.
+    /// A line, or the sum of rejected literals, exceeds its limit; the connection cannot continue.
     Overrun,
 }
 
-/// Why a command was dropped before it was complete.
+/// A command or response dropped before it was complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The command's tag, when it had a readable one.
+    /// The tag of the command, if it is readable.
     pub tag: Option<String>,
-    /// True when it was the message of an APPEND (answer `NO [TOOBIG]`, RFC 7889 section 3).
+    /// Whether the literal was the message of an APPEND (completed with `NO [TOOBIG]`, RFC 7889 section 3).
     pub message: bool,
-    /// The message number of a FETCH response whose text was too long.
+    /// The sequence number of a FETCH response that was too long.
     pub skipped: Option<u32>,
 }
 
-/// What [`FrameReader::poll_line`] found.
+/// A result of [`FrameReader::poll_line`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum LinePoll {
-    /// Nothing complete; feed more bytes.
+    /// No complete line; feed more bytes.
     NeedMore,
-    /// One line without its end.
+    /// A line without its end.
     Line(Vec<u8>),
-    /// The line passed its cap; the connection cannot go on.
+    /// The line exceeds its limit; the connection cannot continue.
     Overrun,
 }
 
-/// What [`FrameReader::poll_streaming`] found.
+/// A result of [`FrameReader::poll_streaming`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum StreamPoll {
     /// Nothing complete; feed more bytes.
     NeedMore,
-    /// The literal of a body section begins: so many octets follow as pieces.
+    /// The literal of a body section begins; this number of octets follows in pieces.
     Begin(u64),
-    /// So many more octets of the literal that began: [`FrameReader::piece`].
+    /// This number of further octets is available from [`FrameReader::piece`].
     Piece(usize),
     /// The literal is complete; the rest of its response follows.
     End,
-    /// A whole response. A literal that was handed out in pieces is empty in it.
+    /// A whole response. A streamed literal is empty in it.
     Frame(Frame),
-    /// A literal that was not to be handed out was too large, and its response is dropped.
+    /// A literal that is not streamed was too large, and its response was dropped.
     Refused(Refusal),
-    /// A line, or the sum of refused literals, passed its cap; the connection cannot go on.
+    /// A line, or the sum of rejected literals, exceeds its limit; the connection cannot continue.
     Overrun,
 }
 
@@ -82,7 +81,7 @@ enum State {
     Literal {
         remaining: u64,
     },
-    /// A literal that is handed out as it comes.
+    /// A literal that is returned in pieces.
     Streamed {
         remaining: u64,
     },
@@ -94,10 +93,10 @@ struct Announced {
     sync: bool,
 }
 
-/// As much of the end of a skipped line is kept: the announcement of a literal fits into it.
+/// Octets kept from the end of a skipped line, enough for the announcement of a literal.
 const LINE_TAIL: usize = 32;
 
-/// Incremental reader. A line ends with CRLF; a bare LF is taken as well, as common servers do.
+/// An incremental reader. A line ends with CRLF; a bare LF is accepted too, as by common servers.
 pub struct FrameReader {
     limits: Limits,
     side: Side,
@@ -105,7 +104,7 @@ pub struct FrameReader {
     input: Vec<u8>,
     start: usize,
     scanned: usize,
-    /// How many octets before `start` were handed out last.
+    /// Length of the last piece; it ends at `start`.
     piece: usize,
     frame: Frame,
     state: State,
@@ -114,8 +113,7 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
-    /// A reader for one end of a connection. It takes messages (large APPEND literals) only after
-    /// [`Self::accept_messages`].
+    /// Creates a reader. Large APPEND literals are accepted only after [`Self::accept_messages`].
     pub fn new(side: Side, limits: Limits) -> Self {
         Self {
             limits,
@@ -132,20 +130,19 @@ impl FrameReader {
         }
     }
 
-    /// From now on APPEND may bring up to `max_message` bytes. Off at first, so that strangers
-    /// cannot make the server hold messages.
+    /// Accepts APPEND messages of up to `max_message` bytes from now on. Initially off, so that an
+    /// unauthenticated client cannot make the server hold messages.
     pub fn accept_messages(&mut self) {
         self.takes_messages = true;
     }
 
-    /// Adds bytes from the connection. Feed only when a poll said `NeedMore`: then the memory held
-    /// stays within the limits plus one read.
+    /// Adds bytes from the connection. Only after `NeedMore`: memory use then stays within the limits plus one
+    /// read.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.input().extend_from_slice(bytes);
     }
 
-    /// Where bytes from the connection are added, for those who read straight into it. The same holds as for
-    /// [`Self::feed`]; what is there already must stay.
+    /// The input buffer, for reading straight into it. Append only, and only after `NeedMore`.
     pub fn input(&mut self) -> &mut Vec<u8> {
         self.input.drain(..self.start);
         self.scanned -= self.start;
@@ -153,27 +150,27 @@ impl FrameReader {
         &mut self.input
     }
 
-    /// The response whose literal begins with [`StreamPoll::Begin`], read as if it ended after the literal.
+    /// The response whose streamed literal has just begun, closed as if it ended after the literal.
     pub fn head(&self) -> Frame {
         let mut head = self.frame.clone();
         head.parts.push(Part::Text(b")".to_vec()));
         head
     }
 
-    /// The octets of the last [`StreamPoll::Piece`], until more bytes are added.
+    /// The octets of the last [`StreamPoll::Piece`]; valid until more input is added.
     pub fn piece(&self) -> &[u8] {
         &self.input[self.start - self.piece..self.start]
     }
 
-    /// Throws away everything not yet read. After STARTTLS, plain-text bytes that were sent along
-    /// must not count as commands (RFC 9051 section 6.2.1).
+    /// Discards all unread input. Plain text sent along with STARTTLS must not count as commands (RFC 9051
+    /// section 6.2.1).
     pub fn clear(&mut self) {
         self.input.clear();
         (self.start, self.scanned, self.piece) = (0, 0, 0);
         self.reset_frame();
     }
 
-    /// Looks for the next whole frame.
+    /// Returns the next frame.
     pub fn poll(&mut self) -> Poll {
         loop {
             if let State::Literal { remaining } = self.state {
@@ -193,8 +190,8 @@ impl FrameReader {
         }
     }
 
-    /// Looks for the next whole response, and hands the literals of body sections out as they come,
-    /// whatever their size (RFC 3501 section 7.4.2, `BODY[<section>]`).
+    /// Returns the next response, and streams the literals of body sections of any size (RFC 3501 section 7.4.2,
+    /// `BODY[<section>]`).
     pub fn poll_streaming(&mut self) -> StreamPoll {
         if let State::Streamed { remaining } = self.state {
             return self.take_piece(remaining);
@@ -250,8 +247,7 @@ impl FrameReader {
         StreamPoll::Piece(take)
     }
 
-    /// Looks for the next line and does not look for literals in it: answers to a SASL challenge,
-    /// and `DONE`.
+    /// Returns the next line without looking for literals: for a response to a SASL challenge, and for `DONE`.
     pub fn poll_line(&mut self) -> LinePoll {
         self.take_line()
     }
@@ -262,7 +258,7 @@ impl FrameReader {
         let Some(at) = memchr::memchr(b'\n', &self.input[self.scanned..]) else {
             self.scanned = self.input.len();
             let there = &self.input[self.start..];
-            // A CR that came last may belong to the line's end.
+            // A final CR may belong to the line end.
             let line = there.strip_suffix(b"\r").unwrap_or(there);
             return if line.len() <= room || self.skip_text(self.input.len()) {
                 LinePoll::NeedMore
@@ -286,8 +282,8 @@ impl FrameReader {
         self.refused.as_ref().is_some_and(|refusal| refusal.skipped.is_some())
     }
 
-    /// Skips the rest of the response that has begun, if it is a FETCH response. Other responses that are too long end the
-    /// connection: what is missing of a search result or a list cannot be asked for again.
+    /// Starts skipping the current response if it is a FETCH response. Other long responses end the connection: the
+    /// missing part of a search result or list cannot be requested again.
     fn begin_skip(&mut self) -> bool {
         let start = match self.frame.parts.first() {
             Some(Part::Text(text)) => text,
@@ -296,13 +292,14 @@ impl FrameReader {
         let number = fetched_number(start).filter(|_| self.side == Side::Client && self.refused.is_none());
         if number.is_some() {
             self.refused = Some(Refusal { tag: None, message: false, skipped: number });
-            // What follows is not the beginning of a response.
+            // Text after the skipped part must not be read as the beginning of a response.
             self.frame.parts = vec![Part::Text(Vec::new())];
         }
         number.is_some()
     }
 
-    /// Drops the text up to `end` of a FETCH response that is too long, except its last octets.
+    /// Drops the text of a skipped FETCH response up to `end`, except its last octets. False if it cannot be
+    /// skipped.
     fn skip_text(&mut self, end: usize) -> bool {
         if !self.is_skipping() && !self.begin_skip() {
             return false;
@@ -314,7 +311,7 @@ impl FrameReader {
         self.discarded <= self.limits.max_discarded
     }
 
-    /// Moves what is there of a literal; true when it is complete.
+    /// Moves the available octets of a literal; returns whether it is complete.
     fn take_literal(&mut self, remaining: u64) -> bool {
         let there = self.input.len() - self.start;
         let take = usize::try_from(remaining).unwrap_or(usize::MAX).min(there);
@@ -331,7 +328,7 @@ impl FrameReader {
         remaining == 0
     }
 
-    /// What is there of a message, once it is as much as a piece. Something is always left for the frame.
+    /// Returns a piece of the message once it is large enough. At least one octet stays for the frame.
     fn message_piece(&mut self) -> Option<Poll> {
         let State::Literal { remaining: 1.. } = self.state else { return None };
         let held = match self.frame.parts.last() {
@@ -371,19 +368,19 @@ impl FrameReader {
     fn begin_literal(&mut self, announced: &Announced) -> Option<Poll> {
         let waits = announced.sync && self.side == Side::Server;
         if self.refused.is_none() && !self.fits(announced.size) {
-            // A slice of a body has the length that was asked for.
+            // A body section is requested with a bounded size, so a larger one is not skipped.
             let is_section = matches!(self.frame.parts.last(), Some(Part::Text(text)) if ends_with_section(text));
             if is_section || !self.begin_skip() {
                 self.refused = Some(Refusal { tag: self.frame.tag(), message: self.may_be_message(), skipped: None });
             }
         }
         if self.refused.is_some() {
-            // A client that waits for the continuation request gives the command up on a tagged NO.
+            // A tagged NO instead of a continuation request makes the client give up the command.
             if waits {
                 return Some(self.complete());
             }
             self.discarded = self.discarded.saturating_add(announced.size);
-            // Outside of FETCH responses, a server sends no large literal.
+            // Servers send large literals only in FETCH responses.
             if self.discarded > self.limits.max_discarded || (self.side == Side::Client && !self.is_skipping()) {
                 return Some(Poll::Overrun);
             }
@@ -404,8 +401,8 @@ impl FrameReader {
         size <= each as u64 && held + size <= total as u64
     }
 
-    /// Whether the newest literal may be the message of an APPEND: one that comes first may only be the name of the
-    /// mailbox.
+    /// Whether the last literal may be the message of an APPEND. The first argument is the mailbox name, which
+    /// may be a literal too.
     fn may_be_message(&self) -> bool {
         let is_append = self.frame.verb().is_some_and(|verb| verb.eq_ignore_ascii_case(b"APPEND"));
         self.side == Side::Server && is_append && self.frame.has_arguments()
@@ -426,7 +423,7 @@ impl FrameReader {
     }
 }
 
-/// The message number of a FETCH response that begins so.
+/// The sequence number of a FETCH response, from its beginning.
 fn fetched_number(start: &[u8]) -> Option<u32> {
     let rest = start.strip_prefix(b"* ")?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -442,8 +439,8 @@ fn is_status_response(line: &[u8]) -> bool {
         || [&b"OK"[..], b"NO", b"BAD", b"BYE", b"PREAUTH"].iter().any(|word| second.eq_ignore_ascii_case(word))
 }
 
-/// True when the name of a body section comes last: `BODY[2] ` or `BODY[]<0> `. No other value of a
-/// FETCH response ends in an unquoted bracket.
+/// Whether the text ends with the name of a body section: `BODY[2] ` or `BODY[]<0> `. No other value of a FETCH
+/// response ends in an unquoted bracket.
 fn ends_with_section(text: &[u8]) -> bool {
     let name = text.trim_ascii_end();
     let without_origin = name.strip_suffix(b">").and_then(|name| {
@@ -453,8 +450,8 @@ fn ends_with_section(text: &[u8]) -> bool {
     without_origin.unwrap_or(name).ends_with(b"]")
 }
 
-/// Reads `{n}` or `{n+}` at the end of a line (RFC 3501 section 4.3, RFC 7888). A number too large
-/// for `u64` counts as the largest one: it is refused all the same.
+/// Reads `{n}` or `{n+}` at the end of a line (RFC 3501 section 4.3, RFC 7888). A number above the range of `u64`
+/// becomes the maximum, which every limit rejects.
 fn announced_literal(line: &[u8]) -> Option<Announced> {
     let inner = line.strip_suffix(b"}")?;
     let prefix = inner.iter().rposition(|&byte| byte == b'{')?;
@@ -487,7 +484,7 @@ mod tests {
             "a".repeat(60)
         );
         let wire = format!("* 6 FETCH (UID 8)\r\n{long}* 8 FETCH (UID 10)\r\n");
-        // However the octets are cut.
+        // The result must not depend on how the octets are split.
         let literal = format!("* 7 FETCH (BODYSTRUCTURE ({{18}}\r\n{} NIL))\r\n", "\r\n* 9 FETCH (a b c");
         for (wire, size) in (1..wire.len()).map(|size| (wire.clone(), size)).chain([(wire.replace(&long, &literal), 3)])
         {
@@ -563,7 +560,7 @@ mod tests {
         Poll::Frame(Frame::new(parts.iter().map(|part| Part::Text(part.as_bytes().to_vec())).collect()))
     }
 
-    /// Everything the reader says about `input` when it comes in pieces of `size` bytes.
+    /// All results for `input`, fed in pieces of `size` bytes.
     fn outcomes(input: &[u8], size: usize) -> Vec<Poll> {
         let mut reader = server();
         reader.accept_messages();
@@ -663,7 +660,7 @@ mod tests {
         }
     }
 
-    /// Everything a client's reader says about `input`, neighbouring pieces joined, and the octets of all pieces.
+    /// All results of a client's reader for `input`, with adjacent pieces joined, and the octets of all pieces.
     fn streamed(input: &[u8], size: usize) -> (Vec<StreamPoll>, Vec<u8>) {
         let mut reader = FrameReader::new(Side::Client, small());
         let (mut all, mut octets) = (Vec::new(), Vec::new());

@@ -14,12 +14,12 @@ pub enum SequenceNumber {
     Largest,
 }
 
-/// A set of message sequence numbers or UIDs, as written: ranges may overlap and run backwards.
+/// A set of sequence numbers or UIDs as written: ranges may overlap and run backwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SequenceSet(Vec<(SequenceNumber, SequenceNumber)>);
 
 impl SequenceSet {
-    /// The ranges as numbers, `*` taken as `largest`; sorted, without overlaps, ends included.
+    /// Resolves `*` to `largest`. Returns sorted, inclusive ranges without overlaps.
     pub fn resolve(&self, largest: u32) -> Vec<(u32, u32)> {
         let number = |end: &SequenceNumber| match end {
             SequenceNumber::Number(number) => *number,
@@ -35,9 +35,9 @@ impl SequenceSet {
         merge(ranges)
     }
 
-    /// A set such as `1:3,7` that names the numbers in the given order: only neighbours that
-    /// count up are joined, since COPYUID pairs two sets by position (RFC 4315 section 3). Empty
-    /// for no numbers, which is not a valid set: callers leave the whole item out then.
+    /// Formats a set such as `1:3,7` in the given order. Only ascending neighbours are joined, since COPYUID
+    /// pairs two sets by position (RFC 4315 section 3). Without numbers the result is empty and invalid: callers
+    /// omit the item.
     pub fn compact(numbers: &[u32]) -> String {
         let runs = numbers.chunk_by(|before, after| before.checked_add(1) == Some(*after));
         let mut set = String::new();

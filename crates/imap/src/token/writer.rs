@@ -1,19 +1,18 @@
-//! Writes tokens so that no value can be taken for protocol.
+//! Encodes tokens so that no value can be read as protocol.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::is_astring_char;
 
-/// The longest string written in quotes; longer ones become literals, as some clients have small
-/// line buffers.
+/// Maximum length of a quoted string; longer ones become literals, since some clients have small line buffers.
 const MAX_QUOTED: usize = 512;
 
-/// Collects what is to be sent.
+/// A buffer for output.
 #[derive(Default)]
 pub struct Writer {
     out: Vec<u8>,
-    /// Octets that are not here, each with its place in `out`.
+    /// Ranges whose octets the host sends, each with its position in `out`.
     spans: VecDeque<(usize, Range<u64>)>,
 }
 
@@ -23,7 +22,7 @@ impl Writer {
         Self::default()
     }
 
-    /// What was written, which is thereby taken out; only what comes before the next span when there is one.
+    /// Takes the output up to the next span, or all of it.
     pub fn take(&mut self) -> Vec<u8> {
         let Some(&(before, _)) = self.spans.front() else { return std::mem::take(&mut self.out) };
         let rest = self.out.split_off(before);
@@ -31,50 +30,50 @@ impl Writer {
         std::mem::replace(&mut self.out, rest)
     }
 
-    /// The span whose octets come next, which is thereby taken out; none while there is something to take before it.
+    /// Takes the next span; `None` while output before it is pending.
     pub fn take_span(&mut self) -> Option<Range<u64>> {
         self.spans.pop_front_if(|(at, _)| *at == 0).map(|(_, span)| span)
     }
 
-    /// Bytes written and not yet taken, those of spans not counted.
+    /// Bytes of pending output, without spans.
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// True when nothing waits to be taken.
+    /// Whether no output is pending.
     pub fn is_empty(&self) -> bool {
         self.out.is_empty() && self.spans.is_empty()
     }
 
-    /// Protocol words of our own, as they are. Never for outside values.
+    /// Writes protocol text unchanged. Never for external values.
     pub fn raw(&mut self, text: &str) -> &mut Self {
         self.out.extend_from_slice(text.as_bytes());
         self
     }
 
-    /// Octets of a literal that was announced, as they are.
+    /// Writes the octets of an announced literal unchanged.
     pub fn octets(&mut self, octets: &[u8]) -> &mut Self {
         self.out.extend_from_slice(octets);
         self
     }
 
-    /// A number.
+    /// Writes a number.
     pub fn number(&mut self, number: u64) -> &mut Self {
         self.raw(&number.to_string())
     }
 
-    /// The end of a line.
+    /// Writes a line end.
     pub fn crlf(&mut self) -> &mut Self {
         self.raw("\r\n")
     }
 
-    /// Human-readable text: controls and 8-bit become `?`, so that it stays on its line.
+    /// Writes human-readable text. Controls and 8-bit characters become `?`, so that it stays on one line.
     pub fn text(&mut self, text: &str) -> &mut Self {
         self.out.extend(text.chars().map(|c| if c == ' ' || c.is_ascii_graphic() { c as u8 } else { b'?' }));
         self
     }
 
-    /// A string: quoted where it is short, printable ASCII, else a literal.
+    /// Writes a string: quoted if it is short, printable ASCII, else as a literal.
     pub fn string(&mut self, value: &[u8]) -> &mut Self {
         let plain = |&byte: &u8| byte == b' ' || byte.is_ascii_graphic();
         if value.len() > MAX_QUOTED || !value.iter().all(plain) {
@@ -91,7 +90,7 @@ impl Writer {
         self
     }
 
-    /// A string, or `NIL` for none.
+    /// Writes a string, or `NIL`.
     pub fn nstring(&mut self, value: Option<&[u8]>) -> &mut Self {
         match value {
             Some(value) => self.string(value),
@@ -99,9 +98,10 @@ impl Writer {
         }
     }
 
-    /// A bare atom where the value allows it (and is not `NIL`), else a string.
+    /// Writes an atom if the value allows it (and is not `NIL`), else a string.
     pub fn astring(&mut self, value: &[u8]) -> &mut Self {
         let bare = !value.is_empty() && value.iter().all(|&byte| is_astring_char(byte));
+        // A bare NIL would be read as "no value".
         if !bare || value.eq_ignore_ascii_case(b"NIL") {
             return self.string(value);
         }
@@ -109,15 +109,15 @@ impl Writer {
         self
     }
 
-    /// A literal. NUL cannot stand in one (RFC 3501 section 9) and literal8 is not offered, so NUL
-    /// is sent as 0x80, as Dovecot does: sizes and offsets stay true.
+    /// Writes a literal. NUL is not allowed in it (RFC 3501 section 9) and literal8 is not offered. NUL is
+    /// therefore sent as 0x80, like Dovecot does: sizes and offsets stay correct.
     pub fn literal(&mut self, value: &[u8]) -> &mut Self {
         self.raw("{").number(value.len() as u64).raw("}\r\n");
         self.out.extend(value.iter().copied().map(without_nul));
         self
     }
 
-    /// A literal whose octets the host adds itself, when [`Writer::take_span`] names them; each through
+    /// Writes the announcement of a literal whose octets the host sends on [`Writer::take_span`], each through
     /// [`without_nul`].
     pub fn literal_span(&mut self, span: Range<u64>) -> &mut Self {
         self.raw("{").number(span.end.saturating_sub(span.start)).raw("}\r\n");
@@ -125,7 +125,7 @@ impl Writer {
         self
     }
 
-    /// Elements in parentheses, separated by spaces.
+    /// Writes a parenthesized list with elements separated by spaces.
     pub fn list<T>(&mut self, elements: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Self, T)) -> &mut Self {
         self.raw("(");
         for (at, element) in elements.into_iter().enumerate() {
@@ -138,7 +138,7 @@ impl Writer {
     }
 }
 
-/// An octet as it stands in a literal, see [`Writer::literal`].
+/// Maps an octet to its form in a literal; see [`Writer::literal`].
 #[must_use]
 pub const fn without_nul(octet: u8) -> u8 {
     if octet == 0 { 0x80 } else { octet }

@@ -1,4 +1,4 @@
-//! APPEND's message.
+//! The arguments of APPEND.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use crate::datetime::parse_date_time;
 use crate::flag::Flags;
 use crate::token::{Cursor, SyntaxError};
 
-/// A message to be stored.
+/// A message to store.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AppendMessage {
-    /// The flags it starts with.
+    /// The initial flags.
     pub flags: Flags,
-    /// Its internal date; none means now.
+    /// The internal date; `None` means now.
     pub internal_date: Option<Timestamp>,
-    /// The message, as sent: headers, empty line, body. Never empty.
+    /// The message as sent: headers, empty line, body. Never empty.
     pub octets: Vec<u8>,
-    /// How many octets of it were handed out before ([`crate::server::session::Step::Keep`]); `octets` follow them.
+    /// Octets already returned by [`crate::server::session::Step::Keep`]; `octets` continue after them.
     pub kept: usize,
 }
 

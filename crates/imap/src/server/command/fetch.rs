@@ -3,7 +3,7 @@
 use super::section::{Partial, Section, SectionText, partial};
 use crate::token::{Cursor, SyntaxError};
 
-/// One thing that FETCH returns of each message.
+/// A data item of FETCH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FetchItem {
     /// `FLAGS`
@@ -24,20 +24,20 @@ pub enum FetchItem {
     Section(SectionItem),
 }
 
-/// Octets of a message.
+/// A section of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionItem {
-    /// How the response names it.
+    /// The name of the item in the response.
     pub label: SectionLabel,
-    /// Which octets.
+    /// Which section.
     pub section: Section,
-    /// Which range of them.
+    /// The requested range of it.
     pub partial: Option<Partial>,
-    /// True when reading it does not set `\Seen`.
+    /// Whether reading leaves `\Seen` unset.
     pub peek: bool,
 }
 
-/// How the response names a section.
+/// The name of a section in the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SectionLabel {
     /// `BODY[...]`

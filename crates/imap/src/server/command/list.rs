@@ -1,33 +1,33 @@
-//! LIST with its extensions, LSUB, and the items of STATUS.
+//! LIST with its extensions, LSUB, and the data items of STATUS.
 
 use super::CommandError;
 use crate::mailbox::MailboxPattern;
 use crate::token::{Cursor, Limits, SyntaxError};
 
-/// What LIST or LSUB asks for.
+/// The arguments of LIST or LSUB.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListQuery {
-    /// LSUB: answered with `* LSUB` lines, subscribed names only.
+    /// LSUB: only subscribed names, in `* LSUB` responses.
     pub lsub: bool,
-    /// `LIST "" ""`: only the hierarchy delimiter is wanted (RFC 3501 section 6.3.8).
+    /// `LIST "" ""`: returns only the hierarchy delimiter (RFC 3501 section 6.3.8).
     pub delimiter_only: bool,
-    /// True for a command in the form of RFC 5258: the client knows its attributes.
+    /// The command has the extended form of RFC 5258, so the client supports the attributes of that RFC.
     pub extended: bool,
-    /// Names that match any of these.
+    /// The patterns; a name must match one of them.
     pub patterns: Vec<MailboxPattern>,
     /// Selection option SUBSCRIBED.
     pub only_subscribed: bool,
     /// Selection option SPECIAL-USE.
     pub only_special_use: bool,
-    /// Selection option RECURSIVEMATCH: also parents of what is selected, with CHILDINFO.
+    /// Selection option RECURSIVEMATCH: also returns parents of selected names, with CHILDINFO.
     pub recursive_match: bool,
     /// Return option SUBSCRIBED.
     pub return_subscribed: bool,
-    /// Return option STATUS (RFC 5819); empty without it.
+    /// The items of return option STATUS (RFC 5819); empty without it.
     pub return_status: Vec<StatusItem>,
 }
 
-/// What STATUS can tell of a mailbox.
+/// A data item of STATUS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusItem {
     /// The number of messages.
@@ -42,7 +42,7 @@ pub enum StatusItem {
     Unseen,
     /// The sum of the messages' sizes (RFC 8438).
     Size,
-    /// The largest message that APPEND takes (RFC 7889).
+    /// The maximum message size of APPEND (RFC 7889).
     AppendLimit,
 }
 
@@ -102,17 +102,17 @@ fn selection_options(cursor: &mut Cursor, query: &mut ListQuery) -> Result<(), S
             "SUBSCRIBED" => query.only_subscribed = true,
             "SPECIAL-USE" => query.only_special_use = true,
             "RECURSIVEMATCH" => query.recursive_match = true,
-            // There are no remote mailboxes to add.
+            // Remote mailboxes do not exist here, so this option changes nothing.
             "REMOTE" => {}
             _ => return Err(SyntaxError("unknown selection option")),
         }
         Ok(())
     })?;
-    // RFC 5258 section 3.1: it must not stand alone.
+    // RECURSIVEMATCH requires another selection option (RFC 5258 section 3.1).
     if query.recursive_match && !query.only_subscribed && !query.only_special_use {
         return Err(SyntaxError("RECURSIVEMATCH needs another selection option"));
     }
-    // RFC 5258 section 3.1: selecting by subscription implies that it is returned.
+    // Selecting by subscription implies returning it (RFC 5258 section 3.1).
     query.return_subscribed |= query.only_subscribed;
     Ok(())
 }
@@ -125,7 +125,7 @@ fn return_options(cursor: &mut Cursor, query: &mut ListQuery) -> Result<(), Synt
     cursor.list(|cursor| {
         match cursor.keyword()?.as_str() {
             "SUBSCRIBED" => query.return_subscribed = true,
-            // Both are returned always.
+            // Always returned.
             "CHILDREN" | "SPECIAL-USE" => {}
             "STATUS" => {
                 cursor.space()?;
@@ -149,6 +149,7 @@ fn add_patterns(
         return Err(CommandError::Refused { code: "LIMIT", text: "Too many or too long patterns" });
     }
     let whole = patterns.iter().map(|pattern| [reference, pattern].concat());
+    // An invalid pattern matches nothing, so it can be left out.
     query.patterns = whole.filter_map(|wire| MailboxPattern::from_wire(&wire)).collect();
     Ok(())
 }

@@ -1,19 +1,19 @@
-//! Which messages a command is about.
+//! The messages that a command names.
 
 use std::ops::Range;
 
 use crate::token::SequenceSet;
 
-/// A set as the client wrote it: sequence numbers, or UIDs after `UID`.
+/// A set as the client wrote it: sequence numbers, or UIDs in the `UID` forms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageSet {
-    /// True when the numbers are UIDs.
+    /// Whether the numbers are UIDs.
     pub uid: bool,
     /// The numbers.
     pub set: SequenceSet,
 }
 
-/// The messages that a SEARCH names.
+/// The messages that a search key names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchSet {
     /// A set.
@@ -27,17 +27,17 @@ pub enum SearchSet {
 pub struct UidRanges(Vec<(u32, u32)>);
 
 impl UidRanges {
-    /// Ranges that are ascending and do not overlap already.
+    /// Wraps ranges that are already ascending and do not overlap.
     pub(crate) fn new(ascending: Vec<(u32, u32)>) -> Self {
         Self(ascending)
     }
 
-    /// The UIDs of a range, whose end is not included.
+    /// The UIDs of a half-open range.
     pub fn of(range: Range<u32>) -> Self {
         Self(if range.is_empty() { Vec::new() } else { vec![(range.start, range.end - 1)] })
     }
 
-    /// Adds UIDs above all that are in it; those below its end are ignored.
+    /// Adds UIDs above all present ones; lower ones are ignored.
     pub(crate) fn append(&mut self, more: &Self) {
         for &(from, to) in &more.0 {
             match self.0.last_mut() {
@@ -53,7 +53,7 @@ impl UidRanges {
         &self.0
     }
 
-    /// True when the UID is in one of the ranges.
+    /// Whether one of the ranges contains the UID.
     pub fn contains(&self, uid: u32) -> bool {
         let at = self.0.partition_point(|&(_, to)| to < uid);
         self.0.get(at).is_some_and(|&(from, _)| from <= uid)

@@ -1,4 +1,4 @@
-//! Commands as typed values: read once, from a frame.
+//! Commands as typed values.
 
 mod append;
 mod authentication;
@@ -21,7 +21,7 @@ use crate::mailbox::{InvalidMailboxName, MailboxName};
 use crate::secret::Password;
 use crate::token::{Cursor, Frame, Limits, SequenceSet, SyntaxError};
 
-/// A command, read and checked. Whether it is allowed now is the session's business.
+/// A valid command. The session decides whether it is allowed in the current state.
 #[derive(Debug)]
 pub enum Command {
     /// CAPABILITY
@@ -30,9 +30,9 @@ pub enum Command {
     Noop,
     /// LOGOUT
     Logout,
-    /// ID (RFC 2971); what the client says of itself is not used.
+    /// ID (RFC 2971); the client's parameters are ignored.
     Id,
-    /// ENABLE (RFC 5161); nothing offered here can be enabled.
+    /// ENABLE (RFC 5161); no extension offered here needs it.
     Enable,
     /// STARTTLS
     StartTls,
@@ -43,11 +43,11 @@ pub enum Command {
         /// The password.
         password: Password,
     },
-    /// AUTHENTICATE, with the initial response of RFC 4959 if there was one (still base64).
+    /// AUTHENTICATE, with the initial response of RFC 4959, if any.
     Authenticate {
         /// The mechanism in upper case.
         mechanism: String,
-        /// The initial response, base64, or `=` for an empty one.
+        /// The initial response in base64, or `=` for an empty one.
         initial_response: Option<String>,
     },
     /// SELECT and EXAMINE
@@ -83,14 +83,14 @@ pub enum Command {
     Status {
         /// Which mailbox.
         mailbox: MailboxName,
-        /// What of it.
+        /// The requested items.
         items: Vec<StatusItem>,
     },
     /// APPEND
     Append {
-        /// Into which mailbox.
+        /// The target mailbox.
         mailbox: MailboxName,
-        /// What.
+        /// The message to store.
         message: AppendMessage,
     },
     /// GETQUOTA (RFC 9208) with the root's name
@@ -103,7 +103,7 @@ pub enum Command {
     Check,
     /// CLOSE and UNSELECT (RFC 3691)
     Close {
-        /// True for CLOSE: messages with `\Deleted` go.
+        /// Whether to remove messages with `\Deleted`: true for CLOSE.
         expunge: bool,
     },
     /// EXPUNGE, or UID EXPUNGE (RFC 4315) with its set
@@ -114,28 +114,28 @@ pub enum Command {
     Fetch {
         /// Of which messages.
         messages: MessageSet,
-        /// What of them.
+        /// The requested items.
         items: Vec<FetchItem>,
     },
     /// STORE and UID STORE
     Store {
-        /// On which messages.
+        /// The messages to change.
         messages: MessageSet,
-        /// What.
+        /// The change.
         action: StoreAction,
     },
     /// COPY, MOVE (RFC 6851) and their UID forms
     Copy {
         /// Which messages.
         messages: MessageSet,
-        /// Where to.
+        /// The target mailbox.
         mailbox: MailboxName,
-        /// True for MOVE.
+        /// Whether to remove the originals: true for MOVE.
         remove: bool,
     },
 }
 
-/// A command with the tag that its completion must carry.
+/// A command with its tag.
 #[derive(Debug)]
 pub struct TaggedCommand {
     /// The client's tag.
@@ -144,18 +144,18 @@ pub struct TaggedCommand {
     pub command: Command,
 }
 
-/// Why a command cannot be run.
+/// The reason why a command is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// Not IMAP; answered with BAD.
+    /// Invalid syntax; completed with BAD.
     #[error(transparent)]
     Syntax(#[from] SyntaxError),
-    /// IMAP, but nothing that can be done; answered with NO.
+    /// Valid syntax, but not acceptable; completed with NO.
     #[error("{text}")]
     Refused {
         /// The response code (RFC 5530) without brackets.
         code: &'static str,
-        /// The text for a person.
+        /// The human-readable text.
         text: &'static str,
     },
 }
@@ -170,7 +170,7 @@ impl TaggedCommand {
     /// Reads a frame.
     ///
     /// # Errors
-    /// The tag (when there is a readable one) and what is wrong.
+    /// The tag, if it is readable, and the reason.
     pub fn parse(frame: Frame, limits: &Limits) -> Result<Self, (Option<String>, CommandError)> {
         let tag = frame.tag();
         let mut cursor = Cursor::new(frame, limits.max_depth);
@@ -282,8 +282,8 @@ fn mailbox(cursor: &mut Cursor, limits: &Limits) -> Result<MailboxName, CommandE
     Ok(MailboxName::from_wire(&cursor.astring()?, limits.max_mailbox_name)?)
 }
 
-/// A name to be created. One trailing delimiter only says that children are wanted
-/// (RFC 3501 section 6.3.3); every mailbox here can have them.
+/// Reads the name of a mailbox to create. One trailing delimiter announces children (RFC 3501 section 6.3.3); it is
+/// dropped, since every mailbox here can have them.
 fn new_mailbox(cursor: &mut Cursor, limits: &Limits) -> Result<MailboxName, CommandError> {
     let wire = cursor.astring()?;
     let wire = wire.strip_suffix(b"/").unwrap_or(&wire);

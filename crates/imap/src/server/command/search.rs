@@ -1,4 +1,4 @@
-//! SEARCH: the tree of keys, and whether a message matches it.
+//! SEARCH: the tree of keys, and its evaluation for one message.
 
 use jiff::civil::Date;
 
@@ -8,25 +8,25 @@ use crate::datetime::parse_date;
 use crate::flag::{Flags, Keyword, SystemFlag};
 use crate::token::{Cursor, SyntaxError};
 
-/// SEARCH as it was sent.
+/// The arguments of SEARCH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchCommand {
-    /// True for UID SEARCH: the answer holds UIDs.
+    /// Whether the response contains UIDs: true for UID SEARCH.
     pub uid: bool,
-    /// `RETURN (...)` (RFC 4731); none for the plain answer.
+    /// The options of `RETURN (...)` (RFC 4731); `None` for a plain SEARCH response.
     pub results: Option<SearchReturn>,
-    /// What to look for.
+    /// The criteria.
     pub key: SearchKey<SearchSet>,
 }
 
-/// The parts of an ESEARCH answer. `RETURN ()` means ALL.
+/// The parts of an ESEARCH response. `RETURN ()` means ALL.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SearchReturn {
     /// The smallest number.
     pub min: bool,
-    /// The largest number.
+    /// The number of matches.
     pub max: bool,
-    /// How many.
+    /// All numbers, as a set.
     pub count: bool,
     /// All of them, as a set.
     pub all: bool,
@@ -34,8 +34,7 @@ pub struct SearchReturn {
 
 /// A search criterion. `S` names messages: as written by the client, or as UIDs for the host.
 ///
-/// Texts are compared without regard to case, as substrings, after decoding; that is the
-/// host's part ([`SearchSubject`]).
+/// Texts match as substrings, after decoding and without regard to case. [`SearchSubject`] implements this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchKey<S = UidRanges> {
     /// Every message.
@@ -46,34 +45,34 @@ pub enum SearchKey<S = UidRanges> {
     Flag(SystemFlag),
     /// A keyword is set.
     Keyword(Keyword),
-    /// By the internal date's day, in UTC.
+    /// The day of the internal date, in UTC.
     Received(DateTest, Date),
-    /// By the day in the Date header, without regard to time and zone.
+    /// The day in the Date header, without regard to time and zone.
     Sent(DateTest, Date),
     /// More octets than this.
     Larger(u32),
     /// Fewer octets than this.
     Smaller(u32),
-    /// A header field holds a text; the empty text asks whether the field exists.
+    /// A header field contains a text; the empty text matches any message with this field.
     Header {
         /// The field's name.
         name: String,
         /// The text.
         text: String,
     },
-    /// The body holds a text.
+    /// The body contains a text.
     Body(String),
-    /// Header or body hold a text.
+    /// The header or the body contains a text.
     Text(String),
-    /// The opposite.
+    /// The message does not match the key.
     Not(Box<Self>),
-    /// One or both.
+    /// The message matches at least one key.
     Or(Box<Self>, Box<Self>),
-    /// All of them.
+    /// The message matches every key.
     And(Vec<Self>),
 }
 
-/// How a day is compared.
+/// A comparison of days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DateTest {
     /// Earlier than the given day.
@@ -95,7 +94,7 @@ impl DateTest {
     }
 }
 
-/// A message as SEARCH sees it. The text methods may be slow: they are asked last.
+/// A message to search. The text methods may be slow, so they are called last.
 pub trait SearchSubject {
     /// Its UID.
     fn uid(&self) -> u32;
@@ -103,15 +102,15 @@ pub trait SearchSubject {
     fn flags(&self) -> &Flags;
     /// The day of its internal date, in UTC.
     fn received(&self) -> Date;
-    /// The day in its Date header, as written there; none when there is no readable one.
+    /// The day in its Date header as written there; `None` if there is no readable one.
     fn sent(&self) -> Option<Date>;
     /// Its size in octets.
     fn size(&self) -> u64;
-    /// True when a field of this name exists and, decoded, holds `text` in any case of letters.
+    /// Whether a field of this name contains `text` after decoding; case is ignored.
     fn header_contains(&self, name: &str, text: &str) -> bool;
-    /// True when the decoded body holds `text` in any case of letters.
+    /// Whether the decoded body contains `text`; case is ignored.
     fn body_contains(&self, text: &str) -> bool;
-    /// True when the decoded header or body hold `text` in any case of letters.
+    /// Whether the decoded header or body contains `text`; case is ignored.
     fn text_contains(&self, text: &str) -> bool;
 }
 
@@ -138,7 +137,7 @@ impl SearchKey {
 }
 
 impl<S> SearchKey<S> {
-    /// True when flags, dates, sizes and UIDs do not suffice to decide.
+    /// Whether the key needs more than flags, dates, sizes and UIDs.
     pub fn needs_text(&self) -> bool {
         match self {
             Self::Header { .. } | Self::Body(_) | Self::Text(_) => true,
@@ -149,7 +148,7 @@ impl<S> SearchKey<S> {
         }
     }
 
-    /// The same tree with other names for the messages.
+    /// Converts the named messages and keeps the tree.
     pub(crate) fn map_messages<T, E>(self, map: &impl Fn(S) -> Result<T, E>) -> Result<SearchKey<T>, E> {
         Ok(match self {
             Self::Messages(set) => SearchKey::Messages(map(set)?),
@@ -176,7 +175,7 @@ impl<S> SearchKey<S> {
     }
 
     fn and(mut keys: Vec<Self>) -> Self {
-        // Slow keys last, so that they are asked of few messages only.
+        // Slow keys come last, so that fast ones exclude most messages first.
         keys.sort_by_key(Self::needs_text);
         if keys.len() == 1 { keys.remove(0) } else { Self::And(keys) }
     }
@@ -312,7 +311,7 @@ fn date(cursor: &mut Cursor) -> Result<Date, SyntaxError> {
 }
 
 fn text(cursor: &mut Cursor) -> Result<String, CommandError> {
-    // Some clients send UTF-8 without a CHARSET; anything else cannot be known.
+    // Some clients send UTF-8 without CHARSET. Reject any other text: its charset is unknown.
     String::from_utf8(cursor.astring()?).or_else(|_| charset(b"").map(|()| String::new()))
 }
 

@@ -9,22 +9,22 @@ use crate::token::{Cursor, SyntaxError, Writer};
 pub struct Section {
     /// Part numbers from the outermost inwards; empty for the message itself.
     pub path: Vec<u32>,
-    /// What of that part.
+    /// The selected content of that part.
     pub text: SectionText,
 }
 
-/// What of a part.
+/// The selected content of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SectionText {
-    /// All: of the message, header and body; of a part, its body without its MIME header.
+    /// Everything: header and body of the message, or the body of a part without its MIME header.
     All,
     /// The header of the message, or of the message inside a message/rfc822 part.
     Header,
     /// Some header fields and the empty line.
     HeaderFields {
-        /// The fields' names, as written.
+        /// The field names as written.
         names: Vec<Vec<u8>>,
-        /// True for HEADER.FIELDS.NOT: all fields but these.
+        /// True for HEADER.FIELDS.NOT: all fields except these.
         not: bool,
     },
     /// The body of the message, or of the message inside a message/rfc822 part.
@@ -38,19 +38,19 @@ pub enum SectionText {
 pub struct Partial {
     /// The first octet.
     pub origin: u32,
-    /// At most so many octets, above zero.
+    /// The maximum number of octets, above zero.
     pub length: u32,
 }
 
 impl Partial {
-    /// That range, as far as it exists.
+    /// Returns the part of `octets` within this range.
     pub fn slice(self, octets: &[u8]) -> &[u8] {
         let from = usize::try_from(self.origin).unwrap_or(usize::MAX).min(octets.len());
         let length = usize::try_from(self.length).unwrap_or(usize::MAX).min(octets.len() - from);
         &octets[from..from + length]
     }
 
-    /// The same of octets that are not here but lie in a range.
+    /// Returns the part of `span` within this range, for octets that are not in memory.
     pub fn narrow(self, span: Range<u64>) -> Range<u64> {
         let start = span.start.saturating_add(u64::from(self.origin)).min(span.end);
         start..start.saturating_add(u64::from(self.length)).min(span.end)
@@ -63,7 +63,7 @@ impl Section {
         Self { path: Vec::new(), text: SectionText::All }
     }
 
-    /// Reads what stands between the brackets, and the brackets.
+    /// Reads a section with its brackets.
     pub(super) fn parse(cursor: &mut Cursor) -> Result<Self, SyntaxError> {
         cursor.byte(b'[', "expected a section")?;
         if cursor.try_byte(b']') {
@@ -97,7 +97,7 @@ impl Section {
         Ok(Self { path, text })
     }
 
-    /// Writes the section in its brackets, as the response must repeat it.
+    /// Writes the section in brackets, as the response must repeat it.
     pub(crate) fn write(&self, writer: &mut Writer) {
         writer.raw("[");
         let numbers: Vec<String> = self.path.iter().map(u32::to_string).collect();
@@ -128,7 +128,7 @@ fn header_list(cursor: &mut Cursor) -> Result<Vec<Vec<u8>>, SyntaxError> {
     if names.is_empty() { Err(SyntaxError("expected a header field")) } else { Ok(names) }
 }
 
-/// Reads `<origin.length>` if it is there.
+/// Reads `<origin.length>`, if present.
 pub(super) fn partial(cursor: &mut Cursor) -> Result<Option<Partial>, SyntaxError> {
     if !cursor.try_byte(b'<') {
         return Ok(None);

@@ -1,14 +1,14 @@
-//! STORE, and lists of flags.
+//! The arguments of STORE, and lists of flags.
 
 use crate::flag::Flags;
 use crate::token::{Cursor, SyntaxError};
 
-/// What STORE does to the flags of each message.
+/// The action of STORE on each message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreAction {
     /// Replace, add or remove.
     pub change: FlagChange,
-    /// True for `.SILENT`: the client does not want to be told the result.
+    /// True for `.SILENT`: the client does not want the resulting flags.
     pub silent: bool,
 }
 
@@ -24,7 +24,7 @@ pub enum FlagChange {
 }
 
 impl FlagChange {
-    /// The flags afterwards of a message that has `before`.
+    /// Returns the flags of a message after the change.
     pub fn apply(&self, before: &Flags) -> Flags {
         match self {
             Self::Replace(flags) => flags.clone(),
@@ -48,7 +48,7 @@ pub(super) fn action(cursor: &mut Cursor) -> Result<StoreAction, SyntaxError> {
     Ok(StoreAction { change: change(flags), silent })
 }
 
-/// Flags in parentheses, perhaps none.
+/// Reads flags in parentheses, possibly none.
 pub(super) fn flag_list(cursor: &mut Cursor) -> Result<Flags, SyntaxError> {
     let mut flags = Flags::new();
     cursor.list(|cursor| add_flag(cursor, &mut flags))?;

@@ -4,11 +4,11 @@ use super::{envelope, header_ntext, header_text};
 use crate::server::mime::{BodyStructure, Extension, Multipart, SinglePart, SinglePartKind};
 use crate::token::Writer;
 
-/// Levels that are written; what lies deeper appears as an opaque part, so that a hostile message
-/// cannot exhaust the stack of the server or of a client.
+/// Maximum nesting depth. A deeper part is written as an opaque one, so that a hostile message cannot exhaust the
+/// stack of the server or a client.
 const MAX_DEPTH: usize = 256;
 
-/// Writes a structure; `extended` for BODYSTRUCTURE.
+/// Writes a structure; with `extended`, the extension data of BODYSTRUCTURE too.
 pub(in crate::server) fn write(writer: &mut Writer, body: &BodyStructure, extended: bool) {
     write_level(writer, body, extended, 0);
 }
@@ -32,6 +32,7 @@ fn multipart(writer: &mut Writer, part: &Multipart, extended: bool, depth: usize
         write_level(writer, child, extended, depth + 1);
     }
     if part.parts.is_empty() {
+        // The grammar requires at least one part (RFC 3501 section 9, `body-type-mpart`).
         writer.raw("(\"text\" \"plain\" NIL NIL NIL \"7bit\" 0 0)");
     }
     writer.raw(" ").string(part.subtype.as_bytes());

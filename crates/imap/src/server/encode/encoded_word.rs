@@ -3,19 +3,19 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Octets of text in one encoded word: with base64 and its frame it stays within the 75
-/// characters of RFC 2047 section 2.
+/// Octets of text per encoded word: with base64 and its frame, a word stays within the 75 characters of RFC 2047
+/// section 2.
 const MAX_OCTETS: usize = 45;
 
-/// The text itself where it is ASCII, else one or more encoded words. Control characters become
-/// spaces: the text stands in one line.
+/// Returns ASCII text unchanged and other text as encoded words. Control characters become spaces, so that the text
+/// stays on one line.
 pub(super) fn encode(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.is_ascii() {
         return text;
     }
     let words: Vec<String> = chunks(&text).map(|chunk| format!("=?utf-8?B?{}?=", STANDARD.encode(chunk))).collect();
-    // White space between encoded words is not part of the text (RFC 2047 section 6.2).
+    // White space between adjacent encoded words is not part of the text (RFC 2047 section 6.2).
     words.join(" ")
 }
 

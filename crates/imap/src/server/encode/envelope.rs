@@ -1,10 +1,11 @@
-//! ENVELOPE.
+//! Writes ENVELOPE.
 
 use super::{header_ntext, header_text};
 use crate::server::mime::{Address, Envelope};
 use crate::token::Writer;
 
 pub(super) fn write(writer: &mut Writer, envelope: &Envelope) {
+    // An empty Sender or Reply-To is written as From (RFC 3501 section 7.4.2).
     let or_from =
         |addresses: &'_ Vec<Address>| if addresses.is_empty() { envelope.from.clone() } else { addresses.clone() };
     writer.raw("(");
@@ -30,7 +31,7 @@ pub(super) fn write(writer: &mut Writer, envelope: &Envelope) {
     writer.raw(")");
 }
 
-/// Addresses follow one another without spaces (RFC 3501 section 9, `env-from`).
+/// Writes addresses; no spaces separate them (RFC 3501 section 9, `env-from`).
 fn address_list(writer: &mut Writer, addresses: &[Address]) {
     if addresses.is_empty() {
         writer.raw("NIL");

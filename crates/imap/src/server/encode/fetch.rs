@@ -12,12 +12,11 @@ use crate::server::command::{FetchItem, Partial, SectionItem, SectionLabel, Sect
 use crate::server::mime::{BodyStructure, Envelope, PartRange, header_fields};
 use crate::token::Writer;
 
-/// A message as FETCH sees it. Each method is asked at most once per item, so that a host may
-/// load what is needed when it is needed.
+/// A message for FETCH. Each method is called at most once per item, so that a host can load data on demand.
 pub trait MessageSource {
     /// Its UID.
     fn uid(&self) -> u32;
-    /// Its flags, as they are now: with `\Seen` if this very FETCH has set it.
+    /// Its current flags, including `\Seen` if this FETCH has set it.
     fn flags(&self) -> &Flags;
     /// When it was received.
     fn internal_date(&self) -> Timestamp;
@@ -27,11 +26,11 @@ pub trait MessageSource {
     fn envelope(&self) -> Envelope;
     /// Its structure.
     fn body_structure(&self) -> BodyStructure;
-    /// Octets of it; none when there is no such part.
-    /// [`crate::server::mime::PartLayout::locate`] answers which.
+    /// Octets of a section; `None` if there is no such part. [`crate::server::mime::PartLayout::locate`] finds
+    /// them.
     fn section(&self, path: &[u32], range: PartRange) -> Option<Cow<'_, [u8]>>;
-    /// Where those octets lie, for a host that sends them itself and need not have them in memory: it is asked for
-    /// them by [`super::super::session::Session::take_span`]. Without an answer, [`MessageSource::section`] is asked.
+    /// The range of those octets, for a host that sends them itself and need not load them. The range is returned
+    /// by [`super::super::session::Session::take_span`]. On `None`, [`MessageSource::section`] is called.
     fn section_span(&self, _path: &[u32], _range: PartRange) -> Option<Range<u64>> {
         None
     }
@@ -134,7 +133,7 @@ fn octets<'m>(item: &SectionItem, message: &'m dyn MessageSource) -> Option<Cow<
     })
 }
 
-/// Some fields of a header have to be picked out of it, so they lie nowhere as they are sent.
+/// The range of a section in the message. `None` for selected header fields: they are not contiguous.
 fn span(item: &SectionItem, message: &dyn MessageSource) -> Option<Range<u64>> {
     let picked = matches!(item.section.text, SectionText::HeaderFields { .. });
     if picked { None } else { message.section_span(&item.section.path, part_range(&item.section.text)) }

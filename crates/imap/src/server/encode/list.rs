@@ -1,4 +1,4 @@
-//! LIST and LSUB responses: which names are shown, and with which attributes.
+//! LIST and LSUB responses: the selected names and their attributes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use crate::mailbox::{DELIMITER, MailboxName};
 use crate::server::command::ListQuery;
 use crate::token::Writer;
 
-/// What a mailbox is for (RFC 6154).
+/// The purpose of a mailbox (RFC 6154).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecialUse {
     /// `\All`
@@ -40,28 +40,27 @@ impl SpecialUse {
     }
 }
 
-/// A mailbox of the account, or a name that is only subscribed to.
+/// A mailbox of the account, or a subscribed name without a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
     /// Its name.
     pub name: MailboxName,
-    /// False for a subscription whose mailbox is gone.
+    /// False for a subscription whose mailbox was deleted.
     pub exists: bool,
-    /// True when the user subscribed to it.
+    /// Whether the user subscribed to it.
     pub subscribed: bool,
-    /// What it is for.
+    /// Its purpose.
     pub special_use: Option<SpecialUse>,
 }
 
-/// One line of the answer.
+/// One response line.
 struct Entry<'a> {
     name: &'a MailboxName,
     folder: Option<&'a Folder>,
     child_info: bool,
 }
 
-/// Writes the lines for the names that the query selects; returns the mailboxes among them that
-/// exist, for `RETURN (STATUS ...)`.
+/// Writes the lines of the selected names. Returns the mailboxes among them that exist, for `RETURN (STATUS ...)`.
 pub(in crate::server) fn write(writer: &mut Writer, query: &ListQuery, folders: &[Folder]) -> Vec<MailboxName> {
     let tree = Tree::new(folders);
     let mut existing = Vec::new();
@@ -74,13 +73,13 @@ pub(in crate::server) fn write(writer: &mut Writer, query: &ListQuery, folders: 
     existing
 }
 
-/// Writes the answer to `LIST "" ""`.
+/// Writes the response to `LIST "" ""`.
 pub(in crate::server) fn write_delimiter(writer: &mut Writer, lsub: bool) {
     writer.raw(if lsub { "* LSUB" } else { "* LIST" });
     writer.raw(&format!(" (\\Noselect) \"{DELIMITER}\" \"\"")).crlf();
 }
 
-/// Every name with its parents, though some parents may not exist as mailboxes.
+/// All names and their parents. A parent need not exist as a mailbox.
 struct Tree<'a> {
     names: BTreeMap<MailboxName, Option<&'a Folder>>,
     with_children: BTreeSet<MailboxName>,
@@ -131,7 +130,7 @@ fn matches(query: &ListQuery, name: &MailboxName) -> bool {
     query.patterns.iter().any(|pattern| pattern.matches(name))
 }
 
-/// Whether the selection options take this name.
+/// Whether the selection options select this name.
 fn is_selected(query: &ListQuery, folder: Option<&Folder>) -> bool {
     let Some(folder) = folder else { return false };
     let exists = folder.exists || query.only_subscribed;
@@ -140,8 +139,8 @@ fn is_selected(query: &ListQuery, folder: Option<&Folder>) -> bool {
     exists && subscribed && special
 }
 
-/// Parents that are shown for the sake of selected names below them that do not match themselves: with RECURSIVEMATCH
-/// (RFC 5258 section 3.5), and in LSUB with `%` (RFC 3501 section 6.3.9).
+/// Parents to show because a name below them is selected but does not match itself: with RECURSIVEMATCH (RFC 5258
+/// section 3.5), and in LSUB with `%` (RFC 3501 section 6.3.9).
 fn parents_to_show(query: &ListQuery, folders: &[Folder]) -> BTreeSet<MailboxName> {
     let selected = folders.iter().filter(|folder| is_selected(query, Some(folder)));
     let below = selected.filter(|folder| (query.recursive_match || query.lsub) && !matches(query, &folder.name));
@@ -175,7 +174,8 @@ fn attributes(query: &ListQuery, entry: &Entry<'_>, tree: &Tree<'_>) -> Vec<&'st
     let mut attributes = Vec::new();
     if !exists {
         attributes.push("\\NonExistent");
-        // RFC 5258 section 3: implied, but a client that sent the old form may not know the other.
+        // \NonExistent implies \Noselect (RFC 5258 section 3), but a client that sent the basic form may not
+        // support it.
         attributes.extend((!query.extended).then_some("\\Noselect"));
     }
     attributes.push(if tree.leads_somewhere(entry.name) { "\\HasChildren" } else { "\\HasNoChildren" });

@@ -1,4 +1,4 @@
-//! Writers for responses, a file per family. Pure: data in, octets out.
+//! Writers for responses, one file per family, without IO.
 
 pub(super) mod body_structure;
 mod encoded_word;
@@ -12,7 +12,7 @@ pub(super) mod status;
 
 use crate::token::Writer;
 
-/// A text that is not ASCII goes as encoded words; controls become spaces.
+/// Writes text; non-ASCII becomes encoded words, control characters become spaces.
 fn header_text(writer: &mut Writer, text: &str) {
     writer.string(encoded_word::encode(text).as_bytes());
 }

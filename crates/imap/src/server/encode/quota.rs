@@ -3,21 +3,21 @@
 use crate::mailbox::MailboxName;
 use crate::token::Writer;
 
-/// How much of an account's room is used. There is one quota root per account, with the empty name.
+/// The quota of an account. There is one quota root per account, with the empty name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// Octets used, and how many may be; none without a limit.
+    /// Octets used and allowed; `None` if unlimited.
     pub storage: Option<Usage>,
-    /// Messages stored, and how many may be; none without a limit.
+    /// Messages stored and allowed; `None` if unlimited.
     pub messages: Option<Usage>,
 }
 
-/// A figure and its limit.
+/// A usage and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// What is used.
+    /// The amount used.
     pub used: u64,
-    /// What may be used.
+    /// The amount allowed.
     pub limit: u64,
 }
 
@@ -31,6 +31,7 @@ pub(in crate::server) fn write_root(writer: &mut Writer, mailbox: &MailboxName) 
 
 /// Writes `* QUOTA "" (...)`.
 pub(in crate::server) fn write(writer: &mut Writer, quota: &Quota) {
+    // Round usage up and the limit down: a full mailbox must not look as if a unit were free.
     let storage = quota.storage.map(|Usage { used, limit }| {
         ("STORAGE", Usage { used: used.div_ceil(STORAGE_UNIT), limit: limit / STORAGE_UNIT })
     });

@@ -12,8 +12,7 @@ pub(in crate::server) fn write_plain(writer: &mut Writer, numbers: &[u32]) {
     writer.crlf();
 }
 
-/// Writes `* ESEARCH (TAG "...") ...` (RFC 4731). `numbers` ascend. Without a match, only COUNT
-/// is written.
+/// Writes `* ESEARCH (TAG "...") ...` (RFC 4731). `numbers` must ascend. Without a match, only COUNT is written.
 pub(in crate::server) fn write_extended(
     writer: &mut Writer,
     tag: &str,

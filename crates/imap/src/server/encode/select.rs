@@ -1,4 +1,4 @@
-//! What SELECT and EXAMINE tell, and what tells of changes later.
+//! Untagged responses of SELECT and EXAMINE, and those that report later changes.
 
 use crate::flag::{Keyword, SystemFlag};
 use crate::server::view::{SelectedView, Untagged};
@@ -6,7 +6,7 @@ use crate::token::Writer;
 
 use super::fetch;
 
-/// Writes everything that must precede the completion of SELECT (RFC 3501 section 6.3.1).
+/// Writes all responses that SELECT requires before its completion (RFC 3501 section 6.3.1).
 pub(in crate::server) fn write_selected(writer: &mut Writer, view: &SelectedView) {
     write_flags(writer, view.keywords());
     writer.raw("* ").number(u64::from(view.exists())).raw(" EXISTS").crlf();

@@ -4,18 +4,18 @@ use crate::mailbox::MailboxName;
 use crate::server::command::StatusItem;
 use crate::token::Writer;
 
-/// Figures of a mailbox.
+/// The counts of a mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MailboxStatus {
     /// The number of messages.
     pub messages: u32,
-    /// The number of messages that are `\Recent` to the next session; 0 unless the client asks for it.
+    /// The number of messages that are `\Recent` to the next session; 0 unless the client requests it.
     pub recent: u32,
     /// The number of messages without `\Seen`.
     pub unseen: u32,
-    /// The UID that the next message gets.
+    /// The UID of the next message.
     pub uid_next: u32,
-    /// Changes when UIDs are given out anew.
+    /// UIDVALIDITY; changes when UIDs are reassigned.
     pub uid_validity: u32,
     /// The sum of the messages' sizes in octets.
     pub size: u64,

@@ -1,9 +1,9 @@
-//! BODYSTRUCTURE's values.
+//! The data of BODYSTRUCTURE.
 
 use super::envelope::Envelope;
 
-/// The structure of a message or part (RFC 3501 section 7.4.2). All texts are as written in the
-/// header, except that the encoder turns what is not ASCII into encoded words.
+/// The structure of a message or part (RFC 3501 section 7.4.2). Texts are as in the header; the encoder writes
+/// non-ASCII as encoded words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyStructure {
     /// A part that is not a multipart.
@@ -15,7 +15,7 @@ pub enum BodyStructure {
 /// A part that is not a multipart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinglePart {
-    /// Its media type and what depends on it.
+    /// The media type and the fields that depend on it.
     pub kind: SinglePartKind,
     /// Content-Type's parameters.
     pub parameters: Vec<(String, String)>,
@@ -25,11 +25,11 @@ pub struct SinglePart {
     pub description: Option<String>,
     /// Content-Transfer-Encoding; `7bit` where the header has none.
     pub encoding: String,
-    /// Octets of the body as transferred.
+    /// Size of the encoded body, in octets.
     pub octets: u32,
     /// Content-MD5.
     pub md5: Option<String>,
-    /// The rest.
+    /// The remaining extension data.
     pub extension: Extension,
 }
 
@@ -47,7 +47,7 @@ pub enum SinglePartKind {
     Text {
         /// Such as `plain`.
         subtype: String,
-        /// Lines of the body as transferred.
+        /// Number of lines of the encoded body.
         lines: u32,
     },
     /// message/rfc822
@@ -56,7 +56,7 @@ pub enum SinglePartKind {
         envelope: Box<Envelope>,
         /// The inner message's structure.
         body: BodyStructure,
-        /// Lines of the body as transferred.
+        /// Number of lines of the encoded body.
         lines: u32,
     },
 }
@@ -64,18 +64,17 @@ pub enum SinglePartKind {
 /// A multipart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Multipart {
-    /// The parts. Where there is none, the encoder writes one empty text part, since the grammar
-    /// demands one.
+    /// The parts. If there is none, the encoder writes one empty text part, since the grammar requires one.
     pub parts: Vec<BodyStructure>,
     /// Such as `mixed`.
     pub subtype: String,
     /// Content-Type's parameters.
     pub parameters: Vec<(String, String)>,
-    /// The rest.
+    /// The remaining extension data.
     pub extension: Extension,
 }
 
-/// Extension data of every part; BODY leaves it out.
+/// The extension data of all parts; BODY omits it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Extension {
     /// Content-Disposition.

@@ -1,7 +1,7 @@
-//! ENVELOPE's values.
+//! The data of ENVELOPE.
 
-/// The header fields that ENVELOPE shows (RFC 3501 section 7.4.2), decoded: the encoder writes
-/// what is not ASCII as encoded words (RFC 2047).
+/// The header fields of ENVELOPE (RFC 3501 section 7.4.2), decoded. The encoder writes non-ASCII as encoded words
+/// (RFC 2047).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Envelope {
     /// The Date field as written.
@@ -10,9 +10,9 @@ pub struct Envelope {
     pub subject: Option<String>,
     /// From.
     pub from: Vec<Address>,
-    /// Sender; where empty, the encoder writes From, as the standard asks.
+    /// Sender; if empty, the encoder writes From (RFC 3501 section 7.4.2).
     pub sender: Vec<Address>,
-    /// Reply-To; where empty, the encoder writes From, as the standard asks.
+    /// Reply-To; if empty, the encoder writes From (RFC 3501 section 7.4.2).
     pub reply_to: Vec<Address>,
     /// To.
     pub to: Vec<Address>,
@@ -35,9 +35,9 @@ pub enum Address {
         name: Option<String>,
         /// The obsolete source route, such as `@a.example` (RFC 5322 section 4.4).
         route: Option<String>,
-        /// Before the `@`.
+        /// The part before the `@`.
         local_part: String,
-        /// After the `@`; empty where the address has none.
+        /// The part after the `@`; empty if the address has none.
         domain: String,
     },
     /// The start of a group with its name.

@@ -1,8 +1,7 @@
-//! HEADER.FIELDS: some fields of a raw header.
+//! HEADER.FIELDS: selected fields of a raw header.
 
-/// The fields of `header` whose names are in `names` (or, with `not`, are not), in their order and
-/// with their folded lines, and the empty line (RFC 3501 section 6.4.5). Lines that are no field
-/// belong to the one before them.
+/// Returns the fields of `header` in `names` (with `not`: the others) and the empty line (RFC 3501 section 6.4.5).
+/// Order and folding are kept. A line that is not a field belongs to the field before it.
 pub fn header_fields(header: &[u8], names: &[Vec<u8>], not: bool) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut keep = false;

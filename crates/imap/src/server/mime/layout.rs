@@ -1,19 +1,19 @@
-//! Where the parts of a message lie, and which octets a section means.
+//! Positions of the parts in a message, and the octets of a section.
 
 use std::ops::Range;
 
-/// Where a message or part lies in the raw octets.
+/// The position of a message or part in the raw octets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartLayout {
-    /// Its header with the empty line.
+    /// The header with the empty line.
     pub header: Range<usize>,
-    /// Its body.
+    /// The body.
     pub body: Range<usize>,
-    /// What the body holds.
+    /// The structure of the body.
     pub content: PartContent,
 }
 
-/// What a body holds.
+/// The structure of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartContent {
     /// Neither parts nor a message.
@@ -24,7 +24,7 @@ pub enum PartContent {
     Message(Box<PartLayout>),
 }
 
-/// What of a part; [`super::super::command::SectionText`] without the choice of header fields.
+/// Content of a part; [`super::super::command::SectionText`] without the selection of header fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartRange {
     /// The whole message, or a part's body.
@@ -38,10 +38,10 @@ pub enum PartRange {
 }
 
 impl PartLayout {
-    /// The octets of a section, this being the message. None when there is no such part.
+    /// Returns the octets of a section of this message; `None` if there is no such part.
     ///
-    /// Part numbers work as in RFC 3501 section 6.4.5: a message that is no multipart has one part,
-    /// 1; message/rfc822 parts count on with the parts of the message inside.
+    /// Part numbers follow RFC 3501 section 6.4.5: a message that is not a multipart has one part, 1. Below a
+    /// message/rfc822 part, numbers name the parts of the message inside.
     pub fn locate(&self, path: &[u32], range: PartRange) -> Option<Range<usize>> {
         if path.is_empty() {
             return match range {

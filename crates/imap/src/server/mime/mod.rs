@@ -1,5 +1,5 @@
-//! What FETCH shows of a message's MIME structure. Parsing MIME is the host's part: it fills these
-//! plain types, and the encoders write them.
+//! The MIME structure that FETCH returns. The host parses MIME and fills these plain types; the encoders write
+//! them.
 
 mod body_structure;
 mod envelope;

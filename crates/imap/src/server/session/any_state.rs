@@ -1,16 +1,16 @@
-//! What is allowed in every state: CAPABILITY, NOOP, LOGOUT, ID.
+//! Commands valid in every state: CAPABILITY, NOOP, LOGOUT, ID.
 
 use super::completion::Completion;
 use super::{Flow, Phase, Session};
 use crate::server::command::Command;
 
-/// Extensions that hold in every state. ENABLE is here although nothing can be enabled: clients
-/// that ask get an empty answer.
+/// Extensions valid in every state. ENABLE is listed although it enables nothing: clients that send it get an empty
+/// `ENABLED` response.
 const EXTENSIONS: &str = "LITERAL+ SASL-IR ID ENABLE IDLE UIDPLUS MOVE UNSELECT NAMESPACE SPECIAL-USE CHILDREN \
     LIST-EXTENDED LIST-STATUS ESEARCH QUOTA QUOTA=RES-STORAGE STATUS=SIZE";
 
 impl Session {
-    /// The capabilities as they are now.
+    /// The current capabilities.
     pub(super) fn capabilities(&self) -> String {
         let mut all = format!("IMAP4rev1 {EXTENSIONS} APPENDLIMIT={}", self.config.limits.max_message);
         if matches!(self.phase, Phase::NotAuthenticated) {
@@ -31,7 +31,7 @@ impl Session {
     }
 }
 
-/// Runs the command, or gives it back.
+/// Runs the command, or returns it if it is not valid in every state.
 pub(super) fn run(session: &mut Session, command: Command) -> Result<Flow, Command> {
     let text = match command {
         Command::Capability => {
@@ -47,7 +47,7 @@ pub(super) fn run(session: &mut Session, command: Command) -> Result<Flow, Comma
             session.bye("Logging out");
             "LOGOUT completed"
         }
-        // With a mailbox selected, NOOP asks for news.
+        // With a mailbox selected, NOOP reports changes, so the selected state handles it.
         Command::Noop if session.selected().is_none() => "NOOP completed",
         other => return Err(other),
     };

@@ -1,4 +1,4 @@
-//! After log-in, with or without a selected mailbox: mailboxes, APPEND, quota, IDLE.
+//! Commands valid after log-in, with or without a selected mailbox: mailboxes, APPEND, quota, IDLE.
 
 use super::completion::Completion;
 use super::effect::{Effect, Failure, Reply};
@@ -8,21 +8,21 @@ use crate::server::command::{Command, ListQuery, StatusItem};
 use crate::server::encode::{list, quota, select, status};
 use crate::server::view::SelectedView;
 
-/// What waits for the host.
+/// A command that waits for the host.
 pub(super) enum Pending {
     /// SELECT or EXAMINE.
     Select { mailbox: MailboxName, read_only: bool },
-    /// Commands that only succeed or fail; the text for success.
+    /// Commands that only succeed or fail, with the text for success.
     Plain(&'static str),
     /// DELETE.
     Delete,
     /// LIST or LSUB.
     List(ListQuery),
-    /// The figures of LIST with RETURN (STATUS ...).
+    /// The counts for LIST with RETURN (STATUS ...).
     ListStatus(Vec<StatusItem>),
     /// STATUS.
     Status(Vec<StatusItem>),
-    /// APPEND, and whether the server may create its mailbox.
+    /// APPEND, and whether its mailbox may be created by the client.
     Append { may_be_new: bool },
     /// GETQUOTA.
     Quota,
@@ -30,7 +30,7 @@ pub(super) enum Pending {
     QuotaRoot(MailboxName),
 }
 
-/// Runs the command, or gives it back: then it is one for a selected mailbox.
+/// Runs the command, or returns it if it requires a selected mailbox.
 pub(super) fn run(session: &mut Session, tag: &str, command: Command) -> Result<Flow, Command> {
     Ok(match command {
         Command::Login { .. } | Command::Authenticate { .. } | Command::StartTls => {
@@ -49,7 +49,7 @@ pub(super) fn run(session: &mut Session, tag: &str, command: Command) -> Result<
             Flow::Expect(Expecting::Done { tag: tag.to_owned() })
         }
         Command::Select { mailbox, read_only } => {
-            // The old mailbox is left, whether or not the new one can be opened (RFC 3501 section 6.3.1).
+            // SELECT deselects the old mailbox even if the new one cannot be opened (RFC 3501 section 6.3.1).
             session.phase = Phase::Authenticated;
             let pending = Pending::Select { mailbox: mailbox.clone(), read_only };
             wait(Effect::Select { mailbox, read_only }, pending)
@@ -90,6 +90,7 @@ fn rename(from: MailboxName, to: MailboxName) -> Flow {
     if to.is_inbox() || to == from {
         return Flow::Complete(Failure::AlreadyExists.into());
     }
+    // A mailbox cannot move below itself, but INBOX can: only its messages move (RFC 3501 section 6.3.5).
     if !from.is_inbox() && to.parents().any(|parent| parent == from) {
         return Flow::Complete(Failure::Cannot.into());
     }
@@ -100,7 +101,7 @@ fn wait(effect: Effect, pending: Pending) -> Flow {
     Flow::Run(effect, super::Pending::Authenticated(pending))
 }
 
-/// Completes the command; none when it goes on with another effect.
+/// Completes the command; returns `None` if it continues with another effect.
 pub(super) fn finish(
     session: &mut Session,
     tag: &str,
@@ -130,6 +131,7 @@ pub(super) fn finish(
             if query.return_status.is_empty() || mailboxes.is_empty() {
                 return Some(Completion::ok(if query.lsub { "LSUB completed" } else { "LIST completed" }));
             }
+            // LIST completes only after the STATUS responses (RFC 5819 section 2).
             session.next = Some(Step::Run(status(mailboxes, &query.return_status)));
             let pending = super::Pending::Authenticated(Pending::ListStatus(query.return_status));
             session.running = Some(Running { tag: tag.to_owned(), pending });

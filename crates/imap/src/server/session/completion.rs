@@ -1,9 +1,9 @@
-//! The tagged line that ends a command.
+//! The tagged response that completes a command.
 
 use super::effect::Failure;
 use crate::token::Writer;
 
-/// The end of a command.
+/// A tagged response.
 pub(super) struct Completion {
     status: Status,
     code: Option<String>,
@@ -35,13 +35,13 @@ impl Completion {
         Self { status: Status::Bad, code: None, text: text.to_owned() }
     }
 
-    /// The host answered with something else than was asked for.
+    /// NO for a reply of the host that does not match the effect.
     pub(super) fn server_bug() -> Self {
         Self::no("SERVERBUG", "Internal error")
     }
 
-    /// A failure of a command that stores into a mailbox: when there is none, the client may
-    /// create it and try again (RFC 3501 section 7.1, TRYCREATE).
+    /// NO for a command that stores into a mailbox. TRYCREATE invites the client to create a missing one and retry
+    /// (RFC 3501 section 7.1).
     pub(super) fn from_storing(failure: Failure) -> Self {
         match failure {
             Failure::NoSuchMailbox => Self::no("TRYCREATE", &failure.to_string()),
@@ -49,7 +49,7 @@ impl Completion {
         }
     }
 
-    /// With a response code, without brackets.
+    /// Adds a response code, given without brackets.
     pub(super) fn with_code(self, code: String) -> Self {
         Self { code: Some(code), ..self }
     }

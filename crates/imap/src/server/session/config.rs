@@ -1,21 +1,21 @@
-//! What the operator decides about sessions.
+//! The operator's settings for sessions.
 
 use crate::token::Limits;
 
 /// Settings of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionConfig {
-    /// What a client may make the server hold.
+    /// Limits on the data that a client may send.
     pub limits: Limits,
     /// The server's name in the greeting and in ID.
     pub product: String,
-    /// True when the host can do TLS: STARTTLS is offered on connections without it.
+    /// Whether the host supports TLS: STARTTLS is offered on connections without it.
     pub starttls: bool,
-    /// True when passwords may be sent without TLS (loopback only).
+    /// Whether passwords are accepted without TLS (loopback only).
     pub plaintext_login: bool,
-    /// Failed log-ins after which the connection ends. Default 3.
+    /// Failed log-ins after which the connection is closed. Default 3.
     pub max_login_failures: u32,
-    /// Unreadable commands in a row after which the connection ends. Default 20.
+    /// Consecutive invalid commands after which the connection is closed. Default 20.
     pub max_bad_commands: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What a session asks of its host, and what the host answers.
+//! Requests of a session to its host, and the host's replies.
 
 use crate::flag::SystemFlag;
 use crate::mailbox::MailboxName;
@@ -7,10 +7,10 @@ use crate::server::command::{AppendMessage, FetchItem, FlagChange, SearchKey, Se
 use crate::server::view::{FolderSnapshot, MessageEntry};
 use crate::server::{Folder, MailboxStatus, Quota};
 
-/// Work for the host. Each one is answered by exactly one [`super::Session::finish`]; the comments
-/// name the [`Reply`] that is expected.
+/// Work for the host. Each effect must be answered by exactly one [`super::Session::finish`]; the variants name the
+/// expected [`Reply`].
 ///
-/// `folder` is the key that the host gave in [`FolderSnapshot::folder`].
+/// `folder` is the host's key from [`FolderSnapshot::folder`].
 #[derive(Debug)]
 pub enum Effect {
     /// Check a password. [`Reply::Done`], or [`Failure::LoginRefused`].
@@ -27,110 +27,110 @@ pub enum Effect {
         /// True for EXAMINE.
         read_only: bool,
     },
-    /// Create a mailbox. Parents need not be created: LIST shows them. [`Reply::Done`].
+    /// Create a mailbox. Parents need not be created: LIST shows them anyway. [`Reply::Done`].
     Create(MailboxName),
-    /// Delete a mailbox, never the inbox; names below it stay. [`Reply::Done`].
+    /// Delete a mailbox, never the inbox. Mailboxes below it stay. [`Reply::Done`].
     Delete(MailboxName),
-    /// Rename a mailbox and those below it. From the inbox: move its messages into the new mailbox,
-    /// and leave those below it (RFC 3501 section 6.3.5). [`Reply::Done`].
+    /// Rename a mailbox and those below it. Renaming the inbox moves its messages to the new mailbox and keeps the
+    /// mailboxes below the inbox (RFC 3501 section 6.3.5). [`Reply::Done`].
     Rename {
         /// The old name.
         from: MailboxName,
         /// The new name, never the inbox.
         to: MailboxName,
     },
-    /// Note or drop a subscription; the mailbox need not exist. [`Reply::Done`].
+    /// Add or remove a subscription; the mailbox need not exist. [`Reply::Done`].
     Subscribe {
         /// Which.
         mailbox: MailboxName,
-        /// False to drop it.
+        /// False to remove it.
         subscribed: bool,
     },
     /// List all mailboxes and all subscriptions. [`Reply::Folders`].
     Folders,
-    /// Figures of mailboxes; those that do not exist are left out. [`Reply::Statuses`].
+    /// Count the messages of mailboxes; missing mailboxes are left out. [`Reply::Statuses`].
     Status {
         /// Which.
         mailboxes: Vec<MailboxName>,
-        /// True when the number of `\Recent` messages is wanted.
+        /// Whether to count `\Recent` messages.
         recent: bool,
     },
-    /// Store a message. [`Reply::Appended`]; [`Failure::NoSuchMailbox`] tells the client to create it.
+    /// Store a message. [`Reply::Appended`]; [`Failure::NoSuchMailbox`] invites the client to create the mailbox.
     Append {
-        /// Where.
+        /// The target mailbox.
         mailbox: MailboxName,
-        /// What.
+        /// The message to store.
         message: AppendMessage,
     },
-    /// The account's quota. [`Reply::Quota`].
+    /// Read the account's quota. [`Reply::Quota`].
     Quota,
-    /// The quota that holds for a mailbox. [`Reply::Quota`], or [`Failure::NoSuchMailbox`].
+    /// Read the quota of a mailbox. [`Reply::Quota`], or [`Failure::NoSuchMailbox`].
     QuotaRoot(MailboxName),
-    /// Nothing but news of the selected mailbox is wanted (NOOP, CHECK). [`Reply::Done`].
+    /// Only report changes of the selected mailbox (NOOP, CHECK). [`Reply::Done`].
     Refresh {
         /// The selected mailbox.
         folder: i64,
     },
-    /// Remove the messages with `\Deleted`, of these UIDs if some are given. [`Reply::Expunged`].
+    /// Remove messages with `\Deleted`; with `uids`, only these. [`Reply::Expunged`].
     Expunge {
         /// The selected mailbox.
         folder: i64,
-        /// For UID EXPUNGE.
+        /// The set of UID EXPUNGE.
         uids: Option<UidRanges>,
     },
     /// Find messages. [`Reply::Found`].
     Search {
         /// The selected mailbox.
         folder: i64,
-        /// What to look for.
+        /// The criteria.
         key: SearchKey,
     },
-    /// Write messages: one [`super::Session::write_message`] for each that still exists, in the
-    /// given order, then [`Reply::Done`]. The host may send what is written in between.
+    /// Write messages: one [`super::Session::write_message`] for each that still exists, in the given order, then
+    /// [`Reply::Done`]. The host may send output in between.
     Fetch {
         /// The selected mailbox.
         folder: i64,
-        /// What to write.
+        /// The messages and items.
         request: FetchRequest,
     },
     /// Change flags. [`Reply::Stored`].
     Store {
         /// The selected mailbox.
         folder: i64,
-        /// Of these messages, ascending, never none.
+        /// The messages to change, ascending and not empty.
         uids: Vec<u32>,
-        /// How.
+        /// The change.
         change: FlagChange,
     },
-    /// Copy or move messages, all or none. [`Reply::Copied`]; [`Failure::NoSuchMailbox`] tells
-    /// the client to create the mailbox.
+    /// Copy or move messages, all or none. [`Reply::Copied`]; [`Failure::NoSuchMailbox`] invites the client to
+    /// create the mailbox.
     Copy {
         /// The selected mailbox.
         folder: i64,
-        /// These messages, ascending, never none.
+        /// The messages to copy, ascending and not empty.
         uids: Vec<u32>,
-        /// Where to.
+        /// The target mailbox.
         to: MailboxName,
-        /// True for MOVE.
+        /// Whether to remove the originals: true for MOVE.
         remove: bool,
     },
 }
 
-/// What FETCH wants.
+/// The arguments of FETCH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchRequest {
-    /// Of these messages, ascending, never none.
+    /// The messages to read, ascending and not empty.
     pub uids: Vec<u32>,
-    /// What of each.
+    /// The requested items.
     pub items: Vec<FetchItem>,
-    /// True when the host must add `\Seen` to each, before it shows their flags.
+    /// Whether the host must add `\Seen` to each message before it returns their flags.
     pub mark_seen: bool,
 }
 
-/// The most that FETCH needs of a message's octets.
+/// The part of a message that FETCH needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Needs {
-    /// Flags, date, size, UID only.
+    /// Only flags, date, size and UID.
     Facts,
     /// The header of the message.
     Header,
@@ -139,7 +139,7 @@ pub enum Needs {
 }
 
 impl FetchRequest {
-    /// The most that any item needs.
+    /// The largest need of all items.
     pub fn needs(&self) -> Needs {
         self.items.iter().map(item_needs).max().unwrap_or(Needs::Facts)
     }
@@ -157,69 +157,69 @@ fn item_needs(item: &FetchItem) -> Needs {
     }
 }
 
-/// The host's answer.
+/// The host's reply to an effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// It is done.
+    /// Done, without data.
     Done,
-    /// The mailbox as it is.
+    /// The current state of the mailbox.
     Selected(FolderSnapshot),
     /// Every mailbox and every subscription, in any order.
     Folders(Vec<Folder>),
-    /// Figures, in the order asked for.
+    /// Counts, in the order of the request.
     Statuses(Vec<(MailboxName, MailboxStatus)>),
-    /// Where the message went (RFC 4315, APPENDUID).
+    /// The stored message (RFC 4315, APPENDUID).
     Appended {
         /// The mailbox's UIDVALIDITY.
         uid_validity: u32,
         /// The message's UID.
         uid: u32,
     },
-    /// Where the messages went (RFC 4315, COPYUID).
+    /// The copied messages (RFC 4315, COPYUID).
     Copied {
-        /// The UIDVALIDITY of the mailbox that they went to.
+        /// The UIDVALIDITY of the target mailbox.
         uid_validity: u32,
-        /// Old and new UID of each; messages that were gone are left out.
+        /// Old and new UID of each message; removed messages are left out.
         uids: Vec<(u32, u32)>,
     },
-    /// The UIDs that were removed.
+    /// The UIDs of the removed messages.
     Expunged(Vec<u32>),
-    /// The flags afterwards; messages that were gone are left out.
+    /// The messages with their new flags; removed messages are left out.
     Stored(Vec<MessageEntry>),
-    /// The UIDs that match, in any order.
+    /// The matching UIDs, in any order.
     Found(Vec<u32>),
     /// The quota.
     Quota(Quota),
 }
 
-/// Why the host could not do it; each has its response code (RFC 5530).
+/// The reason why the host failed. Each has a response code (RFC 5530).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// Wrong user name or password, or the account is locked out.
     #[error("Authentication failed")]
     LoginRefused,
-    /// No such mailbox.
+    /// The mailbox does not exist.
     #[error("No such mailbox")]
     NoSuchMailbox,
-    /// A mailbox of that name exists.
+    /// A mailbox of this name exists.
     #[error("Mailbox exists already")]
     AlreadyExists,
-    /// No room left.
+    /// The quota is exceeded.
     #[error("Quota exceeded")]
     OverQuota,
     /// The message is larger than allowed.
     #[error("Message is too large")]
     TooLarge,
-    /// The user may not do this.
+    /// The user lacks permission.
     #[error("Permission denied")]
     NotPermitted,
-    /// This can never work, such as renaming a mailbox to a name below itself.
+    /// Impossible, such as renaming a mailbox to a name below itself.
     #[error("This cannot be done")]
     Cannot,
-    /// A cap of the server, such as the number of mailboxes.
+    /// A limit of the server, such as the number of mailboxes.
     #[error("A limit of the server is reached")]
     Limit,
-    /// It may work later.
+    /// A temporary failure.
     #[error("Temporarily unavailable")]
     Unavailable,
 }
@@ -242,7 +242,7 @@ impl Failure {
 }
 
 impl FetchRequest {
-    /// Decides whether reading these items sets `\Seen`.
+    /// Creates a request, and decides whether reading the items sets `\Seen`.
     pub(super) fn new(uids: Vec<u32>, items: Vec<FetchItem>, read_only: bool) -> Self {
         let sets_seen = |item: &FetchItem| matches!(item, FetchItem::Section(section) if !section.peek);
         let mark_seen = !read_only && items.iter().any(sets_seen);
@@ -251,7 +251,7 @@ impl FetchRequest {
 }
 
 impl MessageEntry {
-    /// True with `\Deleted`: EXPUNGE removes the message.
+    /// Whether EXPUNGE removes the message.
     pub fn is_deleted(&self) -> bool {
         self.flags.contains(SystemFlag::Deleted)
     }

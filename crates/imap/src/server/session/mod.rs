@@ -1,8 +1,8 @@
-//! A connection's life: which command is allowed when, and what it leads to.
+//! The server's side of one connection as a state machine.
 //!
-//! The host owns the socket and the store. It loops over [`Session::step`]: reads when told to,
-//! carries out effects and gives their result to [`Session::finish`], and sends what
-//! [`Session::take_output`] gives whenever a step was taken.
+//! The host owns the socket and the store. It loops over [`Session::step`]: reads on request, carries out
+//! effects, and passes their results to [`Session::finish`]. After each step it sends the octets of
+//! [`Session::take_output`].
 
 mod any_state;
 mod authenticated;
@@ -24,51 +24,51 @@ use super::view::{FolderUpdate, Gone, SelectedView};
 use crate::token::{FrameReader, LinePoll, Poll, Refusal, Side, Writer};
 use completion::Completion;
 
-/// What the host does next; whatever it is, it sends the output first.
+/// The host's next action. The host sends pending output before any of them.
 #[derive(Debug)]
 pub enum Step {
     /// Read from the connection and [`Session::feed`].
     Read,
-    /// As `Read`, but also watch the selected mailbox and call [`Session::folder_changed`], at once
-    /// for what changed since the last news.
+    /// Like `Read`, but also watch the selected mailbox and call [`Session::folder_changed`]: at once for changes
+    /// since the last report, later for each further change.
     Idle,
-    /// Keep this piece of a message that is coming, for the APPEND that may follow and says how many octets were kept for
-    /// it. Only with [`crate::token::Limits::message_piece`].
+    /// Keep this piece of an incoming message. The APPEND that may follow has the number of octets kept. Only with
+    /// [`crate::token::Limits::message_piece`].
     Keep {
         /// The octets.
         octets: Vec<u8>,
-        /// Whether a message begins: what was kept of another one will not be asked for.
+        /// Whether this is the first piece of a message: pieces kept earlier can be discarded.
         is_first: bool,
     },
-    /// Carry this out, then [`Session::finish`].
+    /// Carry out the effect, then call [`Session::finish`].
     Run(Effect),
-    /// Do the TLS handshake, then [`Session::tls_started`].
+    /// Do the TLS handshake, then call [`Session::tls_started`].
     StartTls,
     /// Close the connection.
     Close,
 }
 
-/// Who the client is, as far as we know.
+/// The state of the connection (RFC 3501 section 3).
 enum Phase {
     NotAuthenticated,
     Authenticated,
     Selected(Box<SelectedView>),
 }
 
-/// What the next bytes from the client are.
+/// The meaning of the next bytes from the client.
 enum Expecting {
     Command,
-    /// The answer to a SASL challenge.
+    /// The response to a SASL challenge.
     Credentials {
         tag: String,
     },
-    /// The end of IDLE.
+    /// `DONE`, which ends IDLE.
     Done {
         tag: String,
     },
 }
 
-/// The command whose effect the host carries out now.
+/// The command whose effect the host is carrying out.
 struct Running {
     tag: String,
     pending: Pending,
@@ -80,15 +80,15 @@ enum Pending {
     Selected(selected::Pending),
 }
 
-/// What a command leads to.
+/// The result of dispatching a command.
 enum Flow {
-    /// Its completion, nothing else being needed.
+    /// The command is complete.
     Complete(Completion),
-    /// Work for the host; the command is completed later.
+    /// The host has to carry out an effect; the command completes later.
     Run(Effect, Pending),
-    /// The client speaks next, and not with a command.
+    /// The client's next line is not a command.
     Expect(Expecting),
-    /// The TLS handshake.
+    /// The TLS handshake follows.
     StartTls,
 }
 
@@ -102,7 +102,7 @@ pub struct Session {
     running: Option<Running>,
     next: Option<Step>,
     tls: bool,
-    /// The selected mailbox is gone: the session ends with the command that runs.
+    /// The selected mailbox is gone: the session ends once the running command completes.
     gone: Option<Gone>,
     closing: bool,
     failed_logins: u32,
@@ -110,7 +110,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A fresh connection; the greeting waits in the output. `tls` is true when it began with TLS.
+    /// Creates a session; the greeting is pending output. `tls` is true if the connection began with TLS.
     pub fn new(config: SessionConfig, tls: bool) -> Self {
         let mut session = Self {
             reader: FrameReader::new(Side::Server, config.limits.clone()),
@@ -132,29 +132,29 @@ impl Session {
         session
     }
 
-    /// Adds bytes from the client. To be called after a step said `Read` or `Idle`.
+    /// Adds bytes from the client; only after [`Step::Read`] or [`Step::Idle`].
     pub fn feed(&mut self, bytes: &[u8]) {
         self.reader.feed(bytes);
     }
 
-    /// What must be sent now; it is thereby taken out. For a host that answers [`MessageSource::section_span`], it ends
-    /// where octets follow that [`Session::take_span`] names.
+    /// Takes the output to send now. If the host implements [`MessageSource::section_span`], the output ends
+    /// where the octets of [`Session::take_span`] belong.
     pub fn take_output(&mut self) -> Vec<u8> {
         self.out.take()
     }
 
-    /// Which octets of the message that was last written must be sent now, after the output that was taken; each of
-    /// them through [`crate::token::without_nul`]. There is more output behind them.
+    /// Takes the range of the last written message to send next, after the output already taken. Each octet must
+    /// pass through [`crate::token::without_nul`]. More output follows.
     pub fn take_span(&mut self) -> Option<Range<u64>> {
         self.out.take_span()
     }
 
-    /// Bytes that wait to be sent; in a long FETCH, a host sends when there are many.
+    /// Bytes of pending output; in a long FETCH, the host sends when there are many.
     pub fn output_len(&self) -> usize {
         self.out.len()
     }
 
-    /// The mailbox that is selected.
+    /// The selected mailbox, if any.
     pub fn selected(&self) -> Option<&SelectedView> {
         match &self.phase {
             Phase::Selected(view) => Some(view),
@@ -162,14 +162,14 @@ impl Session {
         }
     }
 
-    /// Takes the next step.
+    /// Returns the host's next action.
     pub fn step(&mut self) -> Step {
         loop {
             if self.closing {
                 return Step::Close;
             }
             if self.running.is_some() && self.next.is_none() {
-                // The host forgot to finish; the client must not wait for ever.
+                // A host that did not call `finish` must not leave the client waiting for ever.
                 self.finish(Err(Failure::Unavailable), None);
             }
             if let Some(step) = self.next.take().or_else(|| self.advance()) {
@@ -178,7 +178,7 @@ impl Session {
         }
     }
 
-    /// Reads what is there; a step when the host has to do something.
+    /// Reads the input; returns a step if the host has to act.
     fn advance(&mut self) -> Option<Step> {
         match std::mem::replace(&mut self.expecting, Expecting::Command) {
             Expecting::Command => match self.reader.poll() {
@@ -297,8 +297,8 @@ impl Session {
         None
     }
 
-    /// Says goodbye; the next step is `Close`. For time-outs and shutdown. A command that waits for the host is refused
-    /// first: without its tagged line, the client could not tell whether it was carried out.
+    /// Writes BYE; the next step is [`Step::Close`]. For time-outs and shutdown. A command that waits for the
+    /// host gets a NO first: without its tagged response, the client could not know whether it was carried out.
     pub fn bye(&mut self, text: &str) {
         if let Some(Running { tag, .. }) = self.running.take() {
             Completion::refused("Not carried out").write(&mut self.out, &tag);
@@ -307,25 +307,24 @@ impl Session {
         self.closing = true;
     }
 
-    /// Tells a client that idles that the connection is alive (RFC 2177 leaves this to servers;
-    /// it keeps address translators from forgetting the connection).
+    /// Writes a line to an idling client, so that address translators keep the connection (allowed by RFC 2177).
     pub fn keepalive(&mut self) {
         if matches!(self.expecting, Expecting::Done { .. }) {
             self.out.raw("* OK Still here").crlf();
         }
     }
 
-    /// The handshake is done. What the client sent in plain text after STARTTLS is forgotten.
+    /// Marks the connection as protected by TLS. Discards plain text that the client sent after STARTTLS.
     pub fn tls_started(&mut self) {
         self.reader.clear();
         self.tls = true;
     }
 
-    /// The result of the effect that [`Step::Run`] gave.
+    /// Completes the effect of [`Step::Run`].
     ///
-    /// `update` is what changed in the selected mailbox since the last news, this command's own
-    /// changes included or not; the client is told as far as it may be told now. Without news,
-    /// or without a selected mailbox, it is None.
+    /// `update` describes changes of the selected mailbox since the last report, with or without this command's
+    /// own. Changes are reported as far as the protocol allows now. Pass `None` if there are no changes, or no
+    /// mailbox is selected.
     pub fn finish(&mut self, result: Result<Reply, Failure>, update: Option<FolderUpdate>) {
         let Some(Running { tag, pending }) = self.running.take() else { return };
         let may_expunge = !matches!(&pending, Pending::Selected(pending) if pending.keeps_numbers());
@@ -336,11 +335,13 @@ impl Session {
             Pending::Authenticated(pending) => authenticated::finish(self, &tag, pending, result),
             Pending::Selected(pending) => Some(selected::finish(self, &tag, pending, result)),
         };
+        // Report changes before the tagged response: afterwards, EXPUNGE may no longer be sent.
         if let Err(gone) = self.tell_changes(update, may_expunge) {
             self.gone = Some(gone);
         }
         if let Some(completion) = completion {
-            // Send the tagged line even when the session ends: a client that does not see it repeats the command.
+            // Complete the command even if the session ends: a client without a tagged response repeats the
+            // command.
             completion.write(&mut self.out, &tag);
             if let Some(gone) = self.gone.take() {
                 self.bye(&gone.to_string());
@@ -351,7 +352,7 @@ impl Session {
         }
     }
 
-    /// A client that deletes the mailbox that it has selected has none selected then.
+    /// Deselects the selected mailbox if the client has just deleted it; that is no reason for BYE.
     fn leave_when_gone(&mut self, update: Option<FolderUpdate>) -> Option<FolderUpdate> {
         if update == Some(FolderUpdate::Gone) {
             self.phase = Phase::Authenticated;
@@ -369,7 +370,7 @@ impl Session {
         }
     }
 
-    /// News of the selected mailbox while the client idles.
+    /// Reports changes of the selected mailbox while the client idles.
     pub fn folder_changed(&mut self, update: FolderUpdate) {
         let idles = matches!(self.expecting, Expecting::Done { .. });
         if let Err(gone) = self.tell_changes(Some(update), idles) {

@@ -1,4 +1,4 @@
-//! Before log-in: STARTTLS, LOGIN, AUTHENTICATE.
+//! Commands valid before log-in: STARTTLS, LOGIN, AUTHENTICATE.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use super::{Expecting, Flow, Phase, Session};
 use crate::secret::Password;
 use crate::server::command::Command;
 
-/// What waits for the host.
+/// A command that waits for the host.
 pub(super) enum Pending {
     Login,
 }
@@ -19,7 +19,7 @@ pub(super) fn run(session: &mut Session, tag: &str, command: Command) -> Flow {
         Command::StartTls if session.offers_starttls() => Flow::StartTls,
         Command::StartTls => Flow::Complete(Completion::bad("STARTTLS is not available")),
         Command::Login { .. } | Command::Authenticate { .. } if !session.takes_passwords() => {
-            // RFC 5530 section 3.
+            // The code of RFC 5530 section 3 makes clients switch to TLS.
             Flow::Complete(Completion::no("PRIVACYREQUIRED", "Passwords are taken over TLS only"))
         }
         Command::Login { username, password } => login(username, password),
@@ -27,6 +27,7 @@ pub(super) fn run(session: &mut Session, tag: &str, command: Command) -> Flow {
             Flow::Complete(Completion::no("CANNOT", "Unknown mechanism"))
         }
         Command::Authenticate { initial_response: Some(response), .. } => {
+            // `=` stands for an empty response (RFC 4959 section 3).
             plain(if response == "=" { "" } else { &response })
         }
         Command::Authenticate { .. } => {
@@ -41,7 +42,7 @@ fn login(username: String, password: Password) -> Flow {
     Flow::Run(Effect::Login { username, password }, super::Pending::NotAuthenticated(Pending::Login))
 }
 
-/// Reads a response of SASL PLAIN (RFC 4616), base64: `[authzid] NUL authcid NUL passwd`.
+/// Reads a base64 response of SASL PLAIN (RFC 4616): `[authzid] NUL authcid NUL passwd`.
 pub(super) fn plain(response: &str) -> Flow {
     if response == "*" {
         return Flow::Complete(Completion::bad("Authentication cancelled"));
@@ -69,6 +70,7 @@ pub(super) fn finish(session: &mut Session, pending: Pending, result: Result<Rep
         Ok(Reply::Done) => {
             session.phase = Phase::Authenticated;
             session.failed_logins = 0;
+            // Only now: an unauthenticated client must not make the server hold messages.
             session.reader.accept_messages();
             Completion::ok("Logged in").with_code(format!("CAPABILITY {}", session.capabilities()))
         }

@@ -1,4 +1,4 @@
-//! With a mailbox selected: messages.
+//! Commands that require a selected mailbox: those on messages.
 
 use std::convert::Infallible;
 
@@ -11,7 +11,7 @@ use crate::server::encode::{fetch, search, select};
 use crate::server::view::{MessageEntry, SelectedView};
 use crate::token::{SequenceSet, Writer};
 
-/// What waits for the host.
+/// A command that waits for the host.
 pub(super) enum Pending {
     /// NOOP or CHECK.
     Refresh,
@@ -30,8 +30,8 @@ pub(super) enum Pending {
 }
 
 impl Pending {
-    /// True while the client counts on sequence numbers: EXPUNGE must wait (RFC 3501 section
-    /// 7.4.1). The UID forms are free of this.
+    /// Whether the client relies on sequence numbers: EXPUNGE must wait then (RFC 3501 section 7.4.1). The UID
+    /// forms do not.
     pub(super) fn keeps_numbers(&self) -> bool {
         match self {
             Self::Search { uid, .. } | Self::Fetch { uid, .. } | Self::Store { uid, .. } => !uid,
@@ -50,7 +50,7 @@ impl Pending {
             select::write_untagged(out, &keywords);
         }
         if news && !items.contains(&FetchItem::Flags) {
-            // Such as `\Seen`, set by this FETCH.
+            // The flags changed, for example `\Seen` by this FETCH, so the response must include them.
             let with_flags: Vec<FetchItem> = items.iter().cloned().chain([FetchItem::Flags]).collect();
             return fetch::write(out, number, &with_flags, message, is_recent);
         }
@@ -68,7 +68,7 @@ pub(super) fn run(session: &mut Session, command: Command) -> Flow {
         Command::Close { expunge: true } if !view.is_read_only() => {
             wait(Effect::Expunge { folder, uids: None }, Pending::Close)
         }
-        // Nothing is to be removed: the host need not know.
+        // Nothing to remove, so the host need not act.
         Command::Close { .. } => {
             session.phase = Phase::Authenticated;
             Flow::Complete(Completion::ok("Mailbox closed"))
@@ -96,8 +96,8 @@ fn wait(effect: Effect, pending: Pending) -> Flow {
     Flow::Run(effect, super::Pending::Selected(pending))
 }
 
-/// Runs a command on the messages of a set. On none, it succeeds without an effect: UIDs that do
-/// not exist are no error (RFC 3501 section 6.4.8).
+/// Runs a command on the messages of a set. An empty set succeeds without an effect: missing UIDs are not an error
+/// (RFC 3501 section 6.4.8).
 fn on_uids(view: &SelectedView, messages: &MessageSet, run: impl FnOnce(Vec<u32>) -> Flow) -> Flow {
     match view.resolve(messages).map(|ranges| view.uids_in(&ranges)) {
         Err(error) => Flow::Complete(Completion::bad(error.0)),
@@ -116,6 +116,7 @@ fn run_search(view: &SelectedView, SearchCommand { uid, results, key }: SearchCo
 }
 
 fn run_fetch(view: &SelectedView, messages: &MessageSet, mut items: Vec<FetchItem>) -> Flow {
+    // UID FETCH always returns UIDs (RFC 3501 section 6.4.8).
     if messages.uid && !items.contains(&FetchItem::Uid) {
         items.insert(0, FetchItem::Uid);
     }
@@ -173,8 +174,8 @@ pub(super) fn finish(session: &mut Session, tag: &str, pending: Pending, result:
     }
 }
 
-/// Messages that another session removed cannot be read any more; for commands by sequence number
-/// this is told (RFC 5530, EXPUNGEISSUED).
+/// Completes a command that may have met messages removed by another session. A command by sequence number gets
+/// EXPUNGEISSUED (RFC 5530), since its client still counts them.
 fn completed(text: &str, uid: bool, missing: usize) -> Completion {
     if missing > 0 && !uid {
         return Completion::no("EXPUNGEISSUED", "Some messages do not exist any more");
@@ -201,7 +202,7 @@ fn write_found(
     }
 }
 
-/// Tells the new flags; with `.SILENT` only when they are not what the client can work out itself.
+/// Writes the new flags. After `.SILENT`, only if they differ from what the client can compute itself.
 fn tell_stored(out: &mut Writer, view: &mut SelectedView, action: &StoreAction, entry: MessageEntry) {
     let Some(number) = view.number_of(entry.uid) else { return };
     let expected = view.flags_of(entry.uid).map(|before| action.change.apply(before));
@@ -229,7 +230,7 @@ fn finish_copy(
     if !remove {
         return completion.with_code(code);
     }
-    // RFC 6851 section 4.3: for MOVE the code comes before the messages go.
+    // For MOVE, the code must precede the EXPUNGE responses (RFC 6851 section 4.3).
     out.raw("* OK [").raw(&code).raw("] Moved").crlf();
     view.expunge(from);
     completion
