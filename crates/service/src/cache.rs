@@ -1,4 +1,4 @@
-//! What is remembered between requests, and when it is forgotten.
+//! Caches whose entries are valid until the next change.
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mailapi_store::ForeignChanges;
 use moka::sync::Cache;
 
-/// Counts changes of accounts, tokens, permissions and domains, our own and those of other processes. What was read
-/// in an earlier epoch is not used any more, so a revoked token is dead when the answer to its revocation leaves.
+/// Counts changes of accounts, tokens, permissions and domains, by this process and by others. Values read in an
+/// earlier epoch are not used: a revoked token is invalid before the response to its revocation is sent.
 pub(crate) struct Epoch {
     own: AtomicU64,
     foreign: ForeignChanges,
 }
 
-/// One moment between two changes.
+/// A point between two changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EpochMark(u64, u64);
 
 impl EpochMark {
-    /// For whoever keeps the mark outside of this crate.
+    /// The counts, for use outside of this crate.
     pub(crate) const fn counts(self) -> (u64, u64) {
         (self.0, self.1)
     }
@@ -29,18 +29,18 @@ impl Epoch {
         Self { own: AtomicU64::new(0), foreign }
     }
 
-    /// The present epoch. Take it *before* reading what is to be remembered.
+    /// The current epoch. Call this *before* reading the value to cache.
     pub(crate) fn mark(&self) -> EpochMark {
         EpochMark(self.own.load(Ordering::Acquire), self.foreign.count())
     }
 
-    /// Something was changed and the change is stored.
+    /// Starts a new epoch. Call this after a change was stored.
     pub(crate) fn end(&self) {
         self.own.fetch_add(1, Ordering::Release);
     }
 }
 
-/// Remembers values of the present epoch.
+/// A cache of values of the current epoch.
 pub(crate) struct EpochCache<K, V>(Cache<K, (EpochMark, V)>);
 
 impl<K, V> EpochCache<K, V>
@@ -52,12 +52,12 @@ where
         Self(Cache::new(capacity))
     }
 
-    /// The value, when it was read in the present epoch.
+    /// The value, if it was read in the current epoch.
     pub(crate) fn get(&self, key: &K, now: EpochMark) -> Option<V> {
         self.0.get(key).filter(|(mark, _)| *mark == now).map(|(_, value)| value)
     }
 
-    /// Remembers a value that was read after `mark` was taken.
+    /// Stores a value that was read after `mark` was taken.
     pub(crate) fn put(&self, key: K, mark: EpochMark, value: V) {
         self.0.insert(key, (mark, value));
     }

@@ -1,33 +1,33 @@
-//! Whoever asks.
+//! The caller of an operation.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use mailapi_model::{Grants, Timestamp, TokenRecord};
 
-/// Whoever asks, after their token was checked. Clones share what is remembered of them.
+/// An authenticated caller. Clones share their data.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// What they may do.
+    /// The caller's permissions.
     pub grants: Arc<Grants>,
-    /// The token that they showed, as it was when it was looked up; the operator at the command line shows none.
+    /// The caller's token as of its look-up; `None` for the operator at the command line.
     pub token: Option<Arc<TokenRecord>>,
-    /// The address that the request came from; `None` for the operator at the command line.
+    /// The client's address; `None` for the operator at the command line.
     pub address: Option<IpAddr>,
-    /// When they showed it.
+    /// The time of this use of the token.
     pub(crate) shown_at: Option<Timestamp>,
     /// The operating-system user of a command.
     pub(crate) os_user: Option<Arc<str>>,
 }
 
 impl Caller {
-    /// Somebody without a token.
+    /// A caller without a token.
     #[must_use]
     pub fn without_token(grants: Grants) -> Self {
         Self { grants: Arc::new(grants), token: None, address: None, shown_at: None, os_user: None }
     }
 
-    /// The operator of this machine, who may do everything.
+    /// The operator of this machine, with all permissions.
     #[must_use]
     pub fn operator() -> Self {
         Self::without_token(Grants::admin_token())
@@ -39,19 +39,19 @@ impl Caller {
         Self { os_user: Some(os_user.into()), ..Self::operator() }
     }
 
-    /// The same caller, with this address.
+    /// Sets the client's address.
     #[must_use]
     pub fn at(self, address: IpAddr) -> Self {
         Self { address: Some(address), ..self }
     }
 
-    /// The token that they showed, last used by that.
+    /// The caller's token, with this use as its last one.
     pub(crate) fn used_token(&self) -> Option<TokenRecord> {
         let token = self.token.as_deref()?;
         Some(TokenRecord { last_used_at: self.shown_at.or(token.last_used_at), ..token.clone() })
     }
 
-    /// What is noted as the author of a change: the mailbox, or the token's name.
+    /// The caller's name in records of changes: the mailbox, or the token's name.
     #[must_use]
     pub fn name(&self) -> String {
         match (self.grants.mailbox(), &self.token) {

@@ -1,4 +1,4 @@
-//! What can go wrong in every operation.
+//! Errors common to all operations.
 
 use std::fmt::Display;
 use std::io;
@@ -8,25 +8,25 @@ use mailapi_store::StoreError;
 
 use crate::mail::ComposeError;
 
-/// Something that the operation needs cannot be had at the moment, or broke. Nothing of it is for the caller's eyes.
+/// A resource of the operation is unavailable or failed. The details are not for the caller.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
-    /// The account database cannot be reached: trying again later will help.
+    /// The account database is unreachable; a later retry may succeed.
     #[error("the database is not available: {0}")]
     Database(StoreError),
-    /// A large message cannot be held on the disk while it is on its way: trying again later will help.
+    /// No disk space to buffer a large message; a later retry may succeed.
     #[error("there is no room for a large message: {0}")]
     Room(io::Error),
-    /// The mailbox server cannot be reached, or cannot work at the moment.
+    /// The mail server is unreachable or temporarily failing.
     #[error("{0}")]
     Mailboxes(String),
-    /// Something unforeseen.
+    /// An unexpected error.
     #[error("{0}")]
     Unforeseen(String),
 }
 
 impl Unavailable {
-    /// What the mailbox server said, or why it said nothing.
+    /// Wraps the mail server's error.
     pub(crate) fn mailboxes(error: impl Display) -> Self {
         Self::Mailboxes(error.to_string())
     }
@@ -62,7 +62,7 @@ impl From<FeedError> for Unavailable {
     }
 }
 
-/// Lets `?` turn a store's error into an operation's own error through [`Unavailable`].
+/// Converts store errors into an operation's error through [`Unavailable`], so that `?` works.
 macro_rules! store_errors_are_unavailable {
     ($($error:ty),+ $(,)?) => {
         $(impl From<mailapi_store::StoreError> for $error {

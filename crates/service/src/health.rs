@@ -1,4 +1,4 @@
-//! `GET /health`: whether everything that mailapi needs answers.
+//! `GET /health`: checks all services that mailapi depends on.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,35 +10,34 @@ use tokio::sync::Mutex;
 
 use crate::Service;
 
-/// What the parts said when they were last asked; a part that answers says `Ok`.
+/// The results of the last checks.
 #[derive(Debug, Clone)]
 pub struct Health {
     /// The account database.
     pub database: Check,
-    /// Handing mail over.
+    /// Submission of mail.
     pub smtp: Check,
-    /// Reading mailboxes.
+    /// Access to mailboxes.
     pub imap: Check,
-    /// Reading the mail server's log, where it has one.
+    /// Reading of the mail server's log, if it has one.
     pub log: Option<Check>,
-    /// Whether nothing of that log was lost lately. What is lost does not come back, and everything goes on without it.
+    /// Whether no part of that log was lost recently. Lost lines do not come back, but operation continues.
     pub log_is_whole: bool,
-    /// Whether the log's clock agrees with ours, as far as its lines show. If not, log times are corrected.
+    /// Whether the log's clock agrees with the local one, judged by its lines. If not, log times are corrected.
     pub log_clock_agrees: bool,
-    /// Reading the mailbox that bounces go to, where there is one. Mail goes in and out without it; what comes meanwhile
-    /// is read later.
+    /// Access to the mailbox for bounces, if there is one. Mail works without it; bounces are read later.
     pub bounces: Option<Check>,
-    /// Whether all messages of that mailbox could be read lately. Those that could not were stepped over.
+    /// Whether all messages of that mailbox were readable recently. Unreadable ones were skipped.
     pub bounces_are_whole: bool,
-    /// The user database that is not ours, where there is one.
+    /// Access to the external user database, if there is one.
     pub users: Option<Check>,
 }
 
-/// One part's answer; an error is a short word for everybody's eyes.
+/// The result of a check; an error is a short text without internal details.
 pub type Check = Result<(), &'static str>;
 
 impl Health {
-    /// Whether all of them answer that mail and callers depend on: all but the mailbox of bounces.
+    /// Whether all checks that mail and callers depend on are successful: all but the mailbox for bounces.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         let further = [self.log, self.users];
@@ -49,13 +48,14 @@ impl Health {
     }
 }
 
-/// The newest result, given again for a while so that asking is cheap.
+/// The last results, returned for a while to keep requests cheap.
 #[derive(Default)]
 pub(crate) struct LastChecks(Mutex<Option<(Timestamp, Arc<Health>)>>);
 
 impl Service {
-    /// Asks every part, or gives the newest result again when it is fresh. Never fails: not to answer is an answer.
+    /// Checks all services, or returns the last results if they are recent. Failures are part of the result.
     pub async fn health(&self) -> Arc<Health> {
+        // The lock is held during the checks, so that parallel requests share one run.
         let mut last = self.0.last_checks.0.lock().await;
         let now = self.0.clock.now();
         if let Some((at, health)) = last.as_ref()
@@ -95,7 +95,7 @@ impl Service {
         let directory = self.0.store.directory()?;
         let asked = async {
             directory.ping().await.map_err(|error| error.to_string())?;
-            // Log-ins may work even when listing all mailboxes fails.
+            // Log-ins may work even if the list of all mailboxes cannot be read.
             match self.0.directory_failed.load(Ordering::Relaxed) {
                 true => Err("the last sync of all mailboxes failed".to_owned()),
                 false => Ok(()),

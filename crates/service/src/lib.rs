@@ -1,8 +1,7 @@
-//! What each operation of mailapi does. One file an operation, in the folders of the contract's eight areas.
+//! The operations of mailapi: one file per operation, in the folders of the contract's eight areas.
 //!
-//! Nothing here knows HTTP, a command line, or which mail server or database is behind it. Callers come as a
-//! [`Caller`], whose grants every operation asks first; outcomes and errors are types that each outer layer puts into
-//! its own words.
+//! This crate is independent of HTTP, the command line, the mail server and the database. Each operation first
+//! checks the grants of its [`Caller`]. The outer layers translate results and errors into their own form.
 
 pub mod auth;
 pub mod domains;
@@ -46,25 +45,25 @@ use crate::mailbox::KnownMailboxes;
 use crate::recovery::InFlight;
 use crate::stats::InboundTally;
 
-/// All operations. Cheap to clone; every clone is the same service.
+/// All operations. Clones are cheap and share their state.
 #[derive(Clone)]
 pub struct Service(Arc<Inner>);
 
-/// What the operations work with; whoever starts the service puts it together.
+/// The dependencies of the operations.
 pub struct Parts {
     /// Accounts, tokens, sent mail, delivery events.
     pub store: Store,
     /// The mail server.
     pub backend: Backend,
-    /// The domain name system.
+    /// The DNS resolver.
     pub dns: Arc<dyn Dns>,
-    /// The clock that everything goes by.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// The source of randomness that everything draws from.
+    /// The source of randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// Where large messages lie on their way.
+    /// The buffer for large messages in transit.
     pub buffer: Buffer,
-    /// What the operator decided.
+    /// The operator's settings.
     pub settings: Settings,
 }
 
@@ -94,7 +93,7 @@ struct Inner {
 }
 
 impl Service {
-    /// The service over these parts; starts nothing.
+    /// Creates the service; starts nothing.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { store, backend, dns, clock, entropy, buffer, settings } = parts;
@@ -123,25 +122,25 @@ impl Service {
         }))
     }
 
-    /// How it was set up.
+    /// The settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.0.settings
     }
 
-    /// The clock that everything here goes by.
+    /// The clock.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.0.clock
     }
 
-    /// The source of randomness that everything here draws from.
+    /// The source of randomness.
     #[must_use]
     pub fn entropy(&self) -> &Arc<dyn Entropy> {
         &self.0.entropy
     }
 
-    /// Where large messages lie on their way.
+    /// The buffer for large messages in transit.
     #[must_use]
     pub fn buffer(&self) -> &Buffer {
         &self.0.buffer

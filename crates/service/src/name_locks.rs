@@ -1,4 +1,4 @@
-//! Runs operations on one name one after the other.
+//! Serialises operations on each name.
 
 use mailapi_model::{DomainName, EmailAddress};
 use mailapi_store::{NameLock, StoreError};
@@ -7,8 +7,8 @@ use tracing::Instrument;
 use crate::{Service, Unavailable};
 
 impl Service {
-    /// Runs the work in the turn of this address. Once started it runs to its end, even if the caller stops waiting: a
-    /// half-finished operation leaves account and mailbox inconsistent.
+    /// Runs the work while the address is locked. Once started it runs to completion, even if the caller stops
+    /// waiting: a half-finished operation leaves account and mailbox inconsistent.
     pub(crate) async fn with_address_lock<T, E, W>(
         &self,
         address: &EmailAddress,
@@ -23,7 +23,7 @@ impl Service {
         self.with_lock(lock, work).await
     }
 
-    /// The same for a domain and all its addresses.
+    /// Does the same for a domain and all its addresses.
     pub(crate) async fn with_domain_lock<T, E, W>(
         &self,
         domain: &DomainName,
@@ -46,6 +46,7 @@ impl Service {
     {
         let lock = lock.map_err(Unavailable::from)?;
         let work = work(self.clone());
+        // A spawned task is not cancelled together with the caller.
         let running = tokio::spawn(
             async move {
                 let outcome = work.await;

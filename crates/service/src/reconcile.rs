@@ -1,4 +1,4 @@
-//! Compares the mail server's domains and mailboxes with the accounts, and repairs differences left by a crash or an
+//! Compares the mail server's domains and mailboxes with the accounts. Repairs differences left by a crash or an
 //! older version.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,15 +8,15 @@ use mailapi_model::{DomainName, EmailAddress};
 
 use crate::{Service, Unavailable};
 
-/// Number of rows read in one step.
+/// Number of rows per read.
 const STEP: usize = 500;
 
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reconciled {
-    /// Number of domains and mailboxes that were changed to match the accounts.
+    /// Number of domains and mailboxes changed to match the accounts.
     pub repaired: usize,
-    /// Mail without an owner, including mail that was quarantined earlier.
+    /// Mail without an owner, including mail quarantined earlier.
     pub quarantined: Vec<Quarantined>,
 }
 
@@ -32,10 +32,10 @@ impl Service {
         Ok(Reconciled { repaired, quarantined: self.quarantined().await? })
     }
 
-    /// Mail without an owner.
+    /// Returns mail without an owner.
     ///
     /// # Errors
-    /// [`Unavailable`] when the mail server cannot be queried.
+    /// [`Unavailable`] if the mail server cannot be queried.
     pub async fn quarantined(&self) -> Result<Vec<Quarantined>, Unavailable> {
         Ok(self.0.backend.provisioning.quarantined().await?)
     }
@@ -45,7 +45,7 @@ impl Service {
         let known: BTreeSet<DomainName> = known.into_iter().collect();
         let approved: BTreeSet<DomainName> = self.0.store.domains().approved_names().await?.into_iter().collect();
         if approved.is_empty() && !known.is_empty() && self.0.store.accounts().all_quotas(None, 1).await?.is_empty() {
-            // Another database is likelier than an installation that everybody left.
+            // A wrong database is more likely than an installation without any domain.
             tracing::warn!(domains = known.len(), "the database has no domains and no accounts; no domain is removed");
             return Ok(0);
         }
@@ -57,7 +57,7 @@ impl Service {
         Ok(differing.len())
     }
 
-    /// Runs in the domain's turn: another process may have changed it since the lists were read.
+    /// Repairs the domain while it is locked: another process may have changed it since the lists were read.
     async fn repair_domain(&self, name: &DomainName) -> Result<(), Unavailable> {
         let is_here = self.0.store.domains().get(name).await?.is_some_and(|domain| domain.approved);
         Ok(self.0.backend.provisioning.repair_domain(name, is_here).await?)
@@ -73,7 +73,7 @@ impl Service {
             seen_accounts |= last.is_some();
             let Some(known) = self.mailboxes_between(after.as_ref(), last.as_ref()).await? else { return Ok(repaired) };
             if !seen_accounts && !known.is_empty() {
-                // A wrong database is likelier than an installation without any account.
+                // A wrong database is more likely than an installation without any account.
                 tracing::warn!(mailboxes = known.len(), "the database has no accounts; no mailbox is removed");
                 return Ok(repaired);
             }
@@ -92,7 +92,7 @@ impl Service {
         }
     }
 
-    /// Runs in the turn of the address: another process may have changed it since the lists were read.
+    /// Repairs the mailbox while it is locked: another process may have changed it since the lists were read.
     async fn repair_mailbox(&self, email: &EmailAddress) -> Result<(), Unavailable> {
         let account = self.0.store.accounts().get(email).await?.map(|account| account.quota_bytes);
         Ok(self.0.backend.provisioning.repair_mailbox(email, account).await?)

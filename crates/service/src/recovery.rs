@@ -1,4 +1,4 @@
-//! Recovers messages whose hand-over was interrupted by a crash.
+//! Recovers messages whose submission was interrupted by a crash.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -12,17 +12,17 @@ use tokio::sync::Notify;
 
 use crate::{Service, Unavailable};
 
-/// How many rows are looked at in one step.
+/// Number of rows per read.
 const STEP: usize = 500;
 
-/// Messages that this process is handing over at the moment: they are pending and need no recovery.
+/// Messages that this process is submitting. They are pending and need no recovery.
 #[derive(Default)]
 pub(crate) struct InFlight {
     messages: Mutex<HashSet<MessageId>>,
     one_ended: Notify,
 }
 
-/// Ends with the handing-over, however that ends.
+/// An entry of [`InFlight`]; dropping it removes the message.
 pub(crate) struct InFlightGuard<'a>(&'a InFlight, MessageId);
 
 impl InFlight {
@@ -35,9 +35,10 @@ impl InFlight {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
     }
 
-    /// Waits until this process is no longer handing over the message.
+    /// Waits until this process is no longer submitting the message.
     pub(crate) async fn ended(&self, id: MessageId) {
         loop {
+            // Register before the check, so that an end in between is not missed.
             let mut one_ended = pin!(self.one_ended.notified());
             one_ended.as_mut().enable();
             if !self.contains(id) {
@@ -55,23 +56,23 @@ impl Drop for InFlightGuard<'_> {
     }
 }
 
-/// What a recovery found out.
+/// The result of a recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovered {
-    /// Messages that the mail server has: they are submitted now.
+    /// Messages that the mail server has; now submitted.
     pub submitted: usize,
-    /// Messages that the mail server never got: they are failed now.
+    /// Messages that the mail server never received; now failed.
     pub failed: usize,
-    /// Messages of which the mail server can tell nothing at the moment: they stay pending.
+    /// Messages whose state the mail server cannot determine now; still pending.
     pub open: usize,
 }
 
 impl Service {
-    /// Asks the mail server about messages that have been pending for at least `age`, and that this process is not
-    /// handing over just now. At start-up `age` is zero: whatever is pending then was left by a crash.
+    /// Asks the mail server about messages pending for at least `age` that this process is not submitting. At
+    /// start-up `age` is zero: all messages pending then were left by a crash.
     ///
     /// # Errors
-    /// [`Unavailable`] when the account database is.
+    /// [`Unavailable`] if the account database is.
     pub async fn recover_once(&self, age: Duration) -> Result<Recovered, Unavailable> {
         let mut recovered = Recovered::default();
         let before = self.0.clock.now().minus(age);
@@ -79,7 +80,7 @@ impl Service {
         let left =
             |message: &PendingMessage| message.created_at <= before && !self.0.in_flight.contains(message.message_id);
         let mut page = sent.pending(None, STEP).await?;
-        // Those that stay open must not keep the later ones from their turn.
+        // Page by identifier: messages that stay open must not block later ones.
         while let Some(last) = page.last().map(|message| message.message_id) {
             for message in page.into_iter().filter(left) {
                 self.recover(message, &mut recovered).await?;
@@ -116,11 +117,11 @@ impl Service {
         Ok(())
     }
 
-    /// Forgets what need not be kept any longer: the names of old requests, and sessions that ended a while ago.
-    /// Returns how many of both were forgotten.
+    /// Deletes expired data: idempotency keys, sessions that ended a while ago, closed accounts, and domains that
+    /// were not approved in time. Returns the number of rows.
     ///
     /// # Errors
-    /// [`Unavailable`] when the account database is.
+    /// [`Unavailable`] if the account database is.
     pub async fn prune_once(&self) -> Result<u64, Unavailable> {
         let now = self.0.clock.now();
         let ended = now.minus(self.0.settings.ended_sessions_kept);

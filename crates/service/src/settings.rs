@@ -1,4 +1,4 @@
-//! What an operator decides about the operations.
+//! Settings of the operations.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use mailapi_model::{DraftLimits, EmailAddress};
 
 use crate::stats::StatsLimits;
 
-/// Whether other servers cannot find a host by this name: it means each machine itself (RFC 6761 section 6.3), or it is not
-/// fully qualified (RFC 5321 section 2.3.5).
+/// Whether other servers cannot resolve this host name. It then means the local machine (RFC 6761 section 6.3), or
+/// is not fully qualified (RFC 5321 section 2.3.5).
 #[must_use]
 pub fn is_local_name(host: &str) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
@@ -16,78 +16,77 @@ pub fn is_local_name(host: &str) -> bool {
     last.is_empty() || ["localhost", "localdomain"].contains(&last)
 }
 
-/// How the operations behave.
+/// Settings of the operations.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Mailboxes whose owners are admins.
     pub admins: HashSet<EmailAddress>,
-    /// The name under which the world knows our mail server: where MX records should point, and what HELO says.
+    /// The public name of the mail server: the target of MX records, and the name in HELO.
     pub mail_host: String,
-    /// A session ends when it was not used for this long.
+    /// Time without use after which a session ends.
     pub session_inactivity: Duration,
-    /// A session ends this long after the log-in, used or not.
+    /// Time after the log-in at which a session ends, used or not.
     pub session_lifetime: Duration,
-    /// For this long after its end a session is told that it has expired; then it is forgotten.
+    /// Time during which an ended session is reported as expired; it is then deleted.
     pub ended_sessions_kept: Duration,
-    /// This many failed log-ins within [`Settings::login_lockout`] lock an address.
+    /// Number of failed log-ins within [`Settings::login_lockout`] that lock an address.
     pub login_attempts: u32,
-    /// How long a locked address stays locked.
+    /// Time for which an address stays locked.
     pub login_lockout: Duration,
-    /// The most addresses whose failed log-ins are remembered at once.
+    /// Maximum number of addresses whose failed log-ins are kept in memory.
     pub login_addresses: usize,
     /// Rounds of SHA-512-crypt for new passwords, within [`crate::auth::PASSWORD_ROUNDS`].
     pub password_rounds: u32,
-    /// The most password hashes that are computed at once.
+    /// Maximum number of password hashes computed in parallel.
     pub concurrent_hashes: usize,
-    /// Maximum number of sign-ups for one domain, and by one client, within an hour; zero disables sign-ups.
+    /// Maximum number of sign-ups per hour for one domain, and by one client; zero disables sign-ups.
     pub signups_per_hour: u32,
     /// Mailbox quota of a new user in octets, unless the request sets one; zero means unlimited.
     pub default_quota: u64,
     /// Mailbox quota of a sign-up in octets until an admin approves the domain; zero means unlimited.
     pub signup_quota: u64,
-    /// A domain that is not approved within this time is deleted with its users.
+    /// Time after which a domain without approval is deleted with its users.
     pub pending_domain_lifetime: Duration,
     /// Maximum number of API tokens of one mailbox, and of its sessions.
     pub tokens_per_mailbox: u32,
-    /// Maximum number of messages that one mailbox sends within a day (UTC); zero means any number.
+    /// Maximum number of messages that one mailbox sends per day (UTC); zero means unlimited.
     pub messages_per_day: u32,
-    /// Maximum number of different addresses that one mailbox sends to within a day; zero means any number.
+    /// Maximum number of different recipients of one mailbox per day (UTC); zero means unlimited.
     pub recipients_per_day: u32,
-    /// What a send request may hold.
+    /// Limits on send requests.
     pub draft: DraftLimits,
-    /// The most octets of a message on the wire.
+    /// Maximum size of a message in octets.
     pub max_message_bytes: usize,
-    /// Whether the mail server keeps what it takes over in the account database's own file. It follows from which of
-    /// them there are, and saves each message one wait for the disk.
+    /// Whether the mail server stores accepted messages in the file of the account database. Derived from their
+    /// kinds; it saves one disk flush per message.
     pub mail_in_store_file: bool,
-    /// How long an `Idempotency-Key` is remembered.
+    /// Time for which an `Idempotency-Key` is stored.
     pub idempotency_lifetime: Duration,
-    /// How long a repeated request waits for the answer of the first one.
+    /// Maximum time that a repeated request waits for the result of the first one.
     pub idempotency_wait: Duration,
-    /// The name of the data directory, which one process uses at a time: what an earlier one was handing over to the mail
-    /// server is no longer on its way there. Needed where several data directories can share a database.
+    /// The name of the data directory, which one process uses at a time. Submissions that an earlier process on
+    /// it left pending are no longer in progress. Needed if several data directories can share a database.
     pub node: Option<String>,
-    /// A message that is still `pending` after this long is looked up at the mail server.
+    /// Time after which a message that is still `pending` is looked up at the mail server.
     pub pending_grace: Duration,
-    /// A notice that comes back as mail later than this after its message was submitted is not believed.
+    /// Maximum age of a message, counted from its submission, for which a bounce received as mail is accepted.
     pub bounce_lifetime: Duration,
-    /// How many addresses behind the recipients of one message are believed to have bounced, of those that only a notice
-    /// names.
+    /// Maximum number of bounced addresses per message, among those that are known only from bounces.
     pub bounce_members: usize,
-    /// The most delivery events that are read and stored in one step.
+    /// Maximum number of delivery events read and stored in one step.
     pub feed_batch: usize,
-    /// How far statistics reach, and how they are kept up to date.
+    /// Limits of statistics, and how they are updated.
     pub stats: StatsLimits,
-    /// How many callers are remembered between requests.
+    /// Number of callers in the cache.
     pub cached_callers: u64,
-    /// How many sending domains are remembered between requests.
+    /// Number of sending domains in the cache.
     pub cached_domains: u64,
-    /// How long one answer about users waits for mailboxes that then tell nothing; in a list, one mailbox may take a
-    /// quarter of it.
+    /// Total time that a response about users may spend on mailboxes that do not answer. In a list, one mailbox
+    /// may take a quarter of it.
     pub quota_patience: Duration,
-    /// A health check's result is given again for this long.
+    /// Time for which the result of a health check is reused.
     pub health_cache: Duration,
-    /// A health check that takes longer than this has failed.
+    /// Time after which a health check fails.
     pub health_timeout: Duration,
 }
 
@@ -97,7 +96,7 @@ impl Settings {
         Some(self.default_quota).filter(|octets| *octets > 0)
     }
 
-    /// The quota of a user who signs up.
+    /// The quota of a new user after sign-up.
     pub(crate) fn signup_quota(&self) -> Option<u64> {
         Some(self.signup_quota).filter(|octets| *octets > 0)
     }

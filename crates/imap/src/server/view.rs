@@ -1,6 +1,6 @@
 //! The selected mailbox as reported to the client.
 //!
-//! Sequence numbers are positions in this view. It changes only when the change is reported: a message removed by
+//! Sequence numbers are positions in this view, which changes only when the change is reported. A message removed by
 //! another session keeps its number until EXPUNGE may be sent (RFC 3501 section 7.4.1).
 
 use std::collections::BTreeSet;
@@ -252,8 +252,8 @@ impl SelectedView {
         uids
     }
 
-    /// Applies changes and returns the responses to send: first the EXPUNGE responses, if they are allowed now (see
-    /// [`Self::take_expunged`]), then the others, which are always allowed.
+    /// Applies changes and returns the responses to send. EXPUNGE responses come first, if they are allowed now (see
+    /// [`Self::take_expunged`]). The others are always allowed.
     pub fn sync(&mut self, update: Option<FolderUpdate>, may_expunge: bool) -> Result<Vec<Untagged>, Gone> {
         let mut changed = Vec::new();
         match update {

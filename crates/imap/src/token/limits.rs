@@ -11,9 +11,8 @@ pub struct Limits {
     pub max_literal: usize,
     /// Maximum size of an APPEND message in bytes (APPENDLIMIT, RFC 7889). Default 26,214,400.
     pub max_message: usize,
-    /// Piece size in bytes: a larger APPEND message is returned in pieces of about this size
-    /// ([`super::Poll::Keep`]), so that no more of it is in memory. Default: unlimited, so that it is returned as
-    /// a whole.
+    /// Piece size in bytes. A larger APPEND message is returned in pieces of about this size ([`super::Poll::Keep`]),
+    /// so that no more of it is in memory. Default: unlimited.
     pub message_piece: usize,
     /// Bytes of rejected non-synchronising literals that are discarded so that the connection can continue; more
     /// end it (RFC 7888 section 4). Default 104,857,600.

@@ -1,4 +1,4 @@
-//! From a token's value to a caller.
+//! Authenticates callers by their tokens.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,19 +14,19 @@ use crate::{Caller, Service, Unavailable};
 /// Callers by the hash of their token's value.
 pub(crate) type CallerCache = EpochCache<TokenHash, Caller>;
 
-/// Why a token does not work.
+/// The reason why a token is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthenticateError {
-    /// It was never given out.
+    /// The token does not exist.
     #[error("the token is not known")]
     Unknown,
-    /// It was revoked, switched off or logged out, its time is over, or its mailbox is disabled or gone.
+    /// The token was revoked, disabled or logged out, it expired, or its mailbox is disabled or deleted.
     #[error("the token has expired or is inactive")]
     Expired {
-        /// Which token it is.
+        /// The token.
         token: TokenId,
     },
-    /// It cannot be looked up.
+    /// The token could not be looked up.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -34,7 +34,7 @@ pub enum AuthenticateError {
 store_errors_are_unavailable!(AuthenticateError);
 
 impl Service {
-    /// Who shows this token.
+    /// Returns the caller with this token, and records the use of the token.
     ///
     /// # Errors
     /// See [`AuthenticateError`].
@@ -44,7 +44,7 @@ impl Service {
         let caller = match self.0.callers.get(&hash, mark) {
             Some(caller) => caller,
             None => {
-                // Apart: within this future, which every request carries, it would take many times the room of the rest.
+                // Boxed: inline, it would multiply the size of this future, which every request carries.
                 let caller = Box::pin(self.look_up(&hash)).await?;
                 self.0.callers.put(hash, mark, caller.clone());
                 caller
@@ -52,7 +52,7 @@ impl Service {
         };
         let is_session = caller.token.as_ref().is_some_and(|token| token.is_session);
         let noted = self.note_use(caller).await;
-        // The end of an API token can be moved, so it is not stored.
+        // The expiry of an API token can be moved later, so it is not stored as ended.
         if let Err(AuthenticateError::Expired { token }) = &noted
             && is_session
         {
@@ -61,7 +61,7 @@ impl Service {
         noted
     }
 
-    /// Marks an expired session as ended in the database, so that setting the clock back does not revive it.
+    /// Stores that an expired session ended, so that setting the clock back does not revive it.
     async fn keep_ended(&self, token: TokenId) {
         let now = self.0.clock.now();
         let idle_since = now.minus(self.0.settings.session_inactivity);
@@ -87,8 +87,8 @@ impl Service {
         Ok(Caller { token: Some(Arc::new(record)), ..Caller::without_token(grants) })
     }
 
-    /// What the owner of `mailbox` may do through a token of this kind. A user token of an admin's mailbox is a user
-    /// token: it reaches that mailbox.
+    /// The grants of a token of this kind for `mailbox`. A user token of an admin's mailbox stays a user token: it
+    /// reaches only that mailbox.
     pub(crate) async fn grants_of(&self, mailbox: &EmailAddress, kind: TokenKind) -> Result<Grants, Unavailable> {
         let held = self.0.store.permissions().of(mailbox).await?;
         let delegated = held.into_iter().map(|record| (record.permission, record.domain)).collect();
@@ -96,7 +96,7 @@ impl Service {
         Ok(Grants::of_mailbox(mailbox.clone(), is_admin, delegated))
     }
 
-    /// Checks the token's time and notes that it was used.
+    /// Rejects an expired token, and records its use.
     async fn note_use(&self, mut caller: Caller) -> Result<Caller, AuthenticateError> {
         let now = self.0.clock.now();
         if let Some(token) = &caller.token {
@@ -104,7 +104,7 @@ impl Service {
                 return Err(AuthenticateError::Expired { token: token.id });
             }
             let idle_since = self.0.last_used.of(token).unwrap_or(token.created_at);
-            // The store is read for uses at other nodes, and this use is written, well before the session would end.
+            // At half the inactivity limit, read uses on other nodes and write this one: early enough for both.
             if token.is_session && now.since(idle_since) > self.0.settings.session_inactivity / 2 {
                 Box::pin(self.extend_session(token, idle_since, now)).await?;
             }
@@ -114,10 +114,10 @@ impl Service {
         Ok(caller)
     }
 
-    /// Extends a session that was unused here for a while, unless no node has used it for too long.
+    /// Extends a session that was unused on this node for a while, unless it was unused on all nodes for too long.
     ///
-    /// Each node writes its uses a few seconds late. Without this write, another node that is asked in these seconds
-    /// would miss the first use after a long pause.
+    /// Each node writes its uses a few seconds late. Without this write, another node that receives a request in
+    /// these seconds would miss the first use after a long pause.
     async fn extend_session(
         &self,
         token: &TokenRecord,
@@ -127,6 +127,7 @@ impl Service {
         let tokens = self.0.store.tokens();
         let elsewhere = tokens.get(token.id).await?.and_then(|stored| stored.last_used_at);
         let idle_since = elsewhere.map_or(idle_since, |used| used.max(idle_since));
+        // The session has ended only if no node has seen a use in time.
         if now.since(idle_since) > self.0.settings.session_inactivity {
             return Err(AuthenticateError::Expired { token: token.id });
         }
@@ -137,10 +138,10 @@ impl Service {
         Ok(())
     }
 
-    /// Writes down when tokens were last used, for all uses since the step before. Returns how many tokens it wrote.
+    /// Stores when tokens were last used since the previous run. Returns the number of tokens.
     ///
     /// # Errors
-    /// [`Unavailable`] when the store is; the uses are kept for the next step.
+    /// [`Unavailable`] if the store is; the uses are kept for the next run.
     pub async fn write_last_used_once(&self) -> Result<usize, Unavailable> {
         let uses = self.0.last_used.unwritten();
         if uses.is_empty() {
@@ -153,8 +154,8 @@ impl Service {
     }
 }
 
-/// When tokens were last used. What is written down is remembered for as long as a session may rest: a cached caller
-/// knows only when its token was last used *before* it was cached. Losing it in a crash ends a session early at worst.
+/// The last use of each token. Written uses are kept as long as a session may be inactive: a cached caller contains
+/// only the last use *before* it was cached. Losing a use in a crash ends a session early at worst.
 #[derive(Default)]
 pub(crate) struct LastUsed(Mutex<HashMap<TokenId, Use>>);
 
@@ -179,8 +180,7 @@ impl LastUsed {
         noted.iter().filter(|(_, used)| !used.is_written).map(|(id, used)| (*id, used.at)).collect()
     }
 
-    /// Notes what was written, but for tokens that were used again in the meantime, and forgets what was used before
-    /// `oldest`.
+    /// Marks uses as written, except those of tokens used again since. Drops written uses before `oldest`.
     fn written(&self, uses: &[(TokenId, Timestamp)], oldest: Timestamp) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (id, at) in uses {

@@ -10,16 +10,16 @@ use crate::caller::audit;
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
-/// Why the password was not changed.
+/// The reason why the password was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangePasswordError {
-    /// The token is bound to no mailbox.
+    /// The token has no mailbox.
     #[error("the token has no mailbox whose password could be changed")]
     NoMailbox,
     /// The current password is wrong, or there were too many failures.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// The mailbox is in a read-only user database.
+    /// The mailbox belongs to a read-only user database.
     #[error(transparent)]
     Invalid(#[from] Violations),
     /// See [`Unavailable`].
@@ -30,8 +30,8 @@ pub enum ChangePasswordError {
 store_errors_are_unavailable!(ChangePasswordError);
 
 impl Service {
-    /// Sets the password of the caller's mailbox, and ends all its sessions but the caller's. The current password is
-    /// checked as at a log-in: a stolen token must not be enough, and must not help to guess the password.
+    /// Sets the password of the caller's mailbox, and ends all its other sessions. The current password is
+    /// checked as at a log-in: a stolen token must neither suffice nor help to guess the password.
     ///
     /// # Errors
     /// See [`ChangePasswordError`].
@@ -57,7 +57,7 @@ impl Service {
         .await
     }
 
-    /// In the turn of the address. Ends all sessions but the caller's.
+    /// Stores the new password while the address is locked, and ends all sessions except the caller's.
     async fn exchange_password(
         &self,
         email: &EmailAddress,
@@ -68,7 +68,7 @@ impl Service {
         let kept = by.token.as_ref().map(|token| token.id);
         let (accounts, now) = (self.0.store.accounts(), self.0.clock.now());
         if !accounts.change_password_hash(email, verified, hash, kept, now).await? {
-            // Another password was set in the meantime.
+            // Another password was set since the current one was verified.
             return Err(CredentialsError::Refused.into());
         }
         self.0.epoch.end();

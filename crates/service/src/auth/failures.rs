@@ -1,8 +1,8 @@
 //! Limits on wrong passwords, kept in memory: a restart clears them.
 //!
-//! The API's lock-out applies to a mailbox and all clients ([`Failures`]). At IMAP and submission it would let
-//! strangers lock out a mail program, so there only the failing client is refused for that mailbox. At every door, a
-//! client with many failures over all mailboxes is refused too ([`Delay`]).
+//! The API locks a mailbox for all clients ([`Failures`]). At IMAP and submission, strangers could lock out a
+//! mail program that way, so only the failing client is rejected for that mailbox. Everywhere, a client with many
+//! failures over all mailboxes is rejected too ([`Delay`]).
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,7 +16,7 @@ use crate::Settings;
 /// The first delay after too many failures; each further failure doubles it, up to [`Settings::login_lockout`].
 const FIRST_DELAY: Duration = Duration::from_secs(30);
 
-/// A client is delayed after this many times the failures allowed for a mailbox, because many people may share it.
+/// Factor on the failures allowed for a mailbox before a client is delayed, since many people may share a client.
 const MAILBOXES_OF_A_CLIENT: u32 = 10;
 
 /// The mailbox and the origin of a log-in attempt.
@@ -35,7 +35,7 @@ impl Attempt {
     }
 }
 
-/// The key under which failures are counted: equal for every spelling of an address, and short for invalid addresses.
+/// The key of the failure counts: equal for every spelling of an address, and short for invalid addresses.
 fn lock_key(user: &str) -> String {
     const LONGEST: usize = 254;
     match user.parse::<EmailAddress>() {
@@ -44,7 +44,7 @@ fn lock_key(user: &str) -> String {
     }
 }
 
-/// Why an attempt is refused unchecked, and for how long.
+/// The reason and remaining time for which attempts are rejected without a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Barred {
     /// The mailbox is barred.
@@ -53,30 +53,31 @@ pub(super) enum Barred {
     Client(Duration),
 }
 
-/// Failed log-ins. Times are those of [`mailapi_model::Clock::steady`].
+/// Failed log-ins. Times come from [`mailapi_model::Clock::steady`].
 #[derive(Default)]
 pub(crate) struct FailedLogins(Mutex<Tables>);
 
 #[derive(Default)]
 struct Tables {
-    /// Failures at the API.
+    /// Failures at the API, by mailbox.
     at_api: HashMap<String, Failures>,
-    /// Failures at the other doors.
+    /// Failures at the other listeners, by mailbox and client.
     elsewhere: HashMap<(String, ClientNetwork), Delay>,
-    /// Failures of a client at all doors.
+    /// Failures at all listeners, by client.
     clients: HashMap<ClientNetwork, Delay>,
-    /// Mailboxes and the clients that they have logged in from. A web mail program is one client for all its users:
-    /// strangers who guess there must not lock them out.
+    /// Clients that have logged in to a mailbox. Webmail is one client for all its users: strangers who guess
+    /// passwords there must not lock them out.
     entered: HashMap<(String, ClientNetwork), Entered>,
 }
 
 impl FailedLogins {
-    /// How long the attempt must still be refused unchecked, if at all.
+    /// The remaining time for which the attempt must be rejected without a check, if any.
     pub(super) fn barred(&self, attempt: &Attempt, now: Duration) -> Option<Barred> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).barred(attempt, now)
     }
 
-    /// Counts a failure, or clears those of the mailbox on success, unless the attempt was barred in the meantime.
+    /// Counts a failure, or clears the mailbox's failures on success. Does neither if the attempt was barred
+    /// meanwhile.
     pub(super) fn judge(&self, attempt: &Attempt, matches: bool, now: Duration, settings: &Settings) -> Option<Barred> {
         let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let barred = tables.barred(attempt, now);
@@ -132,12 +133,12 @@ impl Tables {
     }
 }
 
-/// A value remembered under one key.
+/// A value in one of the tables.
 trait Remembered: Default {
-    /// Whether it bars log-ins at this moment.
+    /// Whether the value bars log-ins at this moment.
     fn bars(&self, now: Duration) -> bool;
 
-    /// Whether it still has any effect.
+    /// Whether the value still has an effect.
     fn matters(&self, now: Duration, window: Duration) -> bool;
 }
 
@@ -154,8 +155,8 @@ fn entry<'a, K: Eq + Hash, V: Remembered>(
     table.entry(key).or_default()
 }
 
-/// Forgets values that have no effect any more. If all have, it forgets half of those that bar nothing. So a flood of
-/// made-up addresses cannot fill the memory, and does not cause a scan for each guess.
+/// Removes values that no longer have an effect. If that frees less than half, also removes half of those that bar
+/// nothing. A flood of invented addresses can thus neither fill the memory nor cause a scan for each guess.
 fn make_room<K, V: Remembered>(table: &mut HashMap<K, V>, now: Duration, window: Duration) {
     let before = table.len();
     table.retain(|_, remembered| remembered.matters(now, window));
@@ -171,7 +172,7 @@ fn make_room<K, V: Remembered>(table: &mut HashMap<K, V>, now: Duration, window:
 /// Failures of a mailbox at the API. Enough of them within the window lock it for the length of the window.
 #[derive(Default)]
 struct Failures {
-    /// When each failure happened, oldest first; never more than the allowed number.
+    /// The time of each failure, oldest first; at most the allowed number.
     at: Vec<Duration>,
     locked_until: Option<Duration>,
 }
@@ -197,8 +198,8 @@ impl Remembered for Failures {
     }
 }
 
-/// Failures of a client. Enough of them within the window delay it, each further one for longer. They are cleared after
-/// a pause of the length of the window.
+/// Failures of a client. Enough of them within the window delay it, each further failure for longer. A pause of the
+/// length of the window clears them.
 #[derive(Default)]
 struct Delay {
     began: Duration,
@@ -232,7 +233,7 @@ impl Remembered for Delay {
     }
 }
 
-/// A mailbox has logged in from a client.
+/// A log-in of a mailbox from a client.
 #[derive(Default)]
 struct Entered;
 

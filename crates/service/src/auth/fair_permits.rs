@@ -1,15 +1,15 @@
-//! A fixed number of places, shared fairly between groups, and between the members of each group.
+//! A fixed number of permits, shared fairly between groups, and between the members of each group.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// The group and the member that a request belongs to.
+/// The group and the member of a request.
 pub(super) trait Shared {
-    /// Groups take turns with each other.
+    /// Groups are served in turn.
     type Group: PartialEq;
-    /// Members take turns within their group.
+    /// The members of a group are served in turn.
     type Member: PartialEq;
 
     /// The group.
@@ -18,15 +18,15 @@ pub(super) trait Shared {
     fn member(&self) -> Self::Member;
 }
 
-/// Assigns places in turn.
+/// The permits and the queue for them.
 pub(super) struct FairPermits<S: Shared>(Arc<Mutex<State<S>>>);
 
-/// A place; it is freed on drop.
+/// A permit; released on drop.
 pub(super) struct Permit<S: Shared>(Option<Arc<Mutex<State<S>>>>);
 
 struct State<S: Shared> {
     free: usize,
-    /// Waiting requests: groups in the order of their turns, the members of each, and the requests of each member.
+    /// Waiting requests: groups in the order of service, the members of each, and the requests of each member.
     groups: Rotation<S::Group, Rotation<S::Member, Requests<S>>>,
 }
 
@@ -41,7 +41,7 @@ impl<S: Shared> FairPermits<S> {
         Self(Arc::new(Mutex::new(State { free: permits, groups: VecDeque::new() })))
     }
 
-    /// Waits for a turn and returns a place.
+    /// Waits for a permit.
     pub(super) async fn take(&self, share: S) -> Permit<S> {
         let permit = {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,7 +53,7 @@ impl<S: Shared> FairPermits<S> {
             state.queue(&share, sender);
             permit
         };
-        // Senders are dropped only together with the last place, which this request would have had.
+        // Senders are dropped only together with the last permit, which this request would have received.
         permit.await.unwrap_or(Permit(None))
     }
 }
@@ -64,7 +64,7 @@ impl<S: Shared> State<S> {
         of(members, share.member()).push_back(sender);
     }
 
-    /// Removes the next request; its group and its member move to the end of the queue.
+    /// Removes the next request; its group and its member move to the end of their queues.
     fn next(&mut self) -> Option<oneshot::Sender<Permit<S>>> {
         let (group, mut members) = self.groups.pop_front()?;
         let (member, mut requests) = members.pop_front()?;
@@ -103,7 +103,8 @@ impl<S: Shared> Drop for Permit<S> {
             let Some(next) = next else { return };
             match next.send(Self(Some(Arc::clone(&state)))) {
                 Ok(()) => return,
-                // The request was cancelled while it waited. Dropping the returned place normally would free it twice.
+                // The request was cancelled while it waited. Dropping the returned permit normally would release
+                // it twice.
                 Err(mut back) => drop(back.0.take()),
             }
         }
@@ -132,7 +133,7 @@ mod tests {
         }
     }
 
-    /// The order in which waiting requests get the only place.
+    /// The order in which waiting requests get the only permit.
     fn order(requests: &[Name], given_up: &[usize]) -> Vec<usize> {
         let permits = FairPermits::new(1);
         let mut held = permits.take(Name('-', 0)).now_or_never();

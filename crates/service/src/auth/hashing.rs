@@ -1,9 +1,9 @@
-//! Threads on which passwords are hashed: few, and behind everything else that wants a processor.
+//! Threads for password hashing: few, and with low priority.
 //!
-//! A hash is slow on purpose, and whoever guesses passwords can ask for any number of them. Where there are no more
-//! processors than such threads, everybody else would wait for a turn behind them; with a low priority they are
-//! interrupted instead. It is not the lowest: whoever logs in waits for a hash, and beside another program that keeps the
-//! processors busy the lowest would get next to nothing.
+//! A hash is slow on purpose, and a client that guesses passwords can request any number of them. With as many
+//! hashing threads as processors, all other requests would wait for them. With a low priority, the threads yield
+//! instead. It is not the lowest one: beside another busy program the lowest gets next to no time, and log-ins
+//! wait for a hash.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,7 +18,7 @@ use crate::Unavailable;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The origin of a hash request. Doors take turns, and so do the clients at each door.
+/// The origin of a hash request. Capacity is shared evenly between listeners, and between the clients of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     protocol: Option<LoginProtocol>,
@@ -26,7 +26,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Callers who may change accounts.
+    /// Callers that may change accounts.
     pub(crate) const ACCOUNTS: Self = Self { protocol: None, client: None };
 }
 
@@ -49,10 +49,10 @@ impl Shared for Share {
     }
 }
 
-/// Some threads for hashing, started when they are first needed.
+/// A pool of hashing threads, each started on first need.
 pub(crate) struct HashingThreads {
-    /// As many as there are threads: a job is queued when there is one for it, and not at all when its caller has gone
-    /// before.
+    /// One permit per thread. A job is queued only with a permit, so a request that is cancelled while it waits
+    /// costs nothing.
     permits: FairPermits<Share>,
     most: usize,
     started: Mutex<usize>,
@@ -61,17 +61,17 @@ pub(crate) struct HashingThreads {
 }
 
 impl HashingThreads {
-    /// At most so many, at least one.
+    /// Creates a pool of at most `most` threads, at least one.
     pub(crate) fn new(most: usize) -> Self {
         let (most, (queue, waiting)) = (most.max(1), channel());
         let (permits, waiting) = (FairPermits::new(most), Arc::new(Mutex::new(waiting)));
         Self { permits, most, started: Mutex::new(0), queue, waiting }
     }
 
-    /// Runs `work` when it is its turn.
+    /// Runs `work` on a hashing thread.
     ///
     /// # Errors
-    /// When it panicked, or there can be no thread.
+    /// If the work panicked or no thread could be started.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         share: Share,
@@ -83,7 +83,7 @@ impl HashingThreads {
         let (done, answer) = oneshot::channel();
         let job = Box::new(move || {
             let _permit = permit;
-            // A caller that no longer waits has no use for the answer.
+            // Fails if the caller no longer waits; the result is not needed then.
             let _ = done.send(work());
         });
         self.queue.send(job).map_err(|error| broken(error.to_string()))?;
@@ -101,23 +101,24 @@ impl HashingThreads {
     }
 }
 
-/// Works until there can be no more jobs.
+/// Runs jobs until the queue is closed.
 fn serve(waiting: &Mutex<Receiver<Job>>) {
     step_back();
     loop {
+        // The lock is released before the job runs, so that the other threads can take the next ones.
         let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };
-        // The caller learns of a panic by the answer that does not come.
+        // After a panic the result channel is closed, which the caller reports as an error.
         drop(catch_unwind(AssertUnwindSafe(job)));
     }
 }
 
-/// Lets this thread have what others leave of the processors.
+/// Lowers the priority of this thread.
 #[cfg(target_os = "linux")]
 fn step_back() {
-    /// As nice(2) counts, beside 0 about a tenth of a processor. Linux keeps one for each thread.
+    /// Nice level (nice(2)): beside level 0, about a tenth of a processor. Linux has one for each thread.
     const LOW: i32 = 10;
-    // Where it is not allowed, hashing competes with everything else.
+    // If this is not permitted, hashing competes with everything else at normal priority.
     let _ = rustix::process::setpriority_process(None, LOW);
 }
 

@@ -1,4 +1,4 @@
-//! From an address and a password to the owner's grants, at every door.
+//! Log-in with address and password, at every listener.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -17,22 +17,22 @@ use crate::mail::SendError;
 use crate::users::Found;
 use crate::{Service, Unavailable};
 
-/// Why nobody was logged in.
+/// The reason why a log-in was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// The address is not known, the password is wrong, or the mailbox is disabled: it is not told which.
+    /// Unknown address, wrong password or disabled mailbox. The cases are not distinguished on purpose.
     #[error("address or password is wrong")]
     Refused,
     /// Too many failures for this mailbox.
     #[error("too many failed log-ins; try again later")]
     Locked {
-        /// How long the address stays locked.
+        /// Time until the mailbox is unlocked.
         remaining: Duration,
     },
     /// Too many failures from this client, over all mailboxes.
     #[error("too many failed log-ins from this address; try again later")]
     TooManyFromClient {
-        /// How long the client remains refused.
+        /// Time until the client is accepted again.
         remaining: Duration,
     },
     /// See [`Unavailable`].
@@ -58,7 +58,7 @@ impl Login for Service {
         let entered = async {
             let checked = self.check_credentials(user, password, from).await?;
             let (email, now) = (&checked.credentials.email, self.0.clock.now());
-            // A hash takes its time: the password may be another one by now.
+            // Hashing takes time, so the password may have changed since it was read.
             if !self.0.store.accounts().note_login(email, checked.verified(), now).await? {
                 return Err(CredentialsError::Refused);
             }
@@ -69,6 +69,7 @@ impl Login for Service {
 
     async fn renew(&self, session: &mut LoggedIn) -> Result<(), LoginError> {
         let epoch = self.0.epoch.mark();
+        // No account, token, permission or domain has changed: the session is still valid.
         if session.mark.epoch == epoch.counts() {
             return Ok(());
         }
@@ -109,22 +110,22 @@ fn told(error: CredentialsError) -> LoginError {
     }
 }
 
-/// Whose address and password were right.
+/// An account whose address and password were verified.
 pub(crate) struct Checked {
     pub(crate) credentials: Credentials,
-    /// Whether they are kept in a user database that is not ours.
+    /// Whether the password is stored in an external user database.
     is_elsewhere: bool,
 }
 
 impl Checked {
-    /// What the password was verified against: whatever follows from it is to hold only while that does.
+    /// What the password was verified against. Changes that rely on the log-in apply only while it is unchanged.
     pub(crate) const fn verified(&self) -> Verified<'_> {
         if self.is_elsewhere { Verified::Elsewhere } else { Verified::Hash(&self.credentials.password_hash) }
     }
 }
 
-/// Distinguishes successive passwords of an account, and log-ins before a disabling from later ones. It is a hash of
-/// the salted hash, and it never leaves the process.
+/// Distinguishes successive passwords of an account, and log-ins before and after it was disabled. It is a hash
+/// of the salted hash, and stays in this process.
 fn fingerprint(credentials: &Credentials) -> u64 {
     let mut hasher = DefaultHasher::new();
     credentials.password_hash.expose().hash(&mut hasher);
@@ -132,8 +133,8 @@ fn fingerprint(credentials: &Credentials) -> u64 {
     hasher.finish()
 }
 
-/// Logs a line with the client's address, in the format that the fail2ban filter in `docs/` reads. Text that is not an
-/// address is not logged: users may type their password into the wrong field.
+/// Logs a failure with the client's address, in the format of the fail2ban filter in `docs/`. Text that is not an
+/// address is omitted: users may type their password into the wrong field.
 fn log_failure(user: &str, from: Visitor, error: &CredentialsError) {
     let reason = match error {
         CredentialsError::Refused => "refused",
@@ -150,14 +151,14 @@ fn log_failure(user: &str, from: Visitor, error: &CredentialsError) {
 }
 
 impl Service {
-    /// `epoch` was taken before the credentials were read.
+    /// Creates the session. `epoch` must have been taken before the credentials were read.
     async fn logged_in(&self, credentials: &Credentials, epoch: EpochMark) -> Result<LoggedIn, CredentialsError> {
         let grants = self.grants_of(&credentials.email, TokenKind::Admin).await?;
         let mark = LoginMark { epoch: epoch.counts(), password: fingerprint(credentials) };
         Ok(LoggedIn { grants, mark })
     }
 
-    /// The account with this address and password. The caller records the log-in; this function logs a failure.
+    /// Returns the account with this address and password. Logs a failure; the caller records a success.
     pub(crate) async fn check_credentials(
         &self,
         user: &str,
@@ -171,7 +172,7 @@ impl Service {
         checked
     }
 
-    /// Unknown addresses are locked like existing ones, and take as much time.
+    /// Checks the credentials. Unknown addresses are locked like existing ones and take the same time.
     async fn judge_credentials(
         &self,
         user: &str,
@@ -187,7 +188,7 @@ impl Service {
             // No mailbox has a password of this length, and the cost of hashing grows with the length.
             false => None,
         };
-        // Of many guesses at once, those that are judged after the lock learn nothing, right or wrong.
+        // Of parallel guesses, those judged after the lock are rejected whether right or wrong.
         let now = self.0.clock.steady();
         if let Some(barred) = self.0.failed_logins.judge(&attempt, matching.is_some(), now, &self.0.settings) {
             return Err(barred.into());
@@ -198,7 +199,7 @@ impl Service {
                 self.with_own_hash(credentials, password, from.into()).await?.ok_or(CredentialsError::Refused)?;
             return Ok(Checked { credentials, is_elsewhere: false });
         };
-        // A hash that is kept elsewhere is not ours to replace.
+        // A hash in an external user database must not be replaced.
         self.note_mailbox(mailbox).await?;
         Ok(Checked { credentials, is_elsewhere: true })
     }
@@ -225,7 +226,7 @@ impl Service {
         let is_cheap = is_cheap(&hash);
         let matches = self.verify(password.clone(), hash, share).await?;
         if !matches && is_cheap {
-            // Or a quick no would tell that the address exists.
+            // Otherwise a fast rejection would reveal that the address exists.
             self.verify_against_nothing(password.clone(), share).await?;
         }
         Ok(Some(found).filter(|found| matches && found.credentials.active))

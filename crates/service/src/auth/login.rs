@@ -7,17 +7,17 @@ use super::CredentialsError;
 use super::log_in::Checked;
 use crate::Service;
 
-/// A log-in that holds for a while.
+/// A new session.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// What the caller shows from now on; it is told this once.
+    /// The token value; returned only once.
     pub value: TokenValue,
-    /// What is known of the session's token; bound to the mailbox, and with a time at which it ends.
+    /// The stored token: bound to the mailbox, with an expiry.
     pub record: TokenRecord,
 }
 
 impl Service {
-    /// Logs in with a mailbox's address and password.
+    /// Logs in with the address and password of a mailbox.
     ///
     /// # Errors
     /// See [`CredentialsError`].
@@ -26,8 +26,8 @@ impl Service {
         self.new_session(&checked).await
     }
 
-    /// A new session of this mailbox; of an admin when the mailbox is one's. Refused when the password was changed, or
-    /// the mailbox disabled, after it was checked.
+    /// Creates a session of this mailbox, for an admin an admin session. Rejected if the password was changed or
+    /// the mailbox disabled since the check.
     async fn new_session(&self, checked: &Checked) -> Result<Session, CredentialsError> {
         let Credentials { email, name, .. } = &checked.credentials;
         let (value, token) = self.session_token(email, name.clone());
@@ -40,7 +40,7 @@ impl Service {
         Ok(Session { value, record })
     }
 
-    /// What is to be stored of a new session, and what its caller is to show.
+    /// Creates the value of a session token, and the record to store.
     pub(crate) fn session_token(&self, email: &EmailAddress, name: String) -> (TokenValue, NewToken) {
         let now = self.0.clock.now();
         let is_admin = self.0.settings.admins.contains(email);

@@ -5,13 +5,13 @@ use mailapi_model::TokenRecord;
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
-/// Why a session was neither ended nor renewed.
+/// The reason why a session was neither ended nor renewed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotASession {
-    /// The caller shows an API token.
+    /// The caller has an API token instead.
     #[error("only a session can be logged out or refreshed; revoke an API token instead")]
     ApiToken,
-    /// It has ended while it was asked: another refresh was quicker, or a log-out.
+    /// The session has ended meanwhile, by another refresh or a log-out.
     #[error("the session has ended")]
     Ended,
     /// See [`Unavailable`].
@@ -34,7 +34,7 @@ impl Service {
     }
 }
 
-/// The session that the caller shows.
+/// The caller's session.
 pub(super) fn session_of(caller: &Caller) -> Result<&TokenRecord, NotASession> {
     caller.token.as_deref().filter(|token| token.is_session).ok_or(NotASession::ApiToken)
 }

@@ -4,17 +4,17 @@ use mailapi_model::{DomainName, Permission, TokenRecord};
 
 use crate::Caller;
 
-/// What a caller is told of itself.
+/// The caller's own token and permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Me {
-    /// The token that it shows.
+    /// The caller's token.
     pub token: TokenRecord,
-    /// What was delegated to it.
+    /// The permissions granted to the caller.
     pub permissions: Vec<(Permission, DomainName)>,
 }
 
 impl Caller {
-    /// What this caller is told of itself; `None` for the operator at the command line, who shows no token.
+    /// The caller's own token and permissions; `None` for the operator at the command line, who has no token.
     #[must_use]
     pub fn me(&self) -> Option<Me> {
         let token = self.used_token()?;

@@ -1,4 +1,4 @@
-//! Who is asking.
+//! Authentication.
 
 mod authenticate;
 mod change_password;

@@ -1,5 +1,5 @@
-//! Password hashes: `{SHA512-CRYPT}$6$rounds=…$salt$hash`, which Dovecot and every `crypt(3)` verify too. Hashes that
-//! were brought from elsewhere (`{SSHA512}`, `{BLF-CRYPT}`) verify as well, and are replaced at the next log-in.
+//! Password hashes: `{SHA512-CRYPT}$6$rounds=…$salt$hash`, which Dovecot and every `crypt(3)` verify too. Imported
+//! hashes (`{SSHA512}`, `{BLF-CRYPT}`) are verified as well, and replaced at the next log-in.
 
 use std::ops::RangeInclusive;
 
@@ -18,26 +18,25 @@ const SCHEME: &str = "{SHA512-CRYPT}";
 /// Octets of a SHA-512 digest.
 const SHA512_OCTETS: usize = 64;
 
-/// Rounds of SHA-512-crypt that passwords are hashed with: no fewer, because the scheme knows no fewer, and no more,
-/// because that is the most work that verifying a hash may cost. One that asks for more verifies nothing, wherever it
-/// was made, or one account's log-ins could occupy the machine.
+/// Allowed rounds of SHA-512-crypt. The minimum is that of the scheme. A hash with more rounds than the maximum
+/// verifies no password, wherever it was made: otherwise log-ins to one account could occupy the machine.
 pub const PASSWORD_ROUNDS: RangeInclusive<u32> = 1_000..=1_000_000;
 
-/// The same for bcrypt: the logarithm of its rounds.
+/// The maximum cost of bcrypt, for the same reason: the binary logarithm of its rounds.
 const MAX_BLOWFISH_COST: u32 = 15;
 
-/// Twelve octets become sixteen characters of salt: exactly as many as `crypt(3)` takes into account. A longer salt
-/// would be cut by others and the password would not verify there.
+/// Twelve octets become sixteen characters of salt, the maximum of `crypt(3)`. Other programs would cut a longer
+/// salt, and the password would not verify there.
 const SALT_OCTETS: usize = 12;
 
 impl Service {
-    /// Hashes a new password, on a thread of its own and only so many at once.
+    /// Hashes a new password on a hashing thread.
     pub(crate) async fn hash(&self, password: SecretText, share: Share) -> Result<SecretText, Unavailable> {
         let (rounds, entropy) = (self.0.settings.password_rounds, self.0.entropy.clone());
         self.0.hashing.run(share, move || hash_password(&password, rounds, entropy.as_ref())).await?
     }
 
-    /// Whether `password` is the one that was hashed.
+    /// Whether `password` matches `hash`.
     pub(crate) async fn verify(
         &self,
         password: SecretText,
@@ -47,14 +46,14 @@ impl Service {
         self.0.hashing.run(share, move || verify_password(&password, &hash)).await
     }
 
-    /// Costs what [`Service::verify`] costs and says no: the answer for an address that does not exist.
+    /// Costs as much as [`Service::verify`] and matches nothing: for an address that does not exist.
     pub(crate) async fn verify_against_nothing(&self, password: SecretText, share: Share) -> Result<(), Unavailable> {
         let rounds = self.0.settings.password_rounds;
         self.0.hashing.run(share, move || drop(computed(&password, &[0; SALT_OCTETS], rounds))).await
     }
 }
 
-/// The hash of a new password with its scheme in braces.
+/// Hashes a new password; the result includes the scheme in braces.
 fn hash_password(password: &SecretText, rounds: u32, entropy: &dyn Entropy) -> Result<SecretText, Unavailable> {
     let mut salt = [0; SALT_OCTETS];
     entropy.fill(&mut salt);
@@ -76,10 +75,10 @@ fn computed(password: &SecretText, salt: &[u8], rounds: u32) -> Result<PasswordH
         .map_err(|error| refused(error.to_string()))
 }
 
-/// The longest name of a scheme that is shown. Those of Dovecot, such as `SHA512-CRYPT.HEX`, are shorter.
+/// Maximum length of a scheme name in messages. Dovecot's names, such as `SHA512-CRYPT.HEX`, are shorter.
 const MAX_SCHEME_OCTETS: usize = 24;
 
-/// How passwords are hashed that can be verified here.
+/// The hash schemes that can be verified.
 #[derive(Clone, Copy)]
 enum Scheme {
     Sha512Crypt,
@@ -87,8 +86,8 @@ enum Scheme {
     Blowfish,
 }
 
-/// The scheme of a hash, and the hash itself. The scheme stands in braces, in whatever case, as Dovecot has it; one of
-/// `crypt(3)` is told by how the hash begins. `None` for one that is not known here.
+/// Splits a hash into its scheme and the rest. The scheme is in braces, in any case, as in Dovecot; `crypt(3)`
+/// schemes are recognized by their prefix. `None` for an unknown scheme.
 fn scheme_of(hash: &str) -> Option<(Scheme, &str)> {
     let (name, hash) = match hash.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
         Some((name, hash)) => (name.to_ascii_uppercase(), hash),
@@ -105,8 +104,8 @@ fn scheme_of(hash: &str) -> Option<(Scheme, &str)> {
     Some((scheme, hash))
 }
 
-/// The name of a hash's scheme in braces when nothing of that scheme can be verified here; `None` when it can. Nothing
-/// of a hash is in it: what does not look like a scheme's name is left out.
+/// The scheme in braces if it cannot be verified here, for messages; `None` if it can. Never contains a part of the
+/// hash: text that does not look like a scheme name is omitted.
 pub(crate) fn unknown_scheme(hash: &SecretText) -> Option<String> {
     let hash = hash.expose();
     if scheme_of(hash).is_some() {
@@ -118,7 +117,7 @@ pub(crate) fn unknown_scheme(hash: &SecretText) -> Option<String> {
     Some(name.filter(fits).map_or("{".to_owned(), |name| format!("{{{}}}", name.to_ascii_uppercase())))
 }
 
-/// Whether `hash` is one of `password`. A scheme that is not known here verifies nothing.
+/// Whether `password` matches `hash`. A hash of an unknown scheme matches nothing.
 fn verify_password(password: &SecretText, hash: &SecretText) -> bool {
     let password = password.expose().as_bytes();
     match scheme_of(hash.expose()) {
@@ -129,8 +128,8 @@ fn verify_password(password: &SecretText, hash: &SecretText) -> bool {
     }
 }
 
-/// Whether it takes no such time to verify a password against `hash` as it takes with one of ours: its scheme is a cheap
-/// one or not known here, or it is none of its scheme.
+/// Whether verifying this hash is faster than verifying a default one: its scheme is cheap or unknown, or it is
+/// malformed.
 pub(super) fn is_cheap(hash: &SecretText) -> bool {
     match scheme_of(hash.expose()) {
         Some((Scheme::Sha512Crypt, hash)) => sha512_crypt(hash).is_none(),
@@ -143,7 +142,7 @@ fn verify_sha512_crypt(password: &[u8], hash: &str) -> bool {
     sha512_crypt(hash).is_some_and(|hash| ShaCrypt::SHA512.verify_password(password, &hash).is_ok())
 }
 
-/// The hash, unless it is none or asks for too much work.
+/// Parses the hash; `None` if it is malformed or has too many rounds.
 fn sha512_crypt(hash: &str) -> Option<PasswordHash> {
     let rounds = hash.strip_prefix("$6$rounds=").and_then(|rest| rest.split('$').next());
     let bearable =
@@ -151,7 +150,7 @@ fn sha512_crypt(hash: &str) -> Option<PasswordHash> {
     PasswordHash::new(hash).ok().filter(|_| bearable && hash.starts_with("$6$"))
 }
 
-/// Dovecot's SSHA512: base64 of the digest of password and salt, followed by the salt.
+/// Verifies Dovecot's SSHA512: base64 of the digest of password and salt, followed by the salt.
 fn verify_salted_sha512(password: &[u8], encoded: &str) -> bool {
     let Ok(octets) = STANDARD.decode(encoded) else { return false };
     let Some((digest, salt)) = octets.split_at_checked(SHA512_OCTETS) else { return false };
@@ -167,14 +166,14 @@ fn is_bearable_blowfish(hash: &str) -> bool {
     hash.parse::<bcrypt::HashParts>().is_ok_and(|parts| parts.get_cost() <= MAX_BLOWFISH_COST)
 }
 
-/// Whether a hash that verified is to be replaced by one of ours.
+/// Whether a verified hash must be replaced by one of the default scheme.
 fn is_foreign(hash: &SecretText) -> bool {
     !hash.expose().starts_with(SCHEME)
 }
 
 impl Service {
-    /// Replaces a hash from elsewhere by one of ours, now that the password is known. `None` when it is the right password
-    /// no longer.
+    /// Replaces an imported hash by one of the default scheme, now that the password is available. `None` if the
+    /// password is no longer the right one.
     pub(crate) async fn with_own_hash(
         &self,
         mut credentials: Credentials,
@@ -190,7 +189,7 @@ impl Service {
             credentials.password_hash = hash;
             return Ok(Some(credentials));
         }
-        // Another log-in was faster to replace it, or somebody to change the password.
+        // Another log-in replaced the hash first, or the password was changed.
         let Some(stored) = accounts.credentials(email).await? else { return Ok(None) };
         let matches = self.verify(password.clone(), stored.password_hash.clone(), share).await?;
         Ok(Some(stored).filter(|stored| matches && stored.active))
@@ -231,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_hash_made_by_crypt_verifies_and_nonsense_does_not() {
-        // `openssl passwd -6 -salt saltstring 'Hello world!'`, which is also the first test vector of SHA-crypt.
+        // `openssl passwd -6 -salt saltstring 'Hello world!'`, also the first test vector of SHA-crypt.
         let vector =
             "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjl/O817G3uBnIFNjnQJuesI68u4OTLiBFdcbYEdFCoEOfaS35inz1";
         assert!(verify_password(&secret("Hello world!"), &secret(vector)));
@@ -310,7 +309,7 @@ mod tests {
         assert!(!verify_password(&secret("x"), &secret("$6$rounds=999999999$saltstring$abc")));
     }
 
-    /// Hashes as servers of others keep them, nearly such, and anything; none that takes long to verify.
+    /// Hashes of other servers, malformed variants of them, and arbitrary text; none is slow to verify.
     fn hash_of_others() -> impl Strategy<Value = String> {
         let pattern = |text: String| proptest::string::string_regex(&text).unwrap();
         let scheme = "(\\{(SHA512-CRYPT|sha512-crypt|SSHA512|BLF-CRYPT|CRYPT|PLAIN|[A-Z.0-9-]{0,6})\\}?)?";
@@ -335,7 +334,7 @@ mod tests {
         fn any_hash_verifies_or_not(hash in hash_of_others(), password in "\\PC{0,10}|\\PC{60,90}") {
             let (hash, password) = (secret(&hash), secret(&password));
             let _ = (unknown_scheme(&hash), is_cheap(&hash));
-            // Whoever makes a hash up does not know its password.
+            // A made-up hash matches no known password.
             prop_assert!(!verify_password(&password, &hash));
         }
     }

@@ -5,7 +5,7 @@ use super::{NotASession, Session};
 use crate::{Caller, Service};
 
 impl Service {
-    /// A new session for the old one, which is dead from now on.
+    /// Replaces the caller's session by a new one. The old one ends at once.
     ///
     /// # Errors
     /// See [`NotASession`].

@@ -1,4 +1,4 @@
-//! `POST /auth/signup`: a stranger brings a domain and becomes its first user.
+//! `POST /auth/signup`: registers a new domain and its first user.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,31 +17,31 @@ use crate::{Service, Unavailable};
 /// The period over which sign-ups are counted.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
 
-/// Number of domains, and of clients, whose sign-ups are remembered before expired ones are removed.
+/// Number of domains, and of clients, whose sign-ups are kept before expired ones are removed.
 const REMEMBERED: usize = 10_000;
 
-/// Maximum number of domains that wait for approval. Together with the sign-up quota it bounds the storage that
-/// strangers can use, however many addresses they come from.
+/// Maximum number of domains that wait for approval. Together with the sign-up quota it bounds the storage
+/// available to strangers, however many addresses they use.
 const MOST_PENDING: u64 = 100;
 
-/// How many of them one client may have. It takes ten clients to close sign-up for others, and an agency that sets up
-/// several domains is not held up.
+/// Maximum number of pending domains per client. Ten clients are needed to block sign-up for others, and an
+/// agency can still register several domains.
 const MOST_PENDING_OF_CLIENT: u64 = 10;
 
-/// What a stranger asks for.
+/// A sign-up request.
 #[derive(Debug, Clone)]
 pub struct SignUp {
     /// The new domain.
     pub domain: DomainName,
-    /// Its first user, in that domain.
+    /// Its first user, an address in that domain.
     pub email: EmailAddress,
-    /// The user's password, already found good enough.
+    /// The user's password, already checked by the password rules.
     pub password: SecretText,
-    /// What the user is called.
+    /// The user's display name.
     pub name: String,
 }
 
-/// What a stranger has got.
+/// The result of a sign-up.
 #[derive(Debug, Clone)]
 pub struct SignedUp {
     /// The new user's session.
@@ -50,22 +50,22 @@ pub struct SignedUp {
     pub domain: DomainName,
 }
 
-/// Why nobody was signed up.
+/// The reason why a sign-up was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum SignUpError {
-    /// Nobody may sign up here.
+    /// Sign-up is disabled.
     #[error("sign-ups are switched off")]
     Closed,
-    /// The request breaks a rule.
+    /// The request is invalid.
     #[error(transparent)]
     Invalid(#[from] Violations),
-    /// The domain is known already.
+    /// The domain exists already.
     #[error("the domain exists already")]
     DomainExists,
-    /// Too many attempts for this domain or by this client, or too many domains wait for approval.
+    /// Too many attempts for this domain or by this client, or too many pending domains.
     #[error("too many sign-ups; try again later")]
     TooMany {
-        /// When the next one is possible.
+        /// Time until the next attempt is allowed.
         retry_after: Duration,
     },
     /// See [`Unavailable`].
@@ -76,8 +76,8 @@ pub enum SignUpError {
 store_errors_are_unavailable!(SignUpError);
 
 impl Service {
-    /// Creates a domain that waits for approval, its first user with `manage_domains` on it, and a session of that
-    /// user: all in one transaction, or nothing.
+    /// Creates a pending domain, its first user with `manage_domains` on it, and a session of that user, in one
+    /// transaction.
     ///
     /// # Errors
     /// See [`SignUpError`].
@@ -94,8 +94,8 @@ impl Service {
         }
         self.may_sign_up(&domain, from).await?;
         let now = self.0.clock.now();
-        // The domain of a configured admin is taken even before it exists: whoever made its first mailbox could
-        // otherwise make the admin's, and be admin.
+        // The domain of a configured admin is reserved even before it exists. Otherwise a stranger could create the
+        // admin's mailbox there and become admin.
         let reserved = self.0.settings.admins.iter().any(|admin| admin.domain() == domain);
         if reserved || self.0.store.domains().get(&domain).await?.is_some() {
             return Err(SignUpError::DomainExists);
@@ -129,11 +129,11 @@ impl Service {
             error => error.into(),
         })?;
         self.0.epoch.end();
-        // The mail server gets the domain only on approval. Otherwise anyone could sign up a domain and intercept the
-        // mail that other users here send to it.
+        // The mail server gets the domain only on approval. Otherwise anyone could sign up a domain and intercept
+        // the mail that other users here send to it.
         let NewAccount { email, quota_bytes, .. } = &new.account;
         if let Err(error) = self.provide_mailbox(email, *quota_bytes).await {
-            // Otherwise the domain would be taken, and its only user without a session.
+            // Otherwise the domain would stay reserved, and its only user would have no session.
             self.0.store.domains().delete(&new.domain.name, true, self.0.clock.now()).await?;
             self.0.epoch.end();
             return Err(error.into());
@@ -141,7 +141,7 @@ impl Service {
         Ok(record)
     }
 
-    /// Checks the limits of sign-ups, and counts this one.
+    /// Checks the limits of sign-ups, and counts this attempt.
     async fn may_sign_up(&self, domain: &DomainName, from: Visitor) -> Result<(), SignUpError> {
         let (now, limit) = (self.0.clock.steady(), self.0.settings.signups_per_hour);
         if let Some(retry_after) = self.0.sign_ups.over_limit(domain, from.network(), now, limit) {
@@ -169,7 +169,7 @@ struct Windows {
 }
 
 impl SignUpWindows {
-    /// Counts one try; when there were too many already, how long until the next one is possible.
+    /// Counts an attempt. If there were too many already, returns the time until the next one is allowed.
     fn over_limit(&self, domain: &DomainName, client: ClientNetwork, now: Duration, limit: u32) -> Option<Duration> {
         let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Windows { domains, clients } = &mut *windows;
@@ -183,7 +183,7 @@ impl SignUpWindows {
     }
 }
 
-/// The attempts under `key` that still count.
+/// The attempts under `key` within the window.
 fn tries<K: Eq + Hash>(windows: &mut HashMap<K, Vec<Duration>>, key: K, now: Duration) -> &mut Vec<Duration> {
     let counts = |at: &Duration| now.saturating_sub(*at) < WINDOW;
     if windows.len() >= REMEMBERED {
@@ -194,7 +194,7 @@ fn tries<K: Eq + Hash>(windows: &mut HashMap<K, Vec<Duration>>, key: K, now: Dur
     tries
 }
 
-/// How long until another attempt is allowed; `None` if one is allowed now.
+/// Time until another attempt is allowed; `None` if one is allowed now.
 fn full_for(tries: &[Duration], now: Duration, limit: u32) -> Option<Duration> {
     let first = tries.first().filter(|_| tries.len() >= limit as usize)?;
     Some((*first + WINDOW).saturating_sub(now))

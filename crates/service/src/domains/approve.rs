@@ -8,9 +8,9 @@ use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
-    /// Approves a pending domain: activates it, and gives it a DKIM key. A domain that is already approved is activated
-    /// and gets no key: its mail would then be signed with a key that is not published. Mailboxes with the sign-up
-    /// quota get the default quota.
+    /// Approves a pending domain: activates it and creates its DKIM key. A domain that is already approved is
+    /// activated without a new key, since its mail would be signed with an unpublished key. Mailboxes with the
+    /// sign-up quota get the default quota.
     ///
     /// # Errors
     /// See [`DomainError`].
@@ -20,14 +20,14 @@ impl Service {
         self.with_domain_lock(name, async move |service: Self| service.let_in(&domain, &by).await).await
     }
 
-    /// Runs in the turn of the domain, so that the state that was read is the one that is approved.
+    /// Approves the domain while it is locked, so that its state cannot change in between.
     pub(super) async fn let_in(&self, name: &DomainName, by: &Caller) -> Result<Domain, DomainError> {
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         let first_key = match domain.approved {
             true => None,
             false => Some(self.with_fresh_selector(name, self.new_dkim_key(DkimAlgorithm::Rsa2048).await?).await?),
         };
-        // First, since a repeated call lifts no quota once the domain is approved.
+        // Do this first: once the domain is approved, a repeated call no longer lifts the quota.
         if !domain.approved {
             self.lift_signup_quota(name).await?;
         }
@@ -40,12 +40,12 @@ impl Service {
         self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)
     }
 
-    /// Gives mailboxes that still have the sign-up quota the default quota.
+    /// Raises the sign-up quota of mailboxes to the default quota.
     async fn lift_signup_quota(&self, domain: &DomainName) -> Result<(), DomainError> {
         let (old, new) = (self.0.settings.signup_quota(), self.0.settings.default_quota());
         let change = AccountChange { name: None, quota_bytes: Some(new) };
         let filter = AccountFilter { domains: Some(vec![domain.clone()]), ..AccountFilter::default() };
-        // A pending domain has only the user who signed it up.
+        // A pending domain has only the user of the sign-up, so one page is enough.
         let accounts = self.0.store.accounts().list(&filter, Page::new(Page::MAX_LIMIT, 0)).await?.items;
         for account in accounts.into_iter().filter(|account| account.quota_bytes == old) {
             self.0.store.accounts().update(&account.email, &change, self.0.clock.now()).await?;

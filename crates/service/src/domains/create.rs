@@ -7,12 +7,13 @@ use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
-    /// A new domain, active at once, with a DKIM key of its own.
+    /// Creates a domain with its own DKIM key, active at once.
     ///
-    /// The account database comes first: a crash between it and the mail server is mended at the next start.
+    /// The account database is changed first. After a crash before the mail server is changed, the next start
+    /// repairs the difference.
     ///
     /// # Errors
-    /// [`DomainError::Exists`] when there is one of that name; see [`DomainError`].
+    /// [`DomainError::Exists`] if the name is taken; see [`DomainError`].
     pub async fn create_domain(
         &self,
         caller: &Caller,

@@ -8,27 +8,27 @@ use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
-    /// Removes a domain that has no mailboxes; with `force`, its mailboxes and all their mail with it.
+    /// Deletes a domain without mailboxes; with `force`, also its mailboxes and their mail.
     ///
-    /// A mail server that manages its own domains comes first. It then refuses the domain's mail while the record still
-    /// exists, and a repeated call finishes an interrupted deletion.
+    /// A mail server that manages its own domains is changed first. It then rejects the domain's mail while the
+    /// record still exists, and a repeated call finishes an interrupted deletion.
     ///
     /// # Errors
-    /// [`DomainError::NotEmpty`] while it has mailboxes; [`Unavailable::Mailboxes`] when the mail server cannot remove one
-    /// now: the domain stays; see [`DomainError`].
+    /// [`DomainError::NotEmpty`] if it has mailboxes. [`Unavailable::Mailboxes`] if the mail server cannot remove
+    /// one now: the domain stays. See [`DomainError`].
     pub async fn delete_domain(&self, caller: &Caller, name: &DomainName, force: bool) -> Result<(), DomainError> {
         caller.grants.admin()?;
         let (domain, by) = (name.clone(), caller.clone());
         self.with_domain_lock(name, async move |service: Self| service.remove_domain(&domain, force, &by).await).await
     }
 
-    /// Runs in the turn of the domain.
+    /// Deletes the domain while it is locked.
     pub(super) async fn remove_domain(&self, name: &DomainName, force: bool, by: &Caller) -> Result<(), DomainError> {
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         if domain.user_count > 0 && !force {
             return Err(DomainError::NotEmpty);
         }
-        // Mailboxes that another user database has are not ours to remove, as long as it is one.
+        // The mailboxes of a configured external user database are managed there.
         if self.0.store.directory().is_some() && self.0.store.copies().any_in(name).await? {
             return Err(DomainError::NotEmpty);
         }
@@ -41,7 +41,7 @@ impl Service {
         match deleted {
             DomainDeleted::Missing => Err(DomainError::NotFound),
             DomainDeleted::NotEmpty => {
-                // A mailbox was made between the look and the deletion: the domain stays, and so does its mail.
+                // A mailbox was created since the check: the domain and its mail stay.
                 self.0.backend.provisioning.put_domain(name).await.map_err(Unavailable::from)?;
                 Err(DomainError::NotEmpty)
             }
@@ -52,7 +52,7 @@ impl Service {
         }
     }
 
-    /// Takes all mailboxes of the domain, or opens the accounts again.
+    /// Removes all mailboxes of the domain. If one fails, reopens the accounts already closed.
     async fn take_mailboxes(&self, domain: &DomainName) -> Result<(), DomainError> {
         let mut taken = Vec::new();
         let outcome = self.take_each_mailbox(domain, &mut taken).await;

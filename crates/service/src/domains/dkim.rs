@@ -10,22 +10,22 @@ use crate::caller::audit;
 use crate::mail::generate_key;
 use crate::{Caller, Service, Unavailable};
 
-/// The most keys that a domain gets in one day: as many as two digits of a selector can count.
+/// Maximum number of new keys per domain and day: the selector counts them with two digits.
 const KEYS_PER_DAY: u8 = 99;
 
 impl Service {
-    /// The domain's newest key: the one whose record has to be in DNS.
+    /// Returns the domain's newest key, whose record must be in DNS.
     ///
     /// # Errors
-    /// [`DomainError::AwaitsApproval`] while it has none; see [`DomainError`].
+    /// [`DomainError::AwaitsApproval`] if the domain has no key; see [`DomainError`].
     pub async fn get_dkim(&self, caller: &Caller, name: &DomainName) -> Result<DkimKey, DomainError> {
         caller.grants.may_manage_domain(name)?;
         self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         self.0.store.dkim_keys().newest(name).await?.ok_or(DomainError::AwaitsApproval)
     }
 
-    /// A new key under a new selector. Until a verification has seen its record in DNS the old one goes on signing, and
-    /// nothing does where there was none: no mail is signed with a key that the world cannot find.
+    /// Creates a key under a new selector. It signs only after a verification has found its record in DNS:
+    /// receivers could not verify earlier signatures. Until then the old key signs, if there is one.
     ///
     /// # Errors
     /// See [`DomainError`].
@@ -57,7 +57,7 @@ impl Service {
         Ok(key)
     }
 
-    /// A new key under the first selector of today, for [`Service::with_fresh_selector`].
+    /// Creates a key under today's first selector, for [`Service::with_fresh_selector`].
     pub(super) async fn new_dkim_key(&self, algorithm: DkimAlgorithm) -> Result<DkimKey, Unavailable> {
         let now = self.0.clock.now();
         let made = tokio::task::spawn_blocking(move || generate_key(algorithm, selector(now, 1), now)).await;
@@ -65,8 +65,8 @@ impl Service {
         made.map_err(|error| Unavailable::Unforeseen(error.to_string()))
     }
 
-    /// The key under a selector that the domain has never used. Runs in the domain's turn. With a reused selector, mail
-    /// would be verified with the earlier key for as long as resolvers cache its record.
+    /// Gives the key a selector that the domain has never used. The domain must be locked. With a reused selector,
+    /// receivers would verify mail with the earlier key as long as its record is cached.
     pub(super) async fn with_fresh_selector(&self, domain: &DomainName, key: DkimKey) -> Result<DkimKey, DomainError> {
         let used = self.0.store.dkim_keys().used_selectors(domain, &day(key.created_at)).await?;
         let fresh = (1..=KEYS_PER_DAY).map(|number| selector(key.created_at, number));
@@ -77,7 +77,7 @@ impl Service {
     }
 }
 
-/// How long it is until the next day of UTC begins.
+/// Time until the next day in UTC.
 fn until_tomorrow(now: Timestamp) -> Duration {
     const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
     let gone = now.as_millis().rem_euclid(DAY_MILLIS);

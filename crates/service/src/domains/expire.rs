@@ -1,18 +1,19 @@
-//! Deletes domains that were signed up and never approved.
+//! Deletes signed-up domains that were not approved in time.
 
 use mailapi_model::DomainName;
 
 use super::DomainError;
 use crate::{Caller, Service, Unavailable};
 
-/// Maximum number of domains that one step deletes.
+/// Maximum number of domains per run.
 const STEP: usize = 100;
 
 impl Service {
-    /// Deletes domains that have waited for approval too long, with the user who signed up and the mail. Returns how many.
+    /// Deletes domains pending for too long, with their first user and the mail. Returns their number.
     ///
     /// # Errors
-    /// [`Unavailable`] when the store or the mail server is; a domain that cannot be deleted does not keep the others.
+    /// [`Unavailable`] if the store or the mail server is. A domain that cannot be deleted does not block the
+    /// others.
     pub(crate) async fn expire_pending_domains(&self) -> Result<u64, Unavailable> {
         let oldest = self.0.clock.now().minus(self.0.settings.pending_domain_lifetime);
         let (mut expired, mut failed) = (0, None);
@@ -22,15 +23,15 @@ impl Service {
             match gone.await {
                 Ok(gone) => expired += u64::from(gone),
                 Err(DomainError::Unavailable(error)) => failed = failed.or(Some(error)),
-                // Another user database has mailboxes in it, or an admin deleted it in the meantime.
+                // The domain has mailboxes in an external user database, or an admin deleted it meanwhile.
                 Err(_) => {}
             }
         }
         failed.map_or(Ok(expired), Err)
     }
 
-    /// In the turn of the domain: an admin may have approved it since it was listed, and its mail must stay then. So must
-    /// the mail of users whom an admin added.
+    /// Deletes the domain while it is locked. Keeps it if an admin has approved it since it was listed, or has
+    /// added users.
     async fn expire_domain(&self, domain: &DomainName) -> Result<bool, DomainError> {
         match self.0.store.domains().get(domain).await? {
             Some(found) if !found.approved && found.user_count <= 1 => {

@@ -6,7 +6,7 @@ use super::DomainError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// One domain.
+    /// Returns a domain.
     ///
     /// # Errors
     /// See [`DomainError`].

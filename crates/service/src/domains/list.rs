@@ -7,7 +7,7 @@ use super::DomainError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// Domains, newest first: an admin sees all, others those they may manage.
+    /// Returns domains, newest first: all for an admin, else those that the caller may manage.
     ///
     /// # Errors
     /// See [`DomainError`].

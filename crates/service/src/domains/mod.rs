@@ -24,28 +24,28 @@ pub use verify::{DnsReport, RecordCheck, RecordStatus};
 
 pub(crate) use sending::{SendingDomain, SendingDomains};
 
-/// Why nothing was done with a domain.
+/// The reason why an operation on a domain failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DomainError {
-    /// The caller may not.
+    /// The caller lacks permission.
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// There is none of that name.
+    /// The domain does not exist.
     #[error("the domain does not exist")]
     NotFound,
-    /// There is one of that name already.
+    /// A domain of this name exists.
     #[error("the domain exists already")]
     Exists,
-    /// It still has mailboxes.
+    /// The domain still has mailboxes.
     #[error("the domain still has mailboxes")]
     NotEmpty,
-    /// It has no DKIM key: it waits for approval, which gives it its first, or nobody has asked for one yet.
+    /// The domain has no DKIM key: it waits for approval, which creates the first one, or no key was requested yet.
     #[error("the domain has no DKIM key yet")]
     AwaitsApproval,
-    /// It has had as many new DKIM keys today as there can be.
+    /// The domain had the maximum number of new DKIM keys today.
     #[error("the domain has had too many new keys today")]
     TooManyKeys {
-        /// How long it is until the next day begins.
+        /// Time until the next day.
         retry_after: Duration,
     },
     /// See [`Unavailable`].

@@ -7,7 +7,7 @@ use super::DomainError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// Domains that wait for approval, newest first. A domain that was approved and switched off is none of them.
+    /// Returns domains that wait for approval, newest first. Approved domains that were disabled are not included.
     ///
     /// # Errors
     /// See [`DomainError`].

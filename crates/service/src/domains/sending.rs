@@ -1,4 +1,4 @@
-//! The domains that mail may be sent from, each with what signs its mail.
+//! The domains that may send mail, with their DKIM signers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::cache::EpochCache;
 use crate::mail::{LONG_WORK_OCTETS, Signer};
 use crate::{Service, Unavailable};
 
-/// Sending domains by name; `None` is one that may not send.
+/// Sending domains by name; `None` for a domain that may not send.
 pub(crate) type SendingDomains = EpochCache<DomainName, Option<Arc<SendingDomain>>>;
 
 /// An active domain.
@@ -19,13 +19,12 @@ pub(crate) struct SendingDomain {
 }
 
 impl SendingDomain {
-    /// `message` with its DKIM signature in front; as it is when the domain has no key. Blocks when the message does not
-    /// lie in memory.
+    /// Prepends the DKIM signature to `message`, if the domain has a key. Blocks unless the message is in memory.
     pub(crate) fn sign(&self, message: Octets) -> Result<Octets, Unavailable> {
         let Some(signer) = &self.signer else { return Ok(message) };
         let header = signer.header_for(&message).map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
         match message.in_memory() {
-            // In one piece, which is read without looking for the next one.
+            // One contiguous buffer is faster to read than two joined ones.
             Some(octets) => Ok([header.as_bytes(), octets].concat().into()),
             None => Ok(Octets::joined([header.into_bytes().into(), message])),
         }
@@ -33,7 +32,7 @@ impl SendingDomain {
 }
 
 impl Service {
-    /// The domain, when it is one of ours and active.
+    /// Returns the domain if it is local and active.
     pub(crate) async fn sending_domain(&self, name: &DomainName) -> Result<Option<Arc<SendingDomain>>, Unavailable> {
         let mark = self.0.epoch.mark();
         if let Some(known) = self.0.sending_domains.get(name, mark) {

@@ -8,7 +8,7 @@ use crate::caller::audit;
 use crate::{Caller, Service};
 
 impl Service {
-    /// Changes a domain. A domain that waits for approval is activated by an admin's approval alone.
+    /// Changes a domain. Only an admin can activate a pending domain, which approves it.
     ///
     /// # Errors
     /// See [`DomainError`].

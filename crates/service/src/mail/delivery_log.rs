@@ -1,5 +1,5 @@
-//! `GET /mail/delivery-log` and its sync: the one place where delivery events are appended. Status and statistics
-//! are readers of what is written here.
+//! `GET /mail/delivery-log` and its sync. Delivery events are appended only here; statuses and statistics are
+//! derived from them.
 
 use mailapi_backend::DeliveryFeed;
 use mailapi_model::{DeliveryLogEntry, Denied, Listed, Page, Timestamp};
@@ -8,10 +8,10 @@ use mailapi_store::DeliveryLogFilter;
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
-/// Why no log is shown.
+/// The reason why the delivery log is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryLogError {
-    /// Only admins see it.
+    /// The caller is not an admin.
     #[error(transparent)]
     Denied(#[from] Denied),
     /// See [`Unavailable`].
@@ -21,21 +21,21 @@ pub enum DeliveryLogError {
 
 store_errors_are_unavailable!(DeliveryLogError);
 
-/// What one reading of the mail server's reports brought.
+/// The result of reading the mail server's reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Synced {
-    /// Records of the source that were looked at.
+    /// Number of records of the source.
     pub lines_read: u64,
-    /// Events that were new.
+    /// Number of new events.
     pub entries_added: u64,
-    /// Messages of ours that they were about.
+    /// Number of tracked messages with new events.
     pub messages_updated: u64,
-    /// When the newest known event happened.
+    /// The time of the newest event.
     pub last_event_at: Option<Timestamp>,
 }
 
 impl Service {
-    /// Entries of the delivery log, newest first.
+    /// Returns entries of the delivery log, newest first.
     ///
     /// # Errors
     /// See [`DeliveryLogError`].
@@ -49,7 +49,7 @@ impl Service {
         Ok(self.0.store.delivery_log().list(filter, page).await?)
     }
 
-    /// Reads everything that the mail server has to report now, what came back as mail included.
+    /// Reads all pending reports of the mail server, including bounces received as mail.
     ///
     /// # Errors
     /// See [`DeliveryLogError`].
@@ -74,16 +74,16 @@ impl Service {
         Ok(all)
     }
 
-    /// One step of following the mail server's reports: reads a batch after the stored cursor, and stores its events,
-    /// what follows from them, and the new cursor in one transaction. Also says whether there may be more at once.
+    /// Reads one batch of the mail server's reports after the stored cursor. Stores its events, their effects and
+    /// the new cursor in one transaction. Also returns whether more reports may be available.
     ///
     /// # Errors
-    /// [`Unavailable`]; the cursor then stays, and the next step reads the same batch again.
+    /// [`Unavailable`]; the cursor stays, and the next step reads the same batch again.
     pub async fn follow_once(&self) -> Result<(Synced, bool), Unavailable> {
         self.step(self.0.backend.delivery_feed.as_ref()).await
     }
 
-    /// The same for bounces that come back as mail; nothing where they come with the other reports.
+    /// Reads one batch of bounces received as mail; does nothing if they are part of the other reports.
     ///
     /// # Errors
     /// As [`Service::follow_once`].
@@ -104,12 +104,13 @@ impl Service {
         let mut events = self.believable(batch.events).await?;
         let bounces = self.bounces_of_discarded(batch.discarded, &events).await?;
         events.extend(bounces);
-        // Two followers (this loop and a sync by hand) may have read the same batch: the cursor is a guard, and the
-        // one that comes second stores nothing.
+        // The background task and a manual sync may have read the same batch. The cursor guards the append: the
+        // second one stores nothing.
         let appended = match log.append(feed.name(), &events, &before, &batch.cursor).await {
             Err(error) if error.is_guard_failed() => return Ok((Synced::default(), true)),
             appended => appended?,
         };
+        // Only after the commit: until then a crash makes the next start read the batch again.
         feed.forget_until(&batch.cursor).await?;
         let synced = Synced {
             lines_read: batch.lines_read,
@@ -120,21 +121,20 @@ impl Service {
         Ok((synced, batch.more))
     }
 
-    /// Called when the mail server's reports are no longer read: their source saves the state that it needs to
-    /// continue.
+    /// Ends reading of the mail server's reports; their source saves the state that it needs to continue.
     ///
     /// # Errors
-    /// [`Unavailable`] when that failed; no stored data is lost.
+    /// [`Unavailable`] if that failed; no stored data is lost.
     pub async fn stop_following(&self) -> Result<(), Unavailable> {
         Ok(self.0.backend.delivery_feed.stop().await?)
     }
 
-    /// Returns when the mail server may have something new to report.
+    /// Waits until the mail server may have new reports.
     pub async fn deliveries_changed(&self) {
         self.0.backend.delivery_feed.changed().await;
     }
 
-    /// Returns when bounces may have come back as mail; never where they come with the other reports.
+    /// Waits until bounces may have arrived as mail; forever if they are part of the other reports.
     pub async fn bounces_changed(&self) {
         match &self.0.backend.bounce_feed {
             Some(feed) => feed.changed().await,

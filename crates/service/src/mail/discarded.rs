@@ -1,4 +1,4 @@
-//! Messages that the mail server took and threw away, by a rule of its operator.
+//! Messages that the mail server accepted and then discarded, by a rule of its operator.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use mailapi_store::SentRecord;
 use crate::{Service, Unavailable};
 
 impl Service {
-    /// That nobody gets these messages: a bounce for each recipient for whom one is still open.
+    /// Creates a bounce for each open recipient of the discarded messages.
     ///
     /// # Errors
-    /// [`Unavailable`] when the account database is.
+    /// [`Unavailable`] if the account database is.
     pub(super) async fn bounces_of_discarded(
         &self,
         discarded: Vec<Discarded>,
@@ -28,9 +28,10 @@ impl Service {
     }
 }
 
-/// Whether it is the message that we handed over, and no copy of it. The reply to it named its queue id. Until that is
-/// stored the feed is believed, which reports nothing of what it knows to be a copy, as long as nothing was heard of any
-/// recipient: whoever can send a copy of another kind has got the message.
+/// Whether the report concerns the submitted message and not a copy of it. The queue id of the submission decides.
+///
+/// Before the queue id is stored, the feed is trusted while all recipients are pending. The feed omits known copies,
+/// and an unknown copy can come only from a recipient that received the message.
 fn is_the_original(one: &Discarded, record: &SentRecord) -> bool {
     match &record.message.queue_id {
         Some(queue_id) => *queue_id == one.queue_id,
@@ -38,10 +39,10 @@ fn is_the_original(one: &Discarded, record: &SentRecord) -> bool {
     }
 }
 
-/// A bounce for each recipient for whom the message is open. Whom the mail server had refused is stored together with the
-/// queue id; until then only the report tells of them.
+/// Creates a bounce for each open recipient. Refused recipients are stored together with the queue id; until then
+/// only the report names them.
 fn bounced(one: &Discarded, record: &SentRecord, told: &[DeliveryEvent]) -> Vec<DeliveryEvent> {
-    // The same batch may have the final event of some of them, which is not stored yet.
+    // The same batch may contain their final events, which are not stored yet.
     let has_ended = |email: &EmailAddress| {
         let is_about = |event: &&DeliveryEvent| event.message_id == Some(one.message_id) && event.recipient == *email;
         told.iter().filter(is_about).any(|event| match event.outcome {

@@ -1,4 +1,4 @@
-//! DKIM keys and signatures (RFC 6376). The crates behind it stay inside this file.
+//! DKIM keys and signatures (RFC 6376). The types of the cryptographic crates stay in this file.
 
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
@@ -10,7 +10,7 @@ use mail_auth::common::headers::HeaderWriter;
 use mail_auth::dkim::{Canonicalization, DkimSigner, Done, NeedDomain, Signature};
 use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Octets, Secret, Timestamp};
 
-/// A key could not be made or used. The text says nothing of the key.
+/// A key could not be generated or used. The text contains nothing of the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("DKIM: {0}")]
 pub struct DkimError(String);
@@ -21,8 +21,8 @@ impl DkimError {
     }
 }
 
-/// The headers that are signed if present: those recommended by RFC 6376 section 5.4.1. The second From signs that
-/// there is no second From, which readers might show instead of the first (RFC 6376 section 8.15).
+/// The headers that are signed if present, as recommended by RFC 6376 section 5.4.1. The second From protects
+/// against an added second From, which readers might show instead of the first (RFC 6376 section 8.15).
 const SIGNED_HEADERS: [&str; 15] = [
     "From",
     "From",
@@ -41,13 +41,13 @@ const SIGNED_HEADERS: [&str; 15] = [
     "List-Unsubscribe-Post",
 ];
 
-/// How much of a message that does not lie in memory is read at once.
+/// Octets read at once from a message on disk.
 const PIECE: usize = 64 * 1024;
 
-/// A new key under `selector`. RSA takes about a tenth of a second of computing.
+/// Generates a key under `selector`. RSA takes about 100 ms of CPU time.
 ///
 /// # Errors
-/// [`DkimError`] when the system gives no randomness.
+/// [`DkimError`] if the system provides no randomness.
 pub fn generate_key(algorithm: DkimAlgorithm, selector: String, now: Timestamp) -> Result<DkimKey, DkimError> {
     let (private_key, public_key) = match algorithm {
         DkimAlgorithm::Rsa2048 => {
@@ -75,10 +75,10 @@ enum Algorithm {
 }
 
 impl Signer {
-    /// A signer with the domain's key.
+    /// Creates a signer with the domain's key.
     ///
     /// # Errors
-    /// [`DkimError`] when the stored key cannot be read.
+    /// [`DkimError`] if the stored key is invalid.
     pub fn new(domain: &DomainName, key: &DkimKey) -> Result<Self, DkimError> {
         let unreadable = |error: mail_auth::Error| DkimError::because("stored key", error);
         let der = key.private_key.expose();
@@ -95,11 +95,11 @@ impl Signer {
         }))
     }
 
-    /// The DKIM-Signature header of `message`, with its line end, to be put in front of it. Blocks when the message does
-    /// not lie in memory.
+    /// Creates the DKIM-Signature header, with its line end, to prepend to `message`. Blocks unless the message
+    /// is in memory.
     ///
     /// # Errors
-    /// [`DkimError`] when the key does not sign, or the message cannot be read.
+    /// [`DkimError`] if signing fails, or the message cannot be read.
     pub fn header_for(&self, message: &Octets) -> Result<String, DkimError> {
         self.header_in_pieces(message, PIECE)
     }
@@ -113,8 +113,8 @@ impl Signer {
     }
 }
 
-/// The header with its last semicolon on the line of the signature. RFC 6376 section 3.5 removes the white space after
-/// the value of `b=` before the header is hashed, but not every verifier does.
+/// Moves the last semicolon to the line of the signature. RFC 6376 section 3.5 removes white space after the value
+/// of `b=` before hashing the header, but some verifiers do not.
 fn unfolded_end(header: String) -> String {
     match header.strip_suffix("\r\n\t;\r\n") {
         Some(rest) => format!("{rest};\r\n"),
@@ -124,8 +124,8 @@ fn unfolded_end(header: String) -> String {
 
 fn signer<K: SigningKey>(signer: DkimSigner<K, NeedDomain>, domain: &DomainName, key: &DkimKey) -> DkimSigner<K, Done> {
     let signer = signer.domain(domain.as_str()).selector(&key.selector).headers(SIGNED_HEADERS);
-    // The relaxed form of mail-auth 0.13.3 keeps trailing blank lines with spaces, which RFC 6376 section 3.4.4
-    // removes.
+    // The relaxed form of mail-auth 0.13.3 keeps trailing blank lines with spaces, contrary to RFC 6376
+    // section 3.4.4.
     signer.body_canonicalization(Canonicalization::Simple)
 }
 
@@ -138,7 +138,7 @@ fn signature<K: SigningKey>(
     if let Some(octets) = message.in_memory() {
         return signer.sign(octets).map_err(failed);
     }
-    // The headers are gathered, the body is hashed piece by piece.
+    // Headers are collected, and the body is hashed piece by piece.
     let mut signing = signer.sign_streaming();
     for piece in message.pieces(piece) {
         signing.write(&piece.map_err(|error| DkimError::because("message", error))?);
@@ -173,14 +173,14 @@ mod tests {
         }
     }
 
-    /// The hash of a body by RFC 6376 section 3.4.3, as in a signature.
+    /// The body hash by RFC 6376 section 3.4.3, encoded as in a signature.
     fn body_hash(body: &str) -> String {
         let mut body = body.trim_end_matches("\r\n").to_owned();
         body.push_str("\r\n");
         STANDARD.encode(digest(&SHA256, body.as_bytes()))
     }
 
-    /// The value of a tag, without folding.
+    /// The unfolded value of a tag.
     fn tag(header: &str, name: &str) -> String {
         let header: String = header.split_ascii_whitespace().collect();
         let tags = header.split(';').find_map(|tag| tag.strip_prefix(name)?.strip_prefix('='));
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Keys take long to make.
+    /// Shared keys, since generating them is slow.
     fn signers() -> &'static [Signer; 2] {
         static SIGNERS: OnceLock<[Signer; 2]> = OnceLock::new();
         SIGNERS.get_or_init(|| {
@@ -207,7 +207,7 @@ mod tests {
         })
     }
 
-    /// A signature tells the second in which it was made; both of these were made in the same one.
+    /// Signs both until both signatures are from the same second, which they contain.
     fn signed_in_one_second(signer: &Signer, one: &Octets, other: &Octets, piece: usize) -> [String; 2] {
         let second = |header: &String| header.split("t=").nth(1).map(|rest| rest[..10].to_owned());
         loop {

@@ -4,20 +4,20 @@ use mailapi_model::{Denied, EmailAddress, ReadMailbox};
 
 use crate::{Caller, Service};
 
-/// Why no inbox is listed.
+/// The reason why no inbox is listed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListInboxError {
-    /// An admin's API token has no mailbox of its own and named none.
+    /// An admin's API token has no mailbox of its own, and the request names none.
     #[error("an admin token has no mailbox of its own: name one")]
     NoMailbox,
-    /// The caller may not read it.
+    /// The caller may not read the mailbox.
     #[error(transparent)]
     Denied(#[from] Denied),
 }
 
 impl Service {
-    /// Whose inbox is listed: the caller's own, or that of the mailbox which they name and may read. From there it is
-    /// [`Service::list_messages`].
+    /// Returns the mailbox to list with [`Service::list_messages`]: the named one if the caller may read it, by
+    /// default the caller's own.
     ///
     /// # Errors
     /// See [`ListInboxError`].

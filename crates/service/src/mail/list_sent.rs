@@ -6,22 +6,22 @@ use mailapi_store::{SentFilter, SentOwner};
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
-/// Which sent messages a caller asks for; what is `None` does not narrow.
+/// Filters for sent messages; `None` means no filter.
 #[derive(Debug, Clone, Default)]
 pub struct SentQuery {
-    /// In this state.
+    /// With this status.
     pub status: Option<MessageStatus>,
     /// From this address.
     pub from: Option<EmailAddress>,
-    /// To, cc or bcc this address.
+    /// With this address in To, Cc or Bcc.
     pub recipient: Option<EmailAddress>,
-    /// Stored at this moment or later.
+    /// Stored at this time or later.
     pub start: Option<Timestamp>,
-    /// Stored before this moment.
+    /// Stored before this time.
     pub end: Option<Timestamp>,
 }
 
-/// Why no list is given.
+/// The reason why the list is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum ListSentError {
     /// See [`Unavailable`].
@@ -32,7 +32,7 @@ pub enum ListSentError {
 store_errors_are_unavailable!(ListSentError);
 
 impl Service {
-    /// Sent messages, newest first: an admin sees all, others what their mailbox sent.
+    /// Returns sent messages, newest first: all for an admin, else those of the caller's mailbox.
     ///
     /// # Errors
     /// See [`ListSentError`].

@@ -1,4 +1,4 @@
-//! Sending, and what became of it.
+//! Sending, and the status of sent mail.
 
 mod compose;
 mod delivery_log;

@@ -1,9 +1,8 @@
-//! What may be believed of bounces that come back as mail.
+//! Plausibility checks on bounces received as mail.
 //!
-//! Anybody can write such a notice. The backend has seen that it came to an address that only those know who got the
-//! message; here it is seen that it tells something that can be true: of a recipient of that message, for whom it is
-//! under way or was taken over, and no longer ago than servers try. Each recipient bounces once, and so does each of the
-//! addresses that stand behind one.
+//! Anyone can write a bounce. The backend has checked that it was sent to a return address, which only recipients
+//! of the message receive. Here it must name a recipient that is open or was delivered, within the time that servers
+//! retry. Each recipient bounces once, and so does each address that a recipient forwards to.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -13,18 +12,17 @@ use mailapi_store::{Member, SentRecord};
 
 use crate::{Service, Unavailable};
 
-/// What is known of a message before its notices are read.
+/// The stored state of a message.
 struct Known {
     record: SentRecord,
     members: Vec<Member>,
 }
 
 impl Service {
-    /// The events without those that cannot be true, and without what is known already. The others are completed by
-    /// what is known of their messages.
+    /// Removes implausible and repeated events. Completes the others with data of their messages.
     ///
     /// # Errors
-    /// [`Unavailable`] when the account database is.
+    /// [`Unavailable`] if the account database is.
     pub(super) async fn believable(&self, events: Vec<DeliveryEvent>) -> Result<Vec<DeliveryEvent>, Unavailable> {
         let (mut kept, mut seen) = (Vec::with_capacity(events.len()), HashSet::new());
         let (mut messages, mut false_reports, mut old_news) = (HashMap::new(), 0_u64, 0_u64);
@@ -33,7 +31,7 @@ impl Service {
                 kept.push(event);
                 continue;
             };
-            // One notice may tell of many recipients.
+            // One bounce may report many recipients, so load each message once.
             if let Entry::Vacant(unread) = messages.entry(message_id) {
                 unread.insert(self.known(message_id).await?);
             }
@@ -76,8 +74,8 @@ impl Known {
         self.record.recipients.iter().find(|known| known.email == *recipient).map(|known| known.status)
     }
 
-    /// The event as one of a recipient of the message. A server that was not told whom the sender had named tells the
-    /// address that our mail server handed over to it: it is known from the log whose that is, unless it is of several.
+    /// Assigns the event to a recipient of the message. A server that received no ORCPT reports the rewritten
+    /// address, not the original recipient. The log maps it to that recipient, unless several share the address.
     fn of_a_recipient(&self, event: DeliveryEvent) -> Option<DeliveryEvent> {
         if self.status_of(&event.recipient).is_some() {
             return Some(event);
@@ -87,7 +85,8 @@ impl Known {
         Some(DeliveryEvent { recipient: owner.of.clone(), final_recipient: Some(event.recipient), ..event })
     }
 
-    /// Whether this is news. Who knows how many addresses stand behind a recipient? So `most` of them are believed.
+    /// Whether the event is new. The number of addresses of a recipient is unknown, so at most `most` of them may
+    /// bounce.
     fn can_bounce(&self, event: &DeliveryEvent, most: usize) -> bool {
         let can_bounce = self
             .status_of(&event.recipient)
@@ -102,7 +101,7 @@ impl Known {
         can_bounce && is_news
     }
 
-    /// Takes note of a bounce: what follows is judged as if it stood in the log already.
+    /// Records a bounce, so that later events are judged as if it were in the log already.
     fn note(&mut self, event: &DeliveryEvent) {
         if let Some(address) = &event.final_recipient {
             let (of, address) = (event.recipient.clone(), address.clone());
@@ -114,12 +113,12 @@ impl Known {
     }
 }
 
-/// When the message was handed over.
+/// The submission time of the message.
 fn left_at(record: &SentRecord) -> Timestamp {
     record.message.submitted_at.unwrap_or(record.message.created_at)
 }
 
-/// A notice does not tell under which name and when the message left.
+/// Adds the queue id, the sender and the delay, which a bounce does not contain.
 fn completed(event: DeliveryEvent, record: &SentRecord) -> DeliveryEvent {
     let message = &record.message;
     let queue_id = if event.queue_id.0.is_empty() { message.queue_id.clone() } else { None };

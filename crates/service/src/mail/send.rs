@@ -1,8 +1,8 @@
-//! `POST /mail/send`: store as pending, hand over, store as submitted, answer.
+//! `POST /mail/send`: stores the message as pending, submits it, stores it as submitted, responds.
 //!
-//! The order is what keeps the two promises. The message is stored before it is handed over, so nothing is sent
-//! without trace. It is handed over before `submitted` is stored, so nothing is called submitted that is not. A crash
-//! in between leaves it `pending`, and [`Service::recover_once`] asks the mail server which of the two it is.
+//! The order matters. The message is stored before it is submitted, so every sent message has a record. It is
+//! submitted before `submitted` is stored, so this status is always true. After a crash in between it stays
+//! `pending`, and [`Service::recover_once`] asks the mail server whether it has the message.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,59 +20,59 @@ use crate::domains::SendingDomain;
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
-/// Messages larger than this are composed and signed on a thread for long work.
+/// Larger messages are composed and signed on a blocking thread.
 pub(crate) const LONG_WORK_OCTETS: usize = 256 * 1024;
 
-/// First and longest pause between looks for the answer to a request that another node works on.
+/// First and longest pause between queries for the result of a request that another node processes.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 const LONGEST_LOOK: Duration = Duration::from_millis(500);
 
-/// What a caller asks to be sent.
+/// A request to send a message.
 #[derive(Debug, Clone)]
 pub struct SendRequest {
     /// The message.
     pub draft: Draft,
-    /// Makes a repetition of the request harmless.
+    /// Makes a repeated request harmless.
     pub idempotency: Option<IdempotencyKey>,
 }
 
-/// A caller's name for one request, and a hash of the request's body.
+/// The caller's key for one request, with a hash of the request body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey {
     key: String,
     body_hash: [u8; 32],
 }
 
-/// A text that is no idempotency key.
+/// The text is not a valid idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must have 1 to 255 printable ASCII characters")]
 pub struct IdempotencyKeyError;
 
-/// What a request's body comes down to: octets that are the same have the same one.
+/// A hash of a request body, to compare repeated requests.
 #[derive(Debug, Clone, Default)]
 pub struct BodyHash(Sha256);
 
 impl BodyHash {
-    /// That of a whole body.
+    /// Hashes a whole body.
     #[must_use]
     pub fn of(body: &[u8]) -> Self {
         Self(Sha256::new_with_prefix(body))
     }
 
-    /// Takes in what comes next of the body.
+    /// Adds the next octets of the body.
     pub fn update(&mut self, octets: &[u8]) {
         self.0.update(octets);
     }
 }
 
 impl IdempotencyKey {
-    /// The most characters of a key.
+    /// Maximum length of a key in characters.
     pub const MAX_CHARACTERS: usize = 255;
 
-    /// The key of a request with this body.
+    /// Creates the key of a request with this body.
     ///
     /// # Errors
-    /// [`IdempotencyKeyError`] when it is empty, too long, or not printable ASCII.
+    /// [`IdempotencyKeyError`] if the key is empty, too long, or not printable ASCII.
     pub fn new(key: &str, body: BodyHash) -> Result<Self, IdempotencyKeyError> {
         let fits = (1..=Self::MAX_CHARACTERS).contains(&key.len());
         if !fits || !key.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
@@ -85,57 +85,58 @@ impl IdempotencyKey {
 /// The mail server has accepted the message, or refused each recipient permanently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submitted {
-    /// Our identifier.
+    /// The message identifier.
     pub message_id: MessageId,
-    /// The mail server's queue id; our own identifier if the mail server gave none.
+    /// The mail server's queue id; by default derived from the message identifier.
     pub queue_id: QueueId,
-    /// How often the request listed a recipient.
+    /// Number of recipients in the request, repetitions included.
     pub recipient_count: u64,
 }
 
-/// Why nothing was sent.
+/// The reason why the message was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// The caller may not send as the draft's author.
+    /// The caller may not send from the draft's From address.
     #[error("the token may not send as this address")]
     SenderNotAuthorized,
-    /// The author's domain is not one of ours, or not active.
+    /// The sender's domain is not local or not active.
     #[error("the sender's domain is not allowed to send")]
     DomainNotAllowed,
     /// The composed message is too large.
     #[error("the message has more than {limit} octets")]
     TooLarge {
-        /// The most octets of a message.
+        /// The maximum in octets.
         limit: usize,
     },
     /// The caller's mailbox has reached a daily limit.
     #[error("{reached}")]
     LimitReached {
-        /// Which one.
+        /// The limit.
         reached: SendLimitReached,
-        /// Until the next day begins.
+        /// Time until the next day.
         wait: Duration,
     },
-    /// The same idempotency key came with another body.
+    /// The idempotency key was used with another body.
     #[error("the idempotency key was used for another request")]
     IdempotencyConflict,
-    /// The first request with this idempotency key has not been answered yet, and waiting for that was in vain.
+    /// The first request with this idempotency key is still in progress after the maximum wait.
     #[error("the first request with this idempotency key is still being worked on")]
     IdempotencyInFlight,
-    /// The mail server did not take the message. It is recorded as failed.
+    /// The mail server did not accept the message. It is recorded as failed.
     #[error("the message could not be sent: {reason}")]
     Failed {
-        /// Our identifier, under which the failure is recorded.
+        /// The message identifier of the record.
         message_id: MessageId,
-        /// What the mail server said.
+        /// The mail server's reply.
         reason: String,
-        /// Whether a retry may reach some recipient. Nothing was handed over, so no recipient gets the message twice.
+        /// Whether a retry may succeed for some recipient. Nothing was submitted, so no recipient gets the
+        /// message twice.
         retryable: bool,
     },
-    /// The connection to the mail server ended at the worst moment: the message stays open until it is known.
+    /// The connection was lost before the mail server confirmed the message, which stays pending until recovery.
     #[error("the mail server has not confirmed the message; its status will tell")]
     OutcomeUnknown {
-        /// Our identifier, under which the outcome will be recorded.
+        /// The message identifier, under which the outcome will be recorded.
         message_id: MessageId,
     },
     /// See [`Unavailable`].
@@ -152,12 +153,12 @@ impl From<Denied> for SendError {
 }
 
 impl Service {
-    /// Sends a message. Once it has begun it goes on to its end, whether the caller waits for the answer or not.
+    /// Sends a message. Once started it runs to completion, even if the caller stops waiting.
     ///
     /// # Errors
-    /// See [`SendError`]; with any of them nothing was handed over, but for [`SendError::OutcomeUnknown`].
+    /// See [`SendError`]. Nothing was submitted, except possibly for [`SendError::OutcomeUnknown`].
     pub async fn send(&self, caller: &Caller, mut request: SendRequest) -> Result<Submitted, SendError> {
-        // Checked first, because an unhosted domain is the more useful error.
+        // Checked first: for an unhosted domain, this error is more useful than a lack of permission.
         let domain = self.sending_domain(&request.draft.sender_domain()).await?.ok_or(SendError::DomainNotAllowed)?;
         self.fold_mailboxes(&mut request.draft).await?;
         let sender = self.sender(&caller.grants, &request.draft.from().address).await?;
@@ -167,7 +168,7 @@ impl Service {
         work.await.map_err(|error| SendError::Unavailable(Unavailable::Unforeseen(error.to_string())))?
     }
 
-    /// The right to send as an address. The API and submission share this rule.
+    /// Returns the right to send as an address. The API and submission share this rule.
     ///
     /// # Errors
     /// [`SendError::SenderNotAuthorized`] and [`SendError::Unavailable`].
@@ -180,7 +181,7 @@ impl Service {
         }
     }
 
-    /// Folds the local parts of local mailboxes. Those of other hosts stay as given (RFC 5321 section 2.4).
+    /// Folds the local parts of local mailboxes. Those of other hosts stay unchanged (RFC 5321 section 2.4).
     async fn fold_mailboxes(&self, draft: &mut Draft) -> Result<(), Unavailable> {
         let mut mailboxes = HashSet::new();
         for address in draft.addresses().filter(|address| !address.is_folded()) {
@@ -202,6 +203,7 @@ impl Service {
     ) -> Result<Submitted, SendError> {
         let now = self.0.clock.now();
         let id = MessageId::random(self.0.entropy.as_ref());
+        // Until this is dropped, recovery leaves the message alone.
         let _in_flight = self.0.in_flight.enter(id);
         let new = self.new_sent(id, &sender, &caller, &request, now);
         let envelope = Envelope {
@@ -215,6 +217,7 @@ impl Service {
         let message = self.composed_and_signed(request.draft, domain, id, now).await?;
         let (begun, answer) = self.begin_and_submit(&new, envelope, message).await;
         let begun = begun?;
+        // The first request was counted already.
         if !matches!(begun, Begun::New) {
             self.uncount_send(&caller.grants);
         }
@@ -227,7 +230,7 @@ impl Service {
         match answer {
             Ok(accepted) => Ok(self.note_submitted(id, accepted, recipient_count).await),
             Err(SubmitError::NoRecipients(refused)) if are_final(&refused, new.recipients.len()) => {
-                // A typo is not a failure of ours: a caller that retries failures must not retry it.
+                // A typo in an address is not a server failure: callers that retry failures must not retry it.
                 let accepted = Accepted { queue_id: QueueId::standing_in(id), refused };
                 Ok(self.note_submitted(id, accepted, recipient_count).await)
             }
@@ -235,8 +238,8 @@ impl Service {
         }
     }
 
-    /// Begins, and hands over what has begun. The mail server may be asked about the envelope meanwhile, unless the
-    /// request may turn out to be a repeat of another.
+    /// Stores the message and submits it. Meanwhile the mail server may check the envelope, unless the request
+    /// may be a repetition.
     async fn begin_and_submit(
         &self,
         new: &NewSent,
@@ -249,12 +252,13 @@ impl Service {
             let begun = self.begin_or_wait(new).await;
             match begun {
                 Ok(Begun::New) => opener.open(),
-                // Dropped, it forbids.
+                // Dropping the permit cancels the submission.
                 _ => drop(opener),
             }
             begun
         };
         let submit = async {
+            // A repetition must not reach the mail server at all.
             if new.idempotency.is_some() {
                 commit_gate.pass().await?;
             }
@@ -263,7 +267,7 @@ impl Service {
         tokio::join!(begin, submit)
     }
 
-    /// Begins, or waits a while for the answer of the first request with the same key.
+    /// Stores the message. If the first request with the same key is in progress, waits a while for its result.
     async fn begin_or_wait(&self, new: &NewSent) -> Result<Begun, StoreError> {
         let begun = self.begin(new).await?;
         let Begun::InFlight(first) = begun else { return Ok(begun) };
@@ -271,13 +275,13 @@ impl Service {
         waited.unwrap_or(Ok(begun))
     }
 
-    /// Waits for the answer to the first request, then begins again.
+    /// Waits for the result of the first request, then tries again.
     async fn begin_after(&self, new: &NewSent, first: MessageId) -> Result<Begun, StoreError> {
         if self.0.in_flight.contains(first) || !self.0.store.is_shared() {
             self.0.in_flight.ended(first).await;
             return self.begin(new).await;
         }
-        // Another node works on it, or did until it stopped: only the database has its answer.
+        // Another node processes it, or did until it stopped: only the database has the result.
         let mut pause = FIRST_LOOK;
         loop {
             tokio::time::sleep(pause).await;
@@ -288,9 +292,10 @@ impl Service {
         }
     }
 
-    /// Stores the message in such a way that what the mail server has of it is never without trace.
+    /// Stores the message as pending. The mail server never has a message on disk without this record.
     async fn begin(&self, new: &NewSent) -> Result<Begun, StoreError> {
         let sent = self.0.store.sent();
+        // In one file, the mail server's own commit makes this record durable too, so do not wait for the disk.
         if self.0.settings.mail_in_store_file { sent.begin_in_one_file(new).await } else { sent.begin(new).await }
     }
 
@@ -342,7 +347,7 @@ impl Service {
             let buffer = self.0.buffer.clone();
             let work = move || {
                 let message = compose_large(&draft, id, now, &buffer)?;
-                // The message holds all of it once more.
+                // The composed message contains all of it.
                 drop(draft);
                 domain.sign(message)
             };
@@ -354,8 +359,8 @@ impl Service {
         if message.len() > limit { Err(SendError::TooLarge { limit }) } else { Ok(message) }
     }
 
-    /// The mail server has the message, so the answer is 202 even when that cannot be written down just now: the
-    /// message then stays pending until [`Service::recover_once`] finds it at the mail server.
+    /// Stores that the mail server has the message. If that fails, the response is still 202: the message stays
+    /// pending until [`Service::recover_once`] finds it at the mail server.
     async fn note_submitted(&self, id: MessageId, accepted: Accepted, recipient_count: u64) -> Submitted {
         let Accepted { queue_id, refused } = accepted;
         let refused: Vec<(EmailAddress, Reply)> = refused.into_iter().map(|r| (r.recipient, r.reply)).collect();
@@ -385,7 +390,7 @@ impl Service {
     }
 }
 
-/// What the first request with the same idempotency key was answered.
+/// Repeats the result of the first request with the same idempotency key.
 fn answer_again(answer: StoredAnswer) -> Result<Submitted, SendError> {
     match answer {
         StoredAnswer::Submitted { message_id, queue_id, recipient_count } => {
@@ -397,7 +402,7 @@ fn answer_again(answer: StoredAnswer) -> Result<Submitted, SendError> {
     }
 }
 
-/// Whether all of these recipients were refused permanently.
+/// Whether all recipients were refused permanently.
 fn are_final(refused: &[Refusal], recipients: usize) -> bool {
     refused.len() == recipients && refused.iter().all(|refusal| !refusal.reply.is_transient())
 }

@@ -1,4 +1,4 @@
-//! How much each mailbox has sent today, by the API and by submission together. A day is one of UTC.
+//! Counts the mail of each mailbox per day (UTC), over the API and submission together.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::Service;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// The daily limits of one mailbox; zero means any number.
+/// The daily limits of a mailbox; zero means unlimited.
 #[derive(Debug, Clone, Copy)]
 struct DailyLimits {
     messages: u32,
@@ -31,12 +31,12 @@ struct Day {
 #[derive(Debug, Default)]
 struct Sent {
     messages: u32,
-    /// Folded.
+    /// Folded addresses.
     recipients: HashSet<EmailAddress>,
 }
 
 impl Service {
-    /// Counts a message of a mailbox. Callers without a mailbox have no such limits.
+    /// Counts a message of a mailbox. Callers without a mailbox have no daily limits.
     pub(crate) fn count_send(&self, grants: &Grants, recipients: &[EmailAddress]) -> Result<(), SendLimitReached> {
         let Some(mailbox) = grants.mailbox() else { return Ok(()) };
         let settings = &self.0.settings;
@@ -44,14 +44,14 @@ impl Service {
         self.0.sent_today.count(mailbox, recipients, limits, self.0.clock.now())
     }
 
-    /// Takes back the count of a message that turned out to be a repeat.
+    /// Reverts the count of a message that turned out to be a repetition.
     pub(crate) fn uncount_send(&self, grants: &Grants) {
         if let Some(mailbox) = grants.mailbox() {
             self.0.sent_today.uncount(mailbox);
         }
     }
 
-    /// How long the present day lasts.
+    /// Time until the end of the current day.
     pub(crate) fn rest_of_day(&self) -> Duration {
         let rest = DAY_SECONDS - self.0.clock.now().as_seconds().rem_euclid(DAY_SECONDS);
         Duration::from_secs(rest.unsigned_abs())

@@ -7,13 +7,13 @@ use crate::cache::EpochCache;
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
-/// Since when accounts are there; `None` for none.
+/// Creation times of accounts; `None` for addresses without one.
 pub(crate) type AccountAges = EpochCache<EmailAddress, Option<Timestamp>>;
 
-/// Why no status is told.
+/// The reason why no status is returned.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
-    /// There is no such message, or it is not the caller's.
+    /// The message does not exist or is not visible to the caller.
     #[error("the message does not exist")]
     NotFound,
     /// See [`Unavailable`].
@@ -24,7 +24,7 @@ pub enum StatusError {
 store_errors_are_unavailable!(StatusError);
 
 impl Service {
-    /// What became of a message: told to the token that sent it, to every token of the same mailbox, and to admins.
+    /// Returns the status of a message to the token that sent it, to all tokens of the same mailbox, and to admins.
     ///
     /// # Errors
     /// See [`StatusError`].
@@ -37,14 +37,14 @@ impl Service {
         }
     }
 
-    /// Whether a message was sent since the caller's account exists. Somebody else may have had the address before, and
-    /// what they sent is theirs.
+    /// Whether the message was sent after the caller's account was created. An earlier owner of the address may
+    /// have sent it before.
     async fn is_of_this_owner(&self, caller: &Caller, message: &SentMessage) -> Result<bool, Unavailable> {
         let since = self.owner_since(caller).await?;
         Ok(since.is_none_or(|since| message.created_at >= since))
     }
 
-    /// When the caller's account was made; none for admins, who see everything.
+    /// The creation time of the caller's account; `None` for admins, who see all messages.
     pub(super) async fn owner_since(&self, caller: &Caller) -> Result<Option<Timestamp>, Unavailable> {
         match caller.grants.mailbox() {
             Some(mailbox) if caller.grants.admin().is_err() => self.account_since(mailbox).await,
@@ -52,7 +52,7 @@ impl Service {
         }
     }
 
-    /// When the mailbox's account was made; none without one.
+    /// The creation time of the mailbox's account; `None` if there is none.
     pub(crate) async fn account_since(&self, mailbox: &EmailAddress) -> Result<Option<Timestamp>, Unavailable> {
         let mark = self.0.epoch.mark();
         if let Some(known) = self.0.account_ages.get(mailbox, mark) {

@@ -7,7 +7,7 @@ use super::ReadError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// One attachment by its index, as a stream.
+    /// Opens an attachment by its index, as a stream.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -23,7 +23,7 @@ impl Service {
         Ok(self.0.backend.mailboxes.open_attachment(self.existing(&reader).await?, folder, uid, index).await?)
     }
 
-    /// The first attachment of that name, or the one of that name at `index`, as a stream.
+    /// Opens the first attachment of this name, or the one of this name at `index`, as a stream.
     ///
     /// # Errors
     /// See [`ReadError`].

@@ -7,7 +7,7 @@ use super::ReadError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// One message as it was received, as a stream.
+    /// Opens a message as received, as a stream.
     ///
     /// # Errors
     /// See [`ReadError`].

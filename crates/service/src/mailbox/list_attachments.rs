@@ -7,7 +7,7 @@ use super::ReadError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// The attachments of one message.
+    /// Returns the attachments of a message.
     ///
     /// # Errors
     /// See [`ReadError`].

@@ -7,7 +7,7 @@ use super::ReadError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// All folders of a mailbox.
+    /// Returns all folders of a mailbox.
     ///
     /// # Errors
     /// See [`ReadError`].

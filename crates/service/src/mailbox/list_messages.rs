@@ -6,11 +6,11 @@ use mailapi_model::{FolderName, Page, ReadMailbox};
 use crate::Service;
 
 impl Service {
-    /// One page of a folder, newest first. Whoever still has the page that had the mark `seen` is told when that is
-    /// what would be listed now.
+    /// Returns a page of a folder, newest first. With the validator `seen`, an unchanged page is reported without
+    /// its messages.
     ///
     /// # Errors
-    /// The mail server's answer.
+    /// The mail server's error.
     pub async fn list_messages(
         &self,
         reader: &ReadMailbox,

@@ -1,4 +1,4 @@
-//! Reading mailboxes. Every operation asks for the right to read first, and leaves flags as they are.
+//! Reading mailboxes. Every operation first checks the right to read, and leaves flags unchanged.
 
 mod download_attachment;
 mod download_raw;
@@ -17,13 +17,13 @@ use mailapi_model::{Denied, EmailAddress, ReadMailbox};
 use crate::Service;
 use crate::cache::EpochCache;
 
-/// Why a mailbox was not read.
+/// The reason why a mailbox was not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The caller may not read it. Whether it exists is not told.
+    /// The caller may not read the mailbox, which may or may not exist.
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// The mail server's answer.
+    /// The mail server's error.
     #[error(transparent)]
     Mailbox(#[from] MailboxError),
 }
@@ -32,9 +32,11 @@ pub enum ReadError {
 pub(crate) type KnownMailboxes = EpochCache<EmailAddress, ()>;
 
 impl Service {
-    /// The mailbox to read. Where the mail server looks mailboxes up in our database, one that is not there is not
-    /// asked for: a failed log-in there holds up everybody who comes from our address. When our database does not
-    /// answer, the mail server is asked all the same. A user database that is not ours is the mail server's, too.
+    /// Returns the mailbox to read. If the mail server uses the account database, a missing mailbox is rejected here.
+    /// A failed log-in at the mail server would delay all log-ins from this host.
+    ///
+    /// If the database fails, the mail server decides. It also decides with an external user database, which it
+    /// shares.
     pub(crate) async fn existing<'a>(&self, reader: &'a ReadMailbox) -> Result<&'a EmailAddress, MailboxError> {
         let address = reader.address();
         if !self.0.backend.provisioning.looks_accounts_up() || self.0.store.directory().is_some() {

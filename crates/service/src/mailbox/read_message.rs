@@ -7,7 +7,7 @@ use super::ReadError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// One message, decoded.
+    /// Reads and decodes a message.
     ///
     /// # Errors
     /// See [`ReadError`].

@@ -7,7 +7,7 @@ use super::ReadError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// The messages that contain a text, newest first.
+    /// Searches for messages that contain a text; newest first.
     ///
     /// # Errors
     /// See [`ReadError`].

@@ -5,17 +5,17 @@ use mailapi_model::{DomainName, EmailAddress, Permission};
 use super::PermissionError;
 use crate::{Caller, Service};
 
-/// What a bulk grant did.
+/// The result of a bulk grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BulkGranted {
-    /// What is new, in the order of the request.
+    /// New permissions, in the order of the request.
     pub granted: Vec<Permission>,
-    /// What had been granted before.
+    /// Permissions granted earlier.
     pub skipped: Vec<Permission>,
 }
 
 impl Service {
-    /// Grants several permissions; those that were granted before are skipped.
+    /// Grants several permissions; skips those granted earlier.
     ///
     /// # Errors
     /// See [`PermissionError`].

@@ -6,10 +6,10 @@ use super::PermissionError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// Grants one permission.
+    /// Grants a permission.
     ///
     /// # Errors
-    /// [`PermissionError::Exists`] when it was granted before; see [`PermissionError`].
+    /// [`PermissionError::Exists`] if it was granted earlier; see [`PermissionError`].
     pub async fn grant_permission(
         &self,
         caller: &Caller,

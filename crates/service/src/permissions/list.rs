@@ -6,17 +6,17 @@ use mailapi_store::PermissionFilter;
 use super::PermissionError;
 use crate::{Caller, Service};
 
-/// Which permissions an admin asks for; what is `None` does not narrow.
+/// Filters for permissions; `None` means no filter.
 #[derive(Debug, Clone, Default)]
 pub struct PermissionQuery {
-    /// Held by this mailbox.
+    /// Of this mailbox.
     pub email: Option<EmailAddress>,
     /// In this domain.
     pub domain: Option<DomainName>,
 }
 
 impl Service {
-    /// Permissions, newest first.
+    /// Returns permissions, newest first.
     ///
     /// # Errors
     /// See [`PermissionError`].

@@ -7,7 +7,8 @@ use super::PermissionError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// What was delegated to the caller, newest first. An admin's API token holds everything and nothing delegated.
+    /// Returns the permissions granted to the caller's mailbox, newest first. An admin's API token has none,
+    /// since it may do everything.
     ///
     /// # Errors
     /// See [`PermissionError`].

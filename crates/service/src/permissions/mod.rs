@@ -1,4 +1,4 @@
-//! Rights that admins delegate.
+//! Permissions granted by admins.
 
 mod bulk;
 mod grant;
@@ -16,25 +16,25 @@ use crate::{Caller, Service, Unavailable};
 pub use bulk::BulkGranted;
 pub use list::PermissionQuery;
 
-/// Why nothing was done with a permission.
+/// The reason why an operation on a permission failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PermissionError {
-    /// Only admins may.
+    /// The caller is not an admin.
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// There is none of that number.
+    /// The permission does not exist.
     #[error("the permission does not exist")]
     NotFound,
-    /// The mailbox holds it already.
+    /// The mailbox has the permission already.
     #[error("the permission was granted before")]
     Exists,
-    /// The mailbox that is to hold it does not exist.
+    /// The mailbox to grant it to does not exist.
     #[error("the user does not exist")]
     UserNotFound,
-    /// The domain for which it is to hold does not exist.
+    /// The domain does not exist.
     #[error("the domain does not exist")]
     DomainNotFound,
-    /// The request breaks a rule.
+    /// The request is invalid.
     #[error(transparent)]
     Invalid(#[from] Violations),
     /// See [`Unavailable`].
@@ -45,7 +45,7 @@ pub enum PermissionError {
 store_errors_are_unavailable!(PermissionError);
 
 impl Service {
-    /// Grants what was not granted before, all in one transaction, and says what that was.
+    /// Grants the missing permissions in one transaction, and returns them.
     async fn grant_new(
         &self,
         caller: &Caller,
@@ -81,7 +81,7 @@ impl Service {
         Ok(granted)
     }
 
-    /// What was deleted while a permission was to be granted: the mailbox, or else the domain.
+    /// The cause of a failed grant: the mailbox was deleted meanwhile, or else the domain.
     async fn missing(&self, email: &EmailAddress) -> Result<PermissionError, Unavailable> {
         let account = self.0.store.accounts().get(email).await?;
         Ok(if account.is_none() { PermissionError::UserNotFound } else { PermissionError::DomainNotFound })

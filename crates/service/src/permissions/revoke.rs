@@ -7,7 +7,7 @@ use crate::caller::audit;
 use crate::{Caller, Service};
 
 impl Service {
-    /// Takes a permission away, at once.
+    /// Revokes a permission, effective at once.
     ///
     /// # Errors
     /// See [`PermissionError`].

@@ -1,4 +1,4 @@
-//! Counts laid out over the buckets of a period.
+//! Breakdown of counts into the buckets of a period.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use mailapi_store::{Hours, SentCounts, Span, StoreError};
 use super::owners::Seen;
 use crate::Service;
 
-/// What an answer is broken down by.
+/// The kind of buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GroupBy {
     /// Days of UTC.
@@ -24,10 +24,10 @@ pub enum GroupBy {
 }
 
 impl GroupBy {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Day, Self::Hour, Self::Domain];
 
-    /// The name on the wire.
+    /// The name in the API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl fmt::Display for GroupBy {
     }
 }
 
-/// A name that is none of the three.
+/// The name is not one of the three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of day, hour, domain")]
 pub struct UnknownGroupBy;
@@ -57,14 +57,14 @@ impl FromStr for GroupBy {
     }
 }
 
-/// One part of an answer.
+/// A bucket of a breakdown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bucket {
-    /// The day that begins at this moment.
+    /// The day that begins at this time.
     Day(Timestamp),
-    /// The hour that begins at this moment.
+    /// The hour that begins at this time.
     Hour(Timestamp),
-    /// What was sent to this domain.
+    /// Mail to this domain.
     Domain(DomainName),
 }
 
@@ -79,18 +79,18 @@ impl fmt::Display for Bucket {
     }
 }
 
-/// One bucket with its counts.
+/// A bucket with its counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BreakdownEntry {
-    /// Which.
+    /// The bucket.
     pub bucket: Bucket,
-    /// What is in it.
+    /// Its counts.
     pub counts: SentCounts,
 }
 
 impl Service {
-    /// The whole of a period, and its parts: every hour or day in order, empty ones too; or the recipients' domains,
-    /// the largest first.
+    /// Returns the totals of a period and its buckets: all hours or days in order, even empty ones, or the
+    /// recipients' domains, largest first.
     pub(super) async fn break_down(
         &self,
         seen: &Seen,
@@ -115,10 +115,10 @@ impl Service {
         Ok((whole, parts))
     }
 
-    /// The `most` recipient domains to which the most was sent, the most first.
+    /// Returns the `most` recipient domains with the highest counts, in descending order.
     async fn sent_to_domains(&self, seen: &Seen, most: usize) -> Result<Vec<(DomainName, SentCounts)>, StoreError> {
         let mut counted = BTreeMap::new();
-        // With several groups any of them may hold only a part of what one domain was sent.
+        // With several groups, each may have only a part of a domain's mail.
         let most_each = if seen.len() > 1 { usize::MAX } else { most };
         for (hours, scopes) in seen {
             add_all(&mut counted, self.0.store.stats().sent_to_domains(scopes, *hours, most_each).await?);
@@ -142,7 +142,7 @@ pub(super) fn sum<'a>(counts: impl Iterator<Item = &'a SentCounts>) -> SentCount
     whole
 }
 
-/// Every bucket of the period, with zeros where nothing was sent.
+/// All buckets of the period, with zeros for those without mail.
 fn every(
     hours: Hours,
     span: Span,

@@ -6,34 +6,34 @@ use super::sender::visible;
 use super::{BreakdownEntry, GroupBy, Period, PeriodQuery, Sender, StatsError};
 use crate::{Caller, Service};
 
-/// Which mail a caller asks about.
+/// A query for delivery statistics.
 #[derive(Debug, Clone, Default)]
 pub struct DeliveryQuery {
-    /// When it was sent.
+    /// When the mail was sent.
     pub period: PeriodQuery,
-    /// Only that of these senders.
+    /// Only mail of these senders.
     pub sender: Option<Sender>,
-    /// How it is broken down.
+    /// The kind of buckets.
     pub group_by: GroupBy,
 }
 
-/// What became of sent mail.
+/// Statistics on the delivery of sent mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryStats {
-    /// When it was sent.
+    /// When the mail was sent.
     pub period: Period,
-    /// All of it.
+    /// The totals.
     pub summary: SentCounts,
-    /// Its parts.
+    /// The buckets.
     pub breakdown: Vec<BreakdownEntry>,
 }
 
 impl Service {
-    /// What became of the mail that the caller may see: an admin all, others what is sent from the domains where they
-    /// have `view_stats`, and always what is sent from their own mailbox; not what an earlier owner of the name sent.
+    /// Returns statistics on the mail visible to the caller. An admin sees all mail, others that of domains where they
+    /// have `view_stats`, and of their own mailbox. Mail of an earlier owner of a name is excluded.
     ///
     /// # Errors
-    /// See [`StatsError`]; [`StatsError::Denied`] only for a sender of whom the caller may see nothing.
+    /// See [`StatsError`]; [`StatsError::Denied`] only if none of the named sender's mail is visible to the caller.
     pub async fn delivery_stats(&self, caller: &Caller, query: DeliveryQuery) -> Result<DeliveryStats, StatsError> {
         let scopes = visible(&caller.grants, query.sender.as_ref())?;
         let (period, hours) = query.period.resolve(self.0.clock.now(), self.stats_limits(), query.group_by)?;

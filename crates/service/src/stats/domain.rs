@@ -8,34 +8,34 @@ use super::owners::hours_since;
 use super::{GroupBy, Period, PeriodQuery, StatsError};
 use crate::{Caller, Service};
 
-/// How much mail went to or came from a domain.
+/// The number of recipients of mail to or from a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainCount {
     /// The domain.
     pub domain: DomainName,
-    /// How many recipients.
+    /// Number of recipients.
     pub count: u64,
 }
 
-/// The mail of one domain, counted per recipient.
+/// Statistics on the mail of one domain, counted per recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainStats {
     /// The domain.
     pub domain: DomainName,
-    /// When it was sent or received.
+    /// When the mail was sent or received.
     pub period: Period,
-    /// What was sent from it; the total is [`SentCounts::sent`].
+    /// Mail sent from the domain; the total is [`SentCounts::sent`].
     pub outbound: SentCounts,
-    /// The domains to which most was sent, the most first.
+    /// The domains with the most sent mail, in descending order.
     pub top_recipients: Vec<DomainCount>,
-    /// What came for it from outside; the total is all that was accepted and rejected.
+    /// Mail received for the domain from outside; the total is accepted plus rejected.
     pub inbound: InboundCounts,
-    /// The domains from which most was accepted, the most first.
+    /// The domains with the most accepted mail, in descending order.
     pub top_senders: Vec<DomainCount>,
 }
 
 impl Service {
-    /// The mail of a domain: to admins, and to those who have `view_stats` there.
+    /// Returns the statistics of a domain to admins, and to callers with `view_stats` on it.
     ///
     /// # Errors
     /// See [`StatsError`].
@@ -54,7 +54,7 @@ impl Service {
         let (stats, scopes) = (self.0.store.stats(), [SentScope::Domain(domain.clone())]);
         let days = stats.sent_by_time(&scopes, hours, Span::Day).await?;
         let sent_to = stats.sent_to_domains(&scopes, hours, limits.ranked).await?;
-        // A domain to which everything was refused was sent nothing.
+        // Omit domains for which all recipients were refused.
         let sent_to = sent_to.into_iter().map(|(domain, counts)| (domain, counts.sent)).filter(|(_, sent)| *sent > 0);
         let received_from = stats.inbound_from_domains(&domain, hours, limits.ranked).await?;
         Ok(DomainStats {

@@ -9,27 +9,27 @@ use super::owners::{hours_since, own_since};
 use super::{GroupBy, Period, PeriodQuery, StatsError};
 use crate::{Caller, Service};
 
-/// What became of the mail of one domain.
+/// The delivery counts of one domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainDelivery {
     /// The domain.
     pub domain: DomainName,
-    /// What was sent from it.
+    /// Mail sent from the domain.
     pub counts: SentCounts,
 }
 
-/// What became of the mail of several domains.
+/// The delivery counts of several domains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainsStats {
-    /// When it was sent.
+    /// When the mail was sent.
     pub period: Period,
     /// The domains.
     pub domains: Listed<DomainDelivery>,
 }
 
 impl Service {
-    /// What became of the mail of each domain that the caller may see, newest domain first: an admin sees all, others
-    /// those where they have `view_stats`.
+    /// Returns the delivery counts of each visible domain, newest domain first: all for an admin, else those
+    /// where the caller has `view_stats`.
     ///
     /// # Errors
     /// See [`StatsError`].
@@ -43,6 +43,7 @@ impl Service {
         let delegated = || caller.grants.domains_with(Permission::ViewStats).cloned().collect();
         let only = if caller.grants.admin().is_ok() { None } else { Some(delegated()) };
         let listed = self.0.store.domains().list(&DomainFilter { only, pending: false }, page).await?;
+        // Domains with the same visible hours are counted by one query.
         let mut seen: BTreeMap<Hours, Vec<DomainName>> = BTreeMap::new();
         let gone = self.0.store.stats().gone_at(listed.items.iter().map(|domain| domain.name.as_str())).await?;
         for Domain { name, created_at, .. } in &listed.items {

@@ -1,4 +1,4 @@
-//! What doors tell of mail from outside.
+//! Counts of mail from outside, as reported by the listeners.
 
 use std::collections::HashSet;
 use std::mem;
@@ -9,12 +9,12 @@ use mailapi_model::{DomainName, InboundEvent};
 
 use crate::{Service, Unavailable};
 
-/// Events that are not written down yet. Losing them in a crash makes a count too small, and nothing else.
+/// Events not yet stored. Losing them in a crash makes a count too low, without further effect.
 #[derive(Default)]
 pub(crate) struct InboundTally(Mutex<Vec<InboundEvent>>);
 
 impl InboundLog for Service {
-    /// Past [`super::StatsLimits::max_unwritten_inbound`] an event is not counted: a flood must not fill the memory.
+    /// Above [`super::StatsLimits::max_unwritten_inbound`] events are dropped: a flood must not fill the memory.
     fn note(&self, event: InboundEvent) {
         let mut unwritten = self.0.inbound.0.lock().unwrap_or_else(PoisonError::into_inner);
         if unwritten.len() < self.0.settings.stats.max_unwritten_inbound {
@@ -24,19 +24,19 @@ impl InboundLog for Service {
 }
 
 impl Service {
-    /// Notes how mail from outside was received; the next roll-up counts it.
+    /// Stores events of mail from outside; the next roll-up counts them.
     ///
     /// # Errors
-    /// [`Unavailable`]; nothing was noted then.
+    /// [`Unavailable`]; nothing was stored then.
     pub async fn record_inbound(&self, events: &[InboundEvent]) -> Result<(), Unavailable> {
         Ok(self.0.store.stats().record_inbound(events).await?)
     }
 
-    /// Writes down what the doors have told since the step before, as far as it is about domains of ours: whoever
-    /// tries to relay through us names others. Returns how many events were written.
+    /// Stores the events of the listeners since the previous run, for local domains only: relay attempts name other
+    /// domains. Returns the number of events.
     ///
     /// # Errors
-    /// [`Unavailable`] when the store is; the events are kept for the next step.
+    /// [`Unavailable`] if the store is; the events are kept for the next run.
     pub async fn write_inbound_once(&self) -> Result<usize, Unavailable> {
         let events = mem::take(&mut *self.0.inbound.0.lock().unwrap_or_else(PoisonError::into_inner));
         match self.record_ours(&events).await {

@@ -1,28 +1,27 @@
-//! How far statistics reach.
+//! Limits of statistics.
 
 use std::time::Duration;
 
 use mailapi_store::RollUpSize;
 
-/// What an answer may ask for, and how counts are kept up to date.
+/// Limits of queries, and settings of the roll-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatsLimits {
-    /// How long before now a period begins that names no beginning. Default 7 days.
+    /// Length of a period without a start, up to now. Default 7 days.
     pub default_period: Duration,
-    /// The most days that a period touches. Default 3,660, ten years.
+    /// Maximum number of days in a period. Default 3,660, ten years.
     pub max_days: u64,
-    /// The most hours that are shown one by one. Default 8,784, a leap year.
+    /// Maximum number of hourly buckets. Default 8,784, a leap year.
     pub max_hours: u64,
-    /// The most recipient domains that are shown one by one, the largest. Default 1,000.
+    /// Maximum number of recipient domains in a breakdown; the largest are returned. Default 1,000.
     pub max_domains: usize,
-    /// How many domains a ranking names. Default 10.
+    /// Number of domains in a ranking. Default 10.
     pub ranked: usize,
-    /// How much one roll-up takes on. Default 1,000 changes in 250 groups: that holds the writer for some
-    /// milliseconds.
+    /// Size of one roll-up. Default 1,000 changes in 250 groups, which occupies the writer for some milliseconds.
     pub roll_up: RollUpSize,
-    /// The most events of mail from outside that wait in memory to be written down. Default 100,000.
+    /// Maximum number of events of mail from outside that wait in memory. Default 100,000.
     pub max_unwritten_inbound: usize,
-    /// How long the roll-up rests when it has counted everything. Default 500 ms.
+    /// Pause of the roll-up after it has counted everything. Default 500 ms.
     pub roll_up_pause: Duration,
 }
 

@@ -31,19 +31,19 @@ pub use period::{Period, PeriodQuery};
 pub use sender::Sender;
 pub use summary::delivery_rate;
 
-/// Why no statistics are shown.
+/// The reason why no statistics are returned.
 #[derive(Debug, thiserror::Error)]
 pub enum StatsError {
-    /// The caller may not see them.
+    /// The caller lacks permission.
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// There is no such domain.
+    /// The domain does not exist.
     #[error("the domain does not exist")]
     DomainNotFound,
-    /// There is no such account.
+    /// The account does not exist.
     #[error("the user does not exist")]
     UserNotFound,
-    /// The request breaks a rule.
+    /// The request is invalid.
     #[error(transparent)]
     Invalid(#[from] Violations),
     /// See [`Unavailable`].
@@ -54,7 +54,7 @@ pub enum StatsError {
 store_errors_are_unavailable!(StatsError);
 
 impl Service {
-    /// How far statistics reach.
+    /// The limits of statistics.
     #[must_use]
     pub fn stats_limits(&self) -> &StatsLimits {
         &self.0.settings.stats

@@ -1,5 +1,5 @@
-//! Counts outlive the account or the domain that is deleted. Whoever has its name later sees those from the hour on in
-//! which it was made again; admins see all of them.
+//! Visibility of counts by owner. Counts outlive a deleted account or domain. A later owner of the name sees them
+//! from the hour of the new creation on; admins see all of them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use mailapi_store::{Hours, SentScope, Span};
 
 use crate::{Caller, Service, Unavailable};
 
-/// What of these hours a caller sees of a name that was made at this moment.
+/// The hours that a caller sees for a name created at `made`.
 pub(super) fn hours_since(caller: &Caller, made: Timestamp, hours: Hours) -> Hours {
     if caller.grants.admin().is_ok() { hours } else { hours.since(made) }
 }
 
-/// Scopes, by the hours that they are read for.
+/// Scopes by their visible hours.
 pub(super) type Seen = BTreeMap<Hours, Vec<SentScope>>;
 
 impl Service {
-    /// What of these hours a caller sees of each scope.
+    /// The visible hours of each scope.
     pub(super) async fn seen_by(
         &self,
         caller: &Caller,
@@ -35,13 +35,13 @@ impl Service {
 
     async fn hours_seen_by(&self, caller: &Caller, scope: &SentScope, hours: Hours) -> Result<Hours, Unavailable> {
         if caller.grants.admin().is_ok() {
-            // Whenever it was made, so nobody looks.
+            // Admins see all hours, so the creation time is not needed.
             return Ok(hours);
         }
         let made = match scope {
             SentScope::All => None,
             SentScope::Domain(domain) => self.domain_since(domain).await?,
-            // Who was there before belongs to what the domain has sent.
+            // Mail of earlier owners of the address is part of the domain's mail.
             SentScope::Address(address) if caller.grants.may_view_stats(&address.domain()).is_ok() => {
                 self.domain_since(&address.domain()).await?
             }
@@ -50,7 +50,7 @@ impl Service {
                 None => None,
             },
         };
-        // What is gone meanwhile has no owner who could see anything of it.
+        // A name deleted meanwhile has no owner, so nothing of it is visible.
         Ok(made.map_or(Hours::NONE, |made| hours.since(made)))
     }
 
@@ -61,15 +61,15 @@ impl Service {
         }
     }
 
-    /// The time from which the counts of a name created at `made` belong to its present owner alone.
+    /// The time from which the counts of a name created at `made` belong to its current owner alone.
     pub(super) async fn counted_since(&self, name: &str, made: Timestamp) -> Result<Timestamp, Unavailable> {
         let gone = self.0.store.stats().gone_at([name]).await?;
         Ok(own_since(made, gone.get(name).copied()))
     }
 }
 
-/// Counts are kept by the hour. If one owner left and another came in the same hour, the hour belongs to neither: its
-/// counts cannot be divided.
+/// Counts are stored by the hour. If one owner was deleted and another created within the same hour, its counts
+/// cannot be divided, so the hour belongs to neither.
 pub(super) fn own_since(made: Timestamp, gone: Option<Timestamp>) -> Timestamp {
     const HOUR: Duration = Duration::from_secs(60 * 60);
     let hour = Span::Hour.begin_of(made);

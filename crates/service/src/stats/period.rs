@@ -1,4 +1,4 @@
-//! The period of an answer.
+//! Periods of statistics.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use mailapi_store::{Hours, Span};
 
 use super::{GroupBy, StatsLimits};
 
-/// The period that a caller asks for, from a moment to just before another.
+/// The requested period, including its start and excluding its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PeriodQuery {
-    /// Where it begins; by default [`StatsLimits::default_period`] before now.
+    /// The start; by default [`StatsLimits::default_period`] before now.
     pub start: Option<Timestamp>,
-    /// Where it ends; by default now.
+    /// The end; by default now.
     pub end: Option<Timestamp>,
 }
 
-/// The period of an answer. Counts are kept by the hour: the hours in which it begins and ends count as a whole.
+/// The period of a response. Counts are stored by the hour: the hours of its start and end count as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
-    /// Where it begins.
+    /// The start.
     pub start: Timestamp,
-    /// Where it ends.
+    /// The end.
     pub end: Timestamp,
 }
 
 impl PeriodQuery {
-    /// The period and its hours.
+    /// Resolves defaults, and returns the period with its hours.
     pub(super) fn resolve(
         self,
         now: Timestamp,
@@ -35,9 +35,9 @@ impl PeriodQuery {
     ) -> Result<(Period, Hours), Violations> {
         let start = self.start.unwrap_or_else(|| now.minus(limits.default_period));
         let end = self.end.unwrap_or(now);
-        // What happens just now is in a period that ends now.
+        // Include the current moment in a period that ends now.
         let behind = if self.end.is_none() { end.plus(Duration::from_millis(1)) } else { end };
-        // A date ends with its day, so the day before the start ends just where the period begins.
+        // An end date includes its whole day, so the day before the start ends exactly at the start.
         if behind <= start {
             return Err(Violations::of("end_date", "must be later than start_date"));
         }

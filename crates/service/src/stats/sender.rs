@@ -1,34 +1,33 @@
-//! Whose mail a caller may see counted.
+//! Visibility of counts by sender.
 
 use std::str::FromStr;
 
 use mailapi_model::{AddressError, Denied, DomainName, EmailAddress, Grants, Permission};
 use mailapi_store::SentScope;
 
-/// Senders to look at: those of a domain, or one.
+/// A filter for senders: a domain or an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sender {
-    /// Whoever sends from this domain.
+    /// All senders in this domain.
     Domain(DomainName),
-    /// Whoever sends from this address.
+    /// This address.
     Address(EmailAddress),
 }
 
 impl FromStr for Sender {
     type Err = AddressError;
 
-    /// An address when there is an `@`, a domain otherwise.
+    /// Parses an address if there is an `@`, else a domain.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.contains('@') { text.parse().map(Self::Address) } else { text.parse().map(Self::Domain) }
     }
 }
 
-/// What a caller may see of the mail of `sender`, of everybody when nobody is named: an admin all of it, others what
-/// is sent from the domains where they have `view_stats`, and always what is sent from their own mailbox. The scopes
-/// do not overlap.
+/// The visible scopes of `sender`, or of all senders. An admin sees all mail, others that of domains where they have
+/// `view_stats`, and of their own mailbox. The scopes do not overlap.
 ///
 /// # Errors
-/// [`Denied`] when a sender is named of whom they may see nothing.
+/// [`Denied`] if none of the named sender's mail is visible.
 pub(super) fn visible(grants: &Grants, sender: Option<&Sender>) -> Result<Vec<SentScope>, Denied> {
     match sender {
         Some(Sender::Address(address)) => of_address(grants, address).map(|scope| vec![scope]),
@@ -45,7 +44,7 @@ fn of_address(grants: &Grants, address: &EmailAddress) -> Result<SentScope, Deni
     Ok(SentScope::Address(address.clone()))
 }
 
-/// Without the right to the whole domain, the caller's own mail is all that there is to see of it.
+/// Without the right to the whole domain, only the caller's own mail is visible.
 fn of_domain(grants: &Grants, domain: &DomainName) -> Result<SentScope, Denied> {
     let own = grants.mailbox().filter(|mailbox| mailbox.domain() == *domain);
     match (grants.may_view_stats(domain), own) {

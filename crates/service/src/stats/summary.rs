@@ -1,9 +1,10 @@
-//! The rate that sums counts up.
+//! The delivery rate.
 
 use mailapi_store::SentCounts;
 
-/// How many percent of what has come to an end was delivered, with two decimals: `delivered / (delivered + bounced +
-/// rejected)`. 0.0 while nothing has.
+/// The percentage of delivered mail among mail with a final result, with two decimals. 0.0 if there is none.
+///
+/// The rate is `delivered / (delivered + bounced + rejected)`.
 #[must_use]
 pub fn delivery_rate(counts: &SentCounts) -> f64 {
     let delivered = u128::from(counts.delivered);

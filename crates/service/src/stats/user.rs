@@ -7,8 +7,8 @@ use super::{DeliveryStats, GroupBy, PeriodQuery, Sender, StatsError};
 use crate::{Caller, Service};
 
 impl Service {
-    /// What became of the mail that is sent from the address of one account: to its owner, to those who have
-    /// `view_stats` on its domain, and to admins.
+    /// Returns statistics on mail sent from the address of an account: to its owner, to callers with `view_stats`
+    /// on its domain, and to admins.
     ///
     /// # Errors
     /// See [`StatsError`].

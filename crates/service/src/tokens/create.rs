@@ -7,21 +7,21 @@ use super::TokenError;
 use crate::caller::audit;
 use crate::{Caller, Service};
 
-/// A new API token.
+/// A request for an API token.
 #[derive(Debug, Clone)]
 pub struct CreateToken {
-    /// What its owner calls it.
+    /// The display name.
     pub name: String,
-    /// Whose it is to be.
+    /// The kind.
     pub kind: TokenKind,
-    /// The mailbox of a user token; a mailbox's own caller may leave it out.
+    /// The mailbox of a user token; defaults to the caller's own.
     pub email: Option<EmailAddress>,
-    /// When it ends by itself.
+    /// The expiry, if any.
     pub expires_at: Option<Timestamp>,
 }
 
 impl CreateToken {
-    /// `owner` is the mailbox that it would be bound to.
+    /// Checks the request. `owner` is the mailbox of the token.
     fn check(&self, owner: Option<&EmailAddress>, now: Timestamp) -> Result<(), Violations> {
         let mut violations = Violations::none();
         check_name(&self.name, &mut violations);
@@ -52,7 +52,7 @@ pub(super) fn check_end(end: Option<Timestamp>, now: Timestamp, violations: &mut
 }
 
 impl Service {
-    /// A new token. Its value is in the answer and nowhere else, ever.
+    /// Creates a token. Its value is returned only here and not stored.
     ///
     /// # Errors
     /// See [`TokenError`].
@@ -65,7 +65,7 @@ impl Service {
         let email = match (new.kind, email) {
             (TokenKind::Admin, _) => caller.grants.admin().map(|_| None)?,
             (TokenKind::User, Some(email)) => Some(caller.grants.may_manage_tokens_of(&email)?.address().clone()),
-            // Nobody but an admin has no mailbox.
+            // Only an admin has no mailbox. The check below then reports the missing one.
             (TokenKind::User, None) => caller.grants.admin().map(|_| None)?,
         };
         let now = self.0.clock.now();
@@ -89,7 +89,7 @@ impl Service {
         let most = self.0.settings.tokens_per_mailbox;
         let record = self.0.store.tokens().insert(&token, most).await.map_err(|error| match error {
             error if error.is_guard_failed() => TokenError::TooMany { most },
-            // Deleted meanwhile.
+            // The account was deleted meanwhile.
             StoreError::Reference => TokenError::UserNotFound,
             error => error.into(),
         })?;

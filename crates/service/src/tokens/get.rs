@@ -6,7 +6,7 @@ use super::TokenError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// One token.
+    /// Returns a token.
     ///
     /// # Errors
     /// See [`TokenError`].
@@ -20,6 +20,7 @@ impl Service {
                 Some(email) => caller.grants.may_manage_tokens_of(email).map(|_| record.clone()).map_err(Into::into),
                 None => Err(Denied.into()),
             },
+            // The same error as for tokens of others: only an admin may learn which identifiers exist.
             None => Err(Denied.into()),
         }
     }

@@ -7,15 +7,15 @@ use super::TokenError;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
-    /// Whether there ever was an admin token, whatever became of it. Sessions are none.
+    /// Whether an admin API token was ever created, even if it was revoked since. Sessions do not count.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub async fn has_had_admin_token(&self) -> Result<bool, Unavailable> {
         Ok(self.0.store.tokens().has_had_admin().await?)
     }
 
-    /// Tokens, newest first: an admin sees all, others those of their own mailbox.
+    /// Returns tokens, newest first: all for an admin, else those of the caller's mailbox.
     ///
     /// # Errors
     /// See [`TokenError`].

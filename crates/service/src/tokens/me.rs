@@ -6,10 +6,10 @@ use super::TokenError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// The token that the caller shows.
+    /// Returns the caller's token.
     ///
     /// # Errors
-    /// [`TokenError::NotFound`] for the operator at the command line, who shows none.
+    /// [`TokenError::NotFound`] for the operator at the command line, who has no token.
     pub fn current_token(&self, caller: &Caller) -> Result<TokenRecord, TokenError> {
         caller.used_token().ok_or(TokenError::NotFound)
     }

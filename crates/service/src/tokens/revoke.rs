@@ -7,8 +7,8 @@ use crate::caller::audit;
 use crate::{Caller, Service};
 
 impl Service {
-    /// Switches a token off for good. The last active admin API token stays while no admin address is configured:
-    /// nobody could get in any more.
+    /// Revokes a token permanently. The last active admin API token is kept while no admin address is configured:
+    /// otherwise all admin access would be lost.
     ///
     /// # Errors
     /// See [`TokenError`].
@@ -17,7 +17,7 @@ impl Service {
         let tokens = self.0.store.tokens();
         if self.must_keep_a_way_in(&token) {
             let now = self.0.clock.now();
-            // Or it was revoked before, which is what the caller wants.
+            // A token that is not valid any more was revoked before: nothing to do.
             if !tokens.revoke_but_last_admin(id, now).await? && self.still_works(id, now).await? {
                 return Err(TokenError::LastAdmin);
             }

@@ -8,20 +8,20 @@ use super::create::{check_end, check_name};
 use crate::caller::audit;
 use crate::{Caller, Service};
 
-/// What is to change of a token; what is `None` stays.
+/// Changes of a token; `None` keeps the value.
 #[derive(Debug, Clone, Default)]
 pub struct UpdateToken {
     /// A new name.
     pub name: Option<String>,
-    /// Switches it on or off.
+    /// Enables or disables the token.
     pub is_active: Option<bool>,
-    /// A new end; the inner `None` lets it live for good.
+    /// A new expiry; the inner `None` removes it.
     pub expires_at: Option<Option<Timestamp>>,
 }
 
 impl Service {
-    /// Changes an API token. Only admins may, and nobody changes a session: it ends by itself or by a log-out. The last
-    /// admin API token that works is neither switched off nor given an end while no admin address is configured.
+    /// Changes an API token. Only admins may; sessions cannot be changed. The last valid admin API token can
+    /// neither be disabled nor get an expiry while no admin address is configured.
     ///
     /// # Errors
     /// See [`TokenError`].

@@ -1,24 +1,26 @@
-//! Closed accounts. Their mailbox may hold mail of another owner, so they receive no mail and allow no log-in.
+//! Closed accounts. Their mailbox may contain mail of another owner, so they receive no mail and allow no log-in.
 //!
-//! An account is closed while it is deleted, and while it is new if its address was deleted before. Otherwise a message
-//! that arrives between the removal of the mail and that of the account would be the next owner's. Only a
-//! crash leaves an account closed. It is then removed, because no answer has confirmed that it exists or stays.
+//! An account is closed during its deletion, and during its creation if its address was deleted before. Otherwise a
+//! message that arrives between the removal of the mail and of the account would reach the next owner. Only a crash
+//! leaves an account closed. It is then removed, since no response has confirmed that it exists or stays.
 
 use mailapi_model::EmailAddress;
 
 use crate::{Service, Unavailable};
 
-/// Number of closed accounts read in one step.
+/// Number of closed accounts per read.
 const STEP: usize = 100;
 
 impl Service {
-    /// Gives a new account its mailbox, without mail of an earlier owner, and opens the account. Runs in its turn.
+    /// Creates the mailbox of a new account without mail of an earlier owner, and opens the account. The address
+    /// must be locked.
     pub(crate) async fn provide_mailbox(&self, email: &EmailAddress, quota: Option<u64>) -> Result<(), Unavailable> {
         let (accounts, provisioning) = (self.0.store.accounts(), &self.0.backend.provisioning);
         provisioning.new_mailbox(email, quota).await.map_err(Unavailable::mailboxes)?;
         if !accounts.is_closed(email).await? {
             return Ok(());
         }
+        // A mail server that uses the account database may have kept mail of the deleted account.
         if provisioning.looks_accounts_up() {
             provisioning.remove_mailbox(email).await.map_err(Unavailable::mailboxes)?;
         }
@@ -27,8 +29,8 @@ impl Service {
         provisioning.account_changed(email).await.map_err(Unavailable::mailboxes)
     }
 
-    /// Removes the mailbox of an account that is about to be deleted. Runs in its turn. The account stays closed, unless
-    /// this fails.
+    /// Removes the mailbox of an account before its deletion. The address must be locked. The account stays
+    /// closed, unless this fails.
     pub(crate) async fn take_mailbox(&self, email: &EmailAddress) -> Result<(), Unavailable> {
         let provisioning = &self.0.backend.provisioning;
         let closes = provisioning.looks_accounts_up() && !self.0.store.accounts().is_closed(email).await?;
@@ -42,17 +44,18 @@ impl Service {
         taken
     }
 
-    /// Opens an account that was to be deleted and stays. If this fails, the account is removed later after all.
+    /// Opens an account whose deletion failed. If opening fails too, the account is removed later.
     pub(crate) async fn reopen(&self, email: &EmailAddress) {
         if let Err(error) = self.0.store.accounts().set_closed(email, false).await {
             tracing::error!(mailbox = %email, %error, "the account stays closed and will be deleted");
         }
     }
 
-    /// Removes accounts that a crash left closed; returns how many. Stops at the first that cannot be removed now.
+    /// Removes accounts that a crash left closed. Returns their number. Stops at the first one that cannot be
+    /// removed now.
     ///
     /// # Errors
-    /// [`Unavailable`] when the account database is.
+    /// [`Unavailable`] if the account database is.
     pub(crate) async fn remove_closed_accounts(&self) -> Result<u64, Unavailable> {
         let (mut removed, mut after) = (0, None);
         loop {
@@ -71,7 +74,7 @@ impl Service {
         }
     }
 
-    /// Removes the account if it is still closed when its turn comes; returns whether it was.
+    /// Removes the account if it is still closed once the address is locked. Returns whether it was.
     pub(crate) async fn remove_if_closed(&self, email: &EmailAddress) -> Result<bool, Unavailable> {
         let closed = email.clone();
         self.with_address_lock(email, async move |service: Self| {

@@ -9,24 +9,25 @@ use crate::auth::Share;
 use crate::caller::audit;
 use crate::{Caller, Service};
 
-/// A new account.
+/// A request for an account.
 #[derive(Debug, Clone)]
 pub struct CreateUser {
-    /// Its address.
+    /// The address.
     pub email: EmailAddress,
-    /// Its password, already found good enough.
+    /// The password, already checked by the password rules.
     pub password: SecretText,
-    /// What its owner is called.
+    /// The owner's display name.
     pub name: String,
     /// Mailbox quota in octets; `None` means [`crate::Settings::default_quota`].
     pub quota_bytes: Option<u64>,
 }
 
 impl Service {
-    /// A new account with its mailbox.
+    /// Creates an account with its mailbox.
     ///
-    /// The account database comes first: a crash between it and the mail server is mended by [`Service::reconcile`]. A mail
-    /// server that looks accounts up there need not run, unless the address was deleted before and may have mail.
+    /// The account database is changed first; after a crash, [`Service::reconcile`] repairs the difference. A
+    /// mail server that uses the account database need not run, unless the address was deleted before and may
+    /// have mail.
     ///
     /// # Errors
     /// See [`UserError`].
@@ -44,7 +45,7 @@ impl Service {
         Ok(User { account, is_admin, quota })
     }
 
-    /// Whether an account with this address can be created now.
+    /// Checks whether an account with this address can be created now.
     ///
     /// # Errors
     /// See [`UserError`].
@@ -60,7 +61,7 @@ impl Service {
         if accounts.get(email).await?.is_none() {
             return Ok(());
         }
-        // One that a crash left closed makes room.
+        // An account that a crash left closed is removed to free the address.
         match accounts.is_closed(email).await? && self.remove_if_closed(email).await? {
             true => Ok(()),
             false => Err(UserError::Exists),
@@ -83,7 +84,7 @@ impl Service {
         self.0.store.accounts().get(&email).await?.ok_or(UserError::NotFound)
     }
 
-    /// Removes an account that has no mailbox, so that the caller can repeat the request.
+    /// Removes an account without a mailbox, so that the caller can repeat the request.
     async fn take_back(&self, email: &EmailAddress) {
         if let Err(error) = self.0.store.accounts().delete(email, self.0.clock.now()).await {
             tracing::error!(mailbox = %email, %error, "an account without a mailbox stays until the next start");
@@ -91,10 +92,10 @@ impl Service {
         self.0.epoch.end();
     }
 
-    /// What a mailbox holds whose account was just made: a mail server may still have mail of an earlier one.
+    /// The usage of a new account's mailbox; the mail server may still have mail of an earlier account.
     async fn quota_at_first(&self, email: &EmailAddress) -> Option<Quota> {
         let quota = in_time(self.0.backend.mailboxes.quota(email), self.0.settings.quota_patience).await;
-        // The account is there, and the mail server may be one that is set up after the accounts.
+        // Not an error: the account exists, and the mail server may be set up later.
         quota
             .inspect_err(|error| tracing::debug!(mailbox = %email, %error, "a new mailbox cannot be looked at yet"))
             .ok()

@@ -7,13 +7,14 @@ use crate::caller::audit;
 use crate::{Caller, Service};
 
 impl Service {
-    /// Removes an account with its tokens, permissions and mail.
+    /// Deletes an account with its tokens, permissions and mail.
     ///
-    /// The mailbox comes first, and gets no more mail from then on. A crash in between leaves an account without a
-    /// mailbox, and a repeated call finishes the work. In the other order, mail of a deleted account could remain.
+    /// The mailbox is removed first and receives no mail from then on. After a crash in between, an account
+    /// without a mailbox is left, and a repeated call finishes the work. In the other order, mail of a deleted
+    /// account could remain.
     ///
     /// # Errors
-    /// [`crate::Unavailable::Mailboxes`] when the mail server cannot do it now: the account stays; see [`UserError`].
+    /// [`crate::Unavailable::Mailboxes`] if the mail server cannot do it now: the account stays. See [`UserError`].
     pub async fn delete_user(&self, caller: &Caller, email: &EmailAddress) -> Result<(), UserError> {
         self.may_manage(caller, email)?;
         let (gone, by) = (email.clone(), caller.clone());

@@ -1,5 +1,5 @@
-//! Mailboxes that a user database has which is not ours. It is only read: each mailbox has a copy among our accounts,
-//! which tokens, permissions and sent mail refer to, and the copies are kept equal to it.
+//! External user databases, which are read-only. Each of their mailboxes has a copy in the account database, which
+//! tokens, permissions and sent mail refer to. Syncs keep the copies equal.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -10,55 +10,55 @@ use mailapi_store::{Directory, DirectoryMailbox, DirectoryPlace};
 use crate::auth::unknown_scheme;
 use crate::{Service, Unavailable};
 
-/// What one look at the whole user database did.
+/// The result of a sync with the whole user database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DirectorySynced {
-    /// Mailboxes that it has.
+    /// Number of mailboxes in the user database.
     pub mailboxes: usize,
-    /// Mailboxes that were new, or other than before.
+    /// Number of new or changed mailboxes.
     pub changed: usize,
-    /// Mailboxes that are there no longer: their owners may do nothing any more.
+    /// Number of mailboxes that are missing since this sync: their owners lose all access.
     pub gone: usize,
-    /// Mailboxes that were gone for a while, and are forgotten now with their tokens and permissions.
+    /// Number of mailboxes missing for long enough, now deleted with their tokens and permissions.
     pub forgotten: usize,
 }
 
-/// What the two queries answer.
+/// The results of the operator's two queries.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectoryProbe {
-    /// The first mailbox that there is, if there is any.
+    /// The first mailbox, if there is any.
     pub first: Option<EmailAddress>,
-    /// The schemes that no log-in can work with here, of all mailboxes, in the order of their names.
+    /// Unknown schemes of password hashes, with which no log-in works, sorted by name.
     pub unknown_schemes: Vec<UnknownScheme>,
 }
 
-/// A scheme of password hashes that cannot be verified here.
+/// A scheme of password hashes that cannot be verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownScheme {
-    /// Its name in braces, such as `{PLAIN}`.
+    /// The name in braces, such as `{PLAIN}`.
     pub name: String,
-    /// How many mailboxes have a hash of it.
+    /// Number of mailboxes with a hash of it.
     pub mailboxes: usize,
-    /// One of these.
+    /// One of these mailboxes.
     pub example: EmailAddress,
 }
 
-/// Credentials that were found, and the mailbox when they are not ours.
+/// Credentials, and the mailbox if they are from an external user database.
 pub(crate) struct Found {
     pub(crate) credentials: Credentials,
     pub(crate) mailbox: Option<DirectoryMailbox>,
 }
 
-/// A change that has to be made where the mailbox is kept.
+/// The error for a change that must be made in the external user database.
 pub(crate) fn kept_elsewhere() -> Violations {
     Violations::of("email", "is kept in a user database that is only read here: make this change there")
 }
 
 impl Service {
-    /// Makes our copies equal to the mailboxes of the user database that is not ours; nothing where there is none.
+    /// Makes the copies equal to the mailboxes of the external user database; does nothing without one.
     ///
     /// # Errors
-    /// [`Unavailable`] when either database is; what was done until then stays, and the next look does the rest.
+    /// [`Unavailable`] if either database is. Changes made so far stay, and the next sync makes the others.
     pub async fn sync_directory_once(&self) -> Result<DirectorySynced, Unavailable> {
         let Some(directory) = self.0.store.directory() else { return Ok(DirectorySynced::default()) };
         let synced = self.sync_directory(directory).await;
@@ -72,7 +72,7 @@ impl Service {
         while let Some(place) = next {
             let page = directory.mailboxes(&place).await?;
             let listed = page.mailboxes.len();
-            // Another spelling of an address counts once: two rows must not take turns in one copy.
+            // Another spelling of an address counts once: two rows must not overwrite one copy in turn.
             let new: Vec<_> = page.mailboxes.into_iter().filter(|mailbox| !seen.contains(&mailbox.email)).collect();
             odd_rows += page.odd_rows + listed - new.len();
             synced.changed += self.0.store.copies().keep(&new, self.0.clock.now()).await?;
@@ -81,7 +81,7 @@ impl Service {
         }
         synced.mailboxes = seen.len();
         if seen.is_empty() {
-            // A table that is being filled is likelier than an installation that everybody left.
+            // A table that is being filled is more likely than an installation without mailboxes.
             tracing::warn!("the user database lists no mailbox; nothing is taken away");
         } else {
             self.look_for_gone(directory, &seen, &mut synced).await?;
@@ -108,7 +108,7 @@ impl Service {
             after = Some(last.email.clone());
             for copy in piece.into_iter().filter(|copy| !seen.contains(&copy.email)) {
                 let now = self.0.clock.now();
-                // It may have been made while the list was read.
+                // The mailbox may have been created while the list was read.
                 if directory.mailbox(&copy.email).await?.is_some() {
                     continue;
                 }
@@ -127,10 +127,10 @@ impl Service {
         }
     }
 
-    /// What the operator's queries answer for every mailbox; `None` where there is no user database but ours.
+    /// Runs the operator's queries for every mailbox; `None` without an external user database.
     ///
     /// # Errors
-    /// [`Unavailable`] with the reason when a query does not work.
+    /// [`Unavailable`] with the reason if a query fails.
     pub async fn probe_directory(&self) -> Result<Option<DirectoryProbe>, Unavailable> {
         let Some(directory) = self.0.store.directory() else { return Ok(None) };
         let (mut first, mut schemes) = (None, BTreeMap::new());
@@ -149,8 +149,8 @@ impl Service {
         Ok(Some(DirectoryProbe { first, unknown_schemes: schemes.into_values().collect() }))
     }
 
-    /// The scheme that keeps the owner of a mailbox from logging in, if one does. An account that was made here logs in
-    /// with its own password.
+    /// The unknown scheme that prevents log-ins to a mailbox, if any. A local account uses its own password
+    /// instead.
     async fn unknown_scheme_of(
         &self,
         directory: &Directory,
@@ -162,8 +162,8 @@ impl Service {
         Ok((!is_own).then_some(name))
     }
 
-    /// What a log-in at this address is checked against. An account that was made here stays ours, whatever the other
-    /// user database has under its address.
+    /// The credentials for a log-in at this address. A local account takes precedence over the external user
+    /// database.
     pub(crate) async fn stored_credentials(&self, email: &EmailAddress) -> Result<Option<Found>, Unavailable> {
         let ours = |credentials| Found { credentials, mailbox: None };
         let Some(directory) = self.0.store.directory() else {
@@ -180,7 +180,7 @@ impl Service {
         }))
     }
 
-    /// Whoever logs in has a copy from then on, however long ago the user database was read.
+    /// Stores a copy of a mailbox at its log-in, even if the last sync was long ago.
     pub(crate) async fn note_mailbox(&self, mailbox: DirectoryMailbox) -> Result<(), Unavailable> {
         if self.0.store.copies().keep(&[mailbox], self.0.clock.now()).await? > 0 {
             self.0.epoch.end();
@@ -188,8 +188,8 @@ impl Service {
         Ok(())
     }
 
-    /// Refuses what would change an account that is kept elsewhere. Without a user database but ours none is, whatever
-    /// was a copy before.
+    /// Rejects changes to an account of the external user database. Without such a database, former copies are
+    /// local accounts.
     pub(crate) async fn demand_own(&self, email: &EmailAddress) -> Result<(), super::UserError> {
         if self.0.store.directory().is_none() {
             return Ok(());

@@ -6,8 +6,8 @@ use super::{User, UserError};
 use crate::{Caller, Service};
 
 impl Service {
-    /// Keeps an account from logging in and from using its tokens, and ends its sessions for good. Its mail goes on
-    /// to be delivered.
+    /// Disables log-in and all tokens of an account, and ends its sessions permanently. Its mail is still
+    /// delivered.
     ///
     /// # Errors
     /// See [`UserError`].

@@ -7,7 +7,7 @@ use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
-    /// Lets an account log in and use its tokens again.
+    /// Enables log-in and the tokens of an account.
     ///
     /// # Errors
     /// See [`UserError`].
@@ -15,7 +15,7 @@ impl Service {
         self.set_active(caller, email, true).await
     }
 
-    /// Switches an account on, or off with its sessions.
+    /// Enables an account, or disables it and ends its sessions.
     pub(super) async fn set_active(
         &self,
         caller: &Caller,

@@ -6,7 +6,7 @@ use super::{User, UserError};
 use crate::{Caller, Service};
 
 impl Service {
-    /// One account.
+    /// Returns an account.
     ///
     /// # Errors
     /// See [`UserError`].

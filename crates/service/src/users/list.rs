@@ -6,19 +6,20 @@ use mailapi_store::AccountFilter;
 use super::{User, UserError};
 use crate::{Caller, Service};
 
-/// Which accounts a caller asks for; what is `None` does not narrow.
+/// Filters for accounts; `None` means no filter.
 #[derive(Debug, Clone, Default)]
 pub struct UserQuery {
-    /// Of this domain.
+    /// In this domain.
     pub domain: Option<DomainName>,
-    /// Enabled or disabled ones.
+    /// Enabled or disabled.
     pub active: Option<bool>,
     /// With this text in the address or the name.
     pub q: Option<String>,
 }
 
 impl Service {
-    /// Accounts, newest first: an admin sees all, others those they may manage, less the admins' own.
+    /// Returns accounts, newest first: all for an admin, else those that the caller may manage, without accounts
+    /// of admins.
     ///
     /// # Errors
     /// See [`UserError`].
@@ -37,7 +38,7 @@ impl Service {
         Ok(Listed { total, items: self.with_quotas(items).await })
     }
 
-    /// The domains to look into; `None` means all. A caller that manages none may not list at all.
+    /// The domains to list; `None` means all. A caller without a domain to manage may not list at all.
     fn visible_domains(&self, caller: &Caller, asked: Option<DomainName>) -> Result<Option<Vec<DomainName>>, Denied> {
         if let Some(domain) = asked {
             return caller.grants.may_manage_users(&domain).map(|right| Some(vec![right.domain().clone()]));

@@ -28,33 +28,33 @@ pub use list::UserQuery;
 pub use mailapi_backend::Purged;
 pub use update::UpdateUser;
 
-/// An account with what the mail server knows of its mailbox.
+/// An account with the usage of its mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     /// The account.
     pub account: Account,
-    /// Whether it is on the configured list of admins.
+    /// Whether the address is a configured admin.
     pub is_admin: bool,
-    /// What its mailbox holds; `None` when the mail server does not tell at the moment.
+    /// The usage of the mailbox; `None` if the mail server does not answer.
     pub quota: Option<Quota>,
 }
 
-/// Why nothing was done with an account.
+/// The reason why an operation on an account failed.
 #[derive(Debug, thiserror::Error)]
 pub enum UserError {
-    /// The caller may not.
+    /// The caller lacks permission.
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// There is none of that address.
+    /// The account does not exist.
     #[error("the user does not exist")]
     NotFound,
-    /// There is one of that address already.
+    /// An account with this address exists.
     #[error("the user exists already")]
     Exists,
-    /// There is no such domain.
+    /// The domain does not exist.
     #[error("the domain does not exist")]
     DomainNotFound,
-    /// The request breaks a rule.
+    /// The request is invalid.
     #[error(transparent)]
     Invalid(#[from] Violations),
     /// See [`Unavailable`].
@@ -65,11 +65,11 @@ pub enum UserError {
 store_errors_are_unavailable!(UserError);
 
 impl Service {
-    /// The right to manage this account. To delegated callers admins' accounts are out of reach, whether they exist
-    /// or not.
+    /// Returns the right to manage this account. Admins' accounts are denied to delegated callers, whether they
+    /// exist or not.
     ///
     /// # Errors
-    /// [`Denied`] without it.
+    /// [`Denied`] without the right.
     pub fn may_manage(&self, caller: &Caller, email: &EmailAddress) -> Result<ManageUsers, Denied> {
         let right = caller.grants.may_manage_users(&email.domain())?;
         if self.0.settings.admins.contains(email) {

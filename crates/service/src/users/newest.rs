@@ -1,4 +1,4 @@
-//! A mailbox to try the mail server with.
+//! Finds a mailbox to test the mail server with.
 
 use mailapi_model::{EmailAddress, Page};
 use mailapi_store::AccountFilter;
@@ -6,11 +6,11 @@ use mailapi_store::AccountFilter;
 use crate::{Service, Unavailable};
 
 impl Service {
-    /// The address of the newest account, of one that is enabled where there is any; `None` without accounts. The mail
-    /// server is not asked, so that whoever examines it has an address to do that with.
+    /// Returns the address of the newest enabled account, else of the newest account; `None` without accounts.
+    /// Does not contact the mail server, so that this works while the mail server is being examined.
     ///
     /// # Errors
-    /// [`Unavailable`] when the database is.
+    /// [`Unavailable`] if the database is.
     pub async fn newest_mailbox(&self) -> Result<Option<EmailAddress>, Unavailable> {
         for active in [Some(true), None] {
             let filter = AccountFilter { active, ..AccountFilter::default() };

@@ -8,10 +8,10 @@ use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
-    /// Removes all mail of every folder for good; the account stays, and its quota's use is zero.
+    /// Permanently deletes all mail in all folders. The account stays, and its usage is zero.
     ///
     /// # Errors
-    /// [`Unavailable::Mailboxes`] when the mail server cannot do it now; see [`UserError`].
+    /// [`Unavailable::Mailboxes`] if the mail server cannot do it now; see [`UserError`].
     pub async fn purge_user(&self, caller: &Caller, email: &EmailAddress) -> Result<Purged, UserError> {
         self.may_manage(caller, email)?;
         let (address, by) = (email.clone(), caller.clone());

@@ -1,5 +1,5 @@
-//! What mailboxes hold, as far as the mail server tells. An account is ours, and is shown without it as well: one mailbox
-//! that is broken, or a mail server that is away, keeps nobody from seeing and mending accounts.
+//! Usage of mailboxes as reported by the mail server. Accounts are returned even without it: a broken mailbox or an
+//! unreachable mail server must not block the administration of accounts.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use tokio::time::{Instant, timeout};
 use super::User;
 use crate::{Inner, Service};
 
-/// So many mailboxes that hang use up the patience of one list; fewer take nothing from the others.
+/// Number of hanging mailboxes that use up the time of one list; fewer do not affect the others.
 const HANGING_MAILBOXES: u32 = 4;
 
 impl Service {
-    /// The account with what its mailbox holds.
+    /// Adds the usage of its mailbox to an account.
     pub(super) async fn with_quota(&self, account: Account) -> User {
         let mut questions = Questions::about_one(&self.0);
         let user = self.user(account, &mut questions).await;
@@ -22,7 +22,7 @@ impl Service {
         user
     }
 
-    /// The accounts with what their mailboxes hold.
+    /// Adds the usage of their mailboxes to accounts.
     pub(super) async fn with_quotas(&self, accounts: Vec<Account>) -> Vec<User> {
         let mut questions = Questions::about_many(&self.0);
         let mut users = Vec::with_capacity(accounts.len());
@@ -40,38 +40,38 @@ impl Service {
     }
 }
 
-/// What the mailbox holds, if the mail server tells in time.
+/// Returns the usage of a mailbox if the mail server answers in time.
 pub(super) async fn in_time(
     asking: impl Future<Output = Result<Quota, MailboxError>>,
     time: Duration,
 ) -> Result<Quota, MailboxError> {
     match timeout(time, asking).await {
-        // The account is there and its mailbox is not (yet): it holds nothing.
+        // The account exists without a mailbox (yet), which is empty then.
         Ok(Err(MailboxError::NoSuchMailbox)) => Ok(Quota::default()),
         Ok(answer) => answer,
         Err(_) => Err(MailboxError::Unavailable(format!("no answer within {time:?}"))),
     }
 }
 
-/// Questions to the mail server for the accounts of one answer.
+/// Queries to the mail server for the accounts of one response.
 struct Questions<'a> {
     mailboxes: &'a dyn Mailboxes,
-    /// Whether answers may be a little old: a list is about many mailboxes.
+    /// Whether results may be slightly outdated, since a list has many mailboxes.
     for_list: bool,
     server: Server,
-    /// How much longer mailboxes are waited for that then tell nothing.
+    /// Remaining time for mailboxes that do not answer.
     patience: Duration,
-    /// How much of it one mailbox may take.
+    /// Maximum time for one mailbox.
     share: Duration,
-    /// How many mailboxes nothing is known of.
+    /// Number of mailboxes without a result.
     unknown: usize,
     first_failure: Option<(EmailAddress, MailboxError)>,
 }
 
-/// What is thought of the mail server.
+/// The presumed state of the mail server.
 enum Server {
     Answers,
-    /// It failed with the last mailbox: that one is broken, or the whole server is away.
+    /// The last query failed: either that mailbox is broken, or the server is unreachable.
     Doubted,
     Away,
 }
@@ -96,14 +96,14 @@ impl<'a> Questions<'a> {
         Self { for_list: true, share: one.patience / HANGING_MAILBOXES, ..one }
     }
 
-    /// What the mailbox holds; `None` when the mail server does not tell.
+    /// Returns the usage of a mailbox; `None` if the mail server does not answer.
     async fn quota(&mut self, mailbox: &EmailAddress) -> Option<Quota> {
         let quota = if self.may_ask().await { self.ask(mailbox).await } else { None };
         self.unknown += usize::from(quota.is_none());
         quota
     }
 
-    /// A server that is away is not asked for each mailbox: that could cost a time-out each.
+    /// Whether to query the next mailbox. An unreachable server is not queried: each query could cost a time-out.
     async fn may_ask(&mut self) -> bool {
         if matches!(self.server, Server::Doubted) {
             self.server = if self.is_there().await { Server::Answers } else { Server::Away };
@@ -111,7 +111,7 @@ impl<'a> Questions<'a> {
         matches!(self.server, Server::Answers)
     }
 
-    /// Whether the server itself still answers, with patience left to ask it for more.
+    /// Whether the server itself still answers, and time is left for more queries.
     async fn is_there(&mut self) -> bool {
         if self.patience.is_zero() {
             return false;
@@ -143,7 +143,7 @@ impl<'a> Questions<'a> {
         self.patience = self.patience.saturating_sub(since.elapsed());
     }
 
-    /// Tells the log once of everything that was not answered.
+    /// Logs all failures in one line.
     fn end(self) {
         if let Some((mailbox, error)) = self.first_failure {
             tracing::warn!(%mailbox, %error, unknown = self.unknown, "what mailboxes hold is not known");

@@ -5,12 +5,12 @@ use mailapi_model::{EmailAddress, Secret, SecretText, TokenValue};
 use super::UserError;
 use crate::{Caller, Service};
 
-/// Random characters of a password that is made here: 24 of 64 kinds hold 144 bits.
+/// Length of a generated password: 24 characters of an alphabet of 64 contain 144 bits.
 const MADE_LENGTH: usize = 24;
 
 impl Service {
-    /// Sets a new password and ends every session of the mailbox. When the caller brings none, a strong one is made
-    /// and answered; it is told this once.
+    /// Sets a new password and ends all sessions of the mailbox. Without a given password, generates a strong one
+    /// and returns it, only this once.
     ///
     /// # Errors
     /// See [`UserError`].

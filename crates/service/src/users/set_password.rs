@@ -1,4 +1,4 @@
-//! A new password for an account.
+//! Sets the password of an account.
 
 use mailapi_model::{EmailAddress, SecretText};
 
@@ -8,7 +8,7 @@ use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
-    /// Sets the password and ends every session of the mailbox.
+    /// Sets the password and ends all sessions of the mailbox.
     ///
     /// # Errors
     /// See [`UserError`].
@@ -26,7 +26,7 @@ impl Service {
             .await
     }
 
-    /// Runs in the turn of the address.
+    /// Stores the new hash. The address must be locked.
     pub(super) async fn replace_password(
         &self,
         email: &EmailAddress,

@@ -7,19 +7,19 @@ use crate::auth::Share;
 use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
-/// What is to change of an account; what is `None` stays.
+/// Changes of an account; `None` keeps the value.
 #[derive(Debug, Clone, Default)]
 pub struct UpdateUser {
     /// Name and quota.
     pub record: AccountChange,
-    /// A new password, already found good enough; it ends every session of the mailbox.
+    /// A new password, already checked by the password rules; it ends all sessions of the mailbox.
     pub password: Option<SecretText>,
 }
 
 impl Service {
     /// Changes an account.
     ///
-    /// The account database comes first: a crash between it and the mail server is mended by [`Service::reconcile`].
+    /// The account database is changed first; after a crash, [`Service::reconcile`] repairs the difference.
     ///
     /// # Errors
     /// See [`UserError`].
@@ -32,7 +32,7 @@ impl Service {
         self.may_manage(caller, email)?;
         self.demand_own(email).await?;
         let UpdateUser { record, password } = change;
-        // Hashing is slow, so the hash is computed before the turn begins.
+        // Hashing is slow, so compute the hash before the address is locked.
         let hash = match password {
             Some(password) => Some(self.hash(password, Share::ACCOUNTS).await?),
             None => None,

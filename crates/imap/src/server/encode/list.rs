@@ -139,8 +139,8 @@ fn is_selected(query: &ListQuery, folder: Option<&Folder>) -> bool {
     exists && subscribed && special
 }
 
-/// Parents to show because a name below them is selected but does not match itself: with RECURSIVEMATCH (RFC 5258
-/// section 3.5), and in LSUB with `%` (RFC 3501 section 6.3.9).
+/// Parents to show because a name below them is selected but does not match itself. This applies to RECURSIVEMATCH
+/// (RFC 5258 section 3.5), and to LSUB with `%` (RFC 3501 section 6.3.9).
 fn parents_to_show(query: &ListQuery, folders: &[Folder]) -> BTreeSet<MailboxName> {
     let selected = folders.iter().filter(|folder| is_selected(query, Some(folder)));
     let below = selected.filter(|folder| (query.recursive_match || query.lsub) && !matches(query, &folder.name));

@@ -1,4 +1,4 @@
-//! Records without which mail goes on, only less well.
+//! Checks of recommended records: mail works without them, but less well.
 
 use mailapi_backend::DnsError;
 
@@ -10,7 +10,7 @@ pub(super) async fn check(context: &Context<'_>) -> Vec<RecordCheck> {
     [vec![sts, reports], pointers].concat()
 }
 
-/// Whether others are told to insist on TLS (RFC 8461 section 3.1).
+/// Checks the announcement of a policy that makes other servers require TLS (RFC 8461 section 3.1).
 async fn mta_sts(context: &Context<'_>) -> RecordCheck {
     let name = format!("_mta-sts.{}", context.domain);
     let check = RecordCheck::required("MTA-STS", name, "v=STSv1; id=1".to_owned()).advised();
@@ -18,7 +18,7 @@ async fn mta_sts(context: &Context<'_>) -> RecordCheck {
         .await
 }
 
-/// Whether others are told where to report failures of TLS (RFC 8460 section 3).
+/// Checks the address for reports of TLS failures (RFC 8460 section 3).
 async fn tls_rpt(context: &Context<'_>) -> RecordCheck {
     let name = format!("_smtp._tls.{}", context.domain);
     let expected = format!("v=TLSRPTv1; rua=mailto:postmaster@{}", context.domain);
@@ -43,7 +43,7 @@ async fn tagged(context: &Context<'_>, check: RecordCheck, version: &str, tag: &
     check.with(status, found, purpose)
 }
 
-/// Whether the addresses from which mail is sent have the server's name.
+/// Checks that the sending addresses resolve to the server's name.
 async fn ptr(context: &Context<'_>) -> Vec<RecordCheck> {
     if let Some(hint) = context.name_to_set() {
         let check = RecordCheck::required("PTR", context.host.to_owned(), String::new()).advised();

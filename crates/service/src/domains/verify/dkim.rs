@@ -1,4 +1,4 @@
-//! Whether the world finds our keys.
+//! Checks the published DKIM keys.
 
 use mailapi_model::DkimKey;
 
@@ -7,7 +7,7 @@ use super::{Context, RecordCheck, RecordStatus, texts};
 
 const NO_KEY: &str = "The domain has no key; it gets one when it is approved, or when an admin asks for one.";
 
-/// The key that signs is required. A newer one that waits for its record is not, until it signs.
+/// Checks the keys. Only the signing key is required; a newer one is not until it signs.
 pub(super) async fn check(context: &Context<'_>, keys: &[DkimKey]) -> Vec<RecordCheck> {
     if keys.is_empty() {
         let check = RecordCheck::required("DKIM", format!("_domainkey.{}", context.domain), String::new());
@@ -37,7 +37,7 @@ async fn check_key(context: &Context<'_>, key: &DkimKey) -> RecordCheck {
     check.with(RecordStatus::Mismatch, found, "It is another key than ours: replace the record.")
 }
 
-/// Whether a record publishes this key: `p=` equals ours when white space is left out (RFC 6376 section 3.6.1).
+/// Whether a record publishes this key: `p=` must match apart from white space (RFC 6376 section 3.6.1).
 fn publishes(text: &str, key: &DkimKey) -> bool {
     let tags = Tags::of(text);
     let published: String = tags.get("p").unwrap_or_default().chars().filter(|c| !c.is_whitespace()).collect();

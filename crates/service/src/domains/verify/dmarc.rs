@@ -1,16 +1,16 @@
-//! The policy that receivers apply to mail that falsely claims to come from the domain (RFC 9989).
+//! Checks the DMARC policy, which receivers apply to mail that falsely claims to come from the domain (RFC 9989).
 
 use mailapi_backend::DnsError;
 
 use super::tags::Tags;
 use super::{Context, RecordCheck, RecordStatus, texts};
 
-/// After its own record was queried, a longer name is cut to this many labels (section 4.10), so that its owner cannot
-/// cause unlimited queries.
+/// After the query for its own record, a longer name is cut to this many labels (section 4.10). Otherwise its owner
+/// could cause unlimited queries.
 const MAX_LABELS: usize = 7;
 const POLICIES: [&str; 3] = ["none", "quarantine", "reject"];
 
-/// A name above the domain, with its only policy.
+/// An ancestor of the domain, and its only policy.
 type Found = (String, String);
 
 pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
@@ -44,7 +44,7 @@ pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
     }
 }
 
-/// The policy that the domain inherits from the names above it, and the tag of that policy that applies.
+/// The policy that the domain inherits from an ancestor, and the applicable tag of that policy.
 async fn inherited(context: &Context<'_>) -> Result<Option<(String, String, &'static str)>, DnsError> {
     let mut found: Vec<Found> = Vec::new();
     for ancestor in ancestors(context.domain.as_str()) {
@@ -52,6 +52,7 @@ async fn inherited(context: &Context<'_>) -> Result<Option<(String, String, &'st
         // Several policies at one name count as none (section 4.10).
         if let [policy] = policies(&texts)[..] {
             found.push((ancestor.to_owned(), policy.clone()));
+            // `psd` ends the search: it marks the organizational domain or a public suffix (section 4.10).
             if Tags::of(policy).get("psd").is_some_and(|psd| psd == "n" || psd == "y") {
                 break;
             }
@@ -63,8 +64,8 @@ async fn inherited(context: &Context<'_>) -> Result<Option<(String, String, &'st
     Ok(Some((ancestor, policy, tag)))
 }
 
-/// Of the policies found, from the nearest name upward, the one for a domain without its own (section 4.10.2): that of
-/// the organizational domain, or else that of the public suffix above it.
+/// Selects the policy for a domain without its own (section 4.10.2), from those found from the nearest name upward.
+/// It is the policy of the organizational domain, or else of the public suffix above it.
 fn organizational(mut found: Vec<Found>, domain: &str) -> Option<Found> {
     let (name, policy) = found.pop()?;
     if Tags::of(&policy).get("psd") != Some("y") {
@@ -77,7 +78,7 @@ fn organizational(mut found: Vec<Found>, domain: &str) -> Option<Found> {
     }
 }
 
-/// The tag that applies to names below the policy's own (section 4.7): `np` for names that do not exist.
+/// The tag that applies to names below the policy's own (section 4.7); `np` applies to names that do not exist.
 fn applicable(tags: &Tags<'_>, is_missing: bool) -> &'static str {
     match () {
         () if is_missing && tags.get("np").is_some() => "np",
@@ -86,8 +87,8 @@ fn applicable(tags: &Tags<'_>, is_missing: bool) -> &'static str {
     }
 }
 
-/// How receivers treat a policy to which this tag applies. Without a valid tag they accept the mail and only report, if
-/// the record has an address for reports. Otherwise they ignore the record (section 4.7).
+/// The effect of a policy with this applicable tag. Without a valid tag, receivers accept the mail and only
+/// report, if the record has an address for reports. Otherwise they ignore the record (section 4.7).
 fn judged(policy: &str, tag: &str, fine: &str) -> (RecordStatus, String) {
     let tags = Tags::of(policy);
     let is_valid =
@@ -107,7 +108,7 @@ fn policies(texts: &[String]) -> Vec<&String> {
     texts.iter().filter(|text| Tags::of(text).has_version("DMARC1")).collect()
 }
 
-/// The names above a domain that are queried, down to one label.
+/// The ancestors to query, down to one label.
 fn ancestors(domain: &str) -> impl Iterator<Item = &str> {
     let above = |name: &str| name.split_once('.').map_or("", |(_, rest)| rest).len();
     let skipped = domain.split('.').count().saturating_sub(MAX_LABELS).max(1);

@@ -1,4 +1,4 @@
-//! `GET /domains/{domain}/verify`: whether the world finds in DNS what it needs to exchange mail with a domain.
+//! `GET /domains/{domain}/verify`: checks the DNS records that other servers need to exchange mail with a domain.
 
 mod advice;
 mod dkim;
@@ -15,48 +15,48 @@ use mailapi_model::{DkimKey, DomainName, Timestamp};
 use super::DomainError;
 use crate::{Caller, Service, is_local_name};
 
-/// What was found in DNS.
+/// The result of a check of a domain's DNS records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsReport {
     /// The domain.
     pub domain: DomainName,
-    /// Whether every required record is right.
+    /// Whether all required records are right.
     pub verified: bool,
-    /// When it was looked up.
+    /// The time of the check.
     pub checked_at: Timestamp,
-    /// Record by record.
+    /// The result for each record.
     pub records: Vec<RecordCheck>,
 }
 
-/// What was found of one record.
+/// The result for one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordCheck {
-    /// What it is for: `MX`, `SPF`, `DKIM`, `DMARC`, `MTA-STS`, `TLS-RPT`, `PTR`.
+    /// The kind: `MX`, `SPF`, `DKIM`, `DMARC`, `MTA-STS`, `TLS-RPT`, `PTR`.
     pub kind: &'static str,
-    /// Where it stands in DNS.
+    /// The record's name in DNS.
     pub name: String,
-    /// What should stand there.
+    /// The expected value.
     pub expected: String,
-    /// What does stand there.
+    /// The published values.
     pub found: Vec<String>,
-    /// Whether that is right.
+    /// Whether they are right.
     pub status: RecordStatus,
-    /// Whether mail suffers without it; the others are advice.
+    /// Whether mail suffers without the record; other records are recommended only.
     pub required: bool,
-    /// What to do about it, or why it is right although it looks different.
+    /// The action to take, or the reason why a differing value is right.
     pub hint: String,
 }
 
 /// Whether a record is right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordStatus {
-    /// It is.
+    /// The record is right.
     Ok,
-    /// There is none.
+    /// There is no such record.
     Missing,
-    /// There is one that says something else.
+    /// The record differs from the expected one.
     Mismatch,
-    /// The name servers did not answer: nothing is known about it.
+    /// The name servers did not answer.
     Error,
 }
 
@@ -73,18 +73,18 @@ impl RecordStatus {
     }
 }
 
-/// What the checks have in common.
+/// Data shared by all checks.
 struct Context<'a> {
     dns: &'a dyn Dns,
     domain: &'a DomainName,
-    /// The name of our mail server.
+    /// The name of the mail server.
     host: &'a str,
-    /// Its addresses, from which mail is sent; empty when they cannot be found.
+    /// The addresses of the mail server, from which mail is sent; empty if they are unknown.
     addresses: Vec<IpAddr>,
 }
 
 impl Context<'_> {
-    /// The first step for the operator if the mail server has no name that can stand in a record.
+    /// The operator's first step if the mail server has no name that is valid in a record.
     fn name_to_set(&self) -> Option<String> {
         let host = self.host;
         is_local_name(host).then(|| {
@@ -94,10 +94,10 @@ impl Context<'_> {
 }
 
 impl Service {
-    /// Looks the domain's records up. A new DKIM key that is found signs from now on.
+    /// Checks the domain's records. A new DKIM key that is found becomes the signing key.
     ///
     /// # Errors
-    /// See [`DomainError`]. Name servers that do not answer are a status of the record, no error.
+    /// See [`DomainError`]. Name servers that do not answer are a status of the record, not an error.
     pub async fn verify_domain(&self, caller: &Caller, name: &DomainName) -> Result<DnsReport, DomainError> {
         caller.grants.may_manage_domain(name)?;
         if self.0.store.domains().get(name).await?.is_none() {
@@ -114,7 +114,7 @@ impl Service {
         Ok(DnsReport { domain: name.clone(), verified, checked_at: now, records })
     }
 
-    /// The key that signs, and the newer one that waits for its record, if there is one.
+    /// The signing key, and the newer key that waits for its record, if any.
     async fn keys_to_find(&self, name: &DomainName) -> Result<Vec<DkimKey>, DomainError> {
         let keys = self.0.store.dkim_keys();
         let current = keys.current(name).await?;
@@ -125,7 +125,7 @@ impl Service {
 
     async fn check_records(&self, name: &DomainName, keys: &[DkimKey]) -> Vec<RecordCheck> {
         let (dns, host) = (self.0.dns.as_ref(), self.0.settings.mail_host.as_str());
-        // A local name leads to addresses such as 127.0.0.1, from which no mail is sent.
+        // A local name resolves to addresses such as 127.0.0.1, from which no mail is sent.
         let addresses = if is_local_name(host) { Vec::new() } else { dns.addresses(host).await.unwrap_or_default() };
         let context = Context { dns, domain: name, host, addresses };
         let (mx, spf, dkim, dmarc, advice) = tokio::join!(
@@ -160,7 +160,7 @@ impl Service {
     }
 }
 
-/// Whether every required record is right, and whether that is known.
+/// Whether all required records are right, and whether all of them could be checked.
 fn verdict(records: &[RecordCheck]) -> (bool, bool) {
     let required = || records.iter().filter(|record| record.required);
     let verified = required().all(|record| record.status == RecordStatus::Ok);
@@ -168,7 +168,7 @@ fn verdict(records: &[RecordCheck]) -> (bool, bool) {
     (verified, known)
 }
 
-/// The texts of a name; one that does not exist has none.
+/// The TXT records of a name; none if the name does not exist.
 async fn texts(dns: &dyn Dns, name: &str) -> Result<Vec<String>, DnsError> {
     match dns.txt(name).await {
         Err(DnsError::NoSuchName) => Ok(Vec::new()),
@@ -177,7 +177,7 @@ async fn texts(dns: &dyn Dns, name: &str) -> Result<Vec<String>, DnsError> {
 }
 
 impl RecordCheck {
-    /// A required record that was looked up with this result.
+    /// A required record, not yet looked up.
     fn required(kind: &'static str, name: String, expected: String) -> Self {
         Self {
             kind,

@@ -1,4 +1,4 @@
-//! Where mail for the domain goes.
+//! Checks the MX records.
 
 use mailapi_backend::DnsError;
 
@@ -21,6 +21,7 @@ pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
     if exchanges.is_empty() {
         return check.with(RecordStatus::Missing, found, "Add the record, or mail for the domain does not come here.");
     }
+    // An exchange under another name is right if it shares an address with the mail server.
     for exchange in exchanges.iter().map(|mx| mx.exchange.as_str()) {
         if exchange.eq_ignore_ascii_case(context.host) {
             return check.with(RecordStatus::Ok, found, "Mail for the domain comes here.");

@@ -1,4 +1,4 @@
-//! Who may send for the domain (RFC 7208). The grammar is mail-auth's; its types stay in this file.
+//! Checks the SPF policy (RFC 7208). The types of mail-auth, which parses it, stay in this file.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,17 +8,17 @@ use mailapi_backend::{Dns, DnsError};
 
 use super::{Context, RecordCheck, RecordStatus, texts};
 
-/// The most look-ups that a receiver does for one policy; beyond, the policy counts as broken (RFC 7208 section 4.6.4).
+/// Maximum number of look-ups for one policy; more make the policy invalid (RFC 7208 section 4.6.4).
 const MAX_LOOKUPS: u32 = 10;
 
-/// The most that are counted to say how many there are. A tree of includes can be far larger than what anybody could
-/// look up, so the walk ends here; the policy is broken by then.
+/// Maximum number of look-ups to count for the report. A tree of includes can be arbitrarily large, so the walk
+/// ends here; the policy is invalid by then.
 const MAX_COUNTED: u32 = 10 * MAX_LOOKUPS;
 
-/// The most mail servers that one `mx` may name (RFC 7208 section 4.6.4).
+/// Maximum number of mail servers per `mx` mechanism (RFC 7208 section 4.6.4).
 const MAX_EXCHANGES: usize = 10;
 
-/// The deepest chain of includes that is followed; each costs a look-up, so more than the limit cannot be right.
+/// Maximum depth of includes. Each level costs a look-up, so a deeper chain exceeds their limit.
 const MAX_DEPTH: u32 = MAX_LOOKUPS + 1;
 
 pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
@@ -79,12 +79,12 @@ fn is_policy(text: &str) -> bool {
     version.eq_ignore_ascii_case("v=spf1")
 }
 
-/// What a policy says of our addresses.
+/// The result of a policy for the server's addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SpfResult {
     Allowed,
     NotAllowed,
-    /// It depends on what only a real message tells.
+    /// The result depends on data of a real message.
     Unknown,
 }
 
@@ -93,7 +93,7 @@ enum Fault {
     Broken(String),
 }
 
-/// One evaluation of a policy and of those that it includes.
+/// The evaluation of a policy and its includes.
 struct Walk<'a> {
     dns: &'a dyn Dns,
     addresses: &'a [IpAddr],
@@ -101,8 +101,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// All mechanisms are looked at, also behind the one that decides, so that the look-ups of the worst case are
-    /// counted: a mail that no mechanism allows costs a receiver all of them.
+    /// Evaluates a policy. All mechanisms count, even after the deciding one: mail that matches none costs a
+    /// receiver all their look-ups.
     async fn policy(&mut self, domain: &str, text: &str, depth: u32) -> Result<SpfResult, Fault> {
         let broken = |what: &str| Fault::Broken(format!("The policy of {domain} breaks the grammar{what}."));
         if let Some(term) = text.split_ascii_whitespace().skip(1).find(|term| !is_term(term)) {
@@ -125,7 +125,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a mechanism matches our addresses; `Allowed` says that it does.
+    /// Whether a mechanism matches the server's addresses; [`SpfResult::Allowed`] means that it does.
     async fn matches(&mut self, domain: &str, mechanism: &Mechanism, depth: u32) -> Result<SpfResult, Fault> {
         Ok(match mechanism {
             Mechanism::All => SpfResult::Allowed,
@@ -151,7 +151,7 @@ impl Walk<'_> {
         })
     }
 
-    /// The name to ask for addresses of, while the policy is not broken for its number of look-ups.
+    /// The name to look up; `None` if it depends on the message, or if the policy has too many look-ups already.
     fn worth_asking(&self, target: &Macro, domain: &str) -> Option<String> {
         (self.lookups <= MAX_LOOKUPS).then(|| literal(target, domain)).flatten()
     }
@@ -166,7 +166,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What the policy of an include or a redirect says.
+    /// Evaluates the policy of an include or a redirect.
     async fn other_policy(&mut self, target: &Macro, domain: &str, depth: u32) -> Result<SpfResult, Fault> {
         self.count_lookup()?;
         let Some(name) = literal(target, domain) else { return Ok(SpfResult::Unknown) };
@@ -211,8 +211,8 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a term is one that RFC 7208 section 12 knows. mail-auth passes over what it does not know, and receivers
-/// that are stricter take the whole policy for broken.
+/// Whether RFC 7208 section 12 allows the term. mail-auth skips unknown terms, but stricter receivers reject the
+/// whole policy.
 fn is_term(term: &str) -> bool {
     let mechanism = term.strip_prefix(['+', '-', '~', '?']).unwrap_or(term);
     let (name, value) = mechanism.split_at(mechanism.find([':', '/', '=']).unwrap_or(mechanism.len()));
@@ -232,7 +232,7 @@ fn is_term(term: &str) -> bool {
     }
 }
 
-/// Whether two addresses are of one family and equal under its mask.
+/// Whether the addresses have the same family and are equal under its mask.
 fn within(ours: IpAddr, theirs: IpAddr, mask4: u32, mask6: u128) -> bool {
     match (ours, theirs) {
         (IpAddr::V4(ours), IpAddr::V4(theirs)) => u32::from(ours) & mask4 == u32::from(theirs) & mask4,
@@ -241,8 +241,8 @@ fn within(ours: IpAddr, theirs: IpAddr, mask4: u32, mask6: u128) -> bool {
     }
 }
 
-/// The name that a mechanism means: its own when it has one, the policy's domain otherwise; `None` when it depends on
-/// the message.
+/// The name that a mechanism refers to: its own, or the policy's domain by default. `None` if it depends on the
+/// message.
 fn literal(name: &Macro, domain: &str) -> Option<String> {
     match name {
         Macro::None => Some(domain.to_owned()),
@@ -259,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    /// Terms as they are written, nearly written, and not written at all.
+    /// Valid terms, nearly valid terms, and arbitrary text.
     fn term() -> impl Strategy<Value = String> {
         let pattern = |text: String| proptest::string::string_regex(&text).unwrap();
         let target = "(example\\.org|%\\{[a-z]?[0-9]{0,3}r?[-.+]{0,2}\\}|[a-z0-9.%_-]{0,12}|\\PC{0,4})";

@@ -1,7 +1,7 @@
-//! Files go into a message octet for octet and in pieces, wherever they lie.
+//! Writes files into a message unchanged and in pieces, from memory or disk.
 //!
-//! The builder wants a part as one slice, and would take the line ends of a text for its own. So it gets a placeholder,
-//! already encoded as far as it knows, and when it writes that, the file is written instead.
+//! The builder needs a part as one slice, and would convert the line ends of text. It therefore gets a placeholder
+//! marked as already encoded. When it writes the placeholder, the file is written instead.
 
 use std::io;
 
@@ -11,30 +11,30 @@ use mailapi_model::{Draft, DraftAttachment, MessageId, Octets};
 
 use super::ComposeError;
 
-/// How much of a file is read at once: whole lines of base64, of which 57 octets make one of 76 characters.
+/// Octets of a file read at once, in whole lines of base64: 57 octets become 76 characters.
 const PIECE: usize = 57 * 1024;
 
-/// The longest line, without its end (RFC 5322 section 2.1.1).
+/// Maximum length of a line without its end (RFC 5322 section 2.1.1).
 const MAX_LINE_OCTETS: usize = 998;
 
-/// The files of a draft, in its order.
+/// The files of a draft, in order.
 pub(super) struct Files<'x>(Vec<File<'x>>);
 
-/// A file, and how it stands in the message.
+/// A file and its encoding in the message.
 pub(super) struct File<'x> {
-    /// What the builder gets.
+    /// The text passed to the builder.
     pub(super) placeholder: Vec<u8>,
-    /// Its media type, with parameters.
+    /// The media type with parameters.
     pub(super) content_type: &'x str,
     content: &'x Octets,
     encoding: TransferEncoding,
 }
 
-/// RFC 2045 section 6.
+/// A transfer encoding (RFC 2045 section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TransferEncoding {
     Base64,
-    /// As it is.
+    /// Unchanged.
     SevenBit,
 }
 
@@ -48,7 +48,7 @@ impl<'x> Files<'x> {
         self.0.iter()
     }
 
-    /// Writes the message, with the files in their places.
+    /// Writes the message with the files in place of their placeholders.
     pub(super) fn write(self, message: MessageBuilder<'_>, output: &mut impl Writer) -> Result<(), ComposeError> {
         if self.0.is_empty() {
             message.serialize(output);
@@ -59,7 +59,7 @@ impl<'x> Files<'x> {
         message.serialize(&mut filled);
         match filled {
             Filled { error: Some(error), .. } => Err(error.into()),
-            // It would be a message without its file.
+            // Without this check, a message would be sent without its file.
             Filled { missing: 1.., .. } => Err(io::Error::other("a file has found no place").into()),
             Filled { .. } => Ok(()),
         }
@@ -67,8 +67,8 @@ impl<'x> Files<'x> {
 }
 
 impl<'x> File<'x> {
-    /// A message stands in the message as it is, since readers look for nothing else there (RFC 2046 section 5.2.1).
-    /// One that cannot is a file like any other.
+    /// A message is attached without encoding, since readers expect none there (RFC 2046 section 5.2.1). A
+    /// message that needs encoding is attached as a plain file.
     fn new(number: usize, file: &'x DraftAttachment, id: MessageId) -> io::Result<Self> {
         let is_message = is_message(&file.content_type);
         let (encoding, content_type) = match is_message && is_seven_bit(&file.content, PIECE)? {
@@ -79,7 +79,7 @@ impl<'x> File<'x> {
         Ok(Self { placeholder: placeholder(number, id), content_type, content: &file.content, encoding })
     }
 
-    /// The name of its transfer encoding.
+    /// The name of the transfer encoding.
     pub(super) const fn encoding(&self) -> &'static str {
         match self.encoding {
             TransferEncoding::Base64 => "base64",
@@ -87,7 +87,7 @@ impl<'x> File<'x> {
         }
     }
 
-    /// Writes it; `piece` is a multiple of 57.
+    /// Writes the file; `piece` must be a multiple of 57.
     fn write(&self, piece: usize, output: &mut impl Writer) -> io::Result<()> {
         for piece in self.content.pieces(piece) {
             let piece = piece?;
@@ -100,15 +100,15 @@ impl<'x> File<'x> {
     }
 }
 
-/// Whether it is of the kind that no encoding but 7bit, 8bit and binary is permitted for. Those that came with
-/// international addresses may be encoded (RFC 6532 section 3.7).
+/// Whether the media type permits only 7bit, 8bit and binary. The types for international addresses may be encoded
+/// (RFC 6532 section 3.7).
 fn is_message(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence.starts_with("message/") && !essence.starts_with("message/global")
 }
 
-/// Whether every octet may stand on the wire (RFC 2045 section 2.7): ASCII without NUL, in lines that are not too long
-/// and end with CRLF.
+/// Whether the content is valid 7bit (RFC 2045 section 2.7): ASCII without NUL, in lines of limited length that end
+/// with CRLF.
 fn is_seven_bit(content: &Octets, piece: usize) -> io::Result<bool> {
     let (mut line, mut last) = (0, 0);
     for piece in content.pieces(piece) {
@@ -118,7 +118,7 @@ fn is_seven_bit(content: &Octets, piece: usize) -> io::Result<bool> {
                 return Ok(false);
             }
             line = if ends_line { 0 } else { line + 1 };
-            // The CR of the line's end is counted before it is known for one.
+            // The CR of the line end is counted before the LF identifies it.
             if line > MAX_LINE_OCTETS + usize::from(octet == b'\r') {
                 return Ok(false);
             }
@@ -128,12 +128,12 @@ fn is_seven_bit(content: &Octets, piece: usize) -> io::Result<bool> {
     Ok(last != b'\r')
 }
 
-/// What cannot stand in the draft: whoever wrote that did not know the identifier, which is random and drawn afterwards.
+/// A text that cannot occur in the draft: the identifier is random, and was generated after the draft was written.
 fn placeholder(number: usize, id: MessageId) -> Vec<u8> {
     format!("=_file_{number}_{id}").into_bytes()
 }
 
-/// Writes a file where its placeholder is to be written.
+/// A writer that replaces placeholders by their files.
 struct Filled<'x, W> {
     output: W,
     files: Vec<File<'x>>,

@@ -1,4 +1,4 @@
-//! Values of header fields that arrive as they were given, even those that a reader would take for encoded ones.
+//! Encodes values of header fields so that they arrive unchanged, even if they look like encoded words.
 
 use std::borrow::Cow;
 
@@ -11,24 +11,24 @@ use mail_builder::headers::raw::Raw;
 use mail_builder::headers::text::Text;
 use mailapi_model::NamedAddress;
 
-/// How much of a text one encoded word holds. With what stands around it and the name of most fields before it, it
-/// stays within the 76 characters of a line (RFC 2047 section 2).
+/// Octets of text per encoded word. With its frame and the name of most fields, the line stays within 76 characters
+/// (RFC 2047 section 2).
 const WORD_OCTETS: usize = 30;
 
-/// The longest stretch that is left as it is where no line may end; a line has at most 998 octets (RFC 5322 section
-/// 2.1.1), the field's name included.
+/// Maximum length of text without a space, where a line cannot be folded. A line has at most 998 octets,
+/// including the field name (RFC 5322 section 2.1.1).
 const MAX_UNFOLDED_OCTETS: usize = 900;
 
-/// A value that stays on the line of its name, if that has a usual length.
+/// Length of a value that is not folded, if its field name has a usual length.
 const SHORT_OCTETS: usize = 60;
 
-/// A text for people, such as a subject.
+/// Encodes human-readable text, such as a subject.
 pub(super) fn text(text: &str) -> HeaderType<'_> {
     if needs_encoded_words(text) { Raw::new(encoded_words(text)).into() } else { Text::new(text).into() }
 }
 
-/// The people of an address field. Many readers decode what looks like an encoded word inside of quotes too, although
-/// they must not (RFC 2047 section 5), so such a name is encoded.
+/// Encodes the people of an address field. Many readers decode encoded words even within quotes, contrary to RFC
+/// 2047 section 5, so names that look like one are encoded.
 pub(super) fn people(list: &[NamedAddress]) -> HeaderType<'_> {
     if list.iter().filter_map(|person| person.name.as_deref()).any(looks_encoded) {
         return Raw::new(list.iter().map(with_encoded_name).collect::<Vec<_>>().join(",\r\n ")).into();
@@ -50,8 +50,8 @@ fn with_encoded_name(person: &NamedAddress) -> String {
     }
 }
 
-/// The value of a field of which nothing is known. It may be for programs, such as a List-Unsubscribe, where an encoded
-/// word means nothing; so it is encoded only where it could not arrive otherwise.
+/// Encodes the value of an unknown field. Programs may read it, such as List-Unsubscribe, and do not decode encoded
+/// words. It is therefore encoded only if it could not arrive otherwise.
 pub(super) fn unknown(value: &str) -> HeaderType<'_> {
     let folds = || value.split(' ').all(|atom| atom.len() <= MAX_UNFOLDED_OCTETS);
     let fits = value.len() <= SHORT_OCTETS || folds();
@@ -62,19 +62,19 @@ pub(super) fn unknown(value: &str) -> HeaderType<'_> {
     }
 }
 
-/// A space at the beginning would be taken for the one behind the colon, and where a line is folded some readers make
-/// one space of several.
+/// Whether the text would not arrive unchanged. Readers drop a leading space, and some merge spaces where a line is
+/// folded.
 fn needs_encoded_words(text: &str) -> bool {
     text.starts_with(' ') || (text.len() > SHORT_OCTETS && text.contains("  ")) || looks_encoded(text)
 }
 
-/// Whether readers may see an encoded word in it (RFC 2047 section 2): they are generous about what stands between its
-/// beginning and its end.
+/// Whether readers may see an encoded word (RFC 2047 section 2). Many accept any text between its start and its
+/// end.
 fn looks_encoded(text: &str) -> bool {
     text.find("=?").is_some_and(|start| text[start + 2..].contains("?="))
 }
 
-/// The text in words of whole characters (RFC 2047 section 5), each on a line of its own.
+/// Encodes the text as encoded words of whole characters (RFC 2047 section 5), one per line.
 fn encoded_words(mut text: &str) -> String {
     let mut words = String::new();
     while !text.is_empty() {
@@ -90,10 +90,10 @@ fn encoded_words(mut text: &str) -> String {
     words
 }
 
-/// Adds a parameter. A value that looks like an encoded word is cut between the signs that make it one, into sections
-/// that readers put together again (RFC 2231 section 3): many decode such words here too, although they must not.
+/// Adds a parameter. A value that looks like an encoded word is split inside its markers into sections, which
+/// readers join again (RFC 2231 section 3). Many readers decode such words here too, although they must not.
 pub(super) fn with_parameter<'x>(field: ContentType<'x>, name: &str, value: Cow<'x, str>) -> ContentType<'x> {
-    // What is not ASCII the builder encodes as a whole.
+    // The builder encodes non-ASCII values as a whole.
     if !value.is_ascii() || !looks_encoded(&value) {
         return field.attribute(name.to_owned(), value);
     }
@@ -106,7 +106,7 @@ pub(super) fn with_parameter<'x>(field: ContentType<'x>, name: &str, value: Cow<
     field
 }
 
-/// A media type with its parameters as they were given; one that is no `name=value` is left out.
+/// A media type with its given parameters; anything that is not `name=value` is omitted.
 pub(super) fn content_type(text: &str) -> ContentType<'_> {
     let (essence, mut rest) = text.split_once(';').unwrap_or((text, ""));
     let mut field = ContentType::new(essence.trim());
@@ -126,12 +126,12 @@ pub(super) fn content_type(text: &str) -> ContentType<'_> {
     field
 }
 
-/// RFC 2045 section 5.1; with the sections of RFC 2231 in it.
+/// Whether the name is valid by RFC 2045 section 5.1; sections of RFC 2231 are included.
 fn is_parameter_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|octet| octet.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&octet))
 }
 
-/// A value, out of its quotes, and what stands behind its semicolon.
+/// Splits off a value without its quotes; returns the text after its semicolon too.
 fn parameter_value(text: &str) -> (Cow<'_, str>, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let (value, rest) = text.split_once(';').unwrap_or((text, ""));

@@ -1,5 +1,5 @@
-//! From a draft to the octets of a message (RFC 5322, RFC 2045 to 2049). Pure: the same draft, identifier and time
-//! give the same octets.
+//! Composes a message from a draft (RFC 5322, RFC 2045 to 2049). Pure: the same draft, identifier and time give the
+//! same octets.
 
 mod files;
 mod header_values;
@@ -19,7 +19,7 @@ use mailapi_model::{Draft, DraftAttachment, MessageId, Octets, Timestamp};
 use self::files::{File, Files};
 use self::header_values::{content_type, with_parameter};
 
-/// The draft cannot become a message: what does not lie in memory cannot be read or written at the moment.
+/// The message cannot be composed: data on disk cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("the message could not be composed: {0}")]
 pub struct ComposeError(#[from] pub(crate) io::Error);
@@ -30,20 +30,20 @@ impl From<BufferError> for ComposeError {
     }
 }
 
-/// The message of `draft`, with CRLF line ends. Bcc recipients are not in it.
+/// Composes the message of `draft`, with CRLF line ends and without Bcc recipients.
 ///
 /// # Errors
-/// [`ComposeError`] when a file of the draft, which does not lie in memory, cannot be read.
+/// [`ComposeError`] if a file of the draft cannot be read from disk.
 pub fn compose(draft: &Draft, id: MessageId, now: Timestamp) -> Result<Vec<u8>, ComposeError> {
     let mut message = Vec::new();
     write(draft, id, now, &mut message)?;
     Ok(message)
 }
 
-/// The same, where large messages lie. Blocks.
+/// Composes a message into the buffer for large messages. Blocks.
 ///
 /// # Errors
-/// [`ComposeError`] when a file of the draft cannot be read, or the message cannot be held at the moment.
+/// [`ComposeError`] if a file of the draft cannot be read, or the message cannot be buffered.
 pub fn compose_large(draft: &Draft, id: MessageId, now: Timestamp, buffer: &Buffer) -> Result<Octets, ComposeError> {
     let mut message = IoWriter::new(buffer.writer());
     write(draft, id, now, &mut message)?;
@@ -54,7 +54,8 @@ fn write(draft: &Draft, id: MessageId, now: Timestamp, output: &mut impl Writer)
     let files = Files::of(draft, id)?;
     let mut message = MessageBuilder::new()
         .date(Date::new(now.as_seconds()))
-        // In front of what a rule of the mail server may judge: what it logs then is known to be of this message.
+        // The Message-ID precedes the fields that rules of the mail server may match. The log lines of these rules
+        // can therefore be attributed to the message.
         .message_id(MessageIdHeader::new(format!("{id}@{}", draft.sender_domain())))
         .header("From", header_values::people(std::slice::from_ref(draft.from())))
         .header("To", header_values::people(draft.to()));
@@ -72,8 +73,8 @@ fn write(draft: &Draft, id: MessageId, now: Timestamp, output: &mut impl Writer)
     files.write(message.body(body), output)
 }
 
-/// Boundaries that follow from the identifier, so that a message can be composed again. They cannot occur in the
-/// parts: whoever wrote those did not know the identifier, which is random and drawn afterwards.
+/// Boundaries derived from the identifier, so that the same message can be composed again. They cannot occur in the
+/// parts: the identifier is random, and was generated after the parts were written.
 struct Boundaries(MessageId);
 
 impl Boundaries {
@@ -83,7 +84,7 @@ impl Boundaries {
     }
 }
 
-/// Body and files: `mixed(related(alternative(text, html), inline…), attached…)`, with the levels that are needed.
+/// Body and files: `mixed(related(alternative(text, html), inline…), attached…)`, without unneeded levels.
 fn with_files<'x>(draft: &'x Draft, boundaries: &Boundaries, files: &Files<'x>) -> MimePart<'x> {
     let (mut inline, mut attached) = (Vec::new(), Vec::new());
     for (attachment, file) in draft.attachments().iter().zip(files.iter()) {
@@ -105,8 +106,8 @@ fn alternatives<'x>(draft: &'x Draft, boundaries: &Boundaries) -> MimePart<'x> {
     only_or(text.into_iter().chain(html).collect(), |parts| boundaries.multipart("alternative", parts))
 }
 
-/// A text as a part. The builder chooses how it is encoded, but knows nothing of NUL, which may stand only in base64 (RFC
-/// 2045 section 2.7).
+/// A text part. The builder selects its encoding but ignores NUL, which is allowed only in base64 (RFC 2045
+/// section 2.7).
 fn readable<'x>(media_type: &'static str, text: &'x str) -> MimePart<'x> {
     let text = with_one_kind_of_line_end(text);
     if !text.contains('\0') {
@@ -118,8 +119,8 @@ fn readable<'x>(media_type: &'static str, text: &'x str) -> MimePart<'x> {
     MimePart::new(media_type, BodyPart::Binary(encoded.into())).transfer_encoding("base64")
 }
 
-/// The builder turns LF into CRLF; a lone CR of a caller would otherwise go onto the wire, where it is forbidden
-/// (RFC 5321 section 2.3.8).
+/// Converts line ends to LF. The builder turns LF into CRLF, but would pass on a lone CR, which RFC 5321 section
+/// 2.3.8 forbids.
 fn with_one_kind_of_line_end(text: &str) -> Cow<'_, str> {
     if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text.into() }
 }
@@ -134,7 +135,7 @@ fn only_or<'x>(mut parts: Vec<MimePart<'x>>, wrap: impl FnOnce(Vec<MimePart<'x>>
     }
 }
 
-/// A file as a part, which is encoded already.
+/// An already encoded file as a part.
 fn part<'x>(attachment: &'x DraftAttachment, file: &File<'x>) -> MimePart<'x> {
     let content = BodyPart::Binary(file.placeholder.clone().into());
     let part = MimePart::new(content_type(file.content_type), content);
