@@ -1,4 +1,4 @@
-//! Drafts and the messages that become of them: `compose/*.eml` hold the expected octets (with LF for CRLF).
+//! Composed messages; `compose/*.eml` contain the expected octets (with LF for CRLF).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -31,7 +31,7 @@ fn composed(fields: DraftFields) -> String {
     String::from_utf8(compose(&draft, id, now).unwrap()).unwrap()
 }
 
-/// The same through files, in which the attachments lie, too.
+/// Composes with the attachments and the message in files.
 fn composed_in_files(mut fields: DraftFields, buffer: &Buffer) -> String {
     for file in &mut fields.attachments {
         let mut elsewhere = buffer.writer();
@@ -180,7 +180,7 @@ fn spaces_stay_where_a_line_could_be_folded() {
     }
 }
 
-/// What our own reading makes of the subject, in lists, searches and over IMAP, and of the header.
+/// The subject as the product reads it in lists, searches and over IMAP, and the header.
 fn read_by_us(message: &str) -> [String; 4] {
     let block = header_block(message.as_bytes());
     let header = headers(block).into_iter().find(|(name, _)| name == "X-Test").unwrap().1;
@@ -219,12 +219,12 @@ fn a_media_type_keeps_its_parameters() {
     }
 }
 
-/// Texts of which some look like encoded words, and some are long without a letter that must be encoded.
+/// Texts of which some look like encoded words, and some are long without a character that needs encoding.
 fn tricky_text() -> impl Strategy<Value = String> {
     let any = prop::collection::vec(tricky_piece(), 1..12).prop_map(|pieces| pieces.concat()).boxed();
     let ascii = any.clone().prop_map(|text| text.replace(|c: char| !c.is_ascii(), "  ")).boxed();
     let outer = ("[ ]{0,3}", ascii.clone(), "[ ]{0,3}").prop_map(|(before, text, behind)| before + &text + &behind);
-    // Our own reading shows a line end of Unicode as a space.
+    // The product shows a Unicode line end as a space.
     prop_oneof![any, ascii, outer].prop_map(|text| text.replace(['\u{2028}', '\u{2029}'], "x"))
 }
 
@@ -238,7 +238,8 @@ fn tricky_piece() -> impl Strategy<Value = String> {
     ]
 }
 
-/// What Python's email package reads of messages: of each the subject, the header, the file's name and a person's.
+/// The subject, the header, the file name and a person's name of each message, as Python's email package reads
+/// them.
 fn read_by_python(messages: &[String]) -> Vec<[String; 4]> {
     use std::io::Write;
     const SCRIPT: &str = "import email, email.policy, json, sys\n\
@@ -268,12 +269,12 @@ fn read_by_python(messages: &[String]) -> Vec<[String; 4]> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Readers that others wrote show what was given.
+    /// Third-party readers return the given text.
     #[test]
     fn any_text_arrives_as_it_was_given(texts in prop::collection::vec(tricky_text(), 1..60)) {
-        // Readers show no space at the ends of a file's name, and none is longer than file systems take.
+        // Readers drop spaces at the ends of a file name, and file systems limit its length.
         let name = |text: &str| format!("a{}z", &text[..text.floor_char_boundary(150)]);
-        // Quotes are no part of a person's name, and a bracket ends it.
+        // Quotes are not part of a person's name, and a bracket ends it.
         let person = |text: &str| format!("a{}z", text.replace(['"', '\\', '<', '>'], "'"));
         let message = |text: &String| {
             let headers = vec![("X-Test".into(), text.clone())];
@@ -290,7 +291,7 @@ proptest! {
             let read = [
                 parsed.subject().unwrap_or_default(),
                 custom[0].as_text().unwrap_or_default(),
-                // mail-parser leaves the folding inside of quotes.
+                // mail-parser keeps folding within quotes.
                 &attached.content_disposition().unwrap().attribute("filename").unwrap_or_default().replace("\r\n", ""),
                 parsed.cc().unwrap().as_list().unwrap()[1].name().unwrap_or_default(),
             ];
@@ -301,7 +302,7 @@ proptest! {
             prop_assert_eq!(read_by_us(message), [text.clone(), text.clone(), text.clone(), text.clone()], "our own: {}", message);
             let [subject, custom, attached, named] = python.each_ref().map(String::as_str);
             prop_assert_eq!(&[subject, custom, attached][..], &given.map(String::as_str)[..3], "Python: {}", message);
-            // Python's package shows a space between the encoded words of a name, and none of the rarer ones.
+            // Python's package adds a space between the encoded words of a name, and drops rare spaces.
             let without_spaces = |text: &str| text.replace(char::is_whitespace, "");
             prop_assert_eq!(without_spaces(named), without_spaces(&person(text)), "Python: {}", message);
         }
@@ -311,8 +312,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever a caller writes: no line of the message ends other than by CRLF, none is too long for SMTP, no header
-    /// comes out of a value, and the text arrives as it was written.
+    /// For any input, all lines end with CRLF and fit SMTP, no value adds a header, and the text arrives unchanged.
     #[test]
     fn nothing_that_a_caller_writes_breaks_the_message(
         subject in "\\PC{0,120}",
@@ -349,7 +349,7 @@ proptest! {
         prop_assert_eq!(read.trim_end_matches('\n'), written.trim_end_matches('\n'));
     }
 
-    /// Where the octets lie does not show in the message, and they arrive as they were.
+    /// Content in memory and on disk yields the same message, and arrives unchanged.
     #[test]
     fn files_arrive_octet_for_octet_wherever_they_lie(
         text in "(\\PC|[\r\n\0]){0,300}",
@@ -383,7 +383,7 @@ proptest! {
         let message = composed(draft.clone());
         prop_assert!(!message.contains('\0') && message.split("\r\n").all(|line| line.len() <= 998));
         let parsed = mail_parser::MessageParser::default().parse(message.as_bytes()).unwrap();
-        // The reader would take the octets of a text for characters.
+        // The reader would decode the octets of a text as characters.
         let files = parsed.parts.iter().filter(|part| part.content_disposition().is_some());
         let arrived: Vec<Vec<u8>> = files.map(|part| from_base64(&message[part.offset_body as usize..part.offset_end as usize])).collect();
         prop_assert!(arrived == expected);

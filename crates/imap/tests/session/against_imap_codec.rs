@@ -1,5 +1,4 @@
-//! imap-codec as an oracle: what its encoder writes must be readable, what we write must be
-//! readable by its decoder.
+//! imap-codec as an oracle: this crate must read what imap-codec writes, and the other way around.
 
 use std::borrow::Cow;
 
@@ -17,7 +16,7 @@ use mailapi_imap::server::mime::{
 use mailapi_imap::server::session::{Effect, Reply, Session, SessionConfig, Step};
 use mailapi_imap::token::{FrameReader, Limits, Poll, Side};
 
-/// Commands of the standard and of the extensions that both sides know.
+/// Commands of the standard, and of extensions that both sides support.
 const COMMANDS: &[&str] = &[
     "a CAPABILITY",
     "a NOOP",
@@ -107,7 +106,7 @@ fn its_commands_are_read() {
     }
 }
 
-/// Decodes with imap-codec and encodes again in its own way.
+/// Decodes with imap-codec, and encodes again in its own form.
 fn decode_theirs(line: &[u8]) -> Option<Vec<u8>> {
     let codec = CommandCodec::default();
     let (rest, command) = match codec.decode(line) {
@@ -119,7 +118,7 @@ fn decode_theirs(line: &[u8]) -> Option<Vec<u8>> {
     Some(codec.encode(&command).dump())
 }
 
-/// A message with every feature that a structure can have, and texts made to break out.
+/// A message with every feature of a structure, and texts that try to break out of strings.
 struct Rich;
 
 const NASTY: &str = "a\"b\\c\r\n* BYE \u{e9}\u{1F600} {5}";

@@ -1,10 +1,10 @@
-//! Whatever a client sends, and in whatever pieces: no panic, and the same answers.
+//! Arbitrary client input, split anywhere: no panic, and the same responses.
 
 use crate::memory_host::MemoryHost;
 use mailapi_imap::server::session::{Session, SessionConfig, Step};
 use proptest::prelude::*;
 
-/// Everything that the server says to `input` when it comes in pieces of `size` bytes.
+/// All output of the server for `input`, fed in pieces of `size` bytes.
 fn answers(input: &[u8], size: usize) -> Vec<u8> {
     let config = SessionConfig { plaintext_login: true, ..SessionConfig::default() };
     let mut session = Session::new(config, false);

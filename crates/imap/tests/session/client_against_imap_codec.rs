@@ -1,5 +1,5 @@
-//! imap-codec as an oracle for the client: what its encoder writes must be readable and mean the
-//! same, what we write must be readable by its decoder.
+//! imap-codec as an oracle for the client: its responses must be read with the same meaning, and it must be able to
+//! decode the client's commands.
 
 use imap_codec::decode::Decoder as _;
 use imap_codec::encode::Encoder as _;
@@ -9,7 +9,7 @@ use mailapi_imap::client::{
     Capabilities, ClientLimits, Command, Connection, Event, FetchAttribute, Section, SectionText, StatusItem,
 };
 
-/// Responses of the standard, and of the extensions that both sides know.
+/// Responses of the standard, and of extensions that both sides support.
 const RESPONSES: &[&str] = &[
     "* 172 EXISTS",
     "* 44 EXPUNGE",

@@ -1,4 +1,4 @@
-//! Both ends of the crate talk to each other.
+//! The client and the server of this crate connected to each other.
 
 use crate::memory_host::MemoryHost;
 use mailapi_imap::Password;
@@ -16,7 +16,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// The octets of both sides are handed over in pieces of this size.
+    /// Connects both sides, which exchange octets in pieces of this size.
     fn begin(piece: usize, starttls: bool) -> Self {
         let config = SessionConfig { plaintext_login: !starttls, starttls, ..SessionConfig::default() };
         let session = Session::new(config, false);
@@ -231,7 +231,7 @@ fn greeted() -> Connection {
     connection
 }
 
-/// A late answer, or one about another message, must not be used for this command.
+/// A late response, or one about another message, must not be used for this command.
 #[test]
 fn contents_that_nothing_asked_for_end_the_connection() {
     let body = || FetchAttribute::Section(Section::message());

@@ -1,15 +1,15 @@
-//! Whatever a server sends, and in whatever pieces: no panic, and the same events.
+//! Arbitrary server input, split anywhere: no panic, and the same events.
 
 use mailapi_imap::client::{ClientError, ClientLimits, Command, Connection, Event, FetchAttribute, Section, Untagged};
 use proptest::prelude::*;
 
-/// Every event of a connection that asks for a message and hears `input` in pieces of `size` octets;
-/// the pieces of one body are joined.
+/// All events of a connection that requests a message and receives `input` in pieces of `size` octets. The pieces
+/// of one body are joined.
 fn events(input: &[u8], size: usize, streaming: bool) -> Vec<Result<Event, ClientError>> {
     events_and_bodies(input, size, streaming).0
 }
 
-/// The same, with the octets of all bodies.
+/// All events, and the octets of all bodies.
 fn events_and_bodies(input: &[u8], size: usize, streaming: bool) -> (Vec<Result<Event, ClientError>>, Vec<u8>) {
     let limits = ClientLimits { max_line: 400, max_literal: 60, max_depth: 4, max_answer: 4000 };
     let mut connection = Connection::new(limits);

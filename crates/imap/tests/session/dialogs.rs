@@ -2,15 +2,15 @@
 //!
 //! Lines of a dialog:
 //! - `c -> text`  the client sends the text and CRLF; `c ~> text` sends it without CRLF, and with
-//!   `\r`, `\n`, `\0` and `\\` read as escapes; `c *> 5000 x` sends the letter so many times
-//! - `s <- line`  the server answers with exactly this line; `s <~ start` with a line that begins so
+//!   `\r`, `\n`, `\0` and `\\` read as escapes; `c *> 5000 x` sends the letter 5000 times
+//! - `s <- line`  the server sends exactly this line; `s <~ start` a line with this beginning
 //! - `s <- [closed]`, `s <- [tls]`  the server closes, or begins the TLS handshake (which succeeds)
 //! - `x -> deliver INBOX`, `x -> flag INBOX 2 \Seen`, `x -> remove INBOX 2`, `x -> drop INBOX`
 //!   another session changes the store
 //! - `config tls|plaintext|starttls ...`  how the connection begins; `plaintext` when there is none
 //! - `# ...`  a comment
 //!
-//! Every line of the server must be named, in order; and imap-codec must understand all of them.
+//! All server lines must be listed in order, and imap-codec must be able to decode all of them.
 
 use std::collections::VecDeque;
 use std::fs;

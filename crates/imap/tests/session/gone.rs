@@ -7,7 +7,7 @@ use mailapi_imap::server::view::FolderUpdate;
 
 use crate::memory_host::MemoryHost;
 
-/// The answer after the selected mailbox was deleted, and whether the connection is then closed.
+/// The response after the selected mailbox was deleted, and whether the connection is then closed.
 fn answer(command: &str) -> (Vec<String>, bool) {
     let mut host = MemoryHost::new();
     let mut session = Session::new(SessionConfig { plaintext_login: true, ..SessionConfig::default() }, false);
@@ -69,7 +69,7 @@ fn a_command_that_leaves_the_mailbox_needs_no_bye() {
     }
 }
 
-/// A session in which joe has INBOX selected and LIST with figures waits for the names, its first step.
+/// A session of joe with INBOX selected, in the first step of a LIST with STATUS items.
 fn list_with_figures(host: &mut MemoryHost) -> Session {
     let mut session = Session::new(SessionConfig { plaintext_login: true, ..SessionConfig::default() }, false);
     session.feed(b"a LOGIN joe secret\r\nb SELECT INBOX\r\n");
@@ -108,7 +108,7 @@ fn a_folder_gone_within_a_list_with_figures_is_told_last() {
     session.finish(Ok(inbox()), Some(FolderUpdate::Gone));
     assert!(!lines(&mut session).iter().any(|line| line.starts_with("* BYE")));
     let Step::Run(_) = session.step() else { panic!("the figures are asked for") };
-    // The host mentions it once.
+    // The host reports the deletion only once.
     session.finish(Ok(Reply::Statuses(Vec::new())), None);
     assert_eq!(lines(&mut session), ["c OK LIST completed", "* BYE the selected mailbox is gone"]);
     assert!(matches!(session.step(), Step::Close));

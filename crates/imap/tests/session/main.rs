@@ -1,4 +1,4 @@
-//! Whole sessions against a host in memory.
+//! Whole sessions against an in-memory host.
 
 mod against_imap_codec;
 mod any_input;

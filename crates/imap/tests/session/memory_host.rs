@@ -1,4 +1,4 @@
-//! A host without sockets and disks: carries out effects on mailboxes in memory.
+//! A host without sockets and disks, which carries out effects on mailboxes in memory.
 
 use std::borrow::Cow;
 
@@ -106,7 +106,7 @@ impl SearchSubject for Message {
     }
 }
 
-/// A mailbox, or the subscription to one that is gone.
+/// A mailbox, or the subscription of a deleted one.
 pub(crate) struct Mailbox {
     pub(crate) id: i64,
     pub(crate) name: MailboxName,
@@ -189,7 +189,7 @@ impl MemoryHost {
         Self { mailboxes: vec![inbox, sent, gone, year, Mailbox::new(5, "Work")] }
     }
 
-    /// Steps until the session wants to read, or something else than work.
+    /// Steps until the session needs input, or anything else than an effect.
     pub(crate) fn drive(&mut self, session: &mut Session) -> Step {
         loop {
             match session.step() {
@@ -203,7 +203,7 @@ impl MemoryHost {
         }
     }
 
-    /// News of the selected mailbox.
+    /// The changes of the selected mailbox.
     pub(crate) fn update(&self, session: &Session) -> Option<FolderUpdate> {
         let folder = session.selected()?.folder();
         let mailbox = self.mailboxes.iter().find(|mailbox| mailbox.id == folder && mailbox.exists);

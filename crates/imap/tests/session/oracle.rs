@@ -1,9 +1,9 @@
-//! imap-codec as a judge of what we write.
+//! imap-codec as an oracle for the output of this crate.
 
 use imap_codec::decode::Decoder as _;
 use imap_codec::{GreetingCodec, ResponseCodec};
 
-/// Fails unless the octets are whole responses, one after the other (or a greeting).
+/// Fails unless the octets are a sequence of whole responses (or a greeting).
 pub(crate) fn accept_responses(mut octets: &[u8]) {
     if let Ok((rest, _)) = GreetingCodec::default().decode(octets) {
         octets = rest;
@@ -21,7 +21,7 @@ pub(crate) fn accept_responses(mut octets: &[u8]) {
     }
 }
 
-/// It knows no ESEARCH, no APPENDLIMIT in STATUS, and no extended items of LIST.
+/// Whether imap-codec cannot decode the line: ESEARCH, APPENDLIMIT in STATUS, extended items of LIST.
 fn is_beyond_its_grammar(line: &[u8]) -> bool {
     let line = String::from_utf8_lossy(line);
     line.starts_with("* ESEARCH")

@@ -1,4 +1,4 @@
-//! What is counted, and when.
+//! Events that are counted, and the time of counting.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the doors tell of mail from outside, and what of it is counted.
+//! Counts of mail from outside, as reported by the listeners.
 
 use mailapi_backend::InboundLog;
 use mailapi_model::DomainName;
@@ -20,7 +20,7 @@ async fn only_mail_for_domains_of_ours_is_counted() {
             outcome,
         });
     };
-    // Somebody tries to relay, somebody else's domain is only alike.
+    // A relay attempt, and a foreign domain with a similar name.
     tell("elsewhere.example", InboundOutcome::Rejected);
     tell("sub.one.example", InboundOutcome::Rejected);
     tell("one.example", InboundOutcome::Rejected);
@@ -29,7 +29,7 @@ async fn only_mail_for_domains_of_ours_is_counted() {
     assert_eq!(app.service.write_inbound_once().await.unwrap(), 0);
 
     app.service.roll_up_once().await.unwrap();
-    // A domain that comes later begins with nothing.
+    // A domain created later starts without counts.
     app.domain("elsewhere.example").await;
     let admin = Caller::operator();
     for (name, expected) in [

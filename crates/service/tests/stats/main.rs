@@ -1,4 +1,4 @@
-//! Stories of the statistics over the real store and the real maildrop.
+//! Stories of the statistics over the real store and the real message store.
 
 mod counts;
 mod inbound;
@@ -10,7 +10,7 @@ use mailapi_service::mail::SendRequest;
 use mailapi_service::stats::{DeliveryQuery, DeliveryStats, GroupBy, PeriodQuery, SentCounts};
 use mailapi_testkit::TestApp;
 
-/// Sends a short text as the operator, and waits for what becomes of it.
+/// Sends a short text as the operator, and waits for its outcome.
 async fn send(app: &TestApp, from: &str, to: &[&str]) {
     let fields = DraftFields {
         from: from.into(),
@@ -50,7 +50,7 @@ fn grouped(group_by: GroupBy) -> DeliveryQuery {
     DeliveryQuery { group_by, ..DeliveryQuery::default() }
 }
 
-/// The buckets in which something was sent or rejected, and how many there are in all.
+/// The buckets with sent or rejected mail, and the number of all buckets.
 fn busy(stats: &DeliveryStats) -> (Vec<(String, SentCounts)>, usize) {
     let busy = stats.breakdown.iter().filter(|entry| entry.counts != SentCounts::default());
     (busy.map(|entry| (entry.bucket.to_string(), entry.counts)).collect(), stats.breakdown.len())

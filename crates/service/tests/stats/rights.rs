@@ -1,4 +1,4 @@
-//! Who may see what.
+//! Visibility of statistics by permission.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use mailapi_testkit::TestApp;
 
 use crate::{address, busy, delivered, from_sender, owner, send};
 
-/// Two domains: two mailboxes of the first and one of the second have each sent one message.
+/// Two mailboxes in the first domain and one in the second, each with one sent message.
 async fn three_senders() -> TestApp {
     let app = TestApp::start().await;
     for mailbox in ["ann@one.example", "bob@one.example", "eve@two.example"] {

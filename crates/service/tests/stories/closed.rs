@@ -1,4 +1,4 @@
-//! Accounts whose mailbox may hold mail of another owner.
+//! Accounts whose mailbox may contain mail of another owner.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ async fn create(service: &Service, name: &Name) {
     service.create_user(&Caller::operator(), new_user(name, "the next owner")).await.unwrap();
 }
 
-/// Stops the deletion after the mail was removed, lets mail in, and lets the deletion end.
+/// Stops the deletion after the mail was removed, delivers a message, and lets the deletion finish.
 async fn mail_during(pair: &Pair, name: &Name, is_whole_domain: bool) {
     let (stopping, reached, open) = pair.stopping_after(usize::from(is_whole_domain), true);
     let admin = Caller::operator();
@@ -44,10 +44,10 @@ async fn mail_during(pair: &Pair, name: &Name, is_whole_domain: bool) {
     let meanwhile = async {
         timeout(ENOUGH, reached).await.unwrap().unwrap();
         let taken = pair.app.mail_server.takes_mail("eve@far.example", &name.address).await;
-        // In one file, mailbox and account are deleted at once, with the mail that came until then.
+        // In one file, mailbox and account are deleted together, including mail received until then.
         if looks_accounts_up(pair) {
             assert!(!taken, "mail is refused while its mailbox is deleted");
-            // A delivery whose recipient was accepted before.
+            // A delivery whose recipient was accepted earlier.
             pair.app.mail_server.place(&name.address, LATE).await;
         }
         open.send(()).unwrap();
@@ -97,7 +97,7 @@ async fn a_deletion_that_a_crash_interrupted_is_finished() {
             pair.app.service.reconcile().await.unwrap();
             assert!(accounts.get(&name.address).await.unwrap().is_none());
         }
-        // Without a restart, the next owner finishes it.
+        // Without a restart, creating the account again finishes the deletion.
         create(&pair.app.service, &name).await;
         assert!(!accounts.is_closed(&name.address).await.unwrap());
         assert_eq!(messages(&pair, &name.address).await, 0);
@@ -105,7 +105,7 @@ async fn a_deletion_that_a_crash_interrupted_is_finished() {
     assert!(accounts.closed(None, 10).await.unwrap().is_empty());
 }
 
-/// Fails every change while it is on.
+/// Fails every change while it is switched on.
 #[derive(Default)]
 struct Busy(Arc<AtomicBool>);
 

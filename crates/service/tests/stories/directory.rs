@@ -1,4 +1,4 @@
-//! Mailboxes of a user database that is not ours: who may log in, what they may do, and what nobody may change here.
+//! Mailboxes of an external user database: log-ins, permissions, and changes that are rejected here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use mailapi_testkit::{ForeignSchema, ForeignUsers, SeededEntropy, TestApp};
 
 use crate::{HERE, message};
 
-/// `secret`, as Dovecot writes it.
+/// `secret`, as hashed by Dovecot.
 const SALTED: &str =
     "{SSHA512}dV6bPDuBT0mYiS803ANg5pTOPP0R6YVBkhihysuLaWrPiBLNMqrCWsMxh4zh51H5IHYMfy93l3wn1ph9/K/SvvK2QAk=";
 const BLOWFISH: &str = "$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItANCG.";
 
 const ADMIN: &str = "root@example.org";
 
-/// The services for the accounts of `app` and of `users`.
+/// A service with the accounts of `app` and the mailboxes of `users`.
 fn service(app: &TestApp, users: &ForeignUsers, password: &str) -> Service {
     let settings = DirectorySettings { page: 2, ..DirectorySettings::default() };
     let directory = users.directory(password, ForeignSchema::POSTFIXADMIN.mailboxes, settings);
@@ -47,7 +47,7 @@ struct Installation {
 }
 
 impl Installation {
-    /// An existing installation with ann, bob (switched off), eve and an admin.
+    /// An existing installation with ann, bob (disabled), eve and an admin.
     async fn open(users: ForeignUsers) -> Self {
         let insert = |address: &str, password: &str, active: bool| {
             format!(
@@ -66,7 +66,7 @@ impl Installation {
         Self { app, users, service }
     }
 
-    /// The same with another password query.
+    /// A service with another password query.
     fn reading(&self, password: &str) -> Service {
         service(&self.app, &self.users, password)
     }
@@ -76,7 +76,7 @@ impl Installation {
         [Self::open(sqlite).await, Self::open(postgres).await]
     }
 
-    /// What the probe finds, as names, numbers of mailboxes and examples.
+    /// The probe's result as scheme names, numbers of mailboxes and examples.
     async fn unknown_schemes(&self) -> Vec<(String, usize, String)> {
         let probe = self.service.probe_directory().await.unwrap().unwrap();
         let schemes = probe.unknown_schemes.into_iter();
@@ -121,7 +121,7 @@ async fn only_the_right_password_of_an_active_mailbox_logs_in() {
         {
             place.log_in(user, password).await.unwrap();
         }
-        // It is not ours to hash anew.
+        // The external hash must not be replaced.
         place.users.sql("UPDATE mailbox SET password = '{PLAIN}secret' WHERE username = 'eve@example.net'").await;
         assert!(matches!(place.log_in("eve@example.net", "secret").await, Err(CredentialsError::Refused)));
     }
@@ -259,7 +259,7 @@ async fn the_list_follows_the_user_database() {
         assert_eq!(shown, expected);
         assert_eq!(place.service.sync_directory_once().await.unwrap().changed, 0);
 
-        // Whoever is switched off there is out here, at the next look.
+        // Users disabled there lose their sessions here at the next sync.
         let session = place.log_in("ann@example.org", "Hello world!").await.unwrap();
         place.users.sql("UPDATE mailbox SET active = FALSE WHERE username = 'ann@example.org'").await;
         assert_eq!(place.service.sync_directory_once().await.unwrap().changed, 1);
@@ -290,7 +290,7 @@ async fn a_mailbox_that_is_gone_is_switched_off_and_forgotten_later() {
         place.users.sql("DELETE FROM mailbox WHERE username = 'eve@example.net'").await;
         assert_eq!(place.service.sync_directory_once().await.unwrap().gone, 1);
         assert!(matches!(place.service.authenticate(&token).await, Err(AuthenticateError::Expired { .. })));
-        // A table that is made anew costs nobody a token.
+        // Recreating the table revokes no token.
         place.users.sql(&restored).await;
         place.service.sync_directory_once().await.unwrap();
         place.service.authenticate(&token).await.unwrap();
@@ -301,7 +301,7 @@ async fn a_mailbox_that_is_gone_is_switched_off_and_forgotten_later() {
         assert_eq!(place.service.sync_directory_once().await.unwrap().forgotten, 1);
         let gone = place.service.get_user(&Caller::operator(), &eve).await;
         assert!(matches!(gone, Err(UserError::NotFound)));
-        // Somebody else may have the address now.
+        // By now, the address may belong to another person.
         place.users.sql(&restored).await;
         place.service.sync_directory_once().await.unwrap();
         assert!(matches!(place.service.authenticate(&token).await, Err(AuthenticateError::Expired { .. })));
@@ -367,7 +367,7 @@ async fn a_directory_domain_switched_on_again_needs_no_approval() {
 async fn without_the_setting_the_copies_can_be_changed_again() {
     let [place, _] = Installation::on_each_engine().await;
     place.service.sync_directory_once().await.unwrap();
-    // The same tables, and no user database but ours.
+    // The same tables, without an external user database.
     let (alone, operator, ann) = (&place.app.service, Caller::operator(), address("ann@example.org"));
     alone.disable_user(&operator, &ann).await.unwrap();
     alone.enable_user(&operator, &ann).await.unwrap();
@@ -376,7 +376,7 @@ async fn without_the_setting_the_copies_can_be_changed_again() {
     alone.reset_password(&operator, &ann, Some(secret("correct horse"))).await.unwrap();
     alone.login("ann@example.org", &secret("correct horse"), HERE).await.unwrap();
     alone.delete_domain(&operator, &"example.net".parse().unwrap(), true).await.unwrap();
-    // Who has a password here stays here when the setting comes back.
+    // An account with its own password stays local when the setting returns.
     place.service.sync_directory_once().await.unwrap();
     place.log_in("ann@example.org", "correct horse").await.unwrap();
 }
@@ -394,7 +394,7 @@ async fn a_hash_that_names_no_scheme_is_not_printed() {
 async fn each_unknown_scheme_of_any_mailbox_is_named() {
     for place in Installation::on_each_engine().await {
         assert_eq!(place.unknown_schemes().await, []);
-        // Two mailboxes are read at once, the first one stays as it is, and bob may not log in anyway.
+        // A page has two mailboxes, the first mailbox keeps its hash, and bob is disabled anyway.
         for (address, hash) in [("eve@example.net", "{PLAIN}a"), (ADMIN, "{plain}b"), ("bob@example.org", "{MD5}c")] {
             place.users.sql(&format!("UPDATE mailbox SET password = '{hash}' WHERE username = '{address}'")).await;
         }

@@ -1,4 +1,4 @@
-//! Messages that the mail server throws away by a rule of its operator: what is believed, and what becomes of them.
+//! Messages that the mail server discards by a rule of its operator: accepted reports, and resulting statuses.
 
 use std::sync::{Arc, Mutex};
 
@@ -48,7 +48,7 @@ struct Story {
 }
 
 impl Story {
-    /// Ann has handed over a message to two people elsewhere.
+    /// Ann has submitted a message to two recipients elsewhere.
     async fn begin() -> Self {
         let app = TestApp::start().await;
         let ann = app.user("ann@example.org").await;
@@ -68,7 +68,7 @@ impl Story {
         Self { app, service, log, id, queue_id }
     }
 
-    /// The log tells of a discarded message; how many entries and messages that changed.
+    /// Reports a discarded message in the log. Returns the numbers of added entries and changed messages.
     async fn discard(&self, message_id: MessageId, queue_id: &QueueId, refused: &[&str]) -> (u64, u64) {
         self.log.0.lock().unwrap().push(Discarded {
             at: self.app.clock.now(),

@@ -1,4 +1,4 @@
-//! Log-ins at all doors: limits on wrong passwords, and the end of sessions.
+//! Log-ins at all listeners: limits on wrong passwords, and the end of sessions.
 
 use futures_util::FutureExt;
 use mailapi_backend::{LoggedIn, Login, LoginError, SendAsError};
@@ -139,7 +139,7 @@ async fn a_password_that_is_too_long_is_refused_unhashed() {
     let app = app_with_ann_and_bob().await;
     for length in [129, 1020] {
         let (long, owner) = (secret(&"x".repeat(length)), imap("192.0.2.1"));
-        // A hash is computed on another thread, so a future that hashes is not ready at the first poll.
+        // Hashes are computed on another thread, so a future that needs one is not ready at the first poll.
         let refused = app.service.log_in(ANN, &long, owner).now_or_never();
         assert_eq!(refused.map(|answer| answer.map(drop)), Some(Err(LoginError::Refused)), "{length}");
         let refused = app.service.login(ANN, &long, HERE).now_or_never();
@@ -170,7 +170,7 @@ async fn a_session_ends_with_the_account_or_its_password() {
     assert_eq!(app.service.renew(&mut other).await, Ok(()), "nobody else is sent away");
 }
 
-/// Both can happen between two commands of a mail program.
+/// Disabling and enabling may both happen between two commands of a mail program.
 #[tokio::test]
 async fn a_session_stays_over_when_its_account_is_enabled_again() {
     let app = TestApp::start().await;

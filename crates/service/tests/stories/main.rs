@@ -1,4 +1,4 @@
-//! Stories of the operations over the real store and the real maildrop.
+//! Stories of the operations over the real store and the real message store.
 
 mod closed;
 mod directory;
@@ -36,7 +36,7 @@ fn message(from: &str, to: &[&str]) -> SendRequest {
     SendRequest { draft: Draft::parse(fields, &DraftLimits::default()).unwrap(), idempotency: None }
 }
 
-/// The caller behind a token's value.
+/// The caller with this token value.
 async fn caller(app: &TestApp, token: &str) -> Caller {
     app.service.authenticate(&TokenValue::from_caller(token)).await.unwrap()
 }

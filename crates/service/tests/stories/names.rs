@@ -1,5 +1,5 @@
-//! Two concurrent operations on one name. Afterwards accounts, mail server and mail agree, and no owner reads mail of
-//! an earlier owner of the address.
+//! Pairs of concurrent operations on one name. Afterwards accounts, mail server and mail agree, and no owner can
+//! read mail of an earlier owner of the address.
 
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
@@ -25,9 +25,9 @@ use tokio::time::timeout;
 
 /// Longer than two operations take on a busy machine.
 const ENOUGH: Duration = Duration::from_secs(60);
-/// How long to wait until an operation stops at the gate; one that does not stop has long finished.
+/// Time to wait until an operation stops at the gate; one that does not stop has finished long before.
 const STOPS: Duration = Duration::from_secs(2);
-/// How long the second operation may take meanwhile. One that waits for its turn takes this long.
+/// Time for the second operation meanwhile; one that waits for the lock uses it up.
 const WAITS: Duration = Duration::from_millis(40);
 const EARLIER: &str = "the earlier owner";
 const QUOTAS: [u64; 2] = [10_485_760, 20_971_520];
@@ -84,7 +84,7 @@ const BEFORE: [Before; 4] = [Before::Owner, Before::Domain, Before::Pending, Bef
 pub(crate) struct Name {
     pub(crate) domain: DomainName,
     pub(crate) address: EmailAddress,
-    /// Who signs it up: each name has a client of its own, because one client has few pending domains.
+    /// The client of the sign-up. Each name has its own, since the number of pending domains per client is limited.
     client: Visitor,
 }
 
@@ -111,12 +111,12 @@ pub(crate) fn new_user(name: &Name, called: &str) -> CreateUser {
     CreateUser { email: name.address.clone(), password: password(), name: called.to_owned(), quota_bytes: None }
 }
 
-/// Whether the operation ran, or was refused. One that found the server unavailable raced with nothing.
+/// Whether the operation ran or was rejected. One that found the server unavailable did not compete.
 fn ran<T, E: Debug>(outcome: Result<T, E>) -> bool {
     outcome.err().is_none_or(|error| !format!("{error:?}").starts_with("Unavailable"))
 }
 
-/// Performs it and returns whether it [`ran`]. `turn` is the operation's position.
+/// Performs the operation and returns whether it [`ran`]. `turn` is its position.
 async fn perform(service: &Service, operation: Operation, name: &Name, turn: usize) -> bool {
     let (admin, address, domain) = (Caller::operator(), &name.address, &name.domain);
     let called = format!("made by {turn}");
@@ -147,13 +147,13 @@ async fn perform(service: &Service, operation: Operation, name: &Name, turn: usi
     }
 }
 
-/// What a round ended as.
+/// The result of a round.
 struct Outcome {
     wrong: Option<String>,
     both_ran: bool,
 }
 
-/// A server, and a second process beside it.
+/// A server, and a second process on the same data.
 pub(crate) struct Pair {
     pub(crate) app: TestApp,
     beside: Service,
@@ -184,7 +184,7 @@ impl Pair {
         }
     }
 
-    /// A domain without a DKIM key, because making one is slow.
+    /// Creates a domain without a DKIM key, since generating one is slow.
     pub(crate) async fn domain(&self, name: &Name) {
         let (creator_email, description) = (None, None);
         let created_at = self.app.clock.now();
@@ -202,7 +202,7 @@ impl Pair {
         Some((domains.contains(&name.domain), has_mailbox))
     }
 
-    /// What the mail server still has when all names are deleted.
+    /// Domains and mailboxes left at the mail server after all names were deleted.
     async fn left_over(&self) -> Option<String> {
         let provisioning = self.app.mail_server.backend().provisioning;
         let domains = provisioning.domains().await.unwrap()?;
@@ -215,7 +215,7 @@ impl Pair {
         self.app.mail_server.backend().mailboxes.quota(address).await.ok()
     }
 
-    /// The present inconsistencies, if any.
+    /// The inconsistencies, if any.
     pub(crate) async fn wrong(&self, name: &Name) -> Option<String> {
         let account = self.app.store.accounts().get(&name.address).await.unwrap();
         let domain = self.app.store.domains().get(&name.domain).await.unwrap();
@@ -239,7 +239,7 @@ impl Pair {
         (account.name != EARLIER && held.messages > 0).then(|| "mail of the earlier owner".to_owned())
     }
 
-    /// The same for the next owner of the address.
+    /// The inconsistencies for the next owner of the address, if any.
     async fn wrong_for_the_next(&self, name: &Name) -> Option<String> {
         let (service, admin) = (&self.app.service, Caller::operator());
         if self.app.store.domains().get(&name.domain).await.unwrap().is_none() {
@@ -273,10 +273,10 @@ impl Pair {
     }
 }
 
-/// Stops one change of the mail server, before or after it, until the test releases it.
+/// Stops one change of the mail server, before or after it is made, until the test releases it.
 struct Stopping {
     is_after: bool,
-    /// How many changes do not stop.
+    /// Number of changes to let pass.
     passing: AtomicUsize,
     gate: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
 }
@@ -311,12 +311,12 @@ impl ProvisioningHook for Stopping {
 }
 
 impl Pair {
-    /// A server whose first change of the mail server stops.
+    /// A server that stops at its first change of the mail server.
     fn stopping(&self, is_after: bool) -> (Service, oneshot::Receiver<()>, oneshot::Sender<()>) {
         self.stopping_after(0, is_after)
     }
 
-    /// A server that lets so many changes of the mail server pass, and stops the next one.
+    /// A server that lets `passing` changes of the mail server pass, and stops at the next one.
     pub(crate) fn stopping_after(
         &self,
         passing: usize,
@@ -330,7 +330,7 @@ impl Pair {
         (self.with_backend(Backend { provisioning, ..backend }), was_reached, open)
     }
 
-    /// A server on the same accounts with this backend.
+    /// A server with this backend on the same accounts.
     pub(crate) fn with_backend(&self, backend: Backend) -> Service {
         Service::new(Parts {
             store: self.app.store.clone(),
@@ -343,7 +343,7 @@ impl Pair {
         })
     }
 
-    /// The second operation starts while the first one changes the mail server. It either waits, or has finished
+    /// Starts the second operation while the first one changes the mail server. It either waits, or has finished
     /// before.
     async fn round_within(
         &self,
@@ -357,7 +357,7 @@ impl Pair {
         let both = async {
             let first = perform(&stopping, operations[0], name, 0);
             let second = async {
-                // An operation that changes nothing does not stop; the gate is then dropped with its server.
+                // An operation without changes does not stop; the gate is then dropped with its server.
                 let stops = timeout(STOPS, reached).await.is_ok_and(|reached| reached.is_ok());
                 let mut second = pin!(perform(&self.beside, operations[1], name, 1));
                 if stops && timeout(WAITS, &mut second).await.is_ok() {
@@ -385,7 +385,7 @@ fn rounds() -> usize {
     number_of_environment("MAILAPI_TEST_ROUNDS").unwrap_or(1)
 }
 
-/// Rounds that run at once. Each has its own name, so they meet only in the locks and the pools that all names share.
+/// Number of parallel rounds. Each has its own name, so they share only locks and pools common to all names.
 fn in_flight() -> usize {
     number_of_environment("MAILAPI_TEST_IN_FLIGHT").unwrap_or(12)
 }
@@ -396,7 +396,7 @@ fn number_of_environment(key: &str) -> Option<usize> {
     number.map(|number| number.parse().expect("a number"))
 }
 
-/// The rounds of every pair. Both processes go first in half of them, and each state occurs equally often.
+/// The rounds of every pair. Each process starts first in half of them, and each state occurs equally often.
 fn all_rounds() -> impl Iterator<Item = ([Operation; 2], Before, Name)> {
     let pairs = ALL
         .iter()

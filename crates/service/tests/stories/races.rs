@@ -1,4 +1,4 @@
-//! Two things at once: what was looked at is another thing by the time it is acted upon.
+//! Races: the state changes between a check and the action that relies on it.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -25,16 +25,16 @@ const NEW: &str = "another good one";
 const IMPORTED: &str =
     "{SSHA512}dV6bPDuBT0mYiS803ANg5pTOPP0R6YVBkhihysuLaWrPiBLNMqrCWsMxh4zh51H5IHYMfy93l3wn1ph9/K/SvvK2QAk=";
 
-/// Longer than any operation takes: a story that waits in vain fails instead of hanging.
+/// Longer than any operation takes, so that a blocked story fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where an operation waits for the test.
+/// A point where an operation waits for the test.
 struct Gate {
     reached: UnboundedSender<()>,
     opened: Mutex<mpsc::Receiver<()>>,
 }
 
-/// The test's side of it. Once it is dropped, everybody goes through.
+/// The test's side of a gate. Dropping it opens the gate permanently.
 struct Keeper {
     reached: UnboundedReceiver<()>,
     open: mpsc::Sender<()>,
@@ -63,7 +63,7 @@ impl Keeper {
     }
 }
 
-/// Waits whenever something random is needed: a salt, a token.
+/// Randomness that waits at the gate for each request, such as a salt or a token.
 struct GatedEntropy(Gate, SeededEntropy);
 impl Entropy for GatedEntropy {
     fn fill(&self, buffer: &mut [u8]) {
@@ -72,7 +72,7 @@ impl Entropy for GatedEntropy {
     }
 }
 
-/// Waits whenever somebody asks for the time.
+/// A clock that waits at the gate for each request.
 struct GatedClock(Gate, Arc<dyn Clock>);
 impl Clock for GatedClock {
     fn now(&self) -> Timestamp {
@@ -85,7 +85,7 @@ impl Clock for GatedClock {
     }
 }
 
-/// Another node, with this clock and this randomness.
+/// Another node with this clock and randomness.
 fn node(app: &TestApp, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Service {
     Service::new(Parts {
         store: app.store.clone(),
@@ -129,7 +129,7 @@ async fn a_login_during_a_password_change_or_disabling_is_refused() {
         let (service, mut keeper) = that_stops_for_randomness(&app);
         let password = secret(if disabled { NEW } else { PASSWORD });
         let login = tokio::spawn(async move { service.login(ANN, &password, HERE).await });
-        // The password was right, and the session is about to be made.
+        // The password was verified; the session is not stored yet.
         keeper.reached().await;
         match disabled {
             false => drop(app.service.reset_password(&admin, &ann(), Some(secret(NEW))).await.unwrap()),
@@ -149,7 +149,7 @@ async fn a_log_in_with_an_imported_password_does_not_undo_a_reset() {
     app.store.accounts().set_password_hash(&ann(), &secret(IMPORTED), app.clock.now()).await.unwrap();
     let (service, mut keeper) = that_stops_for_randomness(&app);
     let login = tokio::spawn(async move { service.login(ANN, &secret("secret"), HERE).await });
-    // The imported hash was verified, and is about to be replaced.
+    // The imported hash was verified; its replacement is not stored yet.
     keeper.reached().await;
     app.service.reset_password(&admin, &ann(), Some(secret(NEW))).await.unwrap();
     keeper.open();

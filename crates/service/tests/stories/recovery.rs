@@ -1,4 +1,4 @@
-//! What a crash leaves behind, and how it is put right.
+//! Recovery of the state that a crash leaves.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use mailapi_testkit::{SeededEntropy, TestApp};
 
 use crate::caller;
 
-/// Writes what `send` writes before it hands over.
+/// Stores what `send` stores before it submits the message.
 pub(crate) async fn begin(app: &TestApp, seed: u64, to: &[&str]) -> Envelope {
     begin_at(app, seed, to, None).await
 }
@@ -114,7 +114,7 @@ async fn however_many_were_interrupted_each_has_its_turn() {
 async fn the_mail_server_is_told_of_accounts_that_it_does_not_know() {
     let app = TestApp::start().await;
     app.domain("example.org").await;
-    // The state when the process ends before the mail server is changed.
+    // The state after a crash before the mail server was changed.
     let without_mail_server = app.another_node().await;
     for n in 0..3 {
         let account = NewAccount {
@@ -142,7 +142,7 @@ async fn the_mail_server_is_told_of_a_quota_that_a_crash_kept_from_it() {
     let without_mail_server = app.another_node().await;
     let limit = async || app.mail_server.backend().mailboxes.quota(&bob).await.unwrap().limit_bytes;
     for quota_bytes in [Some(1_048_576), Some(2_097_152), None] {
-        // What an operation does before it tells the mail server.
+        // An operation makes this change before it changes the mail server.
         let change = AccountChange { quota_bytes: Some(quota_bytes), ..AccountChange::default() };
         let now = app.clock.now();
         assert!(without_mail_server.accounts().update(&bob, &change, now).await.unwrap());
@@ -194,7 +194,7 @@ async fn a_mailbox_that_outlived_its_account_is_not_the_next_owners() {
     app.deliver("cid@far.example", "bob@example.org", "Subject: Secret\n\nFor the earlier owner\n").await;
     let bob = "bob@example.org".parse().unwrap();
     assert!(app.another_node().await.accounts().delete(&bob, app.clock.now()).await.unwrap());
-    // There is no restart in between.
+    // Without a restart in between.
     app.mailbox("bob@example.org", Some(1_048_576)).await;
     let held = app.mail_server.backend().mailboxes.quota(&bob).await.unwrap();
     assert_eq!((held.messages, held.limit_bytes), (0, Some(1_048_576)));

@@ -1,4 +1,4 @@
-//! Bounces that come back as mail: what is believed, and what becomes of a message.
+//! Bounces received as mail: accepted reports, and resulting statuses.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use mailapi_testkit::{SeededEntropy, TestApp};
 
 use crate::{caller, message};
 
-/// A mailbox of bounces, as its backend tells of it.
+/// A mailbox for bounces, as reported by its backend.
 #[derive(Default)]
 struct Mailbox(Mutex<Vec<DeliveryEvent>>);
 
@@ -53,7 +53,7 @@ struct Story {
 }
 
 impl Story {
-    /// Ann has sent a message to Bob, who has it.
+    /// Ann has sent a message to Bob, which was delivered.
     async fn begin() -> Self {
         let app = TestApp::start().await;
         let ann = app.user("ann@example.org").await;
@@ -77,7 +77,7 @@ impl Story {
         self.bounce_behind(id, recipient, None);
     }
 
-    /// A bounce of an address that stands behind the recipient.
+    /// Adds a bounce from an address that the recipient forwards to.
     fn bounce_behind(&self, id: MessageId, recipient: &str, tried: Option<&str>) {
         self.mailbox.0.lock().unwrap().push(DeliveryEvent {
             at: self.app.clock.now(),
@@ -139,7 +139,7 @@ async fn what_was_sent_becomes_bounced_once_and_both_times_are_kept() {
     story.bounce(story.id, "bob@example.org");
     let (synced, _) = story.service.collect_bounces_once().await.unwrap();
     assert_eq!((synced.entries_added, synced.messages_updated), (1, 1));
-    // The same notice again, as after the mailbox was made anew.
+    // The same bounce again, as if the mailbox was created anew.
     story.bounce(story.id, "bob@example.org");
     assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 0);
 
@@ -148,7 +148,7 @@ async fn what_was_sent_becomes_bounced_once_and_both_times_are_kept() {
     assert_eq!((record.message.status, bob.status), (MessageStatus::Bounced, RecipientStatus::Bounced));
     assert_eq!((bob.delivered_at, bob.bounced_at), (Some(sent_at), Some(story.app.clock.now())));
     assert_eq!(bob.smtp_response.as_deref(), Some("552 5.2.2 Mailbox full"));
-    // A notice tells neither who sent the message nor under which name and when it left.
+    // A bounce contains neither the sender nor the queue id and time of the submission.
     let logged = story.logged().await;
     assert_eq!((logged.len(), &logged[0].sender), (1, &"ann@example.org".parse().ok()));
     assert_eq!(
@@ -164,7 +164,7 @@ async fn an_alias_member_bounces_once_and_the_alias_does_not() {
     members.iter().for_each(|tried| story.bounce_behind(story.id, "bob@example.org", Some(tried)));
     let (synced, _) = story.service.collect_bounces_once().await.unwrap();
     assert_eq!((synced.entries_added, synced.messages_updated), (2, 1));
-    // Told again: by their own server, which was not told that the mail was Bob's.
+    // Repeated bounces, one from the forwarding target's own server, which received no ORCPT.
     story.bounce_behind(story.id, "bob@example.org", Some("home@far.example"));
     story.bounce(story.id, "work@far.example");
     assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 0);
@@ -179,7 +179,7 @@ async fn an_alias_member_bounces_once_and_the_alias_does_not() {
     let tried: Vec<_> = story.logged().await.into_iter().map(|event| event.final_recipient).collect();
     assert_eq!(tried, ["work@far.example", "home@far.example"].map(|tried| tried.parse().ok()));
 
-    // Bob himself can bounce still; then that is all there is to say.
+    // Bob's own address can still bounce; afterwards no further bounce counts.
     story.bounce(story.id, "bob@example.org");
     story.bounce_behind(story.id, "bob@example.org", Some("third@far.example"));
     assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 1);
@@ -206,7 +206,7 @@ async fn a_manual_sync_reads_the_bounce_mailbox_and_health_shows_it() {
     let health = story.service.health().await;
     assert_eq!((health.bounces, health.is_ok()), (Some(Err("unavailable")), true), "mail goes in and out without it");
     assert_eq!(story.app.service.health().await.bounces, None);
-    // A step that fails leaves the place as it was.
+    // A failed step keeps the cursor.
     story.mailbox.0.lock().unwrap().clear();
     story.service.collect_bounces_once().await.unwrap_err();
     story.bounce(story.id, "bob@example.org");

@@ -1,4 +1,4 @@
-//! Sending, and what became of it.
+//! Sending, and the status of sent mail.
 
 use std::time::Duration;
 
@@ -157,7 +157,7 @@ async fn daily_limits_of_a_mailbox_count_all_listeners_together() {
     assert_eq!(reached(&["bob@example.org", "BOB@example.org", "other@elsewhere.example"]).await, None);
     assert_eq!(reached(&["new@elsewhere.example"]).await, Some(SendLimitReached::Recipients(2)));
 
-    // A repeat is not counted, and neither is what was refused.
+    // Repetitions and rejected messages are not counted.
     let mut request = message("ann@example.org", &["bob@example.org"]);
     request.idempotency = Some(IdempotencyKey::new("invoice-17", BodyHash::of(b"one")).unwrap());
     for _ in 0..2 {

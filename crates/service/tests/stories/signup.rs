@@ -1,4 +1,4 @@
-//! Signing up, and what a stranger cannot get by it.
+//! Sign-up, and its protection against strangers.
 
 use std::time::Duration;
 

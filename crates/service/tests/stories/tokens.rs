@@ -1,4 +1,4 @@
-//! Tokens, and how soon they die.
+//! Tokens, and the time until they become invalid.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,7 @@ async fn a_session_lives_while_any_node_uses_it() {
     }
     app.service.authenticate(&session).await.expect("it was used at the other node just now");
 
-    // A use after a long pause is visible at once, before the other node's next write.
+    // A use after a long pause is visible at once, before the other node writes its uses.
     app.clock.advance(minutes(9));
     app.service.authenticate(&session).await.unwrap();
     app.clock.advance(minutes(2));

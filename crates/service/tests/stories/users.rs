@@ -1,4 +1,4 @@
-//! Accounts while the mail server does not tell what their mailboxes hold.
+//! Accounts while the mail server does not report the usage of their mailboxes.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -15,11 +15,11 @@ use mailapi_service::{Caller, Parts, Service, Settings, Unavailable};
 use mailapi_testkit::{SeededEntropy, TestApp};
 
 const NAMES: [&str; 6] = ["ann", "bob", "cid", "dan", "eve", "fay"];
-/// How long the service waits for mailboxes here, of which those that answer do so at once and the others never.
+/// Time that the service waits for mailboxes; in these stories, they answer at once or never.
 const BRIEF: Duration = Duration::from_millis(200);
-/// The same where a machine that is slow to wake us up must not use up the patience.
+/// A longer time, for stories in which a slow machine must not use it up.
 const AMPLE: Duration = Duration::from_secs(4);
-/// Longer than any answer takes on a busy machine.
+/// Longer than any response takes on a busy machine.
 const AT_ONCE: Duration = Duration::from_secs(60);
 const HELD: Quota = Quota { used_bytes: 700, messages: 7, limit_bytes: None };
 
@@ -27,11 +27,11 @@ fn address(name: &str) -> EmailAddress {
     format!("{name}@example.org").parse().unwrap()
 }
 
-/// Mailboxes that hold [`HELD`] each, where nothing is in the way.
+/// Mailboxes with a usage of [`HELD`] each, unless a fault is set.
 struct Held {
     trouble: Mutex<Trouble>,
     asked: Mutex<Vec<EmailAddress>>,
-    /// Those of them that a list asked for.
+    /// Mailboxes queried for a list.
     listed: Mutex<Vec<EmailAddress>>,
 }
 
@@ -52,12 +52,12 @@ impl Held {
         self.trouble.lock().unwrap().broken.insert(address(name));
     }
 
-    /// Questions about this mailbox are never answered.
+    /// Queries for this mailbox never return.
     fn hang_mailbox(&self, name: &str) {
         self.trouble.lock().unwrap().hanging.insert(address(name));
     }
 
-    /// No question is ever answered.
+    /// No query ever returns.
     fn hang(&self) {
         self.trouble.lock().unwrap().server_hangs = true;
     }
@@ -72,7 +72,7 @@ impl Held {
         trouble.is_away || trouble.broken.contains(mailbox)
     }
 
-    /// How many questions there were since the last look.
+    /// Number of queries since the last call.
     fn asked(&self) -> usize {
         std::mem::take(&mut *self.asked.lock().unwrap()).len()
     }
@@ -151,7 +151,7 @@ struct Story {
 }
 
 impl Story {
-    /// Some accounts, whose mailboxes can be told of.
+    /// Starts with some accounts, whose mailboxes answer.
     async fn begin() -> Self {
         Self::with_patience(BRIEF).await
     }
@@ -174,7 +174,7 @@ impl Story {
         Self { _app: app, service, mailboxes }
     }
 
-    /// Everybody by name, with how many messages they have where that is known.
+    /// All users by name, with their number of messages if available.
     async fn listed(&self) -> Vec<(String, Option<u64>)> {
         let operator = Caller::operator();
         let listing = self.service.list_users(&operator, UserQuery::default(), Page::new(50, 0));
@@ -293,7 +293,7 @@ async fn an_address_to_probe_exists_while_there_are_accounts() {
     story.mailboxes.go_away();
     let (operator, newest) = (Caller::operator(), async || story.service.newest_mailbox().await.unwrap());
     let first = newest().await.unwrap();
-    // Somebody who is enabled comes first: the mail server may know nothing of the others.
+    // Enabled accounts come first: the mail server may lack the others.
     story.service.disable_user(&operator, &first).await.unwrap();
     assert_ne!(newest().await, Some(first));
     for name in NAMES {

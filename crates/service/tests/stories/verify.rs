@@ -1,4 +1,4 @@
-//! Domains and what the world finds of them in DNS.
+//! Checks of a domain's DNS records.
 
 use std::collections::HashSet;
 
@@ -27,7 +27,7 @@ fn record<'a>(report: &'a DnsReport, kind: &str) -> &'a RecordCheck {
     report.records.iter().find(|record| record.kind == kind).unwrap()
 }
 
-/// Publishes what a domain needs.
+/// Publishes all records that a domain needs.
 async fn publish(app: &TestApp, name: &DomainName) {
     app.dns.set_addresses(HOST, &["192.0.2.17"]);
     app.dns.set_names("192.0.2.17", &[HOST]);
@@ -118,7 +118,7 @@ async fn a_policy_that_is_broken_or_leaves_us_out_is_a_mismatch() {
     assert_spf_mismatch(&app, &name, "keep one").await;
 }
 
-/// The policy that is published does not let this server send, for a reason that the hint names.
+/// Asserts that the published policy does not allow this server to send, and that the hint names the reason.
 async fn assert_spf_mismatch(app: &TestApp, name: &DomainName, reason: &str) {
     let report = verified(app, name).await;
     let spf = record(&report, "SPF");
@@ -196,11 +196,11 @@ async fn dmarc_of_the_names_above_holds_as_receivers_read_it() {
     assert_eq!(dmarc("v=DMARC1; p=reject; sp=never").await.0, RecordStatus::Mismatch);
     let (status, hint) = dmarc("v=DMARC1; rua=mailto:reports@example.org").await;
     assert!(status == RecordStatus::Ok && hint.contains("counts as p=none"), "{hint}");
-    // Two policies at a name in between count as none, so the one above applies.
+    // Two policies at an intermediate name count as none, so the next one above applies.
     app.dns.set_txt("_dmarc.shop.example.org", &["v=DMARC1; p=none", "v=DMARC1; p=reject"]);
     let (status, hint) = dmarc("v=DMARC1; p=reject").await;
     assert!(status == RecordStatus::Ok && hint.contains("example.org"), "{hint}");
-    // An endlessly long name causes eight queries.
+    // An endlessly long name causes eight queries only.
     let long = format!("{}example.org", "a.".repeat(40));
     app.domain(&long).await;
     app.dns.silence("_dmarc.a.a.a.a.a.a.example.org");
