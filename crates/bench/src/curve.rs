@@ -1,42 +1,41 @@
-//! Curves as SVG: how a figure changes with something else. Nothing but lines and text, so that a text diff shows what
-//! has changed.
+//! Line charts as SVG. They consist of lines and text only, so that a text diff shows changes.
 
 use std::fmt::Write as _;
 
 use crate::outcome::Outcome;
 
-/// The whole picture and where the axes lie in it, in SVG units.
+/// The size of the picture and the margins of the plot, in SVG units.
 const WIDTH: f64 = 820.0;
 const HEIGHT: f64 = 380.0;
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = 260.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 56.0;
-/// Room for one line of the legend.
+/// The height of a line in the legend.
 const LEGEND_LINE: f64 = 18.0;
-/// Told apart by people who see no red or green, too (Okabe and Ito, 2008).
+/// Colours that colour-blind readers can distinguish (Okabe and Ito, 2008).
 const COLOURS: &[&str] = &["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
-/// About so many marks on an even axis.
+/// The approximate number of marks on an even axis.
 const MARKS: f64 = 6.0;
 
-/// How an axis grows.
+/// The scaling of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Axis {
-    /// Evenly from 0.
+    /// Linear from 0.
     Even,
-    /// By tenfolds; all values are above 0.
+    /// Logarithmic; all values must be above 0.
     Tenfolds,
 }
 
-/// One line.
+/// A line of the chart.
 #[derive(Debug, Clone)]
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// From left to right.
+    /// The points from left to right.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// A picture.
+/// A chart.
 #[derive(Debug, Clone)]
 pub(crate) struct Chart {
     pub(crate) title: String,
@@ -45,7 +44,7 @@ pub(crate) struct Chart {
     pub(crate) series: Vec<Series>,
 }
 
-/// Where values lie in the picture.
+/// Maps values to positions.
 struct Scale {
     axis: Axis,
     low: f64,
@@ -55,7 +54,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// From `start` to `end`, wide enough for all values.
+    /// A scale from `start` to `end` that includes all values.
     fn around(values: impl Iterator<Item = f64> + Clone, axis: Axis, start: f64, end: f64) -> Self {
         let least = values.clone().fold(f64::INFINITY, f64::min);
         let most = values.fold(f64::NEG_INFINITY, f64::max);
@@ -96,7 +95,7 @@ impl Scale {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, so that an axis up to `high` has a handful of marks.
+/// The step of an even axis up to `high`: 1, 2 or 5 times a power of ten, for a handful of marks.
 fn even_step(high: f64) -> f64 {
     if high <= 0.0 {
         return 1.0;
@@ -106,7 +105,7 @@ fn even_step(high: f64) -> f64 {
 }
 
 impl Chart {
-    /// The picture.
+    /// Renders the chart.
     pub(crate) fn svg(&self) -> Outcome<String> {
         let all = || self.series.iter().flat_map(|series| series.points.iter());
         let across = Scale::around(all().map(|point| point.0), self.across.1, LEFT, WIDTH - RIGHT);
@@ -147,12 +146,12 @@ impl Chart {
 
 fn line(svg: &mut String, series: &Series, number: usize, across: &Scale, up: &Scale) -> Outcome {
     let colour = COLOURS[number % COLOURS.len()];
-    // When there are more lines than colours.
+    // With more lines than colours, the colours repeat as dashed lines.
     let dashes = if number < COLOURS.len() { "" } else { r#" stroke-dasharray="6 4""# };
     let places = series.points.iter().map(|(x, y)| (across.place(*x), up.place(*y)));
     let path: Vec<String> = places.clone().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     writeln!(svg, r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>"#, path.join(" "))?;
-    // Dots only where they can be told apart.
+    // Many dots would overlap.
     if series.points.len() <= 20 {
         for (x, y) in places {
             writeln!(svg, r#"<circle cx="{x:.1}" cy="{y:.1}" r="3" fill="{colour}"/>"#)?;
@@ -169,7 +168,7 @@ fn text(svg: &mut String, (x, y): (f64, f64), attributes: &str, words: &str) -> 
     Ok(writeln!(svg, r#"<text x="{x:.1}" y="{y:.1}" {attributes}>{words}</text>"#)?)
 }
 
-/// A number on an axis.
+/// Formats a number on an axis.
 fn short(value: f64) -> String {
     match value {
         _ if value >= 1e6 => format!("{} M", value / 1e6),

@@ -1,4 +1,4 @@
-//! The load generator: kept connections, each with one request in flight, on one thread.
+//! The load generator: persistent connections with one request in flight each, on one thread.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use tokio::task::JoinSet;
 use crate::outcome::{Failure, Outcome};
 use crate::process::Process;
 
-/// One of several near ends that do the same.
+/// One of several clients that do the same work.
 pub(crate) trait Client: Send + 'static {
-    /// Does the operation with this number, and fails unless it was done right.
+    /// Performs the operation with this number; fails on a wrong result.
     fn operate(&mut self, number: usize) -> impl Future<Output = Outcome> + Send;
 }
 
-/// Something that can be run for a while and then says how it went.
+/// A load that runs for a while and returns measurements.
 pub(crate) trait Load {
     /// Runs for about this long.
     async fn run(&mut self, window: Duration) -> Outcome<Sample>;
 }
 
-/// What was seen in one window.
+/// The measurements of one window.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sample {
-    /// How long each operation took, ascending.
+    /// The latency of each operation, ascending.
     pub(crate) latencies: Vec<Duration>,
-    /// From the first beginning to the last end.
+    /// From the first start to the last end.
     pub(crate) elapsed: Duration,
-    /// Processor time of the side that is measured.
+    /// Processor time of the measured process.
     pub(crate) cpu: Duration,
     /// Processor time of the load generator.
     pub(crate) client_cpu: Duration,
@@ -41,28 +41,28 @@ impl Sample {
         self.latencies.len() as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The latency that this part of all operations (0 to 1) stayed below.
+    /// The latency below which this part (0 to 1) of all operations stays.
     pub(crate) fn quantile(&self, part: f64) -> Duration {
         let last = self.latencies.len().saturating_sub(1);
         self.latencies.get((part * last as f64).round() as usize).copied().unwrap_or_default()
     }
 
-    /// Processor time of the measured side for one operation.
+    /// Processor time of the measured process per operation.
     pub(crate) fn cpu_per_operation(&self) -> Duration {
         self.cpu.div_f64(self.latencies.len().max(1) as f64)
     }
 
-    /// Which part of the time (0 to 1) the load generator's thread was busy; near 1 it is the limit.
+    /// The part of the time (0 to 1) during which the load generator's thread was busy; near 1 it is the limit.
     pub(crate) fn client_busy(&self) -> f64 {
         self.client_cpu.as_secs_f64() / self.elapsed.as_secs_f64()
     }
 }
 
-/// Clients that work side by side against one process.
+/// Parallel clients of one process.
 pub(crate) struct Clients<C> {
     clients: Vec<C>,
     next: usize,
-    /// Whose processor time counts.
+    /// The process whose processor time is measured.
     server: Process,
 }
 
@@ -71,12 +71,12 @@ impl<C: Client> Clients<C> {
         Self { clients, next: 0, server }
     }
 
-    /// How many clients there are; none is left out because of a failure.
+    /// The number of clients; a failed one would have ended the run.
     pub(crate) const fn open(&self) -> usize {
         self.clients.len()
     }
 
-    /// How many operations have been begun so far.
+    /// The number of operations started so far.
     pub(crate) const fn begun(&self) -> usize {
         self.next
     }

@@ -1,4 +1,4 @@
-//! On what was measured.
+//! Describes the machine and the versions of a measurement.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use crate::measure::Plan;
 use crate::outcome::Outcome;
 use crate::scale::Scale;
 
-/// Lines that say which machine, which versions, and how.
+/// Describes the machine, the versions and the method.
 pub(crate) fn description(scale: &Scale) -> Outcome<String> {
     let Plan { rounds, window, .. } = scale.plan;
     Ok(format!(
@@ -18,7 +18,7 @@ pub(crate) fn description(scale: &Scale) -> Outcome<String> {
     ))
 }
 
-/// A line that says which machine and which versions.
+/// Describes the machine and the versions in one line.
 pub(crate) fn in_short() -> Outcome<String> {
     Ok(format!(
         "Measured on {date}: {processors} × {model}, {memory} GiB of memory, Linux {kernel}; {rustc}, SQLite {sqlite}, \
@@ -45,7 +45,7 @@ fn memory_gib() -> u64 {
     kib.unwrap_or_default().div_ceil(1024 * 1024)
 }
 
-/// The first value of a name in one of the kernel's lists.
+/// The first value of a name in a file of procfs.
 fn field(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     text.lines()
@@ -54,7 +54,7 @@ fn field(file: &str, name: &str) -> Option<String> {
         .map(|(_, value)| value.trim().to_owned())
 }
 
-/// What a program prints; nothing when it is not there.
+/// The output of a program; empty if it is not installed.
 fn output(program: &str, arguments: &[&str]) -> String {
     let done = Command::new(program).args(arguments).output();
     done.map(|done| String::from_utf8_lossy(&done.stdout).trim().to_owned()).unwrap_or_default()

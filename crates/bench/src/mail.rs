@@ -1,4 +1,4 @@
-//! The mail that is measured with, made from a fixed seed.
+//! The mail of the measurements, generated from a fixed seed.
 
 mod stored;
 
@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 use crate::random::Random;
 use crate::scale::Scale;
 
-/// Whose INBOX is read.
+/// The owner of the INBOX that is read.
 pub(crate) const READER: &str = "reader@bench.test";
-/// Who sends.
+/// The sender.
 pub(crate) const WRITER: &str = "writer@bench.test";
-/// Who receives what is sent while sending is measured.
+/// The recipient of messages sent during a measurement.
 pub(crate) const RECEIVER: &str = "receiver@bench.test";
-/// Where mail arrives whose way is timed.
+/// The recipient of messages whose delay is measured.
 pub(crate) const PROBED: &str = "probed@bench.test";
-/// Their domain.
+/// The domain of these addresses.
 pub(crate) const DOMAIN: &str = "bench.test";
-/// A text that only planted messages hold: a part of a word, as people search.
+/// A text that only planted messages contain: a part of a word, as typed into a search.
 pub(crate) const PLANTED: &str = "phyrine";
-/// Octets of an ordinary attachment.
+/// Size of an ordinary attachment in octets.
 pub(crate) const ATTACHMENT_BYTES: usize = 100 * 1024;
 
 const SEED: u64 = 20_261_121;
@@ -30,7 +30,7 @@ const SHORTEST_TEXT: usize = 2_000;
 const LONGEST_TEXT: usize = 4_000;
 const LINE: usize = 72;
 
-/// Makes messages, the same ones in each run.
+/// A generator of messages, the same ones in each run.
 #[derive(Debug)]
 pub(crate) struct Author {
     words: Vec<String>,
@@ -42,7 +42,7 @@ impl Author {
         Self { words: (0..WORDS).map(|_| word(&mut random)).collect() }
     }
 
-    /// The body of a request that sends message number `number` of the INBOX that is read.
+    /// A send request for message `number` of the INBOX that is read.
     pub(crate) fn inbox_message(&self, number: usize, scale: &Scale) -> Value {
         let mut random = Random::new(SEED + 1 + number as u64);
         let mut text = self.text(&mut random);
@@ -64,13 +64,13 @@ impl Author {
         message
     }
 
-    /// The body of a request that sends an ordinary message.
+    /// A send request for an ordinary message.
     pub(crate) fn ordinary_message(&self, number: usize) -> Value {
         let text = self.text(&mut Random::new(SEED ^ number as u64));
         json!({ "from": WRITER, "to": [RECEIVER], "subject": subject(number), "body": { "text": text } })
     }
 
-    /// A message as it comes from another server.
+    /// A message received from another server.
     pub(crate) fn outside_message(&self, number: usize, to: &str) -> String {
         let text = self.text(&mut Random::new(SEED ^ number as u64)).replace('\n', "\r\n");
         format!(
@@ -81,7 +81,7 @@ impl Author {
         )
     }
 
-    /// Lines of words.
+    /// Lines of random words.
     fn text(&self, random: &mut Random) -> String {
         let wanted = SHORTEST_TEXT + random.below(LONGEST_TEXT - SHORTEST_TEXT);
         let (mut text, mut line) = (String::with_capacity(wanted + LINE), 0);
@@ -97,7 +97,7 @@ impl Author {
     }
 }
 
-/// The octets of the attachment of message number `number`.
+/// The attachment of message `number`.
 pub(crate) fn attachment(number: usize) -> Vec<u8> {
     Random::new(SEED + 7 * number as u64).octets(ATTACHMENT_BYTES)
 }

@@ -1,4 +1,4 @@
-//! A server with people and mail.
+//! A server with users and mail.
 
 mod mail_host;
 
@@ -15,31 +15,31 @@ use crate::scale::Scale;
 use crate::server::{Product, Server};
 pub(crate) use mail_host::MailHost;
 
-/// The password of every mailbox.
+/// The password of all mailboxes.
 pub(crate) const PASSWORD: &str = "correct horse battery";
-/// Requests in flight while mail is put in.
+/// Requests in flight while mail is added.
 const FILLERS: usize = 16;
 
-/// A server with people, in a directory that goes with it.
+/// A server with users, in a temporary directory.
 pub(crate) struct MailSite {
     pub(crate) server: Server,
     directory: TempDir,
 }
 
 impl MailSite {
-    /// One without anybody.
+    /// A server without users.
     pub(crate) async fn empty(product: &Product) -> Outcome<Self> {
         Self::on(product, tempfile::tempdir()?).await
     }
 
-    /// One with people and no mail.
+    /// A server with users and without mail.
     pub(crate) async fn with_people(product: &Product) -> Outcome<Self> {
         let site = Self::empty(product).await?;
         site.create_people().await?;
         Ok(site)
     }
 
-    /// The same with room for big messages.
+    /// A server with users and higher limits for the size of messages.
     pub(crate) async fn for_big_mail(product: &Product) -> Outcome<Self> {
         let directory = tempfile::tempdir()?;
         let server = product.start_for_big_mail(directory.path()).await?;
@@ -48,48 +48,48 @@ impl MailSite {
         Ok(site)
     }
 
-    /// A server on data that is there.
+    /// A server on existing data.
     pub(crate) async fn on(product: &Product, directory: TempDir) -> Outcome<Self> {
         let server = product.start(directory.path()).await?;
         Ok(Self { server, directory })
     }
 
-    /// Ends the server and starts it again on the same data.
+    /// Restarts the server on the same data.
     pub(crate) async fn restart(self, product: &Product) -> Outcome<Self> {
         self.server.stop().await?;
         let server = product.start(self.directory.path()).await?;
         Ok(Self { server, directory: self.directory })
     }
 
-    /// Where its data lies.
+    /// The directory of its data.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Ends the server; its data stays until this is dropped.
+    /// Stops the server; its data stays until the returned value is dropped.
     pub(crate) async fn stop(self) -> Outcome<TempDir> {
         self.server.stop().await?;
         Ok(self.directory)
     }
 
-    /// A new connection to the API.
+    /// Opens a connection to the API.
     pub(crate) async fn connect(&self) -> Outcome<Connection> {
         Connection::open(self.server.http).await
     }
 
-    /// A `GET` below `/api/v1` as the admin: its JSON.
+    /// Returns the JSON of a `GET` below `/api/v1` as the admin.
     pub(crate) async fn get(&self, path: &str) -> Outcome<Value> {
         self.connect().await?.json(&Request::get(&api(path), &self.server.admin), 200).await
     }
 
-    /// A user token of a mailbox.
+    /// Creates a user token for a mailbox.
     pub(crate) async fn user_token(&self, email: &str) -> Outcome<String> {
         let body = json!({ "name": "bench", "token_type": "user", "email": email });
         let answer = self.post("/tokens", &body, 201).await?;
         Ok(answer["token"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// How many messages lie in an INBOX.
+    /// The number of messages in an INBOX.
     pub(crate) async fn inbox_total(&self, email: &str) -> Outcome<u64> {
         Ok(self.get(&format!("/mailbox/{email}/messages?limit=1")).await?["total"].as_u64().unwrap_or_default())
     }
@@ -102,12 +102,12 @@ impl MailSite {
         Ok(())
     }
 
-    /// A `POST` below `/api/v1` as the admin: its JSON.
+    /// Returns the JSON of a `POST` below `/api/v1` as the admin.
     pub(crate) async fn post(&self, path: &str, body: &Value, status: u16) -> Outcome<Value> {
         self.connect().await?.json(&Request::post(&api(path), &self.server.admin, body), status).await
     }
 
-    /// Sends all messages of the INBOX that is read as their writer, and waits until the server has come to rest.
+    /// Sends all messages of the INBOX that is read, and waits until the server is idle.
     pub(crate) async fn fill(&self, scale: &Scale) -> Outcome {
         let token = self.user_token(WRITER).await?;
         let mut fillers = JoinSet::new();
@@ -135,8 +135,8 @@ pub(crate) fn api(path: &str) -> String {
     format!("/api/v1{path}")
 }
 
-/// A log-in with a wrong password, for another mailbox and from another client address for each number. The addresses
-/// are those of RFC 2544, appendix C.2.2.
+/// A log-in with a wrong password, with another mailbox and client address for each number. The addresses are
+/// those of RFC 2544, appendix C.2.2.
 pub(crate) fn wrong_password(number: usize) -> Request {
     const FIRST: u32 = u32::from_be_bytes([198, 18, 0, 0]);
     const ADDRESSES: usize = 1 << 17;
@@ -150,7 +150,8 @@ pub(crate) fn database(directory: &Path) -> PathBuf {
     directory.join("mailapi-data/mailapi.db")
 }
 
-/// The database of a stopped server that has sent one ordinary message, as the template of the disk floor's rows.
+/// The database of a stopped server that has sent one ordinary message: the template for the rows of the disk
+/// floor.
 pub(crate) async fn template_of_one_message(product: &Product) -> Outcome<TempDir> {
     let site = MailSite::with_people(product).await?;
     let message = Author::new().ordinary_message(1);

@@ -1,8 +1,8 @@
-//! Measures the product beside its floors: `cargo run --release -p mailapi-bench -- all`.
+//! Measures the product against its floors: `cargo run --release -p mailapi-bench -- all`.
 //!
-//! Everything runs on this machine and ends by itself: the release binary in a temporary directory, floors as
-//! processes of their own, and a load generator on one thread. `all` writes its figures into `docs/benchmarks.md`;
-//! `smoke` goes through every case in small, and asserts nothing but that both sides count the same.
+//! Everything runs on this machine and ends by itself. The release binary runs in a temporary directory, each floor
+//! in its own process, and the load generator on one thread. `all` writes its figures into `docs/benchmarks.md`.
+//! `smoke` runs each case in small, and asserts only that both sides count the same.
 
 mod cases;
 mod client;
@@ -79,7 +79,7 @@ fn main() -> Outcome {
     let Arguments { product, tried, command } = Arguments::parse();
     let product = || Product::find(product, tried);
     match command {
-        // As many threads as the product has.
+        // A multi-threaded runtime, like that of the product.
         Command::Floor { kind } => Runtime::new()?.block_on(async {
             match kind {
                 Kind::Http => floor::http::serve().await,
@@ -104,12 +104,12 @@ fn main() -> Outcome {
     }
 }
 
-/// The load generator has one thread, and leaves the other processors to the server.
+/// Runs the load generator on one thread, which leaves the other processors to the server.
 fn on_one_thread<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-/// Sees that some cases work. Their figures mean nothing at this scale, so nothing is said of them.
+/// Runs cases to verify that they work; figures at this scale are meaningless and not shown.
 async fn go_through(product: Product, scale: Scale, cases: &[Case]) -> Outcome {
     let mut bench = Bench::new(product, scale);
     for case in cases {
@@ -119,7 +119,7 @@ async fn go_through(product: Product, scale: Scale, cases: &[Case]) -> Outcome {
     bench.end().await
 }
 
-/// Measures some cases, shows each figure at once, and gives the text for the documentation.
+/// Measures cases, prints each figure at once, and returns the text for the documentation.
 async fn measure(product: Product, scale: Scale, cases: &[Case]) -> Outcome<String> {
     let mut bench = Bench::new(product, scale);
     let mut rows = Vec::new();

@@ -1,18 +1,18 @@
-//! Rounds: a case and its floor take turns, so that whatever else the machine does hits both.
+//! Rounds: a case and its floor alternate, so that other load on the machine affects both.
 
 use std::time::Duration;
 
 use crate::load::{Load, Sample};
 use crate::outcome::Outcome;
 
-/// How often and how long.
+/// Number and length of the measurements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
-    /// Each side is measured so often.
+    /// Number of measurements per side.
     pub(crate) rounds: usize,
-    /// Each measurement takes so long.
+    /// Length of a measurement.
     pub(crate) window: Duration,
-    /// Each side runs so long before anything counts.
+    /// Length of the warm-up per side.
     pub(crate) warm_up: Duration,
 }
 
@@ -21,26 +21,26 @@ pub(crate) struct Plan {
 pub(crate) struct Figures {
     /// Operations per second.
     pub(crate) rate: f64,
-    /// Half of the operations were faster.
+    /// Median latency.
     pub(crate) p50: Duration,
-    /// All but one in a hundred were faster.
+    /// 99th percentile of the latency.
     pub(crate) p99: Duration,
-    /// Processor time of the measured side for one operation.
+    /// Processor time of the measured process per operation.
     pub(crate) cpu: Duration,
-    /// Which part of the time the load generator's thread was busy.
+    /// The part of the time during which the load generator's thread was busy.
     pub(crate) client_busy: f64,
 }
 
-/// A case beside its floor.
+/// The figures of a case and its floor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Comparison {
     pub(crate) ours: Figures,
     pub(crate) floor: Figures,
-    /// Ours over the floor's rate: the median of the rounds' ratios.
+    /// The ratio of the rates, product to floor: the median over the rounds.
     pub(crate) ratio: f64,
 }
 
-/// Measures both in turns.
+/// Measures both sides in alternation.
 pub(crate) async fn compare(plan: &Plan, ours: &mut impl Load, floor: &mut impl Load) -> Outcome<Comparison> {
     ours.run(plan.warm_up).await?;
     floor.run(plan.warm_up).await?;
@@ -54,7 +54,7 @@ pub(crate) async fn compare(plan: &Plan, ours: &mut impl Load, floor: &mut impl 
     Ok(Comparison { ours: figures(&our_samples), floor: figures(&floor_samples), ratio })
 }
 
-/// The medians of what was seen in several windows.
+/// The medians over several windows.
 pub(crate) fn figures(samples: &[Sample]) -> Figures {
     let seconds = |of: fn(&Sample) -> Duration| {
         Duration::from_secs_f64(median(samples.iter().map(|sample| of(sample).as_secs_f64()).collect()))
@@ -68,7 +68,7 @@ pub(crate) fn figures(samples: &[Sample]) -> Figures {
     }
 }
 
-/// The middle one, or the upper of two; 0 of none.
+/// The median, for an even count the upper one; 0 without values.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
@@ -97,7 +97,7 @@ mod tests {
     #[tokio::test]
     async fn ratios_are_taken_within_a_round() {
         let plan = Plan { rounds: 3, window: Duration::ZERO, warm_up: Duration::ZERO };
-        // The machine is half as fast in the second round: for both.
+        // In the second round the machine is half as fast for both sides.
         let (mut ours, mut floor) = (Steady(vec![50, 25, 50, 1]), Steady(vec![100, 50, 100, 1]));
         let seen = compare(&plan, &mut ours, &mut floor).await.unwrap();
         assert_eq!((seen.ratio, seen.ours.rate, seen.floor.rate), (0.5, 50.0, 100.0));

@@ -1,35 +1,35 @@
-//! Why a measurement ended without figures.
+//! Errors of measurements.
 
 use std::fmt;
 
-/// One line for the person at the terminal.
+/// An error message of one line for the terminal.
 pub(crate) struct Failure(String);
 
-/// What every step answers.
+/// The result of a step.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// A failure in these words.
+    /// Creates a failure with this message.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 }
 
-/// The words themselves, since `main` shows a failure by its `Debug` form.
+/// Shows the bare message, since `main` prints a failure in its `Debug` form.
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-/// Every error of the layers below says in its own words what is wrong.
+/// Converts any error by its message.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self(error.to_string())
     }
 }
 
-/// Fails in these words unless both are equal.
+/// Fails with this description unless both values are equal.
 pub(crate) fn same<T: PartialEq + fmt::Debug>(what: &str, found: T, expected: T) -> Outcome {
     if found == expected {
         return Ok(());

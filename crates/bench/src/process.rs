@@ -1,4 +1,4 @@
-//! What the kernel says about a process (proc(5)).
+//! Figures of a process as reported by the kernel (proc(5)).
 
 use std::fs;
 use std::ops::Sub;
@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use crate::outcome::{Failure, Outcome};
 
-/// The unit of `utime` and `stime`: USER_HZ, which is 100 per second on every architecture that the product runs on.
+/// The unit of `utime` and `stime`: USER_HZ, which is 100 per second on all supported architectures.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Fields of `stat`, as proc(5) numbers them; behind each stands the one for kernel mode.
+/// Field numbers of `stat` in proc(5), for user mode; the next field is for kernel mode.
 const UTIME: usize = 14;
 const CUTIME: usize = 16;
 
-/// A process that is watched.
+/// A measured process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Process {
-    /// This one: the load generator.
+    /// This process: the load generator.
     Own,
-    /// Another one, by its id.
+    /// Another process by its id.
     Other(u32),
-    /// Another one and its children, such as a mail server's.
+    /// Another process and its children, such as those of a mail server.
     Family(u32),
 }
 
-/// Processor time that a process has used, in user and in kernel mode, of all its threads, ended ones included.
+/// Processor time of all threads of a process in user and kernel mode, including ended ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CpuTime(pub(crate) Duration);
 
@@ -42,12 +42,12 @@ impl Process {
         let Self::Family(parent) = self else { return self.times(UTIME) };
         let ended = self.times(CUTIME)?;
         let living = children(parent)?.into_iter().map(|child| Self::Other(child).times(UTIME));
-        // One that ended since it was listed is its parent's business.
+        // A child that ended since it was listed is skipped; the next reading has it in CUTIME.
         let sum = living.flatten().fold(self.times(UTIME)?.0 + ended.0, |sum, child| sum + child.0);
         Ok(CpuTime(sum))
     }
 
-    /// The processor time of children that have ended, and of theirs.
+    /// The processor time of ended children and their descendants.
     pub(crate) fn cpu_of_children(self) -> Outcome<CpuTime> {
         self.times(CUTIME)
     }
@@ -55,7 +55,7 @@ impl Process {
     /// The sum of this field and the next one.
     fn times(self, field: usize) -> Outcome<CpuTime> {
         let stat = self.file("stat")?;
-        // The second field is the name in brackets and may hold anything; the third follows the last bracket.
+        // The second field, the name in brackets, may contain anything; the third follows the last bracket.
         let (_, rest) = stat.rsplit_once(')').ok_or_else(|| Failure::new("/proc/…/stat has no name"))?;
         let mut fields = rest.split_ascii_whitespace().skip(field - 3).map(str::parse::<u32>);
         match (fields.next(), fields.next()) {
@@ -64,28 +64,28 @@ impl Process {
         }
     }
 
-    /// Resident octets now.
+    /// Resident octets.
     pub(crate) fn resident(self) -> Outcome<u64> {
         self.status("VmRSS:")
     }
 
-    /// The most octets that were resident since the start, or since [`Process::forget_peak`].
+    /// Maximum of resident octets since the start, or since [`Process::forget_peak`].
     pub(crate) fn peak(self) -> Outcome<u64> {
         self.status("VmHWM:")
     }
 
-    /// Open files and connections.
+    /// Number of open files and connections.
     pub(crate) fn files(self) -> Outcome<u64> {
         Ok(fs::read_dir(self.path("fd"))?.count() as u64)
     }
 
-    /// Threads.
+    /// Number of threads.
     pub(crate) fn threads(self) -> Outcome<u64> {
         let threads = self.status_line("Threads:")?.and_then(|count| count.parse().ok());
         threads.ok_or_else(|| Failure::new("/proc/…/status has no Threads:"))
     }
 
-    /// From here on [`Process::peak`] starts again.
+    /// Resets [`Process::peak`].
     pub(crate) fn forget_peak(self) -> Outcome {
         Ok(fs::write(self.path("clear_refs"), "5")?)
     }
@@ -113,7 +113,7 @@ impl Process {
     }
 }
 
-/// The processes that a process has started and that have not ended.
+/// The running children of a process.
 fn children(parent: u32) -> Outcome<Vec<u32>> {
     let processes = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let parent = format!("PPid:\t{parent}\n");
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_has_no_figures() {
-        // Above the largest identifier that the kernel gives.
+        // Above the largest process id of the kernel.
         let nobody = Process::Other(u32::MAX);
         assert!(nobody.cpu().is_err() && nobody.peak().is_err() && nobody.resident().is_err());
         assert!(nobody.files().is_err() && nobody.threads().is_err());

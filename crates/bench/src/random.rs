@@ -1,6 +1,6 @@
-//! Numbers that repeat: the same seed gives the same mail on every machine.
+//! Repeatable random numbers: the same seed yields the same mail on every machine.
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): small, and good enough to spread words and lengths.
+/// SplitMix64 (Steele, Lea and Flood, 2014): small, and good enough to distribute words and lengths.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -18,19 +18,19 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// A number below `end`, which must not be 0.
     pub(crate) const fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// So many octets.
+    /// Random octets.
     pub(crate) fn octets(&mut self, count: usize) -> Vec<u8> {
         let mut octets: Vec<u8> = (0..count.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).collect();
         octets.truncate(count);
         octets
     }
 
-    /// Puts things into another order.
+    /// Shuffles the elements.
     pub(crate) fn shuffle<T>(&mut self, things: &mut [T]) {
         for end in (2..=things.len()).rev() {
             things.swap(end - 1, self.below(end));

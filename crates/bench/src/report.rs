@@ -1,4 +1,4 @@
-//! Figures as people read them: lines on the terminal while measuring, a table in the documentation at the end.
+//! Output of figures: lines on the terminal during a measurement, and tables for the documentation.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -8,48 +8,48 @@ use std::time::Duration;
 use crate::measure::{Comparison, Figures};
 use crate::outcome::{Failure, Outcome};
 
-/// Between these two lines of the documentation stands what this program writes; the rest is written by people.
+/// Markers in the documentation: this program replaces the text between them and keeps the rest.
 const BEGIN: &str = "<!-- figures: written by mailapi-bench -->";
 const END: &str = "<!-- end of figures -->";
 
-/// What a case has to reach.
+/// The goals of a case.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Goal {
-    /// At least so many per second.
+    /// Minimum rate per second.
     pub(crate) rate: Option<f64>,
-    /// At least this part of the floor.
+    /// Minimum ratio to the floor.
     pub(crate) ratio: Option<f64>,
-    /// Half of the operations take at most this long.
+    /// Maximum of the median latency.
     pub(crate) p50: Option<Duration>,
-    /// All but one in a hundred take at most this long.
+    /// Maximum of the 99th percentile.
     pub(crate) p99: Option<Duration>,
-    /// Half of the operations take at most so much longer than half of the floor's.
+    /// Maximum of the median latency above that of the floor.
     pub(crate) added_p50: Option<Duration>,
 }
 
-/// One line of the table.
+/// A line of the table.
 #[derive(Debug)]
 pub(crate) enum Row {
-    /// Operations beside their floor.
+    /// Operations compared with their floor.
     Compared {
-        /// What was done.
+        /// The case.
         case: String,
         /// Requests in flight.
         concurrency: usize,
-        /// What was seen.
+        /// The figures.
         comparison: Comparison,
-        /// What should be.
+        /// The goals.
         goal: Goal,
     },
-    /// One figure.
+    /// A single figure.
     Single {
-        /// What was measured.
+        /// The case.
         case: String,
-        /// With its unit.
+        /// The figure with its unit.
         figure: String,
-        /// In words.
+        /// The goal as text.
         goal: String,
-        /// Whether it was reached; nothing when there is none.
+        /// Whether the goal was reached; `None` without a goal.
         met: Option<bool>,
     },
 }
@@ -79,7 +79,7 @@ impl Goal {
 }
 
 impl Row {
-    /// A figure that should be at most this large.
+    /// A figure with a maximum.
     pub(crate) fn at_most(case: &str, unit: Unit, found: f64, goal: f64) -> Self {
         Self::Single {
             case: case.to_owned(),
@@ -89,7 +89,7 @@ impl Row {
         }
     }
 
-    /// Something done so often per second that should be done at least so often.
+    /// A rate per second with a minimum.
     pub(crate) fn at_least(case: &str, rate: f64, goal: f64) -> Self {
         Self::Single {
             case: case.to_owned(),
@@ -104,7 +104,7 @@ impl Row {
         Self::Single { case: case.to_owned(), figure, goal: String::new(), met: None }
     }
 
-    /// For the terminal.
+    /// Prints the row to the terminal.
     pub(crate) fn show(&self) -> Outcome {
         let mut stdout = std::io::stdout().lock();
         match self {
@@ -122,14 +122,14 @@ impl Row {
     }
 }
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Octets, shown in MiB.
     Octets,
     /// Seconds, shown in milliseconds.
     Seconds,
-    /// A multiple of something.
+    /// A factor.
     Times,
     /// Percent of one processor.
     Percent,
@@ -161,7 +161,7 @@ fn line(figures: &Figures) -> String {
     )
 }
 
-/// The tables for the documentation.
+/// Formats the tables of the documentation.
 pub(crate) fn tables(rows: &[Row]) -> Outcome<String> {
     let mut text = String::from(
         "| case | in flight | per second | p50 ms | p99 ms | CPU µs | floor per second | floor p50 ms | floor CPU µs \
@@ -194,7 +194,7 @@ pub(crate) fn tables(rows: &[Row]) -> Outcome<String> {
     Ok(text)
 }
 
-/// Puts new figures into the documentation; what people wrote around them stays.
+/// Replaces the figures in the documentation; the text around them stays.
 pub(crate) fn write(file: &Path, figures: &str) -> Outcome {
     let text = std::fs::read_to_string(file)?;
     Ok(std::fs::write(file, replaced(&text, figures)?)?)
@@ -224,7 +224,7 @@ fn micros(duration: Duration) -> String {
     format!("{:.0}", duration.as_secs_f64() * 1e6)
 }
 
-/// A whole number with a comma after the thousands.
+/// Formats a whole number with thousands separators.
 pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! How much of everything.
+//! Sizes of the measurements.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use crate::measure::Plan;
 /// The size of one run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
-    /// Messages in the INBOX that is read.
+    /// Number of messages in the INBOX that is read.
     pub(crate) messages: usize,
-    /// One message in so many has an attachment.
+    /// One in this many messages has an attachment.
     pub(crate) attachment_every: usize,
-    /// One message in so many holds the word that is searched.
+    /// One in this many messages contains the searched word.
     pub(crate) planted_every: usize,
-    /// How the measurements go.
+    /// Number and length of the measurements.
     pub(crate) plan: Plan,
     /// Requests in flight when reading.
     pub(crate) concurrency: &'static [usize],
     /// Requests in flight when sending.
     pub(crate) sending_concurrency: &'static [usize],
-    /// Octets of the big attachment.
+    /// Size of the big attachment in octets.
     pub(crate) big_attachment: usize,
-    /// Guesses of passwords in flight.
+    /// Number of password guesses in flight.
     pub(crate) flood: usize,
-    /// Messages that are copied, moved and expunged.
+    /// Number of messages that are copied, moved and expunged.
     pub(crate) bulk: usize,
 }
 
-/// What the documentation quotes.
+/// The scale of the figures in the documentation.
 pub(crate) const FULL: Scale = Scale {
     messages: 10_000,
     attachment_every: 20,
@@ -40,7 +40,7 @@ pub(crate) const FULL: Scale = Scale {
     bulk: 14_000,
 };
 
-/// Enough to see that everything works.
+/// A scale to verify that everything works.
 pub(crate) const SMOKE: Scale = Scale {
     messages: 200,
     attachment_every: 20,

@@ -1,4 +1,4 @@
-//! The product as its users run it: the release binary, in a directory of its own, on free loopback ports.
+//! The product as in production: the release binary in its own directory, on free loopback ports.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -12,47 +12,47 @@ use serde_json::Value;
 use crate::outcome::{Failure, Outcome};
 use crate::process::Process;
 
-/// How long a start or a stop may take before it has failed.
+/// Maximum time of a start or a stop.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often the log is looked at during a start: the error of a measured start.
+/// Interval of reading the log during a start, which limits the precision of its time.
 const LOOK: Duration = Duration::from_millis(1);
-/// A process that used less than one part in this many of a processor, over [`QUIET_FOR`], is idle.
+/// A process is idle if it uses less than one in this many parts of a processor during [`QUIET_FOR`].
 const QUIET_PART: u32 = 33;
 const QUIET_FOR: Duration = Duration::from_millis(600);
 
-/// How the server that is measured differs from a fresh installation.
+/// Settings of the measured server that differ from a fresh installation.
 const SETTINGS: &[(&str, &str)] = &[
     ("MAILAPI_HTTP__LISTEN", "127.0.0.1:0"),
     ("MAILAPI_MAIL__EMBEDDED__SMTP_LISTEN", "127.0.0.1:0"),
     ("MAILAPI_MAIL__EMBEDDED__SUBMISSION_LISTEN", "127.0.0.1:0"),
     ("MAILAPI_MAIL__EMBEDDED__IMAP_LISTEN", "127.0.0.1:0"),
-    // Requests are counted as always, and never refused.
+    // Requests are counted as usual and never rejected.
     ("MAILAPI_LIMITS__REQUESTS_PER_MINUTE", "1000000000"),
     ("MAILAPI_LIMITS__REQUESTS_PER_HOUR", "1000000000"),
     ("MAILAPI_LIMITS__MESSAGES_PER_DAY", "1000000000"),
     ("MAILAPI_LIMITS__RECIPIENTS_PER_DAY", "1000000000"),
-    // Failed log-ins are counted by client address; a flood of them comes from many.
+    // Failed log-ins are counted by client address, and the flood uses many.
     ("MAILAPI_HTTP__TRUSTED_PROXIES", "127.0.0.1"),
 ];
 
-/// Room for an attachment of 50 MB on its way, which is more than the default allows.
+/// Limits for an attachment of 50 MB, above the defaults.
 const ROOM_FOR_BIG_MAIL: &[(&str, &str)] =
     &[("MAILAPI_LIMITS__MAX_MESSAGE_BYTES", "80MiB"), ("MAILAPI_HTTP__MAX_REQUEST_BYTES", "120MiB")];
 
-/// The binary to be measured.
+/// The measured binary.
 #[derive(Debug, Clone)]
 pub(crate) struct Product {
     binary: PathBuf,
-    /// Settings to be tried, as `NAME=value` of the environment.
+    /// Additional settings as `NAME=value` of the environment.
     tried: Vec<String>,
 }
 
 impl Product {
-    /// The one that was named, or else the one beside this program, brought up to date when cargo started us.
-    /// Its servers run with the settings in `tried`.
+    /// Finds the named binary, by default the one beside this program, which is rebuilt first if cargo started this
+    /// program. Its servers run with the settings in `tried`.
     pub(crate) fn find(named: Option<PathBuf>, tried: Vec<String>) -> Outcome<Self> {
         let binary = match named {
-            // A server runs in a directory of its own.
+            // The server has another working directory.
             Some(binary) => std::path::absolute(binary)?,
             None => {
                 build()?;
@@ -65,7 +65,7 @@ impl Product {
         Err(Failure::new(format!("{} is not there: build it, or name one with --product", binary.display())))
     }
 
-    /// The same with one more setting.
+    /// Adds a setting.
     pub(crate) fn with(&self, name: &str, value: &str) -> Self {
         let mut more = self.clone();
         more.tried.push(format!("{name}={value}"));
@@ -76,12 +76,12 @@ impl Product {
         &self.binary
     }
 
-    /// Starts it on a data directory, which is made when it is missing.
+    /// Starts a server on a data directory, which is created if it is missing.
     pub(crate) async fn start(&self, directory: &Path) -> Outcome<Server> {
         self.start_with(directory, &[]).await
     }
 
-    /// The same with higher limits for the size of messages.
+    /// Starts a server with higher limits for the size of messages.
     pub(crate) async fn start_for_big_mail(&self, directory: &Path) -> Outcome<Server> {
         self.start_with(directory, ROOM_FOR_BIG_MAIL).await
     }
@@ -105,7 +105,7 @@ impl Product {
     }
 }
 
-/// `cargo run` builds this package alone; the binary beside it may be missing or old.
+/// Builds the product. `cargo run` builds only this package, so the binary may be missing or outdated.
 fn build() -> Outcome {
     let Some(cargo) = std::env::var_os("CARGO") else { return Ok(()) };
     let mut command = Command::new(cargo);
@@ -117,22 +117,22 @@ fn build() -> Outcome {
     if status.success() { Ok(()) } else { Err(Failure::new("the product cannot be built")) }
 }
 
-/// A running server; killed when it is dropped.
+/// A running server; killed on drop.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     log: PathBuf,
-    /// Where the API listens.
+    /// The address of the API.
     pub(crate) http: SocketAddr,
-    /// Where mail from outside is taken in.
+    /// The address for mail from outside.
     pub(crate) smtp: Option<SocketAddr>,
-    /// Where users' mail programs hand in mail.
+    /// The address for submission by mail programs.
     pub(crate) submission: Option<SocketAddr>,
-    /// Where users' mail programs read.
+    /// The address for IMAP.
     pub(crate) imap: Option<SocketAddr>,
-    /// The admin's token.
+    /// The admin token.
     pub(crate) admin: String,
-    /// From the start of the process until it said that everything listens.
+    /// Time from the start of the process until all listeners were ready.
     pub(crate) start_took: Duration,
 }
 
@@ -147,7 +147,7 @@ impl Server {
         Process::Other(self.child.id())
     }
 
-    /// Returns when background work (index, statistics) has caught up: the processor is no longer used.
+    /// Waits until background work (index, statistics) is done: the process no longer uses the processor.
     pub(crate) async fn settle(&self) -> Outcome {
         let process = self.process();
         let give_up = Instant::now() + PATIENCE * 10;
@@ -161,7 +161,7 @@ impl Server {
         Err(Failure::new("the server does not come to rest"))
     }
 
-    /// Asks it to end, waits, and fails when it complained of anything in its log.
+    /// Stops the server; fails if it logged errors.
     pub(crate) async fn stop(mut self) -> Outcome {
         if !send_signal("TERM", &self.child) {
             return Err(Failure::new("the server has ended already"));
@@ -191,7 +191,7 @@ impl Server {
 
     async fn wait_until_ready(&mut self, began: Instant) -> Outcome {
         loop {
-            // The last line may not be whole yet.
+            // The last line may be incomplete.
             let log = std::fs::read_to_string(&self.log)?;
             let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
             let mut events = whole.lines().map(serde_json::from_str::<Value>);
@@ -222,7 +222,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! How much memory a big attachment takes on its way in and out.
+//! Memory use of a big attachment on its way in and out.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,10 +14,10 @@ use crate::report::{Row, Unit};
 use crate::scale::Scale;
 use crate::server::Product;
 
-/// What the process may take beyond what it has at rest.
+/// Maximum memory of the process above its memory at rest.
 const GOAL: f64 = 64.0 * 1024.0 * 1024.0;
 const SEED: u64 = 50;
-/// Octets of a line of base64 (RFC 2045 section 6.8), before they are encoded.
+/// Octets per line of base64 (RFC 2045 section 6.8), before encoding.
 const LINE: usize = 57;
 
 pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
@@ -42,7 +42,7 @@ pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row
     Ok(rows)
 }
 
-/// The memory of a server before something is done.
+/// The memory of a server before an operation.
 struct Peak {
     at_rest: u64,
 }
@@ -84,7 +84,7 @@ fn missing(message: &Value) -> String {
     format!("the big message has no attachment: {}", message["attachments"])
 }
 
-/// A message with one attachment, as a mail program makes it.
+/// A message with one attachment, as composed by a mail program.
 fn message(octets: &[u8]) -> String {
     let mut text = format!(
         "From: <{WRITER}>\r\nTo: <{RECEIVER}>\r\nSubject: big\r\nMIME-Version: 1.0\r\nContent-Type: \

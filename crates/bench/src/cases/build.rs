@@ -1,4 +1,4 @@
-//! What a stranger waits for and downloads: a clean release build, and its binary.
+//! Time and size of a first installation: a clean release build, and its binary.
 
 use std::process::Command;
 use std::time::Instant;
@@ -10,10 +10,10 @@ use crate::server::Product;
 
 const LARGEST: f64 = 34.0 * 1024.0 * 1024.0;
 const LONGEST: f64 = 6.0 * 60.0;
-/// The goal is meant for so many processors.
+/// The number of processors that the goal refers to.
 const PROCESSORS: f64 = 2.0;
 
-/// The size of the binary and, when cargo started us, the time of a build from nothing.
+/// The size of the binary and, if cargo started this program, the time of a clean build.
 pub(super) fn measure(product: &Product) -> Outcome<Vec<Row>> {
     let size = std::fs::metadata(product.binary())?.len();
     let mut rows = vec![Row::at_most("binary", Unit::Octets, size as f64, LARGEST)];

@@ -1,4 +1,4 @@
-//! What the bulk commands of one mailbox do to everybody else's sends.
+//! Effect of the bulk commands of one mailbox on other users' sends.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ use crate::scale::Scale;
 use crate::server::Product;
 use crate::soak::Appending;
 
-/// How many times slower sends may become.
+/// Maximum factor by which sends may become slower.
 const MOST: f64 = 3.0;
-/// Everything that changes all messages of a folder; at the end they are in INBOX again.
+/// Commands that change all messages of a folder; at the end they are in INBOX again.
 const ROUND: &[&str] = &[
     "COPY 1:* Sent",
     "MOVE 1:* Trash",
@@ -61,7 +61,7 @@ pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row
     Ok(vec![Row::at_most(&case, Unit::Times, median(ratios), MOST)])
 }
 
-/// Puts messages into the INBOX that is selected.
+/// Fills the selected INBOX.
 async fn fill(mover: &mut Appending, wanted: usize) -> Outcome {
     mover.append("From: a@bench.test\r\nSubject: moved\r\n\r\ntext\r\n").await?;
     let mut messages = 1;
@@ -73,7 +73,7 @@ async fn fill(mover: &mut Appending, wanted: usize) -> Outcome {
     Ok(())
 }
 
-/// Rounds of commands for as long as the window lasts; how long one took.
+/// Repeats the commands for the length of the window; returns the mean time of one round.
 async fn all_rounds(mover: &mut Appending, window: Duration) -> Outcome<Duration> {
     let (began, mut rounds) = (Instant::now(), 0);
     while began.elapsed() < window {

@@ -1,4 +1,4 @@
-//! What a flood of wrong passwords does to everybody else.
+//! Effect of a flood of wrong passwords on other requests.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::outcome::{Outcome, same};
 use crate::report::{Row, Unit};
 use crate::scale::Scale;
 
-/// How many times slower others may become.
+/// Maximum factor by which other requests may become slower.
 const MOST: f64 = 5.0;
-/// How far ahead of the measured window the flood begins.
+/// Time between the start of the flood and the measurement.
 const HEAD_START: Duration = Duration::from_millis(200);
 
-/// Guesses the password of another mailbox from another client address each time, so that no lock-out ends the flood.
+/// Guesses passwords, each for another mailbox and from another client address, so that no lock-out ends the flood.
 struct Guesser {
     connection: Connection,
 }

@@ -1,5 +1,5 @@
-//! The HTTP floor beside the ceiling of the load generator: a socket that understands nothing. The further the ceiling
-//! is away, the less the load generator has to do with the figures.
+//! The HTTP floor, compared with the ceiling of the load generator: a socket without a parser. The higher the
+//! ceiling, the less the load generator influences the figures.
 
 use std::sync::Arc;
 

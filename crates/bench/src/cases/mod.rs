@@ -1,4 +1,4 @@
-//! What is measured: one file for each group of cases, and what they share.
+//! The measured cases: one file for each group, and shared helpers.
 
 mod big_attachment;
 mod build;
@@ -89,7 +89,7 @@ pub(crate) enum Case {
     Build,
 }
 
-/// What the cases work with; what is costly to make is made once.
+/// The state of the cases; expensive servers are created once and shared.
 pub(crate) struct Bench {
     pub(crate) product: Product,
     pub(crate) scale: Scale,
@@ -147,7 +147,7 @@ impl Bench {
         rows.map_err(|failure| Failure::new(format!("{case:?}: {failure:?}")))
     }
 
-    /// Ends the servers that are left, and fails when they complained.
+    /// Stops the remaining servers; fails if they logged errors.
     pub(crate) async fn end(self) -> Outcome {
         if let Some(external) = self.external {
             external.close().await?;
@@ -163,7 +163,7 @@ impl Bench {
         Ok(self.reading.insert(reading))
     }
 
-    /// The product with a Postfix and a Dovecot behind it.
+    /// The product with Postfix and Dovecot as its mail server.
     async fn external(&mut self) -> Outcome<&External> {
         let external = match self.external.take() {
             Some(external) => external,
@@ -180,7 +180,7 @@ impl Bench {
     }
 }
 
-/// Sends the same requests in turn and expects the same status each time.
+/// A client that repeats the same requests in turn and expects the same status each time.
 pub(crate) struct HttpClient {
     connection: Connection,
     requests: Arc<[Request]>,
@@ -199,7 +199,7 @@ impl Client for HttpClient {
     }
 }
 
-/// Sends of different messages of ordinary size, to be made in turn.
+/// Sends of different messages of ordinary size.
 async fn ordinary_sends(site: &MailSite) -> Outcome<Arc<[Request]>> {
     const MESSAGES: usize = 256;
     let (token, author) = (site.user_token(WRITER).await?, Author::new());
@@ -207,7 +207,7 @@ async fn ordinary_sends(site: &MailSite) -> Outcome<Arc<[Request]>> {
     Ok((0..MESSAGES).map(send).collect())
 }
 
-/// Kept connections to a server.
+/// Persistent connections to a server.
 pub(crate) async fn http_clients(
     count: usize,
     address: SocketAddr,
@@ -223,7 +223,7 @@ pub(crate) async fn http_clients(
     Ok(Clients::new(clients, server))
 }
 
-/// Requests to the product, beside the HTTP floor with answers of the same length.
+/// Measures requests to the product, compared with the HTTP floor with responses of the same length.
 async fn beside_http_floor(
     name: &str,
     goals: &[(usize, Goal)],
@@ -254,7 +254,7 @@ async fn answers_given(floor: &Floor) -> Outcome<String> {
     Ok(String::from_utf8_lossy(body).into_owned())
 }
 
-/// The mean length of the answers to some of the requests.
+/// The mean length of the responses to some of the requests.
 async fn mean_answer(address: SocketAddr, requests: &[Request]) -> Outcome<usize> {
     const ASKED: usize = 50;
     let mut connection = Connection::open(address).await?;

@@ -1,4 +1,4 @@
-//! What is read from a server with one INBOX full of mail: each case first sees that the answers are right.
+//! Reading from a server with one full INBOX. Each case first verifies the responses.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,20 +14,20 @@ use crate::report::{Goal, Row};
 use crate::scale::Scale;
 use crate::server::Product;
 
-/// The most that one page shows.
+/// Maximum number of entries per page.
 const PAGE: usize = 200;
-/// How many messages' statuses are asked for in turn.
+/// Number of messages whose status is requested in turn.
 const STATUSES: usize = 1_000;
 const SEED: u64 = 5;
 
-/// The server, and what is known about its mail.
+/// The server, and data about its mail.
 pub(super) struct Reading {
     pub(super) site: MailSite,
     /// A user token of the INBOX's owner.
     reader: String,
-    /// A user token of who sent all of it.
+    /// A user token of the sender of all messages.
     pub(super) writer: String,
-    /// The UIDs with the numbers by which the messages were made, in no order.
+    /// UIDs with the numbers of the generated messages, shuffled.
     messages: Vec<(u64, usize)>,
 }
 
@@ -40,7 +40,7 @@ impl Reading {
         Ok(Self { site, reader, writer, messages })
     }
 
-    /// The same with a server that was started again.
+    /// Restarts the server.
     pub(super) async fn restart(self, product: &Product) -> Outcome<Self> {
         Ok(Self { site: self.site.restart(product).await?, ..self })
     }
@@ -71,7 +71,7 @@ impl Reading {
         self.measure("sent list of 50", &beside_floor(0.3), scale, vec![request]).await
     }
 
-    /// The first page of what the writer sent.
+    /// A request for the first page of the writer's sent mail.
     pub(super) fn sent_request(&self) -> Request {
         Request::get(&api("/mail/sent"), &self.writer)
     }
@@ -157,7 +157,7 @@ fn at_16(rate: f64, ratio: f64) -> [(usize, Goal); 2] {
     [(1, goal), (16, Goal { rate: Some(rate), ..goal })]
 }
 
-/// The UIDs of the reader's messages with the numbers by which they were made, shuffled.
+/// The UIDs of the reader's messages with the numbers of the generated messages, shuffled.
 pub(super) async fn messages_in_no_order(site: &MailSite, scale: &Scale, seed: u64) -> Outcome<Vec<(u64, usize)>> {
     let mut messages = Vec::new();
     let first = mail::subject(0);
@@ -171,7 +171,7 @@ pub(super) async fn messages_in_no_order(site: &MailSite, scale: &Scale, seed: u
     Ok(messages)
 }
 
-/// The newest of a list, page by page, as the admin.
+/// Reads the newest entries of a list, page by page, as the admin.
 async fn items(site: &MailSite, path: &str, count: usize) -> Outcome<Vec<Value>> {
     let mut items: Vec<Value> = Vec::new();
     while items.len() < count {
@@ -184,7 +184,7 @@ async fn items(site: &MailSite, path: &str, count: usize) -> Outcome<Vec<Value>>
     Ok(items)
 }
 
-/// A text as its words: on its way the ends of lines may change.
+/// A text as its words, since line ends may change in transit.
 pub(super) fn unwrapped(text: &Value) -> String {
     text.as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }

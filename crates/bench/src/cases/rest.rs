@@ -1,4 +1,4 @@
-//! Processor time of an idle server, after everything that wakes its background loops.
+//! Processor time of an idle server, after each event that wakes its background loops.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -59,14 +59,14 @@ pub(super) async fn after(event: &str, server: &Server) -> Outcome<Row> {
     Ok(Row::at_most(&format!("processor time at rest after {event}"), Unit::Percent, share * 100.0, MOST))
 }
 
-/// Any command that opens the database.
+/// Runs a command that opens the database.
 pub(super) fn command_beside(product: &Product, directory: &Path) -> Outcome {
     let mut command = Command::new(product.binary());
     command.args(["token", "list"]).current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null());
     if command.status()?.success() { Ok(()) } else { Err(Failure::new("`mailapi token list` failed")) }
 }
 
-/// A client that waits for changes, and whose connection is cut.
+/// Opens an IMAP session with IDLE, and drops the connection.
 async fn leave_idle_session(address: std::net::SocketAddr) -> Outcome {
     let mut stream = TcpStream::connect(address).await?;
     for (line, answer) in [

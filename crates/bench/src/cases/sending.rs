@@ -1,4 +1,4 @@
-//! `POST /mail/send` to a mailbox of the same server, beside the disk floor: 202 means that the message is on disk.
+//! `POST /mail/send` to a local mailbox, compared with the disk floor: 202 means that the message is durable.
 
 use std::time::Instant;
 

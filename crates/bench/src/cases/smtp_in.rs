@@ -1,4 +1,4 @@
-//! Mail from outside: how many messages the SMTP listener takes in, and how soon the API shows one of them meanwhile.
+//! Mail from outside: messages accepted per second by the SMTP listener, and the delay until the API shows them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::report::{Goal, Row, Unit};
 use crate::scale::Scale;
 use crate::server::Product;
 
-/// Different messages, handed in in turn.
+/// Number of different messages, submitted in turn.
 const MESSAGES: usize = 256;
 const SENDER: &str = "somebody@outside.example";
 
-/// Hands in the same messages in turn, over a connection of its own.
+/// A client that submits the same messages in turn over its own connection.
 pub(super) struct SmtpClient {
     connection: Connection,
     mails: Arc<[Mail]>,
 }
 
 impl SmtpClient {
-    /// So many of them, connected.
+    /// Opens `count` connections.
     pub(super) async fn connect(count: usize, address: SocketAddr, mails: Arc<[Mail]>) -> Outcome<Vec<Self>> {
         let mut clients = Vec::with_capacity(count);
         for _ in 0..count {
@@ -87,8 +87,7 @@ fn smtp(site: &MailSite) -> Outcome<SocketAddr> {
     site.server.smtp.ok_or_else(|| Failure::new("the server has no SMTP listener"))
 }
 
-/// Hands in message after message and asks the API until it shows each: how long that took, from the reply to the
-/// message on.
+/// Submits messages one by one and polls the API for each. Returns the times from the SMTP reply to its visibility.
 async fn probe(site: &MailSite, window: Duration) -> Outcome<Vec<Duration>> {
     let mail = Mail::new(SENDER, PROBED, &Author::new().outside_message(0, PROBED));
     let request = Request::get(&api(&format!("/mailbox/{PROBED}/messages?limit=1")), &site.server.admin);

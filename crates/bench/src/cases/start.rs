@@ -1,4 +1,4 @@
-//! A start on the database with the full INBOX, and what the process takes when nothing happens.
+//! Start time on the database with the full INBOX, and memory at rest.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A kept HTTP/1.1 connection (RFC 9112): a request that was written beforehand goes out in one piece, the answer is
-//! read into a buffer that is used again.
+//! A persistent HTTP/1.1 connection (RFC 9112). Requests are encoded in advance and written at once; responses
+//! are read into a reused buffer.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -9,30 +9,30 @@ use tokio::net::TcpStream;
 
 use crate::outcome::{Failure, Outcome};
 
-/// How much is read at once when a body is only counted.
+/// Octets read at once when a body is only counted.
 const READ_BYTES: usize = 256 * 1024;
 
-/// A request, ready to be written.
+/// An encoded request.
 #[derive(Debug, Clone)]
 pub(crate) struct Request(Vec<u8>);
 
 impl Request {
-    /// A `GET` of a path from the root; without a token when it is empty.
+    /// A `GET` of an absolute path; an empty `token` is omitted.
     pub(crate) fn get(path: &str, token: &str) -> Self {
         Self(format!("GET {path} HTTP/1.1\r\nHost: bench\r\n{}\r\n", token_line(token)).into_bytes())
     }
 
-    /// A `DELETE` of a path from the root.
+    /// A `DELETE` of an absolute path.
     pub(crate) fn delete(path: &str, token: &str) -> Self {
         Self(format!("DELETE {path} HTTP/1.1\r\nHost: bench\r\n{}\r\n", token_line(token)).into_bytes())
     }
 
-    /// A `POST` of a JSON body.
+    /// A `POST` with a JSON body.
     pub(crate) fn post(path: &str, token: &str, body: &Value) -> Self {
         Self::post_octets(path, token, body.to_string().as_bytes())
     }
 
-    /// A `POST` of JSON that was written beforehand.
+    /// A `POST` with encoded JSON.
     pub(crate) fn post_octets(path: &str, token: &str, body: &[u8]) -> Self {
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: bench\r\n{}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -42,7 +42,7 @@ impl Request {
         Self([head.as_bytes(), body].concat())
     }
 
-    /// The same request as a trusted proxy forwards it for `client`.
+    /// Adds the header of a trusted proxy that forwards the request for `client`.
     pub(crate) fn forwarded_for(mut self, client: Ipv4Addr) -> Self {
         let line_end = self.0.windows(2).position(|two| two == b"\r\n").map_or(0, |at| at + 2);
         self.0.splice(line_end..line_end, format!("X-Forwarded-For: {client}\r\n").into_bytes());
@@ -54,7 +54,7 @@ fn token_line(token: &str) -> String {
     if token.is_empty() { String::new() } else { format!("X-MAILAPI-TOKEN: {token}\r\n") }
 }
 
-/// An answer's status and where its body lies.
+/// The status of a response, and the position of its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Head {
     status: u16,
@@ -76,7 +76,7 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::new() })
     }
 
-    /// Writes a request and reads the whole answer: its status and its body.
+    /// Writes a request and reads the whole response. Returns its status and body.
     pub(crate) async fn exchange(&mut self, request: &Request) -> Outcome<(u16, &[u8])> {
         let head = self.ask(request).await?;
         let end = head.octets + usize::try_from(head.body_octets)?;
@@ -87,7 +87,7 @@ impl Connection {
         Ok((head.status, &self.buffer[head.octets..end]))
     }
 
-    /// The same for a body of any size, which is only counted.
+    /// Writes a request and reads a response of any size. Returns its status and the length of the body.
     pub(crate) async fn count_body(&mut self, request: &Request) -> Outcome<(u16, u64)> {
         let head = self.ask(request).await?;
         let mut count = (self.buffer.len() - head.octets) as u64;
@@ -99,7 +99,7 @@ impl Connection {
         Ok((head.status, count))
     }
 
-    /// The JSON of an answer that has to have this status.
+    /// Returns the JSON of a response; fails on another status.
     pub(crate) async fn json(&mut self, request: &Request, status: u16) -> Outcome<Value> {
         let (found, body) = self.exchange(request).await?;
         if found != status {
@@ -128,7 +128,7 @@ impl Connection {
     }
 }
 
-/// The head at the beginning, as soon as it is complete.
+/// Parses the head once it is complete.
 fn head(octets: &[u8]) -> Outcome<Option<Head>> {
     let Some(end) = octets.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let text = std::str::from_utf8(&octets[..end])?;

@@ -1,4 +1,4 @@
-//! The near ends: as little work per operation as possible, so that the server is what is measured.
+//! Clients that do as little work per operation as possible, so that the server is what is measured.
 
 pub(crate) mod http;
 pub(crate) mod smtp;

@@ -1,4 +1,4 @@
-//! A kept SMTP connection (RFC 5321) that pipelines the envelope (RFC 2920).
+//! A persistent SMTP connection (RFC 5321) that pipelines the envelope (RFC 2920).
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ pub(crate) struct Connection {
     buffer: Vec<u8>,
 }
 
-/// A message, ready to be written.
+/// An encoded message.
 #[derive(Debug, Clone)]
 pub(crate) struct Mail {
     envelope: Vec<u8>,
@@ -24,7 +24,7 @@ pub(crate) struct Mail {
 }
 
 impl Mail {
-    /// A message whose lines end with CRLF and do not begin with a dot.
+    /// Encodes a message. Its lines must end with CRLF and not begin with a dot.
     pub(crate) fn new(from: &str, to: &str, message: &str) -> Self {
         let envelope = format!("MAIL FROM:<{from}>\r\nRCPT TO:<{to}>\r\nDATA\r\n").into_bytes();
         Self { envelope, content: format!("{message}.\r\n").into_bytes() }
@@ -49,7 +49,7 @@ impl Connection {
         self.expect(235).await
     }
 
-    /// Hands a message over: it returns when the server has taken the responsibility.
+    /// Sends a message; returns once the server has accepted it.
     pub(crate) async fn send(&mut self, mail: &Mail) -> Outcome {
         self.stream.write_all(&mail.envelope).await?;
         for code in [250, 250, 354] {
@@ -59,7 +59,7 @@ impl Connection {
         self.expect(250).await
     }
 
-    /// Reads one reply, which has to have this code.
+    /// Reads one reply; fails on another code.
     async fn expect(&mut self, code: u16) -> Outcome {
         loop {
             if let Some(end) = reply_end(&self.buffer) {
@@ -77,7 +77,7 @@ impl Connection {
     }
 }
 
-/// Where the first reply ends: with a line whose fourth octet is no hyphen (RFC 5321 section 4.2.1).
+/// The end of the first reply: a line whose fourth octet is not a hyphen (RFC 5321 section 4.2.1).
 fn reply_end(octets: &[u8]) -> Option<usize> {
     let mut start = 0;
     loop {

@@ -1,9 +1,9 @@
-//! The disk floor: the rows that one message leaves behind, written again and again by one thread, so many messages in
-//! one durable transaction as the case has requests in flight.
+//! The disk floor: one thread writes the rows of messages repeatedly. Each durable transaction contains as many
+//! messages as the case has requests in flight.
 //!
-//! The rows are copies of those that the product itself has written for one message, on a copy of its database, so
-//! tables, indexes, triggers and lengths are the same; only the keys differ. Left out is what is derived from the rows
-//! afterwards (search index, statistics).
+//! The rows are copies of rows that the product has written for one message, in a copy of its database. Tables,
+//! indexes, triggers and lengths are the same; only the keys differ. Data derived later (search index,
+//! statistics) is left out.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,36 +16,36 @@ use crate::outcome::{Failure, Outcome, same};
 use crate::process::Process;
 use crate::random::Random;
 
-/// The same as the product's writer: write-ahead log, a flush for each commit, a cache of 4 MiB.
+/// As in the product's writer: write-ahead log, a flush per commit, a cache of 4 MiB.
 const PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;
     PRAGMA wal_autocheckpoint = 2000; PRAGMA cache_size = -4096; PRAGMA temp_store = MEMORY;";
 
-/// Pieces that one message may have in the database: `drop_chunks.key` is message * this + piece.
+/// Maximum number of pieces per message in the database: `drop_chunks.key` is message * this + piece.
 const PIECES: i64 = 1 << 16;
 
-/// What makes the rows of one message different from those of all others.
+/// A key that differs between messages.
 #[derive(Debug, Clone, Copy)]
 enum Key {
-    /// The message's name, a UUID, as text.
+    /// The message identifier, a UUID as text.
     Uuid,
-    /// The row of the sent message.
+    /// The row id of the sent message.
     Sent,
-    /// The row of the stored message.
+    /// The row id of the stored message.
     Content,
-    /// The one piece of the stored message.
+    /// The key of the only piece of the stored message.
     Piece,
-    /// The number within the folder.
+    /// The UID in the folder.
     Uid,
-    /// None: the database gives one.
+    /// Assigned by the database.
     Given,
-    /// A count of references, which the entry's trigger raises.
+    /// A reference count, which the trigger of the entry increments.
     Zero,
 }
 
-/// Tables, and the columns that are keys.
+/// Tables with their key columns.
 type Tables = &'static [(&'static str, &'static [(&'static str, Key)])];
 
-/// What stays of a message that came in from outside.
+/// Rows of a message received from outside.
 const INBOUND: Tables = &[
     ("drop_messages", &[("id", Key::Content), ("refs", Key::Zero)]),
     ("drop_chunks", &[("key", Key::Piece)]),
@@ -53,7 +53,7 @@ const INBOUND: Tables = &[
     ("delivery_events", &[("id", Key::Given)]),
 ];
 
-/// What stays of a message that was sent through the API to one mailbox of the same server.
+/// Rows of a message sent through the API to one local mailbox.
 const SENT: Tables = &[
     ("sent_messages", &[("id", Key::Sent), ("message_id", Key::Uuid)]),
     ("sent_recipients", &[("sent_id", Key::Sent)]),
@@ -64,16 +64,16 @@ const SENT: Tables = &[
     ("delivery_events", &[("id", Key::Given), ("message_id", Key::Uuid)]),
 ];
 
-/// Whose rows are written.
+/// The kind of rows to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// Those of a message sent through the API.
+    /// Rows of a message sent through the API.
     Sent,
-    /// Those of a message that came in.
+    /// Rows of a received message.
     Inbound,
 }
 
-/// One row of the template and the statement that writes it again.
+/// A row of the template, and the statement that inserts a copy.
 #[derive(Debug)]
 struct Insert {
     sql: String,
@@ -81,32 +81,32 @@ struct Insert {
     keys: Vec<(usize, Key)>,
 }
 
-/// The database that is written.
+/// The database of the floor.
 pub(crate) struct DiskFloor {
     connection: Connection,
     inserts: Vec<Insert>,
     group: usize,
-    /// The number of the last message; those of the template are far below the first.
+    /// The number of the last message; far above those of the template.
     last: i64,
     first: i64,
 }
 
 impl DiskFloor {
-    /// On a database file that holds the rows of exactly one message, sent to one mailbox and delivered. Each
-    /// transaction writes `group` messages.
+    /// Opens a database with the rows of exactly one message, sent to one mailbox and delivered. Each transaction
+    /// writes `group` messages.
     pub(crate) fn open(file: &Path, rows: Rows, group: usize) -> Outcome<Self> {
         let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.execute_batch(PRAGMAS)?;
         let tables = if rows == Rows::Sent { SENT } else { INBOUND };
         let inserts =
             tables.iter().map(|(table, keys)| template(&connection, table, keys)).collect::<Outcome<Vec<_>>>()?;
-        // A database that was written before is gone on with.
+        // Continue after the messages of an earlier run on the same database.
         let sql = "SELECT MAX(1000000, (SELECT MAX(id) FROM drop_messages))";
         let first = connection.query_row(sql, [], |row| row.get(0))?;
         Ok(Self { connection, inserts, group, last: first, first })
     }
 
-    /// How many messages were written, by what the tables hold.
+    /// Asserts that the tables contain all written messages.
     pub(crate) fn check(&self) -> Outcome {
         let sql = "SELECT COUNT(*) FROM drop_entries WHERE message_id > ?1";
         let rows: i64 = self.connection.query_row(sql, [self.first], |row| row.get(0))?;
@@ -145,7 +145,7 @@ impl Load for DiskFloor {
         }
         let (elapsed, cpu) = (start.elapsed(), Process::Own.cpu()? - cpu_before);
         latencies.sort_unstable();
-        // There is no load generator: the writer is this process.
+        // There is no load generator: the writer runs in this process.
         Ok(Sample { latencies, elapsed, cpu, client_cpu: Duration::ZERO })
     }
 }
@@ -171,7 +171,7 @@ fn template(connection: &Connection, table: &str, keys: &[(&str, Key)]) -> Outco
 
 fn key_value(key: Key, number: i64) -> Value {
     match key {
-        // As long as a real one, and as scattered: the product's own are random.
+        // As long as a real one, and as random: index pages are hit in the same pattern.
         Key::Uuid => {
             let random = Random::new(number.unsigned_abs()).next();
             Value::Text(format!("{:08x}-{:04x}-4000-8000-{number:012x}", random >> 32, random & 0xffff))

@@ -1,5 +1,5 @@
-//! The HTTP floor: the product's own way from a listener to a router (`mailapi_http::serve`, the same axum and hyper),
-//! and behind it nothing but an answer of the wanted length.
+//! The HTTP floor: the product's own HTTP server (`mailapi_http::serve`, the same axum and hyper). Its handler
+//! returns a constant response of the wanted length.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use super::process::announce;
 use crate::client::http::Request;
 use crate::outcome::Outcome;
 
-/// The longest answer.
+/// Maximum length of a response.
 const LONGEST: usize = 1024 * 1024;
 
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ struct Answers {
     given: Arc<AtomicU64>,
 }
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 pub(crate) async fn serve() -> Outcome {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     announce(listener.local_addr()?)?;
@@ -45,12 +45,12 @@ async fn given(State(answers): State<Answers>) -> String {
     answers.given.load(Ordering::Relaxed).to_string()
 }
 
-/// Asks for an answer of this length.
+/// A request for a response of this length.
 pub(crate) fn request(octets: usize) -> Request {
     Request::get(&format!("/octets/{}", octets.min(LONGEST)), "")
 }
 
-/// Asks how many answers were given.
+/// A request for the number of responses.
 pub(crate) fn count_request() -> Request {
     Request::get("/given", "")
 }

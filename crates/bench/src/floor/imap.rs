@@ -1,5 +1,5 @@
-//! The IMAP floor: a raw client on a kept connection with its folder open. It writes commands that were made beforehand
-//! and reads to the end of the answer, of which it looks at nothing but the last line.
+//! The IMAP floor: a raw client on a persistent connection with an open folder. It writes encoded commands, and
+//! reads responses without parsing more than the last line.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use tokio::net::TcpStream;
 use crate::load::Client;
 use crate::outcome::{Failure, Outcome};
 
-/// No line of the mail begins with it.
+/// No line of the mail begins with this tag.
 const TAG: &str = "bench";
 const READ_OCTETS: usize = 256 * 1024;
-/// More than the last line of an answer has: that to a log-in names what the server can do.
+/// Longer than the last line of any response; after a log-in it lists the capabilities.
 const TAIL: usize = 2048;
 
-/// A connection, and what it asks for in turn.
+/// A connection with the commands to send in turn.
 pub(crate) struct ImapClient {
     stream: TcpStream,
     commands: Arc<[String]>,
     buffer: Vec<u8>,
 }
 
-/// A command, ready to be written.
+/// Encodes a command.
 pub(crate) fn command(words: &str) -> String {
     format!("{TAG} {words}\r\n")
 }
 
 impl ImapClient {
-    /// Logs in and opens the INBOX for reading.
+    /// Logs in and opens the INBOX read-only.
     pub(crate) async fn open(
         server: SocketAddr,
         user: &str,
@@ -45,7 +45,7 @@ impl ImapClient {
         Ok(client)
     }
 
-    /// The whole answer to a command.
+    /// Runs a command and returns the whole response.
     pub(crate) async fn answer(&mut self, command: &str) -> Outcome<Vec<u8>> {
         let mut answer = Vec::new();
         self.stream.write_all(command.as_bytes()).await?;
@@ -83,18 +83,18 @@ impl Client for ImapClient {
     }
 }
 
-/// The last line, when it is complete.
+/// The last line, if it is complete.
 fn last_line(octets: &[u8]) -> Option<&[u8]> {
     let line = octets.strip_suffix(b"\r\n")?;
     Some(line.iter().rposition(|octet| *octet == b'\n').map_or(line, |end| &line[end + 1..]))
 }
 
-/// How many messages an answer tells of.
+/// The number of messages in a response.
 pub(crate) fn fetched(answer: &[u8]) -> usize {
     String::from_utf8_lossy(answer).lines().filter(|line| line.starts_with("* ") && line.contains(" FETCH (")).count()
 }
 
-/// The UIDs that a search found, ascending.
+/// The UIDs of a search result, ascending.
 pub(crate) fn found(answer: &[u8]) -> Vec<u64> {
     let text = String::from_utf8_lossy(answer);
     let listed = text.lines().filter_map(|line| line.strip_prefix("* SEARCH"));
@@ -103,7 +103,7 @@ pub(crate) fn found(answer: &[u8]) -> Vec<u64> {
     uids
 }
 
-/// The octets of the first literal of an answer (RFC 3501 section 4.3).
+/// The octets of the first literal in a response (RFC 3501 section 4.3).
 pub(crate) fn literal(answer: &[u8]) -> Option<&[u8]> {
     let end = answer.windows(3).position(|octets| octets == b"}\r\n")?;
     let start = answer[..end].iter().rposition(|octet| *octet == b'{')? + 1;

@@ -1,4 +1,4 @@
-//! What the product is compared with: the least that the same answer, or the same rows, can cost.
+//! Floors to compare the product with: the minimum cost of the same response or the same rows.
 
 pub(crate) mod disk;
 pub(crate) mod http;

@@ -1,4 +1,4 @@
-//! A floor as a process of its own, so that its processor time can be told from the load generator's.
+//! A floor in its own process, so that its processor time is separate from that of the load generator.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -16,16 +16,16 @@ pub(crate) enum Kind {
     Wire,
 }
 
-/// A running floor; killed when it is dropped.
+/// A running floor; killed on drop.
 #[derive(Debug)]
 pub(crate) struct Floor {
     child: Child,
-    /// Where it listens.
+    /// The address of its listener.
     pub(crate) address: SocketAddr,
 }
 
 impl Floor {
-    /// Starts this program once more, as a floor.
+    /// Starts this program again as a floor.
     pub(crate) fn start(kind: Kind) -> Outcome<Self> {
         let name = match kind {
             Kind::Http => "http",
@@ -48,13 +48,13 @@ impl Floor {
 
 impl Drop for Floor {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Tells the parent where the floor listens.
+/// Reports the address of the listener to the parent process.
 pub(crate) fn announce(address: SocketAddr) -> Outcome {
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{address}")?;

@@ -1,4 +1,4 @@
-//! Mail as it lies in a mailbox (RFC 5322), for servers that are not ours.
+//! Mail as stored in a mailbox (RFC 5322), for external servers.
 
 use std::fmt::Write as _;
 
@@ -6,11 +6,11 @@ use super::{Author, READER, WRITER, subject};
 use crate::scale::Scale;
 
 const BOUNDARY: &str = "=_a1b2c3d4e5f6";
-/// Digits in a line of base64 (RFC 2045 section 6.8).
+/// Characters per line of base64 (RFC 2045 section 6.8).
 const DIGITS: usize = 76;
 
 impl Author {
-    /// What `inbox_message` of this number becomes when it is sent.
+    /// The stored form of the `inbox_message` with this number.
     pub(crate) fn stored_message(&self, number: usize, scale: &Scale) -> String {
         let message = self.inbox_message(number, scale);
         let text = message["body"]["text"].as_str().unwrap_or_default().replace('\n', "\r\n");
@@ -24,7 +24,7 @@ impl Author {
         let plain = format!("Content-Type: text/plain; charset=utf-8\r\n\r\n{text}\r\n");
         let Some(file) = message["attachments"][0].as_object() else { return mail + &plain };
         let (name, content) = (&file["filename"], file["content"].as_str().unwrap_or_default());
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             mail,
             "Content-Type: multipart/mixed; boundary=\"{BOUNDARY}\"\r\n\r\n--{BOUNDARY}\r\n{plain}\r\n--{BOUNDARY}\r\n\

@@ -1,4 +1,4 @@
-//! A Postfix and a Dovecot of our own with an INBOX full of mail, for a product that stands in front of them.
+//! A private Postfix and Dovecot with a full INBOX, as the mail server of the product.
 
 use std::path::Path;
 
@@ -10,22 +10,22 @@ use crate::process::Process;
 use crate::scale::Scale;
 use crate::server::Product;
 
-/// The floor alone has sixteen connections to one mailbox; Dovecot allows ten, and a hundred in all.
+/// The floor opens sixteen connections to one mailbox; Dovecot's default is ten.
 const MANY_CONNECTIONS: &str = "protocol imap {\n mail_max_userip_connections = 64\n}\n";
-/// Nothing listens there: all mail for others is discarded instead.
+/// A port without a listener; Postfix discards mail for others instead.
 const NOWHERE: ([u8; 4], u16) = ([127, 0, 0, 1], 9);
-/// What has to be installed.
+/// The programs that must be installed.
 const NEEDED: [&str; 2] = ["/usr/sbin/postfix", "/usr/sbin/dovecot"];
 
-/// The mail servers behind the product.
+/// The mail servers of the product.
 pub(crate) struct MailHost {
     pub(crate) postfix: Postfix,
     pub(crate) dovecot: Dovecot,
 }
 
 impl MailHost {
-    /// Starts both and fills the INBOX that is read: a maildir, one file for each message. Postfix takes mail for
-    /// everybody and discards it when it is delivered, which costs what taking it costs and little more.
+    /// Starts both and fills the INBOX that is read, a maildir. Postfix accepts mail for all recipients and
+    /// discards it at delivery, which costs little more than accepting it.
     pub(crate) async fn open(scale: &Scale) -> Outcome<Self> {
         if let Some(missing) = NEEDED.iter().find(|program| !Path::new(program).exists()) {
             return Err(Failure::new(format!("{missing} is not there: install Postfix and Dovecot, as ./test does")));
@@ -44,12 +44,12 @@ impl MailHost {
         Ok(Self { postfix, dovecot })
     }
 
-    /// The product with settings that put it in front of these servers.
+    /// The product with settings that select these servers.
     pub(crate) fn in_front(&self, product: &Product) -> Product {
         self.following(product, &self.postfix.log())
     }
 
-    /// The same with another log than Postfix' own.
+    /// The product with settings that select these servers, and another log than Postfix' own.
     pub(crate) fn following(&self, product: &Product, log: &Path) -> Product {
         product
             .with("MAILAPI_MAIL__BACKEND", "external")
@@ -60,17 +60,17 @@ impl MailHost {
             .with("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &log.display().to_string())
     }
 
-    /// Dovecot, as far as its processor time goes.
+    /// Dovecot's processes, for their processor time.
     pub(crate) fn dovecot_process(&self) -> Outcome<Process> {
         family(self.dovecot.process_id())
     }
 
-    /// The same of Postfix.
+    /// Postfix' processes, for their processor time.
     pub(crate) fn postfix_process(&self) -> Outcome<Process> {
         family(self.postfix.process_id())
     }
 
-    /// How many messages Postfix has taken, and how many have left its queue, by its log.
+    /// The numbers of messages that Postfix has accepted, and that have left its queue, by its log.
     pub(crate) fn taken_and_removed(&self) -> Outcome<(usize, usize)> {
         let log = std::fs::read_to_string(self.postfix.log())?;
         let count = |is_such: fn(&str) -> bool| log.lines().filter(|line| is_such(line)).count();

@@ -15,17 +15,17 @@ use crate::outcome::{Outcome, same};
 use crate::random::Random;
 use crate::server::Product;
 
-/// Users of each domain. Those of the first one are made through the API; all others are copies of them.
+/// Users per domain. Those of the first domain are created through the API; all others are copies of them.
 const USERS: usize = 10;
-/// Users who ask in turn.
+/// Number of users that send requests in turn.
 const ASKERS: usize = 1_000;
 const SEED: u64 = 13;
-/// Two domains were made so far apart.
+/// Time between the creation of two domains.
 const APART_MILLIS: i64 = 60_000;
 
 pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     let mut grown = Grown::new("Accounts: ten users to a domain", "users", size);
-    // Nobody is remembered: each request looks its token up.
+    // Without the cache of callers, each request looks its token up.
     let product = product.with("MAILAPI_LIMITS__CACHED_CALLERS", "0");
     let mut site = MailSite::empty(&product).await?;
     let mine = make(&site).await?;
@@ -51,17 +51,17 @@ fn domain(number: usize) -> String {
     format!("d{number}.test")
 }
 
-/// The user with this number over all domains.
+/// The address of the user with this number, counted over all domains.
 fn user(number: usize) -> String {
     format!("user{}@{}", number % USERS, domain(number / USERS))
 }
 
-/// What the token of a user in a copied domain is; a server gives random ones.
+/// The token value of a user in a copied domain, instead of a random one.
 fn token(email: &str) -> String {
     format!("mapi_{email}")
 }
 
-/// The users that all others are copies of, and their tokens.
+/// Creates the users that all others are copies of; returns their tokens.
 async fn make(site: &MailSite) -> Outcome<Vec<String>> {
     site.post("/domains", &json!({ "domain": domain(0) }), 201).await?;
     let mut tokens = Vec::new();
@@ -72,7 +72,7 @@ async fn make(site: &MailSite) -> Outcome<Vec<String>> {
     Ok(tokens)
 }
 
-/// Copies the domain number `there` to just before `wanted`, with users, tokens and mailboxes.
+/// Copies the first domain with its users, tokens and mailboxes to the numbers from `there` to below `wanted`.
 fn copy(file: &Path, there: usize, wanted: usize) -> Outcome {
     let bulk = Bulk::open(file)?;
     let flags = FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_UTF8;
@@ -80,7 +80,7 @@ fn copy(file: &Path, there: usize, wanted: usize) -> Outcome {
         Ok(TokenValue::from_caller(&token(&context.get::<String>(0)?)).hash().as_bytes().to_vec())
     })?;
     let users = i64::try_from(USERS)?;
-    // Mailbox 0 holds deleted folders.
+    // Mailbox 0 contains deleted folders.
     let first = |table: &str| bulk.number(&format!("SELECT MIN(id) FROM {table} WHERE id > 0"));
     let (mailbox, folder) = (first("drop_mailboxes")?, first("drop_folders")?);
     let folders = bulk.number(&format!("SELECT COUNT(*) FROM drop_folders WHERE mailbox_id < {mailbox} + {users}"))?;

@@ -1,7 +1,7 @@
-//! Many rows at once: copies of rows that the product has written itself, in a database that no server has open.
+//! Bulk copies of rows that the product has written itself, in a database that no server has open.
 //!
-//! As in the disk floor only the keys differ, and triggers run as they always do. It is prepared in a minute what would
-//! take the product's own doors an hour; every case then asks the API whether all of it is there.
+//! As in the disk floor only the keys differ, and triggers run as usual. This prepares in a minute what would
+//! take an hour through the product's listeners. Each case then verifies the result through the API.
 
 use std::path::Path;
 
@@ -11,18 +11,17 @@ use rusqlite::{Connection, OpenFlags, params};
 use crate::outcome::{Failure, Outcome};
 use crate::random::Random;
 
-/// Nothing is kept safe while the rows are written: who interrupts it begins anew. The cache is 1 GiB.
+/// Fast but not durable: an interrupted run must start again. The cache is 1 GiB.
 const PRAGMAS: &str = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -1048576;
     PRAGMA temp_store = MEMORY; PRAGMA locking_mode = EXCLUSIVE;";
 const SEED: u64 = 77;
 
-/// A database to be filled.
+/// A database to fill.
 pub(super) struct Bulk {
     pub(super) connection: Connection,
 }
 
-/// What is copied: the rows of a table, and what is written into some of their columns. `?1` is the number of the
-/// copy, from 1 on.
+/// Rows of a table to copy, and new values for some of their columns. `?1` is the number of the copy, from 1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Copies<'a> {
     pub(super) table: &'a str,
@@ -31,7 +30,7 @@ pub(super) struct Copies<'a> {
 }
 
 impl Bulk {
-    /// The database of a server that was stopped.
+    /// Opens the database of a stopped server.
     pub(super) fn open(file: &Path) -> Outcome<Self> {
         let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.execute_batch(PRAGMAS)?;
@@ -44,12 +43,12 @@ impl Bulk {
         Ok(Self { connection })
     }
 
-    /// One number.
+    /// Queries one number.
     pub(super) fn number(&self, sql: &str) -> Outcome<i64> {
         Ok(self.connection.query_row(sql, [], |row| row.get(0))?)
     }
 
-    /// Writes copies number `first` to `last` of the rows of some tables, in their order, all in one transaction.
+    /// Writes copies `first` to `last` of the rows of some tables, in order and in one transaction.
     pub(super) fn copy(&self, first: i64, last: i64, tables: &[Copies<'_>]) -> Outcome {
         let statements = tables.iter().map(|copies| self.statement(copies)).collect::<Outcome<Vec<_>>>()?;
         self.connection.execute_batch("BEGIN")?;
@@ -76,7 +75,7 @@ impl Bulk {
     }
 }
 
-/// A UUID of version 4 (RFC 9562 section 5.4), always the same for a number.
+/// A UUID of version 4 (RFC 9562 section 5.4), derived from a number.
 fn uuid(number: i64) -> String {
     let mut random = Random::new(SEED ^ number.unsigned_abs());
     let (one, other) = (random.next(), random.next());

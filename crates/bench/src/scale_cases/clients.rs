@@ -1,4 +1,4 @@
-//! Up to a thousand clients at once, each with a kept connection and one request in flight.
+//! Up to a thousand parallel clients, each with a persistent connection and one request in flight.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::outcome::{Outcome, same};
 use crate::scale::Scale;
 use crate::server::Product;
 
-/// Messages in the INBOX that is listed.
+/// Number of messages in the INBOX that is listed.
 const MESSAGES: usize = 200;
 
 pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
@@ -34,7 +34,7 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     Ok(grown)
 }
 
-/// Whether each of many clients is served: all of them do the same number of requests, give or take.
+/// Verifies that all of many clients are served, and notes how evenly.
 async fn fairness(site: &MailSite, size: &Size, path: &str, token: &str, grown: &mut Grown) -> Outcome {
     let Some(&most) = size.clients.last() else { return Ok(()) };
     let (server, requests) = (&site.server, vec![Request::get(&api(path), token)].into());

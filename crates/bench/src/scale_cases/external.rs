@@ -1,4 +1,4 @@
-//! Folders of a thousand and of a million messages in front of Dovecot.
+//! Folders of a thousand and of a million messages in Dovecot.
 
 use std::net::SocketAddr;
 
@@ -16,12 +16,13 @@ use crate::random::Random;
 use crate::server::Product;
 use crate::soak::Appending;
 
-/// Messages that are handed in; all others are copies that Dovecot makes of them.
+/// Number of appended messages; all others are copies made by Dovecot.
 const REAL: usize = 1_000;
-/// Messages that are read in turn.
+/// Number of messages read in turn.
 const READ: usize = 500;
 const SEED: u64 = 14;
-/// A million files are no mailbox: Dovecot's own format keeps many messages in one, and a copy is an entry of its index.
+/// Dovecot's own format stores many messages per file, and a copy is an index entry. A maildir of a million files
+/// is unrealistic.
 const FORMAT: DovecotFormat = DovecotFormat::Mdbox;
 const MANY_CONNECTIONS: &str = "mail_max_userip_connections = 64\n";
 

@@ -19,20 +19,20 @@ use crate::random::Random;
 use crate::server::Product;
 use crate::soak::Selecting;
 
-/// Messages that come in through the door; all others of a folder are copies of the last of them.
+/// Number of messages received by SMTP; all others of a folder are copies of the last ones.
 const REAL: usize = 1_000;
-/// So many of these hold the searched word.
+/// Number of these that contain the searched word.
 const PLANTS: usize = 20;
-/// Octets of text of a message: a tenth of an ordinary one, so that a million of them with their index fit on a disk.
+/// Octets of text per message: a tenth of an ordinary one, so that a million with their index fit on a disk.
 const TEXT: usize = 400;
-/// Messages that are read in turn.
+/// Number of messages read in turn.
 const READ: usize = 1_000;
 const SENDER: &str = "somebody@outside.example";
 const SEED: u64 = 11;
-/// How long the index of a folder may take, and how often it is looked at.
+/// Maximum time for indexing a folder, and the interval of checking.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 const LOOK: Duration = Duration::from_millis(250);
-/// Pieces that one message may have in the database: `drop_chunks.key` is message * this + piece.
+/// Maximum number of pieces per message in the database: `drop_chunks.key` is message * this + piece.
 const PIECES: i64 = 1 << 16;
 
 pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
@@ -42,7 +42,7 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
         site = fill(site, product, messages, &mut grown).await?;
         ask(&site, size, messages, "", &mut grown).await?;
     }
-    // The smallest folder again, now that the others lie beside it.
+    // Measure the smallest folder again beside the others.
     if let Some(&smallest) = size.folders.first() {
         ask(&site, size, smallest, BESIDE, &mut grown).await?;
     }
@@ -53,12 +53,12 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     Ok(grown)
 }
 
-/// Whose folder of this size it is.
+/// The owner of the folder with this size.
 pub(super) fn owner(messages: usize) -> String {
     format!("owner{messages}@bench.test")
 }
 
-/// A mailbox with so many messages, and the index that goes with them.
+/// Creates a mailbox with this number of messages, and waits for its index.
 pub(super) async fn fill(site: MailSite, product: &Product, messages: usize, grown: &mut Grown) -> Outcome<MailSite> {
     let owner = owner(messages);
     site.post("/users", &json!({ "email": owner, "password": PASSWORD }), 201).await?;
@@ -81,7 +81,7 @@ pub(super) async fn fill(site: MailSite, product: &Product, messages: usize, gro
     Ok(site)
 }
 
-/// Returns when no message waits for the index any more, and the server has come to rest.
+/// Waits until all messages are indexed, and the server is idle.
 async fn indexed(site: &MailSite) -> Outcome {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let connection = rusqlite::Connection::open_with_flags(database(site.directory()), flags)?;
@@ -115,8 +115,7 @@ async fn hand_in(site: &MailSite, owner: &str, count: usize) -> Outcome {
     Ok(())
 }
 
-/// Copies those messages that hold no searched word until the folder has as many as it should, and leaves them to be
-/// indexed.
+/// Copies the messages without the searched word until the folder has its size, and queues the copies for indexing.
 fn copy(file: &Path, owner: &str, messages: usize) -> Outcome {
     let bulk = Bulk::open(file)?;
     let block = Block::of(&bulk, owner)?;
@@ -134,7 +133,7 @@ fn copy(file: &Path, owner: &str, messages: usize) -> Outcome {
     Ok(())
 }
 
-/// The messages that are copied: one behind the other, and the last of all messages.
+/// The messages to copy: consecutive, and the last ones of the database.
 struct Block {
     folder: i64,
     first: i64,
@@ -159,7 +158,7 @@ impl Block {
         self.last - self.first + 1
     }
 
-    /// Copies number `from` to `to` of the messages up to `last`, and their entries.
+    /// Writes copies `from` to `to` of the messages up to `last`, with their entries.
     fn write(&self, bulk: &Bulk, last: i64, from: i64, to: i64) -> Outcome {
         let Self { folder, first, .. } = self;
         let further = |column: &str| format!("{column} + ?1 * {}", self.length());
@@ -181,7 +180,7 @@ impl Block {
     }
 }
 
-/// Two words of a message in one, whose parts stand in many texts, and it in none.
+/// Joins two words of a message to a text that no message contains, although many contain its parts.
 async fn two_words(site: &MailSite, owner: &str) -> Outcome<String> {
     let message = site.get(&format!("/mailbox/{owner}/messages/1")).await?;
     let text = message["body"]["text"].as_str().unwrap_or_default();
@@ -191,7 +190,7 @@ async fn two_words(site: &MailSite, owner: &str) -> Outcome<String> {
     Ok(text)
 }
 
-/// The smallest and the largest folder beside each other.
+/// Measures the smallest and the largest folder in alternation.
 async fn turns(site: &MailSite, size: &Size, folders: [usize; 2], grown: &mut Grown) -> Outcome {
     let mut requests: [Vec<Vec<Request>>; 2] = Default::default();
     for (messages, requests) in folders.into_iter().zip(&mut requests) {
@@ -207,7 +206,7 @@ async fn turns(site: &MailSite, size: &Size, folders: [usize; 2], grown: &mut Gr
     Ok(())
 }
 
-/// Requests for messages from everywhere in a folder.
+/// Requests for messages from anywhere in a folder.
 fn reads(messages: usize, get: impl Fn(&str) -> Request) -> Vec<Request> {
     let mut random = Random::new(SEED);
     (0..READ).map(|_| get(&format!("/messages/{}", 1 + random.below(messages)))).collect()

@@ -1,4 +1,4 @@
-//! What operations cost at several sizes: measured, drawn, and put into a table.
+//! Costs of operations at several sizes: measured, drawn, and written as tables.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,45 +15,45 @@ use crate::measure::{Comparison, Figures, Plan, compare, figures};
 use crate::outcome::Outcome;
 use crate::server::Server;
 
-/// How many times the cost at the smallest size that at the largest may be before it counts as growth: over a
-/// thousandfold trees become deeper, and single windows on a machine that others use differ by as much.
+/// Factor between the costs at the smallest and the largest size above which the cost counts as growing. Over a
+/// thousandfold, trees become deeper, and on a shared machine single windows differ by as much.
 const NOISE: f64 = 2.0;
 
-/// What follows the name of an operation that was measured once more, beside much else.
+/// Suffix for an operation that is measured again beside much other data.
 pub(super) const BESIDE: &str = ", beside all the others";
-/// So many operations are done before anything counts, since most cases ask for no more different things in turn.
+/// Number of operations in the warm-up, enough for all different requests of most cases.
 const EACH_ONCE: usize = 1_000;
-/// They take at most so many times the usual warm-up.
+/// Maximum length of that warm-up, in usual ones.
 const LONGEST_WARM_UP: u32 = 15;
 
-/// One operation at one size.
+/// An operation at one size.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     size: f64,
     seen: Figures,
 }
 
-/// One operation at all sizes.
+/// An operation at all sizes.
 #[derive(Debug)]
 struct Operation {
     name: String,
-    /// Why it may grow; nothing when it may not.
+    /// The reason why it may grow; `None` if it may not.
     grows: Option<&'static str>,
     points: Vec<Point>,
 }
 
-/// Which cost is looked at when growth is judged and drawn.
+/// The cost that is judged and drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judge {
-    /// The product's processor time, which others on the machine change least.
+    /// The product's processor time, which other load on the machine affects least.
     Processor,
-    /// How long half of the operations take at most: what another server does counts too.
+    /// The median latency, which includes other servers.
     Latency,
 }
 
 impl Judge {
     fn cost(self, point: &Point) -> f64 {
-        // The clock of processor time ticks in steps, and nothing has no place on an axis of tenfolds.
+        // Processor time is counted in ticks, and a logarithmic axis has no place for zero.
         let cost = match self {
             Self::Processor => point.seen.cpu,
             Self::Latency => point.seen.p50,
@@ -69,17 +69,17 @@ impl Judge {
     }
 }
 
-/// A group of operations and what they are measured against.
+/// A group of operations and the size that they depend on.
 #[derive(Debug)]
 pub(super) struct Grown {
     title: &'static str,
-    /// What the size counts.
+    /// The unit of the size.
     size: &'static str,
     judge: Judge,
-    /// Whether each figure is shown as soon as it is known.
+    /// Whether each figure is printed at once.
     is_shown: bool,
     operations: Vec<Operation>,
-    /// Lines about what the curves do not show.
+    /// Remarks on figures that the curves do not show.
     notes: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ impl Grown {
         Self { title, size, judge, is_shown: sizes.is_shown, operations: Vec::new(), notes: Vec::new() }
     }
 
-    /// The same by another cost.
+    /// Sets the judged cost.
     pub(super) fn judged(self, judge: Judge) -> Self {
         Self { judge, ..self }
     }
@@ -121,7 +121,7 @@ impl Grown {
         self.load(plan, (name, grows), size, clients).await
     }
 
-    /// Measures what clients do.
+    /// Measures the operations of clients.
     pub(super) async fn load(
         &mut self,
         plan: &Plan,
@@ -137,15 +137,15 @@ impl Grown {
         for _ in 0..plan.rounds {
             samples.push(clients.run(plan.window).await?);
         }
-        // Of all windows together: in one there may be less than a tick of the processor's clock.
+        // Over all windows, since one may be shorter than a tick of the processor clock.
         let cpu: Duration = samples.iter().map(|sample| sample.cpu).sum();
         let operations: usize = samples.iter().map(|sample| sample.latencies.len()).sum();
         let cpu = cpu.div_f64(operations.max(1) as f64);
         self.add((name, grows), size, Figures { cpu, ..figures(&samples) })
     }
 
-    /// Measures the same of the smallest and of the largest in turns, so that whatever else the machine does hits both,
-    /// and notes how many times the smallest's the largest's cost is.
+    /// Measures the smallest and the largest size in alternation, so that other load on the machine affects both.
+    /// Notes the factor between their costs.
     pub(super) async fn in_turns(
         &mut self,
         plan: &Plan,
@@ -165,7 +165,7 @@ impl Grown {
         ))
     }
 
-    /// Takes over what was measured in another way.
+    /// Adds figures that were measured in another way.
     pub(super) fn add(&mut self, (name, grows): (&str, Option<&'static str>), size: usize, seen: Figures) -> Outcome {
         let (p50, p99, cpu) = (millis(seen.p50), millis(seen.p99), millis(seen.cpu));
         self.show(&format!("{name} at {size}: p50 {p50:.3} ms, p99 {p99:.3} ms, {cpu:.3} ms of processor"))?;
@@ -177,7 +177,7 @@ impl Grown {
         Ok(())
     }
 
-    /// A section of the documentation.
+    /// Formats a section of the documentation.
     pub(super) fn text(&self, picture: &str) -> Outcome<String> {
         let mut text = format!("# {}\n\n", self.title);
         if self.is_drawn() {
@@ -211,7 +211,7 @@ impl Grown {
         Ok(text)
     }
 
-    /// How many times what it costs alone an operation costs [`BESIDE`] others; none for other operations.
+    /// The factor between the cost [`BESIDE`] other data and the cost alone; `None` for other operations.
     fn alone(&self, operation: &Operation) -> Option<f64> {
         let name = operation.name.strip_suffix(BESIDE)?;
         let point = operation.points.first()?;
@@ -220,7 +220,7 @@ impl Grown {
         Some(self.judge.cost(point) / self.judge.cost(same_size))
     }
 
-    /// Whether there is a picture; some groups have only notes.
+    /// Whether the group has a chart; some have only notes.
     pub(super) const fn is_drawn(&self) -> bool {
         !self.operations.is_empty()
     }
@@ -263,7 +263,7 @@ pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// A whole number with a comma after the thousands.
+/// Formats a whole number with thousands separators.
 pub(super) fn whole(value: f64) -> String {
     crate::report::thousands(value)
 }

@@ -1,4 +1,4 @@
-//! Hours of Postfix' log in one go.
+//! Hours of Postfix' log, written at once.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -12,14 +12,14 @@ use crate::measure::Figures;
 use crate::outcome::{Failure, Outcome, same};
 use crate::server::Product;
 
-/// Lines that Postfix writes of a message.
+/// Lines in the log per message.
 const LINES: usize = 6;
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often it is asked whether all is known.
+/// Interval of checking whether all lines are read.
 const LOOK: Duration = Duration::from_millis(5);
-/// Nothing listens there: nothing is sent and nothing read.
+/// A port without a listener: nothing is sent or read.
 const NOWHERE: &str = "9";
-/// The first queue id; ten hexadecimal digits, as of a Postfix with short ones.
+/// The first queue id: ten hexadecimal digits, as in a Postfix with short queue ids.
 const FIRST: usize = 0xA0_0000_0000;
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -66,7 +66,7 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     Ok(grown)
 }
 
-/// What Postfix logs of messages that others have handed in and that are delivered.
+/// Postfix' log lines for delivered messages of other senders.
 fn lines_of(messages: std::ops::Range<usize>) -> Outcome<String> {
     let mut text = String::new();
     for number in messages {
@@ -90,7 +90,7 @@ fn lines_of(messages: std::ops::Range<usize>) -> Outcome<String> {
     Ok(text)
 }
 
-/// Returns when the last delivery of so many messages is known, and all the others with it.
+/// Waits until the last of these deliveries is visible in the API; asserts that all are.
 async fn until(site: &MailSite, messages: usize) -> Outcome {
     let began = Instant::now();
     let last = format!("/mail/delivery-log?limit=1&queue_id={}", queue_id(messages - 1));

@@ -1,4 +1,4 @@
-//! What the process takes at rest, and for each connection and each open mailbox that is idle.
+//! Memory of the process at rest, per idle connection, and per open mailbox.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::outcome::{Failure, Outcome};
 use crate::server::Product;
 use crate::soak::Selecting;
 
-/// Messages of the mailbox that is opened.
+/// Number of messages in the opened mailbox.
 const MESSAGES: usize = 10_000;
-/// More than the defaults allow to one client.
+/// Limits above the defaults for one client.
 const MANY: &[(&str, &str)] = &[
     ("MAILAPI_MAIL__EMBEDDED__CONNECTIONS__MAX_CONNECTIONS_PER_CLIENT", "5000"),
     ("MAILAPI_MAIL__EMBEDDED__CONNECTIONS__MAX_CONNECTIONS", "5000"),
     ("MAILAPI_MAIL__EMBEDDED__IMAP__MAX_CONNECTIONS_PER_USER", "5000"),
 ];
-/// Freed memory is given back, and late work done, within this time.
+/// Time until freed memory is returned and delayed work is done.
 const REST: Duration = Duration::from_secs(1);
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * 1024.0;
@@ -46,10 +46,10 @@ async fn at_rest(site: &MailSite) -> Outcome<f64> {
     Ok(site.server.process().resident()? as f64)
 }
 
-/// Connections that each have asked once, and wait.
+/// Measures connections that are idle after one request each.
 async fn http(site: &MailSite, size: &Size, grown: &mut Grown) -> Outcome {
     let request = Request::get(&api("/tokens/me"), &site.server.admin);
-    // One, so that what the first request needs is there.
+    // Allocate what the first request needs before the measurement.
     site.connect().await?.json(&request, 200).await?;
     let before = at_rest(site).await?;
     let mut connections: Vec<Connection> = Vec::new();
@@ -62,7 +62,7 @@ async fn http(site: &MailSite, size: &Size, grown: &mut Grown) -> Outcome {
     grown.note(format!("An idle HTTP connection: {:.1} KiB, over {} of them.", each / KIB, connections.len()))
 }
 
-/// Mail programs that have logged in and wait, and then open a mailbox and wait.
+/// Measures mail programs that are idle after log-in, and then with an open mailbox.
 async fn imap(site: &MailSite, size: &Size, messages: usize, grown: &mut Grown) -> Outcome {
     let address = site.server.imap.ok_or_else(|| Failure::new("the server has no IMAP listener"))?;
     let owner = folders::owner(messages);

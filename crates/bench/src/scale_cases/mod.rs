@@ -1,4 +1,4 @@
-//! How costs grow with what a server holds: `mailapi-bench scale`. Each group writes a table, and a picture of it.
+//! Costs as a function of the data on a server: `mailapi-bench scale`. Each group writes a table and a chart.
 
 mod accounts;
 mod bulk;
@@ -41,29 +41,29 @@ pub(crate) enum Group {
     ExternalFolders,
 }
 
-/// How large.
+/// The sizes of all groups.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
-    /// Messages in a folder.
+    /// Messages per folder.
     folders: &'static [usize],
     /// Recipients of sent mail; multiples of a thousand.
     recipients: &'static [usize],
     /// Users; multiples of a hundred.
     accounts: &'static [usize],
-    /// Clients at once.
+    /// Parallel clients.
     clients: &'static [usize],
-    /// HTTP connections that wait; a quarter as many of IMAP.
+    /// Idle HTTP connections; a quarter as many of IMAP.
     idle_connections: usize,
     /// Lines of a log.
     log: &'static [usize],
-    /// Messages in a folder of Dovecot's.
+    /// Messages per folder in Dovecot.
     external_folders: &'static [usize],
     plan: Plan,
-    /// Whether figures are shown: in small they mean nothing.
+    /// Whether figures are printed; in small sizes they are meaningless.
     is_shown: bool,
 }
 
-/// What the documentation shows.
+/// The sizes of the figures in the documentation.
 const FULL: Size = Size {
     folders: &[1_000, 10_000, 100_000, 1_000_000],
     recipients: &[10_000, 100_000, 1_000_000, 10_000_000],
@@ -76,7 +76,7 @@ const FULL: Size = Size {
     is_shown: true,
 };
 
-/// Enough to see that everything works.
+/// Sizes to verify that everything works.
 const SMALL: Size = Size {
     folders: &[100, 1_100],
     recipients: &[2_000, 4_000],
@@ -102,7 +102,7 @@ pub(crate) struct Arguments {
     write: Option<PathBuf>,
 }
 
-/// Measures some groups, one after the other.
+/// Measures groups one after the other.
 pub(crate) async fn run(arguments: &Arguments, product: &Product) -> Outcome {
     let size = if arguments.small { SMALL } else { FULL };
     let groups = if arguments.groups.is_empty() { Group::value_variants() } else { &arguments.groups };
@@ -123,7 +123,7 @@ pub(crate) async fn run(arguments: &Arguments, product: &Product) -> Outcome {
     Ok(())
 }
 
-/// Sees that all groups work in small, where figures mean nothing.
+/// Runs all groups in small sizes to verify that they work.
 pub(crate) async fn go_through(product: &Product) -> Outcome {
     for group in Group::value_variants() {
         group.measure(product, &SMALL).await?;

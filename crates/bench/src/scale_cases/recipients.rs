@@ -1,4 +1,4 @@
-//! Statistics, the sent list and statuses above up to ten million recipients of sent mail.
+//! Statistics, the sent list and statuses with up to ten million recipients of sent mail.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,17 +15,17 @@ use crate::outcome::{Failure, Outcome, same};
 use crate::random::Random;
 use crate::server::Product;
 
-/// Messages that are sent through the API; all others are copies of them.
+/// Number of messages sent through the API; all others are copies of them.
 const REAL: usize = 100;
-/// Recipients of each.
+/// Recipients per message.
 const RECIPIENTS: usize = 10;
-/// Statuses that are asked for in turn.
+/// Number of statuses requested in turn.
 const STATUSES: usize = 500;
-/// Two messages are so far apart: ten million recipients take 40 days.
+/// Time between two messages: ten million recipients take 40 days.
 const APART_MILLIS: i64 = 3_456;
 const PAGE: u64 = 200;
 const SEED: u64 = 12;
-/// How long the statistics may take, and how often they are looked at.
+/// Maximum time for updating the statistics, and the interval of checking.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 const LOOK: Duration = Duration::from_millis(250);
 const ALL_TIME: &str = "/stats/delivery?start_date=2020-01-01";
@@ -56,7 +56,7 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     Ok(grown)
 }
 
-/// The messages that all others are copies of.
+/// Sends the messages that all others are copies of.
 async fn send(site: &MailSite) -> Outcome {
     let recipients: Vec<String> = (0..RECIPIENTS).map(|number| format!("recipient{number}@{DOMAIN}")).collect();
     for email in &recipients {
@@ -71,8 +71,8 @@ async fn send(site: &MailSite) -> Outcome {
     Ok(())
 }
 
-/// Copies the messages until there are so many; the log of deliveries, which is not looked at here, stays as it is.
-/// Each is older than the one before, and noted for the statistics as any message is.
+/// Copies the messages up to the number `messages`, without the delivery log, which is not read here. Each is older
+/// than the one before, and queued for the statistics like any other message.
 fn copy(file: &Path, there: usize, messages: usize) -> Outcome {
     let bulk = Bulk::open(file)?;
     let real = i64::try_from(REAL)?;
@@ -95,7 +95,7 @@ fn copy(file: &Path, there: usize, messages: usize) -> Outcome {
             Copies { table: "sent_recipients", rows: &recipients, changed: &sent_id },
         ],
     )?;
-    // What was sent before an account was made is not shown to its owner.
+    // Messages from before the creation of an account are hidden from its owner.
     bulk.connection.execute_batch(&format!(
         "UPDATE accounts SET created_at = MIN(created_at, (SELECT MIN(created_at) FROM sent_messages));
         INSERT INTO status_changes (sent_id, email, status_before, status_after, refused)
@@ -104,7 +104,7 @@ fn copy(file: &Path, there: usize, messages: usize) -> Outcome {
     Ok(())
 }
 
-/// Returns when the statistics know of so many recipients, and the server has come to rest.
+/// Waits until the statistics include all recipients, and the server is idle.
 async fn counted(site: &MailSite, recipients: usize) -> Outcome {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -147,7 +147,7 @@ async fn ask(site: &MailSite, size: &Size, recipients: usize, grown: &mut Grown)
     Ok(())
 }
 
-/// The identifiers of messages from everywhere in the list.
+/// The identifiers of messages from anywhere in the list.
 async fn some_messages(site: &MailSite, messages: usize) -> Outcome<Vec<String>> {
     let mut random = Random::new(SEED);
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! A mail program that comes, looks and goes: one short IMAP session (RFC 3501).
+//! One short IMAP session of a mail program (RFC 3501).
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use crate::load::Client;
 use crate::outcome::{Failure, Outcome};
 
-/// What it says after the log-in, one line after the other.
+/// The commands after the log-in.
 const COMMANDS: &[&str] = &[
     "LIST \"\" \"*\"",
     "SELECT INBOX",
@@ -19,7 +19,7 @@ const COMMANDS: &[&str] = &[
     "CLOSE",
 ];
 
-/// Whose mailbox is looked at, and where.
+/// A mail program for one mailbox.
 pub(super) struct MailProgram {
     pub(super) address: SocketAddr,
     pub(super) user: String,
@@ -36,7 +36,7 @@ impl Client for MailProgram {
     }
 }
 
-/// One that has logged in and opens the INBOX again and again.
+/// A logged-in session that opens the INBOX repeatedly.
 pub(crate) struct Selecting(Session);
 
 impl Selecting {
@@ -45,7 +45,7 @@ impl Selecting {
     }
 }
 
-/// One that has opened its INBOX and puts messages into it.
+/// A session that appends messages to its open INBOX.
 pub(crate) struct Appending(Session);
 
 impl Appending {
@@ -55,7 +55,7 @@ impl Appending {
         Ok(Self(session))
     }
 
-    /// Puts one in.
+    /// Appends a message.
     pub(crate) async fn append(&mut self, message: &str) -> Outcome {
         self.0.stream.write_all(format!("a APPEND INBOX {{{}}}\r\n", message.len()).as_bytes()).await?;
         self.0.until(|text| text.starts_with("+ ") && text.ends_with("\r\n")).await?;
@@ -94,13 +94,13 @@ impl Session {
         Ok(session)
     }
 
-    /// Fails unless the answer is OK.
+    /// Runs a command; fails unless it completes with OK.
     async fn command(&mut self, command: &str) -> Outcome {
         let name = command.split(' ').next().unwrap_or_default();
         self.command_after(&format!("a {command}"), name).await
     }
 
-    /// Writes the rest of a command and fails unless the answer is OK.
+    /// Writes the rest of a command; fails unless it completes with OK.
     async fn command_after(&mut self, octets: &str, name: &str) -> Outcome {
         self.stream.write_all(octets.as_bytes()).await?;
         self.stream.write_all(b"\r\n").await?;
@@ -111,7 +111,7 @@ impl Session {
         }
     }
 
-    /// What came, as soon as it is enough.
+    /// Reads until `enough` returns true; returns the end of the input.
     async fn until(&mut self, enough: impl Fn(&str) -> bool) -> Outcome<String> {
         self.read.clear();
         loop {
@@ -126,10 +126,10 @@ impl Session {
     }
 }
 
-/// The last line of an answer is shorter than this.
+/// Maximum length of the last line of a response.
 const TAIL: usize = 2_000;
 
-/// The last line, when it is complete and tagged.
+/// The last line, if it is complete and tagged.
 fn ended(text: &str) -> Option<&str> {
     let last = text.strip_suffix("\r\n")?.rsplit("\r\n").next()?;
     last.starts_with("a ").then_some(last)

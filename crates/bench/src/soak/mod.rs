@@ -1,4 +1,4 @@
-//! Mixed traffic at a steady pace for as long as is wanted, and whether the server grows meanwhile.
+//! Mixed traffic at a steady pace, to detect a growing server.
 
 mod imap;
 mod samples;
@@ -22,24 +22,24 @@ pub(crate) use imap::{Appending, Selecting};
 use samples::{Growth, Snapshot, WINDOWS, Watch};
 use traffic::{Count, Traffic};
 
-/// The time between two looks.
+/// The interval of the samples.
 const LOOK: Duration = Duration::from_secs(10);
-/// What a server may grow in an hour: a hundredth of an octet more for each request would be seen.
+/// Maximum growth of a server per hour: a leak of a hundredth of an octet per request would be detected.
 const MOST_OCTETS_PER_HOUR: f64 = 1024.0 * 1024.0;
-/// Pools of connections and threads are filled when for the first time enough requests meet, which may be late. The
-/// traffic makes hundreds of times as many sessions in an hour.
+/// Pools of connections and threads grow when more requests than before coincide, which may happen late. The
+/// traffic makes hundreds of times as many sessions per hour.
 const MOST_FILES_PER_HOUR: f64 = 8.0;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Settings that make what is remembered as large as it may become within the first minutes; by default there is
-/// room for 10,000 callers, which an hour of this traffic does not fill.
+/// Settings that fill the caches within the first minutes. By default there is space for 10,000 callers, which an
+/// hour of this traffic does not fill.
 const SMALL_CACHES: &[(&str, &str)] = &[("MAILAPI_LIMITS__CACHED_CALLERS", "100")];
 
-/// As the unit in docs/operating.md has it. Otherwise the C library gives each thread that comes a heap of its own, up
-/// to eight for a processor, and a server grows by some MiB whenever more threads than ever meet.
+/// As in the unit of docs/operating.md. Otherwise the C library creates up to eight heaps per processor, and the
+/// server grows by some MiB whenever more threads than before coincide.
 const FEW_HEAPS: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
 
-/// What lies in the INBOX in front of which the product stands; sent mail is discarded there.
+/// The mail of the external INBOX; sent mail is discarded there.
 const FEW: Scale = Scale { messages: 1_000, ..FULL };
 
 /// How long, how fast, and where the figures go.
@@ -59,9 +59,9 @@ pub(crate) struct Soak {
     write: Option<PathBuf>,
 }
 
-/// Runs it and fails when the server grows.
+/// Runs the traffic; fails if the server grows.
 pub(crate) async fn run(soak: &Soak, product: &Product) -> Outcome {
-    // Which version it was that ran, even when another one lies there at the end.
+    // The version at the start: the binary may be replaced during the run.
     let machine = machine::in_short()?;
     let sink = SmtpSink::start().await;
     let mut product = product.with("MAILAPI_MAIL__EMBEDDED__RELAY", &sink.address().to_string());
@@ -102,7 +102,7 @@ pub(crate) async fn run(soak: &Soak, product: &Product) -> Outcome {
     Err(Failure::new("the server grew"))
 }
 
-/// Looks at the server until the end, and says each time what was seen.
+/// Takes samples until the end, and prints each.
 async fn snapshots(watch: &mut Watch, end: Instant) -> Outcome {
     let mut pace = tokio::time::interval(LOOK);
     pace.tick().await;
@@ -118,21 +118,21 @@ async fn snapshots(watch: &mut Watch, end: Instant) -> Outcome {
     Ok(())
 }
 
-/// One figure that must not grow.
+/// The result for a figure that must not grow.
 struct Verdict {
     figure: &'static str,
     growth: Growth,
-    /// What one of the unit is.
+    /// The value of one unit.
     unit: f64,
     holds: bool,
 }
 
 struct Report<'a> {
     machine: &'a str,
-    /// Of its files.
+    /// The base name of its files.
     name: &'a str,
     snapshots: &'a [Snapshot],
-    /// After the traffic had ended.
+    /// The sample after the end of the traffic.
     at_rest: Snapshot,
     counts: &'a [Count],
 }

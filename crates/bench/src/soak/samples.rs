@@ -1,4 +1,4 @@
-//! What is seen of the server every few seconds, and what is to be said of it at the end.
+//! Samples of the server every few seconds, and their evaluation.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use crate::outcome::Outcome;
 use crate::process::Process;
 use crate::server::Server;
 
-/// One look at the server.
+/// A sample of the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Snapshot {
-    /// Since the traffic began.
+    /// Time since the start of the traffic.
     pub(super) at: Duration,
     /// Resident octets.
     pub(super) resident: u64,
-    /// The most of them so far.
+    /// Maximum of resident octets so far.
     pub(super) peak: u64,
     /// Open files and connections.
     pub(super) files: u64,
@@ -27,7 +27,7 @@ pub(super) struct Snapshot {
     pub(super) cpu: Duration,
 }
 
-/// Takes the looks.
+/// Takes the samples.
 pub(super) struct Watch {
     process: Process,
     files: [PathBuf; 2],
@@ -50,7 +50,7 @@ impl Watch {
             peak: process.peak()?,
             files: process.files()?,
             threads: process.threads()?,
-            // The log is there only while the database is open.
+            // The log exists only while the database is open.
             database: self.files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|file| file.len()).sum(),
             cpu: process.cpu()?.0,
         };
@@ -59,25 +59,25 @@ impl Watch {
     }
 }
 
-/// How something moved over time.
+/// The change of a figure over time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Growth {
-    /// The median of the first window that counts, and of the last.
+    /// The medians of the first window that counts and of the last one.
     pub(super) from: f64,
     pub(super) to: f64,
-    /// The median of the slopes between the windows' medians (Theil and Sen), for one hour.
+    /// The median slope between the windows' medians (Theil and Sen), per hour.
     pub(super) per_hour: f64,
-    /// How many hours lie between the middles of the first window that counts and of the last.
+    /// Hours between the middles of the first window that counts and of the last one.
     pub(super) hours: f64,
-    /// How far a single look mostly lies from the median of its window.
+    /// The median distance of a sample from the median of its window.
     pub(super) noise: f64,
 }
 
-/// The first window is for caches to fill; the others count.
+/// Number of windows. Caches fill in the first one; the others count.
 pub(super) const WINDOWS: u32 = 6;
 
 impl Growth {
-    /// Of one figure over a time that is cut into [`WINDOWS`].
+    /// The growth of a figure over [`WINDOWS`] windows of equal length.
     pub(super) fn of(snapshots: &[Snapshot], figure: fn(&Snapshot) -> f64) -> Self {
         let whole = snapshots.last().map_or(Duration::ZERO, |last| last.at);
         let window = (whole / WINDOWS).max(Duration::from_millis(1));
@@ -104,8 +104,8 @@ impl Growth {
         }
     }
 
-    /// Whether it stays: it moves upwards by no more than `allowance` in an hour, or by less in the whole time than
-    /// single looks differ anyway.
+    /// Whether the figure does not grow: by at most `allowance` per hour, or over the whole time by less than the
+    /// noise of single samples.
     pub(super) fn is_none(&self, allowance: f64) -> bool {
         self.per_hour <= allowance || self.per_hour * self.hours <= 3.0 * self.noise
     }
@@ -121,7 +121,7 @@ fn slopes(points: &[(f64, f64)]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// An hour of looks, one every ten seconds.
+    /// An hour of samples, one every ten seconds.
     fn hour(resident: impl Fn(u64) -> u64) -> Vec<Snapshot> {
         (1..=360)
             .map(|number| Snapshot {

@@ -1,4 +1,4 @@
-//! What people and programs do with a mail server all day, each at a pace of its own.
+//! The daily traffic of a mail server: each kind of client at its own pace.
 
 use std::time::Duration;
 
@@ -15,30 +15,30 @@ use crate::mail_site::{MailSite, PASSWORD, api, wrong_password};
 use crate::outcome::{Failure, Outcome, same};
 use crate::scale::FULL;
 
-/// What the messages are called that go to another server.
+/// The name of the count of messages to another server.
 pub(super) const TO_ANOTHER_SERVER: &str = "sent to another server";
-/// Who sends mail from outside, and gets mail that leaves.
+/// The sender of mail from outside, and recipient of outgoing mail.
 const OUTSIDER: &str = "somebody@outside.example";
-/// The listeners end a session after an hour; these are shorter.
+/// Keeps sessions shorter than an hour, after which the listeners end them.
 const MESSAGES_PER_SMTP_CONNECTION: usize = 50;
 
-/// How many times something was done.
+/// The number of operations of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) what: &'static str,
     pub(super) times: usize,
 }
 
-/// Everything that goes on.
+/// All running clients.
 pub(super) struct Traffic {
     running: JoinSet<Outcome<Count>>,
     end: Instant,
-    /// How many times faster than the paces below.
+    /// Factor on the paces below.
     haste: f64,
 }
 
 impl Traffic {
-    /// Begins all of it, to last until `end`.
+    /// Starts all clients, which run until `end`.
     pub(super) async fn begin(site: &MailSite, haste: f64, end: Instant) -> Outcome<Self> {
         let mut traffic = Self { running: JoinSet::new(), end, haste };
         let (reader, writer) = (site.user_token(READER).await?, site.user_token(WRITER).await?);
@@ -77,7 +77,7 @@ impl Traffic {
         Ok(traffic)
     }
 
-    /// The counts of everything, once all have ended; the first failure ends it earlier.
+    /// Waits for all clients and returns their counts; the first failure ends the run.
     pub(super) async fn ended(mut self) -> Outcome<Vec<Count>> {
         let mut counts = Vec::new();
         while let Some(count) = self.running.join_next().await {
@@ -92,7 +92,7 @@ impl Traffic {
         self.running.spawn(async move {
             let mut pace = tokio::time::interval(pause);
             pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            // The first tick comes at once; a mailbox is not emptied before there is something in it.
+            // The first tick is immediate; skip it, so that a mailbox is not emptied before mail arrives.
             pace.tick().await;
             let mut times = 0;
             while tokio::time::timeout_at(end, pace.tick()).await.is_ok() {
@@ -104,7 +104,7 @@ impl Traffic {
     }
 }
 
-/// A kept connection and whose token it shows.
+/// A persistent connection with its token.
 struct Api {
     http: Connection,
     token: String,
@@ -138,7 +138,7 @@ impl Client for Sender {
     }
 }
 
-/// Looks at a list, reads a message, and takes its attachment when it has one.
+/// Lists a folder, reads a message, and downloads its attachment, if any.
 struct Browser {
     api: Api,
 }
@@ -151,7 +151,7 @@ impl Client for Browser {
         let Some(summary) = with.or_else(|| page.get(number % page.len().max(1))) else { return Ok(()) };
         let (message, wanted) = (format!("/mailbox/{READER}/messages/{}", summary["uid"]), summary["subject"].clone());
         let (status, body) = self.api.http.exchange(&Request::get(&api(&message), &self.api.token)).await?;
-        // The mailbox may have been emptied since it was listed.
+        // The mailbox may have been emptied since the listing.
         if status == 404 {
             return Ok(());
         }
@@ -173,14 +173,14 @@ struct Searcher {
 
 impl Client for Searcher {
     async fn operate(&mut self, number: usize) -> Outcome {
-        // What is found, what is not there, and what is too short for an index.
+        // A match, no match, and a text too short for the index.
         let text = [PLANTED, "nowhere to be found", "zq"][number % 3];
         let text = text.replace(' ', "%20");
         self.api.get(&format!("/mailbox/{READER}/search?q={text}&folder=*")).await.map(drop)
     }
 }
 
-/// Looks at what was sent, and at what became of it.
+/// Lists sent mail and reads a status.
 struct Follower {
     api: Api,
 }
@@ -208,7 +208,7 @@ impl Client for Statistician {
     }
 }
 
-/// Logs in, looks who he is, and logs out; now and then with a wrong password.
+/// Logs in, queries its own account, and logs out; sometimes uses a wrong password.
 struct Visitor {
     api: Api,
 }
@@ -240,8 +240,8 @@ impl Client for TokenMaker {
     }
 }
 
-/// Empties the mailboxes, so that they do not grow without end.
-/// Comes so seldom that a server closes a kept connection in between.
+/// Empties the mailboxes, so that they stay limited in size. Opens a connection each time, since the server would
+/// close an idle one in between.
 struct Purger {
     address: std::net::SocketAddr,
     admin: String,
@@ -257,7 +257,7 @@ impl Client for Purger {
     }
 }
 
-/// Where mail is handed in, and by whom.
+/// A listener for submission, with the sender and its log-in.
 struct Submitter {
     address: std::net::SocketAddr,
     login: Option<&'static str>,

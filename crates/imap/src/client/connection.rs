@@ -151,7 +151,7 @@ impl Connection {
     /// # Errors
     /// On a protocol violation; the connection is unusable then.
     pub fn poll(&mut self) -> Result<Event, ClientError> {
-        // The second of two pipelined commands may have completed first; report it now that it is in front.
+        // The second of two pipelined commands may have completed first; report it once it is the first.
         if let Some(status) = self.in_flight.front_mut().and_then(|command| command.answered.take()) {
             self.in_flight.pop_front();
             return Ok(Event::Done(status));

@@ -1,6 +1,6 @@
 //! The tokenizer and encoder of both sides of a connection (RFC 3501 sections 4 and 9).
 //!
-//! [`FrameReader`] splits the stream into frames, [`Cursor`] reads the tokens of one frame, and [`Writer`] encodes
+//! [`FrameReader`] splits the stream into frames, and [`Cursor`] reads the tokens of one frame. [`Writer`] encodes
 //! tokens so that no value can be read as protocol.
 
 mod cursor;

@@ -1,4 +1,4 @@
-//! imap-codec as an oracle for the client: its responses must be read with the same meaning, and it must be able to
+//! imap-codec as an oracle for the client. Its responses must be read with the same meaning, and it must be able to
 //! decode the client's commands.
 
 use imap_codec::decode::Decoder as _;

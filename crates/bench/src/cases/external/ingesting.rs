@@ -1,4 +1,4 @@
-//! A long log in one go: how many lines the product takes in each second.
+//! A long log written at once: lines that the product reads per second.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,17 +14,17 @@ use crate::outcome::{Failure, Outcome, same};
 use crate::report::Row;
 use crate::scale::Scale;
 
-/// How many lines are taken in each second.
+/// Minimum number of lines per second.
 const GOAL: f64 = 50_000.0;
-/// How often what Postfix logged of our messages is repeated as that of others.
+/// Number of copies of the log lines under the identifiers of foreign messages.
 const OTHERS: usize = 9;
-/// Messages at the same time while they are sent.
+/// Messages sent in parallel.
 const SENDERS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(2);
 
-/// The product sends messages while it follows a log that says nothing. Then all that Postfix has logged of them, with
-/// the lines of nine times as many messages that are not ours, appears in that log at once.
+/// The product sends messages while it follows an empty log. Then all lines of Postfix are written to that log at
+/// once, together with the lines of nine times as many foreign messages.
 pub(super) async fn measure(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
     let directory = tempfile::tempdir()?;
     let log = directory.path().join("mail.log");
@@ -38,7 +38,7 @@ pub(super) async fn measure(external: &External, scale: &Scale) -> Outcome<Vec<R
         senders.run(scale.plan.window).await?;
     }
     let of_ours = logged_since(external, before).await?;
-    // The status of this one is the last to become known.
+    // Its status is the last one to change, so it marks the end of the log.
     let answer = site.connect().await?.json(&requests[0], 202).await?;
     let last = answer["message_id"].as_str().unwrap_or_default().to_owned();
     let of_last = logged_since(external, before + of_ours.len() as u64).await?;
@@ -77,7 +77,7 @@ async fn until_sent(site: &MailSite, id: &str, began: Instant) -> Outcome {
     Ok(())
 }
 
-/// The same lines as of other messages, under other queue ids and Message-IDs.
+/// Copies the lines under other queue ids and Message-IDs.
 fn others(lines: &str) -> String {
     let mut text = String::with_capacity(lines.len() * (OTHERS + 1));
     for copy in 0..OTHERS {
@@ -92,7 +92,7 @@ fn others(lines: &str) -> String {
 fn as_of_another(line: &str, copy: usize) -> String {
     let line = line.replace("message-id=<", &format!("message-id=<{copy}."));
     match line.split_once("]: ") {
-        // Queue ids begin with a digit, and so do these.
+        // Queue ids begin with a digit, and these do too.
         Some((before, after)) if begins_with_queue_id(after) => format!("{before}]: {}{after}", copy + 1),
         _ => line,
     }

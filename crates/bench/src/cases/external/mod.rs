@@ -1,4 +1,4 @@
-//! The product in front of Postfix and Dovecot, beside raw clients of the same servers.
+//! The product with Postfix and Dovecot as its mail server, compared with raw clients of the same servers.
 
 mod ingesting;
 mod reading;
@@ -20,14 +20,14 @@ use crate::server::{Product, Server};
 
 const SEED: u64 = 9;
 
-/// The mail servers, the product in front of them, and what is known about the mail.
+/// The mail servers, the product that uses them, and data about the mail.
 pub(super) struct External {
     product: Product,
     host: MailHost,
     site: MailSite,
     /// A user token of the INBOX's owner.
     reader: String,
-    /// The UIDs with the numbers by which the messages were made, in no order.
+    /// UIDs with the numbers of the generated messages, shuffled.
     messages: Vec<(u64, usize)>,
 }
 
@@ -36,17 +36,17 @@ impl External {
         let host = MailHost::open(scale).await?;
         let site = MailSite::with_people(&host.in_front(product)).await?;
         let reader = site.user_token(READER).await?;
-        // What Dovecot remembers of messages for such requests it now does.
+        // This also fills Dovecot's caches for such requests.
         let messages = messages_in_no_order(&site, scale, SEED).await?;
         Ok(Self { product: product.clone(), host, site, reader, messages })
     }
 
-    /// Ends the product, and fails when it complained of anything.
+    /// Stops the product; fails if it logged errors.
     pub(super) async fn close(self) -> Outcome {
         self.site.stop().await.map(drop)
     }
 
-    /// The processor time at rest after each of the two servers went away and came back.
+    /// Measures the processor time at rest after each of the two servers stopped and returned.
     pub(super) async fn rest(&mut self) -> Outcome<Vec<Row>> {
         let mut rows = vec![after("a start in front of Postfix and Dovecot", &self.site.server).await?];
         self.host.dovecot.kill().await;
@@ -96,7 +96,7 @@ impl External {
     }
 }
 
-/// Kept connections to the API of one server.
+/// Persistent connections to the API of one server.
 async fn clients(
     count: usize,
     server: &Server,

@@ -1,4 +1,4 @@
-//! Reading from Dovecot, beside a raw IMAP client that asks it for the same.
+//! Reading from Dovecot, compared with a raw IMAP client that requests the same data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +22,15 @@ use crate::scale::Scale;
 use crate::server::Server;
 
 const PAGE: usize = 50;
-/// Pages that are asked for in turn.
+/// Number of pages requested in turn.
 const PAGES: usize = 500;
 const SEED: u64 = 11;
-/// What a page shows, as IMAP has it.
+/// The IMAP items of a page.
 const SUMMARY: &str = "(UID FLAGS RFC822.SIZE INTERNALDATE ENVELOPE BODYSTRUCTURE)";
-/// What a message shows.
+/// The IMAP items of a message.
 const MESSAGE: &str = "(UID FLAGS RFC822.SIZE INTERNALDATE BODY.PEEK[])";
 
-/// Pages anywhere in the folder, by a product that may remember nothing of what it has shown.
+/// Requests pages anywhere in the folder from a product without a cache of summaries.
 pub(super) async fn list(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
     let forgetful = external.product.with("MAILAPI_MAIL__EXTERNAL__MAILBOXES__SUMMARY_CACHE_BYTES", "0");
     let site = MailSite::with_people(&external.host.in_front(&forgetful)).await?;
@@ -52,7 +52,7 @@ pub(super) async fn list(external: &External, scale: &Scale) -> Outcome<Vec<Row>
     Ok(rows)
 }
 
-/// The newest page, again and again.
+/// Requests the newest page repeatedly.
 pub(super) async fn list_again(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
     let requests = vec![external.request(&format!("/messages?limit={PAGE}"))];
     let commands = vec![command(&format!("FETCH {}:{} {SUMMARY}", scale.messages + 1 - PAGE, scale.messages))];
@@ -110,7 +110,7 @@ pub(super) async fn search(external: &External, scale: &Scale) -> Outcome<Vec<Ro
     let requests = vec![external.request(&format!("/search?q={PLANTED}"))];
     let commands = vec![command(&format!("UID SEARCH TEXT {PLANTED}"))];
     let planted = (0..scale.messages).filter(|number| mail::is_planted(*number, scale)).count();
-    // The first search may be what an index is made for.
+    // The first search may trigger the creation of an index.
     external.site.connect().await?.json(&requests[0], 200).await?;
     server.settle().await?;
     let hits = external.site.connect().await?.json(&requests[0], 200).await?;
@@ -125,7 +125,7 @@ pub(super) async fn search(external: &External, scale: &Scale) -> Outcome<Vec<Ro
     Work { name: &name, goals: &goals, requests, commands }.measure(external, server, scale).await
 }
 
-/// What both sides do.
+/// The requests of the product and the commands of the floor.
 struct Work<'a> {
     name: &'a str,
     goals: &'a [(usize, Goal)],
@@ -156,7 +156,7 @@ async fn floor_client(external: &External, commands: &Arc<[String]>) -> Outcome<
     ImapClient::open(external.host.dovecot.imap(), READER, Dovecot::PASSWORD, commands).await
 }
 
-/// Both sides show as many messages of the same folder.
+/// Asserts that both sides return equally many messages of the same folder.
 async fn same_page(external: &External, server: &Server, request: &Request, command: &str) -> Outcome {
     let mut connection = crate::client::http::Connection::open(server.http).await?;
     let list = connection.json(request, 200).await?;

@@ -1,5 +1,5 @@
-//! `POST /mail/send` into Postfix, beside raw SMTP into the same Postfix; and how soon the API knows what Postfix has
-//! logged.
+//! `POST /mail/send` into Postfix, compared with raw SMTP into the same Postfix; and the delay from Postfix' log
+//! to the status in the API.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -20,15 +20,15 @@ use crate::outcome::{Failure, Outcome, same};
 use crate::report::{Goal, Row, Unit};
 use crate::scale::Scale;
 
-/// Different messages, sent in turn.
+/// Number of different messages, sent in turn.
 const MESSAGES: usize = 256;
-/// How long Postfix may take to finish what it has taken, and the product to tell of it.
+/// Maximum time until Postfix has delivered accepted messages, and the product reports it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often the log is looked at: the error of what is measured against it.
+/// Interval of reading the log, which limits the precision of the delay.
 const LOOK: Duration = Duration::from_micros(500);
-/// Others' messages under way while the delay of the status is measured.
+/// Messages of others in flight while the delay of the status is measured.
 const MEANWHILE: usize = 4;
-/// A status is shown so soon after its line in the log.
+/// Maximum delay from a line in the log to the status.
 const MOST_DELAY: Duration = Duration::from_millis(250);
 
 pub(super) async fn measure(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
@@ -58,7 +58,7 @@ async fn at(concurrency: usize, external: &External, scale: &Scale) -> Outcome<R
     Ok(Row::Compared { case: "Postfix: send".to_owned(), concurrency, comparison, goal })
 }
 
-/// The time from a line in Postfix' log to the status that the API shows, while other mail is sent.
+/// Measures the delay from a line in Postfix' log to the status in the API, while other mail is sent.
 pub(super) async fn status(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
     let site = &external.site;
     let requests = requests(&site.user_token(WRITER).await?);
@@ -80,7 +80,7 @@ pub(super) async fn status(external: &External, scale: &Scale) -> Outcome<Vec<Ro
     Ok(vec![Row::at_most(&case, Unit::Seconds, at(99), MOST_DELAY.as_secs_f64())])
 }
 
-/// Sends message after message, watches the log until it tells of each, and then asks the API until it does.
+/// Sends messages one by one. Waits for each one's line in the log, then polls the API for its status.
 async fn probe(external: &External, message: &Request, window: Duration) -> Outcome<Vec<Duration>> {
     let (mut connection, admin) = (external.site.connect().await?, &external.site.server.admin);
     let mut log = Tail::open(&external.host.postfix.log())?;
@@ -104,7 +104,7 @@ async fn probe(external: &External, message: &Request, window: Duration) -> Outc
     Ok(delays)
 }
 
-/// The end of a file that grows.
+/// The end of a growing file.
 struct Tail {
     file: File,
     text: String,
@@ -117,7 +117,7 @@ impl Tail {
         Ok(Self { file, text: String::new() })
     }
 
-    /// Whether a whole line with this text was written since the last one that was found.
+    /// Whether a complete line with this text was written since the last match.
     fn has(&mut self, text: &str) -> Outcome<bool> {
         self.file.read_to_string(&mut self.text)?;
         let Some(end) = self.text.rfind('\n') else { return Ok(false) };
@@ -133,7 +133,7 @@ fn text<'a>(answer: &'a Value, name: &str) -> Outcome<&'a str> {
     answer[name].as_str().ok_or_else(|| Failure::new(format!("an answer without {name}: {answer}")))
 }
 
-/// What is sent through the API.
+/// The requests sent through the API.
 pub(super) fn requests(token: &str) -> Arc<[Request]> {
     let author = Author::new();
     let message = |number| Request::post(&api("/mail/send"), token, &author.ordinary_message(number));
@@ -148,12 +148,12 @@ async fn smtp_clients(count: usize, external: &External) -> Outcome<Clients<Smtp
     Ok(Clients::new(clients, external.host.postfix_process()?))
 }
 
-/// How many messages the API lists as sent.
+/// The number of sent messages listed by the API.
 pub(super) async fn sent(site: &MailSite, filter: &str) -> Outcome<u64> {
     Ok(site.get(&format!("/mail/sent?limit=1{filter}")).await?["total"].as_u64().unwrap_or_default())
 }
 
-/// How many messages have left Postfix' queue, when it has come to rest.
+/// Waits until Postfix is idle; returns the number of messages that have left its queue.
 pub(super) async fn settled(external: &External) -> Outcome<usize> {
     const QUIET: Duration = Duration::from_millis(300);
     let give_up = Instant::now() + PATIENCE;
