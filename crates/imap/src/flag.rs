@@ -106,6 +106,7 @@ impl Flags {
                 self.insert_keyword(keyword);
                 true
             }
+            // Accept \Recent but do not store it: only the server sets it (RFC 3501 section 2.3.2).
             None => word.eq_ignore_ascii_case("\\Recent"),
         }
     }

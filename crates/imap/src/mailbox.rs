@@ -104,6 +104,7 @@ impl MailboxPattern {
 
     /// Whether the whole name matches. Takes at most (pattern × name) steps: there is no backtracking.
     pub fn matches(&self, name: &MailboxName) -> bool {
+        // INBOX matches in any case (RFC 3501 section 5.1).
         let fold = name.is_inbox();
         // reach[i]: the first i pattern characters can match the name read so far.
         let mut reach = self.closure(|i| i == 0);

@@ -18,6 +18,7 @@ pub(crate) fn encode(name: &str) -> String {
         }
         flush(&mut out, &mut shifted);
         out.push(c);
+        // `&` begins a shift, so the character itself is `&-`.
         if c == '&' {
             out.push('-');
         }
@@ -56,6 +57,7 @@ pub(crate) fn decode(wire: &[u8]) -> Option<String> {
         rest = after;
     }
     name.push_str(rest);
+    // Encoding again rejects every other form of the same name.
     (encode(&name) == wire).then_some(name)
 }
 

@@ -82,7 +82,7 @@ impl Multipart {
         let mut parts = Vec::new();
         while cursor.peek() == Some(b'(') {
             parts.push(BodyStructure::read(cursor, depth - 1)?);
-            // The grammar allows no space between parts, but some servers send one.
+            // The grammar allows no space between parts; accept one anyway.
             cursor.try_byte(b' ');
         }
         let subtype = lower(cursor.nstring()?);

@@ -150,6 +150,7 @@ impl Command {
         if capabilities.has("SASL-IR") {
             return command.words(" ").words(&response);
         }
+        // Otherwise the server asks for the response by a continuation request.
         command.answer = Some(Password::new(response));
         command
     }
@@ -218,8 +219,10 @@ impl Command {
             command = command.words(" RETURN (ALL)");
         }
         if !text.is_ascii() {
+            // Without CHARSET, a server reads the text as US-ASCII (RFC 3501 section 6.4.4).
             command = command.words(" CHARSET UTF-8");
         }
+        // OR is a prefix: each one joins the next two keys.
         for key in ["OR SUBJECT", "OR FROM", "OR TO", "OR CC", "BODY"] {
             command = command.words(&format!(" {key} ")).string(text);
         }

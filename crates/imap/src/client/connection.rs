@@ -120,6 +120,7 @@ impl Connection {
         let tag = format!("a{}", self.tags);
         let (answer, effect, streams) = (command.answer.take(), command.effect, command.streams);
         let asked = std::mem::replace(&mut command.asked, Asked::Nothing);
+        // With unknown capabilities, every literal waits for a continuation request.
         let nothing = Capabilities::default();
         let (first, stretches) = command.into_octets(&tag, self.capabilities.as_ref().unwrap_or(&nothing));
         self.out.extend(first);
@@ -165,8 +166,7 @@ impl Connection {
                 }
                 StreamPoll::Piece(octets) => return Ok(Event::BodyPiece(octets)),
                 StreamPoll::End => return Ok(Event::BodyEnd),
-                // A FETCH response whose line is too long was skipped: only that message is lost, not the
-                // connection.
+                // A FETCH response was too long and skipped: only that message is lost, not the connection.
                 StreamPoll::Refused(Refusal { skipped: Some(number), .. }) if self.greeted => {
                     return Ok(Event::Untagged(Untagged::TooLong(number)));
                 }

@@ -46,7 +46,7 @@ impl FetchedMessage {
         cursor.byte(b'(', "expected a list")?;
         while !cursor.try_byte(b')') {
             message.read_attribute(cursor, max_depth)?;
-            // Some servers send a space before the closing parenthesis.
+            // Read leniently: accept a missing or trailing space.
             cursor.try_byte(b' ');
         }
         Ok(message)

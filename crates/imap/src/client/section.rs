@@ -90,6 +90,7 @@ impl Section {
         if cursor.try_byte(b']') {
             return Ok(Self::message());
         }
+        // Part numbers and name are one word, such as `1.2.HEADER`.
         let word = cursor.written_keyword()?;
         let name_at = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
         let (numbers, name) = word.split_at(name_at);

@@ -271,6 +271,7 @@ impl SelectedView {
                 if snapshot.folder != self.folder || snapshot.uid_validity != self.uid_validity {
                     return Err(Gone);
                 }
+                // A snapshot names no removed messages: they are those that it lacks.
                 self.expunge(self.missing_from(&snapshot.messages));
                 changed = snapshot.messages;
                 self.recent = snapshot.recent;

@@ -256,6 +256,7 @@ impl FrameReader {
         let room =
             if self.is_skipping() { LINE_TAIL } else { self.limits.max_line.saturating_sub(self.frame.text_len()) };
         let Some(at) = memchr::memchr(b'\n', &self.input[self.scanned..]) else {
+            // Remember the scanned part: a slow peer must not cause repeated scans of one line.
             self.scanned = self.input.len();
             let there = &self.input[self.start..];
             // A final CR may belong to the line end.
@@ -392,6 +393,7 @@ impl FrameReader {
     }
 
     fn fits(&self, size: u64) -> bool {
+        // Beside its message, an APPEND may have other literals, such as the mailbox name.
         let held = (self.frame.literal_len() + self.frame.kept) as u64;
         let (each, total) = if self.takes_messages && self.may_be_message() {
             (self.limits.max_message, self.limits.max_message + self.limits.max_literal)

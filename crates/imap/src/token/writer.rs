@@ -26,6 +26,7 @@ impl Writer {
     pub fn take(&mut self) -> Vec<u8> {
         let Some(&(before, _)) = self.spans.front() else { return std::mem::take(&mut self.out) };
         let rest = self.out.split_off(before);
+        // The remaining spans are relative to the remaining output.
         self.spans.iter_mut().for_each(|(at, _)| *at -= before);
         std::mem::replace(&mut self.out, rest)
     }

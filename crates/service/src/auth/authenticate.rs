@@ -40,6 +40,7 @@ impl Service {
     /// See [`AuthenticateError`].
     pub async fn authenticate(&self, value: &TokenValue) -> Result<Caller, AuthenticateError> {
         let hash = value.hash();
+        // Before the look-up: a change in between must invalidate the entry.
         let mark = self.0.epoch.mark();
         let caller = match self.0.callers.get(&hash, mark) {
             Some(caller) => caller,

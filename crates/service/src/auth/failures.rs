@@ -80,6 +80,7 @@ impl FailedLogins {
     /// meanwhile.
     pub(super) fn judge(&self, attempt: &Attempt, matches: bool, now: Duration, settings: &Settings) -> Option<Barred> {
         let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Judge under one lock: parallel guesses must not all pass before the first failure counts.
         let barred = tables.barred(attempt, now);
         match (barred, matches) {
             (Some(_), _) => {}

@@ -92,6 +92,7 @@ impl Service {
         if self.0.store.directory().is_some() {
             return Err(crate::users::kept_elsewhere().into());
         }
+        // Before the expensive hash, so that a flood costs little.
         self.may_sign_up(&domain, from).await?;
         let now = self.0.clock.now();
         // The domain of a configured admin is reserved even before it exists. Otherwise a stranger could create the

@@ -35,6 +35,7 @@ impl Service {
             return Err(DomainError::NotFound);
         }
         self.0.epoch.end();
+        // Last, so that the mail server accepts mail only for an approved domain.
         self.0.backend.provisioning.put_domain(name).await.map_err(Unavailable::from)?;
         audit!(by, domain = %name, "domain approved");
         self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)

@@ -34,6 +34,7 @@ impl SendingDomain {
 impl Service {
     /// Returns the domain if it is local and active.
     pub(crate) async fn sending_domain(&self, name: &DomainName) -> Result<Option<Arc<SendingDomain>>, Unavailable> {
+        // Before the query: a change in between must invalidate the entry.
         let mark = self.0.epoch.mark();
         if let Some(known) = self.0.sending_domains.get(name, mark) {
             return Ok(known);

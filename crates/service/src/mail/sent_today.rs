@@ -81,6 +81,7 @@ impl SentToday {
             if sent.recipients.len() + new.len() > limits.recipients as usize {
                 return Err(SendLimitReached::Recipients(limits.recipients));
             }
+            // Both limits hold now, so a rejected message has counted nothing.
             sent.recipients.extend(new);
         }
         sent.messages = sent.messages.saturating_add(1);

@@ -54,6 +54,7 @@ impl Service {
 
     /// The creation time of the mailbox's account; `None` if there is none.
     pub(crate) async fn account_since(&self, mailbox: &EmailAddress) -> Result<Option<Timestamp>, Unavailable> {
+        // Before the query: a change in between must invalidate the entry.
         let mark = self.0.epoch.mark();
         if let Some(known) = self.0.account_ages.get(mailbox, mark) {
             return Ok(known);

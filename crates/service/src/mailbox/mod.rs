@@ -42,6 +42,7 @@ impl Service {
         if !self.0.backend.provisioning.looks_accounts_up() || self.0.store.directory().is_some() {
             return Ok(address);
         }
+        // Before the query: a change in between must invalidate the entry.
         let mark = self.0.epoch.mark();
         if self.0.known_mailboxes.get(address, mark).is_some() {
             return Ok(address);

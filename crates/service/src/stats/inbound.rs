@@ -43,6 +43,7 @@ impl Service {
             Ok(count) => Ok(count),
             Err(error) => {
                 let mut unwritten = self.0.inbound.0.lock().unwrap_or_else(PoisonError::into_inner);
+                // Put them before the events that arrived meanwhile.
                 unwritten.splice(0..0, events);
                 Err(error)
             }

@@ -35,6 +35,7 @@ impl Service {
         let token = self.0.store.tokens().get(id).await?.ok_or(TokenError::NotFound)?;
         let now = self.0.clock.now();
         check(&token, &change, now)?;
+        // Only these changes can end the last admin access.
         let closes = change.is_active == Some(false) || change.expires_at.flatten().is_some();
         let guarded = closes && self.must_keep_a_way_in(&token);
         let change = TokenChange { name: change.name, is_active: change.is_active, expires_at: change.expires_at };

@@ -110,6 +110,7 @@ fn section(writer: &mut Writer, item: &SectionItem, message: &dyn MessageSource)
         writer.raw("<").number(u64::from(origin)).raw(">");
     }
     writer.raw(" ");
+    // Prefer a span: the host then sends the octets without loading the message.
     if let Some(span) = span(item, message) {
         writer.literal_span(item.partial.map_or(span.clone(), |partial| partial.narrow(span)));
         return;

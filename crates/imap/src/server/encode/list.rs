@@ -109,6 +109,7 @@ impl<'a> Tree<'a> {
         entries
             .filter_map(|(name, &folder)| {
                 let has_selected_child = children.contains(name);
+                // Without selection options, a missing parent of a mailbox is listed as well, as \NonExistent.
                 let shown =
                     is_selected(query, folder) || has_selected_child || (is_plain(query) && self.leads_somewhere(name));
                 let child_info = query.recursive_match && has_selected_child;
@@ -169,6 +170,7 @@ fn attributes(query: &ListQuery, entry: &Entry<'_>, tree: &Tree<'_>) -> Vec<&'st
     let exists = entry.folder.is_some_and(|folder| folder.exists);
     let subscribed = entry.folder.is_some_and(|folder| folder.subscribed);
     if query.lsub {
+        // In LSUB, \Noselect marks a parent that is not subscribed itself (RFC 3501 section 6.3.9).
         return if subscribed { vec![] } else { vec!["\\Noselect"] };
     }
     let mut attributes = Vec::new();

@@ -16,6 +16,7 @@ pub fn header_fields(header: &[u8], names: &[Vec<u8>], not: bool) -> Vec<u8> {
             kept.extend_from_slice(line);
         }
     }
+    // A header without a body may end within a line.
     if !kept.is_empty() && !kept.ends_with(b"\n") {
         kept.extend_from_slice(b"\r\n");
     }

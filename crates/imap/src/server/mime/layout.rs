@@ -65,6 +65,7 @@ impl PartLayout {
         let mut current = self;
         let mut is_message = true;
         for &number in path {
+            // Numbers after an attached message name the parts of the message inside.
             if let (false, PartContent::Message(message)) = (is_message, &current.content) {
                 current = message;
                 is_message = true;
@@ -73,6 +74,7 @@ impl PartLayout {
                 PartContent::Multipart(parts) => {
                     current = parts.get(usize::try_from(number).ok()?.checked_sub(1)?)?;
                 }
+                // A message that is not a multipart is its own part 1.
                 _ if is_message && number == 1 => {}
                 _ => return None,
             }

@@ -234,6 +234,7 @@ impl Session {
                     CommandError::Syntax(error) => Completion::bad(error.0),
                     CommandError::Refused { code, text } => Completion::no(code, text),
                 };
+                // Without a readable tag, the response must be untagged.
                 completion.write(&mut self.out, tag.as_deref().unwrap_or("*"));
                 self.count_bad(&completion);
                 None
@@ -329,6 +330,7 @@ impl Session {
         let Some(Running { tag, pending }) = self.running.take() else { return };
         let may_expunge = !matches!(&pending, Pending::Selected(pending) if pending.keeps_numbers());
         let is_delete = matches!(&pending, Pending::Authenticated(authenticated::Pending::Delete)) && result.is_ok();
+        // Must precede the report of changes, which would end the session.
         let update = if is_delete { self.leave_when_gone(update) } else { update };
         let completion = match pending {
             Pending::NotAuthenticated(pending) => Some(not_authenticated::finish(self, pending, result)),
@@ -337,6 +339,7 @@ impl Session {
         };
         // Report changes before the tagged response: afterwards, EXPUNGE may no longer be sent.
         if let Err(gone) = self.tell_changes(update, may_expunge) {
+            // The command may continue with another effect, so BYE waits for its completion.
             self.gone = Some(gone);
         }
         if let Some(completion) = completion {

@@ -19,7 +19,7 @@ pub(super) fn run(session: &mut Session, tag: &str, command: Command) -> Flow {
         Command::StartTls if session.offers_starttls() => Flow::StartTls,
         Command::StartTls => Flow::Complete(Completion::bad("STARTTLS is not available")),
         Command::Login { .. } | Command::Authenticate { .. } if !session.takes_passwords() => {
-            // The code of RFC 5530 section 3 makes clients switch to TLS.
+            // PRIVACYREQUIRED invites the client to retry after STARTTLS (RFC 5530 section 3).
             Flow::Complete(Completion::no("PRIVACYREQUIRED", "Passwords are taken over TLS only"))
         }
         Command::Login { username, password } => login(username, password),

@@ -42,6 +42,7 @@ impl Pending {
     /// Writes one message of a FETCH.
     pub(super) fn write_message(&mut self, out: &mut Writer, view: &mut SelectedView, message: &dyn MessageSource) {
         let Self::Fetch { items, missing, .. } = self else { return };
+        // A message outside the view has no sequence number.
         let Some(number) = view.number_of(message.uid()) else { return };
         *missing = missing.saturating_sub(1);
         let news = view.flags_of(message.uid()) != Some(message.flags());
