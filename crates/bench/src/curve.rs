@@ -164,6 +164,7 @@ fn line(svg: &mut String, series: &Series, number: usize, across: &Scale, up: &S
 }
 
 fn text(svg: &mut String, (x, y): (f64, f64), attributes: &str, words: &str) -> Outcome {
+    // The other special characters of XML are harmless in text.
     let words = words.replace('&', "&amp;").replace('<', "&lt;");
     Ok(writeln!(svg, r#"<text x="{x:.1}" y="{y:.1}" {attributes}>{words}</text>"#)?)
 }

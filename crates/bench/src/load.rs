@@ -87,6 +87,7 @@ impl<C: Client> Load for Clients<C> {
         let (server_before, own_before) = (self.server.cpu()?, Process::Own.cpu()?);
         let numbers = Arc::new(AtomicUsize::new(self.next));
         let (start, mut running) = (Instant::now(), JoinSet::new());
+        // Tasks own their clients and return them, so that connections are reused in the next window.
         for client in self.clients.drain(..) {
             running.spawn(work(client, Arc::clone(&numbers), start + window));
         }

@@ -90,6 +90,7 @@ impl Product {
         std::fs::create_dir_all(directory)?;
         let log = directory.join("log");
         let mut command = Command::new(&self.binary);
+        // Settings in the environment of this program must not reach the measured server.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MAILAPI_")) {
             command.env_remove(name);
         }

@@ -51,6 +51,7 @@ impl Peak {
     async fn begin(site: &MailSite) -> Outcome<Self> {
         site.server.settle().await?;
         let process = site.server.process();
+        // Only once the server is idle, so that late work of an earlier step does not count.
         process.forget_peak()?;
         Ok(Self { at_rest: process.resident()? })
     }

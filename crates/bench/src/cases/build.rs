@@ -18,6 +18,7 @@ pub(super) fn measure(product: &Product) -> Outcome<Vec<Row>> {
     let size = std::fs::metadata(product.binary())?.len();
     let mut rows = vec![Row::at_most("binary", Unit::Octets, size as f64, LARGEST)];
     if let Some(cargo) = std::env::var_os("CARGO") {
+        // An empty target directory makes it a clean build.
         let target = tempfile::tempdir()?;
         let (began, cpu_before) = (Instant::now(), Process::Own.cpu_of_children()?);
         let mut command = Command::new(cargo);

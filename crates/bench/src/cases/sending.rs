@@ -31,6 +31,7 @@ async fn at(concurrency: usize, product: &Product, scale: &Scale) -> Outcome<[Ro
 
     let last_answer = Instant::now();
     site.server.settle().await?;
+    // Statuses and statistics follow the responses, so verify them only now.
     let caught_up = last_answer.elapsed();
     floor.check()?;
     let sent = clients.begun() as u64;

@@ -62,6 +62,7 @@ impl ImapClient {
             }
             let octets = &self.buffer[..count];
             each(octets);
+            // Keep the end of the input: the tagged line may be split between two reads.
             tail.extend_from_slice(&octets[count.saturating_sub(TAIL)..]);
             tail.drain(..tail.len().saturating_sub(TAIL));
             match last_line(&tail).and_then(|line| line.strip_prefix(TAG.as_bytes())) {

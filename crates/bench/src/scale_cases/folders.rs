@@ -122,6 +122,7 @@ fn copy(file: &Path, owner: &str, messages: usize) -> Outcome {
     let wanted = i64::try_from(messages)? - i64::try_from(PLANTS)? - block.length();
     let whole = wanted / block.length();
     block.write(&bulk, block.last, 1, whole)?;
+    // The last copy takes only the rest of the block.
     block.write(&bulk, block.first + wanted % block.length() - 1, whole + 1, whole + 1)?;
     let folder = block.folder;
     bulk.connection.execute_batch(&format!(

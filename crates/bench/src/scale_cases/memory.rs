@@ -31,6 +31,7 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     let site = MailSite::with_people(&product).await?;
     let messages = MESSAGES.min(size.folders.last().copied().unwrap_or(MESSAGES));
     let site = folders::fill(site, &product, messages, &mut grown).await?;
+    // Filling the mailbox leaves free memory in the process, so measure a new one.
     let site = site.restart(&product).await?;
     let idle = at_rest(&site).await?;
     grown.note(format!("At rest after a start: {:.1} MiB resident.", idle / MIB))?;

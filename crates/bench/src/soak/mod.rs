@@ -81,11 +81,13 @@ pub(crate) async fn run(soak: &Soak, product: &Product) -> Outcome {
     let at_rest = watch.snapshot()?;
     if host.is_none() {
         let of = |count: &&Count| count.what == traffic::TO_ANOTHER_SERVER;
+        // The embedded mail server relays to the sink, so no message may be missing there.
         let sent = counts.iter().find(of).map_or(0, |count| count.times);
         same("messages at the other server", sink.received().len(), sent)?;
     }
     site.stop().await?;
 
+    // The sample at rest is reported on its own.
     watch.snapshots.pop();
     let name = if soak.external { "soak-external" } else { "soak" };
     let report = Report { machine: &machine, name, snapshots: &watch.snapshots, at_rest, counts: &counts };

@@ -82,6 +82,7 @@ impl Growth {
         let whole = snapshots.last().map_or(Duration::ZERO, |last| last.at);
         let window = (whole / WINDOWS).max(Duration::from_millis(1));
         let mut windows: Vec<(f64, Vec<f64>)> = Vec::new();
+        // Skip window 0, in which caches fill.
         for number in 1..WINDOWS {
             let inside = |snapshot: &&Snapshot| snapshot.at > window * number && snapshot.at <= window * (number + 1);
             let values: Vec<f64> = snapshots.iter().filter(inside).map(figure).collect();

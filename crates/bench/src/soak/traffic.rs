@@ -91,6 +91,7 @@ impl Traffic {
         let (end, pause) = (self.end, Duration::from_millis(pause_millis).div_f64(self.haste));
         self.running.spawn(async move {
             let mut pace = tokio::time::interval(pause);
+            // A slow server gets fewer operations instead of a burst of late ones.
             pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
             // The first tick is immediate; skip it, so that a mailbox is not emptied before mail arrives.
             pace.tick().await;

@@ -94,6 +94,7 @@ pub(super) async fn attachment(external: &External, scale: &Scale) -> Outcome<Ve
         let expected = mail::attachment(*number);
         same("an attachment", octets == expected, true)?;
         let answer = floor.answer(&command).await?;
+        // IMAP returns the part in base64 with line ends.
         let encoded: Vec<u8> = imap::literal(&answer).unwrap_or_default().to_vec();
         let digits: Vec<u8> = encoded.into_iter().filter(|octet| !octet.is_ascii_whitespace()).collect();
         same("an attachment as IMAP shows it", STANDARD.decode(digits)? == expected, true)?;

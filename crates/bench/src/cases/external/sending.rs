@@ -49,6 +49,7 @@ async fn at(concurrency: usize, external: &External, scale: &Scale) -> Outcome<R
 
     let (begun, raw) = (ours.begun(), floor.begun());
     let removed = settled(external).await?;
+    // All messages of both sides went through this Postfix.
     same("messages that left Postfix' queue", removed - removed_before, begun + raw)?;
     site.server.settle().await?;
     same("messages in the list of sent mail", sent(site, "").await? - sent_before, begun as u64)?;
