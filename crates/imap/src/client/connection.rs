@@ -25,7 +25,7 @@ pub enum ClientError {
     Unexpected,
 }
 
-/// What happened on a connection.
+/// An event on a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// No complete response yet: write the output, then feed more input.

@@ -31,7 +31,7 @@ pub struct FetchedMessage {
 /// A fetched section of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedSection {
-    /// Which section.
+    /// The section.
     pub section: Section,
     /// The first octet, if a range was requested.
     pub origin: Option<u64>,

@@ -118,7 +118,8 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    /// What the password was verified against. Changes that rely on the log-in apply only while it is unchanged.
+    /// The value that the password was verified against. Changes that rely on the log-in apply only while it is
+    /// unchanged.
     pub(crate) const fn verified(&self) -> Verified<'_> {
         if self.is_elsewhere { Verified::Elsewhere } else { Verified::Hash(&self.credentials.password_hash) }
     }

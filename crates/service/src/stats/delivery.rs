@@ -9,7 +9,7 @@ use crate::{Caller, Service};
 /// A query for delivery statistics.
 #[derive(Debug, Clone, Default)]
 pub struct DeliveryQuery {
-    /// When the mail was sent.
+    /// The period in which the mail was sent.
     pub period: PeriodQuery,
     /// Only mail of these senders.
     pub sender: Option<Sender>,
@@ -20,7 +20,7 @@ pub struct DeliveryQuery {
 /// Statistics on the delivery of sent mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryStats {
-    /// When the mail was sent.
+    /// The period in which the mail was sent.
     pub period: Period,
     /// The totals.
     pub summary: SentCounts,

@@ -22,7 +22,7 @@ pub struct DomainCount {
 pub struct DomainStats {
     /// The domain.
     pub domain: DomainName,
-    /// When the mail was sent or received.
+    /// The period in which the mail was sent or received.
     pub period: Period,
     /// Mail sent from the domain; the total is [`SentCounts::sent`].
     pub outbound: SentCounts,

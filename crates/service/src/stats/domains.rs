@@ -21,7 +21,7 @@ pub struct DomainDelivery {
 /// The delivery counts of several domains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainsStats {
-    /// When the mail was sent.
+    /// The period in which the mail was sent.
     pub period: Period,
     /// The domains.
     pub domains: Listed<DomainDelivery>,

@@ -29,7 +29,7 @@ pub enum FetchItem {
 pub struct SectionItem {
     /// The name of the item in the response.
     pub label: SectionLabel,
-    /// Which section.
+    /// The section.
     pub section: Section,
     /// The requested range of it.
     pub partial: Option<Partial>,

@@ -52,7 +52,7 @@ pub enum Command {
     },
     /// SELECT and EXAMINE
     Select {
-        /// Which mailbox.
+        /// The mailbox.
         mailbox: MailboxName,
         /// True for EXAMINE.
         read_only: bool,
@@ -70,7 +70,7 @@ pub enum Command {
     },
     /// SUBSCRIBE and UNSUBSCRIBE
     Subscribe {
-        /// Which mailbox.
+        /// The mailbox.
         mailbox: MailboxName,
         /// False for UNSUBSCRIBE.
         subscribed: bool,
@@ -81,7 +81,7 @@ pub enum Command {
     Namespace,
     /// STATUS
     Status {
-        /// Which mailbox.
+        /// The mailbox.
         mailbox: MailboxName,
         /// The requested items.
         items: Vec<StatusItem>,
@@ -112,7 +112,7 @@ pub enum Command {
     Search(SearchCommand),
     /// FETCH and UID FETCH
     Fetch {
-        /// Of which messages.
+        /// The messages to read.
         messages: MessageSet,
         /// The requested items.
         items: Vec<FetchItem>,
@@ -126,7 +126,7 @@ pub enum Command {
     },
     /// COPY, MOVE (RFC 6851) and their UID forms
     Copy {
-        /// Which messages.
+        /// The messages to copy.
         messages: MessageSet,
         /// The target mailbox.
         mailbox: MailboxName,

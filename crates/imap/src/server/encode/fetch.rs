@@ -18,7 +18,7 @@ pub trait MessageSource {
     fn uid(&self) -> u32;
     /// Its current flags, including `\Seen` if this FETCH has set it.
     fn flags(&self) -> &Flags;
-    /// When it was received.
+    /// The time of its receipt (INTERNALDATE).
     fn internal_date(&self) -> Timestamp;
     /// Its size in octets.
     fn size(&self) -> u64;

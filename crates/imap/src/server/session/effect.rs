@@ -22,7 +22,7 @@ pub enum Effect {
     },
     /// Open a mailbox. [`Reply::Selected`].
     Select {
-        /// Which.
+        /// The mailbox.
         mailbox: MailboxName,
         /// True for EXAMINE.
         read_only: bool,
@@ -41,16 +41,16 @@ pub enum Effect {
     },
     /// Add or remove a subscription; the mailbox need not exist. [`Reply::Done`].
     Subscribe {
-        /// Which.
+        /// The mailbox.
         mailbox: MailboxName,
         /// False to remove it.
         subscribed: bool,
     },
     /// List all mailboxes and all subscriptions. [`Reply::Folders`].
     Folders,
-    /// Count the messages of mailboxes; missing mailboxes are left out. [`Reply::Statuses`].
+    /// Read the counts and UIDs of mailboxes; missing mailboxes are left out. [`Reply::Statuses`].
     Status {
-        /// Which.
+        /// The mailboxes.
         mailboxes: Vec<MailboxName>,
         /// Whether to count `\Recent` messages.
         recent: bool,
