@@ -17,12 +17,21 @@ use crate::config::Config;
 use crate::failure::Outcome;
 use crate::wiring::{Assembly, MailServer};
 
+/// The pause of a loop after a failure: short, as what it waits for is often a database that restarts.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// The time between two writes of when tokens were last used: after a crash, a session looks idle for at most this much
+/// longer than it was.
+const LAST_USED_INTERVAL: Duration = Duration::from_secs(10);
+/// The time between two removals of old records. Records that are kept for days may stay some minutes longer.
+const TIDY_INTERVAL: Duration = Duration::from_secs(10 * 60);
+/// The time between two searches for idle IMAP connections: the age at which the pool closes one.
+const IDLE_CHECK: Duration = Duration::from_secs(5 * 60);
+
 /// Starts the loops; they end by themselves after `shutdown`.
 ///
 /// # Errors
 /// When the courier cannot be set up.
 pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -> Outcome<JoinSet<()>> {
-    let settings = &config.housekeeping;
     let ticks = |name, interval| Ticks::new(Rounds::of(name), interval, shutdown.clone());
     let mut tasks = follow(assembly, config, shutdown);
     match &assembly.mail {
@@ -31,31 +40,29 @@ pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -
             tasks.spawn(maintain(embedded.message_store().clone(), shutdown.clone()));
         }
         MailServer::External(external) => {
-            let idle = config.mail.external.idle_check();
-            tasks.spawn(close_idle(external.imap_pool().clone(), ticks("idle connections", idle)));
+            tasks.spawn(close_idle(external.imap_pool().clone(), ticks("idle connections", IDLE_CHECK)));
             tasks.spawn(keep_search_index(external.mailboxes().clone(), shutdown.clone()));
             if config.mail.external.users.is_set() {
                 let interval = config.mail.external.users.sync_interval.0;
                 tasks.spawn(sync_directory(assembly.service.clone(), ticks("users", interval)));
             }
-            tasks.spawn(collect_bounces(assembly.service.clone(), settings.retry_pause.0, shutdown.clone()));
+            tasks.spawn(collect_bounces(assembly.service.clone(), shutdown.clone()));
         }
     }
-    tasks.spawn(write_last_used(assembly.service.clone(), ticks("last used", settings.last_used_interval.0)));
-    tasks.spawn(prune(assembly.service.clone(), ticks("tidy", settings.tidy_interval.0)));
+    tasks.spawn(write_last_used(assembly.service.clone(), ticks("last used", LAST_USED_INTERVAL)));
+    tasks.spawn(prune(assembly.service.clone(), ticks("tidy", TIDY_INTERVAL)));
     Ok(tasks)
 }
 
 /// Starts only what depends on the mail server's log: deliveries, their counts, and messages whose handing-over was
 /// interrupted.
 pub(crate) fn follow(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -> JoinSet<()> {
-    let (settings, pending_grace) = (&config.housekeeping, config.mail.pending_grace.0);
     let (service, stop) = (|| assembly.service.clone(), || shutdown.clone());
     let mut tasks = JoinSet::new();
-    tasks.spawn(follow_deliveries(service(), settings.retry_pause.0, stop()));
-    tasks.spawn(roll_up(service(), settings.retry_pause.0, stop()));
-    let recovery = Ticks::new(Rounds::of("recovery"), settings.recovery_interval.0, stop());
-    tasks.spawn(recover(service(), pending_grace, recovery));
+    tasks.spawn(follow_deliveries(service(), stop()));
+    tasks.spawn(roll_up(service(), stop()));
+    let interval = config.recovery_interval();
+    tasks.spawn(recover(service(), interval, Ticks::new(Rounds::of("recovery"), interval, stop())));
     tasks
 }
 
@@ -88,7 +95,7 @@ async fn maintain(message_store: MessageStore, mut shutdown: Shutdown) {
 }
 
 /// Reads what the mail server reports, as soon as there is something, and a last time at the end.
-async fn follow_deliveries(service: Service, retry_pause: Duration, mut shutdown: Shutdown) {
+async fn follow_deliveries(service: Service, mut shutdown: Shutdown) {
     let mut rounds = Rounds::of("deliveries");
     loop {
         rounds.begin();
@@ -97,7 +104,7 @@ async fn follow_deliveries(service: Service, retry_pause: Duration, mut shutdown
             Ok((_, false)) => Duration::MAX,
             Err(error) => {
                 tracing::warn!(%error, "the delivery feed could not be followed");
-                retry_pause
+                RETRY_PAUSE
             }
         };
         tokio::select! {
@@ -121,7 +128,7 @@ async fn sync_directory(service: Service, mut ticks: Ticks) {
 }
 
 /// Reads what came back as mail, as often as the backend wants it.
-async fn collect_bounces(service: Service, retry_pause: Duration, mut shutdown: Shutdown) {
+async fn collect_bounces(service: Service, mut shutdown: Shutdown) {
     let mut rounds = Rounds::of("bounces");
     loop {
         rounds.begin();
@@ -130,7 +137,7 @@ async fn collect_bounces(service: Service, retry_pause: Duration, mut shutdown: 
             Ok((_, false)) => Duration::ZERO,
             Err(error) => {
                 tracing::warn!(%error, "bounces could not be collected");
-                retry_pause
+                RETRY_PAUSE
             }
         };
         let rest = async {
@@ -145,7 +152,7 @@ async fn collect_bounces(service: Service, retry_pause: Duration, mut shutdown: 
 }
 
 /// Keeps the counts of the statistics up to date. What is not counted at the end is counted after the next start.
-async fn roll_up(service: Service, retry_pause: Duration, mut shutdown: Shutdown) {
+async fn roll_up(service: Service, mut shutdown: Shutdown) {
     let mut rounds = Rounds::of("statistics");
     loop {
         rounds.begin();
@@ -154,7 +161,7 @@ async fn roll_up(service: Service, retry_pause: Duration, mut shutdown: Shutdown
             Ok(_) => service.stats_limits().roll_up_pause,
             Err(error) => {
                 tracing::warn!(%error, "the statistics could not be brought up to date");
-                retry_pause
+                RETRY_PAUSE
             }
         };
         tokio::select! {

@@ -19,7 +19,7 @@ pub(crate) fn connections_of_http(wanted: usize, files: u64) -> usize {
         tracing::warn!(
             files,
             connections = most,
-            "http.max_connections is more than half of the files that this process may open (RLIMIT_NOFILE); \
+            "advanced.http.max_connections is more than half of the files that this process may open (RLIMIT_NOFILE); \
              HTTP takes fewer connections"
         );
     }
@@ -36,7 +36,7 @@ pub(crate) fn connections_of_mail(wanted: ConnectionLimits, files: u64) -> Conne
     tracing::warn!(
         files,
         connections = most,
-        "mail.embedded.connections.max_connections is more than an eighth of the files that this process may open \
+        "advanced.listeners.max_connections is more than an eighth of the files that this process may open \
          (RLIMIT_NOFILE); each listener takes fewer connections"
     );
     let max_connections_per_client = wanted.max_connections_per_client.min((most / 2).max(1));

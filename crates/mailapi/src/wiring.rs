@@ -14,7 +14,7 @@ use mailapi_model::{Clock, Entropy, InboundEvent, Secret};
 use mailapi_service::{Parts, Service, Settings};
 use mailapi_store::Store;
 use mailapi_store::postgres::Postgres;
-use mailapi_store::sqlite::Sqlite;
+use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 
 use crate::config::{Config, Database, DatabasePlace};
 use crate::data_dir::{DataDir, ServerLock, no_installation};
@@ -114,7 +114,7 @@ impl Assembly {
             }
             MailServer::External(External::open(settings, to_service.clone(), Arc::clone(&clock))?)
         } else {
-            let usual = || open_file(config, &Database::usual_file(directory.path()));
+            let usual = || open_file(&Database::usual_file(directory.path()));
             let sqlite = file.take().map_or_else(usual, Ok)?;
             file = Some(sqlite.clone());
             let settings = MessageStoreSettings {
@@ -174,12 +174,12 @@ async fn open_store(
     let place = config.database.place(directory.path())?;
     let (store, file) = match place {
         DatabasePlace::Sqlite(file) => {
-            let sqlite = open_file(config, &file)?;
+            let sqlite = open_file(&file)?;
             (Store::on_sqlite(sqlite.clone()), Some(sqlite))
         }
         DatabasePlace::Postgres(url) => {
             secrets.add_database(&url);
-            let engine = Postgres::open(*url, config.database.postgres(), entropy).await;
+            let engine = Postgres::open(*url, config.postgres(), entropy).await;
             let failed = |error| Failure::new(format!("database.url: the server cannot be used: {error}"));
             (Store::on_postgres(engine.map_err(failed)?), None)
         }
@@ -202,7 +202,7 @@ async fn bounces(config: &Config, store: &Store, entropy: &dyn Entropy) -> Outco
     if !config.mail.external.collects_bounces() {
         return Ok(None);
     }
-    Ok(config.mail.external.bounces(return_key(store, entropy).await?))
+    Ok(config.bounces(return_key(store, entropy).await?))
 }
 
 /// The key that proves that we wrote a return address. It is generated once and stored in the database, so that every
@@ -218,9 +218,9 @@ async fn return_key(store: &Store, entropy: &dyn Entropy) -> Outcome<BounceKey> 
     Ok(BounceKey::new(octets))
 }
 
-fn open_file(config: &Config, file: &Path) -> Outcome<Sqlite> {
+fn open_file(file: &Path) -> Outcome<Sqlite> {
     let failed = |error| Failure::new(format!("the database {} cannot be opened: {error}", file.display()));
-    Sqlite::open(file, config.database.sqlite()).map_err(failed)
+    Sqlite::open(file, SqliteSettings::default()).map_err(failed)
 }
 
 /// A machine that names no name server is asked itself, as resolv.conf(5) has it. So a server that only delivers to

@@ -15,11 +15,10 @@ use serde_json::{Value, json};
 use support::{Dialogue, REPORT_ROUNDS, Server, WorkDir, rests};
 
 const PASSWORD: &str = "correct horse battery";
-const QUIET: [(&str, &str); 3] = [
+const QUIET: [(&str, &str); 2] = [
     REPORT_ROUNDS,
-    // These loops depend only on the clock.
-    ("MAILAPI_STATS__ROLL_UP_PAUSE", "1h"),
-    ("MAILAPI_HOUSEKEEPING__RECOVERY_INTERVAL", "1h"),
+    // This loop depends only on the clock.
+    ("MAILAPI_ADVANCED__SENDING__RECOVERY_INTERVAL", "1h"),
 ];
 
 /// A server with the built-in mail server, and the mailboxes ann and bob of example.org.

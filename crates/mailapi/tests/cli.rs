@@ -67,6 +67,25 @@ fn the_effective_configuration_is_printed_without_secrets() {
 }
 
 #[test]
+fn former_settings_are_accepted_and_named() {
+    let work_dir = WorkDir::new();
+    std::fs::write(work_dir.path().join("mailapi.toml"), "shutdown_grace = \"5s\"\n[stats]\nmax_days = 7\n").unwrap();
+    let warnings = [
+        "mailapi.toml:1: shutdown_grace is advanced.shutdown_grace now; the next version refuses the former name",
+        "mailapi.toml:3: stats.max_days is ignored: it is a constant now; the next version refuses the name",
+    ];
+    let checked = work_dir.run(&["config", "check"]).answer();
+    assert!(checked.starts_with("the configuration is fine: "), "{checked}");
+    assert_eq!(checked.lines().skip(1).collect::<Vec<_>>(), warnings.map(|warning| format!("warning: {warning}")));
+    // Every other command logs them once.
+    let printed = work_dir.run(&["--log-format", "json", "config", "print"]);
+    assert!(printed.stdout.contains("shutdown_grace = \"5s\"") && !printed.stdout.contains("max_days"), "{printed:?}");
+    for warning in warnings {
+        assert_eq!(printed.stderr.matches(warning).count(), 1, "{}", printed.stderr);
+    }
+}
+
+#[test]
 fn help_and_version_are_answers() {
     let work_dir = WorkDir::new();
     for arguments in [&["--help"][..], &["help", "user", "add"], &["token", "create", "--help"], &["serve", "-h"]] {

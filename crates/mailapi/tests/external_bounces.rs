@@ -35,8 +35,7 @@ fn recipient<'a>(status: &'a Value, email: &str) -> &'a Value {
 async fn what_another_server_gives_up_later_has_bounced() {
     let settings = [
         ("MAILAPI_MAIL__EXTERNAL__BOUNCES__MAILBOX", MAILBOX),
-        ("MAILAPI_MAIL__EXTERNAL__BOUNCES__LIMITS__POLL_INTERVAL", "100ms"),
-        ("MAILAPI_MAIL__EXTERNAL__IMAP__POOL__UNKNOWN_MAILBOX_PAUSE", "0s"),
+        ("MAILAPI_ADVANCED__EXTERNAL_BOUNCES__POLL_INTERVAL", "100ms"),
     ];
     let host = ExternalHost::open_with(Engine::Sqlite, &settings).await;
     // There is no such mailbox yet, and monitors and the operator are told.
@@ -89,8 +88,7 @@ async fn what_another_server_gives_up_later_has_bounced() {
 async fn what_our_own_mail_server_gives_up_counts_once() {
     let settings = [
         ("MAILAPI_MAIL__EXTERNAL__BOUNCES__MAILBOX", MAILBOX),
-        ("MAILAPI_MAIL__EXTERNAL__BOUNCES__LIMITS__POLL_INTERVAL", "100ms"),
-        ("MAILAPI_MAIL__EXTERNAL__IMAP__POOL__UNKNOWN_MAILBOX_PAUSE", "0s"),
+        ("MAILAPI_ADVANCED__EXTERNAL_BOUNCES__POLL_INTERVAL", "100ms"),
     ];
     let host = ExternalHost::open_with(Engine::Postgres, &settings).await;
     let user = json!({ "email": MAILBOX, "password": "correct horse battery" });
@@ -117,8 +115,7 @@ fn notice_of_member(return_address: &str, recipient: &str, member: &str) -> Stri
 async fn an_alias_has_not_bounced_because_one_of_its_members_has() {
     let settings = [
         ("MAILAPI_MAIL__EXTERNAL__BOUNCES__MAILBOX", MAILBOX),
-        ("MAILAPI_MAIL__EXTERNAL__BOUNCES__LIMITS__POLL_INTERVAL", "100ms"),
-        ("MAILAPI_MAIL__EXTERNAL__IMAP__POOL__UNKNOWN_MAILBOX_PAUSE", "0s"),
+        ("MAILAPI_ADVANCED__EXTERNAL_BOUNCES__POLL_INTERVAL", "100ms"),
     ];
     let host = ExternalHost::open_on(Engine::Sqlite, &settings, |postfix| {
         let team = "inline:{ {team@example.org = one@elsewhere.example two@elsewhere.example} }";

@@ -158,8 +158,7 @@ async fn a_gap_in_the_log_shows_in_health_and_in_the_doctor() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deferred_message_survives_a_stop_and_two_rotations() {
-    let never = [("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__SAVE_INTERVAL", "1d")];
-    let mut host = ExternalHost::open_on(Engine::Sqlite, &never, |_| {}).await;
+    let mut host = ExternalHost::open_on(Engine::Sqlite, &[], |_| {}).await;
     let to = "later@elsewhere.example";
     host.sink.refuse(to, &["450 4.2.0 Greylisted"; 1000]);
     let id = host.send(&[to]).await;
@@ -185,7 +184,7 @@ async fn a_deferred_message_survives_a_stop_and_two_rotations() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_status_appears_when_its_line_is_written_without_polling() {
     const MESSAGES: usize = 40;
-    let never = [("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__POLL_INTERVAL", "1d")];
+    let never = [("MAILAPI_ADVANCED__EXTERNAL_LOG__POLL_INTERVAL", "1d")];
     let host = ExternalHost::open_on(Engine::Sqlite, &never, |_| {}).await;
     let mut lags = Vec::new();
     for number in 0..MESSAGES {

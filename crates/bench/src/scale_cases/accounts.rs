@@ -26,7 +26,7 @@ const APART_MILLIS: i64 = 60_000;
 pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     let mut grown = Grown::new("Accounts: ten users to a domain", "users", size);
     // Without the cache of callers, each request looks its token up.
-    let product = product.with("MAILAPI_LIMITS__CACHED_CALLERS", "0");
+    let product = product.with("MAILAPI_ADVANCED__AUTH__CACHED_CALLERS", "0");
     let mut site = MailSite::empty(&product).await?;
     let mine = make(&site).await?;
     let mut domains = 1;

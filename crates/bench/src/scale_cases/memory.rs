@@ -16,9 +16,9 @@ use crate::soak::Selecting;
 const MESSAGES: usize = 10_000;
 /// Limits above the defaults for one client.
 const MANY: &[(&str, &str)] = &[
-    ("MAILAPI_MAIL__EMBEDDED__CONNECTIONS__MAX_CONNECTIONS_PER_CLIENT", "5000"),
-    ("MAILAPI_MAIL__EMBEDDED__CONNECTIONS__MAX_CONNECTIONS", "5000"),
-    ("MAILAPI_MAIL__EMBEDDED__IMAP__MAX_CONNECTIONS_PER_USER", "5000"),
+    ("MAILAPI_ADVANCED__LISTENERS__MAX_CONNECTIONS_PER_CLIENT", "5000"),
+    ("MAILAPI_ADVANCED__LISTENERS__MAX_CONNECTIONS", "5000"),
+    ("MAILAPI_ADVANCED__IMAP__MAX_CONNECTIONS_PER_USER", "5000"),
 ];
 /// Time until freed memory is returned and delayed work is done.
 const REST: Duration = Duration::from_secs(1);

@@ -33,7 +33,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 
 /// Settings that fill the caches within the first minutes. By default there is space for 10,000 callers, which an
 /// hour of this traffic does not fill.
-const SMALL_CACHES: &[(&str, &str)] = &[("MAILAPI_LIMITS__CACHED_CALLERS", "100")];
+const SMALL_CACHES: &[(&str, &str)] = &[("MAILAPI_ADVANCED__AUTH__CACHED_CALLERS", "100")];
 
 /// As in the unit of docs/operating.md. Otherwise the C library creates up to eight heaps per processor, and the
 /// server grows by some MiB whenever more threads than before coincide.

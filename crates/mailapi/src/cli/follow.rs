@@ -26,7 +26,7 @@ pub(super) async fn run(config: &Config) -> Outcome {
     tracing::info!(signal = signals.next().await, "stopping");
     end.send_replace(true);
     tokio::select! {
-        () = finish(loops, config.shutdown_grace.0, "background work") => tracing::info!("stopped"),
+        () = finish(loops, config.advanced.shutdown_grace.0, "background work") => tracing::info!("stopped"),
         signal = signals.next() => tracing::warn!(signal, "stopped at once; the next start goes on from here"),
     }
     assembly.close().await;

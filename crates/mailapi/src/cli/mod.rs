@@ -152,6 +152,10 @@ impl Arguments {
         if !ignored.is_empty() {
             tracing::warn!(variables = ignored.join(", "), "ignored environment variables that are not settings");
         }
+        // `config check` prints them with its result.
+        if !matches!(command, Command::Config(config::Command::Check)) {
+            config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
         match command {
             Command::Serve => serve::run(&config, logging.style).await,
             Command::Follow => follow::run(&config).await,

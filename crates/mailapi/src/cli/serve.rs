@@ -63,9 +63,9 @@ async fn serve(
     }
     close_listeners.send_replace(true);
     let all_finished = async {
-        finish(open_listeners, config.shutdown_grace.0, "listeners").await;
+        finish(open_listeners, config.advanced.shutdown_grace.0, "listeners").await;
         end_loops.send_replace(true);
-        finish(loops, config.shutdown_grace.0, "background work").await;
+        finish(loops, config.advanced.shutdown_grace.0, "background work").await;
     };
     tokio::select! {
         () = all_finished => tracing::info!("stopped"),

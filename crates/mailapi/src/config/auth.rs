@@ -2,7 +2,6 @@
 
 use mailapi_model::EmailAddress;
 use mailapi_service::Settings;
-use mailapi_service::auth::PASSWORD_ROUNDS;
 
 use super::mirror::mirror;
 use super::values::{HumanDuration, Text};
@@ -13,12 +12,9 @@ mirror!(
     Auth of Settings {
         session_inactivity: HumanDuration,
         session_lifetime: HumanDuration,
-        ended_sessions_kept: HumanDuration,
         login_attempts: u32,
         login_lockout: HumanDuration,
         login_addresses: usize,
-        password_rounds: u32,
-        concurrent_hashes: usize,
     } with {
         admins: Vec<Text<EmailAddress>> = Vec::new(),
     }
@@ -33,15 +29,9 @@ impl Auth {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         at_least_one("auth.login_attempts", self.login_attempts.into())?;
         at_least_one("auth.login_addresses", self.login_addresses as u64)?;
-        at_least_one("auth.concurrent_hashes", self.concurrent_hashes as u64)?;
         // With either of them no session would live to see its first request.
         longer_than_nothing("auth.session_inactivity", self.session_inactivity)?;
-        longer_than_nothing("auth.session_lifetime", self.session_lifetime)?;
-        if !PASSWORD_ROUNDS.contains(&self.password_rounds) {
-            let (least, most) = (PASSWORD_ROUNDS.start(), PASSWORD_ROUNDS.end());
-            return Err(ConfigError::new(format!("auth.password_rounds: must be between {least} and {most}")));
-        }
-        Ok(())
+        longer_than_nothing("auth.session_lifetime", self.session_lifetime)
     }
 }
 
@@ -58,9 +48,6 @@ mod tests {
             change(&mut auth);
             auth.check().unwrap_err().to_string()
         };
-        let rounds = "auth.password_rounds: must be between 1000 and 1000000";
-        assert_eq!(refused(|auth| auth.password_rounds = 999), rounds);
-        assert_eq!(refused(|auth| auth.password_rounds = 1_000_001), rounds);
         assert_eq!(
             refused(|auth| auth.session_inactivity = HumanDuration(Duration::ZERO)),
             "auth.session_inactivity: must be longer than nothing"
@@ -69,7 +56,6 @@ mod tests {
             refused(|auth| auth.session_lifetime = HumanDuration(Duration::ZERO)),
             "auth.session_lifetime: must be longer than nothing"
         );
-        let most = Auth { password_rounds: *PASSWORD_ROUNDS.end(), ..Auth::default() };
-        assert_eq!(most.check(), Ok(()));
+        assert_eq!(Auth::default().check(), Ok(()));
     }
 }

@@ -4,15 +4,12 @@ use std::path::{Path, PathBuf};
 
 use mailapi_backend_external::printed::LookupDatabase;
 use mailapi_model::SecretText;
-use mailapi_store::postgres::{PostgresSettings, PostgresUrl};
-use mailapi_store::sqlite::SqliteSettings;
+use mailapi_store::postgres::PostgresUrl;
 use serde::{Deserialize, Serialize};
 
+use super::ConfigError;
 use super::lookup::postgres_place;
-use super::mirror::mirror;
 use super::secret::{SecretFile, SecretSetting};
-use super::values::{ByteSize, HumanDuration};
-use super::{ConfigError, at_least_one};
 
 /// The SQLite file in the data directory, when `url` names no other.
 const USUAL_FILE: &str = "mailapi.db";
@@ -25,8 +22,6 @@ pub(crate) struct Database {
     url_file: SecretFile,
     password: SecretSetting,
     password_file: SecretFile,
-    sqlite: SqliteKeys,
-    postgres: PostgresKeys,
 }
 
 /// Where the data are.
@@ -37,45 +32,6 @@ pub(crate) enum DatabasePlace {
     /// On a server.
     Postgres(Box<PostgresUrl>),
 }
-
-mirror!(
-    /// `[database.sqlite]`: memory, threads and times of the SQLite engine.
-    SqliteKeys of SqliteSettings {
-        group_jobs: usize,
-        group_time: HumanDuration,
-        queue_jobs: usize,
-        read_connections: usize,
-        scan_connections: usize,
-        search_connections: usize,
-        search_timeout: HumanDuration,
-        busy_timeout: HumanDuration,
-        foreign_check: HumanDuration,
-        statement_cache: usize,
-        writer_cache_kib: u32,
-        reader_cache_kib: u32,
-        search_cache_kib: u32,
-        mmap_bytes: ByteSize,
-        checkpoint_pages: u32,
-        wal_limit_bytes: ByteSize,
-    }
-);
-
-mirror!(
-    /// `[database.postgres]`: connections and times of the PostgreSQL engine.
-    PostgresKeys of PostgresSettings {
-        connections: usize,
-        scan_connections: usize,
-        pool_timeout: HumanDuration,
-        connect_timeout: HumanDuration,
-        statement_timeout: HumanDuration,
-        scan_timeout: HumanDuration,
-        answer_grace: HumanDuration,
-        attempts: u32,
-        statement_cache: usize,
-        keepalive: HumanDuration,
-        listen_retry: HumanDuration,
-    }
-);
 
 impl Database {
     /// Where accounts, tokens, sent mail and delivery events are.
@@ -131,30 +87,7 @@ impl Database {
         Ok(LookupDatabase::Postgres(place))
     }
 
-    /// How the SQLite engine is to work.
-    pub(crate) fn sqlite(&self) -> SqliteSettings {
-        let mut settings = SqliteSettings::default();
-        self.sqlite.apply(&mut settings);
-        settings
-    }
-
-    /// How the PostgreSQL engine is to work.
-    pub(crate) fn postgres(&self) -> PostgresSettings {
-        let mut settings = PostgresSettings::default();
-        self.postgres.apply(&mut settings);
-        settings
-    }
-
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let keys = &self.sqlite;
-        at_least_one("database.sqlite.group_jobs", keys.group_jobs as u64)?;
-        at_least_one("database.sqlite.queue_jobs", keys.queue_jobs as u64)?;
-        at_least_one("database.sqlite.read_connections", keys.read_connections as u64)?;
-        at_least_one("database.sqlite.scan_connections", keys.scan_connections as u64)?;
-        let keys = &self.postgres;
-        at_least_one("database.postgres.connections", keys.connections as u64)?;
-        at_least_one("database.postgres.scan_connections", keys.scan_connections as u64)?;
-        at_least_one("database.postgres.attempts", keys.attempts.into())?;
         self.place(Path::new("")).map(|_| ())
     }
 }
@@ -197,9 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_engines_agree_on_the_defaults() {
-        assert_eq!(Database::default().sqlite(), SqliteSettings::default());
-        assert_eq!(Database::default().postgres(), PostgresSettings::default());
+    fn without_a_url_the_database_is_in_the_data_directory() {
         let place = Database::default().place(Path::new("data"));
         assert!(matches!(place, Ok(DatabasePlace::Sqlite(file)) if file == Path::new("data/mailapi.db")));
     }

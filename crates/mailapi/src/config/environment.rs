@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use toml::Value;
 
 use super::ConfigError;
+use super::former::{self, Former};
 use super::keys::KnownKeys;
 
 /// What the name of every variable begins with.
@@ -24,15 +25,38 @@ pub(super) struct Variable {
     pub(super) value: Value,
 }
 
+/// All settings from the environment.
+#[derive(Default)]
+pub(super) struct Settings {
+    /// Settings in the order in which they apply: one by its present name replaces one by a former name.
+    pub(super) variables: Vec<Variable>,
+    /// A warning for each former setting.
+    pub(super) warnings: Vec<String>,
+}
+
 /// The environment of this process.
 pub(crate) fn of_this_process() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
 }
 
 /// All settings among `variables`.
-pub(super) fn settings(variables: &[(OsString, OsString)], known: &KnownKeys) -> Result<Vec<Variable>, ConfigError> {
-    let settings = with_prefix(variables).filter(|(name, _)| is_setting(name, known));
-    settings.map(|(name, value)| setting(name, value, known)).collect()
+pub(super) fn settings(variables: &[(OsString, OsString)], known: &KnownKeys) -> Result<Settings, ConfigError> {
+    let (mut settings, mut present) = (Settings::default(), Vec::new());
+    for (name, value) in with_prefix(variables).filter(|(name, _)| is_setting(name, known)) {
+        let path = path(name);
+        let key = path.join(".");
+        let Some(former) = former::find(&key) else {
+            present.push(setting(name, path, value, known)?);
+            continue;
+        };
+        settings.warnings.push(former.warning("environment variable ", &key, variable_name));
+        if let Former::Moved(new) = former {
+            let path = new.split('.').map(str::to_owned).collect();
+            settings.variables.push(setting(name, path, value, known)?);
+        }
+    }
+    settings.variables.append(&mut present);
+    Ok(settings)
 }
 
 /// Variables with our prefix that are not settings, for a warning. In each pod beside a Service named `mailapi`,
@@ -48,15 +72,15 @@ fn with_prefix(variables: &[(OsString, OsString)]) -> impl Iterator<Item = (&str
 
 /// A separator marks a variable as a setting, even a non-existent one; so does the name of a setting or a section.
 fn is_setting(name: &str, known: &KnownKeys) -> bool {
-    name.contains(SEPARATOR) || known.get(&path(name)).is_some()
+    let path = path(name);
+    path.len() > 1 || known.get(&path).is_some() || former::find(&path.join(".")).is_some()
 }
 
 fn path(name: &str) -> Vec<String> {
     name[PREFIX.len()..].split(SEPARATOR).map(str::to_ascii_lowercase).collect()
 }
 
-fn setting(name: &str, value: &OsString, known: &KnownKeys) -> Result<Variable, ConfigError> {
-    let path = path(name);
+fn setting(name: &str, path: Vec<String>, value: &OsString, known: &KnownKeys) -> Result<Variable, ConfigError> {
     let Some(default) = known.get(&path) else {
         let nearest = variable_name(&known.nearest(&path.join(".")));
         return Err(ConfigError::new(format!("environment variable {name}: no such setting; did you mean {nearest}?")));

@@ -5,8 +5,9 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-/// All keys, as the tables of a complete configuration. An empty table is a section whose keys this version does not
-/// know: anything may stand in it.
+use super::former;
+
+/// All keys, as the tables of a complete configuration.
 pub(super) struct KnownKeys(Table);
 
 /// A key of a file that does not exist.
@@ -58,12 +59,11 @@ impl KnownKeys {
 }
 
 fn find_unknown(file: &DeTable<'_>, known: &Table, prefix: &str) -> Option<UnknownKey> {
-    if known.is_empty() {
-        return None;
-    }
     file.iter().find_map(|(name, value)| {
         let key = join(prefix, name.get_ref());
         match (known.get(name.get_ref().as_ref()), value.get_ref()) {
+            // What is left there once the former keys are taken out.
+            (None, DeValue::Table(file)) if former::is_section(&key) => find_unknown(file, &Table::new(), &key),
             (None, _) => Some(UnknownKey { key, span: name.span() }),
             (Some(Value::Table(known)), DeValue::Table(file)) => find_unknown(file, known, &key),
             _ => None,

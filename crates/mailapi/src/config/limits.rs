@@ -8,9 +8,6 @@ use super::mirror::mirror;
 use super::values::{ByteSize, HumanDuration};
 use super::{ConfigError, at_least_one, longer_than_nothing};
 
-/// The only place for counters that this version has: the process itself.
-const MEMORY: &str = "memory";
-
 mirror!(
     /// The section.
     Limits of Settings {
@@ -22,8 +19,6 @@ mirror!(
         messages_per_day: u32,
         recipients_per_day: u32,
         max_message_bytes: ByteSize,
-        cached_callers: u64,
-        cached_domains: u64,
     } with {
         requests_per_minute: u64 = RequestLimits::default().per_minute,
         requests_per_hour: u64 = RequestLimits::default().per_hour,
@@ -31,7 +26,6 @@ mirror!(
         max_headers: usize = DraftLimits::default().max_headers,
         max_header_bytes: ByteSize = ByteSize(DraftLimits::default().max_header_octets as u64),
         max_attachments: usize = DraftLimits::default().max_attachments,
-        store: String = MEMORY.to_owned(),
     }
 );
 
@@ -50,11 +44,6 @@ impl Limits {
         at_least_one("limits.max_recipients", self.max_recipients as u64)?;
         at_least_one("limits.max_message_bytes", self.max_message_bytes.0)?;
         at_least_one("limits.tokens_per_mailbox", self.tokens_per_mailbox.into())?;
-        longer_than_nothing("limits.pending_domain_lifetime", self.pending_domain_lifetime)?;
-        if self.store == MEMORY {
-            return Ok(());
-        }
-        // An address may hold a password, so the message does not repeat it.
-        Err(ConfigError::new(format!("limits.store: only \"{MEMORY}\" is in this version yet")))
+        longer_than_nothing("limits.pending_domain_lifetime", self.pending_domain_lifetime)
     }
 }

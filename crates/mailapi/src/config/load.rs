@@ -8,6 +8,7 @@ use toml::de::DeTable;
 use toml::{Table, Value};
 
 use super::environment::{self, Variable};
+use super::former;
 use super::keys::{KnownKeys, path_at};
 use super::{Config, ConfigError};
 
@@ -45,8 +46,14 @@ impl Config {
         environment: &[(OsString, OsString)],
     ) -> Result<Self, ConfigError> {
         let known = KnownKeys::new(Self::default().to_table());
-        let mut settings = file.map_or_else(|| Ok(Table::new()), |(name, text)| read_file(name, text, &known))?;
-        for variable in environment::settings(environment, &known)? {
+        let mut warnings = Vec::new();
+        let mut settings = match file {
+            Some((name, text)) => read_file(name, text, &known, &mut warnings)?,
+            None => Table::new(),
+        };
+        let mut from_environment = environment::settings(environment, &known)?;
+        warnings.append(&mut from_environment.warnings);
+        for variable in from_environment.variables {
             let (name, path) = (variable.name.clone(), variable.path.clone());
             insert(&mut settings, variable);
             // One after the other, so that the message can name the variable that does not fit.
@@ -55,7 +62,8 @@ impl Config {
                 ConfigError::new(format!("environment variable {name}: {}{example}", error.message()))
             })?;
         }
-        Self::deserialize(settings).map_err(|error| ConfigError::new(error.message().to_owned()))
+        let config = Self::deserialize(settings).map_err(|error| ConfigError::new(error.message().to_owned()))?;
+        Ok(Self { warnings, ..config })
     }
 
     /// All settings; secrets are redacted.
@@ -73,19 +81,24 @@ fn file_to_read(named: Option<&Path>, environment: &[(OsString, OsString)]) -> O
     named.map(Path::to_owned).or_else(from_environment).or_else(usual)
 }
 
-fn read_file(name: &str, text: &str, known: &KnownKeys) -> Result<Table, ConfigError> {
+fn read_file(name: &str, text: &str, known: &KnownKeys, warnings: &mut Vec<String>) -> Result<Table, ConfigError> {
     let at = |start: usize| format!("{name}:{}", 1 + text[..start].matches('\n').count());
     let wrong = |error: toml::de::Error| {
         let place = error.span().map_or_else(|| name.to_owned(), |span| at(span.start));
         ConfigError::new(format!("{place}: {}", error.message().replace('\n', ", ")))
     };
-    let table = DeTable::parse(text).map_err(wrong)?;
+    let mut table = DeTable::parse(text).map_err(wrong)?;
+    for value in former::take(table.get_mut()) {
+        let place = format!("{}: ", at(value.span.start));
+        warnings.push(value.former.warning(&place, &value.key, str::to_owned));
+        value.put_into(table.get_mut());
+    }
     if let Some(unknown) = known.find_unknown(table.get_ref()) {
         let (place, nearest) = (at(unknown.span.start), known.nearest(&unknown.key));
         return Err(ConfigError::new(format!("{place}: unknown key `{}`; did you mean `{nearest}`?", unknown.key)));
     }
     // Read once as what it must become, for messages with a line, and once as a table that can be overlaid.
-    toml::from_str::<Config>(text).map_err(|error| {
+    Config::deserialize(toml::Deserializer::from(table.clone())).map_err(|error| {
         let path = error.span().map_or_else(Vec::new, |span| path_at(table.get_ref(), span.start));
         let ConfigError(message) = wrong(error);
         let (key, example) = (path.join("."), known.example(&path).unwrap_or_default());
@@ -94,7 +107,7 @@ fn read_file(name: &str, text: &str, known: &KnownKeys) -> Result<Table, ConfigE
             _ => ConfigError::new(message),
         }
     })?;
-    text.parse().map_err(wrong)
+    Table::deserialize(toml::Deserializer::from(table)).map_err(wrong)
 }
 
 fn insert(settings: &mut Table, variable: Variable) {

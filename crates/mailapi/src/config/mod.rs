@@ -1,10 +1,11 @@
 //! The configuration: one file a section. The names of the keys are a promise to operators' files.
 
+mod advanced;
 mod auth;
 mod database;
 mod dns;
 pub(crate) mod environment;
-mod housekeeping;
+mod former;
 mod http;
 mod keys;
 mod limits;
@@ -16,8 +17,6 @@ mod mail_embedded;
 mod mail_external;
 mod mirror;
 mod secret;
-mod spool;
-mod stats;
 mod values;
 
 use std::net::SocketAddr;
@@ -28,11 +27,15 @@ use mailapi_backend::BufferSettings;
 use mailapi_backend_embedded::delivery_agent::DeliveryAgentSettings;
 use mailapi_backend_embedded::{ListenerSettings, MessageStoreSettings};
 use mailapi_backend_external::ExternalSettings;
+use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
+use mailapi_backend_external::log_follower::LogSettings;
 use mailapi_dns::DnsSettings;
 use mailapi_http::HttpSettings;
 use mailapi_service::Settings;
+use mailapi_store::postgres::PostgresSettings;
 use serde::{Deserialize, Serialize};
 
+use advanced::Advanced;
 pub(crate) use database::{Database, DatabasePlace};
 pub(crate) use log::{Log, LogFormat};
 pub(crate) use mail_embedded::CertificateFiles;
@@ -47,38 +50,35 @@ pub(crate) struct Config {
     /// The file that it was read from.
     #[serde(skip)]
     file: Option<PathBuf>,
+    /// A warning for each former setting that is set.
+    #[serde(skip)]
+    warnings: Vec<String>,
     /// Where the database and everything else that must last lies; relative to the working directory.
     pub(crate) data_dir: PathBuf,
-    /// How long requests and deliveries in flight may take to finish after a signal to stop.
-    pub(crate) shutdown_grace: HumanDuration,
     pub(crate) log: log::Log,
     pub(crate) http: http::Http,
     pub(crate) database: Database,
     pub(crate) auth: auth::Auth,
     pub(crate) limits: limits::Limits,
-    pub(crate) spool: spool::BufferKeys,
     pub(crate) mail: mail::Mail,
     pub(crate) dns: dns::Dns,
-    pub(crate) stats: stats::Stats,
-    pub(crate) housekeeping: housekeeping::Housekeeping,
+    pub(crate) advanced: Advanced,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
             file: None,
+            warnings: Vec::new(),
             data_dir: PathBuf::from("mailapi-data"),
-            shutdown_grace: HumanDuration(Duration::from_secs(30)),
             log: log::Log::default(),
             http: http::Http::default(),
             database: Database::default(),
             auth: auth::Auth::default(),
             limits: limits::Limits::default(),
-            spool: spool::BufferKeys::default(),
             mail: mail::Mail::default(),
             dns: dns::Dns::default(),
-            stats: stats::Stats::default(),
-            housekeeping: housekeeping::Housekeeping::default(),
+            advanced: Advanced::default(),
         }
     }
 }
@@ -91,11 +91,8 @@ impl Config {
         self.database.check()?;
         self.auth.check()?;
         self.limits.check()?;
-        self.spool.check(self.limits.max_message_bytes.0)?;
         self.mail.check()?;
-        self.dns.check()?;
-        self.stats.check()?;
-        self.housekeeping.check()
+        self.advanced.check(self.limits.max_message_bytes.0)
     }
 
     /// Reads every file that the settings name, to see whether a server could.
@@ -121,41 +118,57 @@ impl Config {
         format!("{file}, data in {}{missing}", data.display())
     }
 
+    /// A warning for each setting that has another name now, or is fixed.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     /// How the operations are to behave.
     pub(crate) fn service(&self) -> Settings {
         let mut settings = Settings::default();
         self.auth.apply(&mut settings);
         self.limits.apply(&mut settings);
-        self.mail.apply(&mut settings);
+        self.advanced.auth.apply(&mut settings);
         settings.mail_host = self.mail.embedded.hostname().to_owned();
         settings.admins = self.auth.admins().collect();
         settings.draft = self.limits.draft();
-        settings.stats = self.stats.limits();
-        settings.health_cache = self.http.health_cache.0;
-        settings.health_timeout = self.http.health_timeout.0;
+        settings.health_cache = self.advanced.http.health_cache.0;
+        settings.pending_grace = self.recovery_interval();
         settings
     }
 
-    /// Where large messages lie on their way.
+    /// The age at which a message whose submission was interrupted is looked up, and the time between two searches.
+    pub(crate) const fn recovery_interval(&self) -> Duration {
+        self.advanced.sending.recovery_interval.0
+    }
+
+    /// How much memory and disk messages in transit may take.
     pub(crate) fn buffer(&self, data_dir: &Path) -> BufferSettings {
-        self.spool.settings(data_dir)
+        self.advanced.buffer.settings(data_dir)
+    }
+
+    /// How the PostgreSQL engine is to work.
+    pub(crate) fn postgres(&self) -> PostgresSettings {
+        let mut settings = PostgresSettings::default();
+        self.advanced.postgres.apply(&mut settings);
+        settings
     }
 
     /// How the HTTP side is to behave.
     pub(crate) fn http(&self) -> HttpSettings {
-        let mut settings = self.http.settings(&self.limits, self.shutdown_grace.0);
+        let mut settings = self.http.settings(&self.limits, &self.advanced);
         settings.access_log = self.log.access.0;
         settings
     }
 
     /// How the embedded mail server is to keep messages.
     pub(crate) fn message_store(&self) -> MessageStoreSettings {
-        self.mail.embedded.message_store(&self.limits, self.mail.feed_batch)
+        self.mail.embedded.message_store(&self.limits, &self.advanced)
     }
 
     /// How the embedded mail server's listeners are to behave; reads the certificate and the key.
     pub(crate) fn listeners(&self) -> Result<ListenerSettings, ConfigError> {
-        self.mail.embedded.listeners(self.auth.admins(), self.shutdown_grace.0)
+        self.mail.embedded.listeners(self.auth.admins(), &self.advanced)
     }
 
     /// Reads the certificate and the key of the embedded mail server from their files.
@@ -165,12 +178,22 @@ impl Config {
 
     /// How mail is to go to other servers; reads the relay's secrets.
     pub(crate) fn delivery_agent(&self) -> Result<DeliveryAgentSettings, ConfigError> {
-        self.mail.embedded.delivery_agent(self.shutdown_grace.0)
+        self.mail.embedded.delivery_agent(&self.advanced)
     }
 
     /// How the operator's own mail server is reached; reads its secrets and certificates.
     pub(crate) fn external(&self, data_dir: &Path) -> Result<ExternalSettings, ConfigError> {
-        self.mail.external.settings(data_dir)
+        self.mail.external.settings(data_dir, &self.advanced)
+    }
+
+    /// How the operator's mail log is followed here, if it is.
+    pub(crate) fn log_follower(&self, data_dir: &Path) -> Option<LogSettings> {
+        self.mail.external.log_settings(data_dir, &self.advanced)
+    }
+
+    /// Where bounces are delivered, with this key of their addresses.
+    pub(crate) fn bounces(&self, key: BounceKey) -> Option<BounceSettings> {
+        self.mail.external.bounces(key, &self.advanced)
     }
 
     /// A listener of the built-in mail server, or the API in front of it, that other machines can reach: its key and
@@ -236,11 +259,13 @@ impl ConfigError {
     }
 }
 
+/// The file that documents every setting.
+#[cfg(test)]
+const DOCUMENTED: &str = include_str!("../../../../config/mailapi.default.toml");
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const DOCUMENTED: &str = include_str!("../../../../config/mailapi.default.toml");
 
     #[test]
     fn the_documented_file_has_every_key_with_its_default() {
@@ -250,15 +275,6 @@ mod tests {
         let wrong = |(read, default): (&str, &str)| (read != default).then(|| format!("{read} is now {default}"));
         let wrong: Vec<_> = read.lines().zip(Config::default().to_toml().lines()).filter_map(wrong).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
-    }
-
-    #[test]
-    fn the_documented_file_has_a_sentence_for_every_key() {
-        let lines: Vec<&str> = DOCUMENTED.lines().collect();
-        for (above, line) in lines.iter().zip(&lines[1..]) {
-            let is_setting = line.contains(" = ") && !line.starts_with('#');
-            assert!(!is_setting || above.starts_with("# "), "no sentence above: {line}");
-        }
     }
 
     #[test]
@@ -276,8 +292,11 @@ mod tests {
         assert_eq!(shown(&config.http()), shown(&HttpSettings::default()));
         assert_eq!(shown(&config.message_store()), shown(&MessageStoreSettings::default()));
         assert_eq!(shown(&config.dns()), shown(&DnsSettings::default()));
+        assert_eq!(shown(&config.postgres()), shown(&PostgresSettings::default()));
+        // One size for both: the mail server writes delivery reports in batches, and the service reads them.
+        assert_eq!(Settings::default().feed_batch, MessageStoreSettings::default().feed_batch);
         // One grace for all that is in flight, whatever each crate has by itself.
-        let grace = config.shutdown_grace.0;
+        let grace = config.advanced.shutdown_grace.0;
         let courier = DeliveryAgentSettings { grace, ..DeliveryAgentSettings::default() };
         assert_eq!(shown(&config.delivery_agent().unwrap()), shown(&courier));
         let mut listeners = ListenerSettings::new("localhost");
@@ -304,7 +323,6 @@ mod tests {
     #[test]
     fn what_this_version_cannot_do_is_refused() {
         for (text, why) in [
-            ("[mail]\nquota_patience = \"0s\"", "mail.quota_patience: must be longer than nothing"),
             ("[mail]\nbackend = \"external\"", "mail.external.imap.master_password: missing"),
             (
                 "[mail]\nbackend = \"external\"\n[mail.external]\nlog = { path = \"a\", journal = true }\n",
@@ -318,7 +336,6 @@ mod tests {
                 "[database]\nurl = \"mysql://db/mail\"",
                 "database.url: not understood; leave it empty, or write sqlite:PATH or postgres://USER@HOST/DATABASE",
             ),
-            ("[limits]\nstore = \"redis://cache\"", "limits.store: only \"memory\" is in this version yet"),
         ] {
             let config = Config::from_layers(Some(("mailapi.toml", text)), &[]).unwrap();
             assert_eq!(config.check().unwrap_err().to_string(), why);

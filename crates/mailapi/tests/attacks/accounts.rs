@@ -39,7 +39,7 @@ async fn a_stranger_cannot_fill_the_disk() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guesses_at_submission_do_not_starve_other_log_ins() {
     // Hashing is as slow as it is by default.
-    let host = EmbeddedHost::open(&[("MAILAPI_AUTH__PASSWORD_ROUNDS", "5000")]).await;
+    let host = EmbeddedHost::open(&[("MAILAPI_ADVANCED__AUTH__PASSWORD_ROUNDS", "5000")]).await;
     let guess = |n: usize| {
         let listener = host.listener("submission");
         async move {

@@ -171,11 +171,10 @@ impl ExternalHost {
                 format!("postqueue,-c,{},-j", self.postfix.config_dir().display()),
             )
             .env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &self.log)
-            .env("MAILAPI_HTTP__HEALTH_CACHE", "0s")
-            .env("MAILAPI_MAIL__PENDING_GRACE", "1s")
-            .env("MAILAPI_HOUSEKEEPING__RECOVERY_INTERVAL", "1s")
-            .env("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__SETTLE_TIME", "1s")
-            .env("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__RECEPTION_TIME", "5s")
+            .env("MAILAPI_ADVANCED__HTTP__HEALTH_CACHE", "0s")
+            .env("MAILAPI_ADVANCED__SENDING__RECOVERY_INTERVAL", "1s")
+            .env("MAILAPI_ADVANCED__EXTERNAL_LOG__SETTLE_TIME", "1s")
+            .env("MAILAPI_ADVANCED__EXTERNAL_LOG__RECEPTION_TIME", "5s")
             .envs(self.more.iter().copied());
         command
     }

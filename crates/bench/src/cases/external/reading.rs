@@ -32,7 +32,7 @@ const MESSAGE: &str = "(UID FLAGS RFC822.SIZE INTERNALDATE BODY.PEEK[])";
 
 /// Requests pages anywhere in the folder from a product without a cache of summaries.
 pub(super) async fn list(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
-    let forgetful = external.product.with("MAILAPI_MAIL__EXTERNAL__MAILBOXES__SUMMARY_CACHE_BYTES", "0");
+    let forgetful = external.product.with("MAILAPI_ADVANCED__EXTERNAL_MAILBOXES__SUMMARY_CACHE_BYTES", "0");
     let site = MailSite::with_people(&external.host.in_front(&forgetful)).await?;
     let reader = site.user_token(READER).await?;
     let (mut requests, mut commands, mut random) = (Vec::new(), Vec::new(), Random::new(SEED));

@@ -125,7 +125,8 @@ pub(super) fn run(command: &Command, config: &Config) -> Outcome {
         Command::Check => {
             config.check_files()?;
             let note = host_name::missing(config).map(|why| format!("note: {why}; {}\n", host_name::ADVICE));
-            print(&format!("the configuration is fine: {}\n{}", config.origin(), note.unwrap_or_default()))
+            let warnings: String = config.warnings().iter().map(|warning| format!("warning: {warning}\n")).collect();
+            print(&format!("the configuration is fine: {}\n{warnings}{}", config.origin(), note.unwrap_or_default()))
         }
         Command::Print => print(&config.to_toml()),
         Command::Postfix { output, proof } => {

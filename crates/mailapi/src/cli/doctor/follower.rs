@@ -67,5 +67,5 @@ pub(super) async fn queue(config: &Config) -> Option<Finding> {
 }
 
 fn settings(config: &Config) -> Option<LogSettings> {
-    config.mail.external.log_settings(&config.data_dir)
+    config.log_follower(&config.data_dir)
 }

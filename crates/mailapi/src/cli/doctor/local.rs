@@ -39,7 +39,7 @@ pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<Result<Stri
 /// Whether the log is readable and is Postfix's.
 pub(super) fn log(config: &Config) -> Finding {
     let external = &config.mail.external;
-    match (external.log_place(), external.log_settings(&config.data_dir)) {
+    match (external.log_place(), config.log_follower(&config.data_dir)) {
         (Some(LogPlace::File(path)), Some(settings)) => log_file(&path, &settings),
         (Some(LogPlace::Journal(directory)), _) => journal(directory.as_deref()),
         _ => Finding::unknown("log", "not followed here; `mailapi follow` must run on the mail server's host"),

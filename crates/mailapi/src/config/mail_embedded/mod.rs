@@ -1,26 +1,22 @@
 //! `[mail.embedded]`: the mail server that is built in.
 
 mod relay;
-mod sections;
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use mailapi_backend_embedded::delivery_agent::DeliveryAgentSettings;
 use mailapi_backend_embedded::net::{ConnectionLimits, ServerTls};
-use mailapi_backend_embedded::{
-    ImapSettings, ListenAddresses, ListenerSettings, MessageStoreSettings, SmtpSettings, postmaster_at,
-};
+use mailapi_backend_embedded::{ListenAddresses, ListenerSettings, MessageStoreSettings, postmaster_at};
 use mailapi_model::{DomainName, EmailAddress};
 use mailapi_tls::TlsError;
 use serde::{Deserialize, Serialize};
 
+use super::advanced::Advanced;
 use super::limits::Limits;
 use super::secret::{FilePath, SecretFile, SecretSetting};
-use super::values::{ByteSize, ListenAddress, Text, Unset};
-use super::{ConfigError, at_least_one, read_file};
+use super::values::{ListenAddress, Text, Unset};
+use super::{ConfigError, read_file};
 use relay::{RelayAddress, RelayTlsName};
-use sections::{ConnectionKeys, DeliveryAgentKeys, ImapKeys, MessageStoreKeys, SmtpKeys};
 
 /// The contents of two PEM files. They are compared to detect changes, and never logged.
 #[derive(Clone, PartialEq, Eq)]
@@ -58,21 +54,12 @@ pub(crate) struct Embedded {
     relay_user: Unset<String>,
     relay_password: SecretSetting,
     relay_password_file: SecretFile,
-    max_returned_header_bytes: ByteSize,
-    max_message_memory_bytes: ByteSize,
-    smtp: SmtpKeys,
-    submission: SmtpKeys,
-    imap: ImapKeys,
-    connections: ConnectionKeys,
-    courier: DeliveryAgentKeys,
-    maildrop: MessageStoreKeys,
 }
 
 impl Default for Embedded {
     fn default() -> Self {
         let loopback = |port| Unset(Some(ListenAddress(SocketAddr::from(([127, 0, 0, 1], port)))));
         let hostname = "localhost".parse().expect("localhost is a name");
-        let memory = ListenerSettings::new("localhost").max_message_memory_bytes;
         Self {
             hostname: Text(hostname),
             postmaster: Unset(None),
@@ -88,14 +75,6 @@ impl Default for Embedded {
             relay_user: Unset(None),
             relay_password: SecretSetting::default(),
             relay_password_file: Unset(None),
-            max_returned_header_bytes: ByteSize(DeliveryAgentSettings::default().max_returned_header_bytes as u64),
-            max_message_memory_bytes: ByteSize(memory as u64),
-            smtp: SmtpKeys::default(),
-            submission: SmtpKeys::default(),
-            imap: ImapKeys::default(),
-            connections: ConnectionKeys::default(),
-            courier: DeliveryAgentKeys::default(),
-            maildrop: MessageStoreKeys::default(),
         }
     }
 }
@@ -121,48 +100,38 @@ impl Embedded {
     pub(super) fn listeners(
         &self,
         admins: impl Iterator<Item = EmailAddress>,
-        grace: Duration,
+        advanced: &Advanced,
     ) -> Result<ListenerSettings, ConfigError> {
-        let (mut smtp, mut submission) = (SmtpSettings::default(), SmtpSettings::default());
-        self.smtp.apply(&mut smtp);
-        self.submission.apply(&mut submission);
-        let mut imap = ImapSettings::default();
-        self.imap.apply(&mut imap);
-        let mut connections = ConnectionLimits { grace, ..ConnectionLimits::default() };
-        self.connections.apply(&mut connections);
+        let mut settings = ListenerSettings::new(self.hostname());
+        advanced.imap.apply(&mut settings.imap);
+        let mut connections = ConnectionLimits { grace: advanced.shutdown_grace.0, ..ConnectionLimits::default() };
+        advanced.listeners.apply(&mut connections);
+        settings.smtp_connections = connections.clone();
+        settings.submission_connections = connections.clone();
+        settings.imap_connections = connections;
         let postmaster = self.postmaster.0.iter().cloned();
-        Ok(ListenerSettings {
-            hostname: self.hostname().to_owned(),
-            postmasters: postmaster.chain(postmaster_at(self.hostname())).chain(admins).collect(),
-            tls: self.tls()?,
-            smtp,
-            smtp_connections: connections.clone(),
-            submission,
-            submission_connections: connections.clone(),
-            imap,
-            imap_connections: connections,
-            max_returned_header_bytes: self.max_returned_header_bytes.as_usize(),
-            max_message_memory_bytes: self.max_message_memory_bytes.as_usize(),
-        })
-    }
-
-    /// How mail to other servers goes out; reads the relay's secrets.
-    pub(super) fn delivery_agent(&self, grace: Duration) -> Result<DeliveryAgentSettings, ConfigError> {
-        let mut settings = DeliveryAgentSettings { grace, ..DeliveryAgentSettings::default() };
-        self.courier.apply(&mut settings);
-        settings.relay = self.relay()?;
-        settings.max_returned_header_bytes = self.max_returned_header_bytes.as_usize();
+        settings.postmasters = postmaster.chain(postmaster_at(self.hostname())).chain(admins).collect();
+        settings.tls = self.tls()?;
         Ok(settings)
     }
 
-    /// How messages are kept. `feed_batch` is the same for whoever writes delivery reports and whoever reads them.
-    pub(super) fn message_store(&self, limits: &Limits, feed_batch: usize) -> MessageStoreSettings {
-        let mut settings = MessageStoreSettings::default();
-        self.maildrop.apply(&mut settings);
-        settings.max_message_bytes = limits.max_message_bytes.as_usize();
-        settings.feed_batch = feed_batch;
-        settings.recipient_delimiter = self.recipient_delimiter.0;
-        settings
+    /// How mail to other servers goes out; reads the relay's secrets.
+    pub(super) fn delivery_agent(&self, advanced: &Advanced) -> Result<DeliveryAgentSettings, ConfigError> {
+        let mut settings =
+            DeliveryAgentSettings { grace: advanced.shutdown_grace.0, ..DeliveryAgentSettings::default() };
+        advanced.delivery.apply(&mut settings);
+        settings.relay = self.relay()?;
+        Ok(settings)
+    }
+
+    /// How messages are kept.
+    pub(super) fn message_store(&self, limits: &Limits, advanced: &Advanced) -> MessageStoreSettings {
+        MessageStoreSettings {
+            max_message_bytes: limits.max_message_bytes.as_usize(),
+            recipient_delimiter: self.recipient_delimiter.0,
+            queue_lifetime: advanced.delivery.queue_lifetime.0,
+            ..MessageStoreSettings::default()
+        }
     }
 
     fn tls(&self) -> Result<Option<ServerTls>, ConfigError> {
@@ -184,13 +153,6 @@ impl Embedded {
         if self.tls_cert.0.is_some() != self.tls_key.0.is_some() {
             return Err(ConfigError::new("mail.embedded.tls_cert and tls_key: set both or none"));
         }
-        self.check_relay()?;
-        self.smtp.check("mail.embedded.smtp")?;
-        self.submission.check("mail.embedded.submission")?;
-        self.imap.check()?;
-        self.connections.check()?;
-        self.courier.check()?;
-        self.maildrop.check()?;
-        at_least_one("mail.embedded.max_returned_header_bytes", self.max_returned_header_bytes.0)
+        self.check_relay()
     }
 }

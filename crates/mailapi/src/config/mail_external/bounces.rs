@@ -4,9 +4,8 @@ use mailapi_backend_external::bounces::{BounceKey, BounceLimits, BounceSettings}
 use mailapi_model::{EmailAddress, FolderName};
 use serde::{Deserialize, Serialize};
 
-use crate::config::mirror::mirror;
-use crate::config::values::{ByteSize, HumanDuration, Unset};
-use crate::config::{ConfigError, at_least_one};
+use crate::config::ConfigError;
+use crate::config::values::Unset;
 
 /// The section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,30 +14,11 @@ pub(crate) struct BounceKeys {
     mailbox: Unset<EmailAddress>,
     delimiter: char,
     folder: String,
-    limits: BounceLimitKeys,
 }
-
-mirror!(
-    /// `[mail.external.bounces.limits]`: how much of the mailbox is read, and how often.
-    BounceLimitKeys of BounceLimits {
-        poll_interval: HumanDuration,
-        batch_messages: usize,
-        uid_range: u32,
-        message_octets: ByteSize,
-        message_tries: usize,
-        loss_memory: HumanDuration,
-        response_characters: usize,
-    }
-);
 
 impl Default for BounceKeys {
     fn default() -> Self {
-        Self {
-            mailbox: Unset(None),
-            delimiter: '+',
-            folder: FolderName::inbox().to_string(),
-            limits: BounceLimitKeys::default(),
-        }
+        Self { mailbox: Unset(None), delimiter: '+', folder: FolderName::inbox().to_string() }
     }
 }
 
@@ -52,22 +32,16 @@ impl BounceKeys {
         self.delimiter
     }
 
-    pub(super) fn settings(&self, key: BounceKey) -> Option<BounceSettings> {
-        let mut limits = BounceLimits::default();
-        self.limits.apply(&mut limits);
+    pub(super) fn settings(&self, key: BounceKey, limits: BounceLimits) -> Option<BounceSettings> {
         let folder = self.folder.parse().ok()?;
         Some(BounceSettings { mailbox: self.mailbox()?.clone(), delimiter: self.delimiter, folder, key, limits })
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        at_least_one("mail.external.bounces.limits.batch_messages", self.limits.batch_messages as u64)?;
-        at_least_one("mail.external.bounces.limits.uid_range", self.limits.uid_range.into())?;
-        at_least_one("mail.external.bounces.limits.message_octets", self.limits.message_octets.0)?;
-        at_least_one("mail.external.bounces.limits.message_tries", self.limits.message_tries as u64)?;
         let wrong = |error: String| ConfigError::new(format!("mail.external.bounces: {error}"));
         self.folder.parse::<FolderName>().map_err(|error| wrong(format!("folder {error}")))?;
         // Whether the address has room for more does not depend on the key.
-        match self.settings(BounceKey::new([0; BounceKey::OCTETS])) {
+        match self.settings(BounceKey::new([0; BounceKey::OCTETS]), BounceLimits::default()) {
             Some(settings) => settings.return_addresses().map(drop).map_err(|error| wrong(error.to_string())),
             None => Ok(()),
         }

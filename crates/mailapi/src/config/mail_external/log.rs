@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use mailapi_backend_external::log_follower::{LogSettings, LogSource};
 use serde::{Deserialize, Serialize};
 
-use crate::config::mirror::mirror;
+use crate::config::ConfigError;
+use crate::config::advanced::Advanced;
 use crate::config::secret::FilePath;
-use crate::config::values::{ByteSize, HumanDuration, Unset};
-use crate::config::{ConfigError, at_least_one};
+use crate::config::values::Unset;
 
 /// The follower's own directory in the data directory.
 const STATE_DIR: &str = "log-follower";
@@ -24,7 +24,6 @@ pub(crate) struct LogKeys {
     syslog_name: String,
     host: Unset<String>,
     postqueue: Vec<String>,
-    limits: LimitKeys,
 }
 
 /// Where the lines come from.
@@ -36,29 +35,6 @@ pub(crate) enum LogPlace {
     Journal(Option<PathBuf>),
 }
 
-mirror!(
-    /// `[mail.external.log.limits]`: how much of the log is read and remembered at a time.
-    LimitKeys of LogSettings as (LogSettings::new(LogSource::journal(None), "")) {
-        poll_interval: HumanDuration,
-        gather_time: HumanDuration,
-        max_batch_lines: u64,
-        save_every_octets: ByteSize,
-        save_interval: HumanDuration,
-        rebuild_octets: ByteSize,
-        find_octets: ByteSize,
-        settle_time: HumanDuration,
-        reception_time: HumanDuration,
-        retry_time: HumanDuration,
-        postqueue_timeout: HumanDuration,
-        postqueue_octets: ByteSize,
-        index_lifetime: HumanDuration,
-        index_file_octets: ByteSize,
-        max_index_files: usize,
-        max_gaps: usize,
-        max_line_octets: ByteSize,
-    }
-);
-
 impl Default for LogKeys {
     fn default() -> Self {
         Self {
@@ -69,7 +45,6 @@ impl Default for LogKeys {
             syslog_name: LogSettings::new(LogSource::journal(None), "").syslog_name,
             host: Unset(None),
             postqueue: Vec::new(),
-            limits: LimitKeys::default(),
         }
     }
 }
@@ -89,7 +64,7 @@ impl LogKeys {
         self.host.0.clone()
     }
 
-    pub(super) fn settings(&self, data_dir: &Path) -> Option<LogSettings> {
+    pub(super) fn settings(&self, data_dir: &Path, advanced: &Advanced) -> Option<LogSettings> {
         let mut source = match self.place()? {
             LogPlace::File(path) => LogSource::file(path),
             LogPlace::Journal(directory) => LogSource::journal(directory.as_deref()),
@@ -98,7 +73,7 @@ impl LogKeys {
             file.rotated_dir = self.rotated_dir.0.as_ref().map(|path| path.0.clone());
         }
         let mut settings = LogSettings::new(source, data_dir.join(STATE_DIR));
-        self.limits.apply(&mut settings);
+        advanced.external_log.apply(&mut settings);
         settings.syslog_name.clone_from(&self.syslog_name);
         settings.postqueue.clone_from(&self.postqueue);
         Some(settings)
@@ -111,8 +86,6 @@ impl LogKeys {
         if self.journal_directory.0.is_some() && !self.journal {
             return Err(ConfigError::new("mail.external.log.journal_directory: set journal = true with it"));
         }
-        at_least_one("mail.external.log.limits.max_batch_lines", self.limits.max_batch_lines)?;
-        at_least_one("mail.external.log.limits.max_index_files", self.limits.max_index_files as u64)?;
-        at_least_one("mail.external.log.limits.max_line_octets", self.limits.max_line_octets.0)
+        Ok(())
     }
 }

@@ -2,13 +2,11 @@
 
 mod bounces;
 mod log;
-mod sections;
 mod users;
 
 use std::path::Path;
-use std::time::Duration;
 
-use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
+use mailapi_backend_external::bounces::{BounceKey, BounceLimits, BounceSettings};
 use mailapi_backend_external::doveadm::DoveadmSettings;
 use mailapi_backend_external::imap_pool::ImapSettings;
 use mailapi_backend_external::log_follower::LogSettings;
@@ -19,13 +17,13 @@ use mailapi_model::{EmailAddress, SecretText};
 use mailapi_tls::Trust;
 use serde::{Deserialize, Serialize};
 
+use super::advanced::Advanced;
 use super::secret::{FilePath, SecretFile, SecretSetting};
-use super::values::{HumanDuration, Unset};
+use super::values::Unset;
 use super::{ConfigError, at_least_one, read_file};
 use bounces::BounceKeys;
 use log::LogKeys;
 pub(crate) use log::LogPlace;
-use sections::{ImapPoolKeys, MailboxKeys, SearchKeys, SmtpPoolKeys};
 use users::UserKeys;
 
 /// The sections.
@@ -39,8 +37,6 @@ pub(crate) struct External {
     bounces: BounceKeys,
     pub(crate) users: UserKeys,
     doveadm: Doveadm,
-    mailboxes: MailboxKeys,
-    search: SearchKeys,
 }
 
 /// `[mail.external.smtp]`: where mail is handed over.
@@ -54,7 +50,6 @@ pub(crate) struct Smtp {
     password: SecretSetting,
     password_file: SecretFile,
     hello_name: String,
-    pool: SmtpPoolKeys,
 }
 
 /// `[mail.external.imap]`: where mailboxes are read.
@@ -68,7 +63,6 @@ pub(crate) struct Imap {
     master_password: SecretSetting,
     master_password_file: SecretFile,
     pub(crate) master_separator: String,
-    pool: ImapPoolKeys,
 }
 
 /// `[mail.external.doveadm]`: Dovecot's administration over HTTP.
@@ -78,8 +72,6 @@ pub(crate) struct Doveadm {
     url: Unset<DoveadmUrl>,
     api_key: SecretSetting,
     api_key_file: SecretFile,
-    connect_timeout: HumanDuration,
-    timeout: HumanDuration,
     flush_auth_cache: bool,
 }
 
@@ -131,7 +123,6 @@ impl Default for Smtp {
             password: SecretSetting::default(),
             password_file: Unset(None),
             hello_name: "localhost".to_owned(),
-            pool: SmtpPoolKeys::default(),
         }
     }
 }
@@ -147,40 +138,32 @@ impl Default for Imap {
             master_password: SecretSetting::default(),
             master_password_file: Unset(None),
             master_separator: "*".to_owned(),
-            pool: ImapPoolKeys::default(),
         }
     }
 }
 
 impl Default for Doveadm {
     fn default() -> Self {
-        Self {
-            url: Unset(None),
-            api_key: SecretSetting::default(),
-            api_key_file: Unset(None),
-            connect_timeout: HumanDuration(DoveadmSettings::CONNECT_TIMEOUT),
-            timeout: HumanDuration(DoveadmSettings::TIMEOUT),
-            flush_auth_cache: true,
-        }
+        Self { url: Unset(None), api_key: SecretSetting::default(), api_key_file: Unset(None), flush_auth_cache: true }
     }
 }
 
 impl External {
     /// How the mail server is reached; reads secrets and certificates. What the log follower has to keep lies in the
     /// data directory.
-    pub(crate) fn settings(&self, data_dir: &Path) -> Result<ExternalSettings, ConfigError> {
+    pub(crate) fn settings(&self, data_dir: &Path, advanced: &Advanced) -> Result<ExternalSettings, ConfigError> {
         let mut mailboxes = MailboxSettings::default();
-        self.mailboxes.apply(&mut mailboxes);
+        advanced.external_mailboxes.apply(&mut mailboxes);
         let trust = match &self.ca.0 {
             Some(path) => Trust::Authorities(read_file("mail.external.ca", path)?),
             None => Trust::System,
         };
         Ok(ExternalSettings {
-            smtp: self.smtp.settings()?,
-            imap: self.imap.settings()?,
+            smtp: self.smtp.settings(advanced)?,
+            imap: self.imap.settings(advanced)?,
             mailboxes,
-            search: self.search.settings(data_dir),
-            log: self.log.settings(data_dir),
+            search: advanced.external_search.settings(data_dir),
+            log: self.log.settings(data_dir, advanced),
             log_host: self.log.host(),
             // Their key is in the database.
             bounces: None,
@@ -189,19 +172,14 @@ impl External {
         })
     }
 
-    /// How often to look for IMAP connections that nobody needs any longer.
-    pub(crate) fn idle_check(&self) -> Duration {
-        self.imap.pool.idle_lifetime.0.max(Duration::from_secs(1))
-    }
-
     /// Where the log is, if it is followed here.
     pub(crate) fn log_place(&self) -> Option<LogPlace> {
         self.log.place()
     }
 
     /// How the log is followed here, if it is.
-    pub(crate) fn log_settings(&self, data_dir: &Path) -> Option<LogSettings> {
-        self.log.settings(data_dir)
+    pub(super) fn log_settings(&self, data_dir: &Path, advanced: &Advanced) -> Option<LogSettings> {
+        self.log.settings(data_dir, advanced)
     }
 
     /// The same mail server without its log, for those who only ask and must leave the follower's state alone.
@@ -220,8 +198,10 @@ impl External {
     }
 
     /// Where bounces go, with this key of their addresses.
-    pub(crate) fn bounces(&self, key: BounceKey) -> Option<BounceSettings> {
-        self.bounces.settings(key)
+    pub(super) fn bounces(&self, key: BounceKey, advanced: &Advanced) -> Option<BounceSettings> {
+        let mut limits = BounceLimits::default();
+        advanced.external_bounces.apply(&mut limits);
+        self.bounces.settings(key, limits)
     }
 
     /// The first part of the tags of the mail server's log lines.
@@ -250,10 +230,6 @@ impl External {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        self.smtp.pool.check()?;
-        self.imap.pool.check()?;
-        self.mailboxes.check()?;
-        self.search.check()?;
         self.log.check()?;
         self.bounces.check()?;
         self.users.check()?;
@@ -278,9 +254,9 @@ impl Smtp {
         self.password.resolve("mail.external.smtp.password", &self.password_file)
     }
 
-    fn settings(&self) -> Result<SmtpSettings, ConfigError> {
+    fn settings(&self, advanced: &Advanced) -> Result<SmtpSettings, ConfigError> {
         let mut settings = SmtpSettings::new(self.host.clone(), self.port);
-        self.pool.apply(&mut settings);
+        advanced.external_smtp.apply(&mut settings);
         settings.tls = self.tls.mode();
         settings.hello_name.clone_from(&self.hello_name);
         settings.username.clone_from(&self.username.0);
@@ -299,9 +275,9 @@ impl Imap {
         password.ok_or_else(|| ConfigError::new("mail.external.imap.master_password: missing"))
     }
 
-    fn settings(&self) -> Result<ImapSettings, ConfigError> {
+    fn settings(&self, advanced: &Advanced) -> Result<ImapSettings, ConfigError> {
         let mut settings = ImapSettings::new(&self.host, self.port, &self.master_user, self.password()?);
-        self.pool.apply(&mut settings);
+        advanced.external_imap.apply(&mut settings);
         settings.tls = self.tls.mode();
         settings.master_separator.clone_from(&self.master_separator);
         Ok(settings)
@@ -317,8 +293,6 @@ impl Doveadm {
             return Ok(None);
         };
         let mut settings = DoveadmSettings::new(url, key);
-        settings.connect_timeout = self.connect_timeout.0;
-        settings.timeout = self.timeout.0;
         settings.flush_auth_cache = self.flush_auth_cache;
         Ok(Some(settings))
     }

@@ -6,10 +6,9 @@ use mailapi_store::postgres::PostgresUrl;
 use mailapi_store::{Directory, DirectoryQueries, DirectorySettings};
 use serde::{Deserialize, Serialize};
 
-use crate::config::mirror::mirror;
 use crate::config::secret::{SecretFile, SecretSetting};
 use crate::config::values::HumanDuration;
-use crate::config::{ConfigError, at_least_one};
+use crate::config::{ConfigError, longer_than_nothing};
 
 /// The section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,19 +22,7 @@ pub(crate) struct UserKeys {
     mailbox_query: String,
     default_scheme: String,
     pub(crate) sync_interval: HumanDuration,
-    limits: UserLimitKeys,
 }
-
-mirror!(
-    /// `[mail.external.users.limits]`: how much the user database is asked, and how long for.
-    UserLimitKeys of DirectorySettings {
-        connections: usize,
-        connect_timeout: HumanDuration,
-        statement_timeout: HumanDuration,
-        page: usize,
-        forget_after: HumanDuration,
-    }
-);
 
 impl Default for UserKeys {
     fn default() -> Self {
@@ -49,7 +36,6 @@ impl Default for UserKeys {
             mailbox_query: String::new(),
             default_scheme: DirectorySettings::default().default_scheme,
             sync_interval: HumanDuration(MINUTE),
-            limits: UserLimitKeys::default(),
         }
     }
 }
@@ -67,9 +53,8 @@ impl UserKeys {
         let Some(url) = url else { return Ok(None) };
         let queries = DirectoryQueries::new(&self.password_query, &self.mailbox_query);
         let queries = queries.map_err(|error| wrong(format!("password_query and mailbox_query: {error}")))?;
-        let mut settings = DirectorySettings::default();
-        self.limits.apply(&mut settings);
-        settings.default_scheme.clone_from(&self.default_scheme);
+        let settings =
+            DirectorySettings { default_scheme: self.default_scheme.clone(), ..DirectorySettings::default() };
         let password = self.password.resolve("mail.external.users.password", &self.password_file)?;
         // The address may hold a password, so no message repeats it.
         if PostgresUrl::is_meant(url.expose()) {
@@ -88,11 +73,7 @@ impl UserKeys {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        at_least_one("mail.external.users.limits.connections", self.limits.connections as u64)?;
-        at_least_one("mail.external.users.limits.page", self.limits.page as u64)?;
-        if self.sync_interval.0.is_zero() {
-            return Err(ConfigError::new("mail.external.users.sync_interval: must be longer than nothing"));
-        }
+        longer_than_nothing("mail.external.users.sync_interval", self.sync_interval)?;
         self.directory().map(drop)
     }
 }
@@ -112,7 +93,8 @@ mod tests {
             assert!(error.starts_with("mail.external.users.url: ") && !error.contains("secret"), "{error}");
         }
         assert!(error("url = \"sqlite:users.db\"").contains("password_query"));
-        assert!(error(&format!("{QUERIES}url = \"sqlite:users.db\"\nlimits = {{ page = 0 }}")).contains("page"));
+        let often = error(&format!("{QUERIES}url = \"sqlite:users.db\"\nsync_interval = \"0s\""));
+        assert_eq!(often, "mail.external.users.sync_interval: must be longer than nothing");
         toml::from_str::<UserKeys>(&format!("{QUERIES}url = \"sqlite:users.db\"")).unwrap().check().unwrap();
         UserKeys::default().check().unwrap();
     }

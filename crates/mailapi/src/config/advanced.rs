@@ -1,0 +1,340 @@
+//! `[advanced]`: settings that fit most installations as they are. Each has an example of when to change it in the
+//! documented file; what has none is a constant of the crate that uses it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use mailapi_backend::BufferSettings;
+use mailapi_backend_embedded::delivery_agent::DeliveryAgentSettings;
+use mailapi_backend_embedded::net::ConnectionLimits;
+use mailapi_backend_embedded::{ImapSettings, MessageStoreSettings};
+use mailapi_backend_external::bounces::BounceLimits;
+use mailapi_backend_external::imap_pool::ImapSettings as ExternalImapSettings;
+use mailapi_backend_external::log_follower::{LogSettings, LogSource};
+use mailapi_backend_external::mailboxes::MailboxSettings;
+use mailapi_backend_external::search_index::{IndexUse, SearchSettings};
+use mailapi_backend_external::smtp_pool::SmtpSettings;
+use mailapi_http::HttpSettings;
+use mailapi_model::Secret;
+use mailapi_service::Settings;
+use mailapi_service::auth::PASSWORD_ROUNDS;
+use mailapi_store::postgres::PostgresSettings;
+use serde::{Deserialize, Serialize};
+
+use super::mirror::mirror;
+use super::values::{ByteSize, HumanDuration};
+use super::{ConfigError, at_least_one, longer_than_nothing};
+
+/// The sections.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Advanced {
+    /// How long requests and deliveries in flight may take to finish after a signal to stop.
+    pub(crate) shutdown_grace: HumanDuration,
+    pub(super) http: HttpKeys,
+    pub(super) auth: AuthKeys,
+    pub(super) postgres: PostgresKeys,
+    pub(super) buffer: BufferKeys,
+    pub(super) sending: SendingKeys,
+    pub(super) delivery: DeliveryKeys,
+    pub(super) listeners: ListenerKeys,
+    pub(super) imap: ImapKeys,
+    pub(super) external_smtp: ExternalSmtpKeys,
+    pub(super) external_imap: ExternalImapKeys,
+    pub(super) external_log: ExternalLogKeys,
+    pub(super) external_bounces: ExternalBounceKeys,
+    pub(super) external_mailboxes: ExternalMailboxKeys,
+    pub(super) external_search: ExternalSearchKeys,
+}
+
+mirror!(
+    /// `[advanced.http]`: connections and requests.
+    HttpKeys of HttpSettings {
+        max_connections: usize,
+        max_request_bytes_in_flight: ByteSize,
+        header_timeout: HumanDuration,
+    } with {
+        health_cache: HumanDuration = HumanDuration(Settings::default().health_cache),
+    }
+);
+
+mirror!(
+    /// `[advanced.auth]`: passwords and cached callers.
+    AuthKeys of Settings {
+        password_rounds: u32,
+        concurrent_hashes: usize,
+        cached_callers: u64,
+    }
+);
+
+mirror!(
+    /// `[advanced.postgres]`: connections to PostgreSQL.
+    PostgresKeys of PostgresSettings {
+        connections: usize,
+    }
+);
+
+mirror!(
+    /// `[advanced.buffer]`: memory and disk of messages in transit.
+    BufferKeys of BufferSettings as (BufferSettings::new("")) {
+        max_memory_bytes: ByteSize,
+        max_disk_bytes: ByteSize,
+        max_inbound_disk_bytes: ByteSize,
+    }
+);
+
+/// `[advanced.sending]`: messages whose submission was interrupted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct SendingKeys {
+    /// The age at which such a message is looked up at the mail server, and the time between two searches for them.
+    pub(super) recovery_interval: HumanDuration,
+}
+
+mirror!(
+    /// `[advanced.delivery]`: the queue of the built-in mail server.
+    DeliveryKeys of DeliveryAgentSettings {
+        retry_intervals: Vec<HumanDuration>,
+        delay_notice_after: HumanDuration,
+        max_connections: usize,
+        max_connections_per_destination: usize,
+    } with {
+        queue_lifetime: HumanDuration = HumanDuration(MessageStoreSettings::default().queue_lifetime),
+    }
+);
+
+mirror!(
+    /// `[advanced.listeners]`: connections to each listener of the built-in mail server.
+    ListenerKeys of ConnectionLimits {
+        max_connections: usize,
+        max_connections_per_client: usize,
+    }
+);
+
+mirror!(
+    /// `[advanced.imap]`: IMAP sessions of the built-in mail server.
+    ImapKeys of ImapSettings {
+        max_connections_per_user: usize,
+        plaintext_on_loopback: bool,
+    }
+);
+
+mirror!(
+    /// `[advanced.external_smtp]`: connections to the operator's SMTP server.
+    ExternalSmtpKeys of SmtpSettings as (SmtpSettings::new("", 0)) {
+        max_connections: usize,
+    }
+);
+
+mirror!(
+    /// `[advanced.external_imap]`: connections to the operator's IMAP server.
+    ExternalImapKeys of ExternalImapSettings
+        as (ExternalImapSettings::new("", 0, "", Secret::new(String::new())))
+    {
+        max_connections: usize,
+        max_connections_per_mailbox: usize,
+    }
+);
+
+mirror!(
+    /// `[advanced.external_log]`: the times that Postfix takes.
+    ExternalLogKeys of LogSettings as (LogSettings::new(LogSource::journal(None), "")) {
+        poll_interval: HumanDuration,
+        settle_time: HumanDuration,
+        reception_time: HumanDuration,
+        retry_time: HumanDuration,
+    }
+);
+
+mirror!(
+    /// `[advanced.external_bounces]`: how often the mailbox of bounces is read.
+    ExternalBounceKeys of BounceLimits {
+        poll_interval: HumanDuration,
+    }
+);
+
+mirror!(
+    /// `[advanced.external_mailboxes]`: memory for mailboxes of the operator's IMAP server.
+    ExternalMailboxKeys of MailboxSettings {
+        summary_cache_bytes: ByteSize,
+    }
+);
+
+mirror!(
+    /// `[advanced.external_search]`: the search index of external mailboxes.
+    ExternalSearchKeys of SearchSettings as (SearchSettings::new("")) {
+        max_bytes: ByteSize,
+    } with {
+        index: IndexName = IndexName::Auto,
+    }
+);
+
+/// When searches are answered from the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum IndexName {
+    /// Where the IMAP server has none.
+    Auto,
+    On,
+    Off,
+}
+
+impl Default for Advanced {
+    fn default() -> Self {
+        Self {
+            shutdown_grace: HumanDuration(Duration::from_secs(30)),
+            http: HttpKeys::default(),
+            auth: AuthKeys::default(),
+            postgres: PostgresKeys::default(),
+            buffer: BufferKeys::default(),
+            sending: SendingKeys::default(),
+            delivery: DeliveryKeys::default(),
+            listeners: ListenerKeys::default(),
+            imap: ImapKeys::default(),
+            external_smtp: ExternalSmtpKeys::default(),
+            external_imap: ExternalImapKeys::default(),
+            external_log: ExternalLogKeys::default(),
+            external_bounces: ExternalBounceKeys::default(),
+            external_mailboxes: ExternalMailboxKeys::default(),
+            external_search: ExternalSearchKeys::default(),
+        }
+    }
+}
+
+impl Default for SendingKeys {
+    fn default() -> Self {
+        Self { recovery_interval: HumanDuration(Settings::default().pending_grace) }
+    }
+}
+
+impl Advanced {
+    /// Fails for values with which a part of the server could not work. `max_message_bytes` is the size of the largest
+    /// message.
+    pub(super) fn check(&self, max_message_bytes: u64) -> Result<(), ConfigError> {
+        at_least_one("advanced.http.max_connections", self.http.max_connections as u64)?;
+        self.auth.check()?;
+        at_least_one("advanced.postgres.connections", self.postgres.connections as u64)?;
+        self.buffer.check(max_message_bytes)?;
+        longer_than_nothing("advanced.sending.recovery_interval", self.sending.recovery_interval)?;
+        self.delivery.check()?;
+        for (key, value) in [
+            ("listeners.max_connections", self.listeners.max_connections),
+            ("listeners.max_connections_per_client", self.listeners.max_connections_per_client),
+            ("imap.max_connections_per_user", self.imap.max_connections_per_user),
+            ("external_smtp.max_connections", self.external_smtp.max_connections),
+            ("external_imap.max_connections", self.external_imap.max_connections),
+            ("external_imap.max_connections_per_mailbox", self.external_imap.max_connections_per_mailbox),
+        ] {
+            at_least_one(&format!("advanced.{key}"), value as u64)?;
+        }
+        Ok(())
+    }
+}
+
+impl AuthKeys {
+    fn check(&self) -> Result<(), ConfigError> {
+        at_least_one("advanced.auth.concurrent_hashes", self.concurrent_hashes as u64)?;
+        if !PASSWORD_ROUNDS.contains(&self.password_rounds) {
+            let (least, most) = (PASSWORD_ROUNDS.start(), PASSWORD_ROUNDS.end());
+            return Err(ConfigError::new(format!("advanced.auth.password_rounds: must be between {least} and {most}")));
+        }
+        Ok(())
+    }
+}
+
+impl BufferKeys {
+    /// The buffer, in the data directory.
+    pub(super) fn settings(&self, data_dir: &Path) -> BufferSettings {
+        let mut settings = BufferSettings::new(data_dir);
+        self.apply(&mut settings);
+        settings
+    }
+
+    /// Fails when the largest message would never have room.
+    fn check(&self, max_message_bytes: u64) -> Result<(), ConfigError> {
+        at_least_one("advanced.buffer.max_memory_bytes", self.max_memory_bytes.0)?;
+        let (all, inbound) = (self.max_disk_bytes.0, self.max_inbound_disk_bytes.0);
+        for (key, room) in [("max_disk_bytes", all), ("max_inbound_disk_bytes", inbound)] {
+            if room < max_message_bytes.max(1) {
+                let why = format!("must have room for a message of limits.max_message_bytes, {max_message_bytes}");
+                return Err(ConfigError::new(format!("advanced.buffer.{key}: {why}")));
+            }
+        }
+        if inbound > all {
+            let why = format!("is a part of advanced.buffer.max_disk_bytes, at most {all}");
+            return Err(ConfigError::new(format!("advanced.buffer.max_inbound_disk_bytes: {why}")));
+        }
+        Ok(())
+    }
+}
+
+impl DeliveryKeys {
+    fn check(&self) -> Result<(), ConfigError> {
+        at_least_one("advanced.delivery.max_connections", self.max_connections as u64)?;
+        let each = self.max_connections_per_destination as u64;
+        at_least_one("advanced.delivery.max_connections_per_destination", each)?;
+        if self.retry_intervals.is_empty() {
+            return Err(ConfigError::new("advanced.delivery.retry_intervals: name at least one"));
+        }
+        Ok(())
+    }
+}
+
+impl ExternalSearchKeys {
+    /// The index's own directory in the data directory.
+    const DIRECTORY: &str = "search-index";
+
+    pub(super) fn settings(&self, data_dir: &Path) -> SearchSettings {
+        let mut settings = SearchSettings::new(data_dir.join(Self::DIRECTORY));
+        self.apply(&mut settings);
+        settings.index = match self.index {
+            IndexName::Auto => IndexUse::Auto,
+            IndexName::On => IndexUse::On,
+            IndexName::Off => IndexUse::Off,
+        };
+        settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    fn check(text: &str) -> Result<(), String> {
+        let config = Config::from_layers(Some(("mailapi.toml", text)), &[]).unwrap();
+        config.check().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn values_that_stop_a_part_of_the_server_are_refused() {
+        let rounds = "advanced.auth.password_rounds: must be between 1000 and 1000000";
+        for (key, why) in [
+            ("auth.password_rounds = 999", rounds),
+            ("auth.password_rounds = 1000001", rounds),
+            ("auth.concurrent_hashes = 0", "advanced.auth.concurrent_hashes: must be at least 1"),
+            ("sending.recovery_interval = \"0s\"", "advanced.sending.recovery_interval: must be longer than nothing"),
+            ("delivery.retry_intervals = []", "advanced.delivery.retry_intervals: name at least one"),
+            ("imap.max_connections_per_user = 0", "advanced.imap.max_connections_per_user: must be at least 1"),
+            ("postgres.connections = 0", "advanced.postgres.connections: must be at least 1"),
+        ] {
+            assert_eq!(check(&format!("[advanced]\n{key}\n")), Err(why.to_owned()));
+        }
+        assert_eq!(check("[advanced]\nauth.password_rounds = 1000000\n"), Ok(()));
+    }
+
+    #[test]
+    fn a_buffer_without_room_for_the_largest_message_is_refused() {
+        let check = |buffer: &str| check(&format!("limits.max_message_bytes = \"10MiB\"\n[advanced.buffer]\n{buffer}"));
+        for (buffer, why) in [
+            ("max_disk_bytes = 0", "advanced.buffer.max_disk_bytes: must have room"),
+            ("max_disk_bytes = \"9MiB\"", "advanced.buffer.max_disk_bytes: must have room"),
+            ("max_inbound_disk_bytes = 0", "advanced.buffer.max_inbound_disk_bytes: must have room"),
+            ("max_inbound_disk_bytes = \"9MiB\"", "advanced.buffer.max_inbound_disk_bytes: must have room"),
+            ("max_disk_bytes = \"1GiB\"", "advanced.buffer.max_inbound_disk_bytes: is a part"),
+        ] {
+            let error = check(buffer).unwrap_err();
+            assert!(error.starts_with(why), "{buffer}: {error}");
+        }
+        assert_eq!(check("max_disk_bytes = \"10MiB\"\nmax_inbound_disk_bytes = \"10MiB\""), Ok(()));
+    }
+}
