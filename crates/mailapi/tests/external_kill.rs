@@ -48,11 +48,11 @@ async fn two_thousand_sends_survive_random_kills() {
         // After a failure the servers are left alone for a moment.
         host.send_when_it_works(&["ann@example.org"], PATIENCE).await;
         let victim = VICTIMS[one_of(&chance, VICTIMS.len())];
-        let mut round = Round::begin(host.client(), &numbers);
-        round.wait_for(1 + one_of(&chance, AT_ONCE * IN_A_ROW - 1)).await;
+        let mut cycle = KillCycle::begin(host.client(), &numbers);
+        cycle.wait_for(1 + one_of(&chance, AT_ONCE * IN_A_ROW - 1)).await;
         kill(&mut host, victim).await;
         *kills.entry(format!("{victim:?}")).or_insert(0) += 1;
-        taken.extend(round.end().await);
+        taken.extend(cycle.end().await);
     }
 
     let pending = async || host.get("/mail/sent?status=pending").await.expect(200)["total"] == 0;
@@ -97,13 +97,13 @@ async fn kill(host: &mut ExternalHost, victim: Victim) {
 }
 
 /// Senders at work until each of them has sent enough or fails.
-struct Round {
+struct KillCycle {
     senders: JoinSet<()>,
     answers: mpsc::UnboundedReceiver<(usize, String)>,
     taken: Vec<(usize, String)>,
 }
 
-impl Round {
+impl KillCycle {
     fn begin(client: Client, numbers: &Arc<AtomicUsize>) -> Self {
         let (tell, answers) = mpsc::unbounded_channel();
         let mut senders = JoinSet::new();

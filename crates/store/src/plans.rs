@@ -121,7 +121,7 @@ async fn the_narrowest_condition_leads() {
         (sent::SENT, sent::conditions(&of_token), "sent_by_token"),
         (delivery_log::ENTRIES, delivery_log::conditions(&of_recipient), "delivery_events_by_recipient"),
     ] {
-        for statement in [list.total(&filter), list.places(&filter, Page::default())] {
+        for statement in [list.total(&filter), list.page_keys(&filter, Page::default())] {
             let plan = plan(&engine, statement).await;
             assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{plan}");
         }
@@ -134,7 +134,7 @@ async fn totals_and_places_of_pages_are_found_in_indexes_alone() {
     let engine = engine(&folder).await;
     for (list, filters) in lists() {
         for filter in filters {
-            for statement in [list.total(&filter), list.places(&filter, Page::default())] {
+            for statement in [list.total(&filter), list.page_keys(&filter, Page::default())] {
                 let shown = statement.clone().into_parts().0.into_owned();
                 let plan = plan(&engine, statement).await;
                 assert!(plan.contains("COVERING INDEX"), "{shown}\n{plan}");

@@ -52,7 +52,7 @@ pub(crate) fn accept(
     // A bounce that arrives during the delivery attempt gets a temporary failure until the attempt is recorded.
     for (recipient, _) in &routes.local {
         if returned::come_early(connection, recipient, &mail.failures, now)? {
-            return Err(AcceptError::Refused(come_again()));
+            return Err(AcceptError::Refused(temporary_failure()));
         }
     }
     let content = content::insert(connection, &mail.content, settings).map_err(database)?;
@@ -74,7 +74,7 @@ pub(crate) fn accept(
 }
 
 /// Reply to a bounce that cannot be verified yet.
-fn come_again() -> Reply {
+fn temporary_failure() -> Reply {
     Reply::new(451, EnhancedCode::new(4, 3, 0), "the message that this tells of is being handed over; come again later")
 }
 

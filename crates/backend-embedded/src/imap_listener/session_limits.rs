@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seat_is_free_again_when_its_session_ends() {
+    fn a_permit_is_free_again_when_its_session_ends() {
         let session_limits = SessionLimits::new(1);
         let (ann, bob) = (MailboxId(1), MailboxId(2));
         let permit = session_limits.take(ann).unwrap();

@@ -37,7 +37,7 @@ async fn stops_after(last: &'static str) -> (std::net::SocketAddr, tokio::sync::
 }
 
 #[tokio::test]
-async fn a_courier_cut_at_any_point_loses_nothing() {
+async fn a_delivery_agent_cut_at_any_point_loses_nothing() {
     for last in ["EHLO", "MAIL", "RCPT", "DATA", "Subject", "."] {
         let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
         let (slow, stopped) = stops_after(last).await;
@@ -59,7 +59,7 @@ async fn a_courier_cut_at_any_point_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_running_courier_delivers_what_comes_and_ends_when_asked() {
+async fn a_running_delivery_agent_delivers_and_stops_when_asked() {
     let (host, sink) = (Arc::new(MailHost::open().await), SmtpSink::start().await);
     host.send(&["zoe@far.example"], &mail("before")).await;
     let agent = host.agent_to(&sink);

@@ -52,7 +52,7 @@ fn copies(server: &StrictServer) -> BTreeMap<String, usize> {
 }
 
 #[tokio::test]
-async fn what_the_relay_took_is_what_the_courier_reports() {
+async fn the_delivery_agent_reports_what_the_relay_accepted() {
     let count = Config::default().cases as usize;
     let (host, entropy) = (MailHost::open().await, SeededEntropy::default());
     let for_server = SeededEntropy::new(7);

@@ -19,7 +19,7 @@ async fn a_client_with_too_many_connections_is_told_to_come_again() {
 }
 
 #[tokio::test]
-async fn a_client_that_fills_one_door_closes_none_to_others() {
+async fn a_client_that_fills_one_listener_blocks_no_others() {
     const MOST: usize = 3;
     const SAME: [u8; 4] = [127, 0, 0, 1];
     const OTHER: [u8; 4] = [127, 0, 0, 2];

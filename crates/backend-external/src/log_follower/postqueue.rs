@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_that_complains_at_length_is_heard_out() {
+    async fn a_command_with_long_error_output_is_read_to_the_end() {
         let wordy = "i=0; while [ $i -lt 3000 ]; do echo a warning of fifty octets or thereabouts, again >&2; \
                      i=$((i+1)); done";
         assert_eq!(listed(&settings(&["sh", "-c", wordy])).await, Ok(0));

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_swept_in_steps_to_the_end() {
+    fn removed_rows_are_collected_in_steps() {
         let mut connection = Connection::open_in_memory().unwrap();
         prepare(&mut connection, &"bob@example.org".parse().unwrap()).unwrap();
         let name = FolderName::inbox();

@@ -157,7 +157,7 @@ async fn a_mailbox_that_is_gone_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_removed_folders_is_swept_in_the_background() {
+async fn rests_of_removed_folders_are_collected_in_the_background() {
     let setup = Indexed::start_with("", |settings| settings.batch_messages = 2).await;
     let bob = mailbox_of(&setup, 1).await;
     let kept: FolderName = "Kept".parse().unwrap();

@@ -47,7 +47,7 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
         ask(&site, size, smallest, BESIDE, &mut grown).await?;
     }
     if let (Some(&smallest), Some(&largest)) = (size.folders.first(), size.folders.last()) {
-        turns(&site, size, [smallest, largest], &mut grown).await?;
+        alternate(&site, size, [smallest, largest], &mut grown).await?;
     }
     site.stop().await?;
     Ok(grown)
@@ -192,7 +192,7 @@ async fn two_words(site: &MailSite, owner: &str) -> Outcome<String> {
 }
 
 /// Measures the smallest and the largest folder in alternation.
-async fn turns(site: &MailSite, size: &Size, folders: [usize; 2], grown: &mut Grown) -> Outcome {
+async fn alternate(site: &MailSite, size: &Size, folders: [usize; 2], grown: &mut Grown) -> Outcome {
     let mut requests: [Vec<Vec<Request>>; 2] = Default::default();
     for (messages, requests) in folders.into_iter().zip(&mut requests) {
         let owner = owner(messages);

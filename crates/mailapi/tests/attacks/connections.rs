@@ -41,7 +41,7 @@ async fn unfinished_heads_stay_small() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn idle_connections_at_every_door_stop_nobody() {
+async fn idle_connections_at_every_listener_stop_no_others() {
     let host = EmbeddedHost::open(&[]).await;
     let mut idle = Vec::new();
     for listener in ["http", "smtp", "submission", "imap"] {

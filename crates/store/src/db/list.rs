@@ -138,7 +138,7 @@ impl List {
 
     /// Returns a query for the keys of the page's rows. An index alone answers it, so that skipped rows are
     /// not read.
-    pub(crate) fn places(self, filter: &Filter, page: Page) -> Stmt {
+    pub(crate) fn page_keys(self, filter: &Filter, page: Page) -> Stmt {
         let Self { table, key, order, .. } = self;
         let (limit, offset) = (filter.params.len() + 1, filter.params.len() + 2);
         let sql = format!("SELECT {key} FROM {table} {} ORDER BY {order} LIMIT ${limit} OFFSET ${offset}", filter.sql);
@@ -158,7 +158,7 @@ impl List {
 
     fn items(self, filter: &Filter, page: Page) -> Stmt {
         let Self { table, key, order, columns } = self;
-        let (places, params) = self.places(filter, page).into_parts();
+        let (places, params) = self.page_keys(filter, page).into_parts();
         let sql = format!("SELECT {columns} FROM {table} WHERE {key} IN ({places}) ORDER BY {order}");
         Stmt::new(sql).bind_all(params)
     }

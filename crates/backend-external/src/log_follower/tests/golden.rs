@@ -10,7 +10,7 @@ fn the_sample_means_what_was_checked_by_hand() {
 }
 
 #[test]
-fn refusals_at_the_door_and_local_deliveries_are_inbound_mail() {
+fn refusals_on_arrival_and_local_deliveries_are_inbound_mail() {
     let log = TestLog::new();
     log.append(SAMPLE);
     let mut reader = Reader::new(&log);

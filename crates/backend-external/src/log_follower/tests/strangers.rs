@@ -254,7 +254,7 @@ impl Case {
         lines.extend(queued);
         let action = dice.pick(&["warning", "info", "replace", "hold", "prepend", "redirect", "filter"]);
         lines.push(line("postfix/cleanup", &format!("{id}: {action}: header Subject: {} {envelope}", dice.text())));
-        if let Some(end) = Self::ended_at_the_door(&message, dice) {
+        if let Some(end) = Self::rejected_on_arrival(&message, dice) {
             self.has_their_failure |= [": removed", "discard: "].iter().any(|mark| end.contains(mark));
             lines.push(end);
             return self.rest.push(lines);
@@ -274,7 +274,7 @@ impl Case {
     }
 
     /// Returns the last line of a message that never enters the queue, or leaves it unsent.
-    fn ended_at_the_door(message: &Theirs, dice: &mut Dice) -> Option<String> {
+    fn rejected_on_arrival(message: &Theirs, dice: &mut Dice) -> Option<String> {
         let (id, envelope) = (&message.id, message.envelope());
         let of_header = |action: &str, text: &str, reply: &str| {
             Some(line("postfix/cleanup", &format!("{id}: {action}: header Subject: {text} {envelope}: {reply}")))
