@@ -52,11 +52,6 @@ pub struct DoveadmSettings {
 }
 
 impl DoveadmSettings {
-    /// The default of [`DoveadmSettings::connect_timeout`].
-    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-    /// The default of [`DoveadmSettings::timeout`].
-    pub const TIMEOUT: Duration = Duration::from_mins(1);
-
     /// Parses an `http` or `https` URL.
     ///
     /// # Errors
@@ -73,8 +68,8 @@ impl DoveadmSettings {
         Self {
             url,
             api_key: api_key.into(),
-            connect_timeout: Self::CONNECT_TIMEOUT,
-            timeout: Self::TIMEOUT,
+            connect_timeout: Duration::from_secs(3),
+            timeout: Duration::from_mins(1),
             flush_auth_cache: true,
             max_answer_octets: 4 << 20,
         }

@@ -52,7 +52,7 @@ pub struct HttpSettings {
 impl HttpSettings {
     /// No name of a member is as long, even when every character of it is written as an escape: one that lies elsewhere
     /// would not be recognised, and what it names would be ignored.
-    pub const LEAST_LONG_STRING_BYTES: usize = 512;
+    pub(crate) const LEAST_LONG_STRING_BYTES: usize = 512;
 }
 
 impl Default for HttpSettings {

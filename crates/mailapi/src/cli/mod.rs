@@ -154,7 +154,7 @@ impl Arguments {
         }
         // `config check` prints them with its result.
         if !matches!(command, Command::Config(config::Command::Check)) {
-            config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            config.warnings().iter().for_each(|setting| tracing::warn!(setting, "outdated setting"));
         }
         match command {
             Command::Serve => serve::run(&config, logging.style).await,

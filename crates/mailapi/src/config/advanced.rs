@@ -51,9 +51,9 @@ mirror!(
     /// `[advanced.http]`: connections and requests.
     HttpKeys of HttpSettings {
         max_connections: usize,
-        max_request_bytes_in_flight: ByteSize,
         header_timeout: HumanDuration,
     } with {
+        max_in_flight_bytes: ByteSize = ByteSize(HttpSettings::default().max_request_bytes_in_flight as u64),
         health_cache: HumanDuration = HumanDuration(Settings::default().health_cache),
     }
 );

@@ -108,7 +108,7 @@ impl Former {
 pub(super) const MOVED: &[(&str, &str)] = &[
     ("shutdown_grace", "advanced.shutdown_grace"),
     ("http.max_connections", "advanced.http.max_connections"),
-    ("http.max_request_bytes_in_flight", "advanced.http.max_request_bytes_in_flight"),
+    ("http.max_request_bytes_in_flight", "advanced.http.max_in_flight_bytes"),
     ("http.header_timeout", "advanced.http.header_timeout"),
     ("http.health_cache", "advanced.http.health_cache"),
     ("auth.password_rounds", "advanced.auth.password_rounds"),
@@ -142,273 +142,88 @@ pub(super) const MOVED: &[(&str, &str)] = &[
 ];
 
 /// Settings that are fixed now, by section.
+#[rustfmt::skip] // One name a line would be 207 lines.
 pub(super) const REMOVED: &[(&str, &[&str])] = &[
-    (
-        "http",
-        &[
-            "max_small_request_bytes",
-            "body_pause",
-            "body_timeout",
-            "discard_timeout",
-            "discard_bytes",
-            "long_work_bytes",
-            "long_string_bytes",
-            "kept_page_bytes",
-            "health_timeout",
-        ],
-    ),
-    (
-        "database.sqlite",
-        &[
-            "group_jobs",
-            "group_time",
-            "queue_jobs",
-            "read_connections",
-            "scan_connections",
-            "search_connections",
-            "search_timeout",
-            "busy_timeout",
-            "foreign_check",
-            "statement_cache",
-            "writer_cache_kib",
-            "reader_cache_kib",
-            "search_cache_kib",
-            "mmap_bytes",
-            "checkpoint_pages",
-            "wal_limit_bytes",
-        ],
-    ),
-    (
-        "database.postgres",
-        &[
-            "scan_connections",
-            "pool_timeout",
-            "connect_timeout",
-            "statement_timeout",
-            "scan_timeout",
-            "answer_grace",
-            "attempts",
-            "statement_cache",
-            "keepalive",
-            "listen_retry",
-        ],
-    ),
+    ("http", &[
+        "max_small_request_bytes", "body_pause", "body_timeout", "discard_timeout", "discard_bytes",
+        "long_work_bytes", "long_string_bytes", "kept_page_bytes", "health_timeout"
+    ]),
+    ("database.sqlite", &[
+        "group_jobs", "group_time", "queue_jobs", "read_connections", "scan_connections", "search_connections",
+        "search_timeout", "busy_timeout", "foreign_check", "statement_cache", "writer_cache_kib",
+        "reader_cache_kib", "search_cache_kib", "mmap_bytes", "checkpoint_pages", "wal_limit_bytes"
+    ]),
+    ("database.postgres", &[
+        "scan_connections", "pool_timeout", "connect_timeout", "statement_timeout", "scan_timeout",
+        "answer_grace", "attempts", "statement_cache", "keepalive", "listen_retry"
+    ]),
     ("auth", &["ended_sessions_kept"]),
     ("limits", &["cached_domains", "store"]),
     ("spool", &["write_bytes"]),
-    (
-        "mail",
-        &[
-            "idempotency_lifetime",
-            "idempotency_wait",
-            "pending_grace",
-            "bounce_lifetime",
-            "bounce_members",
-            "feed_batch",
-            "quota_patience",
-        ],
-    ),
+    ("mail", &[
+        "idempotency_lifetime", "idempotency_wait", "pending_grace", "bounce_lifetime", "bounce_members",
+        "feed_batch", "quota_patience"
+    ]),
     ("mail.embedded", &["max_returned_header_bytes", "max_message_memory_bytes"]),
-    (
-        "mail.embedded.smtp",
-        &[
-            "max_recipients",
-            "max_line_bytes",
-            "max_auth_line_bytes",
-            "max_errors",
-            "max_hops",
-            "max_header_bytes",
-            "idle_timeout",
-            "session_timeout",
-            "write_timeout",
-            "read_bytes",
-        ],
-    ),
-    (
-        "mail.embedded.submission",
-        &[
-            "max_recipients",
-            "max_line_bytes",
-            "max_auth_line_bytes",
-            "max_errors",
-            "max_hops",
-            "max_header_bytes",
-            "idle_timeout",
-            "session_timeout",
-            "write_timeout",
-            "read_bytes",
-        ],
-    ),
-    (
-        "mail.embedded.imap",
-        &[
-            "max_login_failures",
-            "failed_login_delay",
-            "login_timeout",
-            "idle_timeout",
-            "keepalive_interval",
-            "write_timeout",
-            "max_line_bytes",
-            "max_literal_bytes",
-            "max_bad_commands",
-            "max_search_texts",
-            "fetch_messages",
-            "fetch_bytes",
-            "read_bytes",
-            "write_bytes",
-        ],
-    ),
+    ("mail.embedded.smtp", &[
+        "max_recipients", "max_line_bytes", "max_auth_line_bytes", "max_errors", "max_hops", "max_header_bytes",
+        "idle_timeout", "session_timeout", "write_timeout", "read_bytes"
+    ]),
+    ("mail.embedded.submission", &[
+        "max_recipients", "max_line_bytes", "max_auth_line_bytes", "max_errors", "max_hops", "max_header_bytes",
+        "idle_timeout", "session_timeout", "write_timeout", "read_bytes"
+    ]),
+    ("mail.embedded.imap", &[
+        "max_login_failures", "failed_login_delay", "login_timeout", "idle_timeout", "keepalive_interval",
+        "write_timeout", "max_line_bytes", "max_literal_bytes", "max_bad_commands", "max_search_texts",
+        "fetch_messages", "fetch_bytes", "read_bytes", "write_bytes"
+    ]),
     ("mail.embedded.connections", &["refusal_timeout", "accept_pause", "last_words"]),
-    (
-        "mail.embedded.courier",
-        &[
-            "port",
-            "allow_loopback",
-            "retry_jitter_percent",
-            "max_messages_per_connection",
-            "max_recipients",
-            "max_addresses",
-            "max_claimed",
-            "busy_pause",
-            "lease",
-            "connect_timeout",
-            "greeting_timeout",
-            "reply_timeout",
-            "write_timeout",
-            "message_timeout",
-            "read_bytes",
-            "max_returned_message_bytes",
-            "longest_pause",
-            "failure_pause",
-            "first_record_pause",
-            "longest_record_pause",
-        ],
-    ),
-    (
-        "mail.embedded.maildrop",
-        &[
-            "chunk_bytes",
-            "inline_bytes",
-            "inline_entries",
-            "accepted_memory",
-            "accepted_batch",
-            "max_folders",
-            "max_keywords",
-            "index_batch",
-            "index_batch_bytes",
-            "max_indexed_bytes",
-            "mailbox_searches",
-            "sweep_batch",
-            "chores_rest",
-        ],
-    ),
-    (
-        "mail.external.smtp.pool",
-        &[
-            "idle_lifetime",
-            "connect_timeout",
-            "command_timeout",
-            "data_timeout",
-            "wait_timeout",
-            "failures_until_pause",
-            "pause",
-            "max_pause",
-        ],
-    ),
-    (
-        "mail.external.imap.pool",
-        &[
-            "warm_connections",
-            "idle_lifetime",
-            "reopen_after",
-            "connect_timeout",
-            "login_timeout",
-            "silence_timeout",
-            "wait_timeout",
-            "failures_until_pause",
-            "pause",
-            "max_pause",
-            "refused_pause",
-            "unknown_mailbox_pause",
-            "unknown_mailboxes",
-            "read_octets",
-        ],
-    ),
-    (
-        "mail.external.log.limits",
-        &[
-            "gather_time",
-            "max_batch_lines",
-            "save_every_octets",
-            "save_interval",
-            "rebuild_octets",
-            "find_octets",
-            "postqueue_timeout",
-            "postqueue_octets",
-            "index_lifetime",
-            "index_file_octets",
-            "max_index_files",
-            "max_gaps",
-            "max_line_octets",
-        ],
-    ),
-    (
-        "mail.external.bounces.limits",
-        &["batch_messages", "uid_range", "message_octets", "message_tries", "loss_memory", "response_characters"],
-    ),
+    ("mail.embedded.courier", &[
+        "port", "allow_loopback", "retry_jitter_percent", "max_messages_per_connection", "max_recipients",
+        "max_addresses", "max_claimed", "busy_pause", "lease", "connect_timeout", "greeting_timeout",
+        "reply_timeout", "write_timeout", "message_timeout", "read_bytes", "max_returned_message_bytes",
+        "longest_pause", "failure_pause", "first_record_pause", "longest_record_pause"
+    ]),
+    ("mail.embedded.maildrop", &[
+        "chunk_bytes", "inline_bytes", "inline_entries", "accepted_memory", "accepted_batch", "max_folders",
+        "max_keywords", "index_batch", "index_batch_bytes", "max_indexed_bytes", "mailbox_searches",
+        "sweep_batch", "chores_rest"
+    ]),
+    ("mail.external.smtp.pool", &[
+        "idle_lifetime", "connect_timeout", "command_timeout", "data_timeout", "wait_timeout",
+        "failures_until_pause", "pause", "max_pause"
+    ]),
+    ("mail.external.imap.pool", &[
+        "warm_connections", "idle_lifetime", "reopen_after", "connect_timeout", "login_timeout",
+        "silence_timeout", "wait_timeout", "failures_until_pause", "pause", "max_pause", "refused_pause",
+        "unknown_mailbox_pause", "unknown_mailboxes", "read_octets"
+    ]),
+    ("mail.external.log.limits", &[
+        "gather_time", "max_batch_lines", "save_every_octets", "save_interval", "rebuild_octets", "find_octets",
+        "postqueue_timeout", "postqueue_octets", "index_lifetime", "index_file_octets", "max_index_files",
+        "max_gaps", "max_line_octets"
+    ]),
+    ("mail.external.bounces.limits", &[
+        "batch_messages", "uid_range", "message_octets", "message_tries", "loss_memory", "response_characters"
+    ]),
     ("mail.external.users.limits", &["connections", "connect_timeout", "statement_timeout", "page", "forget_after"]),
     ("mail.external.doveadm", &["connect_timeout", "timeout"]),
-    (
-        "mail.external.mailboxes",
-        &[
-            "whole_message_octets",
-            "doubtful_message_octets",
-            "body_octets",
-            "header_octets",
-            "summary_octets",
-            "sample_octets",
-            "exact_size_cache_bytes",
-            "html_search_messages",
-            "html_search_octets",
-            "uids_per_command",
-        ],
-    ),
-    (
-        "mail.external.search",
-        &[
-            "forget_after",
-            "evicted_pause",
-            "catch_up_messages",
-            "batch_messages",
-            "batch_bytes",
-            "max_indexed_bytes",
-            "rest",
-            "max_waiting",
-            "max_open",
-            "connections",
-            "wait_timeout",
-            "search_timeout",
-            "busy_timeout",
-            "page_cache_bytes",
-            "tidy_interval",
-            "tidy_mailboxes",
-        ],
-    ),
+    ("mail.external.mailboxes", &[
+        "whole_message_octets", "doubtful_message_octets", "body_octets", "header_octets", "summary_octets",
+        "sample_octets", "exact_size_cache_bytes", "html_search_messages", "html_search_octets",
+        "uids_per_command"
+    ]),
+    ("mail.external.search", &[
+        "forget_after", "evicted_pause", "catch_up_messages", "batch_messages", "batch_bytes",
+        "max_indexed_bytes", "rest", "max_waiting", "max_open", "connections", "wait_timeout", "search_timeout",
+        "busy_timeout", "page_cache_bytes", "tidy_interval", "tidy_mailboxes"
+    ]),
     ("dns", &["timeout", "retries", "cached_answers"]),
-    (
-        "stats",
-        &[
-            "default_period",
-            "max_days",
-            "max_hours",
-            "max_domains",
-            "ranked",
-            "max_unwritten_inbound",
-            "roll_up_pause",
-            "roll_up_changes",
-            "roll_up_groups",
-        ],
-    ),
+    ("stats", &[
+        "default_period", "max_days", "max_hours", "max_domains", "ranked", "max_unwritten_inbound",
+        "roll_up_pause", "roll_up_changes", "roll_up_groups"
+    ]),
     ("housekeeping", &["last_used_interval", "tidy_interval", "retry_pause"]),
 ];
 

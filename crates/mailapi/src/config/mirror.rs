@@ -42,16 +42,6 @@ impl Shows<u64> for ByteSize {
     }
 }
 
-impl Shows<u32> for ByteSize {
-    fn show(value: u32) -> Self {
-        Self(u64::from(value))
-    }
-
-    fn value(&self) -> u32 {
-        u32::try_from(self.0).unwrap_or(u32::MAX)
-    }
-}
-
 impl<S: Shows<T>, T> Shows<Vec<T>> for Vec<S> {
     fn show(value: Vec<T>) -> Self {
         value.into_iter().map(S::show).collect()
@@ -76,7 +66,7 @@ macro_rules! shown_as_they_are {
     };
 }
 
-shown_as_they_are!(bool, u16, u32, u64, usize);
+shown_as_they_are!(bool, u32, u64, usize);
 
 /// Makes a section out of fields of a settings struct: the same names, the struct's own defaults, and `apply`, which
 /// puts what was configured into the struct. A struct without a `Default` names a value of itself after `as`. Keys that are no field of it follow under `with`, with their defaults.

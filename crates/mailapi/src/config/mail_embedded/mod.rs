@@ -18,6 +18,9 @@ use super::values::{ListenAddress, Text, Unset};
 use super::{ConfigError, read_file};
 use relay::{RelayAddress, RelayTlsName};
 
+/// How many messages the memory for incoming ones holds at least, however much of each stays in memory.
+const MESSAGES_IN_MEMORY: usize = 4;
+
 /// The contents of two PEM files. They are compared to detect changes, and never logged.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct CertificateFiles {
@@ -104,6 +107,9 @@ impl Embedded {
     ) -> Result<ListenerSettings, ConfigError> {
         let mut settings = ListenerSettings::new(self.hostname());
         advanced.imap.apply(&mut settings.imap);
+        // Each message that arrives takes this much of the budget at most, so that several fit into it.
+        let several = advanced.buffer.max_memory_bytes.as_usize().saturating_mul(MESSAGES_IN_MEMORY);
+        settings.max_message_memory_bytes = settings.max_message_memory_bytes.max(several);
         let mut connections = ConnectionLimits { grace: advanced.shutdown_grace.0, ..ConnectionLimits::default() };
         advanced.listeners.apply(&mut connections);
         settings.smtp_connections = connections.clone();
