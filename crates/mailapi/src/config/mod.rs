@@ -16,6 +16,8 @@ mod mail;
 mod mail_embedded;
 mod mail_external;
 mod mirror;
+#[cfg(test)]
+mod reference;
 mod secret;
 mod values;
 
