@@ -308,6 +308,15 @@ mod tests {
     }
 
     #[test]
+    fn the_whole_first_file_means_the_defaults() {
+        let config = Config::from_layers(Some(("mailapi.toml", FIRST)), &[]).unwrap();
+        assert_eq!(config.to_toml(), Config::default().to_toml());
+        assert_eq!(config.check(), Ok(()));
+        let former = first_settings().iter().filter(|(key, _)| find(key).is_some()).count();
+        assert_eq!(config.warnings().len(), former);
+    }
+
+    #[test]
     fn a_warning_names_the_place_and_the_present_name() {
         let text = "[limits]\nmax_recipients = 5\n[spool]\nmax_disk_bytes = \"5GiB\"\nwrite_bytes = 1\n";
         let config = Config::from_layers(Some(("mailapi.toml", text)), &[]).unwrap();
