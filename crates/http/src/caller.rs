@@ -35,8 +35,8 @@ impl FromRequestParts<HttpState> for Caller {
             Err(AuthenticateError::Expired { token }) => note_caller(Some(*token), None),
             Err(_) => {}
         }
-        // A token that was given out has windows of its own, even when it works no longer: whoever guesses uses up those
-        // of the address that the guesses come from, and no token's.
+        // A token that was given out has windows of its own, even when it works no longer: whoever guesses uses up
+        // those of the address that the guesses come from, and no token's.
         let key = match &known {
             Ok(caller) => caller.token.as_ref().map(|token| LimitKey::Token(token.id)),
             Err(AuthenticateError::Expired { token }) => Some(LimitKey::Token(*token)),

@@ -20,8 +20,8 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(&STANDARD, CONFIG);
 /// How much of a long text is read at once.
 const PIECE: usize = 64 * 1024;
 
-/// The contents of a request's files, while they are read. Those of all its long texts lie one behind the other, so that
-/// many files take no more memory than one.
+/// The contents of a request's files, while they are read. Those of all its long texts lie one behind the other, so
+/// that many files take no more memory than one.
 pub(crate) struct Contents {
     long: BufferWriter,
     /// What happened to them first.

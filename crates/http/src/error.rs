@@ -1,4 +1,4 @@
-//! The one shape in which every error leaves the service, and the table of its codes.
+//! Error responses.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,140 +15,40 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as DocumentedResponse
 
 use crate::answer::Json;
 use crate::body::RETRY_WHEN_FULL;
+pub(crate) use crate::error_codes::ErrorCode;
 use crate::shape::ErrorCodeName;
 
-macro_rules! error_codes {
-    ($($(#[$doc:meta])* $variant:ident = $code:literal, $status:ident, $message:literal;)+) => {
-        /// What went wrong, for programs.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum ErrorCode { $($(#[$doc])* $variant,)+ }
-
-        impl ErrorCode {
-            /// All of them.
-            pub(crate) const ALL: [Self; [$($code),+].len()] = [$(Self::$variant),+];
-
-            /// The code on the wire.
-            pub(crate) const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $code,)+ }
-            }
-
-            /// The HTTP status that goes with it.
-            pub(crate) const fn status(self) -> StatusCode {
-                match self { $(Self::$variant => StatusCode::$status,)+ }
-            }
-
-            /// What it says to a person when the case at hand has no better words.
-            const fn message(self) -> &'static str {
-                match self { $(Self::$variant => $message,)+ }
-            }
-        }
-    };
-}
-
-error_codes! {
-    /// No token was shown.
-    NoApiToken = "NO_API_TOKEN", UNAUTHORIZED, "The header X-MAILAPI-TOKEN is missing.";
-    /// The token was never given out.
-    InvalidToken = "INVALID_TOKEN", UNAUTHORIZED, "The token is not known.";
-    /// The token worked once.
-    TokenExpired = "TOKEN_EXPIRED", UNAUTHORIZED, "The token has expired or is inactive.";
-    /// Address and password do not open a mailbox.
-    InvalidCredentials = "INVALID_CREDENTIALS", UNAUTHORIZED, "Address or password is wrong.";
-    /// The caller lacks a right.
-    AccessDenied = "ACCESS_DENIED", FORBIDDEN, "The token does not allow this.";
-    /// The sender's domain may not send.
-    DomainNotAllowed = "DOMAIN_NOT_ALLOWED", FORBIDDEN, "Mail may not be sent from this domain.";
-    /// The caller may not send as this address.
-    SenderNotAuthorized = "SENDER_NOT_AUTHORIZED", FORBIDDEN, "The token may not send as this address.";
-    /// No such mailbox.
-    MailboxNotFound = "MAILBOX_NOT_FOUND", NOT_FOUND, "The mailbox does not exist.";
-    /// No such message, or none for this caller's eyes.
-    MessageNotFound = "MESSAGE_NOT_FOUND", NOT_FOUND, "The message does not exist.";
-    /// No such attachment.
-    AttachmentNotFound = "ATTACHMENT_NOT_FOUND", NOT_FOUND, "The message has no such attachment.";
-    /// No such user.
-    UserNotFound = "USER_NOT_FOUND", NOT_FOUND, "The user does not exist.";
-    /// No such mail domain.
-    DomainNotFound = "DOMAIN_NOT_FOUND", NOT_FOUND, "The domain does not exist.";
-    /// No such token, or none for this caller's eyes.
-    TokenNotFound = "TOKEN_NOT_FOUND", NOT_FOUND, "The token does not exist.";
-    /// No such permission.
-    PermissionNotFound = "PERMISSION_NOT_FOUND", NOT_FOUND, "The permission does not exist.";
-    /// No such path.
-    NotFound = "NOT_FOUND", NOT_FOUND, "There is nothing at this path.";
-    /// The path knows other methods.
-    MethodNotAllowed = "METHOD_NOT_ALLOWED", METHOD_NOT_ALLOWED, "The path does not know this method; see Allow.";
-    /// The body took too long to arrive.
-    RequestTimeout = "REQUEST_TIMEOUT", REQUEST_TIMEOUT, "The request took too long to arrive.";
-    /// No such folder.
-    InvalidFolder = "INVALID_FOLDER", BAD_REQUEST, "The folder does not exist.";
-    /// The request breaks a rule of HTTP.
-    BadRequest = "BAD_REQUEST", BAD_REQUEST, "The request must have exactly one Host header.";
-    /// The body is no JSON.
-    InvalidJson = "INVALID_JSON", BAD_REQUEST, "The body is not JSON.";
-    /// The body says that it is something else than JSON.
-    UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", UNSUPPORTED_MEDIA_TYPE,
-        "The body must be application/json, without a content coding.";
-    /// The request or the message is too large.
-    PayloadTooLarge = "PAYLOAD_TOO_LARGE", PAYLOAD_TOO_LARGE, "The request is too large.";
-    /// A rule is broken; `details` say which.
-    ValidationError = "VALIDATION_ERROR", UNPROCESSABLE_ENTITY, "The request breaks a rule; see details.";
-    /// The user is there already.
-    UserExists = "USER_EXISTS", CONFLICT, "The user exists already.";
-    /// The mail domain is there already.
-    DomainExists = "DOMAIN_EXISTS", CONFLICT, "The domain exists already.";
-    /// The mail domain still has users.
-    DomainNotEmpty = "DOMAIN_NOT_EMPTY", CONFLICT, "The domain still has users; force=true deletes them too.";
-    /// The permission was granted before.
-    PermissionExists = "PERMISSION_EXISTS", CONFLICT, "The user holds this permission already.";
-    /// The idempotency key belongs to another request.
-    IdempotencyConflict = "IDEMPOTENCY_CONFLICT", CONFLICT,
-        "The Idempotency-Key was used for another request.";
-    /// Too many requests.
-    RateLimitExceeded = "RATE_LIMIT_EXCEEDED", TOO_MANY_REQUESTS, "Too many requests; see Retry-After.";
-    /// Too many failed log-ins.
-    AccountLocked = "ACCOUNT_LOCKED", TOO_MANY_REQUESTS, "Too many failed log-ins; see Retry-After.";
-    /// The mail server did not take the message.
-    SendFailed = "SEND_FAILED", INTERNAL_SERVER_ERROR, "The mail server did not take the message.";
-    /// The mailbox server cannot be reached.
-    ImapError = "IMAP_ERROR", INTERNAL_SERVER_ERROR, "The mailbox server is not available.";
-    /// Unforeseen.
-    InternalError = "INTERNAL_ERROR", INTERNAL_SERVER_ERROR,
-        "Something went wrong; the log has it under the answer's X-Request-Id.";
-    /// The account database cannot be reached.
-    ServiceUnavailable = "SERVICE_UNAVAILABLE", SERVICE_UNAVAILABLE, "The service is not available; try again later.";
-}
-
-/// The body of every error.
+/// An error.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ApiError)]
 pub(crate) struct ErrorBody {
     /// Always false.
     success: bool,
-    /// The code, for programs.
+    /// Error code, for programs.
     #[schema(value_type = ErrorCodeName, example = "VALIDATION_ERROR")]
     error: &'static str,
-    /// What went wrong, for people.
-    #[schema(value_type = String, example = "The request breaks a rule; see details.")]
+    /// Error message, for people.
+    #[schema(value_type = String, example = "Validation failed; see details.")]
     message: Cow<'static, str>,
-    /// With `VALIDATION_ERROR`: each rule that the request breaks.
+    /// With `VALIDATION_ERROR`: one entry for each invalid field.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     details: Vec<ErrorDetail>,
-    /// With `SEND_FAILED`: the identifier under which the message is recorded.
+    /// With `SEND_FAILED`: message identifier, for `/mail/{message_id}/status`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "uuid")]
     message_id: Option<String>,
-    /// With `SEND_FAILED`: whether a retry may succeed. False while it is unknown whether the message was sent.
+    /// With `SEND_FAILED`: whether a retry may succeed; false while the outcome is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     retryable: Option<bool>,
 }
 
-/// One rule that a request breaks.
+/// An invalid field.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ErrorDetail {
-    /// The member, parameter or header, such as `to[2]`; empty for the body as a whole.
+    /// Member, parameter or header, such as `to[2]`; empty for the body as a whole.
     #[schema(example = "to[2]")]
     field: String,
-    /// What is expected of it.
+    /// What the field must be.
     #[schema(example = "must be an email address, such as user@example.org")]
     message: String,
 }
@@ -159,7 +59,7 @@ impl From<&Violation> for ErrorDetail {
     }
 }
 
-/// An error on its way out.
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     code: ErrorCode,
@@ -169,7 +69,7 @@ pub(crate) struct ApiError {
     unsent: Option<Unsent>,
 }
 
-/// A message that was not sent.
+/// A message that was not sent, or whose outcome is unknown.
 #[derive(Debug, Clone, Copy)]
 struct Unsent {
     message_id: MessageId,
@@ -177,40 +77,40 @@ struct Unsent {
 }
 
 impl ApiError {
-    /// The code with words that fit the case better than its own.
+    /// An error with a more specific message.
     pub(crate) fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { message: message.into(), ..code.into() }
     }
 
-    /// Too many requests; the caller may come back after `wait`.
+    /// `RATE_LIMIT_EXCEEDED` with `Retry-After`.
     pub(crate) fn rate_limited(wait: Duration) -> Self {
         Self::later(ErrorCode::RateLimitExceeded, wait)
     }
 
-    /// Not now; the caller may come back after `wait`.
+    /// An error with `Retry-After`.
     pub(crate) fn later(code: ErrorCode, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..code.into() }
     }
 
-    /// The same; the caller may come back after `wait`.
+    /// Adds `Retry-After`.
     pub(crate) fn after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }
     }
 
-    /// The message was not sent, or the outcome is still open; see its status.
+    /// `SEND_FAILED`: the message was not sent, or the outcome is unknown.
     pub(crate) fn send_failed(message_id: MessageId, retryable: bool, message: String) -> Self {
         Self { unsent: Some(Unsent { message_id, retryable }), ..Self::new(ErrorCode::SendFailed, message) }
     }
 
-    /// Something unforeseen. The log gets `cause`, under the request's id; the caller gets nothing of it.
+    /// `INTERNAL_ERROR`. Logs `cause` with the request id; the response does not contain it.
     pub(crate) fn internal(cause: impl std::fmt::Display) -> Self {
-        tracing::error!(error = %cause, "a request failed");
+        tracing::error!(error = %cause, "request failed");
         ErrorCode::InternalError.into()
     }
 
-    /// The mailbox server did not answer. The log gets `cause`, which may name hosts; the caller gets nothing of it.
+    /// `IMAP_ERROR`. Logs `cause`, which may name hosts; the response does not contain it.
     pub(crate) fn mailbox_server(cause: impl std::fmt::Display) -> Self {
-        tracing::error!(error = %cause, "the mailbox server is not available");
+        tracing::error!(error = %cause, "mailbox server unavailable");
         ErrorCode::ImapError.into()
     }
 }
@@ -237,14 +137,14 @@ impl From<Unavailable> for ApiError {
     fn from(error: Unavailable) -> Self {
         match error {
             Unavailable::Database(cause) => {
-                tracing::error!(error = %cause, "the account database is not available");
+                tracing::error!(error = %cause, "account database unavailable");
                 ErrorCode::ServiceUnavailable.into()
             }
             Unavailable::Room(cause) => {
-                tracing::error!(error = %cause, "there is no room for a large message");
+                tracing::error!(error = %cause, "no buffer space for a large message");
                 Self::new(
                     ErrorCode::ServiceUnavailable,
-                    "There is no room for a message of this size at the moment; try again later.",
+                    "No capacity for a message of this size at the moment; try again later.",
                 )
                 .after(RETRY_WHEN_FULL)
             }
@@ -271,19 +171,19 @@ impl IntoResponse for ApiError {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
         }
         if code.status() == StatusCode::UNAUTHORIZED {
-            // RFC 9110 section 15.5.2 wants a challenge with every 401, whatever the scheme is called.
+            // RFC 9110 section 15.5.2 requires a challenge with every 401.
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("ApiKey header=\"X-MAILAPI-TOKEN\""));
         }
         response
     }
 }
 
-/// Seconds rounded up, so that whoever waits that long has waited long enough.
+/// Seconds, rounded up so that the wait is never too short.
 pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-/// Errors that every operation with a token can answer.
+/// Errors of every operation that needs a token.
 const WITH_TOKEN: [ErrorCode; 6] = [
     ErrorCode::NoApiToken,
     ErrorCode::InvalidToken,
@@ -293,7 +193,7 @@ const WITH_TOKEN: [ErrorCode; 6] = [
     ErrorCode::ServiceUnavailable,
 ];
 
-/// Errors that every operation with a JSON body can answer.
+/// Errors of every operation with a JSON body.
 const WITH_BODY: [ErrorCode; 5] = [
     ErrorCode::InvalidJson,
     ErrorCode::UnsupportedMediaType,
@@ -302,22 +202,27 @@ const WITH_BODY: [ErrorCode; 5] = [
     ErrorCode::RequestTimeout,
 ];
 
-/// The documented responses of an operation that needs a token and answers `own` besides the usual errors.
+/// Documented error responses of an operation that needs a token: `own` and the usual errors.
 pub(crate) fn documented(own: &[ErrorCode]) -> BTreeMap<String, RefOr<DocumentedResponse>> {
     by_status(own.iter().chain(&WITH_TOKEN))
 }
 
-/// As [`documented`], for an operation that also reads a JSON body.
+/// As [`documented`], for an operation with a JSON body.
 pub(crate) fn documented_with_body(own: &[ErrorCode]) -> BTreeMap<String, RefOr<DocumentedResponse>> {
     by_status(own.iter().chain(&WITH_BODY).chain(&WITH_TOKEN))
 }
 
-/// The documented responses of an operation for everybody.
+/// Documented error responses of a public operation.
 pub(crate) fn documented_public(own: &[ErrorCode]) -> BTreeMap<String, RefOr<DocumentedResponse>> {
     by_status(own.iter().chain(&[ErrorCode::InternalError]))
 }
 
-/// As [`documented_public`], for an operation that also reads a JSON body.
+/// Documented error responses of an operation that has no others.
+pub(crate) fn documented_alone(own: &[ErrorCode]) -> BTreeMap<String, RefOr<DocumentedResponse>> {
+    by_status(own.iter())
+}
+
+/// As [`documented_public`], for an operation with a JSON body.
 pub(crate) fn documented_public_with_body(own: &[ErrorCode]) -> BTreeMap<String, RefOr<DocumentedResponse>> {
     let usual = [ErrorCode::RateLimitExceeded, ErrorCode::InternalError, ErrorCode::ServiceUnavailable];
     by_status(own.iter().chain(&WITH_BODY).chain(&usual))
@@ -335,12 +240,13 @@ fn by_status<'a>(codes: impl Iterator<Item = &'a ErrorCode>) -> BTreeMap<String,
     of_status.into_iter().map(response).collect()
 }
 
-/// One status: its codes in the description, and an example of each.
+/// The response of one status, with the cause and an example of each code.
 fn documented_status(codes: &[ErrorCode]) -> DocumentedResponse {
-    let line = |code: &ErrorCode| format!("`{}`: {}", code.as_str(), code.message());
+    let line = |code: &ErrorCode| format!("`{}`: {} {}", code.as_str(), code.cause(), code.action());
     let example = |code: &ErrorCode| {
         let mut body = serde_json::json!({ "success": false, "error": code.as_str(), "message": code.message() });
         if *code == ErrorCode::ValidationError {
+            // Replaced by a field of the operation itself in `openapi::responses`.
             body["details"] = serde_json::json!([{ "field": "limit", "message": "must be a whole number, 1 or more" }]);
         }
         if *code == ErrorCode::SendFailed {
@@ -357,10 +263,10 @@ fn documented_status(codes: &[ErrorCode]) -> DocumentedResponse {
     ResponseBuilder::new().description(description).content("application/json", content).build()
 }
 
-/// Names a type that documents an operation's own errors: `errors!(Errors: with_body [DomainExists])`.
+/// Declares a type that documents an operation's errors: `documented_errors!(Errors, documented, [NotFound])`.
 macro_rules! documented_errors {
     ($name:ident, $kind:ident, [$($code:ident),* $(,)?]) => {
-        /// What the operation answers when it fails.
+        /// Error responses of the operation.
         struct $name;
 
         impl utoipa::IntoResponses for $name {

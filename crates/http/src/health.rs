@@ -1,4 +1,4 @@
-//! Whether the service works, for load balancers and people.
+//! Health checks for load balancers and people.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -10,72 +10,75 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::answer::Json;
-use crate::error::ErrorCode;
+use crate::error::{ErrorCode, documented_errors};
 use crate::state::HttpState;
 
-/// Both checks. They cost a token nothing and an address nothing.
+/// Both checks. They are not rate-limited.
 pub(crate) fn routes() -> OpenApiRouter<HttpState> {
     OpenApiRouter::new().routes(routes!(health)).routes(routes!(live))
 }
 
-/// The state of the service.
+/// Health of the service.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Health, example = json!({
     "success": true, "status": "ok", "version": "0.1.0", "uptime_seconds": 86400,
     "checks": { "database": "ok", "smtp": "ok", "imap": "ok" }
 }))]
 struct HealthBody {
-    /// Whether everything works.
+    /// Whether all checks passed.
     success: bool,
     /// With 503: `SERVICE_UNAVAILABLE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'static str>,
-    /// With 503: what that means.
+    /// With 503: the reason in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'static str>,
     /// `ok` or `degraded`.
     status: &'static str,
     /// The version of mailapi.
     version: &'static str,
-    /// How long it has been running.
+    /// Seconds since the start of the process.
     uptime_seconds: u64,
-    /// Each part by itself.
+    /// Result of each check.
     checks: HealthChecks,
 }
 
-/// Each is `ok`, or a word that says why not.
+/// Results of the checks: `ok`, or a word for the problem.
 #[derive(Serialize, ToSchema)]
 struct HealthChecks {
-    /// The account database.
+    /// Account database.
     database: &'static str,
-    /// Handing mail over.
+    /// Submission of mail to the mail server.
     smtp: &'static str,
-    /// Reading mailboxes.
+    /// Access to mailboxes.
     imap: &'static str,
-    /// Reading the mail server's log; absent with the built-in mail server. `incomplete` when a part of the log was lost
-    /// recently: the service continues, but some statuses may stay open. `clock_differs` when its times are corrected,
-    /// because its clock or time zone differs.
+    /// Access to the mail server's log; absent with the built-in mail server. `incomplete`: a part of the log was lost
+    /// recently, so some statuses may stay open. `clock_differs`: log times are corrected, because the clock or time
+    /// zone of the mail server differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<&'static str>,
-    /// Reading the mailbox that bounces go to, where there is one. When it cannot be read everything goes on, and what
-    /// comes meanwhile is read later. `incomplete` when a message in it was left out lately, since it is damaged.
+    /// Access to the bounce mailbox, if one is configured. A failure delays bounces and does not degrade the service.
+    /// `incomplete`: a damaged message was skipped recently.
     #[serde(skip_serializing_if = "Option::is_none")]
     bounces: Option<&'static str>,
-    /// The user database that is only read here, where there is one.
+    /// External user database, if one is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     users: Option<&'static str>,
 }
 
-/// Check the service
+documented_errors!(Errors, documented_alone, [BadRequest]);
+
+/// Check the health of the service
 ///
-/// Asks the database and the mail server. Cheap: a result is given again for a few seconds.
+/// Checks the database and the mail server. Results are cached for a few seconds.
 #[utoipa::path(get, path = "/health", tag = "service", operation_id = "get_health", security(()), responses(
-    (status = 200, description = "Everything works.", body = HealthBody),
-    (status = 503, description = "A part does not work.", body = HealthBody, example = json!({
-        "success": false, "error": "SERVICE_UNAVAILABLE", "message": "A part of the service does not work; see checks.",
+        (status = 200, description = "All checks passed.", body = HealthBody),
+        (status = 503, description = "At least one check failed.", body = HealthBody, example = json!({
+            "success": false, "error": "SERVICE_UNAVAILABLE", "message": "At least one check failed; see checks.",
         "status": "degraded", "version": "0.1.0", "uptime_seconds": 86400,
         "checks": { "database": "ok", "smtp": "unavailable", "imap": "ok" }
     })),
+    Errors,
 ))]
 async fn health(State(state): State<HttpState>) -> Response {
     let health = state.service().health().await;
@@ -86,7 +89,7 @@ async fn health(State(state): State<HttpState>) -> Response {
     let body = HealthBody {
         success: is_ok,
         error: (!is_ok).then_some(ErrorCode::ServiceUnavailable.as_str()),
-        message: (!is_ok).then_some("A part of the service does not work; see checks."),
+        message: (!is_ok).then_some("At least one check failed; see checks."),
         status: if is_ok { "ok" } else { "degraded" },
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: state.uptime().as_secs(),
@@ -110,7 +113,7 @@ fn word(check: Check) -> &'static str {
     check.err().unwrap_or("ok")
 }
 
-/// The process answers.
+/// The process is running.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Alive, example = json!({ "success": true, "status": "ok" }))]
 struct AliveBody {
@@ -120,11 +123,11 @@ struct AliveBody {
     status: &'static str,
 }
 
-/// Check the process
+/// Check that the process is running
 ///
-/// Says that the process answers, and asks nobody else.
+/// Returns at once, without checking the database or the mail server.
 #[utoipa::path(get, path = "/health/live", tag = "service", operation_id = "get_liveness", security(()),
-    responses((status = 200, description = "It does.", body = AliveBody)))]
+    responses((status = 200, description = "The process is running.", body = AliveBody), Errors))]
 async fn live() -> Json<AliveBody> {
     Json(AliveBody { success: true, status: "ok" })
 }

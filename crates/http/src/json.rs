@@ -217,7 +217,8 @@ impl Members {
         violations.merge(OneLine::parse(&path, &text))
     }
 
-    /// A whole number that is not negative, up to the largest that every JSON reader knows exactly (RFC 8259 section 6).
+    /// A whole number that is not negative, up to the largest that every JSON reader knows exactly (RFC 8259 section
+    /// 6).
     pub(crate) fn unsigned(&mut self, name: &str, violations: &mut Violations) -> Option<u64> {
         const LARGEST: u64 = (1 << 53) - 1;
         const EXPECTED: &str = "must be a whole number, 0 to 9007199254740991";

@@ -1,5 +1,5 @@
-//! A body that may be large: a message to be sent. What is beyond [`HttpSettings::long_work_bytes`] is taken apart while
-//! it arrives, so that no more of it is in memory than what is not in long strings.
+//! A body that may be large: a message to be sent. What is beyond [`HttpSettings::long_work_bytes`] is taken apart
+//! while it arrives, so that no more of it is in memory than what is not in long strings.
 
 use std::io;
 use std::sync::{Arc, Mutex};

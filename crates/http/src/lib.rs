@@ -15,6 +15,7 @@ mod discard;
 mod docs;
 mod download;
 mod error;
+mod error_codes;
 mod guard;
 mod health;
 mod json;

@@ -1,8 +1,8 @@
 //! Long strings of a JSON text are put aside while it arrives, so that a message with large files is never in memory as
 //! a whole.
 //!
-//! A [`StringSplitter`] knows where strings begin and end, and nothing else of the grammar. What it lets through is a JSON text in
-//! which a name stands for each long string. `serde_json` reads that text, and it reads the long strings, too, in
+//! A [`StringSplitter`] knows where strings begin and end, and nothing else of the grammar. What it lets through is a JSON text
+//! in which a name stands for each long string. `serde_json` reads that text, and it reads the long strings, too, in
 //! pieces: so escapes are decoded and mistakes are found by the same rules, however long a string is.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! Pieces of JSON that several operations share.
+//! JSON shapes that several operations share.
 
 use mailapi_model::{
     EmailAddress, MessageId, MessageStatus, OneLine, Outcome, PasswordRule, RecipientKind, RecipientStatus, Timestamp,
@@ -14,7 +14,7 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::error::ErrorCode;
 
-/// A moment: UTC with milliseconds.
+/// A time in UTC with milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment(pub(crate) Timestamp);
 
@@ -35,7 +35,7 @@ impl PartialSchema for Moment {
         ObjectBuilder::new()
             .schema_type(Type::String)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
-            .description(Some("A moment in UTC."))
+            .description(Some("Time in UTC."))
             .examples(["2026-11-20T10:15:30.123Z"])
             .into()
     }
@@ -43,7 +43,7 @@ impl PartialSchema for Moment {
 
 impl ToSchema for Moment {}
 
-/// Writes an identifier without a text of its own in between.
+/// Writes an identifier without allocating a string.
 pub(crate) fn written<S: Serializer>(id: &MessageId, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(id.write_to(&mut [0; MessageId::LENGTH]))
 }
@@ -53,23 +53,24 @@ pub(crate) fn shown<S: Serializer>(address: &EmailAddress, serializer: S) -> Res
     serializer.serialize_str(address.shown())
 }
 
-/// A moment that a request names, for the document: with any offset, or as a date, which begins in UTC.
+/// A time in a request, for the document: a date-time with any offset, or a date, which starts at midnight UTC.
 pub(crate) struct DateOrTime;
 
 impl PartialSchema for DateOrTime {
     fn schema() -> RefOr<Schema> {
-        date_or_time("The beginning of a day in UTC.")
+        date_or_time("Start of a day in UTC.")
     }
 }
 
 impl ToSchema for DateOrTime {}
 
-/// The end of a period that a request names, for the document: with any offset, or as a date, which ends in UTC.
+/// The end of a period in a request, for the document: a date-time with any offset, or a date, which ends at midnight
+/// UTC.
 pub(crate) struct EndDateOrTime;
 
 impl PartialSchema for EndDateOrTime {
     fn schema() -> RefOr<Schema> {
-        date_or_time("The end of a day in UTC.")
+        date_or_time("End of a day in UTC.")
     }
 }
 
@@ -81,10 +82,11 @@ fn date_or_time(date: &str) -> RefOr<Schema> {
         text.format(Some(SchemaFormat::KnownFormat(format)))
     };
     AnyOfBuilder::new()
-        .item(text("DateTime", KnownFormat::DateTime).description(Some("With any offset; UTC without one.")))
+        .item(
+            text("DateTime", KnownFormat::DateTime).description(Some("Date-time with any offset; UTC if it has none.")),
+        )
         .item(text("Date", KnownFormat::Date).description(Some(date)))
-        .description(Some("A date-time with any offset, or a date."))
-        .examples(["2026-11-20T12:15:30+02:00"])
+        .description(Some("Date-time such as `2026-11-20T12:15:30+02:00`, or date such as `2026-11-20`."))
         .into()
 }
 
@@ -98,15 +100,15 @@ impl PartialSchema for AddressOrDomain {
             text.format(Some(SchemaFormat::KnownFormat(format)))
         };
         AnyOfBuilder::new()
-            .item(text("Address", KnownFormat::IdnEmail).description(Some("An address.")))
-            .item(text("Domain", KnownFormat::IdnHostname).description(Some("A domain.")))
+            .item(text("Address", KnownFormat::IdnEmail).description(Some("Email address.")))
+            .item(text("Domain", KnownFormat::IdnHostname).description(Some("Domain name.")))
             .into()
     }
 }
 
 impl ToSchema for AddressOrDomain {}
 
-/// Declares texts of a certain kind, for the document. What is read is checked by `model`; this says what it accepts.
+/// Declares string types, for the document. They describe what `model` accepts; `model` validates the values.
 macro_rules! texts {
     ($($(#[doc = $doc:literal])+ $name:ident: $build:expr;)+) => {
         $(
@@ -126,68 +128,68 @@ macro_rules! texts {
     };
 }
 
-/// Characters that are not control characters.
+/// No control characters.
 const ON_ONE_LINE: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 
-/// The same with at least one that can be seen.
+/// No control characters, and at least one visible character.
 const SOMETHING_ON_ONE_LINE: &str = r"^[^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f\s][^\x00-\x1f\x7f-\x9f]*$";
 
 texts! {
-    /// The state of a message.
+    /// Status of a message.
     MessageState: |text| text.enum_values(Some(MessageStatus::ALL.iter().map(|state| state.as_str())));
-    /// The state of a message for one recipient.
+    /// Status of one recipient.
     RecipientState: |text| text.enum_values(Some(RecipientStatus::ALL.iter().map(|state| state.as_str())));
-    /// Where a recipient stood in the request.
+    /// Recipient list of the request.
     RecipientKindName: |text| text.enum_values(Some(RecipientKind::ALL.map(RecipientKind::as_str)));
-    /// The outcome of a delivery attempt.
+    /// Outcome of a delivery attempt.
     DeliveryOutcome: |text| text.enum_values(Some(Outcome::ALL.map(Outcome::as_str)));
-    /// `admin` reaches everything, `user` the mailbox that the token is bound to.
+    /// `admin`: full access; `user`: the mailbox that the token is bound to.
     TokenType: |text| text.enum_values(Some([TokenKind::Admin, TokenKind::User].map(TokenKind::as_str)));
-    /// `ok`: published as expected; `missing`: not published; `mismatch`: published with another value; `error`: the name
-    /// servers did not answer.
+    /// `ok`: published as expected; `missing`: not published; `mismatch`: published with a different value; `error`:
+    /// DNS lookup failed.
     RecordState: |text| text.enum_values(Some([RecordStatus::Ok, RecordStatus::Missing, RecordStatus::Mismatch, RecordStatus::Error].map(RecordStatus::as_str)));
-    /// The code of an error.
+    /// Error code.
     ErrorCodeName: |text| text.enum_values(Some(ErrorCode::ALL.map(ErrorCode::as_str)));
-    /// A name or a description: one line.
+    /// One line of text.
     ShortText: |text| text.max_length(Some(OneLine::MAX_CHARACTERS)).pattern(Some(ON_ONE_LINE));
-    /// A name of at least one character that is no space.
+    /// A name, not all whitespace.
     TokenName: |text| {
         text.min_length(Some(1)).max_length(Some(OneLine::MAX_CHARACTERS)).pattern(Some(SOMETHING_ON_ONE_LINE))
     };
-    /// A text to be searched for: not only spaces.
+    /// Search text, not all whitespace.
     Searched: |text| {
         let (min, max) = (SearchText::MIN_CHARACTERS, SearchText::MAX_CHARACTERS);
         text.min_length(Some(min)).max_length(Some(max)).pattern(Some(SOMETHING_ON_ONE_LINE))
     };
-    /// A new password.
+    /// New password.
     NewPassword: |text| {
         let (min, max) = (PasswordRule::MIN_CHARACTERS, PasswordRule::MAX_CHARACTERS);
         text.min_length(Some(min)).max_length(Some(max)).pattern(Some(ON_ONE_LINE))
     };
-    /// A text without control characters, such as a subject.
+    /// Text without control characters, such as a subject.
     HeaderText: |text| text.pattern(Some(ON_ONE_LINE));
-    /// A mailbox: `user@host` or `Name <user@host>`.
+    /// Address: `user@host` or `Name <user@host>`.
     NamedAddressText: |text| {
-        text.format(Some(SchemaFormat::Custom("mailbox".to_owned()))).examples(["Ann Lee <ann@example.org>"])
+        text.format(Some(SchemaFormat::Custom("mailbox".to_owned()))).examples(["Alice Lee <alice@example.test>"])
     };
-    /// Octets in base64; line breaks do no harm.
+    /// Bytes in base64; line breaks are ignored.
     Base64: |text| text.format(Some(SchemaFormat::KnownFormat(KnownFormat::Byte)));
-    /// A media type of one part, such as `text/plain; charset=utf-8`.
+    /// Media type of one part, such as `text/plain; charset=utf-8`.
     MediaType: |text| {
         let token = r"[A-Za-z0-9!#$&^_.+-]+";
         text.pattern(Some(format!(r"^(?![Mm][Uu][Ll][Tt][Ii][Pp][Aa][Rr][Tt]/){token}/{token}(;[ -~]*)?$")))
     };
-    /// What a `cid:` link names, with or without angle brackets.
+    /// Content-ID, with or without angle brackets.
     ContentId: |text| text.pattern(Some(r##"^<?[!#-'*-;=?-\[\]-~]+>?$"##));
 }
 
-/// A file's octets, for the document.
+/// Content of a file.
 #[derive(ToSchema)]
 #[schema(value_type = String, format = Binary)]
 #[expect(dead_code, reason = "describes downloads in the document; they are streamed")]
 pub(crate) struct Octets(Vec<u8>);
 
-/// The parameters of every list, for the document.
+/// Parameters of every list, for the document.
 pub(crate) struct PageParameters;
 
 impl IntoParams for PageParameters {
@@ -204,8 +206,8 @@ impl IntoParams for PageParameters {
         let limit = ObjectBuilder::new().minimum(Some(1)).default(Some(50.into()));
         let offset = ObjectBuilder::new().minimum(Some(0)).default(Some(0.into()));
         vec![
-            parameter("limit", "The most items of the answer; more than 200 is as good as 200.", limit),
-            parameter("offset", "How many items to leave out at the beginning.", offset),
+            parameter("limit", "Maximum number of items to return. Values above 200 are reduced to 200.", limit),
+            parameter("offset", "Number of items to skip.", offset),
         ]
     }
 }

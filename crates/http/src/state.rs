@@ -15,8 +15,8 @@ use crate::response_cache::ResponseCache;
 use crate::settings::HttpSettings;
 
 /// Maximum total octets of large answers that wait for their clients. A caller takes at most half of it, more than the
-/// text of a message of the largest size that the defaults accept. With 128 MiB, stuck readers of such texts brought the
-/// process to 298 MiB.
+/// text of a message of the largest size that the defaults accept. With 128 MiB, stuck readers of such texts brought
+/// the process to 298 MiB.
 const MAX_ANSWER_BYTES_IN_FLIGHT: usize = 96 * 1024 * 1024;
 
 /// Maximum memory of bodies that are being received or read. The contents of attachments lie on disk.
@@ -52,7 +52,7 @@ impl HttpState {
     /// The same with requests counted elsewhere.
     #[must_use]
     pub fn with_limit_store(service: Service, settings: HttpSettings, limits: Arc<dyn LimitStore>) -> Self {
-        let document = openapi::document(settings.public_url.as_deref()).to_json().unwrap_or_default().into();
+        let document = openapi::served(settings.public_url.as_deref()).into();
         let started = service.clock().now();
         let body_budget = OctetBudget::new(settings.max_request_bytes_in_flight);
         let memory = OctetBudget::new(MAX_BODY_MEMORY);

@@ -1,11 +1,13 @@
-//! The OpenAPI document. Its paths come from the routes themselves, so it cannot name one that does not exist.
+//! The OpenAPI document. Its paths come from the routes, so it cannot contain a path that does not exist.
 
+mod finish;
 mod responses;
+mod samples;
 mod shapes;
 
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::tag::TagBuilder;
-use utoipa::openapi::{Components, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Server};
+use utoipa::openapi::{Components, ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Server};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::error::{ErrorBody, ErrorDetail};
@@ -14,47 +16,59 @@ use crate::shape::ErrorCodeName;
 
 const TOKEN: &str = "token";
 
-/// The expression of SPDX that stands in the crates' manifests.
+/// The SPDX expression of the crates' manifests.
 const LICENSE: &str = env!("CARGO_PKG_LICENSE");
 
 const DESCRIPTION: &str = "\
-Sends mail, says what became of it, and reads mailboxes, over HTTP and JSON.
+Send mail, follow its delivery, and read mailboxes over HTTP and JSON.
 
-**Tokens.** Every operation of `/api/v1` but logging in and signing up needs a token in the header \
-`X-MAILAPI-TOKEN`: an API token, or the session token that logging in gives. An admin token reaches everything; a user token reaches the mailbox it is bound to, and what an admin has delegated to that mailbox.
+**Authentication.** Send a token in the header `X-MAILAPI-TOKEN`: an API token, or the session token that \
+`POST /api/v1/auth/login` returns. Only logging in and signing up need no token. An admin token has full access. A user \
+token has access to its own mailbox, and to what an admin granted to that mailbox.
 
-**Answers.** Every body is a JSON object with a boolean `success`, but for downloads and `GET /api/v1/tokens/me`. \
-Errors have `success: false`, a code in `error`, a sentence in `message`, and with `VALIDATION_ERROR` every broken rule \
-in `details`. Times are UTC, such as `2026-11-20T10:15:30.123Z`; in requests any offset will do, and a bare date where \
-a filter takes one. Every list takes `limit` and `offset` and tells its `total`.
+**Responses.** Every body is a JSON object with a boolean `success`, except downloads and `GET /api/v1/tokens/me`. Times \
+are in UTC, such as `2026-11-20T10:15:30.123Z`. Requests may use any offset; filters also accept a date. Every list takes \
+`limit` and `offset` and returns `total`.
 
-**Headers.** Every answer carries `X-Request-Id`: the request's own, when it has 1 to 128 letters, digits, `-`, `_`, \
-`.` or `:`, and a new one otherwise. Every answer to a token that works carries `RateLimit-Limit`, \
-`RateLimit-Remaining` and `RateLimit-Reset` (seconds) of the window that is full first: by default 100 requests a \
-minute and 1000 an hour for each token. A 429 says in `Retry-After` how many seconds to wait.";
+**Errors.** Every error is an `ApiError`: `success` is false, `error` is a code for programs, and `message` is a sentence \
+for people. With `VALIDATION_ERROR`, `details` lists every invalid field.
+
+**Headers.** Every response has `X-Request-Id`: the value from the request if it has 1 to 128 letters, digits, `-`, `_`, \
+`.` or `:`, otherwise a new one. Responses to valid tokens have `RateLimit-Limit`, `RateLimit-Remaining` and \
+`RateLimit-Reset` (seconds). By default each token may make 100 requests a minute and 1000 an hour. A 429 has \
+`Retry-After` in seconds.";
 
 /// The document as `mailapi openapi` prints it: pretty, with a line end.
 #[must_use]
 pub fn openapi_json() -> String {
-    let mut text = document(None).to_pretty_json().unwrap_or_default();
+    let mut text = serde_json::to_string_pretty(&finished(None)).unwrap_or_default();
     text.push('\n');
     text
 }
 
-/// The document, naming the place where the service is reached, when that is known.
-pub(crate) fn document(public_url: Option<&str>) -> OpenApi {
+/// The document as the server returns it. `public_url` is the address of the server, if it is configured.
+pub(crate) fn served(public_url: Option<&str>) -> Vec<u8> {
+    serde_json::to_vec(&finished(public_url)).unwrap_or_default()
+}
+
+fn finished(public_url: Option<&str>) -> Option<finish::Ordered> {
+    finish::finish(&document(public_url).to_json().ok()?)
+}
+
+fn document(public_url: Option<&str>) -> OpenApi {
     let (_, mut document) = documented_routes().split_for_parts();
-    let place = public_url.map_or("/", |url| url.trim_end_matches('/'));
-    document.servers = Some(vec![Server::new(place)]);
+    let public_url = public_url.map(|url| url.trim_end_matches('/'));
+    document.servers = Some(vec![Server::new(public_url.unwrap_or("/"))]);
     shapes::simplify(&mut document);
     responses::complete(&mut document);
+    samples::add(&mut document, public_url);
     document
 }
 
-/// The document before any path is in it.
+/// The document without paths.
 pub(crate) fn frame() -> OpenApi {
     let mut components = Components::new();
-    let header = ApiKeyValue::with_description("X-MAILAPI-TOKEN", "An API token or a session token.");
+    let header = ApiKeyValue::with_description("X-MAILAPI-TOKEN", "API token or session token.");
     components.add_security_scheme(TOKEN, SecurityScheme::ApiKey(ApiKey::Header(header)));
     components.schemas.insert(ErrorBody::name().into_owned(), ErrorBody::schema());
     components.schemas.insert(ErrorDetail::name().into_owned(), ErrorDetail::schema());
@@ -63,6 +77,7 @@ pub(crate) fn frame() -> OpenApi {
         .title("mailapi")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(DESCRIPTION))
+        .contact(Some(ContactBuilder::new().name(Some("The mailapi maintainers")).build()))
         .license(Some(LicenseBuilder::new().name(LICENSE).identifier(Some(LICENSE)).build()))
         .build();
     let tag = |(name, text): (&str, &str)| TagBuilder::new().name(name).description(Some(text)).build();
@@ -75,13 +90,13 @@ pub(crate) fn frame() -> OpenApi {
 }
 
 const TAGS: [(&str, &str); 9] = [
-    ("mail", "Sending, and what became of it."),
-    ("mailbox", "Reading folders, messages and attachments. Reading leaves every flag as it is."),
-    ("stats", "What became of sent mail, and how much came in, counted per recipient."),
+    ("mail", "Send messages and follow their delivery."),
+    ("mailbox", "Read folders, messages and attachments. Reading never changes flags."),
+    ("stats", "Delivery statistics of sent mail and counts of received mail, per recipient."),
     ("tokens", "API tokens."),
-    ("auth", "Sessions of people who log in with their mailbox's password, and signing up."),
-    ("permissions", "Rights that admins delegate to users, one domain at a time."),
-    ("domains", "Mail domains, their DNS records and their DKIM keys."),
-    ("users", "Accounts and their mailboxes."),
-    ("service", "The service itself: health and documentation. No token is needed."),
+    ("auth", "Sessions for users who log in with the password of their mailbox, and self-signup."),
+    ("permissions", "Permissions that admins grant to users, each for one domain."),
+    ("domains", "Mail domains with their DNS records and DKIM keys."),
+    ("users", "User accounts and their mailboxes."),
+    ("service", "Health checks and documentation. No token is needed."),
 ];

@@ -1,4 +1,4 @@
-//! The headers that answers carry, and the errors that operations share.
+//! Response headers, and error responses that operations share.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use super::shapes::operations;
 
 const HEADERS: &str = "#/components/headers/";
 
-/// Name, description, and whether it is a number.
+/// Name, description, and whether the value is a number.
 const DECLARED: [(&str, &str, bool); 6] = [
-    ("X-Request-Id", "The identifier of the request, as in the log.", false),
-    ("RateLimit-Limit", "How many requests the token may make in the window that fills first.", true),
-    ("RateLimit-Remaining", "How many requests are left in that window.", true),
+    ("X-Request-Id", "Request identifier, also in the server log.", false),
+    ("RateLimit-Limit", "Request limit of the window that is closest to its limit.", true),
+    ("RateLimit-Remaining", "Requests left in that window.", true),
     ("RateLimit-Reset", "Seconds until that window ends.", true),
     ("Retry-After", "Seconds to wait before the next request.", true),
-    ("WWW-Authenticate", "The challenge of RFC 9110 section 11.6.1.", false),
+    ("WWW-Authenticate", "Challenge (RFC 9110 section 11.6.1).", false),
 ];
 
 const RATE_LIMIT: [&str; 3] = ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"];
 
-/// Declares headers, gives validation errors an example of the operation itself, and moves the other errors to the
+/// Declares headers, adds an example of the operation's own to validation errors, and moves all other errors to the
 /// components.
 pub(super) fn complete(document: &mut OpenApi) {
     let mut components = document.components.take().unwrap_or_default();
     components.headers = DECLARED.map(|(name, text, is_number)| (name.to_owned(), declared(text, is_number))).into();
     for operation in document.paths.paths.values_mut().flat_map(operations) {
-        // An operation without a requirement of its own needs a token.
+        // An operation without its own security requirement needs a token.
         let needs_token = operation.security.is_none();
         let wrong = validation_example(operation, &components);
         for (status, response) in &mut operation.responses.responses {
@@ -70,14 +70,14 @@ fn add_headers(answer: &mut Response, status: &str, needs_token: bool) {
     }
 }
 
-/// The codes of an error, which name its examples.
+/// The codes of an error response, from the names of its examples.
 fn codes(answer: &Response) -> Option<Vec<String>> {
     let Some(RefOr::T(content)) = answer.content.get("application/json") else { return None };
     let codes: Vec<String> = content.examples.keys().cloned().collect();
     (!codes.is_empty()).then_some(codes)
 }
 
-/// `UserNotFoundOrDomainNotFound` for two codes. Without a token an answer has other headers.
+/// `UserNotFoundOrDomainNotFound` for two codes. Responses to requests without a token have other headers.
 fn name(codes: &[String], needs_token: bool) -> String {
     let word = |word: &str| word[..1].to_owned() + &word[1..].to_lowercase();
     let camel = |code: &String| code.split('_').map(word).collect::<String>();
@@ -85,7 +85,7 @@ fn name(codes: &[String], needs_token: bool) -> String {
     names.join("Or") + if needs_token { "" } else { "WithoutToken" }
 }
 
-/// A rule that a request of this operation can break.
+/// Field and message of a validation error that this operation can return.
 fn validation_example(operation: &Operation, components: &Components) -> (String, &'static str) {
     if let Some(member) = required_member(operation, components) {
         return (member, "is required");

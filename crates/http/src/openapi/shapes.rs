@@ -1,11 +1,11 @@
-//! Brings every schema of the document into a form that client generators read.
+//! Converts every schema of the document to a form that client generators support.
 
 use serde_json::json;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, Components, SchemaType, Type};
 use utoipa::openapi::{Content, OpenApi, RefOr, Schema};
 
-/// Where references to schemas begin.
+/// Prefix of references to schemas.
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// The operations of a path.
@@ -13,9 +13,9 @@ pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Opera
     [&mut item.get, &mut item.post, &mut item.put, &mut item.delete].into_iter().flatten()
 }
 
-/// Makes members that may be null plain types, and drops schemas without a reference.
+/// Converts nullable members and optional parameters to plain types, and removes schemas without a reference.
 ///
-/// Generators give up on the form that JSON Schema allows, `oneOf` with a bare `null`.
+/// Generators do not support `oneOf` with a bare `null`, which JSON Schema allows.
 pub(super) fn simplify(document: &mut OpenApi) {
     let known = document.components.clone().unwrap_or_default();
     each_schema(document, &mut |schema| {
@@ -25,11 +25,12 @@ pub(super) fn simplify(document: &mut OpenApi) {
             *schema = RefOr::T(plain);
         }
     });
+    parameters_are_not_null(document);
     name_success(document);
     drop_unused(document);
 }
 
-/// The one alternative beside `null`, as a type that may be null.
+/// The only alternative to `null`, as a nullable type.
 fn or_null(items: &[RefOr<Schema>], description: Option<String>, known: &Components) -> Option<Schema> {
     let (nulls, others): (Vec<_>, Vec<_>) = items.iter().partition(|item| is_null(item));
     let ([_], [other]) = (&nulls[..], &others[..]) else { return None };
@@ -39,7 +40,7 @@ fn or_null(items: &[RefOr<Schema>], description: Option<String>, known: &Compone
         Schema::AnyOf(choice) => &mut choice.description,
         _ => return None,
     };
-    // The member's description says more than its type's.
+    // The description of the member is more specific than that of its type.
     *own = description.or(own.take());
     Some(plain)
 }
@@ -76,7 +77,43 @@ fn nullable(schema: Schema) -> Option<Schema> {
     }
 }
 
-/// `success` has one value in each answer, except in that of the health check.
+/// An optional parameter is absent, never null: a query and a header have no null.
+fn parameters_are_not_null(document: &mut OpenApi) {
+    let parameters = document.paths.paths.values_mut().flat_map(operations);
+    for parameter in parameters.flat_map(|operation| operation.parameters.iter_mut().flatten()) {
+        if let RefOr::T(parameter) = parameter
+            && let Some(RefOr::T(schema)) = &mut parameter.schema
+        {
+            not_null(schema);
+        }
+    }
+}
+
+fn not_null(schema: &mut Schema) {
+    match schema {
+        Schema::Object(object) => {
+            if let SchemaType::Array(kinds) = &mut object.schema_type {
+                kinds.retain(|kind| *kind != Type::Null);
+                if let [kind] = &kinds[..] {
+                    object.schema_type = SchemaType::Type(kind.clone());
+                }
+            }
+            if let Some(values) = &mut object.enum_values {
+                values.retain(|value| !value.is_null());
+            }
+        }
+        Schema::AnyOf(choice) => {
+            for item in &mut choice.items {
+                if let RefOr::T(alternative) = item {
+                    not_null(alternative);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `success` has a fixed value in every response except that of the health check.
 fn name_success(document: &mut OpenApi) {
     let Some(components) = &mut document.components else { return };
     for (name, schema) in &mut components.schemas {
@@ -105,14 +142,14 @@ fn drop_unused(document: &mut OpenApi) {
         let Some(components) = &mut document.components else { return };
         let before = components.schemas.len();
         components.schemas.retain(|name, _| text.contains(&format!("\"{SCHEMAS}{name}\"")));
-        // A schema may have been referred to by one that is gone.
+        // Removing a schema can remove the last reference to another one.
         if components.schemas.len() == before {
             return;
         }
     }
 }
 
-/// Changes every schema, the inner ones first.
+/// Applies `change` to every schema, inner schemas first.
 fn each_schema(document: &mut OpenApi, change: &mut dyn FnMut(&mut RefOr<Schema>)) {
     if let Some(components) = &mut document.components {
         components.schemas.values_mut().for_each(|schema| within(schema, change));

@@ -9,8 +9,7 @@ pub(crate) mod stats;
 pub(crate) mod tokens;
 pub(crate) mod users;
 
-/// Runs `work` to its end, also when the client goes away in the middle: what several parties are told of one after
-/// the other is not left half told.
+/// Runs `work` to its end even if the client disconnects, so that a change in several steps is never left incomplete.
 async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, crate::error::ApiError> {

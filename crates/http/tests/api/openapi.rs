@@ -4,7 +4,7 @@ use std::path::Path;
 
 use axum::body::Body;
 use axum::http::{Method, Request};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::App;
 use crate::support::document::response;
@@ -111,6 +111,71 @@ fn every_type_has_a_form_that_generators_read() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// The schema that a reference leads to.
+fn resolved<'a>(schema: &'a Value, document: &'a Value) -> &'a Value {
+    schema["$ref"].as_str().map_or(schema, |reference| document.pointer(&reference[1..]).expect(reference))
+}
+
+/// Swagger UI fills every field that has an example into its form, which would filter what a reader asks for.
+#[test]
+fn optional_parameters_are_empty_and_never_null() {
+    for (path, method, operation) in operations(&document()) {
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let (at, name) = (format!("{method} {path}: {parameter}"), parameter["name"].as_str().unwrap());
+            assert!(!parameter["schema"].to_string().contains("null"), "{at}");
+            if parameter["required"] == false && !["limit", "offset"].contains(&name) {
+                assert!(!parameter.to_string().contains("\"example"), "{at}");
+                assert!(parameter["schema"]["default"].is_null(), "{at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn identifiers_of_messages_are_uuids() {
+    each_object(&document()["paths"], "", &mut |at, object| {
+        if object.get("name") == Some(&"message_id".into()) {
+            assert_eq!(object["schema"]["format"], "uuid", "{at}");
+        }
+    });
+    each_object(&document()["components"]["schemas"], "", &mut |at, object| {
+        // In a mailbox it is the header of the same name.
+        let Some(id) = object.get("properties").and_then(|members| members.get("message_id")) else { return };
+        let is_header = id["description"].as_str().unwrap().starts_with("Message-ID header");
+        assert!(is_header || id["format"] == "uuid", "{at}: {id}");
+    });
+}
+
+#[test]
+fn members_of_examples_are_in_the_order_of_their_schemas() {
+    let text = mailapi_http::openapi_json();
+    let send = text.split("\"A message to send.\"").nth(1).and_then(|rest| rest.split("\"example\"").nth(1)).unwrap();
+    let mut places = Vec::new();
+    for member in
+        ["from", "to", "cc", "subject", "body", "text", "html", "reply_to", "headers", "attachments", "filename"]
+    {
+        places.push(send.find(&format!("\"{member}\": ")).unwrap());
+    }
+    assert!(places.is_sorted(), "{send}");
+    let error = text.split("\"INVALID_TOKEN\": {").nth(1).unwrap();
+    let places = ["success", "error", "message"].map(|member| error.find(&format!("\"{member}\": ")).unwrap());
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn the_main_operations_have_samples_in_three_languages() {
+    let mut count = 0;
+    for (path, method, operation) in operations(&document()) {
+        let Some(samples) = operation["x-codeSamples"].as_array() else { continue };
+        count += 1;
+        assert!(samples.iter().map(|sample| sample["lang"].as_str().unwrap()).eq(["shell", "python", "typescript"]));
+        for sample in samples {
+            assert!(sample["source"].as_str().unwrap().contains("http://127.0.0.1:8080/api/v1/"), "{method} {path}");
+        }
+    }
+    assert_eq!(count, 12);
+}
+
 #[test]
 fn an_example_of_a_broken_rule_names_a_member_of_the_request() {
     let document = document();
@@ -207,4 +272,97 @@ async fn the_routes_are_those_of_the_document() {
             assert_eq!(is_there, is_documented, "{method} {path}");
         }
     }
+}
+
+/// Swagger UI shows a line end of the source as a line end.
+#[test]
+fn descriptions_have_no_line_ends_within_a_paragraph() {
+    each_object(&document(), "", &mut |at, object| {
+        let Some(Value::String(text)) = object.get("description") else { return };
+        assert!(!text.replace("\n\n", "").contains('\n'), "{at}: {text}");
+    });
+}
+
+/// A path with the examples of its parameters.
+fn path_of_examples(path: &str, operation: &Value) -> String {
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    let in_path = parameters.filter(|parameter| parameter["in"] == "path");
+    in_path.fold(path.to_owned(), |path, parameter| {
+        let example = &parameter["example"];
+        let text = example.as_str().map_or_else(|| example.to_string(), ToOwned::to_owned);
+        path.replace(&format!("{{{}}}", parameter["name"].as_str().unwrap()), &text)
+    })
+}
+
+/// A server with the things that the examples name: a domain, two users, a token, a permission, and a message.
+async fn new_server(operation: &str) -> App {
+    let app = App::start().await;
+    let post = async |path: &str, body: Value| app.post(&app.admin, path, body).await.json();
+    if ["create_domain", "sign_up"].contains(&operation) {
+        return app;
+    }
+    post("/domains", json!({ "domain": "example.test" })).await;
+    if operation == "create_user" {
+        return app;
+    }
+    for email in ["alice@example.test", "bob@example.test"] {
+        post("/users", json!({ "email": email, "password": "correct horse battery staple" })).await;
+    }
+    let file = json!({ "filename": "minutes.txt", "content": "SGVsbG8h", "content_type": "text/plain" });
+    post(
+        "/mail/send",
+        json!({
+            "from": "bob@example.test", "to": ["alice@example.test"], "body": { "text": "See attached." },
+            "attachments": [file]
+        }),
+    )
+    .await;
+    post("/tokens", json!({ "name": "second", "token_type": "admin" })).await;
+    if operation != "grant_permission" {
+        let grant = json!({ "email": "alice@example.test", "permission": "manage_users", "domain": "example.test" });
+        post("/permissions", grant).await;
+    }
+    app
+}
+
+#[tokio::test]
+async fn every_example_works_on_a_new_server() {
+    // The caller's own account and session: an admin's API token has neither.
+    const OWN: [&str; 4] = ["log_out", "refresh_session", "change_password", "get_current_user"];
+    let (document, reads) = (document(), new_server("").await);
+    for (path, method, operation) in operations(&document) {
+        let name = operation["operationId"].as_str().unwrap();
+        if name == "get_message_status" {
+            // An identifier of a message is random.
+            continue;
+        }
+        let changed;
+        let app = if method == "get" {
+            &reads
+        } else {
+            changed = new_server(name).await;
+            &changed
+        };
+        let token = if OWN.contains(&name) { session(app).await } else { app.admin.clone() };
+        let path = path_of_examples(&path, &operation);
+        let query = match name {
+            "search_messages" => "?q=attached",
+            "list_inbox_messages" => "?mailbox=alice@example.test",
+            "delete_domain" => "?force=true",
+            _ => "",
+        };
+        let request = Request::builder().method(method.to_uppercase().as_str()).uri(format!("{path}{query}"));
+        let schema = resolved(&operation["requestBody"]["content"]["application/json"]["schema"], &document);
+        let schema = schema["oneOf"].as_array().map_or(schema, |kinds| resolved(&kinds[1], &document));
+        let own = if schema["example"].is_object() { &schema["example"] } else { &schema["examples"][0] };
+        let body = if own.is_object() { own.to_string() } else { String::new() };
+        let request = request.header("X-MAILAPI-TOKEN", token).header("content-type", "application/json");
+        let answer = app.send(request.body(Body::from(body)).unwrap()).await;
+        assert!(answer.status.is_success(), "{method} {path}: {}", String::from_utf8_lossy(&answer.octets));
+    }
+}
+
+async fn session(app: &App) -> String {
+    let body = json!({ "email": "alice@example.test", "password": "correct horse battery staple" });
+    app.post("", "/auth/login", body).await.json()["token"].as_str().unwrap().to_owned()
 }

@@ -16,8 +16,8 @@ EXAMPLES = os.environ.get("MAILAPI_SCHEMATHESIS_EXAMPLES", "15")
 SEED = "20261120"
 ROOT = "root@guard.test"
 WITH_ATTACHMENT = {
-    "from": "ann@example.org",
-    "to": ["ann@example.org", "bob@example.org"],
+    "from": "alice@example.test",
+    "to": ["alice@example.test", "bob@example.test"],
     "subject": "The minutes",
     "body": {"text": "See attached."},
     "attachments": [{"filename": "minutes.txt", "content": "SGVsbG8h", "content_type": "text/plain"}],
@@ -32,11 +32,11 @@ def made(server, path, body, status=201):
 
 def populate(server):
     """Makes what the dictionaries of the set-up name; and what its hooks have to know."""
-    for domain in ["guard.test", "example.org", "example.com"]:
+    for domain in ["guard.test", "example.test", "example.com"]:
         made(server, "/domains", {"domain": domain})
-    for email in [ROOT, "ann@example.org", "bob@example.org", "carol@guard.test", "eve@example.com"]:
+    for email in [ROOT, "alice@example.test", "bob@example.test", "carol@guard.test", "eve@example.com"]:
         made(server, "/users", {"email": email, "password": PASSWORD})
-    made(server, "/permissions", {"email": "ann@example.org", "permission": "view_stats", "domain": "example.com"})
+    made(server, "/permissions", {"email": "alice@example.test", "permission": "view_stats", "domain": "example.com"})
     sent = [made(server, "/mail/send", WITH_ATTACHMENT, status=202) for _ in range(3)]
     # An admin's session: an admin token has no mailbox, and a user token is no admin's.
     server.token = made(server, "/auth/login", {"email": ROOT, "password": PASSWORD}, status=200)["token"]

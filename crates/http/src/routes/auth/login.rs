@@ -11,14 +11,14 @@ use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members};
 use crate::state::HttpState;
 
-/// Who wants to log in.
+/// Credentials.
 #[derive(ToSchema)]
-#[schema(as = Login, example = json!({ "email": "ann@example.org", "password": "correct horse battery staple" }))]
+#[schema(as = Login, example = json!({ "email": "alice@example.test", "password": "correct horse battery staple" }))]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct LoginBody {
-    /// The mailbox's address.
+    /// Mailbox address.
     email: String,
-    /// Its password.
+    /// Password of the mailbox.
     password: String,
 }
 
@@ -26,11 +26,11 @@ documented_errors!(Errors, documented_public_with_body, [InvalidCredentials, Acc
 
 /// Log in
 ///
-/// With the address and the password of a mailbox. An unknown address, a wrong password and a disabled mailbox get the
-/// same answer, which takes the same time. By default five failures within 15 minutes lock the address for 15 minutes,
-/// whether it exists or not.
+/// Creates a session for a mailbox. An unknown address, a wrong password and a disabled mailbox return the same error
+/// in the same time. By default, five failures within 15 minutes lock the address for 15 minutes, whether it exists or
+/// not.
 #[utoipa::path(post, path = "/auth/login", tag = "auth", operation_id = "log_in", request_body = LoginBody, security(()),
-    responses((status = 200, description = "A session has begun.", body = SessionBody), Errors))]
+    responses((status = 200, description = "The new session.", body = SessionBody), Errors))]
 pub(crate) async fn login(
     State(state): State<HttpState>,
     Anybody { address }: Anybody,
@@ -41,7 +41,7 @@ pub(crate) async fn login(
     Ok(Json(SessionBody::new(&session, state.service().settings().session_inactivity)))
 }
 
-/// Any text may be tried: what could be no address or no password does not open a mailbox, like all that is wrong.
+/// Accepts any text: an invalid address or password fails like wrong credentials.
 fn read(mut members: Members) -> Result<(String, SecretText), Violations> {
     let mut violations = Violations::none();
     let email = members.required_text("email", &mut violations);

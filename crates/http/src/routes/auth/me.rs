@@ -9,41 +9,43 @@ use utoipa::ToSchema;
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode, documented_errors};
+use crate::routes::permissions::PermissionName;
 use crate::shape::{Moment, TokenType};
 use crate::state::HttpState;
 
-/// Who asks.
+/// The caller.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Me, example = json!({
-    "success": true, "email": "ann@example.org", "name": "Ann Lee", "token_type": "user", "is_session": true,
-    "expires_at": "2026-11-20T18:15:30.123Z", "permissions": [{ "permission": "view_stats", "domain": "example.org" }]
+        "success": true, "email": "alice@example.test", "name": "Alice Lee", "token_type": "user", "is_session": true,
+        "expires_at": "2026-11-20T18:15:30.123Z", "permissions": [{ "permission": "view_stats", "domain": "example.test" }]
 }))]
 pub(crate) struct MeBody {
     /// Always true.
     success: bool,
-    /// The mailbox that the token is bound to; null for an admin's API token.
+    /// Mailbox that the token is bound to; null for an admin's API token.
     #[schema(required)]
     email: Option<String>,
-    /// What the token is called; of a session, what its user is called.
+    /// Name of the API token; for a session, the name of the user.
     name: String,
-    /// What the token reaches.
+    /// Token type.
     #[schema(value_type = TokenType)]
     token_type: &'static str,
-    /// Whether it is a session's token, not an API token.
+    /// True for a session token, false for an API token.
     is_session: bool,
-    /// When it ends by itself; null when it does not.
+    /// Expiry time; null if the token never expires.
     #[schema(required)]
     expires_at: Option<Moment>,
-    /// What was delegated to the mailbox. An admin may do everything without.
+    /// Permissions granted to the mailbox. Admins need none.
     permissions: Vec<HeldPermission>,
 }
 
-/// A right in one domain.
+/// A permission on one domain.
 #[derive(Serialize, ToSchema)]
 struct HeldPermission {
-    /// What it allows.
+    /// Permission name.
+    #[schema(value_type = PermissionName)]
     permission: &'static str,
-    /// Where.
+    /// Domain name.
     domain: String,
 }
 
@@ -71,10 +73,10 @@ documented_errors!(Errors, documented, []);
 
 /// Get the current caller
 ///
-/// Whose token the request shows, and what was delegated to them.
+/// Returns the caller's identity and permissions.
 #[utoipa::path(get, path = "/auth/me", tag = "auth", operation_id = "get_current_session",
-    responses((status = 200, description = "Who asks.", body = MeBody), Errors))]
+    responses((status = 200, description = "The caller.", body = MeBody), Errors))]
 pub(crate) async fn me(_: State<HttpState>, Caller(caller): Caller) -> Result<Json<MeBody>, ApiError> {
-    // Whoever comes over HTTP shows a token.
+    // HTTP callers always have a token.
     Ok(Json(caller.me().ok_or(ErrorCode::InvalidToken)?.into()))
 }

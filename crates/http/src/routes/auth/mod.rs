@@ -1,4 +1,4 @@
-//! Sessions, and signing up.
+//! Sessions and self-signup.
 
 mod login;
 mod logout;
@@ -31,28 +31,28 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
         .routes(routes!(me::me))
 }
 
-/// A session that has just begun.
+/// A new session.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Session, example = json!({
-    "success": true, "token": "maps_3pQz9aBv…", "token_type": "user", "email": "ann@example.org", "name": "Ann Lee",
+        "success": true, "token": "maps_3pQz9aBv…", "token_type": "user", "email": "alice@example.test", "name": "Alice Lee",
     "expires_at": "2026-11-20T18:15:30.123Z", "inactivity_timeout_seconds": 600
 }))]
 struct SessionBody {
     /// Always true.
     success: bool,
-    /// What to show in `X-MAILAPI-TOKEN` from now on. It is told here and never again.
+    /// Session token for the header `X-MAILAPI-TOKEN`. It is returned only once.
     token: String,
-    /// `admin` for users on the configured list of admins, `user` for all others.
+    /// `admin` for the configured admins, `user` for all others.
     #[schema(value_type = TokenType)]
     token_type: &'static str,
-    /// The mailbox that it is bound to.
+    /// Mailbox that the session is bound to.
     email: String,
-    /// What the user is called; may be empty.
+    /// Display name of the user; may be empty.
     name: String,
-    /// When it ends, used or not; null when it does not.
+    /// Time when the session expires even if it is used; null if it does not.
     #[schema(required)]
     expires_at: Option<Moment>,
-    /// It also ends when it was not used for this long.
+    /// The session also expires after this many seconds without a request.
     inactivity_timeout_seconds: u64,
 }
 

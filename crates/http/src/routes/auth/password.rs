@@ -14,16 +14,16 @@ use crate::routes::to_the_end;
 use crate::shape::NewPassword;
 use crate::state::HttpState;
 
-/// The current password and the new one.
+/// The current and the new password.
 #[derive(ToSchema)]
 #[schema(as = ChangePassword, example = json!({
     "current_password": "correct horse battery staple", "new_password": "a staple for every horse"
 }))]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct ChangePasswordBody {
-    /// The current password.
+    /// Current password.
     current_password: String,
-    /// The new password: at least 8 characters.
+    /// New password: at least 8 characters.
     #[schema(value_type = NewPassword)]
     new_password: String,
 }
@@ -34,7 +34,7 @@ pub(crate) struct ChangePasswordBody {
 pub(crate) struct PasswordChanged {
     /// Always true.
     success: bool,
-    /// What happened.
+    /// Result in words.
     message: &'static str,
 }
 
@@ -42,9 +42,9 @@ documented_errors!(Errors, documented_with_body, [InvalidCredentials, AccountLoc
 
 /// Change your own password
 ///
-/// Changes the password of the token's mailbox; requires a session or a user token. All other sessions end, including
-/// those of mail programs; API tokens stay valid. A wrong current password counts as a failed log-in. An admin's API
-/// token has no mailbox (`VALIDATION_ERROR`).
+/// Changes the password of the caller's mailbox and ends its other sessions, including those of mail programs. API
+/// tokens stay valid. A wrong current password counts as a failed login. An admin's API token has no mailbox and gets
+/// `VALIDATION_ERROR`.
 #[utoipa::path(post, path = "/auth/password", tag = "auth", operation_id = "change_password",
     request_body = ChangePasswordBody,
     responses((status = 200, description = "The password was changed.", body = PasswordChanged), Errors))]

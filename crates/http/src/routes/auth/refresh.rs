@@ -13,10 +13,10 @@ documented_errors!(Errors, documented, [ValidationError]);
 
 /// Refresh a session
 ///
-/// A new session for the one that the request shows, with its whole life before it. The old token no longer works. An
-/// API token is not a session (`VALIDATION_ERROR`).
+/// Replaces the caller's session by a new one with a new expiry time. The old token becomes invalid at once. An API
+/// token is rejected with `VALIDATION_ERROR`.
 #[utoipa::path(post, path = "/auth/refresh", tag = "auth", operation_id = "refresh_session",
-    responses((status = 200, description = "A session has begun.", body = SessionBody), Errors))]
+    responses((status = 200, description = "The new session.", body = SessionBody), Errors))]
 pub(crate) async fn refresh(
     State(state): State<HttpState>,
     Caller(caller): Caller,

@@ -15,54 +15,55 @@ use crate::routes::to_the_end;
 use crate::shape::{Moment, NewPassword, ShortText, TokenType};
 use crate::state::HttpState;
 
-/// A domain and its first user.
+/// A new domain and its first user.
 #[derive(ToSchema)]
 #[schema(as = SignUp, example = json!({
-    "domain": "example.org", "email": "ann@example.org", "password": "correct horse battery staple", "name": "Ann Lee"
+        "domain": "example.test", "email": "alice@example.test", "password": "correct horse battery staple",
+        "name": "Alice Lee"
 }))]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct SignUpBody {
-    /// The domain; nobody may have it already.
+    /// Domain name; must not be registered yet.
     #[schema(format = IdnHostname)]
     domain: String,
-    /// The first user's address, in that domain.
+    /// Address of the first user, in this domain.
     #[schema(format = IdnEmail)]
     email: String,
-    /// The first user's password: at least 8 characters.
+    /// Password of the first user: at least 8 characters.
     #[schema(value_type = NewPassword)]
     password: String,
-    /// What the first user is called: one line of at most 200 characters.
+    /// Display name of the first user: one line of at most 200 characters.
     #[schema(value_type = Option<ShortText>)]
     name: Option<String>,
 }
 
-/// The domain waits for approval; its first user is there.
+/// The new domain, pending approval, and a session of its first user.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SignedUp, example = json!({
-    "success": true, "token": "maps_3pQz9aBv…", "token_type": "user", "email": "ann@example.org", "name": "Ann Lee",
-    "domain": "example.org", "domain_status": "pending", "expires_at": "2026-11-20T18:15:30.123Z",
-    "message": "The mailbox is ready. Mail can be sent from the domain when an admin has approved it."
+        "success": true, "token": "maps_3pQz9aBv…", "token_type": "user", "email": "alice@example.test", "name": "Alice Lee",
+        "domain": "example.test", "domain_status": "pending", "expires_at": "2026-11-20T18:15:30.123Z",
+        "message": "The mailbox is ready. The domain can send mail after an admin approves it."
 }))]
 pub(crate) struct SignedUpBody {
     /// Always true.
     success: bool,
-    /// The new user's session token. It is told here and never again.
+    /// Session token of the new user. It is returned only once.
     token: String,
     /// Always `user`.
     #[schema(value_type = TokenType)]
     token_type: &'static str,
-    /// The new user's address.
+    /// Address of the new user.
     email: String,
-    /// What the new user is called; may be empty.
+    /// Display name of the new user; may be empty.
     name: String,
-    /// The new domain.
+    /// Name of the new domain.
     domain: String,
     /// Always `pending`.
     domain_status: &'static str,
-    /// When the session ends, used or not; null when it does not.
+    /// Time when the session expires even if it is used; null if it does not.
     #[schema(required)]
     expires_at: Option<Moment>,
-    /// What comes next.
+    /// Next steps.
     message: &'static str,
 }
 
@@ -77,7 +78,7 @@ impl From<SignedUp> for SignedUpBody {
             domain: domain.shown().to_owned(),
             domain_status: "pending",
             expires_at: session.record.expires_at.map(Moment),
-            message: "The mailbox is ready. Mail can be sent from the domain when an admin has approved it.",
+            message: "The mailbox is ready. The domain can send mail after an admin approves it.",
         }
     }
 }
@@ -86,11 +87,11 @@ documented_errors!(Errors, documented_public_with_body, [AccessDenied, DomainExi
 
 /// Sign up
 ///
-/// Brings a new domain and becomes its first user, with `manage_domains` on it. The mailbox works at once; the domain
-/// may send when an admin has approved it. At most three tries an hour for each domain by default; where the operator
-/// allows none, the answer is `ACCESS_DENIED`.
+/// Registers a domain and its first user, who gets `manage_domains` on it. The mailbox works at once; the domain can
+/// send after an admin approves it. By default at most three attempts an hour are allowed for each domain. If the
+/// operator disabled sign-ups, the response is `ACCESS_DENIED`.
 #[utoipa::path(post, path = "/auth/signup", tag = "auth", operation_id = "sign_up", request_body = SignUpBody,
-    security(()), responses((status = 201, description = "The domain waits for approval.", body = SignedUpBody), Errors))]
+    security(()), responses((status = 201, description = "The domain is pending approval.", body = SignedUpBody), Errors))]
 pub(crate) async fn signup(
     State(state): State<HttpState>,
     Anybody { address }: Anybody,
@@ -116,7 +117,7 @@ fn read(mut members: Members) -> Result<SignUp, Violations> {
 impl From<SignUpError> for ApiError {
     fn from(error: SignUpError) -> Self {
         match error {
-            SignUpError::Closed => Self::new(ErrorCode::AccessDenied, "Sign-ups are switched off here."),
+            SignUpError::Closed => Self::new(ErrorCode::AccessDenied, "Sign-ups are disabled."),
             SignUpError::Invalid(violations) => violations.into(),
             SignUpError::DomainExists => ErrorCode::DomainExists.into(),
             SignUpError::TooMany { retry_after } => Self::rate_limited(retry_after),

@@ -12,17 +12,17 @@ use crate::path::PathParameters;
 use crate::routes::to_the_end;
 use crate::state::HttpState;
 
-/// The domain is active.
+/// The approved domain.
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
-    "success": true, "message": "The domain is active.", "domain": "example.org", "active": true
+        "success": true, "message": "The domain was approved.", "domain": "example.test", "active": true
 }))]
 pub(crate) struct DomainApproved {
     /// Always true.
     success: bool,
-    /// What happened.
+    /// Result in words.
     message: &'static str,
-    /// The domain's name.
+    /// Domain name.
     domain: String,
     /// Always true.
     active: bool,
@@ -32,11 +32,10 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound]);
 
 /// Approve a domain
 ///
-/// For admins. The domain becomes active and gets its first DKIM key; one that has a key keeps it.
+/// For admins. Activates the domain and creates its first DKIM key, unless it has one.
 #[utoipa::path(post, path = "/domains/{domain}/approve", tag = "domains", operation_id = "approve_domain",
-    params(("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
-        example = "example.org")),
-    responses((status = 200, description = "The domain is active.", body = DomainApproved), Errors))]
+    params(("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test")),
+    responses((status = 200, description = "The domain was approved.", body = DomainApproved), Errors))]
 pub(crate) async fn approve(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,
@@ -47,7 +46,7 @@ pub(crate) async fn approve(
     let domain = to_the_end(async move { service.approve_domain(&caller, &name).await }).await??;
     Ok(Json(DomainApproved {
         success: true,
-        message: "The domain is active.",
+        message: "The domain was approved.",
         domain: domain.name.shown().to_owned(),
         active: domain.active,
     }))

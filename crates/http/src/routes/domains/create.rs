@@ -15,35 +15,35 @@ use crate::routes::to_the_end;
 use crate::shape::ShortText;
 use crate::state::HttpState;
 
-/// A domain to be added.
+/// A domain to create.
 #[derive(ToSchema)]
-#[schema(example = json!({ "domain": "example.org", "description": "Our own" }))]
+#[schema(example = json!({ "domain": "example.test", "description": "Main domain" }))]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct CreateDomain {
-    /// Its name; international ones in either form.
+    /// Domain name; internationalized names as Unicode or in ASCII form (`xn--`).
     #[schema(format = IdnHostname)]
     domain: String,
-    /// What to remember about it: one line of at most 200 characters.
+    /// Note for admins: one line of at most 200 characters.
     #[schema(value_type = Option<ShortText>)]
     description: Option<String>,
 }
 
-/// The domain that was added.
+/// The new domain.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct DomainCreated {
     /// Always true.
     success: bool,
-    /// The domain.
+    /// The new domain.
     domain: DomainRecord,
 }
 
 documented_errors!(Errors, documented_with_body, [AccessDenied, DomainExists]);
 
-/// Add a domain
+/// Create a domain
 ///
-/// For admins. The domain is active at once and gets a DKIM key.
+/// For admins. The domain is active at once and has a DKIM key.
 #[utoipa::path(post, path = "/domains", tag = "domains", operation_id = "create_domain", request_body = CreateDomain,
-    responses((status = 201, description = "The domain was added.", body = DomainCreated), Errors))]
+    responses((status = 201, description = "The domain was created.", body = DomainCreated), Errors))]
 pub(crate) async fn create(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,

@@ -13,15 +13,15 @@ use crate::query::Query;
 use crate::routes::to_the_end;
 use crate::state::HttpState;
 
-/// The domain is gone.
+/// The domain was deleted.
 #[derive(Serialize, ToSchema)]
-#[schema(example = json!({ "success": true, "message": "The domain was deleted.", "domain": "example.org" }))]
+#[schema(example = json!({ "success": true, "message": "The domain was deleted.", "domain": "example.test" }))]
 pub(crate) struct DomainDeleted {
     /// Always true.
     success: bool,
-    /// What happened.
+    /// Result in words.
     message: &'static str,
-    /// The domain's name.
+    /// Domain name.
     domain: String,
 }
 
@@ -29,14 +29,13 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, DomainNotE
 
 /// Delete a domain
 ///
-/// For admins. A domain with users stays (`DOMAIN_NOT_EMPTY`), unless `force` is true: then its users go too, with their
-/// tokens, permissions and mail. Users of an external user database never go: with one of them the domain stays even
-/// then.
+/// For admins. A domain that has users is not deleted (`DOMAIN_NOT_EMPTY`) unless `force` is true. `force` also deletes
+/// the users with their tokens, permissions and mail. A domain with users of an external user database is never
+/// deleted.
 #[utoipa::path(delete, path = "/domains/{domain}", tag = "domains", operation_id = "delete_domain",
     params(
-        ("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
-            example = "example.org"),
-        ("force" = Option<bool>, Query, description = "Whether its users and all their mail are deleted with it. Users of an external user database are never deleted."),
+        ("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test"),
+        ("force" = Option<bool>, Query, description = "Also delete the domain's users and all their mail; false by default."),
     ),
     responses((status = 200, description = "The domain was deleted.", body = DomainDeleted), Errors))]
 pub(crate) async fn delete(

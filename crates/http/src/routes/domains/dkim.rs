@@ -16,43 +16,43 @@ use crate::routes::to_the_end;
 use crate::shape::Moment;
 use crate::state::HttpState;
 
-/// The public side of a DKIM key, and the DNS record that publishes it.
+/// The public part of a DKIM key, and the DNS record to publish.
 #[derive(Serialize, ToSchema)]
 #[schema(as = DkimKey, example = json!({
-    "success": true, "domain": "example.org", "selector": "m2026112001", "algorithm": "rsa-sha256",
-    "dns_name": "m2026112001._domainkey.example.org", "dns_type": "TXT", "dns_value": "v=DKIM1; k=rsa; p=MIIBIjAN…",
+        "success": true, "domain": "example.test", "selector": "m2026112001", "algorithm": "rsa-sha256",
+        "dns_name": "m2026112001._domainkey.example.test", "dns_type": "TXT", "dns_value": "v=DKIM1; k=rsa; p=MIIBIjAN…",
     "public_key": "MIIBIjAN…", "created_at": "2026-11-20T10:15:30.123Z"
 }))]
 pub(crate) struct DkimRecord {
     /// Always true.
     success: bool,
-    /// The domain.
+    /// Domain name.
     domain: String,
-    /// The key's name within the domain.
+    /// Selector of the key.
     selector: String,
-    /// What it signs with.
+    /// Signature algorithm.
     #[schema(value_type = DkimAlgorithmName)]
     algorithm: &'static str,
-    /// Where the record has to stand.
+    /// Name of the DNS record.
     dns_name: String,
     /// Always `TXT`.
     dns_type: &'static str,
-    /// What the record has to say.
+    /// Value of the DNS record.
     dns_value: String,
-    /// The public key in base64.
+    /// Public key in base64.
     public_key: String,
-    /// When the key was made.
+    /// Creation time.
     created_at: Moment,
 }
 
-/// What a DKIM key signs with.
+/// Signature algorithm of a DKIM key.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "describes the names in the document; they are read as `mailapi_model::DkimAlgorithm`")]
 enum DkimAlgorithmName {
-    /// RSA with 2048 bits (RFC 6376), which every receiver checks.
+    /// RSA with 2048 bits (RFC 6376), supported by every receiver.
     #[schema(rename = "rsa-sha256")]
     Rsa,
-    /// Ed25519 (RFC 8463), which not every receiver knows.
+    /// Ed25519 (RFC 8463), not supported by every receiver.
     #[schema(rename = "ed25519-sha256")]
     Ed25519,
 }
@@ -77,12 +77,11 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, NotFound])
 
 /// Get the DKIM key
 ///
-/// For admins and for callers with `manage_domains` on the domain. The newest key's public side; the private one never
-/// leaves the service. A domain that waits for approval has no key yet (`NOT_FOUND`).
+/// For admins and for callers with `manage_domains` on the domain. Returns the public part of the newest key. A domain
+/// pending approval has no key yet (`NOT_FOUND`).
 #[utoipa::path(get, path = "/domains/{domain}/dkim", tag = "domains", operation_id = "get_dkim_key",
-    params(("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
-        example = "example.org")),
-    responses((status = 200, description = "The key.", body = DkimRecord), Errors))]
+    params(("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test")),
+    responses((status = 200, description = "The DKIM key.", body = DkimRecord), Errors))]
 pub(crate) async fn get_dkim(
     State(state): State<HttpState>,
     Caller(caller): Caller,
@@ -93,26 +92,25 @@ pub(crate) async fn get_dkim(
     Ok(Json(DkimRecord::new(&name, key)))
 }
 
-/// Which kind of key to make.
+/// Algorithm of the new key.
 #[derive(ToSchema)]
 #[schema(example = json!({ "algorithm": "rsa-sha256" }))]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct RotateDkim {
-    /// What it is to sign with; absent means `rsa-sha256`.
+    /// Signature algorithm; `rsa-sha256` by default.
     algorithm: Option<DkimAlgorithmName>,
 }
 
 documented_errors!(RotateErrors, documented_with_body, [AccessDenied, DomainNotFound, NotFound]);
 
-/// Make a new DKIM key
+/// Rotate the DKIM key
 ///
-/// For admins. The new key gets a new selector. The old one goes on signing until `/domains/{domain}/verify` has found the
-/// new record in DNS, so publish it next. A domain that waits for approval gets its first key by that (`NOT_FOUND`).
+/// For admins. Creates a key with a new selector; publish its DNS record next. The old key signs until
+/// `/domains/{domain}/verify` finds the new record. A domain pending approval has no key to rotate (`NOT_FOUND`).
 #[utoipa::path(post, path = "/domains/{domain}/dkim", tag = "domains", operation_id = "rotate_dkim_key",
-    params(("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
-        example = "example.org")),
+    params(("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test")),
     request_body = Option<RotateDkim>,
-    responses((status = 201, description = "The new key.", body = DkimRecord), RotateErrors))]
+    responses((status = 201, description = "The new DKIM key.", body = DkimRecord), RotateErrors))]
 pub(crate) async fn rotate_dkim(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,

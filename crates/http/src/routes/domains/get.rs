@@ -16,7 +16,7 @@ use crate::state::HttpState;
 pub(crate) struct DomainFound {
     /// Always true.
     pub(super) success: bool,
-    /// The domain.
+    /// Domain record.
     pub(super) domain: DomainRecord,
 }
 
@@ -24,10 +24,9 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound]);
 
 /// Get a domain
 ///
-/// For admins and for callers with `manage_domains` on the domain.
+/// For admins and for callers with `manage_domains` on the domain. Returns the domain record.
 #[utoipa::path(get, path = "/domains/{domain}", tag = "domains", operation_id = "get_domain",
-    params(("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
-        example = "example.org")),
+    params(("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test")),
     responses((status = 200, description = "The domain.", body = DomainFound), Errors))]
 pub(crate) async fn get(
     State(state): State<HttpState>,

@@ -17,13 +17,13 @@ use crate::state::HttpState;
 pub(crate) struct DomainsListed {
     /// Always true.
     success: bool,
-    /// Domains of the whole list.
+    /// Total number of domains.
     total: u64,
-    /// The limit of this page.
+    /// The `limit` that was applied.
     limit: u32,
-    /// How many domains come before this page.
+    /// The `offset` that was applied.
     offset: u64,
-    /// The domains, newest first.
+    /// Domains, newest first.
     domains: Vec<DomainRecord>,
 }
 
@@ -31,7 +31,7 @@ documented_errors!(Errors, documented, [ValidationError]);
 
 /// List domains
 ///
-/// Newest first. An admin sees all; others see those on which they have `manage_domains`.
+/// Returns domains, newest first. Admins see all domains; other callers see those on which they have `manage_domains`.
 #[utoipa::path(get, path = "/domains", tag = "domains", operation_id = "list_domains", params(PageParameters),
     responses((status = 200, description = "A page of domains.", body = DomainsListed), Errors))]
 pub(crate) async fn list(

@@ -1,4 +1,4 @@
-//! Mail domains.
+//! Mail domains and their DKIM keys.
 
 mod approve;
 mod create;
@@ -40,30 +40,30 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
 /// A mail domain.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Domain, example = json!({
-    "domain": "example.org", "active": true, "created": "2026-11-20T10:15:30.123Z", "creator_email": null,
-    "description": "Our own", "user_count": 2, "dkim_selector": "m2026112001", "verified": false, "verified_at": null
+        "domain": "example.test", "active": true, "created": "2026-11-20T10:15:30.123Z", "creator_email": null,
+        "description": "Main domain", "user_count": 2, "dkim_selector": "m2026112001", "verified": false, "verified_at": null
 }))]
 pub(crate) struct DomainRecord {
-    /// Its name.
+    /// Domain name.
     domain: String,
-    /// Whether mail may be sent from it.
+    /// Whether the domain can send mail.
     active: bool,
-    /// When it was made.
+    /// Creation time.
     created: Moment,
-    /// Who signed it up; null when an admin made it.
+    /// Address of the user who signed up; null if an admin created the domain.
     #[schema(required)]
     creator_email: Option<String>,
-    /// What its admin wrote about it.
+    /// Note for admins.
     #[schema(required)]
     description: Option<String>,
-    /// How many users it has.
+    /// Number of users.
     user_count: u64,
-    /// The selector of its current DKIM key.
+    /// Selector of the current DKIM key; null if there is none yet.
     #[schema(required)]
     dkim_selector: Option<String>,
-    /// Whether its DNS records were found right when last looked at.
+    /// Whether the required DNS records were correct at the latest verification.
     verified: bool,
-    /// When that was.
+    /// Time of the latest successful verification; null if the domain is not verified.
     #[schema(required)]
     verified_at: Option<Moment>,
 }
@@ -84,7 +84,7 @@ impl From<Domain> for DomainRecord {
     }
 }
 
-/// The domain in the path. What is no domain's name does not exist; only an admin is told so.
+/// Domain in the path. An invalid name is an unknown domain, which only an admin may learn.
 pub(super) fn domain_in(path: &PathParameters, caller: &Caller) -> Result<DomainName, ApiError> {
     match path.parsed("domain") {
         Some(domain) => Ok(domain),
@@ -92,7 +92,7 @@ pub(super) fn domain_in(path: &PathParameters, caller: &Caller) -> Result<Domain
     }
 }
 
-/// A caller who may manage the domain in the path. The request's body is not read for anybody else.
+/// A caller who may manage the domain in the path. The body is read only after this check.
 struct DomainManager {
     caller: Caller,
     name: DomainName,
@@ -120,7 +120,7 @@ impl From<DomainError> for ApiError {
             DomainError::NotEmpty => ErrorCode::DomainNotEmpty.into(),
             DomainError::AwaitsApproval => Self::new(
                 ErrorCode::NotFound,
-                "The domain has no DKIM key yet; one that waits for approval gets it then.",
+                "The domain has no DKIM key yet; a pending domain gets one when it is approved.",
             ),
             DomainError::TooManyKeys { retry_after } => Self::rate_limited(retry_after),
         }

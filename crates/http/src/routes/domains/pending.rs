@@ -12,35 +12,35 @@ use crate::query::Query;
 use crate::shape::{Moment, PageParameters};
 use crate::state::HttpState;
 
-/// A page of domains that wait for approval.
+/// A page of domains pending approval.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct DomainsPending {
     /// Always true.
     success: bool,
-    /// Domains of the whole list.
+    /// Total number of domains.
     total: u64,
-    /// The limit of this page.
+    /// The `limit` that was applied.
     limit: u32,
-    /// How many domains come before this page.
+    /// The `offset` that was applied.
     offset: u64,
-    /// The domains, newest first.
+    /// Domains, newest first.
     domains: Vec<PendingDomain>,
 }
 
-/// A domain that waits for approval.
+/// A domain pending approval.
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
-    "domain": "example.org", "active": false, "created": "2026-11-20T10:15:30.123Z",
-    "creator_email": "ann@example.org"
+        "domain": "example.test", "active": false, "created": "2026-11-20T10:15:30.123Z",
+        "creator_email": "alice@example.test"
 }))]
 struct PendingDomain {
-    /// Its name.
+    /// Domain name.
     domain: String,
     /// Always false.
     active: bool,
-    /// When it was signed up.
+    /// Sign-up time.
     created: Moment,
-    /// Who signed it up.
+    /// Address of the user who signed up.
     creator_email: String,
 }
 
@@ -50,7 +50,7 @@ impl From<Domain> for PendingDomain {
             domain: domain.name.shown().to_owned(),
             active: domain.active,
             created: domain.created_at.into(),
-            // Only signing up makes domains that wait, and it notes by whom.
+            // Pending domains come from sign-ups only, which store the creator.
             creator_email: domain.creator_email.map_or_else(String::new, |email| email.shown().to_owned()),
         }
     }
@@ -60,7 +60,7 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 
 /// List pending domains
 ///
-/// For admins. Domains that were signed up and wait for approval, newest first.
+/// For admins. Returns the domains from sign-ups that are pending approval, newest first.
 #[utoipa::path(get, path = "/domains/pending", tag = "domains", operation_id = "list_pending_domains",
     params(PageParameters),
     responses((status = 200, description = "A page of pending domains.", body = DomainsPending), Errors))]

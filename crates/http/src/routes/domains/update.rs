@@ -14,29 +14,28 @@ use crate::routes::to_the_end;
 use crate::shape::ShortText;
 use crate::state::HttpState;
 
-/// What is to change of a domain; what is absent stays.
+/// Changes to a domain. Absent members stay unchanged.
 #[derive(ToSchema)]
-#[schema(example = json!({ "active": false, "description": "Ours until 2025" }))]
+#[schema(example = json!({ "active": false, "description": "Retired domain" }))]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct UpdateDomain {
-    /// Whether mail may be sent from it. Only an admin makes a domain active that waits for approval.
+    /// Whether the domain can send mail. Only an admin can activate a domain pending approval.
     active: Option<bool>,
-    /// What to remember about it: one line of at most 200 characters; null clears it.
+    /// Note for admins: one line of at most 200 characters; null clears it.
     #[schema(value_type = Option<ShortText>)]
     description: Option<String>,
 }
 
 documented_errors!(Errors, documented_with_body, [AccessDenied, DomainNotFound]);
 
-/// Change a domain
+/// Update a domain
 ///
-/// For admins and for callers with `manage_domains` on the domain. Mail cannot be sent from a domain that is not
-/// active; its mailboxes stay as they are.
+/// For admins and for callers with `manage_domains` on the domain. An inactive domain cannot send mail; its mailboxes
+/// still receive it.
 #[utoipa::path(put, path = "/domains/{domain}", tag = "domains", operation_id = "update_domain",
-    params(("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
-        example = "example.org")),
+    params(("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test")),
     request_body = UpdateDomain,
-    responses((status = 200, description = "The domain as it is now.", body = DomainFound), Errors))]
+    responses((status = 200, description = "The updated domain.", body = DomainFound), Errors))]
 pub(crate) async fn update(
     State(state): State<HttpState>,
     DomainManager { caller, name }: DomainManager,

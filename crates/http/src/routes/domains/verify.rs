@@ -13,42 +13,42 @@ use crate::path::PathParameters;
 use crate::shape::{Moment, RecordState};
 use crate::state::HttpState;
 
-/// What DNS says of a domain.
+/// Result of a DNS verification.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct DomainVerified {
     /// Always true.
     success: bool,
-    /// The domain.
+    /// Domain name.
     domain: String,
-    /// Whether every required record is right.
+    /// Whether every required record is correct.
     verified: bool,
-    /// When it was looked up.
+    /// Time of the lookup.
     checked_at: Moment,
-    /// Record by record.
+    /// Result for each record.
     records: Vec<DnsRecord>,
 }
 
-/// One record.
+/// A DNS record.
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
-    "type": "DKIM", "name": "m2026112001._domainkey.example.org", "expected": "v=DKIM1; k=rsa; p=MIIBIjAN…",
+        "type": "DKIM", "name": "m2026112001._domainkey.example.test", "expected": "v=DKIM1; k=rsa; p=MIIBIjAN…",
     "found": [], "status": "missing", "required": true, "hint": "Publish the expected text as a TXT record."
 }))]
 struct DnsRecord {
-    /// What it is for: `MX`, `SPF`, `DKIM`, `DMARC`, and as advice `MTA-STS`, `TLS-RPT` and `PTR`.
+    /// Record type: `MX`, `SPF`, `DKIM` or `DMARC`; as advice `MTA-STS`, `TLS-RPT` or `PTR`.
     r#type: &'static str,
-    /// Where it stands in DNS.
+    /// Name of the DNS record.
     name: String,
-    /// What should stand there.
+    /// Expected value.
     expected: String,
-    /// What stands there.
+    /// Published values.
     found: Vec<String>,
-    /// Whether the record is published as expected.
+    /// Result of the check.
     #[schema(value_type = RecordState)]
     status: &'static str,
-    /// Whether mail suffers without it.
+    /// Whether the record is required for `verified`.
     required: bool,
-    /// What to do about it, or why it is right although it looks different.
+    /// How to fix the record, or why a different value is accepted.
     hint: String,
 }
 
@@ -82,12 +82,11 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound]);
 
 /// Verify a domain's DNS records
 ///
-/// For admins and for callers with `manage_domains` on the domain. Looks the records up now. A new DKIM key whose record
-/// is found signs from now on.
+/// For admins and for callers with `manage_domains` on the domain. Looks up the DNS records at once. If the record of a
+/// new DKIM key is found, the key signs from then on.
 #[utoipa::path(get, path = "/domains/{domain}/verify", tag = "domains", operation_id = "verify_domain",
-    params(("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
-        example = "example.org")),
-    responses((status = 200, description = "What DNS says.", body = DomainVerified), Errors))]
+    params(("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test")),
+    responses((status = 200, description = "The result of the verification.", body = DomainVerified), Errors))]
 pub(crate) async fn verify(
     State(state): State<HttpState>,
     Caller(caller): Caller,

@@ -18,55 +18,54 @@ use crate::state::HttpState;
 pub(crate) struct DeliveryLog {
     /// Always true.
     success: bool,
-    /// Entries of the whole list.
+    /// Total number of entries.
     total: u64,
-    /// The limit of this page.
+    /// The `limit` that was applied.
     limit: u32,
-    /// How many entries come before this page.
+    /// The `offset` that was applied.
     offset: u64,
-    /// The entries, newest first.
+    /// Entries, newest first.
     entries: Vec<DeliveryLogItem>,
 }
 
-/// One try to deliver a message to one recipient.
+/// One delivery attempt for one recipient.
 #[derive(Serialize, ToSchema)]
 #[schema(as = DeliveryLogEntry, example = json!({
     "id": 42, "timestamp": "2026-11-20T10:15:30.300Z", "message_id": "67e55044-10b1-426f-9247-bb680e5fe0c8",
-    "queue_id": "4CqFzY3Wz1z9rxR", "sender": "ann@example.org", "recipient": "bob@example.com", "final_recipient": null,
+    "queue_id": "4CqFzY3Wz1z9rxR", "sender": "alice@example.test", "recipient": "bob@example.com", "final_recipient": null,
     "status": "sent", "dsn_code": "2.0.0", "smtp_response": "250 2.0.0 Ok", "relay": "mx.example.com[192.0.2.7]:25",
     "delay_seconds": 0.177
 }))]
 struct DeliveryLogItem {
-    /// Its number; grows with every entry.
+    /// Entry number; newer entries have higher numbers.
     id: i64,
-    /// When the try ended.
+    /// Time when the attempt ended.
     timestamp: Moment,
-    /// The message's identifier; null when it did not come through this interface.
+    /// Message identifier; null if the message was not sent through this API.
     #[schema(required, format = "uuid")]
     message_id: Option<String>,
-    /// The mail server's name of the message.
+    /// Queue identifier at the mail server.
     queue_id: String,
-    /// The envelope's sender; empty for a bounce, which has none.
+    /// Envelope sender; empty for a bounce.
     sender: String,
-    /// The recipient.
+    /// Recipient address.
     recipient: String,
-    /// The address that was tried in place of the recipient, an alias or one whose mail is forwarded; null when it was
-    /// the recipient itself.
+    /// Address that the mail server delivered to after expanding an alias or a forwarding; null if it is the recipient.
     #[schema(required)]
     final_recipient: Option<String>,
-    /// How it ended.
+    /// Outcome of the attempt.
     #[schema(value_type = DeliveryOutcome)]
     status: &'static str,
-    /// The delivery status code, such as `5.0.0` for a reply that names only its class; null when there was no reply
-    /// and nothing else to tell it from.
+    /// Enhanced status code (RFC 3463), such as `5.1.1`; null if unknown. A reply without one is reported by its class,
+    /// such as `5.0.0`.
     #[schema(required)]
     dsn_code: Option<String>,
-    /// What the next mail server said, or why there was none.
+    /// Reply of the next mail server, or the reason why there was none.
     smtp_response: String,
-    /// The next mail server; null when there was none.
+    /// Next mail server; null if there was none.
     #[schema(required)]
     relay: Option<String>,
-    /// From the message's acceptance to the end of the try, in milliseconds' steps.
+    /// Seconds from the acceptance of the message to the end of the attempt, with millisecond precision.
     delay_seconds: f64,
 }
 
@@ -89,42 +88,41 @@ impl From<DeliveryLogEntry> for DeliveryLogItem {
     }
 }
 
-/// What a try to deliver ended as.
+/// Outcome of a delivery attempt.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "describes the names in the document; they are read as `mailapi_model::Outcome`")]
 enum OutcomeName {
-    /// The next mail server took it, or it lies in the mailbox.
+    /// Accepted by the next mail server, or stored in the mailbox.
     Sent,
-    /// It will be tried again.
+    /// Temporary failure; the mail server retries.
     Deferred,
-    /// It was refused for good.
+    /// Rejected permanently.
     Bounced,
-    /// It was tried for too long.
+    /// Given up after retrying for the maximum time.
     Expired,
-    /// Refused temporarily when the message was sent; the mail server does not retry it.
+    /// Rejected temporarily during the send; the mail server does not retry.
     Failed,
 }
 
 documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 
-/// Read the delivery log
+/// List delivery log entries
 ///
-/// For admins. Every try of the mail server, of all messages, newest first.
+/// For admins. Returns every delivery attempt of the mail server, for all messages, newest first.
 #[utoipa::path(get, path = "/mail/delivery-log", tag = "mail", operation_id = "list_delivery_log",
     params(
-        ("message_id" = Option<String>, Query, format = "uuid", description = "Only entries of this message."),
-        ("queue_id" = Option<String>, Query, description = "Only entries under this name in the mail server's queue."),
-        ("sender" = Option<String>, Query, format = IdnEmail, description = "Only entries of mail from this address."),
-        ("recipient" = Option<String>, Query, format = IdnEmail, description = "Only entries of mail to this address."),
-        ("status" = inline(Option<OutcomeName>), Query, description = "Only entries that ended so.", example = "deferred"),
-        ("start_date" = inline(Option<DateOrTime>), Query, description = "Only entries at this time or later.",
-            example = "2026-11-20"),
+        ("message_id" = Option<String>, Query, format = "uuid", description = "Only entries for this message."),
+        ("queue_id" = Option<String>, Query, description = "Only entries with this queue identifier."),
+        ("sender" = Option<String>, Query, format = IdnEmail, description = "Only entries for mail from this address."),
+        ("recipient" = Option<String>, Query, format = IdnEmail, description = "Only entries for mail to this address."),
+        ("status" = inline(Option<OutcomeName>), Query, description = "Only entries with this outcome."),
+        ("start_date" = inline(Option<DateOrTime>), Query, description = "Only entries at this time or later."),
         ("end_date" = inline(Option<EndDateOrTime>), Query,
-            description = "Only entries before this time, or up to the end of this day."),
+            description = "Only entries before this time, or up to the end of this date."),
         PageParameters,
     ),
-    responses((status = 200, description = "A page of the log.", body = DeliveryLog), Errors))]
+    responses((status = 200, description = "A page of the delivery log.", body = DeliveryLog), Errors))]
 pub(crate) async fn delivery_log(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,

@@ -14,15 +14,14 @@ use crate::state::HttpState;
 
 documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFolder, ValidationError, ImapError,]);
 
-/// List the inbox
+/// List messages in the inbox
 ///
-/// The caller's own INBOX, in the shape of `/mailbox/{email}/messages`. An admin token has no mailbox of its own and
-/// names one.
+/// Returns the caller's own INBOX in the same form as `/mailbox/{email}/messages`. With an admin's API token, which has
+/// no mailbox, `mailbox` is required.
 #[utoipa::path(get, path = "/mail/inbox", tag = "mail", operation_id = "list_inbox_messages",
     params(
-        ("mailbox" = Option<String>, Query, format = IdnEmail, description = "The mailbox; absent means the caller's own.",
-            example = "ann@example.org"),
-        ("folder" = Option<String>, Query, description = "The folder; absent means INBOX."),
+        ("mailbox" = Option<String>, Query, format = IdnEmail, description = "Mailbox address; the caller's own by default."),
+        ("folder" = Option<String>, Query, description = "Folder name; `INBOX` by default."),
         PageParameters,
     ),
     responses((status = 200, description = "A page of messages.", body = MessagesListed), Errors))]

@@ -18,44 +18,44 @@ use crate::state::HttpState;
 pub(crate) struct SentListed {
     /// Always true.
     success: bool,
-    /// Messages of the whole list.
+    /// Total number of messages.
     total: u64,
-    /// The limit of this page.
+    /// The `limit` that was applied.
     limit: u32,
-    /// How many messages come before this page.
+    /// The `offset` that was applied.
     offset: u64,
-    /// The messages, newest first.
+    /// Messages, newest first.
     messages: Vec<SentItem>,
 }
 
 /// A sent message in a list.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SentMessage, example = json!({
-    "message_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "from": "ann@example.org", "to": ["bob@example.org"],
+    "message_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "from": "alice@example.test", "to": ["bob@example.test"],
     "subject": "The minutes", "status": "sent", "created_at": "2026-11-20T10:15:30.123Z",
     "submitted_at": "2026-11-20T10:15:30.140Z"
 }))]
 struct SentItem {
-    /// The message's identifier.
+    /// Message identifier.
     #[serde(serialize_with = "written")]
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = "uuid")]
     message_id: MessageId,
-    /// The author's address.
+    /// Sender address.
     #[serde(serialize_with = "shown")]
     #[schema(value_type = String)]
     from: EmailAddress,
-    /// The To recipients' addresses.
+    /// Addresses of the `to` recipients.
     #[serde(serialize_with = "all_shown")]
     #[schema(value_type = Vec<String>)]
     to: Vec<EmailAddress>,
-    /// The subject.
+    /// Subject.
     subject: String,
-    /// What became of it.
+    /// Message status.
     #[schema(value_type = MessageState)]
     status: &'static str,
-    /// When the message was stored.
+    /// Time when the message was stored.
     created_at: Moment,
-    /// When it was handed to the mail server; null when that failed.
+    /// Time when the mail server accepted the message; null if it did not.
     #[schema(required)]
     submitted_at: Option<Moment>,
 }
@@ -78,22 +78,22 @@ fn all_shown<S: Serializer>(addresses: &[EmailAddress], serializer: S) -> Result
     serializer.collect_seq(addresses.iter().map(EmailAddress::shown))
 }
 
-/// A message's state.
+/// Status of a message.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "describes the names in the document; they are read as `mailapi_model::MessageStatus`")]
 enum MessageStatusName {
-    /// Stored, and not handed over yet.
+    /// Stored, not yet submitted to the mail server.
     Pending,
-    /// Handed over; somebody is still to get it.
+    /// Submitted to the mail server; at least one delivery is still open.
     Submitted,
-    /// Delivered to everybody.
+    /// Delivered to all recipients.
     Sent,
-    /// Delivered to some, and given back for the rest.
+    /// Delivered to some recipients; bounced or failed for the rest.
     Partial,
-    /// Delivered to nobody.
+    /// Bounced for all recipients.
     Bounced,
-    /// Never taken over by the mail server.
+    /// Not accepted by the mail server.
     Failed,
 }
 
@@ -101,20 +101,19 @@ documented_errors!(Errors, documented, [ValidationError]);
 
 /// List sent messages
 ///
-/// Messages that were sent through this interface, newest first. An admin sees all; others see what their mailbox
-/// sent.
+/// Returns the messages that were sent through this API, newest first. Admins see all messages; other callers see those
+/// of their own mailbox.
 #[utoipa::path(get, path = "/mail/sent", tag = "mail", operation_id = "list_sent_messages",
     params(
-        ("status" = inline(Option<MessageStatusName>), Query, description = "Only messages in this state.", example = "bounced"),
+        ("status" = inline(Option<MessageStatusName>), Query, description = "Only messages with this status."),
         ("from" = Option<String>, Query, format = IdnEmail, description = "Only messages from this address."),
-        ("recipient" = Option<String>, Query, format = IdnEmail, description = "Only messages with this address in to, cc or bcc."),
-        ("start_date" = inline(Option<DateOrTime>), Query, description = "Only messages stored at this time or later.",
-            example = "2026-11-20"),
+        ("recipient" = Option<String>, Query, format = IdnEmail, description = "Only messages with this address in `to`, `cc` or `bcc`."),
+        ("start_date" = inline(Option<DateOrTime>), Query, description = "Only messages stored at this time or later."),
         ("end_date" = inline(Option<EndDateOrTime>), Query,
-            description = "Only messages stored before this time, or up to the end of this day."),
+            description = "Only messages stored before this time, or up to the end of this date."),
         PageParameters,
     ),
-    responses((status = 200, description = "A page of messages.", body = SentListed), Errors))]
+    responses((status = 200, description = "A page of sent messages.", body = SentListed), Errors))]
 pub(crate) async fn list_sent(
     State(state): State<HttpState>,
     Caller(caller): Caller,

@@ -1,4 +1,4 @@
-//! Sending, and what became of it.
+//! Sending, message status and the delivery log.
 
 mod delivery_log;
 mod list_inbox;

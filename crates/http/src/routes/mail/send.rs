@@ -21,39 +21,39 @@ use crate::large_json::LargeJsonBody;
 use crate::shape::{Base64, ContentId, HeaderText, MediaType, MessageState, NamedAddressText};
 use crate::state::HttpState;
 
-/// A message to be sent.
+/// A message to send.
 #[derive(ToSchema)]
 #[schema(as = SendRequest, example = json!({
-    "from": "Ann Lee <ann@example.org>", "to": ["bob@example.org"], "cc": ["Eve <eve@example.com>"],
-    "subject": "The minutes", "body": { "text": "See attached.", "html": "<p>See attached.</p>" },
-    "reply_to": "office@example.org", "headers": { "X-Campaign": "minutes" },
+    "from": "Alice <alice@example.test>", "to": ["Bob <bob@example.test>"], "cc": ["alice@example.test"],
+    "subject": "Meeting minutes", "body": { "text": "See attached.", "html": "<p>See attached.</p>" },
+    "reply_to": "alice@example.test", "headers": { "X-Campaign": "minutes" },
     "attachments": [{ "filename": "minutes.txt", "content": "SGVsbG8h", "content_type": "text/plain" }]
 }))]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct SendBody {
-    /// The author, `user@host` or `Name <user@host>`. The domain has to be allowed to send, and the token to send as
+    /// Sender: `user@host` or `Name <user@host>`. The domain must be active, and the token must be allowed to send as
     /// this address.
     from: NamedAddressText,
-    /// Recipients: at least one. Together with `cc` and `bcc` at most 1,000 by default.
+    /// Recipients: at least one. By default at most 1,000 in `to`, `cc` and `bcc` together.
     #[schema(min_items = 1)]
     to: Vec<NamedAddressText>,
-    /// More recipients.
+    /// Carbon copy recipients.
     cc: Option<Vec<NamedAddressText>>,
-    /// Recipients that the others do not see.
+    /// Blind carbon copy recipients, hidden from all other recipients.
     bcc: Option<Vec<NamedAddressText>>,
-    /// The subject; absent means empty.
+    /// Subject; empty by default.
     subject: Option<HeaderText>,
-    /// What the message says.
+    /// Message text: plain text, HTML, or both.
     body: MessageBody,
-    /// Where answers go.
+    /// Reply-To address.
     reply_to: Option<NamedAddressText>,
-    /// Headers to add. Those that make the message's structure, such as `From` or `Content-Type`, cannot be set.
+    /// Additional headers. Structural headers such as `From` or `Content-Type` cannot be set.
     headers: Option<CustomHeaders>,
-    /// Files to send along.
+    /// Attached files.
     attachments: Option<Vec<Attachment>>,
 }
 
-/// What a message says, for the document.
+/// Message text: plain text, HTML, or both. For the document.
 struct MessageBody;
 
 impl PartialSchema for MessageBody {
@@ -63,11 +63,12 @@ impl PartialSchema for MessageBody {
         let members = |text, html, required| {
             ObjectBuilder::new().property("text", text).property("html", html).required(required)
         };
-        let (plain, html) = (|| text("As plain text."), || text("As HTML."));
+        let (plain, html) = (|| text("Plain text."), || text("HTML."));
         AnyOfBuilder::new()
             .item(members(plain(), or_null(html()), "text").title(Some("TextBody")))
             .item(members(or_null(plain()), html(), "html").title(Some("HtmlBody")))
-            .description(Some("What the message says: as text, as HTML, or both."))
+            .description(Some("Message text: plain text, HTML, or both."))
+            .examples([serde_json::json!({ "text": "See attached." })])
             .into()
     }
 }
@@ -85,30 +86,30 @@ impl PartialSchema for CustomHeaders {
         ObjectBuilder::new()
             .property_names(Some(name.build()))
             .additional_properties(Some(HeaderText::schema()))
-            .description(Some("Names of headers, each with its value."))
+            .description(Some("Header names with their values."))
             .into()
     }
 }
 
 impl ToSchema for CustomHeaders {}
 
-/// A file to send along.
+/// An attached file.
 #[derive(ToSchema)]
 #[schema(as = SendAttachment)]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 struct Attachment {
-    /// Its name: at most 255 octets in UTF-8.
+    /// File name, at most 255 bytes in UTF-8.
     #[schema(min_length = 1, max_length = 255, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     filename: String,
-    /// Its octets.
+    /// Content in base64.
     content: Base64,
-    /// Its media type; absent means `application/octet-stream`.
+    /// Media type; `application/octet-stream` by default.
     content_type: Option<MediaType>,
-    /// Shows it inside the HTML body, where a `cid:` link names it.
+    /// Content-ID of an inline file, which `cid:` links in the HTML body refer to.
     content_id: Option<ContentId>,
 }
 
-/// The mail server has the message.
+/// Result of a send.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SendResponse, example = json!({
     "success": true, "message_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "status": "submitted",
@@ -117,15 +118,15 @@ struct Attachment {
 pub(crate) struct Sent {
     /// Always true.
     success: bool,
-    /// The identifier under which `/mail/{message_id}/status` shows what becomes of it.
+    /// Message identifier for `/mail/{message_id}/status`.
     #[schema(format = "uuid")]
     message_id: String,
-    /// Always `submitted`, even when every recipient was refused permanently and the message is already `bounced`.
+    /// Always `submitted`, even if every recipient was rejected permanently and the message is already `bounced`.
     #[schema(value_type = MessageState)]
     status: &'static str,
-    /// The mail server's queue identifier; the message identifier if the mail server gave none.
+    /// Queue identifier at the mail server; the message identifier if there is none.
     queue_id: String,
-    /// How many recipients the request listed in to, cc and bcc together.
+    /// Number of recipients that the request listed in `to`, `cc` and `bcc`.
     recipient_count: u64,
 }
 
@@ -149,14 +150,16 @@ documented_errors!(
 
 /// Send a message
 ///
-/// 202 means that the mail server accepted the message, or refused every recipient permanently; in the latter case the
-/// message is `bounced`. `/mail/{message_id}/status` shows the outcome for each recipient. `SEND_FAILED` means that the
-/// message was not accepted, or that the outcome is still open. `retryable` shows whether a retry may succeed.
+/// 202 means that the mail server accepted the message, or that it rejected every recipient permanently and the message
+/// is `bounced`. `/mail/{message_id}/status` returns the outcome for each recipient.
+///
+/// `SEND_FAILED` means that the message was not accepted, or that the outcome is still open. `retryable` shows whether
+/// a retry may succeed. Send an `Idempotency-Key` so that repeating a request never sends the message twice.
 #[utoipa::path(post, path = "/mail/send", tag = "mail", operation_id = "send_message", request_body = SendBody,
     params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = r"^[ -~]+$",
-        description = "Any text of 1 to 255 printable ASCII characters. A repetition with the same key and the same \
-                       body within 24 hours gets the first answer and sends nothing; it waits for that answer a while.")),
-    responses((status = 202, description = "The mail server has the message.", body = Sent), Errors))]
+        description = "1 to 255 printable ASCII characters. Repeating the request with the same key and body within 24 \
+                       hours returns the first response and sends nothing.")),
+        responses((status = 202, description = "The message was submitted to the mail server.", body = Sent), Errors))]
 pub(crate) async fn send(
     State(state): State<HttpState>,
     Caller(caller): Caller,
@@ -170,14 +173,14 @@ pub(crate) async fn send(
     Ok((StatusCode::ACCEPTED, Json(submitted.into())))
 }
 
-/// Blocks when the body is large.
+/// Blocks on files when the body is large.
 fn read(body: LargeJsonBody, limits: &DraftLimits, buffer: &Buffer) -> Result<SendRequest, ApiError> {
     let mut violations = Violations::none();
     let idempotency = body.idempotency.and_then(|key| violations.check("Idempotency-Key", key));
     let mut contents = Contents::new(buffer);
     let (mut fields, files) = draft_fields(body.members, &mut contents, &mut violations);
     let contents = contents.finish().map_err(Unavailable::Room)?;
-    // Before anything is said of what may have been lost.
+    // Lost strings would be reported as missing members, so this error comes first.
     if let Some(error) = body.long.as_ref().and_then(|long| long.lost()) {
         return Err(Unavailable::Room(error).into());
     }
@@ -188,7 +191,7 @@ fn read(body: LargeJsonBody, limits: &DraftLimits, buffer: &Buffer) -> Result<Se
     Ok(SendRequest { draft: Draft::parse(fields, limits)?, idempotency })
 }
 
-/// What a request says, but for the contents of its files, which stand beside it.
+/// Reads the draft; returns the contents of the attachments separately, in the same order.
 fn draft_fields(
     mut members: Members,
     contents: &mut Contents,
@@ -233,7 +236,7 @@ fn attachments(
     files.into_iter().map(read).unzip()
 }
 
-/// When a repeated request may have an answer that it waited for in vain.
+/// `Retry-After` of a repeated request that waited for the first response in vain.
 const RETRY_IN_FLIGHT: Duration = Duration::from_secs(5);
 
 impl From<SendError> for ApiError {
@@ -242,24 +245,24 @@ impl From<SendError> for ApiError {
             SendError::SenderNotAuthorized => ErrorCode::SenderNotAuthorized.into(),
             SendError::DomainNotAllowed => ErrorCode::DomainNotAllowed.into(),
             SendError::TooLarge { limit } => {
-                Self::new(ErrorCode::PayloadTooLarge, format!("The message has more than {limit} octets."))
+                Self::new(ErrorCode::PayloadTooLarge, format!("The message is larger than {limit} bytes."))
             }
             SendError::LimitReached { reached, wait } => {
-                Self::new(ErrorCode::RateLimitExceeded, format!("No more today: {reached}; see Retry-After."))
+                Self::new(ErrorCode::RateLimitExceeded, format!("Daily sending limit reached: {reached}; see Retry-After."))
                     .after(wait)
             }
             SendError::IdempotencyConflict => ErrorCode::IdempotencyConflict.into(),
             SendError::IdempotencyInFlight => Self::new(
                 ErrorCode::IdempotencyConflict,
-                "This very request is still being worked on; repeat it later, see Retry-After.",
+                "The first request with this Idempotency-Key is still in progress; repeat the request after Retry-After.",
             )
             .after(RETRY_IN_FLIGHT),
             SendError::Failed { message_id, reason, retryable } => {
-                let message = format!("The mail server did not take the message {message_id}: {reason}");
+                let message = format!("The mail server did not accept message {message_id}: {reason}");
                 Self::send_failed(message_id, retryable, message)
             }
             SendError::OutcomeUnknown { message_id } => {
-                let message = format!("The mail server has not confirmed the message {message_id}; see its status.");
+                let message = format!("The mail server has not confirmed message {message_id}; see its status.");
                 // Another send could deliver it twice.
                 Self::send_failed(message_id, false, message)
             }
@@ -276,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_shall_repeat_a_request_is_told_when() {
+    fn errors_worth_a_retry_have_a_retry_after() {
         let conflict = ApiError::from(SendError::IdempotencyConflict).into_response();
         assert_eq!((conflict.status(), conflict.headers().get(RETRY_AFTER)), (StatusCode::CONFLICT, None));
         let reached = mailapi_service::mail::SendLimitReached::Messages(7);

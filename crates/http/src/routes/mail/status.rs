@@ -13,72 +13,73 @@ use crate::path::PathParameters;
 use crate::shape::{MessageState, Moment, RecipientKindName, RecipientState, shown, written};
 use crate::state::HttpState;
 
-/// What became of a message.
+/// Status of a message and of each recipient.
 #[derive(Serialize, ToSchema)]
 #[schema(as = MessageStatus, example = json!({
     "success": true, "message_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "status": "partial",
     "created_at": "2026-11-20T10:15:30.123Z", "submitted_at": "2026-11-20T10:15:30.140Z", "recipients": [
-        { "email": "bob@example.org", "type": "to", "status": "sent", "dsn_code": "2.0.0",
-          "delivered_at": "2026-11-20T10:15:30.300Z" },
-        { "email": "nobody@example.com", "type": "cc", "status": "bounced", "dsn_code": "5.1.1",
+                { "email": "bob@example.test", "type": "to", "status": "sent", "dsn_code": "2.0.0",
+                  "delivered_at": "2026-11-20T10:15:30.300Z" },
+                { "email": "unknown@example.test", "type": "cc", "status": "bounced", "dsn_code": "5.1.1",
           "smtp_response": "550 5.1.1 No such user", "bounced_at": "2026-11-20T10:15:31.000Z" }
     ]
 }))]
 pub(crate) struct StatusRecord {
     /// Always true.
     success: bool,
-    /// The message's identifier.
+    /// Message identifier.
     #[serde(serialize_with = "written")]
     #[schema(value_type = String, format = "uuid")]
     message_id: MessageId,
-    /// What became of it.
+    /// Message status.
     #[schema(value_type = MessageState)]
     status: &'static str,
-    /// When the message was stored.
+    /// Time when the message was stored.
     created_at: Moment,
-    /// When it was handed to the mail server; null when that failed.
+    /// Time when the mail server accepted the message; null if it did not.
     #[schema(required)]
     submitted_at: Option<Moment>,
-    /// Each recipient by itself.
+    /// Status of each recipient.
     recipients: Vec<RecipientRecord>,
 }
 
-/// What became of a message for one recipient.
+/// Delivery status of one recipient.
 #[derive(Serialize, ToSchema)]
 struct RecipientRecord {
-    /// Who.
+    /// Recipient address.
     #[serde(serialize_with = "shown")]
     #[schema(value_type = String)]
     email: EmailAddress,
-    /// The list of the request that named it first.
+    /// Recipient list that named the address first.
     #[schema(value_type = RecipientKindName)]
     r#type: &'static str,
-    /// What became of the message for this recipient.
+    /// Status for this recipient.
     #[schema(value_type = RecipientState)]
     status: &'static str,
-    /// The newest delivery status code, such as `5.0.0` for a reply that names only its class; null when there is none
-    /// yet.
+    /// Latest enhanced status code (RFC 3463), such as `5.1.1`; null if there is none yet. A reply without one is
+    /// reported by its class, such as `5.0.0`.
     #[schema(required)]
     dsn_code: Option<String>,
-    /// When it was delivered.
+    /// Delivery time.
     #[serde(skip_serializing_if = "Option::is_none")]
     delivered_at: Option<Moment>,
-    /// With `bounced`: when that became known.
+    /// With `bounced`: time when the bounce was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     bounced_at: Option<Moment>,
-    /// When it last bounced for one of several addresses that stand behind this one: the others may have got the message.
+    /// Time of the latest bounce of one address that this recipient (an alias) expands to. Other addresses may have
+    /// received the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     partly_bounced_at: Option<Moment>,
-    /// What the mail server of that address said.
+    /// Reply of that address's mail server.
     #[serde(skip_serializing_if = "Option::is_none")]
     partly_bounced_response: Option<String>,
-    /// With `deferred`, `bounced` and `failed`: what the next mail server said.
+    /// With `deferred`, `bounced` and `failed`: reply of the next mail server.
     #[serde(skip_serializing_if = "Option::is_none")]
     smtp_response: Option<String>,
-    /// With `deferred`: how often delivery was tried.
+    /// With `deferred`: number of delivery attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<u32>,
-    /// With `deferred`: when it was last tried.
+    /// With `deferred`: time of the latest attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_attempt_at: Option<Moment>,
 }
@@ -106,7 +107,7 @@ impl From<SentRecipient> for RecipientRecord {
             r#type: recipient.kind.as_str(),
             status: status.as_str(),
             dsn_code: recipient.dsn.map(|code| code.to_string()),
-            // One that bounced later was delivered once, as far as the next mail server said.
+            // A recipient that bounced later has both times: the next mail server accepted the message first.
             delivered_at: recipient.delivered_at.filter(|_| is(&[Sent, Bounced])).map(Moment),
             bounced_at: recipient.bounced_at.filter(|_| is(&[Bounced])).map(Moment),
             partly_bounced_at: recipient.partly_bounced_at.filter(|_| !is(&[Bounced, Failed])).map(Moment),
@@ -122,12 +123,12 @@ documented_errors!(Errors, documented, [MessageNotFound]);
 
 /// Get a message's status
 ///
-/// For the token that sent the message, every token of the same mailbox, and admins. To everybody else the message
-/// does not exist.
+/// For the token that sent the message, other tokens of the same mailbox, and admins. Other callers get
+/// `MESSAGE_NOT_FOUND`.
 #[utoipa::path(get, path = "/mail/{message_id}/status", tag = "mail", operation_id = "get_message_status",
-    params(("message_id" = String, Path, format = "uuid", description = "The identifier that `POST /mail/send` gave.",
+    params(("message_id" = String, Path, format = "uuid", description = "Message identifier returned by `POST /mail/send`.",
         example = "67e55044-10b1-426f-9247-bb680e5fe0c8")),
-    responses((status = 200, description = "What became of the message.", body = StatusRecord), Errors))]
+    responses((status = 200, description = "The status of the message.", body = StatusRecord), Errors))]
 pub(crate) async fn status(
     State(state): State<HttpState>,
     Caller(caller): Caller,

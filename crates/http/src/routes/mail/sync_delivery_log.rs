@@ -11,7 +11,7 @@ use crate::error::{ApiError, documented_errors};
 use crate::shape::Moment;
 use crate::state::HttpState;
 
-/// What the mail server had to report.
+/// Result of a delivery log sync.
 #[derive(Serialize, ToSchema)]
 #[schema(as = DeliveryLogSynced, example = json!({
     "success": true, "lines_read": 12, "entries_added": 3, "messages_updated": 2,
@@ -20,13 +20,13 @@ use crate::state::HttpState;
 pub(crate) struct SyncedRecord {
     /// Always true.
     success: bool,
-    /// Records of the mail server's log that were looked at.
+    /// Number of records read from the mail server's log.
     lines_read: u64,
-    /// Entries that were new.
+    /// Number of new entries.
     entries_added: u64,
-    /// Messages sent through this interface that they were about.
+    /// Number of messages sent through this API that the new entries concern.
     messages_updated: u64,
-    /// When the newest known event happened; null when there is none.
+    /// Time of the latest event; null if there is none.
     #[schema(required)]
     last_event_at: Option<Moment>,
 }
@@ -45,11 +45,11 @@ impl From<Synced> for SyncedRecord {
 
 documented_errors!(Errors, documented, [AccessDenied]);
 
-/// Bring the delivery log up to date
+/// Sync the delivery log
 ///
-/// For admins. Reads what is new in the mail server's log now; the same happens in the background all the time.
+/// For admins. Reads new records of the mail server's log at once. This also happens continuously in the background.
 #[utoipa::path(get, path = "/mail/delivery-log/sync", tag = "mail", operation_id = "sync_delivery_log",
-    responses((status = 200, description = "The log is up to date.", body = SyncedRecord), Errors))]
+    responses((status = 200, description = "The delivery log is up to date.", body = SyncedRecord), Errors))]
 pub(crate) async fn sync_delivery_log(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,

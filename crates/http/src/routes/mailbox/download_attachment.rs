@@ -21,23 +21,22 @@ documented_errors!(
 
 /// Download an attachment
 ///
-/// The file itself, decoded, with its own media type and the `charset`, `method`, `format` and `delsp` that it was sent
-/// with. For the mailbox's own token, callers with `view_mailbox` on its domain, and admins.
+/// Returns the decoded file with its own media type. For the mailbox owner, callers with `view_mailbox` on the domain,
+/// and admins.
 #[utoipa::path(get, path = "/mailbox/{email}/messages/{uid}/attachment/{index}", tag = "mailbox",
     operation_id = "download_attachment",
     params(
-        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
-            example = "ann@example.org"),
-        ("uid" = u32, Path, description = "The message's number in the folder.", example = 17),
-        ("index" = u32, Path, description = "The attachment's position in the message.", example = 0),
-        ("folder" = Option<String>, Query, description = "The folder; absent means INBOX.", example = "INBOX"),
+        ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
+        ("uid" = u32, Path, description = "IMAP UID of the message.", example = 1),
+        ("index" = u32, Path, description = "Index of the attachment, from `attachments`.", example = 0),
+        ("folder" = Option<String>, Query, description = "Folder name; `INBOX` by default."),
     ),
     responses(
-        (status = 200, description = "The file.", content(
+        (status = 200, description = "The content of the file.", content(
             (Octets = "application/octet-stream"),
             (Octets = "*/*"),
         ), headers(
-            ("Content-Disposition" = String, description = "The file's name, in ASCII and in UTF-8 (RFC 6266)."),
+            ("Content-Disposition" = String, description = "File name, in ASCII and in UTF-8 (RFC 6266)."),
         )),
         Errors,
     ))]
@@ -55,25 +54,25 @@ pub(crate) async fn download_attachment(
     Ok(file(opened))
 }
 
-/// Download an attachment by its name
+/// Download an attachment by name
 ///
-/// The first attachment of that name, or the one at `index`.
+/// Returns the first attachment with this name, or the one at `index`. For the mailbox owner, callers with
+/// `view_mailbox` on the domain, and admins.
 #[utoipa::path(get, path = "/mailbox/{email}/folders/{folder}/messages/{uid}/attachments/{name}", tag = "mailbox",
     operation_id = "download_named_attachment",
     params(
-        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
-            example = "ann@example.org"),
-        ("folder" = String, Path, description = "The folder.", example = "INBOX"),
-        ("uid" = u32, Path, description = "The message's number in the folder.", example = 17),
-        ("name" = String, Path, description = "The attachment's name.", example = "minutes.txt"),
-        ("index" = Option<u32>, Query, description = "The attachment's position, where several have the name."),
+        ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
+        ("folder" = String, Path, description = "Folder name, percent-encoded.", example = "INBOX"),
+        ("uid" = u32, Path, description = "IMAP UID of the message.", example = 1),
+        ("name" = String, Path, description = "File name of the attachment, percent-encoded.", example = "minutes.txt"),
+        ("index" = Option<u32>, Query, description = "Index of the attachment, if several have the same name."),
     ),
     responses(
-        (status = 200, description = "The file.", content(
+        (status = 200, description = "The content of the file.", content(
             (Octets = "application/octet-stream"),
             (Octets = "*/*"),
         ), headers(
-            ("Content-Disposition" = String, description = "The file's name, in ASCII and in UTF-8 (RFC 6266)."),
+            ("Content-Disposition" = String, description = "File name, in ASCII and in UTF-8 (RFC 6266)."),
         )),
         Errors,
     ))]

@@ -18,22 +18,22 @@ documented_errors!(
     [AccessDenied, MailboxNotFound, InvalidFolder, MessageNotFound, ValidationError, ImapError,]
 );
 
-/// Download a message
+/// Download a raw message
 ///
-/// The message as it was received. For the mailbox's own token, callers with `view_mailbox` on its domain, and admins.
+/// Returns the unchanged message (RFC 5322). For the mailbox owner, callers with `view_mailbox` on the domain, and
+/// admins.
 #[utoipa::path(get, path = "/mailbox/{email}/messages/{uid}/raw", tag = "mailbox", operation_id = "download_raw_message",
     params(
-        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
-            example = "ann@example.org"),
-        ("uid" = u32, Path, description = "The message's number in the folder.", example = 17),
-        ("folder" = Option<String>, Query, description = "The folder; absent means INBOX.", example = "INBOX"),
+        ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
+        ("uid" = u32, Path, description = "IMAP UID of the message.", example = 1),
+        ("folder" = Option<String>, Query, description = "Folder name; `INBOX` by default."),
     ),
     responses(
-        (status = 200, description = "The message.", content(
+        (status = 200, description = "The raw message.", content(
             (Octets = "application/octet-stream"),
             (Octets = "message/rfc822"),
         ), headers(
-            ("Content-Disposition" = String, description = "A name for the file: its number and `.eml`."),
+            ("Content-Disposition" = String, description = "File name: the UID followed by `.eml`."),
         )),
         Errors,
     ))]

@@ -17,15 +17,15 @@ use crate::state::HttpState;
 pub(crate) struct AttachmentsListed {
     /// Always true.
     success: bool,
-    /// The mailbox.
+    /// Mailbox address.
     mailbox: String,
-    /// The folder.
+    /// Folder name.
     folder: String,
-    /// The message's number in the folder.
+    /// IMAP UID: the message's number in the folder.
     uid: u32,
-    /// How many attachments it has.
+    /// Number of attachments.
     total: usize,
-    /// They.
+    /// Attachments in the order of the message.
     attachments: Vec<AttachmentEntry>,
 }
 
@@ -33,14 +33,13 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFo
 
 /// List attachments
 ///
-/// For the mailbox's own token, callers with `view_mailbox` on its domain, and admins.
+/// For the mailbox owner, callers with `view_mailbox` on the domain, and admins.
 #[utoipa::path(get, path = "/mailbox/{email}/folders/{folder}/messages/{uid}/attachments", tag = "mailbox",
     operation_id = "list_attachments",
     params(
-        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
-            example = "ann@example.org"),
-        ("folder" = String, Path, description = "The folder.", example = "INBOX"),
-        ("uid" = u32, Path, description = "The message's number in the folder.", example = 17),
+        ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
+        ("folder" = String, Path, description = "Folder name, percent-encoded.", example = "INBOX"),
+        ("uid" = u32, Path, description = "IMAP UID of the message.", example = 1),
     ),
     responses((status = 200, description = "The attachments.", body = AttachmentsListed), Errors))]
 pub(crate) async fn list_attachments(

@@ -17,9 +17,9 @@ use crate::state::HttpState;
 pub(crate) struct FoldersListed {
     /// Always true.
     success: bool,
-    /// The mailbox.
+    /// Mailbox address.
     mailbox: String,
-    /// Its folders, INBOX first, the others by name.
+    /// Folders: INBOX first, then sorted by name.
     folders: Vec<FolderEntry>,
 }
 
@@ -27,13 +27,13 @@ pub(crate) struct FoldersListed {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Folder, example = json!({ "name": "INBOX", "messages": 17, "unread": 3, "size": 52344 }))]
 struct FolderEntry {
-    /// Its name, with `/` between levels.
+    /// Folder name, with `/` between levels.
     name: String,
-    /// How many messages it holds.
+    /// Number of messages.
     messages: u64,
-    /// How many of them are unread.
+    /// Number of unread messages.
     unread: u64,
-    /// How many octets they have.
+    /// Total size in bytes.
     size: u64,
 }
 
@@ -48,10 +48,9 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, ImapError
 
 /// List folders
 ///
-/// For the mailbox's own token, callers with `view_mailbox` on its domain, and admins.
+/// For the mailbox owner, callers with `view_mailbox` on the domain, and admins.
 #[utoipa::path(get, path = "/mailbox/{email}/folders", tag = "mailbox", operation_id = "list_folders",
-    params(("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
-            example = "ann@example.org")),
+    params(("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test")),
     responses((status = 200, description = "The folders.", body = FoldersListed), Errors))]
 pub(crate) async fn list_folders(
     State(state): State<HttpState>,

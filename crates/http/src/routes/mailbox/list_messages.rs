@@ -23,17 +23,17 @@ use crate::state::HttpState;
 pub(crate) struct MessagesListed {
     /// Always true.
     success: bool,
-    /// The mailbox.
+    /// Mailbox address.
     mailbox: String,
-    /// The folder.
+    /// Folder name.
     folder: String,
-    /// Messages of the whole folder.
+    /// Number of messages in the folder.
     total: u64,
-    /// The limit of this page.
+    /// The `limit` that was applied.
     limit: u32,
-    /// How many messages come before this page.
+    /// The `offset` that was applied.
     offset: u64,
-    /// The messages, newest first.
+    /// Messages, newest first.
     messages: Vec<MessageEntry>,
 }
 
@@ -54,29 +54,29 @@ impl MessagesListed {
 /// A message in a folder.
 #[derive(Serialize, ToSchema)]
 #[schema(as = MessageSummary, example = json!({
-    "uid": 17, "message_id": "<67e55044-10b1-426f-9247-bb680e5fe0c8@example.org>",
-    "from": { "name": "Ann Lee", "email": "ann@example.org" }, "to": [{ "name": "", "email": "bob@example.org" }],
+    "uid": 1, "message_id": "<67e55044-10b1-426f-9247-bb680e5fe0c8@example.org>",
+    "from": { "name": "Alice Lee", "email": "alice@example.test" }, "to": [{ "name": "", "email": "bob@example.test" }],
     "subject": "The minutes", "date": "2026-11-20T10:15:30.000Z", "size": 1834, "flags": ["\\Seen"],
     "has_attachments": true
 }))]
 struct MessageEntry {
-    /// Its number in the folder.
+    /// IMAP UID: the message's number in the folder.
     uid: u32,
-    /// Its Message-ID header in angle brackets; empty when it has none.
+    /// Message-ID header with angle brackets; empty if there is none.
     message_id: String,
-    /// The author.
+    /// Sender.
     from: Named,
-    /// The To recipients.
+    /// To recipients.
     to: Vec<Named>,
-    /// The subject.
+    /// Subject.
     subject: String,
-    /// Its Date header; when that is missing or unreadable, the time of its arrival.
+    /// Time from the Date header; the arrival time if the header is missing or invalid.
     date: Moment,
-    /// How many octets it has.
+    /// Size in bytes.
     size: u64,
     /// IMAP flags, such as `\Seen`.
     flags: Vec<String>,
-    /// Whether it has attachments.
+    /// Whether the message has attachments.
     has_attachments: bool,
 }
 
@@ -100,13 +100,12 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFo
 
 /// List messages
 ///
-/// One page of a folder, newest first. For the mailbox's own token, callers with `view_mailbox` on its domain, and
+/// Returns one page of a folder, newest first. For the mailbox owner, callers with `view_mailbox` on the domain, and
 /// admins.
 #[utoipa::path(get, path = "/mailbox/{email}/messages", tag = "mailbox", operation_id = "list_messages",
     params(
-        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
-            example = "ann@example.org"),
-        ("folder" = Option<String>, Query, description = "The folder; absent means INBOX.", example = "INBOX"),
+        ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
+        ("folder" = Option<String>, Query, description = "Folder name; `INBOX` by default."),
         PageParameters,
     ),
     responses((status = 200, description = "A page of the folder.", body = MessagesListed), Errors))]
@@ -121,15 +120,14 @@ pub(crate) async fn list_messages(
     list(&state, &reader, folder, query).await
 }
 
-/// List messages of a folder
+/// List messages in a folder
 ///
-/// As `/mailbox/{email}/messages`, with the folder in the path; a `/` in its name is written `%2F`.
+/// Same as `/mailbox/{email}/messages`, with the folder in the path. Write `%2F` for a `/` in its name.
 #[utoipa::path(get, path = "/mailbox/{email}/folders/{folder}/messages", tag = "mailbox",
     operation_id = "list_folder_messages",
     params(
-        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
-            example = "ann@example.org"),
-        ("folder" = String, Path, description = "The folder.", example = "INBOX"),
+        ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
+        ("folder" = String, Path, description = "Folder name, percent-encoded.", example = "INBOX"),
         PageParameters,
     ),
     responses((status = 200, description = "A page of the folder.", body = MessagesListed), Errors))]
@@ -155,7 +153,7 @@ async fn list(
     written_page(state, reader, folder?, page).await
 }
 
-/// A page as it was written before, when the mail server says that it has not changed since.
+/// Serves the cached page if the mail server confirms that it has not changed.
 pub(crate) async fn written_page(
     state: &HttpState,
     reader: &ReadMailbox,

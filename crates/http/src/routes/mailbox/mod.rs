@@ -1,4 +1,4 @@
-//! Reading mailboxes. Most operations have two paths: one names the folder in the query, the other in the path.
+//! Reading mailboxes. Most operations have two paths: one with the folder in the query, one with it in the path.
 
 mod download_attachment;
 mod download_raw;
@@ -37,14 +37,15 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
         .routes(routes!(search::search))
 }
 
-/// The mailbox in the path, if the caller may read it. What is no address has no mailbox; only an admin is told so.
+/// Returns the mailbox in the path if the caller may read it. An invalid address is an unknown mailbox, which only an
+/// admin may learn.
 ///
-/// The operation asks for the right again; asking here keeps whoever lacks it from learning what else is wrong.
+/// The operation checks the permission again. Checking it here first hides other errors from unauthorized callers.
 fn mailbox_in(path: &PathParameters, caller: &Caller) -> Result<EmailAddress, ApiError> {
     Ok(reader_in(path, caller)?.address().clone())
 }
 
-/// The right to read it.
+/// Permission to read the mailbox in the path.
 fn reader_in(path: &PathParameters, caller: &Caller) -> Result<ReadMailbox, ApiError> {
     let Some(mailbox) = path.parsed("email") else {
         return Err(caller.grants.admin().map_or_else(Into::into, |_| ErrorCode::MailboxNotFound.into()));
@@ -52,12 +53,12 @@ fn reader_in(path: &PathParameters, caller: &Caller) -> Result<ReadMailbox, ApiE
     Ok(caller.grants.may_read(&mailbox)?)
 }
 
-/// The folder in the query, INBOX when there is none. A name that no folder can have is one that does not exist.
+/// Folder in the query, INBOX by default. An invalid name is an unknown folder.
 pub(crate) fn folder_in(query: &Query) -> Result<FolderName, ApiError> {
     query.text("folder").map_or_else(|| Ok(FolderName::inbox()), folder)
 }
 
-/// The folder in the path.
+/// Folder in the path.
 fn folder_in_path(path: &PathParameters) -> Result<FolderName, ApiError> {
     folder(path.text("folder"))
 }

@@ -19,13 +19,13 @@ use crate::query::Query;
 use crate::shape::Moment;
 use crate::state::HttpState;
 
-/// A message, without the octets of its attachments.
+/// A message, without the content of its attachments.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Message, example = json!({
-    "success": true, "uid": 17, "message_id": "<67e55044-10b1-426f-9247-bb680e5fe0c8@example.org>",
-    "from": { "name": "Ann Lee", "email": "ann@example.org" }, "to": [{ "name": "", "email": "bob@example.org" }],
+    "success": true, "uid": 1, "message_id": "<67e55044-10b1-426f-9247-bb680e5fe0c8@example.org>",
+    "from": { "name": "Alice Lee", "email": "alice@example.test" }, "to": [{ "name": "", "email": "bob@example.test" }],
     "cc": [], "subject": "The minutes", "date": "2026-11-20T10:15:30.000Z",
-    "headers": { "From": "Ann Lee <ann@example.org>", "Subject": "The minutes" },
+    "headers": { "From": "Alice Lee <alice@example.test>", "Subject": "The minutes" },
     "attachments": [
         { "index": 0, "filename": "minutes.txt", "content_type": "text/plain", "size": 6, "content_id": null }
     ],
@@ -34,46 +34,46 @@ use crate::state::HttpState;
 pub(crate) struct MessageFound {
     /// Always true.
     success: bool,
-    /// Its number in the folder.
+    /// IMAP UID: the message's number in the folder.
     uid: u32,
-    /// Its Message-ID header in angle brackets; empty when it has none.
+    /// Message-ID header with angle brackets; empty if there is none.
     message_id: String,
-    /// The author.
+    /// Sender.
     from: Named,
-    /// The To recipients.
+    /// To recipients.
     to: Vec<Named>,
-    /// The Cc recipients.
+    /// Cc recipients.
     cc: Vec<Named>,
-    /// The subject.
+    /// Subject.
     subject: String,
-    /// Its Date header; when that is missing or unreadable, the time of its arrival.
+    /// Time from the Date header; the arrival time if the header is missing or invalid.
     date: Moment,
-    /// Its headers, decoded; several of one name are joined by a line feed.
+    /// Decoded headers; values of a repeated header are joined by a line feed.
     #[serde(serialize_with = "by_name")]
     #[schema(value_type = std::collections::BTreeMap<String, String>)]
     headers: Vec<(String, String)>,
-    /// Its attachments.
+    /// Attachments.
     attachments: Vec<AttachmentEntry>,
     /// IMAP flags, such as `\Seen`.
     flags: Vec<String>,
-    // The last member: a long one is sent after the rest.
-    /// What it says.
+    // The last member, because `into_long` streams it after the rest.
+    /// Message text.
     body: BodyFound,
 }
 
-/// What a message says.
+/// Message text.
 #[derive(Default, Serialize, ToSchema)]
 #[schema(as = Body)]
 struct BodyFound {
-    /// As plain text; null when it has none.
+    /// Plain text; null if there is none.
     #[schema(required)]
     text: Option<String>,
-    /// As HTML, as it was sent: not made safe for a browser. Null when it has none.
+    /// HTML as sent, not sanitized; null if there is none.
     #[schema(required)]
     html: Option<String>,
 }
 
-/// Each name occurs once, whatever its case.
+/// Writes a map; each name occurs once, ignoring case.
 fn by_name<S: Serializer>(headers: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(headers.iter().map(|(name, value)| (name, value)))
 }
@@ -105,7 +105,7 @@ impl BodyFound {
 }
 
 impl MessageFound {
-    /// The same with its body escaped while it is sent.
+    /// Escapes the body while it is sent.
     fn into_long(mut self) -> Result<LongAnswer, ApiError> {
         const NO_BODY: &str = r#"{"text":null,"html":null}}"#;
         let BodyFound { text, html } = std::mem::take(&mut self.body);
@@ -124,14 +124,12 @@ documented_errors!(
 
 /// Read a message
 ///
-/// Reading leaves its flags as they are. For the mailbox's own token, callers with `view_mailbox` on its domain, and
-/// admins.
+/// Leaves the flags unchanged. For the mailbox owner, callers with `view_mailbox` on the domain, and admins.
 #[utoipa::path(get, path = "/mailbox/{email}/messages/{uid}", tag = "mailbox", operation_id = "get_message",
     params(
-        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
-            example = "ann@example.org"),
-        ("uid" = u32, Path, description = "The message's number in the folder.", example = 17),
-        ("folder" = Option<String>, Query, description = "The folder; absent means INBOX.", example = "INBOX"),
+        ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
+        ("uid" = u32, Path, description = "IMAP UID of the message.", example = 1),
+        ("folder" = Option<String>, Query, description = "Folder name; `INBOX` by default."),
     ),
     responses((status = 200, description = "The message.", body = MessageFound), Errors))]
 pub(crate) async fn read_message(
@@ -146,16 +144,15 @@ pub(crate) async fn read_message(
     read(&state, &caller, &mailbox, &folder?, path.uid()).await
 }
 
-/// Read a message of a folder
+/// Read a message in a folder
 ///
-/// As `/mailbox/{email}/messages/{uid}`, with the folder in the path; a `/` in its name is written `%2F`.
+/// Same as `/mailbox/{email}/messages/{uid}`, with the folder in the path. Write `%2F` for a `/` in its name.
 #[utoipa::path(get, path = "/mailbox/{email}/folders/{folder}/messages/{uid}", tag = "mailbox",
     operation_id = "get_folder_message",
     params(
-        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
-            example = "ann@example.org"),
-        ("folder" = String, Path, description = "The folder.", example = "INBOX"),
-        ("uid" = u32, Path, description = "The message's number in the folder.", example = 17),
+        ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
+        ("folder" = String, Path, description = "Folder name, percent-encoded.", example = "INBOX"),
+        ("uid" = u32, Path, description = "IMAP UID of the message.", example = 1),
     ),
     responses((status = 200, description = "The message.", body = MessageFound), Errors))]
 pub(crate) async fn read_folder_message(

@@ -15,41 +15,41 @@ use crate::query::Query;
 use crate::shape::{Moment, PageParameters, Searched};
 use crate::state::HttpState;
 
-/// A page of what was found.
+/// A page of search results.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MessagesFound {
     /// Always true.
     success: bool,
-    /// What was searched for.
+    /// The text that was searched for.
     query: String,
-    /// How many messages contain it.
+    /// Total number of matches.
     total: u64,
-    /// The limit of this page.
+    /// The `limit` that was applied.
     limit: u32,
-    /// How many messages come before this page.
+    /// The `offset` that was applied.
     offset: u64,
-    /// The messages, newest first.
+    /// Messages, newest first.
     messages: Vec<HitEntry>,
 }
 
-/// A message that was found.
+/// A message that matches.
 #[derive(Serialize, ToSchema)]
 #[schema(as = SearchHit, example = json!({
-    "uid": 17, "folder": "INBOX", "from": { "name": "Ann Lee", "email": "ann@example.org" },
+    "uid": 1, "folder": "INBOX", "from": { "name": "Alice Lee", "email": "alice@example.test" },
     "subject": "The minutes", "date": "2026-11-20T10:15:30.000Z", "snippet": "…as the minutes of Friday say…"
 }))]
 struct HitEntry {
     /// Its number in its folder.
     uid: u32,
-    /// Its folder.
+    /// Folder name.
     folder: String,
-    /// The author.
+    /// Sender.
     from: Named,
-    /// The subject.
+    /// Subject.
     subject: String,
-    /// Its Date header; when that is missing or unreadable, the time of its arrival.
+    /// Time from the Date header; the arrival time if the header is missing or invalid.
     date: Moment,
-    /// At most 200 characters around the first match, on one line.
+    /// Up to 200 characters around the first match, on one line.
     snippet: String,
 }
 
@@ -70,19 +70,17 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFo
 
 /// Search messages
 ///
-/// Finds a text, whatever its case, in subject, author, recipients and body. For the mailbox's own token, callers
-/// with `view_mailbox` on its domain, and admins.
+/// Searches subject, sender, recipients and body, ignoring case, newest match first. For the mailbox owner, callers
+/// with `view_mailbox` on the domain, and admins.
 #[utoipa::path(get, path = "/mailbox/{email}/search", tag = "mailbox", operation_id = "search_messages",
     params(
-        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
-            example = "ann@example.org"),
-        ("q" = inline(Searched), Query, description = "What to search for: 2 to 200 characters, not only spaces.",
+        ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
+        ("q" = inline(Searched), Query, description = "Text to search for: 2 to 200 characters, not all whitespace.",
             example = "minutes"),
-        ("folder" = Option<String>, Query, description = "The folder; absent means INBOX, `*` all folders.",
-            example = "INBOX"),
+        ("folder" = Option<String>, Query, description = "Folder name, or `*` for all folders; `INBOX` by default."),
         PageParameters,
     ),
-    responses((status = 200, description = "A page of what was found.", body = MessagesFound), Errors))]
+    responses((status = 200, description = "A page of search results.", body = MessagesFound), Errors))]
 pub(crate) async fn search(
     State(state): State<HttpState>,
     Caller(caller): Caller,

@@ -1,16 +1,16 @@
-//! Pieces of JSON that the operations on mailboxes share.
+//! JSON shapes that the mailbox operations share.
 
 use mailapi_service::mailbox::{AttachmentInfo, Correspondent};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Somebody named in a header, as the header names them.
+/// A name and address from a header.
 #[derive(Serialize, ToSchema)]
-#[schema(as = Correspondent, example = json!({ "name": "Ann Lee", "email": "ann@example.org" }))]
+#[schema(as = Correspondent, example = json!({ "name": "Alice Lee", "email": "alice@example.test" }))]
 pub(super) struct Named {
-    /// The display name; may be empty.
+    /// Display name; may be empty.
     name: String,
-    /// The address; empty when the header names none.
+    /// Address; empty if the header has none.
     email: String,
 }
 
@@ -20,26 +20,26 @@ impl From<Correspondent> for Named {
     }
 }
 
-/// Turns each.
+/// Converts each correspondent.
 pub(super) fn named(list: Vec<Correspondent>) -> Vec<Named> {
     list.into_iter().map(Into::into).collect()
 }
 
-/// A file in a message.
+/// An attachment of a message.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Attachment, example = json!({
     "index": 0, "filename": "minutes.txt", "content_type": "text/plain", "size": 6, "content_id": null
 }))]
 pub(super) struct AttachmentEntry {
-    /// Its position, as the path of the download names it.
+    /// Index, used in the download path.
     index: u32,
-    /// Its name.
+    /// File name.
     filename: String,
-    /// Its media type.
+    /// Media type.
     content_type: String,
-    /// How many octets it has, decoded.
+    /// Decoded size in bytes.
     size: u64,
-    /// What a `cid:` link in the HTML body names; null when it is no inline file.
+    /// Content-ID that `cid:` links in the HTML body refer to; null if the file is not inline.
     #[schema(required)]
     content_id: Option<String>,
 }

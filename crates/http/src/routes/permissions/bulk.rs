@@ -15,25 +15,25 @@ use crate::json::{JsonBody, Members};
 use crate::routes::to_the_end;
 use crate::state::HttpState;
 
-/// Permissions to be granted to one user in one domain.
+/// Permissions to grant to one user on one domain.
 #[derive(ToSchema)]
 #[schema(example = json!({
-    "email": "ann@example.org", "permissions": ["manage_users", "view_stats"], "domain": "example.com"
+        "email": "alice@example.test", "permissions": ["manage_users", "view_stats"], "domain": "example.test"
 }))]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct GrantPermissions {
-    /// Who is to hold them; not an admin, who holds everything.
+    /// Address of the user; not an admin.
     #[schema(format = IdnEmail)]
     email: String,
-    /// What they are to allow: at least one.
+    /// Permission names: at least one.
     #[schema(min_items = 1)]
     permissions: Vec<PermissionName>,
-    /// Where.
+    /// Domain name.
     #[schema(format = IdnHostname)]
     domain: String,
 }
 
-/// What became of each permission.
+/// Granted and skipped permissions.
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "success": true, "message": "1 granted, 1 skipped.", "granted": ["manage_users"], "skipped": ["view_stats"]
@@ -41,12 +41,12 @@ pub(crate) struct GrantPermissions {
 pub(crate) struct PermissionsGranted {
     /// Always true.
     success: bool,
-    /// How many were granted and skipped.
+    /// Number of granted and skipped permissions, in words.
     message: String,
-    /// Those that are new.
+    /// Newly granted permissions.
     #[schema(value_type = Vec<PermissionName>)]
     granted: Vec<&'static str>,
-    /// Those that the user held already.
+    /// Permissions that the user already had.
     #[schema(value_type = Vec<PermissionName>)]
     skipped: Vec<&'static str>,
 }
@@ -63,11 +63,11 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound, Do
 
 /// Grant several permissions
 ///
-/// For admins. All to one user in one domain; those that the user holds already are skipped. One that is unknown lets
-/// none be granted.
+/// For admins. Grants several permissions to one user on one domain. Permissions that the user already has are skipped.
+/// If one name is unknown, no permission is granted.
 #[utoipa::path(post, path = "/permissions/bulk", tag = "permissions", operation_id = "grant_permissions",
     request_body = GrantPermissions,
-    responses((status = 201, description = "The user holds all of them.", body = PermissionsGranted), Errors))]
+    responses((status = 201, description = "The permissions were granted.", body = PermissionsGranted), Errors))]
 pub(crate) async fn bulk(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,

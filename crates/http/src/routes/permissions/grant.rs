@@ -14,27 +14,27 @@ use crate::json::{JsonBody, Members};
 use crate::routes::to_the_end;
 use crate::state::HttpState;
 
-/// A permission to be granted.
+/// A permission to grant.
 #[derive(ToSchema)]
-#[schema(example = json!({ "email": "ann@example.org", "permission": "manage_users", "domain": "example.com" }))]
+#[schema(example = json!({ "email": "alice@example.test", "permission": "manage_users", "domain": "example.test" }))]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct GrantPermission {
-    /// Who is to hold it; not an admin, who holds everything.
+    /// Address of the user; not an admin.
     #[schema(format = IdnEmail)]
     email: String,
-    /// What it is to allow.
+    /// Permission name.
     permission: PermissionName,
-    /// Where.
+    /// Domain name.
     #[schema(format = IdnHostname)]
     domain: String,
 }
 
-/// The permission that was granted.
+/// The granted permission.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct PermissionGranted {
     /// Always true.
     success: bool,
-    /// The permission.
+    /// The granted permission.
     permission: PermissionBody,
 }
 
@@ -42,7 +42,7 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound, Do
 
 /// Grant a permission
 ///
-/// For admins. It holds from the user's next request on.
+/// For admins. The permission takes effect with the user's next request.
 #[utoipa::path(post, path = "/permissions", tag = "permissions", operation_id = "grant_permission",
     request_body = GrantPermission,
     responses((status = 201, description = "The permission was granted.", body = PermissionGranted), Errors))]

@@ -19,13 +19,13 @@ use crate::state::HttpState;
 pub(crate) struct PermissionsListed {
     /// Always true.
     success: bool,
-    /// Permissions of the whole list.
+    /// Total number of permissions.
     total: u64,
-    /// The limit of this page.
+    /// The `limit` that was applied.
     limit: u32,
-    /// How many permissions come before this page.
+    /// The `offset` that was applied.
     offset: u64,
-    /// The permissions, newest first.
+    /// Permissions, newest first.
     permissions: Vec<PermissionBody>,
 }
 
@@ -45,13 +45,11 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 
 /// List permissions
 ///
-/// For admins. Newest first.
+/// For admins. Returns all granted permissions, newest first.
 #[utoipa::path(get, path = "/permissions", tag = "permissions", operation_id = "list_permissions",
     params(
-        ("email" = Option<String>, Query, format = IdnEmail, description = "Only permissions of this user.",
-            example = "ann@example.org"),
-        ("domain" = Option<String>, Query, format = IdnHostname, description = "Only permissions in this domain.",
-            example = "example.com"),
+        ("email" = Option<String>, Query, format = IdnEmail, description = "Only permissions of this user."),
+        ("domain" = Option<String>, Query, format = IdnHostname, description = "Only permissions on this domain."),
         PageParameters,
     ),
     responses((status = 200, description = "A page of permissions.", body = PermissionsListed), Errors))]

@@ -12,9 +12,9 @@ use crate::state::HttpState;
 
 documented_errors!(Errors, documented, [ValidationError]);
 
-/// List one's own permissions
+/// List your own permissions
 ///
-/// What was delegated to the caller, newest first. An admin may do everything without.
+/// Returns the permissions granted to the caller, newest first. Admins need none.
 #[utoipa::path(get, path = "/permissions/mine", tag = "permissions", operation_id = "list_own_permissions",
     params(PageParameters),
     responses((status = 200, description = "A page of permissions.", body = PermissionsListed), Errors))]

@@ -1,4 +1,4 @@
-//! Rights that admins delegate.
+//! Permissions that admins grant.
 
 mod bulk;
 mod grant;
@@ -27,42 +27,42 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
         .routes(routes!(revoke::revoke))
 }
 
-/// A permission's name.
+/// Permission name.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "describes the names in the document; they are read as `mailapi_model::Permission`")]
-pub(super) enum PermissionName {
-    /// Create, change, enable, disable, delete and purge users of the domain, and reset their passwords.
+pub(crate) enum PermissionName {
+    /// Create, update, enable, disable, delete and purge users of the domain, and reset their passwords.
     ManageUsers,
-    /// See, change and verify the domain.
+    /// View, update and verify the domain.
     ManageDomains,
     /// Read the mail of every user of the domain.
     ViewMailbox,
-    /// See the statistics of the domain and its users.
+    /// View the statistics of the domain and its users.
     ViewStats,
     /// Send as every user of the domain.
     SendMail,
 }
 
-/// A right that a user holds in one domain.
+/// A permission of a user on one domain.
 #[derive(Serialize, ToSchema)]
 #[schema(as = GrantedPermission, example = json!({
-    "id": 3, "email": "ann@example.org", "permission": "manage_users", "domain": "example.com",
-    "granted_by": "root@example.org", "granted_at": "2026-11-20T10:15:30.123Z"
+        "id": 1, "email": "alice@example.test", "permission": "manage_users", "domain": "example.test",
+        "granted_by": "admin@example.test", "granted_at": "2026-11-20T10:15:30.123Z"
 }))]
 struct PermissionBody {
-    /// Its number.
+    /// Permission number.
     id: i64,
-    /// Who holds it.
+    /// Address of the user.
     email: String,
-    /// What it allows.
+    /// Permission name.
     #[schema(value_type = PermissionName)]
     permission: &'static str,
-    /// Where.
+    /// Domain name.
     domain: String,
-    /// Who granted it: an admin's address, the name of an admin's token, or `signup`.
+    /// Granted by: the address of an admin, the name of an admin token, or `signup`.
     granted_by: String,
-    /// When.
+    /// Time of the grant.
     granted_at: Moment,
 }
 
@@ -79,7 +79,7 @@ impl From<PermissionRecord> for PermissionBody {
     }
 }
 
-/// The permission in the path. What is no number names none.
+/// Permission in the path. An invalid number is an unknown permission.
 fn permission_in(path: &PathParameters) -> Result<PermissionId, ErrorCode> {
     path.digits("id").map(PermissionId).ok_or(ErrorCode::PermissionNotFound)
 }

@@ -12,15 +12,15 @@ use crate::path::PathParameters;
 use crate::routes::to_the_end;
 use crate::state::HttpState;
 
-/// The user no longer holds the permission.
+/// The permission was revoked.
 #[derive(Serialize, ToSchema)]
-#[schema(example = json!({ "success": true, "message": "The permission was revoked.", "id": 3 }))]
+#[schema(example = json!({ "success": true, "message": "The permission was revoked.", "id": 1 }))]
 pub(crate) struct PermissionRevoked {
     /// Always true.
     success: bool,
-    /// What happened.
+    /// Result in words.
     message: &'static str,
-    /// The permission's number.
+    /// Permission number.
     id: i64,
 }
 
@@ -28,9 +28,9 @@ documented_errors!(Errors, documented, [AccessDenied, PermissionNotFound]);
 
 /// Revoke a permission
 ///
-/// For admins. The user no longer holds it from the next request on.
+/// For admins. Takes effect with the user's next request.
 #[utoipa::path(delete, path = "/permissions/{id}", tag = "permissions", operation_id = "revoke_permission",
-    params(("id" = i64, Path, description = "The permission's number.", example = 3)),
+    params(("id" = i64, Path, description = "Permission number.", example = 1)),
     responses((status = 200, description = "The permission was revoked.", body = PermissionRevoked), Errors))]
 pub(crate) async fn revoke(
     State(state): State<HttpState>,

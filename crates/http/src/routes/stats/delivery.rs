@@ -13,17 +13,17 @@ use crate::query::Query;
 use crate::shape::{AddressOrDomain, DateOrTime, EndDateOrTime};
 use crate::state::HttpState;
 
-/// What became of sent mail.
+/// Delivery statistics.
 #[derive(Serialize, ToSchema)]
 #[schema(as = DeliveryStats)]
 pub(crate) struct DeliveryBody {
     /// Always true.
     success: bool,
-    /// When it was sent.
+    /// Period of the statistics.
     period: PeriodBody,
-    /// All of it.
+    /// Totals of the period.
     summary: Summary,
-    /// Its parts.
+    /// Counts by day, hour or recipient domain.
     breakdown: Vec<BreakdownItem>,
 }
 
@@ -42,19 +42,17 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 
 /// Get delivery statistics
 ///
-/// Counts recipients, each in its present state, under the time of the message. An admin sees all mail; others see that
-/// of the domains where they have `view_stats`, and always their own.
+/// Counts recipients by their current status, at the time of the message. Admins see all mail. Other callers see mail
+/// of the domains on which they have `view_stats`, and their own.
 #[utoipa::path(get, path = "/stats/delivery", tag = "stats", operation_id = "get_delivery_stats",
     params(
-        ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
-            example = "2026-11-13"),
+        ("start_date" = inline(Option<DateOrTime>), Query, description = "Start of the period; 7 days ago by default."),
         ("end_date" = inline(Option<EndDateOrTime>), Query,
-            description = "Where the period ends, a date with its day; by default now."),
-        ("sender" = inline(Option<AddressOrDomain>), Query, description = "Only mail from this address or this domain.",
-            example = "example.org"),
-        ("group_by" = inline(Option<GroupByName>), Query, description = "What the parts are; by default days."),
+            description = "End of the period, exclusive for a time and inclusive for a date; now by default."),
+        ("sender" = inline(Option<AddressOrDomain>), Query, description = "Only mail from this address or domain."),
+        ("group_by" = inline(Option<GroupByName>), Query, description = "Grouping of `breakdown`; `day` by default."),
     ),
-    responses((status = 200, description = "What became of the mail.", body = DeliveryBody), Errors))]
+    responses((status = 200, description = "The delivery statistics.", body = DeliveryBody), Errors))]
 pub(crate) async fn delivery(
     State(state): State<HttpState>,
     Caller(caller): Caller,

@@ -15,10 +15,10 @@ use crate::routes::domains::domain_in;
 use crate::shape::{DateOrTime, EndDateOrTime};
 use crate::state::HttpState;
 
-/// The mail of one domain, counted per recipient.
+/// Statistics of one domain, counted per recipient.
 #[derive(Serialize, ToSchema)]
 #[schema(as = DomainStats, example = json!({
-    "success": true, "domain": "example.org",
+    "success": true, "domain": "example.test",
     "period": { "start": "2026-11-13T10:15:30.123Z", "end": "2026-11-20T10:15:30.123Z" },
     "outbound": { "total": 120, "delivered": 110, "bounced": 4, "deferred": 6,
         "top_recipients": [{ "domain": "example.com", "count": 80 }] },
@@ -28,53 +28,53 @@ use crate::state::HttpState;
 pub(crate) struct DomainStatsBody {
     /// Always true.
     success: bool,
-    /// The domain.
+    /// Domain name.
     domain: String,
-    /// When the mail was sent or received.
+    /// Period of the statistics.
     period: PeriodBody,
-    /// What was sent from it.
+    /// Outbound mail.
     outbound: Outbound,
-    /// What came for it from outside.
+    /// Inbound mail.
     inbound: Inbound,
 }
 
-/// Mail from a domain.
+/// Mail sent from the domain.
 #[derive(Serialize, ToSchema)]
 struct Outbound {
-    /// Handed over to the mail server.
+    /// Submitted to the mail server.
     total: u64,
-    /// Delivered.
+    /// Recipients with the status `sent`.
     delivered: u64,
-    /// Given back as undeliverable.
+    /// Bounced.
     bounced: u64,
-    /// Failed for now, and to be tried again.
+    /// Deferred: temporary failure, still being retried.
     deferred: u64,
-    /// The domains to which most was sent, the most first.
+    /// Recipient domains with the highest counts, descending.
     top_recipients: Vec<DomainCountBody>,
 }
 
-/// Mail from outside for a domain.
+/// Mail received from other servers.
 #[derive(Serialize, ToSchema)]
 struct Inbound {
-    /// All that came.
+    /// Accepted and rejected together.
     total: u64,
-    /// Taken in; the spam is among it.
+    /// Accepted, including spam.
     accepted: u64,
-    /// Refused at the door.
+    /// Rejected during SMTP.
     rejected: u64,
     /// Marked as spam.
     spam: u64,
-    /// The domains from which most was taken in, the most first.
+    /// Sender domains with the highest counts of accepted mail, descending.
     top_senders: Vec<DomainCountBody>,
 }
 
-/// How much mail went to or came from a domain.
+/// Number of recipients for one domain.
 #[derive(Serialize, ToSchema)]
 #[schema(as = DomainCount, example = json!({ "domain": "example.com", "count": 80 }))]
 struct DomainCountBody {
-    /// The domain.
+    /// Domain name.
     domain: String,
-    /// How many recipients.
+    /// Number of recipients.
     count: u64,
 }
 
@@ -112,17 +112,15 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, Validation
 
 /// Get a domain's statistics
 ///
-/// For admins and for callers with `view_stats` on the domain.
+/// For admins and for callers with `view_stats` on the domain. Returns outbound and inbound mail of the domain.
 #[utoipa::path(get, path = "/stats/domain/{domain}", tag = "stats", operation_id = "get_domain_stats",
     params(
-        ("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
-            example = "example.org"),
-        ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
-            example = "2026-11-13"),
+        ("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test"),
+        ("start_date" = inline(Option<DateOrTime>), Query, description = "Start of the period; 7 days ago by default."),
         ("end_date" = inline(Option<EndDateOrTime>), Query,
-            description = "Where the period ends, a date with its day; by default now."),
+            description = "End of the period, exclusive for a time and inclusive for a date; now by default."),
     ),
-    responses((status = 200, description = "The domain's mail.", body = DomainStatsBody), Errors))]
+    responses((status = 200, description = "The statistics of the domain.", body = DomainStatsBody), Errors))]
 pub(crate) async fn domain(
     State(state): State<HttpState>,
     Caller(caller): Caller,

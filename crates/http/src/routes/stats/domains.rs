@@ -13,43 +13,43 @@ use crate::query::Query;
 use crate::shape::{DateOrTime, EndDateOrTime, PageParameters};
 use crate::state::HttpState;
 
-/// What became of the mail of several domains.
+/// A page of statistics by sender domain.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct DomainsStats {
     /// Always true.
     success: bool,
-    /// When it was sent.
+    /// Period of the statistics.
     period: PeriodBody,
-    /// Domains of the whole list.
+    /// Total number of domains.
     total: u64,
-    /// The limit of this page.
+    /// The `limit` that was applied.
     limit: u32,
-    /// How many domains come before this page.
+    /// The `offset` that was applied.
     offset: u64,
-    /// The domains, newest first.
+    /// Domains, newest first.
     domains: Vec<DomainSummary>,
 }
 
-/// What became of the mail of one domain.
+/// Delivery statistics of one sender domain.
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
-    "domain": "example.org", "total_sent": 120, "delivered": 110, "bounced": 4, "deferred": 6, "rejected": 1,
+        "domain": "example.test", "total_sent": 120, "delivered": 110, "bounced": 4, "deferred": 6, "rejected": 1,
     "delivery_rate": 95.65
 }))]
 struct DomainSummary {
-    /// The domain from which it was sent.
+    /// Sender domain.
     domain: String,
-    /// Recipients handed over to the mail server.
+    /// Recipients submitted to the mail server.
     total_sent: u64,
-    /// Delivered.
+    /// Recipients with the status `sent`.
     delivered: u64,
-    /// Given back as undeliverable.
+    /// Bounced.
     bounced: u64,
-    /// Failed for now, and to be tried again.
+    /// Deferred: temporary failure, still being retried.
     deferred: u64,
-    /// Refused by the mail server at submission, so not handed over.
+    /// Rejected by the mail server during submission.
     rejected: u64,
-    /// How many percent of those that have come to an end were delivered, with two decimals; 0 when there are none.
+    /// Percentage of delivered recipients among those with a final status, with two decimals; 0 if there are none.
     delivery_rate: f64,
 }
 
@@ -69,18 +69,17 @@ impl From<DomainDelivery> for DomainSummary {
 
 documented_errors!(Errors, documented, [ValidationError]);
 
-/// Get delivery statistics by domain
+/// List delivery statistics by domain
 ///
-/// Newest domain first. An admin sees all domains; others see those where they have `view_stats`.
+/// Returns domains, newest first. Admins see all domains; other callers see those on which they have `view_stats`.
 #[utoipa::path(get, path = "/stats/domains", tag = "stats", operation_id = "list_domain_stats",
     params(
-        ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
-            example = "2026-11-13"),
+        ("start_date" = inline(Option<DateOrTime>), Query, description = "Start of the period; 7 days ago by default."),
         ("end_date" = inline(Option<EndDateOrTime>), Query,
-            description = "Where the period ends, a date with its day; by default now."),
+            description = "End of the period, exclusive for a time and inclusive for a date; now by default."),
         PageParameters,
     ),
-    responses((status = 200, description = "What became of the mail.", body = DomainsStats), Errors))]
+    responses((status = 200, description = "The statistics of each domain.", body = DomainsStats), Errors))]
 pub(crate) async fn domains(
     State(state): State<HttpState>,
     Caller(caller): Caller,

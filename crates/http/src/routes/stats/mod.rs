@@ -1,4 +1,4 @@
-//! Statistics of delivery.
+//! Delivery statistics.
 
 mod delivery;
 mod domain;
@@ -25,16 +25,15 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
         .routes(routes!(users::users))
 }
 
-/// When the mail was sent or received. Counts are kept by the hour: the hours in which the period begins and ends count
-/// as a whole.
+/// Period of the statistics. Counts are stored by the hour, so the first and the last hour count as a whole.
 #[derive(Serialize, ToSchema)]
 #[schema(as = StatsPeriod, example = json!({
     "start": "2026-11-13T10:15:30.123Z", "end": "2026-11-20T10:15:30.123Z"
 }))]
 struct PeriodBody {
-    /// Where it begins.
+    /// Start of the period.
     start: Moment,
-    /// Where it ends.
+    /// End of the period.
     end: Moment,
 }
 
@@ -44,24 +43,24 @@ impl From<Period> for PeriodBody {
     }
 }
 
-/// What became of recipients.
+/// Delivery totals.
 #[derive(Serialize, ToSchema)]
 #[schema(as = DeliverySummary, example = json!({
     "total_sent": 120, "delivered": 110, "bounced": 4, "deferred": 6, "rejected": 1, "delivery_rate": 95.65
 }))]
 struct Summary {
-    /// Handed over to the mail server.
+    /// Recipients submitted to the mail server.
     total_sent: u64,
-    /// Delivered.
+    /// Recipients with the status `sent`.
     delivered: u64,
-    /// Given back as undeliverable.
+    /// Bounced.
     bounced: u64,
-    /// Failed for now, and to be tried again.
+    /// Deferred: temporary failure, still being retried.
     deferred: u64,
-    /// Refused by the mail server at submission, so not handed over.
+    /// Rejected by the mail server during submission.
     rejected: u64,
-    /// How many percent of those that have come to an end were delivered: delivered / (delivered + bounced + rejected),
-    /// with two decimals; 0 when there are none.
+    /// Percentage delivered / (delivered + bounced + rejected), with two decimals; 0 if no recipient has a final
+    /// status.
     delivery_rate: f64,
 }
 
@@ -78,23 +77,23 @@ impl From<SentCounts> for Summary {
     }
 }
 
-/// One part of the period, or one recipient domain.
+/// Counts of one day, one hour or one recipient domain.
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({ "date": "2026-11-20", "sent": 20, "delivered": 18, "bounced": 1, "deferred": 1 }))]
 struct BreakdownItem {
-    /// The day, `2026-11-20`; the hour, `2026-11-20T10:00:00Z`; or the recipients' domain.
+    /// Day (`2026-11-20`), hour (`2026-11-20T10:00:00Z`) or recipient domain.
     date: String,
-    /// With `group_by=domain`: the recipients' domain.
+    /// With `group_by=domain`: recipient domain.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     domain: Option<String>,
-    /// Handed over to the mail server.
+    /// Recipients submitted to the mail server.
     sent: u64,
-    /// Delivered.
+    /// Recipients with the status `sent`.
     delivered: u64,
-    /// Given back as undeliverable.
+    /// Bounced.
     bounced: u64,
-    /// Failed for now, and to be tried again.
+    /// Deferred: temporary failure, still being retried.
     deferred: u64,
 }
 
@@ -111,16 +110,16 @@ impl From<BreakdownEntry> for BreakdownItem {
     }
 }
 
-/// What an answer is broken down by.
+/// Grouping of a breakdown.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "describes the names in the document; they are read as the service's own `GroupBy`")]
 enum GroupByName {
-    /// Days of UTC, empty ones too.
+    /// Days in UTC, including days without mail.
     Day,
-    /// Hours of UTC, empty ones too.
+    /// Hours in UTC, including hours without mail.
     Hour,
-    /// The recipients' domains, the largest first.
+    /// Recipient domains with the highest counts first.
     Domain,
 }
 

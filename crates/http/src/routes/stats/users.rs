@@ -14,18 +14,18 @@ use crate::routes::users::user_in;
 use crate::shape::{DateOrTime, EndDateOrTime};
 use crate::state::HttpState;
 
-/// What became of the mail of one user.
+/// Delivery statistics of one user.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct UserStats {
     /// Always true.
     success: bool,
-    /// The user's address.
+    /// User's address.
     email: String,
-    /// When it was sent.
+    /// Period of the statistics.
     period: PeriodBody,
-    /// All of it.
+    /// Totals of the period.
     summary: Summary,
-    /// Its parts.
+    /// Counts by day, hour or recipient domain.
     breakdown: Vec<BreakdownItem>,
 }
 
@@ -33,19 +33,16 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ValidationEr
 
 /// Get a user's statistics
 ///
-/// What became of the mail that is sent from the user's address: for the user, for callers with `view_stats` on the
-/// domain, and for admins.
+/// For the user, callers with `view_stats` on the domain, and admins. Counts mail sent from the user's address.
 #[utoipa::path(get, path = "/stats/users/{email}", tag = "stats", operation_id = "get_user_stats",
     params(
-        ("email" = String, Path, format = IdnEmail, description = "The user's address.",
-            example = "ann@example.org"),
-        ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
-            example = "2026-11-13"),
+        ("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test"),
+        ("start_date" = inline(Option<DateOrTime>), Query, description = "Start of the period; 7 days ago by default."),
         ("end_date" = inline(Option<EndDateOrTime>), Query,
-            description = "Where the period ends, a date with its day; by default now."),
-        ("group_by" = inline(Option<GroupByName>), Query, description = "What the parts are; by default days."),
+            description = "End of the period, exclusive for a time and inclusive for a date; now by default."),
+        ("group_by" = inline(Option<GroupByName>), Query, description = "Grouping of `breakdown`; `day` by default."),
     ),
-    responses((status = 200, description = "What became of the mail.", body = UserStats), Errors))]
+    responses((status = 200, description = "The statistics of the user.", body = UserStats), Errors))]
 pub(crate) async fn users(
     State(state): State<HttpState>,
     Caller(caller): Caller,

@@ -20,7 +20,7 @@ use crate::json::{JsonBody, Members};
 use crate::shape::{DateOrTime, TokenName};
 use crate::state::HttpState;
 
-/// A token to be made, for the document.
+/// A token to create, for the document.
 pub(crate) struct CreateTokenBody;
 
 impl PartialSchema for CreateTokenBody {
@@ -30,7 +30,7 @@ impl PartialSchema for CreateTokenBody {
         let end: RefOr<Schema> = OneOfBuilder::new()
             .item(ObjectBuilder::new().schema_type(Type::Null))
             .item(DateOrTime::schema())
-            .description(Some("When it is to end by itself, in the future; absent means never."))
+            .description(Some("Expiry time in the future; never by default."))
             .into();
         let common = || {
             let object = ObjectBuilder::new().property("name", TokenName::schema()).required("name");
@@ -39,20 +39,23 @@ impl PartialSchema for CreateTokenBody {
         let kind = or_null(text()).enum_values(Some([json!("user"), json!(null)]));
         let mailbox = or_null(text()).format(Some(SchemaFormat::KnownFormat(KnownFormat::IdnEmail)));
         let user = common()
-            .property("token_type", kind.description(Some("Always `user`, which is the default.")))
-            .property("email", mailbox.description(Some("The mailbox; by default the caller's own, if it has one.")))
+            .property("token_type", kind.description(Some("Always `user`, the default.")))
+            .property(
+                "email",
+                mailbox.description(Some("Mailbox that the token is bound to; the caller's own by default.")),
+            )
             .title(Some("NewUserToken"))
-            .description(Some("A token that is bound to a mailbox."));
+            .description(Some("A token bound to a mailbox."));
         let admin = common()
             .property("token_type", text().enum_values(Some(["admin"])).description(Some("Always `admin`.")))
             .required("token_type")
             .title(Some("NewAdminToken"))
-            .description(Some("A token that reaches everything. It has no `email`."));
+            .description(Some("A token with full access. It has no `email`."));
         AnyOfBuilder::new()
             .item(user)
             .item(admin)
-            .description(Some("A token to be made: a user's or an admin's."))
-            .examples([json!({ "name": "Newsletter", "token_type": "user", "email": "ann@example.org" })])
+            .description(Some("A token to create: a user token or an admin token."))
+            .examples([json!({ "name": "Newsletter", "token_type": "user", "email": "alice@example.test" })])
             .into()
     }
 }
@@ -63,25 +66,25 @@ impl ToSchema for CreateTokenBody {
     }
 }
 
-/// The token that was made.
+/// The new token with its value.
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
-    "success": true, "token": "mapi_3pQz9aBv…", "id": 7, "token_prefix": "mapi_3pQz9aB", "token_type": "user",
-    "email": "ann@example.org", "name": "Newsletter", "is_active": true, "created_at": "2026-11-20T10:15:30.123Z",
+        "success": true, "token": "mapi_3pQz9aBv…", "id": 2, "token_prefix": "mapi_3pQz9aB", "token_type": "user",
+        "email": "alice@example.test", "name": "Newsletter", "is_active": true, "created_at": "2026-11-20T10:15:30.123Z",
     "last_used_at": null, "expires_at": null
 }))]
 pub(crate) struct TokenCreated {
     /// Always true.
     success: bool,
-    /// Its value. It is shown here and never again.
+    /// Token value. It is returned only once.
     token: String,
-    /// What may be shown later as well.
+    /// Token information.
     #[serde(flatten)]
     info: TokenInfo,
 }
 
 impl TokenCreated {
-    /// The answer for this record and value.
+    /// Response for a new token.
     pub(crate) fn new(record: TokenRecord, value: &TokenValue) -> Self {
         Self { success: true, token: value.expose().to_owned(), info: record.into() }
     }
@@ -91,10 +94,10 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound]);
 
 /// Create a token
 ///
-/// An admin makes tokens of every kind; others make tokens of their own mailbox. The answer is the only place that
-/// ever shows the value.
+/// Admins create tokens of any type; other callers create tokens for their own mailbox. Store the value: it is returned
+/// only once.
 #[utoipa::path(post, path = "/tokens", tag = "tokens", operation_id = "create_token", request_body = CreateTokenBody,
-    responses((status = 201, description = "The token was made.", body = TokenCreated), Errors))]
+    responses((status = 201, description = "The token was created.", body = TokenCreated), Errors))]
 pub(crate) async fn create(
     State(state): State<HttpState>,
     Caller(caller): Caller,

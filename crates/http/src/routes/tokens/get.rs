@@ -16,7 +16,7 @@ use crate::state::HttpState;
 pub(crate) struct TokenFound {
     /// Always true.
     pub(super) success: bool,
-    /// The token.
+    /// Token information.
     #[serde(flatten)]
     pub(super) info: TokenInfo,
 }
@@ -25,9 +25,9 @@ documented_errors!(Errors, documented, [AccessDenied, TokenNotFound]);
 
 /// Get a token
 ///
-/// An admin sees every token; others see those of their own mailbox. The value is never shown.
+/// Admins see every token; other callers see those of their own mailbox. The value is not returned.
 #[utoipa::path(get, path = "/tokens/{id}", tag = "tokens", operation_id = "get_token",
-    params(("id" = i64, Path, description = "The token's number.", example = 7)),
+    params(("id" = i64, Path, description = "Token number.", example = 2)),
     responses((status = 200, description = "The token.", body = TokenFound), Errors))]
 pub(crate) async fn get(
     State(state): State<HttpState>,

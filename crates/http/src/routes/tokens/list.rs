@@ -17,13 +17,13 @@ use crate::state::HttpState;
 pub(crate) struct TokensListed {
     /// Always true.
     success: bool,
-    /// Tokens of the whole list.
+    /// Total number of tokens.
     total: u64,
-    /// The limit of this page.
+    /// The `limit` that was applied.
     limit: u32,
-    /// How many tokens come before this page.
+    /// The `offset` that was applied.
     offset: u64,
-    /// The tokens, newest first.
+    /// Tokens, newest first.
     tokens: Vec<TokenInfo>,
 }
 
@@ -31,7 +31,8 @@ documented_errors!(Errors, documented, [ValidationError]);
 
 /// List tokens
 ///
-/// Newest first, revoked ones included. An admin sees all; others see those of their own mailbox. No value is shown.
+/// Returns tokens, newest first, including revoked tokens. Admins see all tokens; other callers see those of their own
+/// mailbox. Values are not returned.
 #[utoipa::path(get, path = "/tokens", tag = "tokens", operation_id = "list_tokens", params(PageParameters),
     responses((status = 200, description = "A page of tokens.", body = TokensListed), Errors))]
 pub(crate) async fn list(

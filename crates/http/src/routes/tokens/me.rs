@@ -12,7 +12,7 @@ documented_errors!(Errors, documented, []);
 
 /// Get the current token
 ///
-/// What may be shown of the token that the request shows. The answer has no `success`.
+/// Returns information about the token of the request. The response has no `success` member.
 #[utoipa::path(get, path = "/tokens/me", tag = "tokens", operation_id = "get_current_token",
     responses((status = 200, description = "The token.", body = TokenInfo), Errors))]
 pub(crate) async fn me(State(state): State<HttpState>, Caller(caller): Caller) -> Result<Json<TokenInfo>, ApiError> {

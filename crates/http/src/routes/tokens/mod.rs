@@ -29,34 +29,34 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
     ))
 }
 
-/// What may be shown of a token.
+/// Token information, without the value.
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
-    "id": 7, "token_prefix": "mapi_3pQz9aB", "token_type": "user", "email": "ann@example.org", "name": "Newsletter",
+        "id": 2, "token_prefix": "mapi_3pQz9aB", "token_type": "user", "email": "alice@example.test", "name": "Newsletter",
     "is_active": true, "created_at": "2026-11-20T10:15:30.123Z", "last_used_at": "2026-11-20T11:00:00.000Z",
     "expires_at": null
 }))]
 pub(crate) struct TokenInfo {
-    /// Its number.
+    /// Token number.
     id: i64,
-    /// The leading characters of its value, by which its owner recognises it.
+    /// First characters of the value, to recognize the token.
     token_prefix: String,
-    /// What the token reaches.
+    /// Token type.
     #[schema(value_type = TokenType)]
     token_type: &'static str,
-    /// The mailbox that it is bound to; null for an admin token.
+    /// Mailbox that the token is bound to; null for an admin token.
     #[schema(required)]
     email: Option<String>,
-    /// What its owner calls it.
+    /// Display name.
     name: String,
-    /// False once it was revoked or switched off.
+    /// False if the token was revoked or disabled.
     is_active: bool,
-    /// When it was made.
+    /// Creation time.
     created_at: Moment,
-    /// When it was last used; null when it never was.
+    /// Time of the latest use; null if the token was never used.
     #[schema(required)]
     last_used_at: Option<Moment>,
-    /// When it ends by itself; null when it does not.
+    /// Expiry time; null if the token never expires.
     #[schema(required)]
     expires_at: Option<Moment>,
 }
@@ -77,7 +77,7 @@ impl From<TokenRecord> for TokenInfo {
     }
 }
 
-/// The token in the path. What is no number names none; only an admin is told so.
+/// Token in the path. An invalid number is an unknown token, which only an admin may learn.
 fn token_in(path: &PathParameters, caller: &Caller) -> Result<TokenId, ApiError> {
     match path.digits("id") {
         Some(id) => Ok(TokenId(id)),

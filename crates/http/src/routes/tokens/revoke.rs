@@ -12,15 +12,15 @@ use crate::path::PathParameters;
 use crate::routes::to_the_end;
 use crate::state::HttpState;
 
-/// The token no longer works.
+/// The token was revoked.
 #[derive(Serialize, ToSchema)]
-#[schema(example = json!({ "success": true, "message": "The token was revoked.", "id": 7 }))]
+#[schema(example = json!({ "success": true, "message": "The token was revoked.", "id": 2 }))]
 pub(crate) struct TokenRevoked {
     /// Always true.
     success: bool,
-    /// What happened.
+    /// Result in words.
     message: &'static str,
-    /// The token's number.
+    /// Token number.
     id: i64,
 }
 
@@ -28,11 +28,11 @@ documented_errors!(Errors, documented, [AccessDenied, TokenNotFound, ValidationE
 
 /// Revoke a token
 ///
-/// It no longer works from the next request on. An admin revokes every token; others those of their own mailbox. The
-/// last active admin token stays while no admin address is configured (`VALIDATION_ERROR`): nobody could get in any
-/// more.
+/// Revokes a token permanently; it is invalid from the next request on. Admins revoke any token; other callers revoke
+/// those of their own mailbox. The last active admin token cannot be revoked unless `auth.admins` is set
+/// (`VALIDATION_ERROR`).
 #[utoipa::path(delete, path = "/tokens/{id}", tag = "tokens", operation_id = "revoke_token",
-    params(("id" = i64, Path, description = "The token's number.", example = 7)),
+    params(("id" = i64, Path, description = "Token number.", example = 2)),
     responses((status = 200, description = "The token was revoked.", body = TokenRevoked), Errors))]
 pub(crate) async fn revoke(
     State(state): State<HttpState>,

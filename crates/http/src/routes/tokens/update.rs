@@ -16,29 +16,29 @@ use crate::routes::to_the_end;
 use crate::shape::{DateOrTime, TokenName};
 use crate::state::HttpState;
 
-/// What is to change of a token; what is absent stays.
+/// Changes to a token. Absent members stay unchanged.
 #[derive(ToSchema)]
 #[schema(as = UpdateToken, example = json!({ "name": "Old newsletter", "is_active": false, "expires_at": null }))]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct UpdateTokenBody {
-    /// What to call it: 1 to 200 characters.
+    /// Display name: 1 to 200 characters.
     #[schema(value_type = Option<TokenName>)]
     name: Option<String>,
-    /// Whether it works.
+    /// Whether the token is active.
     is_active: Option<bool>,
-    /// When it is to end by itself, in the future; null means never.
+    /// Expiry time in the future; null means never.
     expires_at: Option<DateOrTime>,
 }
 
 documented_errors!(Errors, documented_with_body, [AccessDenied, TokenNotFound]);
 
-/// Change a token
+/// Update a token
 ///
-/// For admins. A session's token cannot be changed, and the last active admin token stays active while no admin address
-/// is configured (`VALIDATION_ERROR`).
+/// For admins. Session tokens cannot be updated. The last active admin token cannot be disabled or expired unless
+/// `auth.admins` is set (`VALIDATION_ERROR`). A revoked token stays revoked.
 #[utoipa::path(put, path = "/tokens/{id}", tag = "tokens", operation_id = "update_token", request_body = UpdateTokenBody,
-    params(("id" = i64, Path, description = "The token's number.", example = 7)),
-    responses((status = 200, description = "The token as it is now.", body = TokenFound), Errors))]
+    params(("id" = i64, Path, description = "Token number.", example = 2)),
+    responses((status = 200, description = "The updated token.", body = TokenFound), Errors))]
 pub(crate) async fn update(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,

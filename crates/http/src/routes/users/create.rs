@@ -16,43 +16,43 @@ use crate::routes::to_the_end;
 use crate::shape::{NewPassword, ShortText};
 use crate::state::HttpState;
 
-/// A user to be added.
+/// A user to create.
 #[derive(ToSchema)]
 #[schema(as = CreateUser, example = json!({
-    "email": "ann@example.org", "password": "correct horse battery staple", "name": "Ann Lee"
+        "email": "alice@example.test", "password": "correct horse battery staple", "name": "Alice Lee"
 }))]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct CreateUserBody {
-    /// The address. Its domain has to exist.
+    /// Address of the user. Its domain must exist.
     #[schema(format = IdnEmail)]
     email: String,
-    /// The password: at least 8 characters.
+    /// Password: at least 8 characters.
     #[schema(value_type = NewPassword)]
     password: String,
-    /// What the user is called: one line of at most 200 characters.
+    /// Display name: one line of at most 200 characters.
     #[schema(value_type = Option<ShortText>)]
     name: Option<String>,
-    /// Mailbox quota in octets; if absent, the server's default.
+    /// Mailbox quota in bytes; the server's default quota by default.
     #[schema(maximum = 9_007_199_254_740_991_u64)]
     quota_bytes: Option<u64>,
 }
 
-/// The user that was added.
+/// The new user.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct UserCreated {
     /// Always true.
     success: bool,
-    /// The user.
+    /// The new user.
     user: UserRecord,
 }
 
 documented_errors!(Errors, documented_with_body, [AccessDenied, DomainNotFound, UserExists]);
 
-/// Add a user
+/// Create a user
 ///
-/// For admins and for callers with `manage_users` on the domain. The user gets an empty mailbox.
+/// For admins and for callers with `manage_users` on the domain. Creates an account with an empty mailbox.
 #[utoipa::path(post, path = "/users", tag = "users", operation_id = "create_user", request_body = CreateUserBody,
-    responses((status = 201, description = "The user was added.", body = UserCreated), Errors))]
+    responses((status = 201, description = "The user was created.", body = UserCreated), Errors))]
 pub(crate) async fn create(
     State(state): State<HttpState>,
     Caller(caller): Caller,

@@ -10,15 +10,15 @@ use crate::error::{ApiError, documented_errors};
 use crate::routes::to_the_end;
 use crate::state::HttpState;
 
-/// The user is gone.
+/// The user was deleted.
 #[derive(Serialize, ToSchema)]
-#[schema(example = json!({ "success": true, "message": "The user was deleted.", "email": "ann@example.org" }))]
+#[schema(example = json!({ "success": true, "message": "The user was deleted.", "email": "alice@example.test" }))]
 pub(crate) struct UserDeleted {
     /// Always true.
     success: bool,
-    /// What happened.
+    /// Result in words.
     message: &'static str,
-    /// The address that the user had.
+    /// Address of the deleted user.
     email: String,
 }
 
@@ -26,11 +26,10 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ImapError]);
 
 /// Delete a user
 ///
-/// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only. The user's
-/// tokens, permissions and mail go too.
+/// For admins and for callers with `manage_users` on the domain. Only admins can delete admin accounts. Deletes the
+/// account with its tokens, permissions and mail.
 #[utoipa::path(delete, path = "/users/{email}", tag = "users", operation_id = "delete_user",
-    params(("email" = String, Path, format = IdnEmail, description = "The user's address.",
-        example = "ann@example.org")),
+    params(("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test")),
     responses((status = 200, description = "The user was deleted.", body = UserDeleted), Errors))]
 pub(crate) async fn delete(
     State(state): State<HttpState>,

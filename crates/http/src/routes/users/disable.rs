@@ -13,13 +13,11 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
 
 /// Disable a user
 ///
-/// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only.
-/// The user can neither log in nor use tokens, and every session ends. Mail goes on to be
-/// delivered.
+/// For admins and for callers with `manage_users` on the domain. Only admins can disable admin accounts. Ends all
+/// sessions; the user cannot log in or use tokens. The mailbox still receives mail.
 #[utoipa::path(post, path = "/users/{email}/disable", tag = "users", operation_id = "disable_user",
-    params(("email" = String, Path, format = IdnEmail, description = "The user's address.",
-        example = "ann@example.org")),
-    responses((status = 200, description = "The user is disabled.", body = UserFound), Errors))]
+    params(("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test")),
+    responses((status = 200, description = "The disabled user.", body = UserFound), Errors))]
 pub(crate) async fn disable(
     State(state): State<HttpState>,
     UserManager { caller, email }: UserManager,

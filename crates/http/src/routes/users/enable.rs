@@ -13,12 +13,11 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
 
 /// Enable a user
 ///
-/// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only.
-/// The user may log in and use tokens again. Sessions that were ended stay so.
+/// For admins and for callers with `manage_users` on the domain. Only admins can enable admin accounts. The user can
+/// log in and use tokens again; ended sessions are not restored.
 #[utoipa::path(post, path = "/users/{email}/enable", tag = "users", operation_id = "enable_user",
-    params(("email" = String, Path, format = IdnEmail, description = "The user's address.",
-        example = "ann@example.org")),
-    responses((status = 200, description = "The user is enabled.", body = UserFound), Errors))]
+    params(("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test")),
+    responses((status = 200, description = "The enabled user.", body = UserFound), Errors))]
 pub(crate) async fn enable(
     State(state): State<HttpState>,
     UserManager { caller, email }: UserManager,

@@ -16,7 +16,7 @@ use crate::state::HttpState;
 pub(crate) struct UserFound {
     /// Always true.
     pub(super) success: bool,
-    /// The user.
+    /// User record.
     pub(super) user: UserRecord,
 }
 
@@ -24,10 +24,9 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
 
 /// Get a user
 ///
-/// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only.
+/// For admins and for callers with `manage_users` on the domain. Only admins can read admin accounts.
 #[utoipa::path(get, path = "/users/{email}", tag = "users", operation_id = "get_user",
-    params(("email" = String, Path, format = IdnEmail, description = "The user's address.",
-        example = "ann@example.org")),
+    params(("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test")),
     responses((status = 200, description = "The user.", body = UserFound), Errors))]
 pub(crate) async fn get(
     State(state): State<HttpState>,

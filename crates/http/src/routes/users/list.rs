@@ -18,13 +18,13 @@ use crate::state::HttpState;
 pub(crate) struct UsersListed {
     /// Always true.
     success: bool,
-    /// Users of the whole list.
+    /// Total number of users.
     total: u64,
-    /// The limit of this page.
+    /// The `limit` that was applied.
     limit: u32,
-    /// How many users come before this page.
+    /// The `offset` that was applied.
     offset: u64,
-    /// The users, newest first.
+    /// Users, newest first.
     users: Vec<UserRecord>,
 }
 
@@ -32,13 +32,13 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 
 /// List users
 ///
-/// Newest first. An admin sees all; callers with `manage_users` see the users of those domains, less the admins.
+/// Returns users, newest first. Admins see all users. Callers with `manage_users` see the users of those domains,
+/// except admins.
 #[utoipa::path(get, path = "/users", tag = "users", operation_id = "list_users",
     params(
-        ("domain" = Option<String>, Query, format = IdnHostname, description = "Only users of this domain.",
-            example = "example.org"),
-        ("active" = Option<bool>, Query, description = "Only enabled, or only disabled users."),
-        ("q" = Option<String>, Query, description = "Only users with this text in the address or the name."),
+        ("domain" = Option<String>, Query, format = IdnHostname, description = "Only users of this domain."),
+        ("active" = Option<bool>, Query, description = "Only enabled users (true) or only disabled users (false)."),
+        ("q" = Option<String>, Query, description = "Only users with this text in the address or name."),
         PageParameters,
     ),
     responses((status = 200, description = "A page of users.", body = UsersListed), Errors))]

@@ -12,7 +12,7 @@ documented_errors!(Errors, documented, [UserNotFound]);
 
 /// Get the current user
 ///
-/// The user whose token the request shows. An admin's API token belongs to no user (`USER_NOT_FOUND`).
+/// Returns the user that the caller's token is bound to. An admin's API token has no user (`USER_NOT_FOUND`).
 #[utoipa::path(get, path = "/users/me", tag = "users", operation_id = "get_current_user",
     responses((status = 200, description = "The user.", body = UserFound), Errors))]
 pub(crate) async fn me(State(state): State<HttpState>, Caller(caller): Caller) -> Result<Json<UserFound>, ApiError> {

@@ -39,38 +39,38 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
         .routes(routes!(purge::purge))
 }
 
-/// A user: an account with its mailbox.
+/// A user account with its mailbox.
 #[derive(Serialize, ToSchema)]
 #[schema(as = User, example = json!({
-    "email": "ann@example.org", "name": "Ann Lee", "domain": "example.org", "active": true, "is_admin": false,
+        "email": "alice@example.test", "name": "Alice Lee", "domain": "example.test", "active": true, "is_admin": false,
     "quota_bytes": null, "quota_used_bytes": 52344, "message_count": 17, "quota_known": true, "created_at": "2026-11-20T10:15:30.123Z",
     "updated_at": "2026-11-20T10:15:30.123Z", "last_login_at": null
 }))]
 pub(crate) struct UserRecord {
-    /// The address, which is also the log-in name.
+    /// Address, also the login name.
     email: String,
-    /// What the user is called; may be empty.
+    /// Display name; may be empty.
     name: String,
-    /// The domain of the address.
+    /// Domain of the address.
     domain: String,
-    /// Whether the user may log in and use tokens.
+    /// Whether the user can log in and use tokens.
     active: bool,
-    /// Whether the user is on the configured list of admins.
+    /// Whether the user is a configured admin.
     is_admin: bool,
-    /// How many octets of mail the mailbox may hold; null means any number.
+    /// Mailbox quota in bytes; null means unlimited.
     #[schema(required)]
     quota_bytes: Option<u64>,
-    /// How many it holds; 0 as well when `quota_known` is false.
+    /// Mailbox size in bytes; 0 if `quota_known` is false.
     quota_used_bytes: u64,
-    /// How many messages it holds; 0 as well when `quota_known` is false.
+    /// Number of messages; 0 if `quota_known` is false.
     message_count: u64,
-    /// Whether the mailbox server told `quota_used_bytes` and `message_count`; false while it does not.
+    /// Whether `quota_used_bytes` and `message_count` are known; false while the mailbox server is unavailable.
     quota_known: bool,
-    /// When the account was made.
+    /// Creation time.
     created_at: Moment,
-    /// When it was last changed.
+    /// Time of the latest change.
     updated_at: Moment,
-    /// When the user last logged in with the password.
+    /// Time of the latest login with the password; null if there was none.
     #[schema(required)]
     last_login_at: Option<Moment>,
 }
@@ -78,7 +78,7 @@ pub(crate) struct UserRecord {
 impl From<User> for UserRecord {
     fn from(User { account, is_admin, quota }: User) -> Self {
         let quota_known = quota.is_some();
-        // The interface has numbers here, and none that would mean that nobody knows.
+        // The API requires a number; there is no value for "unknown".
         let quota = quota.unwrap_or_default();
         Self {
             email: account.email.shown().to_owned(),
@@ -97,7 +97,7 @@ impl From<User> for UserRecord {
     }
 }
 
-/// The address in the path. What is no address is no user's; only an admin is told so.
+/// Address in the path. An invalid address is an unknown user, which only an admin may learn.
 pub(super) fn user_in(path: &PathParameters, caller: &Caller) -> Result<EmailAddress, ApiError> {
     match path.parsed("email") {
         Some(email) => Ok(email),
@@ -105,7 +105,7 @@ pub(super) fn user_in(path: &PathParameters, caller: &Caller) -> Result<EmailAdd
     }
 }
 
-/// A caller who may manage the user in the path. The request's body is not read for anybody else.
+/// A caller who may manage the user in the path. The body is read only after this check.
 struct UserManager {
     caller: Caller,
     email: EmailAddress,

@@ -11,19 +11,19 @@ use crate::error::{ApiError, documented_errors};
 use crate::routes::to_the_end;
 use crate::state::HttpState;
 
-/// The mailbox is empty.
+/// The mailbox was purged.
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
-    "success": true, "message": "The mailbox is empty.", "folders": 4, "messages_removed": 17, "quota_used_bytes": 0
+        "success": true, "message": "The mailbox was purged.", "folders": 4, "messages_removed": 17, "quota_used_bytes": 0
 }))]
 pub(crate) struct MailboxPurged {
     /// Always true.
     success: bool,
-    /// What happened.
+    /// Result in words.
     message: &'static str,
-    /// How many folders the mailbox has; they stay.
+    /// Number of folders; they are kept.
     folders: u64,
-    /// How many messages were removed.
+    /// Number of deleted messages.
     messages_removed: u64,
     /// Always 0.
     quota_used_bytes: u64,
@@ -33,12 +33,11 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ImapError]);
 
 /// Purge a user's mail
 ///
-/// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only. All mail of
-/// every folder is removed for good. The account and its folders stay.
+/// For admins and for callers with `manage_users` on the domain. Only admins can purge admin accounts. Deletes all mail
+/// permanently. The account and its folders are kept.
 #[utoipa::path(delete, path = "/users/{email}/purge", tag = "users", operation_id = "purge_user",
-    params(("email" = String, Path, format = IdnEmail, description = "The user's address.",
-        example = "ann@example.org")),
-    responses((status = 200, description = "The mailbox is empty.", body = MailboxPurged), Errors))]
+    params(("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test")),
+    responses((status = 200, description = "The mailbox was purged.", body = MailboxPurged), Errors))]
 pub(crate) async fn purge(
     State(state): State<HttpState>,
     UserManager { caller, email }: UserManager,
@@ -47,7 +46,7 @@ pub(crate) async fn purge(
     let Purged { folders, messages } = to_the_end(async move { service.purge_user(&caller, &email).await }).await??;
     Ok(Json(MailboxPurged {
         success: true,
-        message: "The mailbox is empty.",
+        message: "The mailbox was purged.",
         folders,
         messages_removed: messages,
         quota_used_bytes: 0,

@@ -14,32 +14,31 @@ use crate::routes::to_the_end;
 use crate::shape::{NewPassword, ShortText};
 use crate::state::HttpState;
 
-/// What is to change of a user; what is absent stays.
+/// Changes to a user. Absent members stay unchanged.
 #[derive(ToSchema)]
-#[schema(as = UpdateUser, example = json!({ "name": "Ann Lee-Smith", "quota_bytes": 1_000_000_000 }))]
+#[schema(as = UpdateUser, example = json!({ "name": "Alice Smith", "quota_bytes": 1_000_000_000 }))]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct UpdateUserBody {
-    /// What the user is called: one line of at most 200 characters.
+    /// Display name: one line of at most 200 characters.
     #[schema(value_type = Option<ShortText>)]
     name: Option<String>,
-    /// How many octets of mail the mailbox may hold; null means any number.
+    /// Mailbox quota in bytes; null means unlimited.
     #[schema(maximum = 9_007_199_254_740_991_u64)]
     quota_bytes: Option<u64>,
-    /// A new password: at least 8 characters. It ends every session of the user.
+    /// New password: at least 8 characters. Ends all sessions of the user.
     #[schema(value_type = Option<NewPassword>)]
     password: Option<String>,
 }
 
 documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound]);
 
-/// Change a user
+/// Update a user
 ///
-/// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only.
+/// For admins and for callers with `manage_users` on the domain. Only admins can update admin accounts.
 #[utoipa::path(put, path = "/users/{email}", tag = "users", operation_id = "update_user",
-    params(("email" = String, Path, format = IdnEmail, description = "The user's address.",
-        example = "ann@example.org")),
+    params(("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test")),
     request_body = UpdateUserBody,
-    responses((status = 200, description = "The user as it is now.", body = UserFound), Errors))]
+    responses((status = 200, description = "The updated user.", body = UserFound), Errors))]
 pub(crate) async fn update(
     State(state): State<HttpState>,
     UserManager { caller, email }: UserManager,

@@ -16,8 +16,8 @@ ROOT = os.environ["GUARD_EMAIL"]
 LOCKED = "carol@guard.test"
 # What the run must not lose, and what is asked for instead: something that does not exist.
 GUARDED = {
-    "email": ([ROOT, "ann@example.org"], "nobody@guard.test"),
-    "domain": (["guard.test", "example.org"], "absent.test"),
+    "email": ([ROOT, "alice@example.test"], "nobody@guard.test"),
+    "domain": (["guard.test", "example.test"], "absent.test"),
     "id": ([os.environ["GUARD_TOKEN_ID"]], "999999999"),
 }
 calls = itertools.count()
@@ -77,9 +77,9 @@ def ask_for_what_exists(case):
     """Of each second call: what a dictionary cannot know beforehand, or what an arbitrary value never hits."""
     body = case.body if isinstance(case.body, dict) else {}
     if case.path.endswith("/mail/send") and "from" in body:
-        body["from"] = "Ann <ann@example.org>"
+        body["from"] = "Alice <alice@example.test>"
     if case.path.endswith("/auth/login") and "email" in body:
-        body.update(email="ann@example.org", password=os.environ["GUARD_PASSWORD"])
+        body.update(email="alice@example.test", password=os.environ["GUARD_PASSWORD"])
     if case.path.endswith("/status"):
         case.path_parameters["message_id"] = os.environ["GUARD_MESSAGE_ID"]
 

@@ -1,0 +1,15 @@
+import os
+
+import requests
+
+response = requests.post(
+    "http://127.0.0.1:8080/api/v1/tokens",
+    headers={"X-MAILAPI-TOKEN": os.environ["MAILAPI_TOKEN"]},
+    json={
+        "name": "Newsletter",
+        "email": "alice@example.test",
+    },
+    timeout=30,
+)
+response.raise_for_status()
+print(response.json())

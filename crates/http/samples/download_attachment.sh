@@ -1,0 +1,3 @@
+curl http://127.0.0.1:8080/api/v1/mailbox/bob@example.test/messages/1/attachment/0 \
+  -H "X-MAILAPI-TOKEN: $MAILAPI_TOKEN" \
+  -o minutes.txt

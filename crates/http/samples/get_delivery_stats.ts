@@ -1,0 +1,5 @@
+const response = await fetch("http://127.0.0.1:8080/api/v1/stats/delivery?group_by=domain", {
+  headers: { "X-MAILAPI-TOKEN": process.env.MAILAPI_TOKEN ?? "" },
+});
+if (!response.ok) throw new Error(await response.text());
+console.log(await response.json());

@@ -1,0 +1,6 @@
+const messageId = process.env.MESSAGE_ID ?? "";
+const response = await fetch(`http://127.0.0.1:8080/api/v1/mail/${messageId}/status`, {
+  headers: { "X-MAILAPI-TOKEN": process.env.MAILAPI_TOKEN ?? "" },
+});
+if (!response.ok) throw new Error(await response.text());
+console.log(await response.json());

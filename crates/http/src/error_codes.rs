@@ -1,0 +1,194 @@
+//! The error codes: status, cause, and what a client can do. `docs/errors.md` shows the same table.
+
+use axum::http::StatusCode;
+
+macro_rules! error_codes {
+    ($(
+        #[doc = $cause:literal]
+        $variant:ident = $code:literal, $status:ident, $message:literal, $action:literal, $retry:literal;
+    )+) => {
+        /// Error code, for programs.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum ErrorCode { $(#[doc = $cause] $variant,)+ }
+
+        impl ErrorCode {
+            /// All codes.
+            pub(crate) const ALL: [Self; [$($code),+].len()] = [$(Self::$variant),+];
+
+            /// The code as clients see it.
+            pub(crate) const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $code,)+ }
+            }
+
+            /// The HTTP status.
+            pub(crate) const fn status(self) -> StatusCode {
+                match self { $(Self::$variant => StatusCode::$status,)+ }
+            }
+
+            /// The message, unless the error at hand has a more specific one.
+            pub(crate) const fn message(self) -> &'static str {
+                match self { $(Self::$variant => $message,)+ }
+            }
+
+            /// When the error occurs.
+            pub(crate) const fn cause(self) -> &'static str {
+                match self { $(Self::$variant => $cause.trim_ascii(),)+ }
+            }
+
+            /// What the client can do.
+            pub(crate) const fn action(self) -> &'static str {
+                match self { $(Self::$variant => $action,)+ }
+            }
+
+            /// Whether repeating the same request may succeed.
+            #[cfg(test)]
+            const fn retry(self) -> &'static str {
+                match self { $(Self::$variant => $retry,)+ }
+            }
+        }
+    };
+}
+
+error_codes! {
+    /// The header `X-MAILAPI-TOKEN` is missing or empty.
+    NoApiToken = "NO_API_TOKEN", UNAUTHORIZED, "The header X-MAILAPI-TOKEN is missing.",
+        "Send a token in the header `X-MAILAPI-TOKEN`.", "no";
+    /// The token does not exist.
+    InvalidToken = "INVALID_TOKEN", UNAUTHORIZED, "Invalid token.",
+        "Check the token, or create a new one.", "no";
+    /// The token was revoked or has expired, the session has ended, or the user is disabled or deleted.
+    TokenExpired = "TOKEN_EXPIRED", UNAUTHORIZED, "The token has expired or is inactive.",
+        "Log in again, or create a new token.", "no";
+    /// The address is unknown, the password is wrong, or the mailbox is disabled.
+    InvalidCredentials = "INVALID_CREDENTIALS", UNAUTHORIZED, "Invalid address or password.",
+        "Check the address and the password.", "no";
+    /// The token has no permission for this operation.
+    AccessDenied = "ACCESS_DENIED", FORBIDDEN, "Permission denied.",
+        "Use an admin token, or ask an admin for the permission.", "no";
+    /// The domain of `from` does not exist here, is inactive, or is pending approval.
+    DomainNotAllowed = "DOMAIN_NOT_ALLOWED", FORBIDDEN, "The sender's domain is not allowed to send.",
+        "Use an active domain, or ask an admin to activate it.", "no";
+    /// The token may not send as `from`.
+    SenderNotAuthorized = "SENDER_NOT_AUTHORIZED", FORBIDDEN, "The token is not authorized to send as this address.",
+        "Send as the token's own mailbox, or ask an admin for `send_mail` on the domain.", "no";
+    /// The mailbox does not exist.
+    MailboxNotFound = "MAILBOX_NOT_FOUND", NOT_FOUND, "Mailbox not found.",
+        "Check the address.", "no";
+    /// The message does not exist, or the caller may not see it.
+    MessageNotFound = "MESSAGE_NOT_FOUND", NOT_FOUND, "Message not found.",
+        "Check the identifier or the UID, and the folder.", "no";
+    /// The message has no such attachment.
+    AttachmentNotFound = "ATTACHMENT_NOT_FOUND", NOT_FOUND, "Attachment not found.",
+        "Check the index or the name; `attachments` of the message lists both.", "no";
+    /// The user does not exist.
+    UserNotFound = "USER_NOT_FOUND", NOT_FOUND, "User not found.",
+        "Check the address.", "no";
+    /// The domain does not exist.
+    DomainNotFound = "DOMAIN_NOT_FOUND", NOT_FOUND, "Domain not found.",
+        "Check the name, or create the domain first.", "no";
+    /// The token number does not exist, or the caller may not see it.
+    TokenNotFound = "TOKEN_NOT_FOUND", NOT_FOUND, "Token not found.",
+        "Check the number; `GET /tokens` lists all.", "no";
+    /// The permission number does not exist.
+    PermissionNotFound = "PERMISSION_NOT_FOUND", NOT_FOUND, "Permission not found.",
+        "Check the number; `GET /permissions` lists all.", "no";
+    /// The path does not exist, or the domain has no DKIM key yet.
+    NotFound = "NOT_FOUND", NOT_FOUND, "Not found.",
+        "Check the path; `/api/v1` is part of it.", "no";
+    /// The path does not support the method.
+    MethodNotAllowed = "METHOD_NOT_ALLOWED", METHOD_NOT_ALLOWED, "Method not allowed; see the Allow header.",
+        "Use a method from the `Allow` header.", "no";
+    /// The body arrived too slowly.
+    RequestTimeout = "REQUEST_TIMEOUT", REQUEST_TIMEOUT, "The request body arrived too slowly.",
+        "Send the request again over a faster connection.", "yes";
+    /// The folder does not exist.
+    InvalidFolder = "INVALID_FOLDER", BAD_REQUEST, "Folder not found.",
+        "Check the name; `GET /mailbox/{email}/folders` lists all.", "no";
+    /// The request is not valid HTTP/1.1; for example, it does not have exactly one `Host` header.
+    BadRequest = "BAD_REQUEST", BAD_REQUEST, "The request must have exactly one Host header.",
+        "Use a standard HTTP/1.1 client.", "no";
+    /// The body is not valid JSON.
+    InvalidJson = "INVALID_JSON", BAD_REQUEST, "The body is not valid JSON.",
+        "Send one JSON object in UTF-8.", "no";
+    /// The body is not declared as JSON, or it is compressed.
+    UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", UNSUPPORTED_MEDIA_TYPE,
+        "The body must be application/json without a Content-Encoding.",
+        "Send `Content-Type: application/json` and no `Content-Encoding`.", "no";
+    /// The request or the message exceeds the size limit.
+    PayloadTooLarge = "PAYLOAD_TOO_LARGE", PAYLOAD_TOO_LARGE, "The request is too large.",
+        "Send less, for example smaller attachments.", "no";
+    /// A parameter or a member of the body is invalid.
+    ValidationError = "VALIDATION_ERROR", UNPROCESSABLE_ENTITY, "Validation failed; see details.",
+        "Correct every field that `details` lists.", "no";
+    /// The user already exists.
+    UserExists = "USER_EXISTS", CONFLICT, "The user already exists.",
+        "Use another address, or update the user.", "no";
+    /// The domain already exists.
+    DomainExists = "DOMAIN_EXISTS", CONFLICT, "The domain already exists.",
+        "Use another domain, or update the domain.", "no";
+    /// The domain still has users.
+    DomainNotEmpty = "DOMAIN_NOT_EMPTY", CONFLICT, "The domain still has users; use force=true to delete them too.",
+        "Delete the users first, or set `force=true`. Users of an external user database are removed there.", "no";
+    /// The user already has this permission on the domain.
+    PermissionExists = "PERMISSION_EXISTS", CONFLICT, "The user already has this permission.",
+        "Nothing to do.", "no";
+    /// The `Idempotency-Key` was used with a different body, or the first request is still in progress.
+    IdempotencyConflict = "IDEMPOTENCY_CONFLICT", CONFLICT, "The Idempotency-Key was used with a different body.",
+        "With `Retry-After`, repeat the same request later. Otherwise use a new key.", "with `Retry-After`";
+    /// The token or the client address exceeded a request limit, a login limit or the daily sending limit.
+    RateLimitExceeded = "RATE_LIMIT_EXCEEDED", TOO_MANY_REQUESTS, "Too many requests; see Retry-After.",
+        "Wait for the seconds in `Retry-After`.", "after `Retry-After`";
+    /// The address is locked after too many failed logins.
+    AccountLocked = "ACCOUNT_LOCKED", TOO_MANY_REQUESTS, "Too many failed logins; see Retry-After.",
+        "Wait for the seconds in `Retry-After`.", "after `Retry-After`";
+    /// The mail server did not accept the message, or its answer is not known.
+    SendFailed = "SEND_FAILED", INTERNAL_SERVER_ERROR, "The mail server did not accept the message.",
+        "If `retryable` is true, send again with a new `Idempotency-Key`. Otherwise check the status of `message_id`.",
+        "if `retryable`";
+    /// The mailbox server is unavailable.
+    ImapError = "IMAP_ERROR", INTERNAL_SERVER_ERROR, "The mailbox server is unavailable.",
+        "Try again later; the operator finds the cause in the log.", "yes";
+    /// Unexpected error.
+    InternalError = "INTERNAL_ERROR", INTERNAL_SERVER_ERROR, "Internal error; the log has it under X-Request-Id.",
+        "Report the `X-Request-Id` to the operator.", "no";
+    /// The account database is unavailable, or the server has no capacity for a large request or response.
+    ServiceUnavailable = "SERVICE_UNAVAILABLE", SERVICE_UNAVAILABLE, "Service unavailable; try again later.",
+        "Try again later; with `Retry-After`, wait for those seconds.", "yes";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const HEAD: &str = "\
+# Error codes
+
+Every error response is JSON with `success: false`, a code in `error`, and a sentence in `message`. Programs should
+compare the code only. `VALIDATION_ERROR` adds `details` with one entry for each invalid field. `SEND_FAILED` adds
+`message_id` and `retryable`. *Retry* shows whether repeating the same request may succeed.
+
+| code | status | when | what to do | retry |
+|---|---|---|---|---|
+";
+
+    fn page() -> String {
+        let row = |code: ErrorCode| {
+            let (name, status) = (code.as_str(), code.status().as_u16());
+            format!("| `{name}` | {status} | {} | {} | {} |\n", code.cause(), code.action(), code.retry())
+        };
+        HEAD.to_owned() + &ErrorCode::ALL.map(row).concat()
+    }
+
+    #[test]
+    fn the_page_of_error_codes_is_fresh() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");
+        if !path.exists() {
+            std::fs::write(&path, page()).unwrap();
+            panic!("docs/errors.md is new: read it, and run the test again");
+        }
+        let kept = std::fs::read_to_string(&path).unwrap();
+        assert!(kept == page(), "docs/errors.md is stale: remove it, run the test, and look at what changed");
+    }
+}
