@@ -1,5 +1,5 @@
-//! The documentation's pages. Everything that they load comes from here: they work without the internet, and their
-//! policy forbids any other host.
+//! The documentation pages. They load everything from this server, so they work without the internet, and their policy
+//! forbids other hosts.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 
 /// Pages may change with every release, and are small.
 const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
-/// Assets change with a release as well, but hardly anybody looks at the documentation within that hour.
+/// Assets change with a release too. An hour of stale assets does little harm.
 const FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 const REDOC: Bytes = Bytes::from_static(include_bytes!("../assets/redoc.standalone.js.gz"));
 
-/// The pages, and the document that they show.
+/// The pages and the document.
 pub(crate) fn routes() -> OpenApiRouter<HttpState> {
     OpenApiRouter::new()
         .routes(routes!(openapi_json))
@@ -42,30 +42,30 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
 
 documented_errors!(Errors, documented_public, [RateLimitExceeded]);
 
-/// The OpenAPI document
+/// Get the OpenAPI document
 ///
-/// This document, as OpenAPI 3.1.
+/// Returns this document in OpenAPI 3.1.
 #[utoipa::path(get, path = "/openapi.json", tag = "service", operation_id = "get_openapi_document", security(()),
-    responses((status = 200, description = "The document.", body = Object), Errors))]
+    responses((status = 200, description = "The OpenAPI document.", body = Object), Errors))]
 async fn openapi_json(State(state): State<HttpState>, _: Anybody) -> Response {
     ([(CONTENT_TYPE, HeaderValue::from_static("application/json")), (CACHE_CONTROL, REVALIDATE)], state.document())
         .into_response()
 }
 
-/// Interactive documentation
+/// Get the interactive documentation
 ///
-/// This document in Swagger UI, where every operation can be tried out with a token.
+/// Returns this document in Swagger UI, which can call every operation with your token.
 #[utoipa::path(get, path = "/docs", tag = "service", operation_id = "get_docs_page", security(()),
-    responses((status = 200, description = "A page.", body = String, content_type = "text/html"), Errors))]
+    responses((status = 200, description = "An HTML page.", body = String, content_type = "text/html"), Errors))]
 async fn swagger_ui(_: Anybody) -> Response {
     page(include_str!("../assets/docs.html"))
 }
 
-/// Reference documentation
+/// Get the reference documentation
 ///
-/// This document in ReDoc, for reading.
+/// Returns this document in ReDoc, with code samples.
 #[utoipa::path(get, path = "/redoc", tag = "service", operation_id = "get_reference_page", security(()),
-    responses((status = 200, description = "A page.", body = String, content_type = "text/html"), Errors))]
+    responses((status = 200, description = "An HTML page.", body = String, content_type = "text/html"), Errors))]
 async fn redoc(_: Anybody) -> Response {
     page(include_str!("../assets/redoc.html"))
 }
@@ -84,29 +84,20 @@ async fn redoc_bundle(_: Anybody) -> Response {
 }
 
 async fn swagger_ui_file(_: Anybody, Path(file): Path<String>) -> Result<Response, ApiError> {
-    // Swagger UI's own start page does not know our policy, and nothing else of the package is for the public.
-    const SERVED: [&str; 6] = [
-        "favicon-32x32.png",
-        "index.css",
-        "swagger-initializer.js",
-        "swagger-ui-bundle.js",
-        "swagger-ui-standalone-preset.js",
-        "swagger-ui.css",
-    ];
+    // The start page of Swagger UI does not fit our policy, and the rest of the package is not needed.
+    const SERVED: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
+    if file == "start.js" {
+        return Ok(plain("text/javascript; charset=utf-8", Bytes::from_static(include_bytes!("../assets/docs.js"))));
+    }
     if !SERVED.contains(&file.as_str()) {
         return Err(ErrorCode::NotFound.into());
     }
-    let served = utoipa_swagger_ui::serve(&file, Arc::new(swagger_ui_config())).map_err(ApiError::internal)?;
+    let served = utoipa_swagger_ui::serve(&file, Arc::new(Config::default())).map_err(ApiError::internal)?;
     let served = served.ok_or(ErrorCode::NotFound)?;
     let bytes = Bytes::from(served.bytes.into_owned());
     let response =
         if served.gzpipped { packed(&served.content_type, bytes) } else { plain(&served.content_type, bytes) };
     Ok(response)
-}
-
-/// By default Swagger UI has a server of its vendor look at the document; `none` keeps it at home.
-fn swagger_ui_config() -> Config<'static> {
-    Config::from("openapi.json").validator_url("none").persist_authorization(false).try_it_out_enabled(true)
 }
 
 fn plain(content_type: &str, bytes: Bytes) -> Response {

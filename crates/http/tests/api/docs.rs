@@ -4,6 +4,7 @@ use std::io::Read;
 
 use axum::body::Body;
 use axum::http::Request;
+use serde_json::Value;
 
 use crate::support::{Answer, App};
 
@@ -47,14 +48,28 @@ async fn each_page_and_all_that_it_loads_is_here() {
 }
 
 #[tokio::test]
-async fn swagger_ui_shows_our_document_and_asks_nobody_about_it() {
+async fn swagger_ui_shows_our_document_and_sends_it_nowhere() {
     let app = App::start().await;
-    let script = text(&ask(&app, "/docs/swagger-initializer.js").await);
-    assert!(script.contains("\"url\": \"openapi.json\"") && script.contains("\"validatorUrl\": \"none\""), "{script}");
+    let script = text(&ask(&app, "/docs/start.js").await);
+    assert!(script.contains("url: \"openapi.json\"") && script.contains("validatorUrl: \"none\""), "{script}");
     assert!(!script.contains("petstore"));
     ask(&app, "/docs/index.html").await.assert_error(404, "NOT_FOUND");
     let redirect = ask(&app, "/docs/").await;
     assert_eq!((redirect.status.as_u16(), redirect.header("location")), (308, "../docs"));
+}
+
+#[tokio::test]
+async fn swagger_ui_has_no_bar_and_shows_each_error_once() {
+    let app = App::start().await;
+    let script = text(&ask(&app, "/docs/start.js").await);
+    assert!(script.contains("layout: \"BaseLayout\"") && !script.contains("Standalone"), "{script}");
+    ask(&app, "/docs/swagger-ui-standalone-preset.js").await.assert_error(404, "NOT_FOUND");
+    let page = text(&ask(&app, "/docs").await);
+    // The names by which the page hides repeated error bodies are those of the bundle.
+    let bundle = text(&ask(&app, "/docs/swagger-ui-bundle.js").await);
+    for name in ["data-code", "response-col_description__inner", "response-col_links"] {
+        assert!(page.contains(name) && bundle.contains(name), "{name}");
+    }
 }
 
 #[tokio::test]
@@ -68,11 +83,19 @@ async fn redoc_loads_no_picture_of_its_vendor() {
 }
 
 #[tokio::test]
-async fn the_served_document_names_the_place_where_the_service_is() {
+async fn the_served_document_and_its_samples_name_the_server() {
+    let sample = |document: &Value| {
+        let operation = &document["paths"]["/api/v1/mail/send"]["post"];
+        operation["x-codeSamples"][0]["source"].as_str().unwrap().lines().next().unwrap().to_owned()
+    };
     let app = App::start().await;
-    assert_eq!(ask(&app, "/openapi.json").await.json()["servers"][0]["url"], "/");
+    let document = ask(&app, "/openapi.json").await.json();
+    assert_eq!(document["servers"][0]["url"], "/");
+    assert_eq!(sample(&document), "curl http://127.0.0.1:8080/api/v1/mail/send \\");
     let app = App::with(|_, http| http.public_url = Some("https://mail.example.org/".to_owned())).await;
-    assert_eq!(ask(&app, "/openapi.json").await.json()["servers"][0]["url"], "https://mail.example.org");
+    let document = ask(&app, "/openapi.json").await.json();
+    assert_eq!(document["servers"][0]["url"], "https://mail.example.org");
+    assert_eq!(sample(&document), "curl https://mail.example.org/api/v1/mail/send \\");
 }
 
 #[tokio::test]
