@@ -8,7 +8,7 @@ use mailapi_service::domains::RecordStatus;
 use mailapi_service::mailbox::SearchText;
 use serde::{Serialize, Serializer};
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Required, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
@@ -52,61 +52,6 @@ pub(crate) fn written<S: Serializer>(id: &MessageId, serializer: S) -> Result<S:
 pub(crate) fn shown<S: Serializer>(address: &EmailAddress, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(address.shown())
 }
-
-/// A time in a request, for the document: a date-time with any offset, or a date, which starts at midnight UTC.
-pub(crate) struct DateOrTime;
-
-impl PartialSchema for DateOrTime {
-    fn schema() -> RefOr<Schema> {
-        date_or_time("Start of a day in UTC.")
-    }
-}
-
-impl ToSchema for DateOrTime {}
-
-/// The end of a period in a request, for the document: a date-time with any offset, or a date, which ends at midnight
-/// UTC.
-pub(crate) struct EndDateOrTime;
-
-impl PartialSchema for EndDateOrTime {
-    fn schema() -> RefOr<Schema> {
-        date_or_time("End of a day in UTC.")
-    }
-}
-
-impl ToSchema for EndDateOrTime {}
-
-fn date_or_time(date: &str) -> RefOr<Schema> {
-    let text = |title, format| {
-        let text = ObjectBuilder::new().schema_type(Type::String).title(Some(title));
-        text.format(Some(SchemaFormat::KnownFormat(format)))
-    };
-    AnyOfBuilder::new()
-        .item(
-            text("DateTime", KnownFormat::DateTime).description(Some("Date-time with any offset; UTC if it has none.")),
-        )
-        .item(text("Date", KnownFormat::Date).description(Some(date)))
-        .description(Some("Date-time such as `2026-11-20T12:15:30+02:00`, or date such as `2026-11-20`."))
-        .into()
-}
-
-/// An address or a domain, for the document.
-pub(crate) struct AddressOrDomain;
-
-impl PartialSchema for AddressOrDomain {
-    fn schema() -> RefOr<Schema> {
-        let text = |title, format| {
-            let text = ObjectBuilder::new().schema_type(Type::String).title(Some(title));
-            text.format(Some(SchemaFormat::KnownFormat(format)))
-        };
-        AnyOfBuilder::new()
-            .item(text("Address", KnownFormat::IdnEmail).description(Some("Email address.")))
-            .item(text("Domain", KnownFormat::IdnHostname).description(Some("Domain name.")))
-            .into()
-    }
-}
-
-impl ToSchema for AddressOrDomain {}
 
 /// Declares string types, for the document. They describe what `model` accepts; `model` validates the values.
 macro_rules! texts {
@@ -172,6 +117,10 @@ texts! {
     NamedAddressText: |text| {
         text.format(Some(SchemaFormat::Custom("mailbox".to_owned()))).examples(["Alice Lee <alice@example.test>"])
     };
+    /// Date-time such as `2026-11-20T12:15:30+02:00` (any offset, UTC by default), or date such as `2026-11-20`.
+    DateOrTime: |text| text.format(Some(SchemaFormat::Custom("date-or-time".to_owned())));
+    /// Email address or domain name.
+    AddressOrDomain: |text| text.format(Some(SchemaFormat::Custom("address-or-domain".to_owned())));
     /// Bytes in base64; line breaks are ignored.
     Base64: |text| text.format(Some(SchemaFormat::KnownFormat(KnownFormat::Byte)));
     /// Media type of one part, such as `text/plain; charset=utf-8`.

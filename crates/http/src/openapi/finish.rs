@@ -95,17 +95,15 @@ fn order(example: &mut Ordered, schema: &Ordered, document: &Ordered) {
     }
 }
 
-/// The properties of a schema and of its alternatives.
+/// The properties of a schema and of its parts.
 fn properties(schema: &Ordered, document: &Ordered) -> Vec<(String, Ordered)> {
     let schema = resolve(schema, document);
     let mut all = match schema.get("properties") {
         Some(Ordered::Object(properties)) => properties.clone(),
         _ => Vec::new(),
     };
-    for group in ["allOf", "anyOf"] {
-        if let Some(Ordered::Array(parts)) = schema.get(group) {
-            all.extend(parts.iter().flat_map(|part| properties(part, document)));
-        }
+    if let Some(Ordered::Array(parts)) = schema.get("allOf") {
+        all.extend(parts.iter().flat_map(|part| properties(part, document)));
     }
     all
 }
@@ -129,7 +127,7 @@ impl Ordered {
     }
 
     fn is_schema(&self) -> bool {
-        ["properties", "allOf", "anyOf"].iter().any(|name| self.get(name).is_some())
+        self.get("properties").or_else(|| self.get("allOf")).is_some()
     }
 }
 

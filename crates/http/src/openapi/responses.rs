@@ -117,14 +117,7 @@ fn required_member(operation: &Operation, components: &Components) -> Option<Str
             RefOr::Ref(_) => return None,
         },
     };
-    let object = match schema {
-        Schema::Object(object) => object,
-        Schema::AnyOf(choice) => match choice.items.first()? {
-            RefOr::T(Schema::Object(object)) => object,
-            _ => return None,
-        },
-        _ => return None,
-    };
+    let Schema::Object(object) = schema else { return None };
     object.required.first().cloned()
 }
 

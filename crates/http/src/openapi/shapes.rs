@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use utoipa::openapi::path::{Operation, PathItem};
-use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, Components, SchemaType, Type};
+use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, Components, Object, SchemaType, Type};
 use utoipa::openapi::{Content, OpenApi, RefOr, Schema};
 
 /// Prefix of references to schemas.
@@ -17,14 +17,20 @@ pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Opera
 ///
 /// Generators do not support `oneOf` with a bare `null`, which JSON Schema allows.
 pub(super) fn simplify(document: &mut OpenApi) {
-    let known = document.components.clone().unwrap_or_default();
-    each_schema(document, &mut |schema| {
-        if let RefOr::T(Schema::OneOf(choice)) = schema
-            && let Some(plain) = or_null(&choice.items, choice.description.take(), &known)
-        {
-            *schema = RefOr::T(plain);
-        }
-    });
+    let mut is_done = false;
+    while !is_done {
+        is_done = true;
+        let known = document.components.clone().unwrap_or_default();
+        each_schema(document, &mut |schema| {
+            if let RefOr::T(Schema::OneOf(choice)) = schema
+                && let Some(plain) = or_null(&choice.items, choice.description.take(), &known)
+            {
+                *schema = RefOr::T(plain);
+                // The copied type can have such members itself.
+                is_done = false;
+            }
+        });
+    }
     parameters_are_not_null(document);
     name_success(document);
     drop_unused(document);
@@ -34,15 +40,10 @@ pub(super) fn simplify(document: &mut OpenApi) {
 fn or_null(items: &[RefOr<Schema>], description: Option<String>, known: &Components) -> Option<Schema> {
     let (nulls, others): (Vec<_>, Vec<_>) = items.iter().partition(|item| is_null(item));
     let ([_], [other]) = (&nulls[..], &others[..]) else { return None };
-    let mut plain = nullable(resolve(other, known)?.clone())?;
-    let own = match &mut plain {
-        Schema::Object(object) => &mut object.description,
-        Schema::AnyOf(choice) => &mut choice.description,
-        _ => return None,
-    };
+    let mut plain = nullable(resolve(other, known)?)?;
     // The description of the member is more specific than that of its type.
-    *own = description.or(own.take());
-    Some(plain)
+    plain.description = description.or(plain.description);
+    Some(Schema::Object(plain))
 }
 
 fn is_null(schema: &RefOr<Schema>) -> bool {
@@ -56,25 +57,15 @@ fn resolve<'a>(schema: &'a RefOr<Schema>, known: &'a Components) -> Option<&'a S
     }
 }
 
-fn nullable(schema: Schema) -> Option<Schema> {
-    match schema {
-        Schema::Object(mut object) => {
-            let SchemaType::Type(kind) = object.schema_type else { return None };
-            object.schema_type = SchemaType::from_iter([kind, Type::Null]);
-            if let Some(values) = &mut object.enum_values {
-                values.push(json!(null));
-            }
-            Some(Schema::Object(object))
-        }
-        Schema::AnyOf(mut choice) => {
-            for item in &mut choice.items {
-                let RefOr::T(alternative) = item else { return None };
-                *alternative = nullable(alternative.clone())?;
-            }
-            Some(Schema::AnyOf(choice))
-        }
-        _ => None,
+fn nullable(schema: &Schema) -> Option<Object> {
+    let Schema::Object(object) = schema else { return None };
+    let mut object = object.clone();
+    let SchemaType::Type(kind) = object.schema_type else { return None };
+    object.schema_type = SchemaType::from_iter([kind, Type::Null]);
+    if let Some(values) = &mut object.enum_values {
+        values.push(json!(null));
     }
+    Some(object)
 }
 
 /// An optional parameter is absent, never null: a query and a header have no null.
@@ -82,34 +73,22 @@ fn parameters_are_not_null(document: &mut OpenApi) {
     let parameters = document.paths.paths.values_mut().flat_map(operations);
     for parameter in parameters.flat_map(|operation| operation.parameters.iter_mut().flatten()) {
         if let RefOr::T(parameter) = parameter
-            && let Some(RefOr::T(schema)) = &mut parameter.schema
+            && let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema
         {
             not_null(schema);
         }
     }
 }
 
-fn not_null(schema: &mut Schema) {
-    match schema {
-        Schema::Object(object) => {
-            if let SchemaType::Array(kinds) = &mut object.schema_type {
-                kinds.retain(|kind| *kind != Type::Null);
-                if let [kind] = &kinds[..] {
-                    object.schema_type = SchemaType::Type(kind.clone());
-                }
-            }
-            if let Some(values) = &mut object.enum_values {
-                values.retain(|value| !value.is_null());
-            }
+fn not_null(schema: &mut Object) {
+    if let SchemaType::Array(kinds) = &mut schema.schema_type {
+        kinds.retain(|kind| *kind != Type::Null);
+        if let [kind] = &kinds[..] {
+            schema.schema_type = SchemaType::Type(kind.clone());
         }
-        Schema::AnyOf(choice) => {
-            for item in &mut choice.items {
-                if let RefOr::T(alternative) = item {
-                    not_null(alternative);
-                }
-            }
-        }
-        _ => {}
+    }
+    if let Some(values) = &mut schema.enum_values {
+        values.retain(|value| !value.is_null());
     }
 }
 

@@ -88,22 +88,21 @@ fn each_object(value: &Value, at: &str, look: &mut dyn FnMut(&str, &serde_json::
     }
 }
 
-/// Generators stop at a bare `null`, and need a name for each alternative.
+/// Generators stop at a bare `null`, and merge alternatives into one type that requires the members of all.
 #[test]
 fn every_type_has_a_form_that_generators_read() {
     let mut wrong = Vec::new();
-    each_object(&document()["components"]["schemas"], "", &mut |at, schema| {
+    each_object(&document(), "", &mut |at, schema| {
         if schema.get("type") == Some(&"null".into()) {
             wrong.push(format!("{at}: only null"));
         }
         for choice in ["oneOf", "anyOf"] {
-            let Some(Value::Array(kinds)) = schema.get(choice) else { continue };
-            if kinds.iter().any(|kind| kind["title"].is_null() && kind["$ref"].is_null()) {
-                wrong.push(format!("{at}: an alternative without a title"));
+            if schema.contains_key(choice) {
+                wrong.push(format!("{at}: {choice}"));
             }
         }
         let members = schema.get("properties").and_then(Value::as_object);
-        let is_free = |success: &Value| success["enum"].is_null() && at != "/Health";
+        let is_free = |success: &Value| success["enum"].is_null() && !at.ends_with("/Health");
         if members.and_then(|members| members.get("success")).is_some_and(is_free) {
             wrong.push(format!("{at}: success without its value"));
         }
@@ -353,9 +352,7 @@ async fn every_example_works_on_a_new_server() {
         };
         let request = Request::builder().method(method.to_uppercase().as_str()).uri(format!("{path}{query}"));
         let schema = resolved(&operation["requestBody"]["content"]["application/json"]["schema"], &document);
-        let schema = schema["oneOf"].as_array().map_or(schema, |kinds| resolved(&kinds[1], &document));
-        let own = if schema["example"].is_object() { &schema["example"] } else { &schema["examples"][0] };
-        let body = if own.is_object() { own.to_string() } else { String::new() };
+        let body = if schema.is_null() { String::new() } else { schema["example"].to_string() };
         let request = request.header("X-MAILAPI-TOKEN", token).header("content-type", "application/json");
         let answer = app.send(request.body(Body::from(body)).unwrap()).await;
         assert!(answer.status.is_success(), "{method} {path}: {}", String::from_utf8_lossy(&answer.octets));

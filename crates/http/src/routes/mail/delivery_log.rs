@@ -10,7 +10,7 @@ use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::shape::{DateOrTime, DeliveryOutcome, EndDateOrTime, Moment, PageParameters};
+use crate::shape::{DateOrTime, DeliveryOutcome, Moment, PageParameters};
 use crate::state::HttpState;
 
 /// A page of the delivery log.
@@ -118,7 +118,7 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
         ("recipient" = Option<String>, Query, format = IdnEmail, description = "Only entries for mail to this address."),
         ("status" = inline(Option<OutcomeName>), Query, description = "Only entries with this outcome."),
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Only entries at this time or later."),
-        ("end_date" = inline(Option<EndDateOrTime>), Query,
+        ("end_date" = inline(Option<DateOrTime>), Query,
             description = "Only entries before this time, or up to the end of this date."),
         PageParameters,
     ),

@@ -10,7 +10,7 @@ use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::shape::{DateOrTime, EndDateOrTime, MessageState, Moment, PageParameters, shown, written};
+use crate::shape::{DateOrTime, MessageState, Moment, PageParameters, shown, written};
 use crate::state::HttpState;
 
 /// A page of sent messages.
@@ -109,7 +109,7 @@ documented_errors!(Errors, documented, [ValidationError]);
         ("from" = Option<String>, Query, format = IdnEmail, description = "Only messages from this address."),
         ("recipient" = Option<String>, Query, format = IdnEmail, description = "Only messages with this address in `to`, `cc` or `bcc`."),
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Only messages stored at this time or later."),
-        ("end_date" = inline(Option<EndDateOrTime>), Query,
+        ("end_date" = inline(Option<DateOrTime>), Query,
             description = "Only messages stored before this time, or up to the end of this date."),
         PageParameters,
     ),

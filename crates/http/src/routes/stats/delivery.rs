@@ -10,7 +10,7 @@ use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::shape::{AddressOrDomain, DateOrTime, EndDateOrTime};
+use crate::shape::{AddressOrDomain, DateOrTime};
 use crate::state::HttpState;
 
 /// Delivery statistics.
@@ -47,7 +47,7 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 #[utoipa::path(get, path = "/stats/delivery", tag = "stats", operation_id = "get_delivery_stats",
     params(
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Start of the period; 7 days ago by default."),
-        ("end_date" = inline(Option<EndDateOrTime>), Query,
+        ("end_date" = inline(Option<DateOrTime>), Query,
             description = "End of the period, exclusive for a time and inclusive for a date; now by default."),
         ("sender" = inline(Option<AddressOrDomain>), Query, description = "Only mail from this address or domain."),
         ("group_by" = inline(Option<GroupByName>), Query, description = "Grouping of `breakdown`; `day` by default."),

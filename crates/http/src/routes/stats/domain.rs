@@ -12,7 +12,7 @@ use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
 use crate::query::Query;
 use crate::routes::domains::domain_in;
-use crate::shape::{DateOrTime, EndDateOrTime};
+use crate::shape::DateOrTime;
 use crate::state::HttpState;
 
 /// Statistics of one domain, counted per recipient.
@@ -117,7 +117,7 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, Validation
     params(
         ("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test"),
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Start of the period; 7 days ago by default."),
-        ("end_date" = inline(Option<EndDateOrTime>), Query,
+        ("end_date" = inline(Option<DateOrTime>), Query,
             description = "End of the period, exclusive for a time and inclusive for a date; now by default."),
     ),
     responses((status = 200, description = "The statistics of the domain.", body = DomainStatsBody), Errors))]

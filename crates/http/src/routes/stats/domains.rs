@@ -10,7 +10,7 @@ use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::shape::{DateOrTime, EndDateOrTime, PageParameters};
+use crate::shape::{DateOrTime, PageParameters};
 use crate::state::HttpState;
 
 /// A page of statistics by sender domain.
@@ -75,7 +75,7 @@ documented_errors!(Errors, documented, [ValidationError]);
 #[utoipa::path(get, path = "/stats/domains", tag = "stats", operation_id = "list_domain_stats",
     params(
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Start of the period; 7 days ago by default."),
-        ("end_date" = inline(Option<EndDateOrTime>), Query,
+        ("end_date" = inline(Option<DateOrTime>), Query,
             description = "End of the period, exclusive for a time and inclusive for a date; now by default."),
         PageParameters,
     ),

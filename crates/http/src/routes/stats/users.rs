@@ -11,7 +11,7 @@ use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
 use crate::query::Query;
 use crate::routes::users::user_in;
-use crate::shape::{DateOrTime, EndDateOrTime};
+use crate::shape::DateOrTime;
 use crate::state::HttpState;
 
 /// Delivery statistics of one user.
@@ -38,7 +38,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ValidationEr
     params(
         ("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test"),
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Start of the period; 7 days ago by default."),
-        ("end_date" = inline(Option<EndDateOrTime>), Query,
+        ("end_date" = inline(Option<DateOrTime>), Query,
             description = "End of the period, exclusive for a time and inclusive for a date; now by default."),
         ("group_by" = inline(Option<GroupByName>), Query, description = "Grouping of `breakdown`; `day` by default."),
     ),
