@@ -27,6 +27,7 @@ mod ports;
 mod postfix;
 mod postgres;
 mod runtime;
+pub mod scripted_imap;
 mod signal;
 mod sink;
 mod strict_smtp;

@@ -6,13 +6,15 @@ use std::time::Duration;
 use bytes::BufMut;
 use mailapi_backend::MailboxError;
 use mailapi_imap::client::{
-    Capabilities, Code, Command, Connection, Event, FolderStatus, Status, StatusItem, StatusResponse, UidSet, Untagged,
+    Capabilities, Code, Command, Connection, Event, FolderStatus, Status, StatusItem, StatusResponse, UidSet, UidSets,
+    Untagged,
 };
 use mailapi_model::FolderName;
 use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
+use super::answer_room::{AnswerRoom, Full, Held};
 use super::error::ImapError;
 use super::settings::ImapSettings;
 use super::stream::Stream;
@@ -63,6 +65,9 @@ const COMMAND_TIME: Duration = Duration::from_mins(10);
 /// This many octets of a body must arrive within the time limit for silence.
 const STRETCH_OCTETS: usize = 16 * 1024;
 
+/// Maximum number of messages that a search may find.
+const MOST_FOUND: u64 = 4_000_000;
+
 /// The remaining time and octets of the running command. Only time spent waiting for the server counts.
 struct Allowance {
     /// Time until the next complete response. Single octets do not extend it.
@@ -110,6 +115,7 @@ pub(crate) struct ImapConnection {
     silence_timeout: Duration,
     allowance: Allowance,
     max_answer: u64,
+    held: Held,
     reopen_after: Duration,
     folder: Option<OpenFolder>,
     separator: Option<Option<char>>,
@@ -118,7 +124,7 @@ pub(crate) struct ImapConnection {
 }
 
 impl ImapConnection {
-    pub(super) fn new(stream: Stream, settings: &ImapSettings) -> Self {
+    pub(super) fn new(stream: Stream, settings: &ImapSettings, room: &Arc<AnswerRoom>) -> Self {
         Self {
             stream,
             protocol: Connection::new(settings.limits.clone()),
@@ -126,6 +132,7 @@ impl ImapConnection {
             silence_timeout: settings.silence_timeout,
             allowance: Allowance::new(settings.silence_timeout),
             max_answer: settings.limits.max_answer,
+            held: room.hold(),
             reopen_after: settings.reopen_after,
             folder: None,
             separator: None,
@@ -270,14 +277,21 @@ impl ImapConnection {
             Ok(Ok(octets)) => {
                 self.allowance.octets += octets as u64;
                 if self.allowance.octets > self.max_answer {
-                    Err(self.broken("its answer is too long"))
-                } else {
-                    Ok(())
+                    return Err(self.broken("its answer is too long"));
                 }
+                let held = self.held.grow_to(self.allowance.octets);
+                held.map_err(|Full| self.broken("answers of the server take too much memory at the moment"))
             }
             Ok(Err(error)) => Err(self.broken(&error.to_string())),
             Err(_) => Err(self.broken("the server did not answer in time")),
         }
+    }
+
+    /// Releases the memory of the last answer after it was processed.
+    pub(super) fn rest(&mut self) {
+        self.allowance.octets = 0;
+        self.held.release();
+        self.protocol.input().shrink_to(self.read_octets);
     }
 
     /// Marks the connection as unusable.
@@ -383,16 +397,21 @@ impl ImapConnection {
         }
     }
 
-    /// Searches the open folder. The server sends a result even if nothing matches (RFC 3501 section 6.4.4).
+    /// Searches the open folder. The server sends a result even if nothing matches (RFC 3501 section 6.4.4). A short
+    /// answer can contain four billion UIDs, which callers list one by one.
     pub(crate) async fn search(&mut self, command: Command) -> Result<UidSet, ImapError> {
-        let mut found: Option<UidSet> = None;
+        let mut found: Option<UidSets> = None;
         let searched = self.run(command, |untagged| {
             if let Untagged::Found(more) = untagged {
-                found.get_or_insert_default().extend(&more);
+                found.get_or_insert_default().add(&more);
             }
         });
         searched.await?;
-        found.ok_or_else(|| ImapError::unavailable("the server sent no search result"))
+        let found = found.ok_or_else(|| ImapError::unavailable("the server sent no search result"))?.union();
+        if found.len() > MOST_FOUND {
+            return Err(ImapError::unavailable(format!("the server found more than {MOST_FOUND} messages")));
+        }
+        Ok(found)
     }
 
     /// Opens a folder for changing.

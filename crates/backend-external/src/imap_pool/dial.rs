@@ -10,6 +10,7 @@ use mailapi_model::EmailAddress;
 use rustls::ClientConfig;
 use tokio::time::timeout;
 
+use super::answer_room::AnswerRoom;
 use super::connection::ImapConnection;
 use super::error::ImapError;
 use super::settings::ImapSettings;
@@ -22,6 +23,7 @@ pub(super) struct Dialer {
     settings: ImapSettings,
     tls: Arc<ClientConfig>,
     breaker: Breaker,
+    room: Arc<AnswerRoom>,
     /// Set after the first successful login. From then on a refusal without a code concerns the mailbox.
     master_is_known: AtomicBool,
 }
@@ -36,7 +38,7 @@ enum Refused {
 impl Dialer {
     pub(super) fn new(settings: ImapSettings, tls: Arc<ClientConfig>) -> Self {
         let breaker = Breaker::new(settings.failures_until_pause, settings.pause, settings.max_pause);
-        Self { breaker, settings, tls, master_is_known: AtomicBool::new(false) }
+        Self { breaker, settings, tls, room: Arc::default(), master_is_known: AtomicBool::new(false) }
     }
 
     /// Returns a new connection that acts as the mailbox.
@@ -109,7 +111,7 @@ impl Dialer {
 
     async fn greeted(&self) -> Result<ImapConnection, ImapError> {
         let ImapSettings { host, port, tls, .. } = &self.settings;
-        let mut connection = ImapConnection::new(Stream::connect(host, *port).await?, &self.settings);
+        let mut connection = ImapConnection::new(Stream::connect(host, *port).await?, &self.settings, &self.room);
         if *tls == TlsMode::Implicit {
             connection.encrypt(host, self.tls.clone()).await?;
         }

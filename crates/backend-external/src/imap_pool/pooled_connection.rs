@@ -41,9 +41,10 @@ impl PooledConnection {
 
 impl Drop for PooledConnection {
     fn drop(&mut self) {
-        if let Some((connection, permit)) = self.held.take()
+        if let Some((mut connection, permit)) = self.held.take()
             && connection.is_ready()
         {
+            connection.rest();
             self.shared.keep(connection, permit);
         }
     }

@@ -7,10 +7,10 @@ use mailapi_backend_external::bounces::{BounceFeed, BounceLimits};
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
 use mailapi_model::{FeedCursor, MessageId, Secret};
 use mailapi_testkit::SeededEntropy;
+use mailapi_testkit::scripted_imap::{LOGIN, ScriptedServer};
 use mailapi_tls::{Trust, client_config};
 
 use crate::bounce_mailbox::{BounceMailbox, settings};
-use crate::scripted::{LOGIN, ScriptedServer};
 
 /// Opens the folder with messages of UID 4, which is damaged, and 9; reading begins at `first`.
 fn folder(first: u32) -> String {

@@ -2,9 +2,6 @@
 
 mod bounce_mailbox;
 mod damaged;
-#[path = "../mailboxes/scripted.rs"]
-#[expect(dead_code, reason = "the mailbox stories use more of it")]
-mod scripted;
 
 use std::time::Duration;
 

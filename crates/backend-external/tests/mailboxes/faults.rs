@@ -10,9 +10,9 @@ use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
 use mailapi_backend_external::mailboxes::{ImapMailboxes, MailboxSettings};
 use mailapi_imap::client::ClientLimits;
 use mailapi_model::{EmailAddress, FolderName, Page};
+use mailapi_testkit::scripted_imap::{INBOX, LOGIN, ScriptedServer};
 
 use crate::fixture::{imap_settings, mailboxes, pool};
-use crate::scripted::{INBOX, LOGIN, ScriptedServer};
 
 /// A message in the form of a list, in response to `C: FETCH`.
 const SUMMARY: &str = "C: FETCH 1:1 (UID RFC822.SIZE

@@ -9,4 +9,3 @@ mod fixture;
 mod kept_connection;
 mod model_server;
 mod quotas;
-mod scripted;

@@ -10,9 +10,9 @@ use mailapi_backend::{MailboxError, Mailboxes, Purged};
 use mailapi_backend_external::imap_pool::ImapSettings;
 use mailapi_backend_external::mailboxes::{ImapMailboxes, MailboxSettings, Purge};
 use mailapi_model::{EmailAddress, Quota};
+use mailapi_testkit::scripted_imap::{LOGIN, ScriptedServer};
 
 use crate::fixture::{imap_settings, pool};
-use crate::scripted::{LOGIN, ScriptedServer};
 
 /// After this time a list refreshes its cached quota in the background.
 const A_MOMENT: Duration = Duration::from_secs(10);

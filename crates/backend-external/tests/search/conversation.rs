@@ -7,11 +7,11 @@ use mailapi_backend_external::mailboxes::{ImapMailboxes, MailboxSettings};
 use mailapi_backend_external::search_index::{IndexUse, SearchIndex, SearchSettings};
 use mailapi_model::EmailAddress;
 use mailapi_testkit::FakeClock;
+use mailapi_testkit::scripted_imap::{LOGIN, ScriptedServer};
 use tempfile::TempDir;
 
 use crate::fixture::{imap_settings, mailboxes, pool};
 use crate::indexed::{in_inbox, query};
-use crate::scripted::{LOGIN, ScriptedServer};
 
 const SEPARATOR: &str = "C: LIST \"\" \"\"\nS: * LIST (\\Noselect) \"/\" \"\"\nS: {tag} OK";
 

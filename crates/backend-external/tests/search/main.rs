@@ -8,8 +8,5 @@ mod conversation;
 #[expect(dead_code, reason = "the mailbox stories use more of it")]
 mod fixture;
 mod indexed;
-#[path = "../mailboxes/scripted.rs"]
-#[expect(dead_code, reason = "the mailbox stories use more of it")]
-mod scripted;
 mod stories;
 mod troubles;

@@ -81,6 +81,7 @@ impl Multipart {
     fn read(cursor: &mut Cursor, depth: usize) -> Result<Self, SyntaxError> {
         let mut parts = Vec::new();
         while cursor.peek() == Some(b'(') {
+            cursor.count()?;
             parts.push(BodyStructure::read(cursor, depth - 1)?);
             // The grammar allows no space between parts; accept one anyway.
             cursor.try_byte(b' ');

@@ -45,6 +45,7 @@ impl FetchedMessage {
         let mut message = Self { sequence, ..Self::default() };
         cursor.byte(b'(', "expected a list")?;
         while !cursor.try_byte(b')') {
+            cursor.count()?;
             message.read_attribute(cursor, max_depth)?;
             // Read leniently: accept a missing or trailing space.
             cursor.try_byte(b' ');

@@ -29,6 +29,8 @@ impl Default for ClientLimits {
 }
 
 impl ClientLimits {
+    /// Literals of one response. A server may write each name and address of a message as one.
+    const LITERALS: usize = 20_000;
     /// Parentheses inside the innermost part. Every level of parts takes two more at most.
     const LISTS_IN_A_PART: usize = 8;
 
@@ -36,6 +38,7 @@ impl ClientLimits {
         Limits {
             max_line: self.max_line,
             max_literal: self.max_literal,
+            max_literals: Self::LITERALS,
             max_discarded: self.max_answer,
             ..Limits::default()
         }

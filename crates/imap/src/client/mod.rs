@@ -30,6 +30,6 @@ pub use folder::{FolderStatus, ListedFolder};
 pub use limits::ClientLimits;
 pub use quota::QuotaResource;
 pub use response::Untagged;
-pub use search::UidSet;
+pub use search::{UidSet, UidSets};
 pub use section::{Section, SectionText};
 pub use status::{Code, Status, StatusResponse};

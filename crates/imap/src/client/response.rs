@@ -8,7 +8,7 @@ use super::limits::ClientLimits;
 use super::quota::QuotaResource;
 use super::search::UidSet;
 use super::status::StatusResponse;
-use crate::token::{Cursor, Frame, Part, SyntaxError};
+use crate::token::{Cursor, Frame, Part, SyntaxError, TOO_MANY};
 
 /// Untagged data: part of a response, or an unsolicited change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,8 @@ pub enum Untagged {
     Expunge(u32),
     /// Data of a message.
     Fetch(Box<FetchedMessage>),
-    /// The response about this sequence number exceeded [`ClientLimits::max_line`] and was skipped.
+    /// The response about this sequence number exceeded [`ClientLimits::max_line`] or had too many values, and was
+    /// skipped.
     TooLong(u32),
     /// A mailbox.
     List(ListedFolder),
@@ -103,14 +104,33 @@ impl Untagged {
         cursor.space()?;
         if cursor.try_keyword("FETCH") {
             cursor.space()?;
-            let message = FetchedMessage::read(cursor, number, limits.max_depth)?;
-            return Ok(Self::Fetch(Box::new(message)));
+            return match FetchedMessage::read(cursor, number, limits.max_depth) {
+                Err(TOO_MANY) => Ok(Self::TooLong(number)),
+                message => Ok(Self::Fetch(Box::new(message?))),
+            };
         }
         let word = cursor.keyword()?;
         match word.as_str() {
             "EXISTS" => Ok(Self::Exists(number)),
             "EXPUNGE" => Ok(Self::Expunge(number)),
             _ => Ok(Self::Other(word)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_beyond_the_cap_cost_a_message_its_data_alone() {
+        let part = "(\"a\" \"b\" NIL NIL NIL \"7bit\" 1)";
+        for (count, is_read) in [(1_000, true), (30_000, false)] {
+            let line = format!("* 7 FETCH (UID 9 BODYSTRUCTURE ({} \"mixed\"))", part.repeat(count));
+            let frame = Frame::new(vec![Part::Text(line.into_bytes())]);
+            let read = Response::read(frame, &ClientLimits::default());
+            assert_eq!(matches!(&read, Ok(Response::Untagged(Untagged::Fetch(_), None))), is_read);
+            assert_eq!(matches!(&read, Ok(Response::Untagged(Untagged::TooLong(7), None))), !is_read);
         }
     }
 }

@@ -89,6 +89,35 @@ impl UidSet {
     }
 }
 
+/// Gathers the sets of one answer.
+#[derive(Debug, Default)]
+pub struct UidSets {
+    all: UidSet,
+    /// How many ranges there were when they were last sorted.
+    sorted: usize,
+}
+
+impl UidSets {
+    /// Ranges that are gathered before they are sorted.
+    const FEW: usize = 1024;
+
+    /// Adds a set. A server may send one for each UID, so they are sorted whenever their number has doubled.
+    pub fn add(&mut self, more: &UidSet) {
+        self.all.ranges.extend_from_slice(&more.ranges);
+        if self.all.ranges.len() > 2 * self.sorted.max(Self::FEW) {
+            self.all.normalize();
+            self.sorted = self.all.ranges.len();
+        }
+    }
+
+    /// All UIDs.
+    #[must_use]
+    pub fn union(mut self) -> UidSet {
+        self.all.normalize();
+        self.all
+    }
+}
+
 impl FromIterator<u32> for UidSet {
     fn from_iter<I: IntoIterator<Item = u32>>(uids: I) -> Self {
         let mut set = Self { ranges: uids.into_iter().map(|uid| (uid, uid)).collect() };
@@ -140,6 +169,13 @@ mod tests {
             prop_assert_eq!(set.len(), all.len() as u64);
             prop_assert!((1..60).all(|uid| set.contains(uid) == all.contains(&uid)));
             prop_assert_eq!(set.newest_first().collect::<Vec<_>>(), all.into_iter().rev().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn many_sets_make_one(uids in prop::collection::vec(1u32..100_000, 0..6000)) {
+            let mut sets = UidSets::default();
+            uids.iter().for_each(|&uid| sets.add(&[uid].into_iter().collect()));
+            prop_assert_eq!(sets.union(), uids.into_iter().collect());
         }
     }
 }

@@ -10,6 +10,12 @@ use super::{is_astring_char, is_atom_char, is_list_char};
 pub struct SyntaxError(pub &'static str);
 
 const TOO_LARGE: SyntaxError = SyntaxError("number too large");
+/// The frame has more than [`MOST_VALUES`].
+pub(crate) const TOO_MANY: SyntaxError = SyntaxError("too many values");
+
+/// Values of lists in one frame, together. `(""` becomes a hundred times its length in memory. A message with a
+/// thousand parts has some ten thousand values.
+const MOST_VALUES: usize = 20_000;
 
 /// Length of the two quotes of a quoted string.
 const AROUND_QUOTED: usize = 2;
@@ -35,12 +41,13 @@ pub struct Cursor {
     offset: usize,
     depth: usize,
     max_depth: usize,
+    values: usize,
 }
 
 impl Cursor {
     /// A cursor before the first token. `max_depth` limits [`Self::descend`].
     pub fn new(frame: Frame, max_depth: usize) -> Self {
-        Self { frame, part: 0, offset: 0, depth: 0, max_depth }
+        Self { frame, part: 0, offset: 0, depth: 0, max_depth, values: 0 }
     }
 
     fn rest(&self) -> &[u8] {
@@ -312,6 +319,12 @@ impl Cursor {
         if self.try_keyword("NIL") { Ok(None) } else { self.string().map(Some) }
     }
 
+    /// Counts a value that will be held; fails when the frame has too many.
+    pub fn count(&mut self) -> Result<(), SyntaxError> {
+        self.values += 1;
+        if self.values <= MOST_VALUES { Ok(()) } else { Err(TOO_MANY) }
+    }
+
     /// Runs `read` one level deeper. Fails at the maximum depth, so that recursion is bounded.
     pub fn descend<T, E: From<SyntaxError>>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         if self.depth >= self.max_depth {
@@ -335,6 +348,7 @@ impl Cursor {
                 return Ok(elements);
             }
             loop {
+                cursor.count()?;
                 elements.push(element(cursor)?);
                 if cursor.try_byte(b')') {
                     return Ok(elements);

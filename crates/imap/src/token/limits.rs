@@ -9,6 +9,8 @@ pub struct Limits {
     pub max_line: usize,
     /// Bytes of all literals of one command, without the message of APPEND. Default 65,536.
     pub max_literal: usize,
+    /// Literals of one command: each takes memory, also without a byte. Default 1,000.
+    pub max_literals: usize,
     /// Maximum size of an APPEND message in bytes (APPENDLIMIT, RFC 7889). Default 26,214,400.
     pub max_message: usize,
     /// Piece size in bytes. A larger APPEND message is returned in pieces of about this size ([`super::Poll::Keep`]),
@@ -32,6 +34,7 @@ impl Default for Limits {
         Self {
             max_line: 64 * 1024,
             max_literal: 64 * 1024,
+            max_literals: 1_000,
             max_message: 25 * 1024 * 1024,
             message_piece: usize::MAX,
             max_discarded: 100 * 1024 * 1024,

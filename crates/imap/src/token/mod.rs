@@ -10,6 +10,7 @@ mod reader;
 mod sequence;
 mod writer;
 
+pub(crate) use cursor::TOO_MANY;
 pub use cursor::{Cursor, SyntaxError, Value};
 pub use frame::{Frame, Part};
 pub use limits::Limits;

@@ -107,6 +107,12 @@ pub struct FrameReader {
     /// Length of the last piece; it ends at `start`.
     piece: usize,
     frame: Frame,
+    /// Octets of the frame's text.
+    text: usize,
+    /// How many literals the frame has.
+    literals: usize,
+    /// Octets that they were announced with; those handed out in pieces do not count.
+    announced: u64,
     state: State,
     refused: Option<Refusal>,
     discarded: u64,
@@ -124,6 +130,9 @@ impl FrameReader {
             scanned: 0,
             piece: 0,
             frame: Frame::default(),
+            text: 0,
+            literals: 0,
+            announced: 0,
             state: State::Text,
             refused: None,
             discarded: 0,
@@ -226,6 +235,7 @@ impl FrameReader {
         if self.refused.is_some() || !ends_with_section(text) {
             return None;
         }
+        self.text += text.len();
         self.frame.parts.extend([Part::Text(text.to_vec()), Part::Literal(Vec::new())]);
         self.state = State::Streamed { remaining: announced.size };
         Some(announced.size)
@@ -253,8 +263,7 @@ impl FrameReader {
     }
 
     fn take_line(&mut self) -> LinePoll {
-        let room =
-            if self.is_skipping() { LINE_TAIL } else { self.limits.max_line.saturating_sub(self.frame.text_len()) };
+        let room = if self.is_skipping() { LINE_TAIL } else { self.limits.max_line.saturating_sub(self.text) };
         let Some(at) = memchr::memchr(b'\n', &self.input[self.scanned..]) else {
             // Remember the scanned part: a slow peer must not cause repeated scans of one line.
             self.scanned = self.input.len();
@@ -351,6 +360,7 @@ impl FrameReader {
             line.truncate(announced.prefix);
         }
         if self.refused.is_none() {
+            self.text += line.len();
             self.frame.parts.push(Part::Text(line));
         }
         match announced {
@@ -386,6 +396,8 @@ impl FrameReader {
                 return Some(Poll::Overrun);
             }
         } else {
+            self.literals += 1;
+            self.announced += announced.size;
             self.frame.parts.push(Part::Literal(Vec::new()));
         }
         self.state = State::Literal { remaining: announced.size };
@@ -393,14 +405,12 @@ impl FrameReader {
     }
 
     fn fits(&self, size: u64) -> bool {
-        // Beside its message, an APPEND may have other literals, such as the mailbox name.
-        let held = (self.frame.literal_len() + self.frame.kept) as u64;
         let (each, total) = if self.takes_messages && self.may_be_message() {
             (self.limits.max_message, self.limits.max_message + self.limits.max_literal)
         } else {
             (self.limits.max_literal, self.limits.max_literal)
         };
-        size <= each as u64 && held + size <= total as u64
+        self.literals < self.limits.max_literals && size <= each as u64 && self.announced + size <= total as u64
     }
 
     /// Whether the last literal may be the message of an APPEND. The first argument is the mailbox name, which
@@ -419,6 +429,7 @@ impl FrameReader {
 
     fn reset_frame(&mut self) {
         self.frame = Frame::default();
+        (self.text, self.literals, self.announced) = (0, 0, 0);
         self.state = State::Text;
         self.refused = None;
         self.discarded = 0;
@@ -588,6 +599,21 @@ mod tests {
         let mut reader = server();
         reader.feed(&[b'a'; 65]);
         assert_eq!(reader.poll(), Poll::Overrun);
+    }
+
+    #[test]
+    fn literals_without_octets_are_not_free() {
+        for (side, start) in [(Side::Server, "a LOGIN "), (Side::Client, "* LIST ")] {
+            let mut reader = FrameReader::new(side, Limits { max_literals: 20, ..small() });
+            reader.feed(start.as_bytes());
+            for _ in 0..100 {
+                reader.feed(b"{0+}\r\n");
+                if reader.poll() == Poll::Overrun {
+                    break;
+                }
+            }
+            assert!(reader.frame.parts.len() <= 42, "{start}");
+        }
     }
 
     #[test]

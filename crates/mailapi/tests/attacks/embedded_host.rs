@@ -51,7 +51,7 @@ fn answer_time() -> Duration {
     Duration::from_secs(if full_size().is_some() { 1 } else { 20 })
 }
 
-/// A server with the built-in mail server, and the mailboxes ann and bob of example.org.
+/// A server with the mailboxes ann and bob of example.org, with the built-in mail server unless settings name another.
 pub(crate) struct EmbeddedHost {
     pub(crate) server: Server,
     /// The tokens of ann and bob.
@@ -93,6 +93,13 @@ impl EmbeddedHost {
         let (status, answer) = self.post(path, token, body.to_string()).await;
         assert!((200..300).contains(&status), "{path}: {status} {answer}");
         answer
+    }
+
+    /// Asks as the attacker, for whatever comes: the status, and whether the answer was complete.
+    pub(crate) async fn get(&self, path: &str, token: &str) -> (u16, bool) {
+        let client = reqwest::Client::builder().local_address(std::net::IpAddr::V4(ATTACKER)).build().unwrap();
+        let answer = client.get(self.server.api(path)).header("X-MAILAPI-TOKEN", token).send().await.unwrap();
+        (answer.status().as_u16(), answer.bytes().await.is_ok())
     }
 
     /// The status and the body of an answer.
@@ -137,6 +144,9 @@ impl EmbeddedHost {
         for (listener, question, end) in
             [("smtp", "EHLO x\r\n", "250 "), ("submission", "EHLO x\r\n", "250 "), ("imap", "a NOOP\r\n", "a OK")]
         {
+            if self.server.running[listener].is_null() {
+                continue;
+            }
             let answering = async {
                 let mut dialogue = Talk::begin(connect_from(OTHERS, self.listener(listener)).await).await;
                 dialogue.say(question, end).await;

@@ -10,4 +10,5 @@ mod accounts;
 mod bodies;
 mod connections;
 mod embedded_host;
+mod hostile_imap;
 mod reading;

@@ -1,13 +1,16 @@
 //! An IMAP server that plays a script.
 //!
 //! Lines of a script:
-//! - `S: text`: the server sends the text; `{tag}` is the tag of the last command, `\r\n` a line end within the text
-//! - `C: start`: the client must send a command that begins with this text after its tag
-//! - `flood: text`: the server repeats the text until the client closes the connection
-//! - `drip`: the server sends a space every few milliseconds until the client closes the connection
-//! - `close`, `hang`: the server closes the connection, or sends nothing more; after its last line it closes
+//! - `S: text`  the server sends the text; `{tag}` is the tag of the last command, `\r\n` stands for a line end within
+//! - `C: start`  the client must send a command that begins with this text after its tag
+//! - `times N: text`  the server sends the text N times, without line ends
+//! - `endless: text`  the same until the client closes the connection
+//! - `flood: text`  the same with a line end each time
+//! - `drip`  the server sends a space every few milliseconds, until the client closes the connection
+//! - `close`, `hang`  the server closes the connection, or sends nothing more; after its last line it closes
 
-use std::sync::{Arc, Mutex};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,13 +20,13 @@ use tokio::task::JoinHandle;
 const DRIP: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// The start of a connection.
-pub(crate) const LOGIN: &str = "\
+pub const LOGIN: &str = "\
 S: * OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN LITERAL+] ready
 C: AUTHENTICATE PLAIN
 S: {tag} OK [CAPABILITY IMAP4rev1 LITERAL+ LIST-STATUS STATUS=SIZE ESEARCH] logged in";
 
 /// Opens INBOX, which holds one message.
-pub(crate) const INBOX: &str = "\
+pub const INBOX: &str = "\
 C: LIST \"\" \"\"
 S: * LIST (\\Noselect) \"/\" \"\"
 S: {tag} OK
@@ -33,47 +36,72 @@ S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK [READ-ONLY] open";
 
 /// A server. Its connections play the scripts in order; further ones play the last.
-pub(crate) struct ScriptedServer {
-    pub(crate) port: u16,
+pub struct ScriptedServer {
+    /// The port on the loopback.
+    pub port: u16,
     state: Arc<State>,
     task: JoinHandle<()>,
 }
 
 #[derive(Default)]
 struct State {
+    /// Those of the next connections; the last one stays.
+    scripts: Mutex<VecDeque<String>>,
     connections: Mutex<usize>,
     /// Client input that the script did not expect.
     surprises: Mutex<Vec<String>>,
 }
 
+impl State {
+    fn next_script(&self) -> String {
+        *locked(&self.connections) += 1;
+        let mut scripts = locked(&self.scripts);
+        let last = if scripts.len() > 1 { scripts.pop_front() } else { None };
+        last.or_else(|| scripts.front().cloned()).unwrap_or_default()
+    }
+}
+
+fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl ScriptedServer {
-    pub(crate) async fn start(scripts: &[String]) -> Self {
+    /// Starts one.
+    ///
+    /// # Panics
+    /// When there is no free loopback port.
+    pub async fn start(scripts: &[String]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
         let port = listener.local_addr().expect("its address").port();
         let state = Arc::new(State::default());
-        let (scripts, of_task) = (scripts.to_vec(), state.clone());
+        let of_task = state.clone();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let number = {
-                    let mut connections = of_task.connections.lock().unwrap();
-                    *connections += 1;
-                    *connections
-                };
-                let script = scripts[number.min(scripts.len()) - 1].clone();
-                tokio::spawn(play(stream, script, of_task.clone()));
+                tokio::spawn(play(stream, of_task.next_script(), of_task.clone()));
             }
         });
-        Self { port, state, task }
+        let server = Self { port, state, task };
+        server.play(scripts);
+        server
+    }
+
+    /// From the next connection on these scripts are played.
+    pub fn play(&self, scripts: &[String]) {
+        *locked(&self.state.scripts) = scripts.to_vec().into();
     }
 
     /// Returns the number of connections so far.
-    pub(crate) fn connections(&self) -> usize {
-        *self.state.connections.lock().unwrap()
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        *locked(&self.state.connections)
     }
 
     /// Fails if the client sent anything that no script expected.
-    pub(crate) fn assert_no_surprise(&self) {
-        let surprises = self.state.surprises.lock().unwrap();
+    ///
+    /// # Panics
+    /// If it did.
+    pub fn assert_no_surprise(&self) {
+        let surprises = locked(&self.state.surprises);
         assert!(surprises.is_empty(), "{surprises:#?}");
     }
 }
@@ -84,12 +112,22 @@ impl Drop for ScriptedServer {
     }
 }
 
+/// What a line says without end.
+fn flood(line: &str) -> Option<String> {
+    let lines = line.strip_prefix("flood: ").map(|text| format!("{text}\r\n"));
+    lines.or_else(|| line.strip_prefix("endless: ").map(unescaped))
+}
+
+fn unescaped(text: &str) -> String {
+    text.replace("\\r\\n", "\r\n")
+}
+
 async fn play(stream: TcpStream, script: String, state: Arc<State>) {
     let (read, mut write) = stream.into_split();
     let (mut read, mut tag) = (BufReader::new(read), String::new());
     for line in script.lines() {
         if let Some(text) = line.strip_prefix("S: ") {
-            let text = text.replace("{tag}", &tag).replace("\\r\\n", "\r\n");
+            let text = unescaped(&text.replace("{tag}", &tag));
             if write.write_all(format!("{text}\r\n").as_bytes()).await.is_err() {
                 return;
             }
@@ -101,11 +139,16 @@ async fn play(stream: TcpStream, script: String, state: Arc<State>) {
             let (own, command) = said.split_once(' ').unwrap_or((said.as_str(), ""));
             tag = own.to_owned();
             if !command.starts_with(start) {
-                state.surprises.lock().unwrap().push(format!("{} instead of {start}", command.trim_end()));
+                locked(&state.surprises).push(format!("{} instead of {start}", command.trim_end()));
                 return;
             }
-        } else if let Some(text) = line.strip_prefix("flood: ") {
-            let text = format!("{text}\r\n").repeat(1000);
+        } else if let Some((count, text)) = line.strip_prefix("times ").and_then(|rest| rest.split_once(": ")) {
+            let text = unescaped(text).repeat(count.parse().expect("a number"));
+            if write.write_all(text.as_bytes()).await.is_err() {
+                return;
+            }
+        } else if let Some(text) = flood(line) {
+            let text = text.repeat(1000);
             while write.write_all(text.as_bytes()).await.is_ok() {}
             return;
         } else if line == "drip" {

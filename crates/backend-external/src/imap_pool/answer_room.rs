@@ -1,0 +1,80 @@
+//! Memory for answers of the server, shared by all connections.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Octets of all answers together, those within [`FREE`] aside. What is made of an answer takes up to twice as much.
+const MOST: u64 = 64 * 1024 * 1024;
+/// Octets that any answer may have: a page of a list or a text, not a long message.
+const FREE: u64 = 1024 * 1024;
+
+/// How much of the room is taken.
+#[derive(Debug, Default)]
+pub(super) struct AnswerRoom(Mutex<u64>);
+
+/// The room of one connection's answer; freed on drop.
+#[derive(Debug)]
+pub(super) struct Held {
+    room: Arc<AnswerRoom>,
+    octets: u64,
+}
+
+/// Other answers take the room.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+impl AnswerRoom {
+    pub(super) fn hold(self: &Arc<Self>) -> Held {
+        Held { room: Arc::clone(self), octets: 0 }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    /// Takes room for an answer of so many octets; what was taken before stays, since work may still need that answer.
+    /// An answer that is alone may be longer than the room.
+    pub(super) fn grow_to(&mut self, octets: u64) -> Result<(), Full> {
+        let wanted = octets.saturating_sub(FREE);
+        if wanted <= self.octets {
+            return Ok(());
+        }
+        let mut taken = self.room.taken();
+        let others = *taken - self.octets;
+        if others > 0 && others.saturating_add(wanted) > MOST {
+            return Err(Full);
+        }
+        *taken = others + wanted;
+        drop(taken);
+        self.octets = wanted;
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self) {
+        *self.room.taken() -= std::mem::take(&mut self.octets);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_share_the_room_and_give_it_back() {
+        let room = Arc::new(AnswerRoom::default());
+        let [mut one, mut two] = [(); 2].map(|()| room.hold());
+        assert_eq!((one.grow_to(MOST), two.grow_to(2 * FREE), two.grow_to(2 * FREE + 1)), (Ok(()), Ok(()), Err(Full)));
+        assert_eq!((one.grow_to(1), two.grow_to(2 * FREE + 1)), (Ok(()), Err(Full)), "what was taken stays");
+        drop(two);
+        assert_eq!(one.grow_to(2 * MOST), Ok(()), "a long answer is alone");
+        one.release();
+        assert_eq!(*room.taken(), 0);
+    }
+}

@@ -1,0 +1,106 @@
+//! An IMAP server of the operator that turns against its clients.
+
+use mailapi_testkit::SmtpSink;
+use mailapi_testkit::scripted_imap::{INBOX, LOGIN, ScriptedServer};
+
+use crate::embedded_host::{EmbeddedHost, answered_during, size};
+
+/// Requests at a time for each mailbox; as many connections as one may have.
+const REQUESTS: usize = 6;
+/// A part of a message in a structure, as short as it may be.
+const PART: &str = "(\"\" \"\" NIL NIL NIL \"\" 0)";
+/// A folder that claims to hold as many messages as there are numbers.
+const HUGE: &str = "\
+C: LIST \"\" \"\"
+S: * LIST (\\Noselect) \"/\" \"\"
+S: {tag} OK
+C: EXAMINE \"INBOX\"
+S: * 4294967295 EXISTS
+S: * OK [UIDVALIDITY 7] valid
+S: {tag} OK [READ-ONLY] open";
+
+/// What is asked for, and what the server does after the log-in.
+type Attack = (&'static str, String);
+
+const FOLDERS: &str = "/folders";
+const PAGE: &str = "/messages";
+const MESSAGE: &str = "/messages/5";
+const RAW: &str = "/messages/5/raw";
+const SEARCH: &str = "/search?q=hello&folder=INBOX";
+
+fn list(attack: &str) -> String {
+    format!("C: LIST \"\" \"*\"\n{attack}")
+}
+
+fn fetch(attack: &str) -> String {
+    format!("{INBOX}\nC: FETCH\n{attack}")
+}
+
+/// Answers that end only where they become too long. A debug build reads them for minutes.
+fn floods() -> Vec<Attack> {
+    vec![
+        (FOLDERS, list("flood: * LIST () \"/\" x")),
+        (FOLDERS, list("flood: * STATUS x (MESSAGES 1 UNSEEN 1 SIZE 1)")),
+        (PAGE, fetch("flood: * 1 FETCH (UID 5 FLAGS (\\Seen))")),
+        (PAGE, fetch("flood: * 1 EXISTS")),
+        (PAGE, fetch("endless: * 1 FETCH (FLAGS (")),
+        (SEARCH, format!("{HUGE}\nC: UID SEARCH\nflood: * SEARCH 9 7 5 3")),
+    ]
+}
+
+/// Answers that are dear or late for their length.
+fn tricks() -> Vec<Attack> {
+    let uid_fetch = |attack: &str| format!("{INBOX}\nC: UID FETCH\n{attack}");
+    let summary = |attack: &str| fetch(&format!("times 1: * 1 FETCH (UID 5 FLAGS () RFC822.SIZE 60 {attack}"));
+    let section = |size: u64, attack: &str| {
+        uid_fetch(&format!("S: * 1 FETCH (UID 5 FLAGS () RFC822.SIZE 60 BODY[]<0> {{{size}}}\n{attack}"))
+    };
+    vec![
+        (FOLDERS, list("endless: * LIST ({0}\\r\\n")),
+        (PAGE, fetch("endless: x")),
+        (PAGE, fetch("drip")),
+        (PAGE, summary(&format!("BODYSTRUCTURE (\nendless: {PART}"))),
+        (PAGE, summary(&format!("BODYSTRUCTURE (\ntimes 580000: {PART}\nS:  \"mixed\"))\nS: {{tag}} OK"))),
+        (PAGE, summary("FLAGS (x\ntimes 8000000:  x\nS: ))\nS: {tag} OK")),
+        (PAGE, summary("BODYSTRUCTURE \nendless: {0}\\r\\n")),
+        (MESSAGE, section(2 << 30, "drip")),
+        (MESSAGE, section(2 << 30, "endless: xxxxxxxx")),
+        (MESSAGE, section(32 << 20, "times 33554432: x\nhang")),
+        (RAW, uid_fetch(&format!("S: * 1 FETCH (UID 5 BODY[] {{{}}}\ndrip", 2_u64 << 30))),
+        (SEARCH, format!("{HUGE}\nC: UID SEARCH\nS: * ESEARCH (TAG \"{{tag}}\") UID ALL 1:4294967295\nS: {{tag}} OK")),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hostile_imap_server_stops_nobody() {
+    let (imap, smtp) = (ScriptedServer::start(&["hang".to_owned()]).await, SmtpSink::start().await);
+    let host = EmbeddedHost::open(&[
+        ("MAILAPI_MAIL__BACKEND", "external"),
+        ("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", &smtp.address().port().to_string()),
+        ("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", &imap.port.to_string()),
+        ("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "secret of the master"),
+        ("MAILAPI_MAIL__EXTERNAL__IMAP__POOL__SILENCE_TIMEOUT", "2s"),
+        ("MAILAPI_LIMITS__MESSAGES_PER_DAY", "100000000"),
+        ("MAILAPI_LIMITS__RECIPIENTS_PER_DAY", "100000000"),
+        // So that each attack is tried, not the first one alone.
+        ("MAILAPI_MAIL__EXTERNAL__IMAP__POOL__FAILURES_UNTIL_PAUSE", "1000000"),
+    ])
+    .await;
+    let floods = floods();
+    let floods = &floods[..size(floods.len(), 0)];
+    for (path, attack) in tricks().iter().chain(floods) {
+        imap.play(&[format!("{LOGIN}\n{attack}")]);
+        let name = format!("{path}: {}", &attack[attack.len().saturating_sub(60)..].replace('\n', " | "));
+        let ask = |n: usize| {
+            let (mailbox, token) = if n % 2 == 0 { ("ann", &host.ann) } else { ("bob", &host.bob) };
+            let path = format!("/mailbox/{mailbox}@example.org{path}");
+            let host = &host;
+            async move { host.get(&path, token).await }
+        };
+        let asked = futures_util::future::join_all((0..2 * size(REQUESTS, 2)).map(ask));
+        let answers = answered_during(&host, &name, asked).await;
+        let refused = |&(status, is_whole): &(u16, bool)| !is_whole || [200, 500, 503].contains(&status);
+        assert!(answers.iter().all(refused), "{name}: {answers:?}");
+    }
+    host.stands("a hostile IMAP server").await;
+}
