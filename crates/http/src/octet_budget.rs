@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mailapi_model::{EmailAddress, TokenId};
+use mailapi_model::{ClientNetwork, EmailAddress, TokenId};
 use mailapi_service::Caller;
 
 /// A caller takes at most one part in this many of the room.
@@ -23,11 +23,13 @@ struct Taken {
     by_caller: HashMap<Share, usize>,
 }
 
-/// The owner of a share of the room: a mailbox, whichever of its tokens is used.
+/// The owner of a share of the room; a mailbox has one share, whichever of its tokens is used.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Share {
     Mailbox(EmailAddress),
     Token(TokenId),
+    /// A client whose request is not complete.
+    Client(ClientNetwork),
     Nobody,
 }
 
@@ -62,6 +64,12 @@ impl OctetBudget {
     /// Begins a body that takes no room yet.
     pub(crate) fn hold(self: &Arc<Self>, share: Share) -> OctetPermit {
         OctetPermit { budget: Arc::clone(self), share, octets: 0 }
+    }
+
+    /// The octets that are taken.
+    #[cfg(test)]
+    pub(crate) fn octets_taken(&self) -> usize {
+        self.taken().octets
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {

@@ -17,12 +17,15 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use mailapi_model::{ClientNetwork, Connections, CountedConnection};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::Service;
 
-use crate::client_address::Arrival;
-use crate::connections_of_client::{ConnectionsOfClients, Counted};
+use crate::client_address::{Arrival, is_trusted};
+use crate::head_room::{HEAD_ROOM, Head, HeadRoom, MAX_HEAD_BYTES};
+use crate::octet_budget::{OctetBudget, Share};
 use crate::parser_errors::ParserErrors;
 use crate::settings::HttpSettings;
 use crate::write_timeout::WriteTimeout;
@@ -30,9 +33,9 @@ use crate::write_timeout::WriteTimeout;
 /// How long a client may stop reading an answer.
 const ANSWER_PAUSE: Duration = Duration::from_secs(30);
 
-/// Maximum length of a request's head. An unfinished head stays in memory until its time-out; 10,000 connections hold
-/// 160 MiB of them at most.
-const MAX_HEAD_BYTES: usize = 16 * 1024;
+/// Maximum number of connections of one client. Programs and browsers hold a handful; a network behind one address,
+/// some dozens.
+const CONNECTIONS_OF_CLIENT: usize = 1024;
 /// How much of a body or an answer one connection buffers.
 const CONNECTION_BUFFER: usize = 64 * 1024;
 
@@ -44,9 +47,11 @@ pub async fn serve(
     settings: &HttpSettings,
     shutdown: impl Future<Output = ()> + Send,
 ) {
-    let server = Server { router, settings: settings.clone(), graceful: GracefulShutdown::new() };
-    let clients = Arc::new(ConnectionsOfClients::default());
-    let slots = Arc::new(Semaphore::new(settings.max_connections.max(1)));
+    let server = Server::new(router, settings);
+    let most = settings.max_connections.max(1);
+    // One client leaves connections to others, also where the system allows few.
+    let connections = Connections::new(most, CONNECTIONS_OF_CLIENT.min((most / 2).max(1)));
+    let slots = Arc::new(Semaphore::new(most));
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         tokio::select! {
@@ -54,8 +59,9 @@ pub async fn serve(
             () = &mut shutdown => break,
             accepted = accept(&listener, &slots) => {
                 let (stream, peer, slot) = accepted;
-                match clients.count(peer.ip(), &settings.trusted_proxies) {
-                    Some(counted) => server.start(stream, peer, (slot, counted)),
+                let is_proxy = is_trusted(peer.ip().to_canonical(), &settings.trusted_proxies);
+                match connections.count((!is_proxy).then(|| ClientNetwork::of(peer.ip()))) {
+                    Some(counted) => server.accept(stream, peer, (slot, counted)),
                     // Closed at once: an answer would cost the resources that the limit saves.
                     None => tracing::debug!(%peer, "the client has too many connections"),
                 }
@@ -90,21 +96,47 @@ struct Server {
     router: Router,
     settings: HttpSettings,
     graceful: GracefulShutdown,
+    /// Room for unfinished heads.
+    heads: Arc<OctetBudget>,
 }
 
 impl Server {
-    fn start(&self, stream: TcpStream, peer: SocketAddr, slot: (OwnedSemaphorePermit, Counted)) {
+    fn new(router: Router, settings: &HttpSettings) -> Self {
+        let heads = OctetBudget::new(HEAD_ROOM);
+        Self { router, settings: settings.clone(), graceful: GracefulShutdown::new(), heads }
+    }
+
+    fn accept(&self, stream: TcpStream, peer: SocketAddr, slot: (OwnedSemaphorePermit, CountedConnection)) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
+        self.start(stream, peer, slot);
+    }
+
+    /// Serves a connection; `slot` is dropped when it ends.
+    fn start<S, T>(&self, stream: S, peer: SocketAddr, slot: T)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: Send + 'static,
+    {
+        let head = Head::new(self.heads.hold(Share::Client(ClientNetwork::of(peer.ip()))));
+        let stream = HeadRoom::new(WriteTimeout::new(stream, ANSWER_PAUSE), head.clone());
         let router = self.router.clone();
-        let service = service_fn(move |request| answer(router.clone(), peer, request));
+        let service = service_fn(move |request| {
+            head.complete();
+            let (answering, head) = (answer(router.clone(), peer, request), head.clone());
+            async move {
+                let answer = answering.await;
+                head.next();
+                answer
+            }
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.settings.header_timeout)
             .max_header_size(MAX_HEAD_BYTES)
             .max_buf_size(CONNECTION_BUFFER)
-            .serve_connection(TokioIo::new(ParserErrors::new(WriteTimeout::new(stream, ANSWER_PAUSE))), service);
+            .serve_connection(TokioIo::new(ParserErrors::new(stream)), service);
         let connection = self.graceful.watch(connection);
         tokio::spawn(async move {
             // A client that goes away or breaks the protocol is no failure of ours.
@@ -131,4 +163,100 @@ fn answer(
 /// RFC 9112 section 3.2: a request without Host, or with two, is ambiguous for proxies. HTTP/1.0 requests need none.
 fn names_one_host<B>(request: &hyper::Request<B>) -> bool {
     request.version() < Version::HTTP_11 || request.headers().get_all(header::HOST).iter().count() == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use bytes::Bytes;
+    use futures_util::stream;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::octet_budget::OctetPermit;
+
+    const CLIENT: ([u8; 4], u16) = ([192, 0, 2, 1], 1000);
+    const OTHER: ([u8; 4], u16) = ([192, 0, 2, 2], 1000);
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    const LARGE: usize = 10 * 1024 * 1024;
+
+    fn connect(server: &Server, client: ([u8; 4], u16)) -> DuplexStream {
+        let (ours, theirs) = duplex(MAX_HEAD_BYTES);
+        server.start(theirs, client.into(), ());
+        ours
+    }
+
+    async fn status(stream: &mut DuplexStream) -> String {
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).await.unwrap();
+        String::from_utf8_lossy(&start[9..]).into_owned()
+    }
+
+    /// An answer without end that holds some of a room.
+    fn large(mut held: OctetPermit) -> Body {
+        held.grow(LARGE).unwrap();
+        Body::from_stream(stream::repeat_with(move || {
+            let _held = &held;
+            Ok::<_, Infallible>(Bytes::from_static(&[b'x'; 1024]))
+        }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unread_answers_give_their_memory_back() {
+        let room = OctetBudget::new(10 * LARGE);
+        let of_router = Arc::clone(&room);
+        let router = Router::new().route("/", get(async move || large(of_router.hold(Share::Nobody))));
+        let server = Server::new(router, &HttpSettings::default());
+        let mut clients = Vec::new();
+        for _ in 0..5 {
+            let mut client = connect(&server, CLIENT);
+            client.write_all(REQUEST).await.unwrap();
+            assert_eq!(status(&mut client).await, "200");
+            clients.push(client);
+        }
+        assert_eq!(room.octets_taken(), 5 * LARGE);
+        // The clock of the test moves on by itself while nothing else happens.
+        tokio::time::sleep(ANSWER_PAUSE + Duration::from_secs(1)).await;
+        assert_eq!(room.octets_taken(), 0);
+        for mut client in clients {
+            client.read_to_end(&mut Vec::new()).await.unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unfinished_heads_share_a_room() {
+        let router = Router::new().route("/", get(async || "hello"));
+        let settings = HttpSettings { header_timeout: Duration::from_secs(3600), ..HttpSettings::default() };
+        let server = Server::new(router, &settings);
+        let unfinished = format!("GET / HTTP/1.1\r\nHost: x\r\nX: {}", "y".repeat(12_000));
+        let mut held = Vec::new();
+        for _ in 0..1200 {
+            let mut client = connect(&server, CLIENT);
+            client.write_all(unfinished.as_bytes()).await.unwrap();
+            held.push(client);
+        }
+        let mut closed = 0;
+        for client in &mut held {
+            closed += usize::from(timeout(Duration::from_secs(1), client.read_u8()).await.is_ok());
+        }
+        assert!((100..600).contains(&closed), "{closed} of 1200");
+        assert!(server.heads.octets_taken() <= HEAD_ROOM / 2);
+        // Of the same client a usual head, of others a long one is answered, request after request.
+        let long = format!("{unfinished}\r\n\r\n");
+        let (mut same, mut other) = (connect(&server, CLIENT), connect(&server, OTHER));
+        for _ in 0..3 {
+            for (client, request) in [(&mut same, REQUEST), (&mut other, long.as_bytes())] {
+                client.write_all(request).await.unwrap();
+                let mut answer = vec![0; 5];
+                while !answer.ends_with(b"hello") {
+                    answer.push(client.read_u8().await.unwrap());
+                }
+                assert!(answer[5..].starts_with(b"HTTP/1.1 200 "));
+            }
+        }
+        drop((held, same, other));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(server.heads.octets_taken(), 0);
+    }
 }

@@ -6,6 +6,7 @@
 mod account;
 mod address;
 mod clock;
+mod connections;
 mod delivery;
 mod domain;
 mod draft;
@@ -29,6 +30,7 @@ mod visitor;
 pub use account::{Account, AccountChange, Credentials, NewAccount, PasswordRule, SecretText};
 pub use address::{AddressError, DomainName, EmailAddress, NamedAddress};
 pub use clock::{Clock, Entropy, Timestamp, TimestampError, TimestampText};
+pub use connections::{Connections, CountedConnection};
 pub use delivery::{
     DeliveryEvent, DeliveryLogEntry, EnhancedCode, Evidence, FeedCursor, Outcome, QueueId, Reply, Scope,
 };

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mailapi_model::{ClientNetwork, Connections, CountedConnection};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
 
-use super::connection_slots::{ConnectionPermit, ConnectionSlots};
 use super::{ConnectionLimits, Shutdown, Stream};
 
 /// A bound port. Clients that connect before [`Listener::serve`] wait.
@@ -63,7 +63,7 @@ impl Listener {
         P: Fn(Arrival) -> F,
         F: Future<Output = ()> + Send + 'static,
     {
-        let slots = ConnectionSlots::new(limits.max_connections, limits.max_connections_per_client);
+        let connections = Connections::new(limits.max_connections, limits.max_connections_per_client);
         let limits = Arc::new(limits);
         let mut tasks = JoinSet::new();
         let signal = shutdown.clone();
@@ -72,8 +72,8 @@ impl Listener {
                 () = shutdown.requested() => break,
                 Some(ended) = tasks.join_next() => report(ended),
                 accepted = self.socket.accept() => match accepted {
-                    Ok((stream, peer)) => match slots.take(peer.ip()) {
-                        Some(permit) => admit(&mut tasks, stream, peer, permit, &signal, &protocol),
+                    Ok((stream, peer)) => match connections.count(Some(ClientNetwork::of(peer.ip()))) {
+                        Some(counted) => admit(&mut tasks, stream, peer, counted, &signal, &protocol),
                         None => drop(tasks.spawn(refuse(stream, peer, busy, limits.refusal_timeout))),
                     },
                     Err(error) => {
@@ -102,7 +102,7 @@ fn admit<P, F>(
     tasks: &mut JoinSet<()>,
     stream: TcpStream,
     peer: SocketAddr,
-    permit: ConnectionPermit,
+    counted: CountedConnection,
     shutdown: &Shutdown,
     protocol: &P,
 ) where
@@ -114,7 +114,7 @@ fn admit<P, F>(
     let session = protocol(Arrival { stream, peer, shutdown: shutdown.clone() });
     tasks.spawn(async move {
         session.await;
-        drop(permit);
+        drop(counted);
     });
 }
 

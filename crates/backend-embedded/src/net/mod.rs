@@ -4,7 +4,6 @@
 //! [`Shutdown`] signal; the protocol decides which work it still finishes.
 
 mod client_tls;
-mod connection_slots;
 mod limits;
 mod listener;
 mod server_tls;

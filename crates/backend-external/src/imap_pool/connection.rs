@@ -407,11 +407,7 @@ impl ImapConnection {
             }
         });
         searched.await?;
-        let found = found.ok_or_else(|| ImapError::unavailable("the server sent no search result"))?.union();
-        if found.len() > MOST_FOUND {
-            return Err(ImapError::unavailable(format!("the server found more than {MOST_FOUND} messages")));
-        }
-        Ok(found)
+        found.map(UidSets::union).ok_or_else(|| ImapError::unavailable("the server sent no search result"))
     }
 
     /// Opens a folder for changing.

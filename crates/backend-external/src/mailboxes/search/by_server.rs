@@ -9,8 +9,8 @@ use mailapi_backend::{FolderScope, MailboxError, SearchHit, SearchQuery};
 use mailapi_imap::client::{Command, FetchAttribute, Section, UidSet, Untagged};
 use mailapi_model::{FolderName, Listed};
 
-use super::page_of;
 use super::texts::{self, start_of, start_of_message};
+use super::{MOST_MESSAGES, page_of};
 use crate::imap_pool::{ImapConnection, ImapError, Job};
 use crate::mailboxes::folders;
 use crate::mailboxes::load::demand_gone;
@@ -59,6 +59,9 @@ impl Search<'_> {
             };
             // The server's UID set may name any range; the folder's count bounds it.
             let exists = connection.folder().map_or(0, |folder| folder.exists);
+            if uids.len().min(exists.into()) > MOST_MESSAGES {
+                return Err(ImapError::unavailable(format!("the server finds more than {MOST_MESSAGES} messages")));
+            }
             let uids: Vec<u32> = uids.newest_first().take(exists as usize).collect();
             let arrivals = self.arrivals(connection, &uids).await?;
             let name = Arc::new(folder.name);

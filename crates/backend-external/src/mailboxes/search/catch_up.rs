@@ -3,6 +3,7 @@
 use mailapi_imap::client::{Command, UidSet};
 use mailapi_model::FolderName;
 
+use super::MOST_MESSAGES;
 use super::texts::{self, Texts};
 use crate::imap_pool::{ImapConnection, ImapError};
 use crate::mailboxes::settings::MailboxSettings;
@@ -161,7 +162,8 @@ async fn list(connection: &mut ImapConnection, first: u32) -> Result<Option<UidS
         let command = Command::uid_search_from(first, &connection.capabilities());
         found = connection.search(command).await?;
     }
-    Ok((found.len() <= u64::from(exists(connection))).then_some(found))
+    let most = u64::from(exists(connection)).min(MOST_MESSAGES);
+    Ok((found.len() <= most).then_some(found))
 }
 
 fn exists(connection: &ImapConnection) -> u32 {

@@ -15,6 +15,10 @@ use by_server::Search;
 use catch_up::Effort;
 use prepare::{Prepare, Standing};
 
+/// Maximum number of messages of a folder that are listed for a search. A short answer may name four thousand million
+/// UIDs.
+const MOST_MESSAGES: u64 = 4_000_000;
+
 impl ImapMailboxes {
     pub(super) async fn find(
         &self,

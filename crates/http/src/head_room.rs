@@ -1,0 +1,110 @@
+//! Bounds what unfinished heads of requests take in memory, all connections together.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::octet_budget::{Full, OctetPermit};
+
+/// Room for all heads together, [`FREE`] octets of each aside. One client takes at most half of it.
+pub(crate) const HEAD_ROOM: usize = 16 * 1024 * 1024;
+/// Octets of a head that take no room, so that a usual request never depends on others.
+const FREE: usize = 4 * 1024;
+/// Maximum length of a request's head; no more of one is kept.
+pub(crate) const MAX_HEAD_BYTES: usize = 16 * 1024;
+
+/// The head that a connection receives. It is shared by the stream, which receives it, and the service, which is called
+/// when it is complete.
+#[derive(Clone)]
+pub(crate) struct Head(Arc<Mutex<Receiving>>);
+
+struct Receiving {
+    /// What has arrived; `None` while a request is handled, when a body arrives.
+    octets: Option<usize>,
+    held: OctetPermit,
+}
+
+impl Head {
+    pub(crate) fn new(held: OctetPermit) -> Self {
+        Self(Arc::new(Mutex::new(Receiving { octets: Some(0), held })))
+    }
+
+    /// The head is complete, and its request is handled.
+    pub(crate) fn complete(&self) {
+        let mut receiving = self.receiving();
+        receiving.octets = None;
+        // To give room back never fails.
+        let _ = receiving.held.resize(0);
+    }
+
+    /// The request was answered; what arrives now is the next head.
+    pub(crate) fn next(&self) {
+        self.receiving().octets = Some(0);
+    }
+
+    fn arrived(&self, more: usize) -> Result<(), Full> {
+        let mut receiving = self.receiving();
+        let Some(octets) = receiving.octets else { return Ok(()) };
+        let octets = (octets + more).min(MAX_HEAD_BYTES);
+        receiving.octets = Some(octets);
+        receiving.held.resize(octets.saturating_sub(FREE))
+    }
+
+    fn receiving(&self) -> MutexGuard<'_, Receiving> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream that fails when there is no room for a head.
+pub(crate) struct HeadRoom<S> {
+    stream: S,
+    head: Head,
+}
+
+impl<S> HeadRoom<S> {
+    pub(crate) const fn new(stream: S, head: Head) -> Self {
+        Self { stream, head }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for HeadRoom<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let arrived = self.head.arrived(buffer.filled().len() - before);
+        Poll::Ready(arrived.map_err(|Full| io::Error::new(io::ErrorKind::OutOfMemory, "too many unfinished requests")))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for HeadRoom<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, octets)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

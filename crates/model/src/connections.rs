@@ -1,0 +1,101 @@
+//! How many connections there are, in all and of each client.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::ClientNetwork;
+
+/// Counts the connections of a listener; clones share the count.
+#[derive(Debug, Clone)]
+pub struct Connections(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    max: usize,
+    max_per_client: usize,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    all: usize,
+    by_client: HashMap<ClientNetwork, usize>,
+}
+
+/// A connection that is counted until this value is dropped.
+#[derive(Debug)]
+pub struct CountedConnection {
+    connections: Connections,
+    client: Option<ClientNetwork>,
+}
+
+impl Connections {
+    /// No connections yet.
+    #[must_use]
+    pub fn new(max: usize, max_per_client: usize) -> Self {
+        Self(Arc::new(Inner { max, max_per_client, counts: Mutex::default() }))
+    }
+
+    /// Counts a connection of a client; `None` when there are too many. One without a client, from a trusted proxy,
+    /// counts among all alone.
+    #[must_use]
+    pub fn count(&self, client: Option<ClientNetwork>) -> Option<CountedConnection> {
+        let mut counts = self.counts();
+        if counts.all >= self.0.max {
+            return None;
+        }
+        if let Some(client) = client {
+            let of_client = counts.by_client.entry(client).or_default();
+            if *of_client >= self.0.max_per_client {
+                return None;
+            }
+            *of_client += 1;
+        }
+        counts.all += 1;
+        Some(CountedConnection { connections: self.clone(), client })
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        let mut counts = self.connections.counts();
+        counts.all -= 1;
+        let Some(client) = self.client else { return };
+        if let Some(count) = counts.by_client.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                counts.by_client.remove(&client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(text: &str) -> Option<ClientNetwork> {
+        Some(ClientNetwork::of(text.parse().unwrap()))
+    }
+
+    #[test]
+    fn one_client_leaves_connections_to_others() {
+        let connections = Connections::new(4, 2);
+        let first = connections.count(client("2001:db8::1")).unwrap();
+        let second = connections.count(client("2001:db8::2")).unwrap();
+        assert!(connections.count(client("2001:db8::3")).is_none(), "a /64 is one client");
+        let other = connections.count(client("192.0.2.1")).unwrap();
+        let proxy = connections.count(None).unwrap();
+        assert!(connections.count(client("192.0.2.2")).is_none() && connections.count(None).is_none());
+        drop(first);
+        let mapped = connections.count(client("::ffff:192.0.2.1")).unwrap();
+        assert!(connections.count(client("192.0.2.1")).is_none());
+        drop((second, other, proxy, mapped));
+        let counts = connections.counts();
+        assert_eq!((counts.all, counts.by_client.len()), (0, 0));
+    }
+}
