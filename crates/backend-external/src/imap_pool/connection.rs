@@ -65,9 +65,6 @@ const COMMAND_TIME: Duration = Duration::from_mins(10);
 /// This many octets of a body must arrive within the time limit for silence.
 const STRETCH_OCTETS: usize = 16 * 1024;
 
-/// Maximum number of messages that a search may find.
-const MOST_FOUND: u64 = 4_000_000;
-
 /// The remaining time and octets of the running command. Only time spent waiting for the server counts.
 struct Allowance {
     /// Time until the next complete response. Single octets do not extend it.

@@ -11,6 +11,8 @@ use super::report::GapKind;
 use super::settings::JournalSettings;
 use super::source::{Noticed, Record, Source, SourceError};
 
+/// Selects the entries of the mail facility.
+const MAIL_FACILITY: &str = "SYSLOG_FACILITY=2";
 /// The identifier of journald, under which it reports dropped entries.
 const JOURNALD: &str = "systemd-journald";
 
@@ -65,7 +67,7 @@ impl JournalSource {
         if let Some(cursor) = &self.cursor {
             command.arg(format!("--cursor={cursor}"));
         }
-        command.args(["SYSLOG_FACILITY=2", "+", &format!("SYSLOG_IDENTIFIER={JOURNALD}")]);
+        command.args([MAIL_FACILITY, "+", &format!("SYSLOG_IDENTIFIER={JOURNALD}")]);
         let program = self.settings.program.display().to_string();
         let mut child = command.spawn().map_err(|error| SourceError::of(&program, &error))?;
         let output = child.stdout.take().ok_or(SourceError::Unreadable(program))?;
@@ -114,10 +116,8 @@ impl Source for JournalSource {
         if entry.identifier == JOURNALD {
             return Ok(Some(Record::Dropped(&entry.message)));
         }
-        self.tag = format!("{}[{}]", entry.identifier, entry.pid);
-        // The time of the sender is nearer to the event than that of journald.
-        let at = Timestamp::from_millis(entry.source_micros.unwrap_or(entry.micros) / 1000);
-        Ok(Some(Record::Entry { at, tag: &self.tag, message: &entry.message }))
+        self.tag = entry.tag();
+        Ok(Some(Record::Entry { at: entry.at(), tag: &self.tag, message: &entry.message }))
     }
 
     fn place(&self, _at: Option<Timestamp>) -> Place {
@@ -132,6 +132,24 @@ impl Source for JournalSource {
     fn take_gaps(&mut self) -> Vec<Noticed> {
         std::mem::take(&mut self.gaps)
     }
+}
+
+/// Reads the time, tag and message of the newest entries of the mail facility.
+pub(super) fn newest(
+    settings: &JournalSettings,
+    count: u32,
+    mut each: impl FnMut(Timestamp, &str, &str),
+) -> io::Result<()> {
+    let mut command = journalctl(settings);
+    let output = command.args(["--output=export", &format!("--lines={count}"), MAIL_FACILITY]).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(format!("{} ended with {}", settings.program.display(), output.status)));
+    }
+    let mut entries = output.stdout.as_slice();
+    while let Some(entry) = read_entry(&mut entries, settings.max_record_octets)? {
+        each(entry.at(), &entry.tag(), &entry.message);
+    }
+    Ok(())
 }
 
 /// Returns `journalctl` with the arguments common to all uses.
@@ -185,6 +203,14 @@ fn read_value(output: &mut impl BufRead, max: usize) -> io::Result<Vec<u8>> {
 }
 
 impl Entry {
+    fn tag(&self) -> String {
+        format!("{}[{}]", self.identifier, self.pid)
+    }
+
+    fn at(&self) -> Timestamp {
+        Timestamp::from_millis(self.source_micros.unwrap_or(self.micros) / 1000)
+    }
+
     fn set(&mut self, name: &[u8], value: &[u8]) {
         let text = || String::from_utf8_lossy(value).into_owned();
         match name {

@@ -11,7 +11,7 @@
 //! | `follow` | one step: from a cursor to events and the next cursor; the look-up of one message |
 //! | `postqueue`, `queue_probe` | whether a message that a crash interrupted is in the queue |
 //! | `machine` | when the machine started |
-//! | `sample` | whether a log file is Postfix's |
+//! | `sample` | whether a log is Postfix's |
 //! | `clock_difference` | how far the log's clock is ahead of this server's |
 //! | `hearing` | when Postfix wrote to its log, by this server's clock |
 //!

@@ -1,31 +1,37 @@
-//! Samples the end of a log file, so that an operator can check that it is the right one.
+//! Samples the end of a log, so that an operator can check that it is the right one.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use mailapi_model::Timestamp;
 
+use super::journal_source;
 use super::line::Line;
-use super::settings::{LogSettings, LogSource};
+use super::settings::{JournalSettings, LogSettings, LogSource};
 use super::timestamp::TimeReader;
 
-/// What the end of a log file consists of.
+/// How many entries of a journal are read.
+const NEWEST_ENTRIES: u32 = 1000;
+
+/// The composition of the end of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogSample {
-    /// Number of lines read.
+    /// Number of lines read, or of entries of the mail facility.
     pub lines: u64,
     /// How many of them were parsed as lines of Postfix.
     pub understood: u64,
 }
 
 impl LogSample {
-    /// Reads as much of the file as the look-up of a message does. Returns `None` for the journal, whose entries have
-    /// only one form.
+    /// Reads as much of a file as a search for one message does, and the newest entries of a journal.
     ///
     /// # Errors
-    /// If the file cannot be read, or is not a regular file.
-    pub fn of(settings: &LogSettings, now: Timestamp) -> io::Result<Option<Self>> {
-        let LogSource::File(file) = &settings.source else { return Ok(None) };
+    /// If the log cannot be read, or the file is not a regular file.
+    pub fn of(settings: &LogSettings, now: Timestamp) -> io::Result<Self> {
+        let file = match &settings.source {
+            LogSource::File(file) => file,
+            LogSource::Journal(journal) => return Self::of_journal(journal, &settings.syslog_name),
+        };
         // Opening a FIFO would block until it has a writer.
         if !std::fs::metadata(&file.path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -45,7 +51,16 @@ impl LogSample {
             let is_understood = Line::of_file(line, &settings.syslog_name, &mut times, now, None).is_some();
             sample.understood += u64::from(is_understood);
         }
-        Ok(Some(sample))
+        Ok(sample)
+    }
+
+    fn of_journal(settings: &JournalSettings, syslog_name: &str) -> io::Result<Self> {
+        let mut sample = Self::default();
+        journal_source::newest(settings, NEWEST_ENTRIES, |at, tag, message| {
+            sample.lines += 1;
+            sample.understood += u64::from(Line::of_tag(at, tag, message, syslog_name).is_some());
+        })?;
+        Ok(sample)
     }
 }
 
@@ -62,7 +77,7 @@ mod tests {
             find_octets: 200,
             ..LogSettings::new(LogSource::file(path), dir.path())
         };
-        LogSample::of(&settings, Timestamp::from_seconds(1_795_000_000)).unwrap().unwrap()
+        LogSample::of(&settings, Timestamp::from_seconds(1_795_000_000)).unwrap()
     }
 
     #[test]

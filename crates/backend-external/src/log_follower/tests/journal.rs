@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::support::{Reader, TestLog, events_of, line, message};
 use crate::log_follower::waker::Waker;
-use crate::log_follower::{GapKind, LogSource};
+use crate::log_follower::{GapKind, LogSample, LogSource};
 
 const WRITER: &str = "/usr/lib/systemd/systemd-journal-remote";
 /// The maximum delay of an entry from the writer to the reader.
@@ -122,6 +122,24 @@ impl Journal {
         let output = command.output().expect("journalctl is run");
         output.stdout.split(|octet| *octet == b'\n').filter(|line| !line.is_empty()).count()
     }
+}
+
+#[test]
+fn entries_of_postfix_are_told_from_others() {
+    let mut journal = Journal::new();
+    let sample = |journal: &Journal| {
+        let now = mailapi_model::Timestamp::from_seconds(1_795_000_000);
+        LogSample::of(&journal.log.settings, now).unwrap()
+    };
+    assert_eq!(sample(&journal), LogSample::default());
+    journal.entry(2, "dovecot", "7", 1_795_000_000_000_000, "imap-login: Login: user=<bob@example.org>");
+    journal.entry(3, "postfix/smtp", "7", 1_795_000_000_000_000, "of another facility");
+    journal.wait();
+    assert_eq!(sample(&journal), LogSample { lines: 1, understood: 0 });
+    journal.append("Nov 21 07:45:38 mx postfix/qmgr[1]: a\n");
+    assert_eq!(sample(&journal), LogSample { lines: 2, understood: 1 });
+    journal.log.settings.syslog_name = "mta".to_owned();
+    assert_eq!(sample(&journal), LogSample { lines: 2, understood: 0 });
 }
 
 #[test]

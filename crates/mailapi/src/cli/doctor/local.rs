@@ -41,15 +41,15 @@ pub(super) fn log(config: &Config) -> Finding {
     let external = &config.mail.external;
     match (external.log_place(), config.log_follower(&config.data_dir)) {
         (Some(LogPlace::File(path)), Some(settings)) => log_file(&path, &settings),
-        (Some(LogPlace::Journal(directory)), _) => journal(directory.as_deref()),
+        (Some(LogPlace::Journal(directory)), Some(settings)) => journal(directory.as_deref(), &settings),
         _ => Finding::unknown("log", "not followed here; `mailapi follow` must run on the mail server's host"),
     }
 }
 
 fn log_file(path: &Path, settings: &LogSettings) -> Finding {
     let path = path.display();
-    let LogSample { lines, understood } = match LogSample::of(settings, SystemClock::new().now()) {
-        Ok(sample) => sample.unwrap_or_default(),
+    let sample = match LogSample::of(settings, SystemClock::new().now()) {
+        Ok(sample) => sample,
         Err(error) => {
             return Finding::wrong(
                 "log",
@@ -59,6 +59,7 @@ fn log_file(path: &Path, settings: &LogSettings) -> Finding {
             );
         }
     };
+    let LogSample { lines, understood } = sample;
     if lines == 0 {
         return Finding::fine("log", format!("{path} can be read, and is empty"));
     }
@@ -69,8 +70,13 @@ fn log_file(path: &Path, settings: &LogSettings) -> Finding {
     let advice = "compare mail.external.log.path and syslog_name with Postfix's maillog_file and syslog_name; mailapi reads \
                   the traditional form, with RFC 3339 times too, and RFC 5424, for which rsyslog needs \
                   global(parser.permitSlashInProgramName=\"on\")";
+    foreign(settings, what, advice)
+}
+
+/// A log whose end has nothing of Postfix.
+fn foreign(settings: &LogSettings, what: String, advice: &'static str) -> Finding {
     match FollowerStatus::saved(settings) {
-        // Other programs that share the file may have filled its end since.
+        // Other programs that share the log may have filled its end since.
         Ok(Some(FollowerStatus { last_line_at: Some(at), .. })) => {
             Finding::noted("log", format!("{what}; the newest understood line is from {at}"), advice)
         }
@@ -78,15 +84,33 @@ fn log_file(path: &Path, settings: &LogSettings) -> Finding {
     }
 }
 
-fn journal(directory: Option<&Path>) -> Finding {
+fn journal(directory: Option<&Path>, settings: &LogSettings) -> Finding {
     let mend = "let mailapi's user read the journal, by the group systemd-journal";
     let directory = directory.map(|path| format!("--directory={}", path.display()));
     let arguments = ["--quiet", "--lines=1", "--output=cat"].into_iter().chain(directory.as_deref());
     match output_of("journalctl", &arguments.collect::<Vec<_>>()) {
-        Some(Ok(_)) => Finding::fine("log", "the journal can be read"),
+        Some(Ok(_)) => journal_of_postfix(settings),
         Some(Err(error)) => Finding::wrong("log", error, mend),
         None => Finding::wrong("log", "there is no journalctl", "name a log file in mail.external.log.path"),
     }
+}
+
+/// Whether a journal that can be read is Postfix's.
+fn journal_of_postfix(settings: &LogSettings) -> Finding {
+    let LogSample { lines, understood } = match LogSample::of(settings, SystemClock::new().now()) {
+        Ok(sample) => sample,
+        Err(error) => return Finding::unknown("log", error),
+    };
+    if understood > 0 {
+        return Finding::fine("log", "the journal can be read");
+    }
+    let advice = "compare mail.external.log.journal_directory and syslog_name with Postfix's syslog_name; Postfix with \
+                  maillog_file does not write to the journal";
+    if lines == 0 {
+        return Finding::noted("log", "the journal has no entry of the mail facility", advice);
+    }
+    let what = format!("none of the journal's newest {lines} entries of the mail facility is a Postfix line");
+    foreign(settings, what, advice)
 }
 
 /// Postfix's settings, when it is on this machine, and its tables when they are ours: whether they know the example.
