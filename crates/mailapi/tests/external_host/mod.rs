@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -88,17 +88,18 @@ impl ExternalHost {
         change: impl FnOnce(&mut PostfixSettings),
     ) -> Self {
         let work_dir = WorkDir::new();
-        fs::set_permissions(work_dir.path(), Permissions::from_mode(0o755)).unwrap();
         let (database, database_url) = database(engine, &work_dir);
         let setting = Setting { ports: MailServerPorts::free(), database_url };
-        run(configured(&work_dir, &setting, &["migrate"]));
         let kind = match engine {
             Engine::Sqlite => {
-                let file = work_dir.path().join("db/mailapi.db");
-                fs::set_permissions(file, Permissions::from_mode(0o660)).unwrap();
+                set_sqlite_up(&work_dir, &setting);
                 "sqlite"
             }
-            Engine::Postgres => "pgsql",
+            Engine::Postgres => {
+                fs::set_permissions(work_dir.path(), Permissions::from_mode(0o755)).unwrap();
+                run(configured(&work_dir, &setting, &["migrate"]));
+                "pgsql"
+            }
         };
 
         // As the binary prints it, with what only the operator tells.
@@ -304,14 +305,7 @@ impl ExternalHost {
 /// An empty database.
 fn database(engine: Engine, work_dir: &WorkDir) -> (Option<PostgresDatabase>, String) {
     match engine {
-        Engine::Sqlite => {
-            let directory = work_dir.path().join("db");
-            fs::create_dir(&directory).unwrap();
-            // As docs/operating.md says: Postfix keeps the shared memory of SQLite, too.
-            chown(&directory, None, Some(group_of("postfix"))).unwrap();
-            fs::set_permissions(&directory, Permissions::from_mode(0o2770)).unwrap();
-            (None, format!("sqlite:{}", directory.join("mailapi.db").display()))
-        }
+        Engine::Sqlite => (None, format!("sqlite:{}", work_dir.path().join("db/mailapi.db").display())),
         Engine::Postgres => {
             let database = PostgresServer::shared().empty_database();
             let url = database.url();
@@ -320,11 +314,29 @@ fn database(engine: Engine, work_dir: &WorkDir) -> (Option<PostgresDatabase>, St
     }
 }
 
-/// The number of a group of this machine.
-fn group_of(name: &str) -> u32 {
-    let groups = fs::read_to_string("/etc/group").unwrap();
-    let mut groups = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    groups.find(|group| group[0] == name).expect("Postfix is installed")[2].parse().unwrap()
+/// What docs/operating.md prints for SQLite, line by line, in this place and with the user of the tests. The lines that
+/// change the machine are left out: the first, which adds mailapi's user to a group, and the last, which restarts it.
+fn set_sqlite_up(work_dir: &WorkDir, setting: &Setting) {
+    const PAGE: &str = include_str!("../../../../docs/operating.md");
+    let (_, section) = PAGE.split_once("\n- **SQLite instead of PostgreSQL**").unwrap();
+    let (script, _) = section.split_once("```sh\n").unwrap().1.split_once("```").unwrap();
+    let lines: Vec<&str> = script.lines().collect();
+    let [join, printed @ .., restart] = lines.as_slice() else { panic!("{script}") };
+    assert!(join.starts_with("usermod ") && restart.starts_with("systemctl restart "), "{script}");
+    let mut script = printed.join("\n");
+    for (theirs, ours) in [
+        ("/var/lib/mailapi", work_dir.path().to_str().unwrap()),
+        ("-o mailapi", "-o root"),
+        ("su mailapi -s /bin/sh -c \"MAILAPI_CONFIG=$MAILAPI_CONFIG mailapi migrate\"", "\"$MAILAPI\" migrate"),
+    ] {
+        assert!(script.contains(theirs), "{theirs}: {script}");
+        script = script.replace(theirs, ours);
+    }
+    let migrate = configured(work_dir, setting, &["migrate"]);
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", &script]).current_dir(work_dir.path()).env("MAILAPI", migrate.get_program());
+    shell.envs(migrate.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    run(shell);
 }
 
 /// The binary with the settings of an office.
