@@ -111,6 +111,23 @@ async fn a_list_shows_what_was_held_and_asks_behind_its_answer() {
 }
 
 #[tokio::test]
+async fn a_list_of_ten_mailboxes_costs_the_server_ten_questions() {
+    let setup = Setup::start(&[&[&holds(1), "hang"]]).await;
+    let mailboxes: Vec<EmailAddress> = (0..10).map(|n| format!("user{n}@example.org").parse().unwrap()).collect();
+    for mailbox in &mailboxes {
+        let listed = tokio::time::timeout(PATIENCE, setup.mailboxes.recent_quota(mailbox)).await;
+        assert_eq!(listed.expect("an answer in time"), Ok(quota(1)));
+    }
+    assert_eq!(setup.server.connections(), 10);
+    // However often it is loaded, its answer waits for nothing, and no further question is a surprise to the server.
+    for mailbox in mailboxes.iter().cycle().take(1_000) {
+        assert_eq!(setup.mailboxes.recent_quota(mailbox).now_or_never(), Some(Ok(quota(1))));
+    }
+    setup.server.assert_no_surprise();
+    assert_eq!(setup.server.connections(), 10);
+}
+
+#[tokio::test]
 async fn a_list_is_exact_after_a_change_of_the_mailbox() {
     let setup = Setup::start(&[&[&holds(1), "hang"], &[&holds(0), "hang"]]).await;
     assert_eq!(setup.listed().await, Ok(quota(1)));
