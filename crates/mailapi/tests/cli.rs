@@ -194,6 +194,42 @@ fn a_name_that_only_this_machine_knows_is_named_everywhere() {
     assert!(shown.contains("set mail.embedded.hostname") && shown.contains("example.org was verified"), "{shown}");
 }
 
+#[test]
+fn the_doctor_notices_a_journal_that_is_not_postfixs() {
+    const WRITER: &str = "/usr/lib/systemd/systemd-journal-remote";
+    let work_dir = WorkDir::new();
+    work_dir.run(&["migrate"]).answer();
+    let journal = work_dir.path().join("journal");
+    std::fs::create_dir(&journal).unwrap();
+    let doctor = || {
+        let mut command = work_dir.command(&["doctor"]);
+        command.env("MAILAPI_MAIL__BACKEND", "external").env("MAILAPI_MAIL__EXTERNAL__LOG__JOURNAL", "true");
+        command.env("MAILAPI_MAIL__EXTERNAL__LOG__JOURNAL_DIRECTORY", &journal);
+        command.env("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "secret of the master");
+        let output = command.output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    };
+    let shown = doctor();
+    assert!(shown.contains("note   log: the journal has no entry of the mail facility"), "{shown}");
+    for (identifier, expected) in [
+        ("dovecot", "WRONG  log: none of the journal's newest 1 entries of the mail facility is a Postfix line"),
+        ("postfix/qmgr", "ok     log: the journal can be read"),
+    ] {
+        let entry = format!(
+            "__REALTIME_TIMESTAMP=1795000000000000\n__MONOTONIC_TIMESTAMP=1\n_BOOT_ID={}\nSYSLOG_FACILITY=2\n\
+             SYSLOG_IDENTIFIER={identifier}\nSYSLOG_PID=7\nMESSAGE=started\n\n",
+            "1".repeat(32)
+        );
+        let input = work_dir.path().join("entries");
+        std::fs::write(&input, entry).unwrap();
+        let mut writer = std::process::Command::new(WRITER);
+        writer.arg("--output").arg(journal.join(format!("{}.journal", identifier.len()))).arg(&input);
+        assert!(writer.output().unwrap().status.success());
+        let shown = doctor();
+        assert!(shown.contains(expected), "{shown}");
+    }
+}
+
 /// A command for each leaf of the command line, with an exit code in an empty directory.
 const COMMANDS: &[(&[&str], i32)] = &[
     (&["follow"], 1),
