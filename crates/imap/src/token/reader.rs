@@ -93,6 +93,10 @@ struct Announced {
     sync: bool,
 }
 
+/// Literals of a response before one that is streamed. The head is parsed again for each, and a client requests one
+/// section at a time.
+const MOST_BEFORE_STREAM: usize = 16;
+
 /// Octets kept from the end of a skipped line, enough for the announcement of a literal.
 const LINE_TAIL: usize = 32;
 
@@ -232,9 +236,10 @@ impl FrameReader {
     fn begin_stream(&mut self, line: &[u8]) -> Option<u64> {
         let announced = self.announced(line)?;
         let text = &line[..announced.prefix];
-        if self.refused.is_some() || !ends_with_section(text) {
+        if self.refused.is_some() || self.literals >= MOST_BEFORE_STREAM || !ends_with_section(text) {
             return None;
         }
+        self.literals += 1;
         self.text += text.len();
         self.frame.parts.extend([Part::Text(text.to_vec()), Part::Literal(Vec::new())]);
         self.state = State::Streamed { remaining: announced.size };
@@ -711,6 +716,21 @@ mod tests {
             }
         }
         (all, octets)
+    }
+
+    #[test]
+    fn sections_without_octets_are_not_handed_out_for_ever() {
+        let limits = Limits { max_line: 1_000_000, ..small() };
+        let mut reader = FrameReader::new(Side::Client, limits);
+        reader.feed(b"* 1 FETCH (");
+        let mut begun = 0;
+        for _ in 0..100 {
+            reader.feed(b"BODY[] {0}\r\n");
+            while let StreamPoll::Begin(_) | StreamPoll::End = reader.poll_streaming() {
+                begun += 1;
+            }
+        }
+        assert_eq!(begun, 2 * MOST_BEFORE_STREAM);
     }
 
     #[test]
