@@ -110,8 +110,7 @@ fn properties(schema: &Ordered, document: &Ordered) -> Vec<(String, Ordered)> {
 
 fn resolve<'a>(schema: &'a Ordered, document: &'a Ordered) -> &'a Ordered {
     let Some(Ordered::Plain(Value::String(reference))) = schema.get("$ref") else { return schema };
-    let path = reference.trim_start_matches("#/").split('/');
-    let target = path.fold(Some(document), |at, name| at.and_then(|at| at.get(name)));
+    let target = reference.trim_start_matches("#/").split('/').try_fold(document, Ordered::get);
     target.map_or(schema, |target| resolve(target, document))
 }
 

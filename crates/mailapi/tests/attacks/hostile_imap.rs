@@ -92,7 +92,7 @@ async fn a_hostile_imap_server_stops_nobody() {
         imap.play(&[format!("{LOGIN}\n{attack}")]);
         let name = format!("{path}: {}", &attack[attack.len().saturating_sub(60)..].replace('\n', " | "));
         let ask = |n: usize| {
-            let (mailbox, token) = if n % 2 == 0 { ("ann", &host.ann) } else { ("bob", &host.bob) };
+            let (mailbox, token) = [("ann", &host.ann), ("bob", &host.bob)][n % 2];
             let path = format!("/mailbox/{mailbox}@example.org{path}");
             let host = &host;
             async move { host.get(&path, token).await }
