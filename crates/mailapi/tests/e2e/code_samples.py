@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from harness import needs, running
+from harness import needs, running, until
 
 # The Python samples use requests, which Schemathesis brings.
 VENV = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../target/schemathesis/bin/python")
@@ -88,6 +88,7 @@ def story(server, language):
             assert status == 201, answer
         if operation == "send_message":
             message_id = server.get("/mail/sent")["messages"][0]["message_id"]
+            until(lambda: server.get("/stats/delivery?group_by=domain")["breakdown"], "the message is counted")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,36 @@
+// Bob gets a message from Alice: the story of the client of typescript-fetch, checked by tsc.
+import assert from "node:assert/strict";
+
+import { Configuration, MailApi, MailboxApi } from "./index.js";
+
+const configuration = new Configuration({
+  basePath: process.env.MAILAPI_URL ?? "",
+  apiKey: process.env.MAILAPI_TOKEN ?? "",
+});
+const mail = new MailApi(configuration);
+const mailbox = new MailboxApi(configuration);
+const deadline = Date.now() + 60_000;
+
+const sent = await mail.sendMessage({
+  idempotencyKey: "story-typescript",
+  sendRequest: {
+    from: "Alice <alice@example.test>",
+    to: ["bob@example.test"],
+    subject: "TypeScript",
+    body: { text: "Hello from TypeScript." },
+  },
+});
+
+for (;;) {
+  const { status } = await mail.getMessageStatus({ messageId: sent.messageId });
+  if (status === "sent") break;
+  assert(Date.now() < deadline, status);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+}
+
+const { messages } = await mailbox.listMessages({ email: "bob@example.test", limit: 1 });
+const newest = messages[0];
+assert(newest !== undefined);
+const message = await mailbox.getMessage({ email: "bob@example.test", uid: newest.uid });
+assert.deepEqual([message.subject, message.body.text], ["TypeScript", "Hello from TypeScript."]);
+console.log("sent and read through the TypeScript client");
