@@ -1,4 +1,4 @@
-//! Answers as JSON.
+//! JSON responses.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -10,26 +10,26 @@ use crate::body::RETRY_WHEN_FULL;
 use crate::error::{ApiError, ErrorCode};
 use crate::octet_budget::{Full, OctetPermit};
 
-/// Octets that most answers fit into.
+/// Initial buffer size; most responses fit.
 const USUAL_LENGTH: usize = 1024;
-/// Headers that every answer gets on its way out, and a few more: a map that grows is made anew.
+/// Capacity for the headers of every response and a few more, because a growing map is reallocated.
 const USUAL_HEADERS: usize = 10;
 
-/// Answers above this many octets take room until they are sent. Shorter ones fit into the buffers of most connections.
+/// Responses above this many bytes take room until they are sent. Shorter ones fit into most connection buffers.
 pub(crate) const LARGE: usize = 32 * 1024;
 
-/// An answer as JSON. It is written into plain memory: a list is some hundred small writes, each of which the buffer of
-/// `axum::Json` takes more time for.
+/// A JSON response. It is serialized into a `Vec`: a list takes hundreds of small writes, which are slower through the
+/// buffer of `axum::Json`.
 pub(crate) struct Json<T>(pub(crate) T);
 
-/// An answer that was written before.
+/// An already serialized response.
 pub(crate) struct WrittenJson(pub(crate) Bytes);
 
-/// The octets of a large answer, for [`held`].
+/// The bytes of a large response, for [`held`].
 #[derive(Clone)]
 struct Large(Bytes);
 
-/// An answer that keeps its room as long as its octets are in memory.
+/// A response that keeps its room as long as its bytes are in memory.
 struct HeldOctets {
     octets: Bytes,
     _held: OctetPermit,
@@ -41,7 +41,7 @@ impl AsRef<[u8]> for HeldOctets {
     }
 }
 
-/// Takes room for a large answer. Its client may read slowly or never.
+/// Takes room for a large response, because its client may read slowly or never.
 pub(crate) fn held(mut response: Response, hold: impl FnOnce() -> OctetPermit) -> Response {
     let Some(Large(octets)) = response.extensions_mut().remove() else { return response };
     let mut held = hold();
@@ -60,7 +60,7 @@ impl From<Full> for ApiError {
     }
 }
 
-/// Writes an answer.
+/// Serializes a response.
 pub(crate) fn written(answer: &impl Serialize) -> Result<Vec<u8>, ApiError> {
     let mut octets = Vec::with_capacity(USUAL_LENGTH);
     serde_json::to_writer(&mut octets, answer).map_err(ApiError::internal)?;

@@ -1,4 +1,4 @@
-//! The octets of a request's body, as long as they keep within the limits of size and time.
+//! Receives request bodies within the limits of size and time.
 
 use std::io;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::error::{ApiError, ErrorCode};
 use crate::octet_budget::{Full, OctetPermit, Share};
 use crate::state::HttpState;
 
-/// Refuses what says that it is something else than JSON.
+/// Rejects bodies that are not declared as JSON.
 pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), ErrorCode> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let essence = text(header::CONTENT_TYPE).and_then(|text| text.split(';').next()).map(str::trim);
@@ -26,22 +26,22 @@ pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), ErrorCode> {
     if is_json && is_plain { Ok(()) } else { Err(ErrorCode::UnsupportedMediaType) }
 }
 
-/// `Retry-After` for a body or an answer that found no room.
+/// `Retry-After` if there is no room for a body or a response.
 pub(crate) const RETRY_WHEN_FULL: Duration = Duration::from_secs(10);
 
-/// Why a body was not taken in to its end.
+/// Why a body was not received completely.
 pub(crate) enum Incomplete {
-    /// It has more octets than this.
+    /// It exceeds this many bytes.
     TooLarge(usize),
     TooSlow,
     Broken,
-    /// Other bodies take all the room, or the caller's own share of it is used up.
+    /// Other bodies use all room, or the caller's share is used up.
     Full,
-    /// It has more than this many octets outside of long strings.
+    /// It has more than this many bytes outside of long strings.
     TooManyValues(usize),
-    /// What came of it could not be kept.
+    /// Writing its temporary file failed.
     Room(io::Error),
-    /// The thread that took it in broke off.
+    /// The receiving thread panicked.
     Unforeseen(JoinError),
 }
 
@@ -49,14 +49,14 @@ impl From<Incomplete> for ApiError {
     fn from(why: Incomplete) -> Self {
         match why {
             Incomplete::TooLarge(limit) => {
-                Self::new(ErrorCode::PayloadTooLarge, format!("The request has more than {limit} octets."))
+                Self::new(ErrorCode::PayloadTooLarge, format!("The request is larger than {limit} bytes."))
             }
             Incomplete::TooSlow => ErrorCode::RequestTimeout.into(),
-            Incomplete::Broken => Self::new(ErrorCode::InvalidJson, "The body ended too early."),
+            Incomplete::Broken => Self::new(ErrorCode::InvalidJson, "The body ended before its announced length."),
             Incomplete::Full => Full.into(),
             Incomplete::TooManyValues(limit) => Self::new(
                 ErrorCode::PayloadTooLarge,
-                format!("The request has too many values: more than {limit} octets outside of long strings."),
+                format!("The request has too many values: more than {limit} bytes outside of long strings."),
             ),
             Incomplete::Room(error) => Unavailable::Room(error).into(),
             Incomplete::Unforeseen(error) => Self::internal(error),
@@ -64,7 +64,7 @@ impl From<Incomplete> for ApiError {
     }
 }
 
-/// The whole body.
+/// Receives the whole body.
 pub(crate) async fn read(request: Request, state: &HttpState, limit: usize) -> Result<Bytes, ApiError> {
     let all = async {
         let mut octets = BytesMut::new();
@@ -74,7 +74,7 @@ pub(crate) async fn read(request: Request, state: &HttpState, limit: usize) -> R
     in_time(state, all).await
 }
 
-/// What `taking_in` makes of a body, unless that takes too long.
+/// Awaits `taking_in` within the body time-out.
 pub(crate) async fn in_time<T>(
     state: &HttpState,
     taking_in: impl Future<Output = Result<T, Incomplete>>,
@@ -88,17 +88,17 @@ pub(crate) struct Arriving {
     body: Limited<Body>,
     limit: usize,
     pause: Duration,
-    /// Its memory.
+    /// Memory held for the body.
     memory: OctetPermit,
-    /// Octets that were taken in and stay in memory.
+    /// Received bytes that stay in memory.
     kept: usize,
 }
 
-/// Memory that every body may take. A small request never waits for the memory of others.
+/// Memory that every body may use uncounted, so that small requests never compete with large ones.
 const FREE_BODY_MEMORY: usize = 16 * 1024;
 
 impl Arriving {
-    /// The body of `request`, when it does not say that it has more octets than `limit`.
+    /// The body of `request`, unless its announced length exceeds `limit`.
     pub(crate) fn new(request: Request, state: &HttpState, limit: usize) -> Result<Self, Incomplete> {
         let memory = state.memory().hold(Share::of(caller(request.extensions())));
         let body = request.into_body();
@@ -109,18 +109,18 @@ impl Arriving {
         Ok(Self { body: Limited::new(body, limit), limit, pause, memory, kept: 0 })
     }
 
-    /// Octets of what was taken in stay in memory.
+    /// Sets how many received bytes stay in memory.
     pub(crate) const fn keep(&mut self, octets: usize) {
         self.kept = octets;
     }
 
-    /// The memory of what has arrived, with room for `more` octets.
+    /// The held memory, with room for `more` bytes.
     pub(crate) fn into_memory(mut self, more: usize) -> Result<OctetPermit, Incomplete> {
         take_memory(&mut self.memory, self.kept.saturating_add(more))?;
         Ok(self.memory)
     }
 
-    /// Adds to `octets` until they are more than `max` or the body has ended; whether it has.
+    /// Receives into `octets` until they exceed `max` or the body ends; returns whether it has ended.
     pub(crate) async fn fill(&mut self, octets: &mut BytesMut, max: usize) -> Result<bool, Incomplete> {
         while octets.len() <= max {
             let frame = tokio::time::timeout(self.pause, self.body.frame()).await.map_err(|_| Incomplete::TooSlow)?;

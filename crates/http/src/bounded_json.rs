@@ -1,7 +1,7 @@
-//! Reads a JSON text into a value whose memory is bounded by the length of the text.
+//! Parses JSON into a value whose memory is bounded by the length of the text.
 //!
-//! A value takes more memory than its text: `{"":0},` has seven octets and becomes an object of hundreds. So memory is
-//! counted during parsing, and parsing stops at the limit.
+//! A value takes more memory than its text: `{"":0},` has seven bytes and becomes an object of hundreds. Parsing counts
+//! memory and stops at the limit.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,17 +12,17 @@ use serde_json::{Deserializer, Error, Map, Number, Value};
 
 /// Maximum nesting of objects and arrays. Valid requests have at most four levels.
 const MOST_DEPTH: usize = 32;
-/// Memory that any value may take, however short its text is.
+/// Memory that any value may use, regardless of its text.
 const FREE_OCTETS: usize = 1024 * 1024;
-/// Additional memory for each octet of the text.
+/// Additional memory for each byte of the text.
 const OCTETS_FOR_EACH: usize = 2;
 /// A value in an array, which grows by doubling.
 const ITEM_OCTETS: usize = 2 * size_of::<Value>();
-/// A node of an object's tree: up to eleven members and their names.
+/// A node of an object's B-tree: up to eleven members with their names.
 const OBJECT_OCTETS: usize = 11 * MEMBER_OCTETS + 32;
 const MEMBER_OCTETS: usize = size_of::<Value>() + size_of::<String>();
 
-/// Why a text was refused, other than invalid JSON.
+/// Why valid JSON was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// An object has two members of one name. Readers disagree about which one counts (RFC 8259 section 4).
@@ -33,7 +33,7 @@ pub(crate) enum Refused {
     TooMuch,
 }
 
-/// Reads a whole text.
+/// Parses a whole text.
 ///
 /// # Errors
 /// The error with its position, and the reason unless the text is not JSON.
@@ -45,12 +45,12 @@ pub(crate) fn read(text: &[u8]) -> Result<Value, (Error, Option<Refused>)> {
     whole.map_err(|error| (error, budget.refused.get()))
 }
 
-/// Maximum memory of a value whose text has so many octets.
+/// Maximum memory of a value whose text has `octets` bytes.
 pub(crate) const fn most_memory(octets: usize) -> usize {
     FREE_OCTETS.saturating_add(octets.saturating_mul(OCTETS_FOR_EACH))
 }
 
-/// The memory that is left.
+/// Remaining memory.
 struct Budget {
     octets: Cell<usize>,
     refused: Cell<Option<Refused>>,
@@ -69,7 +69,7 @@ impl Budget {
     }
 }
 
-/// Reads one value.
+/// Parses one value.
 #[derive(Clone, Copy)]
 struct Bounded<'a> {
     budget: &'a Budget,

@@ -1,4 +1,4 @@
-//! From a request's head to whoever asks. A handler that takes one of these runs for nobody else.
+//! Authenticates requests. A handler that takes one of these extractors runs only for such callers.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ use crate::state::HttpState;
 /// The header that carries the token.
 pub(crate) const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-mailapi-token");
 
-/// Whoever shows a token that works and has requests left.
+/// A caller with a valid token and requests left.
 pub(crate) struct Caller(pub(crate) mailapi_service::Caller);
 
 impl FromRequestParts<HttpState> for Caller {
@@ -27,7 +27,7 @@ impl FromRequestParts<HttpState> for Caller {
         let value = parts.headers.get(&TOKEN_HEADER).filter(|value| !value.is_empty()).ok_or(ErrorCode::NoApiToken)?;
         let known = match value.to_str() {
             Ok(value) => state.service().authenticate(&TokenValue::from_caller(value)).await,
-            // What is not visible ASCII was never given out.
+            // Tokens are visible ASCII only.
             Err(_) => Err(AuthenticateError::Unknown),
         };
         match &known {
@@ -35,8 +35,8 @@ impl FromRequestParts<HttpState> for Caller {
             Err(AuthenticateError::Expired { token }) => note_caller(Some(*token), None),
             Err(_) => {}
         }
-        // A token that was given out has windows of its own, even when it works no longer: whoever guesses uses up
-        // those of the address that the guesses come from, and no token's.
+        // Existing tokens have their own windows, even when expired. Unknown tokens count against the client's
+        // address, so guessing never uses up the windows of a token.
         let key = match &known {
             Ok(caller) => caller.token.as_ref().map(|token| LimitKey::Token(token.id)),
             Err(AuthenticateError::Expired { token }) => Some(LimitKey::Token(*token)),
@@ -55,7 +55,7 @@ impl FromRequestParts<HttpState> for Caller {
     }
 }
 
-/// An admin; the request's body is not read for anybody else.
+/// An admin. The body is read only after this check.
 pub(crate) struct AdminCaller(pub(crate) mailapi_service::Caller);
 
 impl FromRequestParts<HttpState> for AdminCaller {

@@ -1,4 +1,4 @@
-//! Which address a request came from, behind proxies too.
+//! The client's address of a request, also behind proxies.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -41,32 +41,32 @@ impl fmt::Display for Network {
     }
 }
 
-/// What is left with each request on its way to the handler, in one piece: a second one would cost as much again.
+/// Data attached to each request, in one extension: a second one would cost another allocation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arrival {
-    /// The other end of the connection; a request without a connection (in a test) has none.
+    /// Address of the peer; none without a connection (in tests).
     pub(crate) peer: Option<SocketAddr>,
-    /// The request names no host, or more than one.
+    /// The request does not have exactly one host.
     pub(crate) is_ambiguous: bool,
-    /// What extractors find out. The handler takes the request; these notes outlive it.
+    /// Results of extractors. They outlive the request, which the handler consumes.
     pub(crate) noted: Arc<Noted>,
 }
 
-/// What extractors find out about a request.
+/// Results of extractors.
 #[derive(Debug, Default)]
 pub(crate) struct Noted {
     /// The state of the request limit.
     pub(crate) limit: RateLimitNote,
-    /// The caller, once the token was checked: callers share the room for bodies and answers.
+    /// The authenticated caller: room for bodies and responses is shared by caller.
     pub(crate) caller: OnceLock<mailapi_service::Caller>,
 }
 
-/// The caller of a request whose token was checked.
+/// The authenticated caller of a request.
 pub(crate) fn caller(extensions: &Extensions) -> Option<&mailapi_service::Caller> {
     extensions.get::<Arrival>().and_then(|arrival| arrival.noted.caller.get())
 }
 
-/// The client's address: the peer's own, or what trusted proxies say of it.
+/// The client's address: the peer's, or the one that trusted proxies report.
 pub(crate) fn client_address(extensions: &Extensions, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
     let peer = extensions.get::<Arrival>().and_then(|arrival| arrival.peer);
     let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
@@ -78,8 +78,8 @@ pub(crate) fn is_trusted(address: IpAddr, trusted: &[Network]) -> bool {
     trusted.iter().any(|network| network.contains(address))
 }
 
-/// Each proxy appends whom it got the request from. Read from the end, the first address that is no trusted proxy's
-/// own is the client's; everything before it is the client's own claim.
+/// Each proxy appends the address of its peer. Read from the end, the first address that is not a trusted proxy's is
+/// the client's. Addresses before it come from the client and are not trusted.
 fn forwarded(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
     let mut address = peer;
     let lines = headers.get_all("x-forwarded-for").iter().rev();
@@ -93,7 +93,7 @@ fn forwarded(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
     address
 }
 
-/// An address, with a port behind it as some proxies write.
+/// An address, with or without the port that some proxies add.
 fn parse_hop(text: &str) -> Option<IpAddr> {
     let with_port = || text.parse::<SocketAddr>().map(|address| address.ip());
     let bracketed = || text.trim_start_matches('[').trim_end_matches(']').parse();

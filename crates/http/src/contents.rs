@@ -1,5 +1,4 @@
-//! The contents of files that a request brings in base64 (RFC 4648 section 4), with line breaks or without, padded or
-//! not.
+//! Decodes the contents of attachments from base64 (RFC 4648 section 4), with or without line breaks and padding.
 
 use std::io::{self, BufReader, Read};
 use std::ops::Range;
@@ -17,31 +16,31 @@ const CONFIG: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 const ENGINE: GeneralPurpose = GeneralPurpose::new(&STANDARD, CONFIG);
 
-/// How much of a long text is read at once.
+/// Read size for long texts.
 const PIECE: usize = 64 * 1024;
 
-/// The contents of a request's files, while they are read. Those of all its long texts lie one behind the other, so
-/// that many files take no more memory than one.
+/// Contents of a request's attachments while they are decoded. Long contents are written one after the other to one
+/// file, so that many attachments need no more memory than one.
 pub(crate) struct Contents {
     long: BufferWriter,
-    /// What happened to them first.
+    /// The first write error.
     lost: Option<io::Error>,
 }
 
-/// The content of one file.
+/// Content of one attachment.
 pub(crate) enum Content {
     Here(Octets),
-    /// Where it lies among the long ones.
+    /// Position among the long contents.
     Long(Range<usize>),
 }
 
 impl Contents {
-    /// Puts long ones into `buffer`.
+    /// Writes long contents to `buffer`.
     pub(crate) fn new(buffer: &Buffer) -> Self {
         Self { long: buffer.writer(), lost: None }
     }
 
-    /// The octets behind `text`; none when it is not base64. Blocks when the text is long.
+    /// Decodes `text`; `None` if it is not base64. Blocks if the text is long.
     pub(crate) fn decode(&mut self, text: LongText) -> Option<Content> {
         match text {
             LongText::Here(text) => decoded(text).map(|octets| Content::Here(octets.into())),
@@ -59,10 +58,10 @@ impl Contents {
         }
     }
 
-    /// All that were read.
+    /// Returns all decoded contents.
     ///
     /// # Errors
-    /// When a part of them was lost.
+    /// The first write error.
     pub(crate) fn finish(self) -> io::Result<ReadContents> {
         match self.lost {
             Some(error) => Err(error),
@@ -71,11 +70,11 @@ impl Contents {
     }
 }
 
-/// The long contents of a request's files.
+/// Long contents of a request's attachments.
 pub(crate) struct ReadContents(Octets);
 
 impl ReadContents {
-    /// The content of one.
+    /// Content of one attachment.
     pub(crate) fn get(&self, content: Content) -> Octets {
         match content {
             Content::Here(octets) => octets,
@@ -90,7 +89,7 @@ fn decoded(text: String) -> Option<Vec<u8>> {
     ENGINE.decode(octets).ok()
 }
 
-/// The same in pieces of so many octets; whether it is base64.
+/// Decodes in pieces; returns whether the text is base64.
 fn decode_into(text: impl Read, output: &mut impl io::Write, piece: usize) -> io::Result<bool> {
     let text = WithoutSpace(BufReader::with_capacity(piece, text));
     let mut decoder = BufReader::with_capacity(piece, DecoderReader::new(text, &ENGINE));
@@ -101,7 +100,7 @@ fn decode_into(text: impl Read, output: &mut impl io::Write, piece: usize) -> io
     }
 }
 
-/// Reads over white space.
+/// Skips white space.
 struct WithoutSpace<R>(R);
 
 impl<R: Read> Read for WithoutSpace<R> {
@@ -128,8 +127,8 @@ mod tests {
 
     use super::*;
 
-    /// Gives at most so many octets at once. A buffer that is smaller than what is asked of it steps aside, so short
-    /// pieces have to come from here.
+    /// Returns at most this many bytes at once. `BufReader` bypasses its buffer for larger reads, so short reads have
+    /// to come from here.
     struct InPieces<'a>(&'a [u8], usize);
 
     impl Read for InPieces<'_> {

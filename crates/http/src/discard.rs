@@ -1,8 +1,8 @@
-//! Bodies that no operation reads.
+//! Discards unread bodies.
 //!
-//! A client sends its whole body before it reads the answer. Were the connection closed on a body that is refused
-//! early (no token, too large), the client would see a reset connection instead of the reason. So what is left of the
-//! body is received and thrown away before the answer goes out, within limits of size and time.
+//! A client sends its whole body before it reads the response. If the server rejected a body early (no token, too
+//! large) and closed the connection, the client would see a reset instead of the reason. The server therefore receives
+//! and discards the rest of the body before it responds, within limits of size and time.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use hyper::body::{Frame, SizeHint};
 
 use crate::settings::HttpSettings;
 
-/// A body that can still be read after whoever got it has dropped it.
+/// A body that can still be read after the handler dropped it.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Body>>);
 
@@ -41,12 +41,12 @@ impl HttpBody for Shared {
     }
 }
 
-/// What a request's handler may leave of its body.
+/// The part of a body that the handler leaves unread.
 pub(crate) struct UnreadBody(Option<Shared>);
 
 impl UnreadBody {
-    /// Looks after the body of a request from now on. That of a client which waits for leave to send (RFC 9110 section
-    /// 10.1.1) needs nobody.
+    /// Shares the body of a request with its handler. A client that waits for 100 (RFC 9110 section 10.1.1) has not
+    /// sent its body, so nothing needs to be discarded.
     pub(crate) fn of(request: Request) -> (Request, Self) {
         if request.body().is_end_stream() || request.headers().contains_key(header::EXPECT) {
             return (request, Self(None));
@@ -56,18 +56,18 @@ impl UnreadBody {
         (Request::from_parts(parts, Body::new(body.clone())), Self(Some(body)))
     }
 
-    /// Reads what was left of it when the request was answered with this status.
+    /// Discards the rest of the body after a response with this status.
     pub(crate) async fn discard(self, answered: StatusCode, settings: &HttpSettings) {
         let Some(body) = self.0 else { return };
         if answered == StatusCode::REQUEST_TIMEOUT {
-            // It has been waited for already.
+            // The body already timed out once.
             return;
         }
         if HttpBody::size_hint(&body).lower() > settings.discard_bytes as u64 {
-            // The connection is closed on it anyway, so none of it is taken in.
+            // The connection is closed anyway.
             return;
         }
-        // Whether it came to its end or not, the answer goes out.
+        // The response is sent even if the body did not end in time.
         let _ = tokio::time::timeout(settings.discard_timeout, discard(body, settings.discard_bytes)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Files on their way to the caller, as they come, so that memory does not grow with them.
+//! Streams files to the client, so that memory does not grow with their size.
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
@@ -8,7 +8,7 @@ use futures_util::TryStreamExt;
 use mailapi_service::mailbox::ByteStream;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// A file from somebody's mail: whatever it says it is, a browser saves it and runs nothing of it.
+/// A file from a mail. The headers make browsers save it and run nothing, whatever its type.
 pub(crate) fn download(content_type: &str, filename: &str, size: u64, content: ByteStream) -> Response {
     const SANDBOX: (HeaderName, HeaderValue) = (CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     let content_type = HeaderValue::from_str(content_type);
@@ -18,8 +18,8 @@ pub(crate) fn download(content_type: &str, filename: &str, size: u64, content: B
         (CONTENT_DISPOSITION, disposition(filename)),
         SANDBOX,
     ];
-    // The status is out by now. All that a failure can do is end the connection before the announced length.
-    let content = content.inspect_err(|error| tracing::error!(%error, "a download broke off"));
+    // The status is already sent, so a failure can only close the connection before the announced length.
+    let content = content.inspect_err(|error| tracing::error!(%error, "download interrupted"));
     (headers, Body::from_stream(content)).into_response()
 }
 
@@ -40,7 +40,7 @@ fn disposition(filename: &str) -> HeaderValue {
         .remove(b'|')
         .remove(b'~');
     let filename = &harmless(filename);
-    // Quotes and backslashes are read in many ways, and `%` is decoded by some: none of them is worth it.
+    // Clients disagree about quotes, backslashes and `%`, so they are replaced.
     let plain = |c: char| if (' '..='~').contains(&c) && !"\"\\%".contains(c) { c } else { '_' };
     let ascii: String = filename.chars().map(plain).collect();
     let encoded = utf8_percent_encode(filename, ESCAPED);

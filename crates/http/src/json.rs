@@ -1,4 +1,4 @@
-//! The body of a request: JSON, with every member checked by hand, so that all that is wrong is said at once.
+//! Reads request bodies in JSON. Members are checked one by one, so that one response reports all errors.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ use crate::state::HttpState;
 
 /// A JSON object.
 pub(crate) struct JsonBody {
-    /// Its members.
+    /// Members of the object.
     pub(crate) members: Members,
 }
 
@@ -34,7 +34,7 @@ fn small(state: &HttpState) -> usize {
     state.settings().max_small_request_bytes.min(state.settings().max_request_bytes)
 }
 
-/// The members of a JSON object; none when the request has no body at all, or `null`.
+/// The members of a JSON object; none if the body is empty or `null`.
 pub(crate) struct OptionalJsonBody(pub(crate) Members);
 
 impl FromRequest<HttpState> for OptionalJsonBody {
@@ -52,7 +52,7 @@ impl FromRequest<HttpState> for OptionalJsonBody {
     }
 }
 
-/// The JSON of a request's body.
+/// The parsed body of a request.
 async fn value_of(request: Request, state: &HttpState, limit: usize) -> Result<Value, ApiError> {
     check_media_type(request.headers())?;
     let octets = body::read(request, state, limit).await?;
@@ -70,21 +70,21 @@ pub(crate) async fn parse<T: Send + 'static>(
     Ok((parsed.map_err(|(error, refused)| Mistake::from((&error, refused)))?, seen))
 }
 
-/// Where and why the text is no JSON; never a piece of the text.
+/// Position and reason of a syntax error; never a part of the text.
 impl From<Mistake> for ApiError {
     fn from(Mistake { too_short, refused, line, column }: Mistake) -> Self {
         let (code, what) = match refused {
             Some(Refused::TooMuch) => (ErrorCode::PayloadTooLarge, "has too many values"),
             Some(Refused::TooDeep) => (ErrorCode::InvalidJson, "is nested too deeply"),
-            Some(Refused::Duplicate) => (ErrorCode::InvalidJson, "has two members of one name"),
+            Some(Refused::Duplicate) => (ErrorCode::InvalidJson, "has a duplicate member name"),
             None if too_short => (ErrorCode::InvalidJson, "ends too early"),
-            None => (ErrorCode::InvalidJson, "is not JSON"),
+            None => (ErrorCode::InvalidJson, "is not valid JSON"),
         };
         Self::new(code, format!("The body {what} at line {line}, column {column}."))
     }
 }
 
-/// Runs `work` here when `octets` are few, and on a thread for long work otherwise.
+/// Runs `work` on this thread if `octets` are few, otherwise on a blocking thread.
 pub(crate) async fn offload<T: Send + 'static>(
     octets: usize,
     state: &HttpState,
@@ -96,27 +96,26 @@ pub(crate) async fn offload<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(ApiError::internal)
 }
 
-/// The members of a JSON object that have not been taken yet. What is never taken is ignored.
+/// The members of a JSON object that have not been taken yet. Members that are never taken are ignored.
 ///
-/// Every method takes one member, and notes a violation when it is not of the wanted type. `null` is as good as
-/// absent.
+/// Every method takes one member and adds a violation if it has the wrong type. `null` counts as absent.
 pub(crate) struct Members {
     at: String,
     map: Map<String, Value>,
-    /// The strings in whose place names stand, if there are any.
+    /// The long strings that placeholders in the values stand for, if any.
     long: Option<Arc<LongStrings>>,
 }
 
 /// A string that may be long.
 pub(crate) enum LongText {
-    /// One that is not.
+    /// A short string.
     Here(String),
-    /// One that was put aside.
+    /// A string in a file.
     Aside(Octets),
 }
 
 impl Members {
-    /// Those of an object in which names may stand for the strings of `long`.
+    /// Members whose values may be placeholders for the strings of `long`.
     pub(crate) fn of(value: Value, long: Option<Arc<LongStrings>>) -> Result<Self, Violations> {
         match value {
             Value::Object(map) => Ok(Self { long, ..Self::root(map) }),
@@ -128,7 +127,7 @@ impl Members {
         Self { at: String::new(), map, long: None }
     }
 
-    /// A string as it came, when a name may stand for it.
+    /// The original string of a value that may be a placeholder.
     fn whole(&self, text: String) -> String {
         match &self.long {
             Some(long) => long.read(text),
@@ -155,7 +154,7 @@ impl Members {
         read
     }
 
-    /// Notes a violation when the object has no such member.
+    /// Adds a violation if the member is missing.
     pub(crate) fn require(&self, name: &str, violations: &mut Violations) {
         if self.map.get(name).is_none_or(Value::is_null) {
             violations.add(self.path(name), "is required");
@@ -168,7 +167,7 @@ impl Members {
         Some(self.whole(text))
     }
 
-    /// A string that has to be there, and is not read into memory when it is long.
+    /// A required string, which is not read into memory if it is long.
     pub(crate) fn required_long_text(&mut self, name: &str, violations: &mut Violations) -> Option<LongText> {
         self.require(name, violations);
         let text = self.take(name, violations, "must be a string", text)?;
@@ -176,13 +175,13 @@ impl Members {
         Some(aside.map_or(LongText::Here(text), LongText::Aside))
     }
 
-    /// A string that has to be there.
+    /// A required string.
     pub(crate) fn required_text(&mut self, name: &str, violations: &mut Violations) -> Option<String> {
         self.require(name, violations);
         self.text(name, violations)
     }
 
-    /// A string that is read as something more.
+    /// A string, parsed.
     pub(crate) fn parsed<T: FromStr<Err: fmt::Display>>(
         &mut self,
         name: &str,
@@ -193,7 +192,7 @@ impl Members {
         violations.check(&path, text.parse())
     }
 
-    /// A string that has to be there and is read as something more.
+    /// A required string, parsed.
     pub(crate) fn required_parsed<T: FromStr<Err: fmt::Display>>(
         &mut self,
         name: &str,
@@ -203,22 +202,21 @@ impl Members {
         self.parsed(name, violations)
     }
 
-    /// A moment: a date-time with any offset, or a date.
+    /// A date-time with any offset, or a date.
     pub(crate) fn time(&mut self, name: &str, violations: &mut Violations) -> Option<Timestamp> {
         let path = self.path(name);
         let text = self.text(name, violations)?;
         violations.check(&path, Timestamp::parse_date_or_time(&text))
     }
 
-    /// A name or a description.
+    /// One line of text, such as a name or a description.
     pub(crate) fn one_line(&mut self, name: &str, violations: &mut Violations) -> Option<String> {
         let path = self.path(name);
         let text = self.text(name, violations)?;
         violations.merge(OneLine::parse(&path, &text))
     }
 
-    /// A whole number that is not negative, up to the largest that every JSON reader knows exactly (RFC 8259 section
-    /// 6).
+    /// A non-negative whole number that every JSON parser represents exactly (RFC 8259 section 6).
     pub(crate) fn unsigned(&mut self, name: &str, violations: &mut Violations) -> Option<u64> {
         const LARGEST: u64 = (1 << 53) - 1;
         const EXPECTED: &str = "must be a whole number, 0 to 9007199254740991";
@@ -230,8 +228,7 @@ impl Members {
         self.take(name, violations, "must be true or false", |value| value.as_bool())
     }
 
-    /// What becomes of a thing that `null` takes away: an inner none for `null`, an outer one when the member is
-    /// absent and the thing stays.
+    /// Change of an optional value: `None` if the member is absent (unchanged), `Some(None)` for `null` (cleared).
     pub(crate) fn change<T>(
         &mut self,
         name: &str,
@@ -244,7 +241,7 @@ impl Members {
         }
     }
 
-    /// Strings, each read as something more; none when the member is absent.
+    /// An array of strings, parsed; empty if the member is absent.
     pub(crate) fn all_parsed<T: FromStr<Err: fmt::Display>>(
         &mut self,
         name: &str,
@@ -261,7 +258,7 @@ impl Members {
         items.into_iter().filter_map(|item| read(item, violations)).collect()
     }
 
-    /// Strings; none when the member is absent.
+    /// An array of strings; empty if the member is absent.
     pub(crate) fn texts(&mut self, name: &str, violations: &mut Violations) -> Vec<String> {
         let items = self.items(name, violations);
         let check = |(path, value): (String, Value), violations: &mut Violations| {
@@ -274,7 +271,7 @@ impl Members {
         items.into_iter().filter_map(|item| check(item, violations)).collect()
     }
 
-    /// Objects; none when the member is absent.
+    /// An array of objects; empty if the member is absent.
     pub(crate) fn objects(&mut self, name: &str, violations: &mut Violations) -> Vec<Self> {
         let mut objects = Vec::new();
         for (at, value) in self.items(name, violations) {
@@ -296,7 +293,7 @@ impl Members {
         Some(Self { at, map, long: self.long.clone() })
     }
 
-    /// Every member that is left, each of which has to be a string.
+    /// All remaining members, which must be strings.
     pub(crate) fn into_texts(mut self, violations: &mut Violations) -> Vec<(String, String)> {
         let map = std::mem::take(&mut self.map);
         let mut pairs = Vec::new();
@@ -321,7 +318,7 @@ impl Members {
     }
 }
 
-/// A whole number; `287.0` is one too, as some writers of JSON know fractions alone.
+/// A whole number, including `287.0`, because some JSON writers only have floating-point numbers.
 fn whole(value: &Value) -> Option<u64> {
     let digits = |number: f64| (number.fract() == 0.0).then(|| format!("{number:.0}").parse().ok()).flatten();
     value.as_u64().or_else(|| value.as_f64().and_then(digits))

@@ -1,5 +1,5 @@
-//! A body that may be large: a message to be sent. What is beyond [`HttpSettings::long_work_bytes`] is taken apart
-//! while it arrives, so that no more of it is in memory than what is not in long strings.
+//! Bodies of send requests, which may be large. Bodies beyond [`HttpSettings::long_work_bytes`] are split while they
+//! arrive, so that only the part outside of long strings is in memory.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -21,34 +21,34 @@ use crate::octet_budget::{Full, OctetPermit, Share};
 use crate::settings::HttpSettings;
 use crate::state::HttpState;
 
-/// Maximum octets of a large body outside of long strings. The default limit of recipients fits twenty times.
+/// Maximum bytes of a large body outside of long strings: twenty times the default limit of recipients.
 const MOST_TEXT: usize = 4 * 1024 * 1024;
 
-/// A message to be sent. The octets that it was read from are gone.
+/// A parsed send request. The original bytes are no longer in memory.
 pub(crate) struct LargeJsonBody {
-    /// Its members.
+    /// Members of the object.
     pub(crate) members: Members,
-    /// The strings that were put aside, if any were.
+    /// Long strings in files, if any.
     pub(crate) long: Option<Arc<LongStrings>>,
-    /// How many octets it had.
+    /// Length of the body in bytes.
     pub(crate) length: usize,
-    /// What names the request, if it has a name.
+    /// `Idempotency-Key` of the request, if any.
     pub(crate) idempotency: Option<Result<IdempotencyKey, IdempotencyKeyError>>,
-    /// The room that it takes; to be kept until the message is gone as well.
+    /// Room of the body; held until the message is freed too.
     pub(crate) permits: Option<BodyPermits>,
 }
 
-/// The room of a body on disk and in memory.
+/// Room of a body on disk and in memory.
 pub(crate) struct BodyPermits {
     _disk: OctetPermit,
     _memory: Arc<Mutex<OctetPermit>>,
 }
 
-/// What arrived.
+/// A received body.
 enum Arrived {
-    /// All of a body that is not large.
+    /// A small body, complete.
     Whole(BytesMut, OctetPermit),
-    /// A large one, taken apart.
+    /// A large body, split into JSON and long strings.
     Apart(Box<Apart>, OctetPermit),
 }
 
@@ -94,7 +94,7 @@ impl FromRequest<HttpState> for LargeJsonBody {
     }
 }
 
-/// Octets beyond ASCII break the key's rule, which is the one to say so.
+/// Bytes beyond ASCII are kept, so that the rule of the key rejects them.
 fn key(name: &HeaderValue, body: BodyHash) -> Result<IdempotencyKey, IdempotencyKeyError> {
     IdempotencyKey::new(name.to_str().unwrap_or_default(), body)
 }
@@ -139,7 +139,7 @@ async fn arrived(
     }
 }
 
-/// A body that is being taken apart.
+/// A large body while it is split.
 struct Apart {
     splitter: StringSplitter<BufferWriter>,
     hash: Option<BodyHash>,
@@ -160,7 +160,7 @@ impl Apart {
     }
 }
 
-/// Work that blocks, on a thread that may.
+/// Runs blocking work on a blocking thread.
 async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, Incomplete> {
     tokio::task::spawn_blocking(work).await.map_err(Incomplete::Unforeseen)?.map_err(Incomplete::Room)
 }

@@ -1,8 +1,8 @@
-//! The HTTP/JSON interface: routes, callers, errors, limits, the OpenAPI document.
+//! The HTTP/JSON API: routes, authentication, errors, limits, and the OpenAPI document.
 //!
-//! A handler translates: it takes a [`Caller`](caller::Caller), reads the request into the types of `model`, asks the
-//! operation of the same name in `service`, and puts the outcome into JSON. What an operation does and who may ask
-//! for it is decided there.
+//! A handler translates: it takes a [`Caller`](caller::Caller), parses the request into types of `model`, calls the
+//! operation of the same name in `service`, and serializes the result. `service` and `model` decide what an operation
+//! does and who may call it.
 
 mod answer;
 mod body;

@@ -1,8 +1,7 @@
-//! How many requests one token, or one address without a token that was ever given out, may make.
+//! Limits the requests of each token, and of each address without a valid token.
 //!
-//! Two windows are counted at once, a minute and an hour; each begins with the first request that falls into it. A
-//! request that is refused is not counted, so whoever waits until the end of the full window gets the whole of the
-//! next one.
+//! Each request counts in two windows, a minute and an hour, which start with their first request. Rejected requests
+//! are not counted, so a client that waits until the full window ends gets the whole next one.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -16,7 +15,7 @@ use mailapi_model::{ClientNetwork, Timestamp, TokenId};
 
 use crate::error::{ApiError, whole_seconds};
 
-/// How many requests are allowed. Zero means any number; with no limit at all, answers carry no `RateLimit` headers.
+/// Request limits. Zero means unlimited; without any limit, responses have no `RateLimit` headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLimits {
     /// Within one minute.
@@ -40,12 +39,12 @@ impl RequestLimits {
     }
 }
 
-/// One span of time and how many requests fit into it.
+/// A time window and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitWindow {
-    /// How long it lasts from its first request on.
+    /// Length of the window, from its first request.
     pub length: Duration,
-    /// How many requests it holds; zero means any number.
+    /// Maximum number of requests; zero means unlimited.
     pub limit: u64,
 }
 
@@ -55,12 +54,12 @@ impl LimitWindow {
     }
 }
 
-/// Whose requests are counted together.
+/// Requests with the same key are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LimitKey {
-    /// Those of a token.
+    /// Requests of a token.
     Token(TokenId),
-    /// Those of an address that shows no token, or one that was never given out.
+    /// Requests of an address without a token, or with an unknown one.
     Client(ClientNetwork),
 }
 
@@ -72,33 +71,33 @@ impl LimitKey {
     }
 }
 
-/// The use of one window.
+/// State of one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowUse {
     /// Requests counted in it.
     pub used: u64,
-    /// When it ends.
+    /// End of the window.
     pub ends_at: Timestamp,
 }
 
-/// What became of one request at the counter.
+/// Result of counting a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// Whether it was counted; not when a window was full.
+    /// Whether it was counted; false if a window was full.
     pub counted: bool,
-    /// The windows after it, in the order of the question.
+    /// The windows after the request, in the order of the argument.
     pub windows: [WindowUse; 2],
 }
 
-/// Counts requests. In memory for one node, somewhere shared for several.
+/// Counts requests: in memory for one node, in a shared store for several.
 #[async_trait]
 pub trait LimitStore: Send + Sync {
-    /// Counts one request in both windows, or in none when one of them is full; both in one step, however many
-    /// requests of one key come at once. A store that cannot be reached decides by itself what to answer.
+    /// Counts one request atomically in all windows, or in none if one of them is full. A store that is unavailable
+    /// decides by itself.
     async fn take(&self, key: LimitKey, windows: [LimitWindow; 2], now: Timestamp) -> Taken;
 }
 
-/// A window that has begun.
+/// A started window.
 #[derive(Debug, Clone, Copy)]
 struct Counter {
     began: Timestamp,
@@ -106,7 +105,7 @@ struct Counter {
 }
 
 impl Counter {
-    /// Whether the window is over; also when the clock was set back behind its beginning.
+    /// Whether the window has ended, or the clock was set back to before its start.
     fn is_over(self, length: Duration, now: Timestamp) -> bool {
         now < self.began || now.since(self.began) >= length
     }
@@ -118,7 +117,7 @@ pub struct MemoryLimits {
     hasher: RandomState,
 }
 
-/// A part of the keys, so that requests of different keys seldom wait for each other.
+/// A shard of the keys, to reduce lock contention.
 struct Shard {
     counters: HashMap<LimitKey, [Counter; 2]>,
     prune_at: usize,
@@ -126,10 +125,10 @@ struct Shard {
 
 impl MemoryLimits {
     const SHARDS: usize = 16;
-    /// Keys of one shard before those whose windows are over are first looked for.
+    /// Number of keys in a shard before expired ones are first removed.
     const FIRST_PRUNE: usize = 1024;
 
-    /// Nothing counted yet.
+    /// An empty store.
     #[must_use]
     pub fn new() -> Self {
         let shard = || Mutex::new(Shard { counters: HashMap::new(), prune_at: Self::FIRST_PRUNE });
@@ -178,7 +177,7 @@ impl Shard {
         Taken { counted, windows }
     }
 
-    /// Forgets keys whose windows are over, each time the number of keys has doubled.
+    /// Removes expired keys each time the number of keys has doubled.
     fn prune(&mut self, windows: [LimitWindow; 2], now: Timestamp) {
         if self.counters.len() < self.prune_at {
             return;
@@ -193,7 +192,7 @@ const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// What the answer says of the window that will be full first.
+/// State of the window that is closest to its limit, for the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RateLimit {
     limit: u64,
@@ -202,7 +201,7 @@ struct RateLimit {
 }
 
 impl RateLimit {
-    /// The window with the fewest requests left, of equals the one that ends later; none when nothing is limited.
+    /// The window with the fewest requests left; of equals, the one that ends later. `None` without limits.
     fn tightest(windows: [LimitWindow; 2], taken: &Taken, now: Timestamp) -> Option<Self> {
         let limited = windows.iter().zip(&taken.windows).filter(|(window, _)| window.limit > 0);
         let states = limited.map(|(window, usage)| Self {
@@ -220,14 +219,14 @@ impl RateLimit {
     }
 }
 
-/// Where the extractor leaves the state of the limit for the answer, however the request ends.
+/// Passes the state of the limit from the extractor to the response, even if the request fails.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimitNote(OnceLock<RateLimit>);
 
 /// Counts the request.
 ///
 /// # Errors
-/// 429 when a window is full; `note` is filled in either case.
+/// 429 if a window is full; `note` is set in either case.
 pub(crate) async fn take(
     store: &dyn LimitStore,
     limits: RequestLimits,
@@ -247,7 +246,7 @@ pub(crate) async fn take(
 }
 
 impl RateLimitNote {
-    /// Puts the state of the limit on the answer to a request that was counted.
+    /// Adds the state of the limit to the response of a counted request.
     pub(crate) fn write_to(&self, headers: &mut HeaderMap) {
         if let Some(state) = self.0.get() {
             state.write_to(headers);
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_window_refuses_and_does_not_count_refusals() {
+    async fn a_full_window_rejects_until_it_ends() {
         let store = MemoryLimits::new();
         let windows = limits(2, 3);
         let at = |seconds| NOON.plus(Duration::from_secs(seconds));

@@ -1,5 +1,5 @@
-//! Long texts in a JSON answer. They are escaped as the client reads: a control character takes six octets in JSON, so
-//! an answer that is written at once can be six times as long as its text.
+//! Streams long texts in a JSON response. Escaping happens while the client reads: a control character takes six bytes
+//! in JSON, so a response that is serialized at once can be six times as long as its text.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,21 +12,21 @@ use futures_util::stream;
 
 use crate::octet_budget::OctetPermit;
 
-/// How much text is escaped at a time.
+/// Amount of text that is escaped at a time.
 const STEP: usize = 16 * 1024;
 
-/// A JSON text whose long strings are not escaped yet.
+/// A JSON response whose long strings are not escaped yet.
 pub(crate) struct LongAnswer(VecDeque<Part>);
 
 enum Part {
-    /// JSON as it is sent.
+    /// JSON, ready to send.
     Written(Bytes),
-    /// The inside of a JSON string.
+    /// Unescaped content of a JSON string.
     Text { text: String, at: usize },
 }
 
 impl LongAnswer {
-    /// Begins with this JSON.
+    /// Starts with this JSON.
     pub(crate) fn new(written: Vec<u8>) -> Self {
         Self(VecDeque::from([Part::Written(written.into())]))
     }
@@ -45,7 +45,7 @@ impl LongAnswer {
         self.json("\"")
     }
 
-    /// Octets in memory until the client has read them.
+    /// Bytes in memory until the client has read them.
     pub(crate) fn octets(&self) -> usize {
         let octets = |part: &Part| match part {
             Part::Written(octets) => octets.len(),
@@ -54,7 +54,7 @@ impl LongAnswer {
         self.0.iter().map(octets).sum()
     }
 
-    /// The answer. It keeps its room until it is sent or given up.
+    /// The response. It keeps its room until it is sent or dropped.
     pub(crate) fn into_response(self, held: OctetPermit) -> Response {
         let pieces = Pieces { parts: self.0, _held: held };
         let mut response = Response::new(Body::from_stream(stream::iter(pieces)));
@@ -63,7 +63,7 @@ impl LongAnswer {
     }
 }
 
-/// The pieces that are still to be sent.
+/// Remaining pieces.
 struct Pieces {
     parts: VecDeque<Part>,
     _held: OctetPermit,
@@ -96,7 +96,7 @@ fn next_piece(parts: &mut VecDeque<Part>) -> Option<Bytes> {
     }
 }
 
-/// The inside of a JSON string.
+/// Unescaped content of a JSON string.
 fn escaped(text: &str) -> Bytes {
     // Writing a text into memory cannot fail.
     let quoted = Bytes::from(serde_json::to_vec(text).unwrap_or_else(|_| b"\"\"".to_vec()));

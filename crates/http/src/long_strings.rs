@@ -1,9 +1,9 @@
-//! Long strings of a JSON text are put aside while it arrives, so that a message with large files is never in memory as
-//! a whole.
+//! Moves long strings of a JSON text to a file while it arrives, so that a message with large attachments is never
+//! completely in memory.
 //!
-//! A [`StringSplitter`] knows where strings begin and end, and nothing else of the grammar. What it lets through is a JSON text
-//! in which a name stands for each long string. `serde_json` reads that text, and it reads the long strings, too, in
-//! pieces: so escapes are decoded and mistakes are found by the same rules, however long a string is.
+//! A [`StringSplitter`] only recognizes where strings start and end. Its output is a JSON text with a placeholder for each long
+//! string. `serde_json` parses this text, and also the long strings in pieces, so escapes and errors are handled by the
+//! same rules for strings of any length.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -18,26 +18,26 @@ use crate::bounded_json::{self, Refused};
 use crate::octet_budget::{Full, OctetPermit};
 use crate::settings::HttpSettings;
 
-/// Reads a JSON text in whatever pieces it comes.
+/// Splits a JSON text that arrives in pieces.
 pub(crate) struct StringSplitter<W> {
-    /// What is let through.
+    /// The text with placeholders.
     text: Vec<u8>,
-    /// Where the contents of long strings go, as UTF-8 without escapes, one behind the other.
+    /// File of the unescaped long strings in UTF-8, one after the other.
     aside: W,
-    /// How many octets went there.
+    /// Number of bytes in the file.
     put: usize,
-    /// Where in `aside` each long string lies.
+    /// Position of each long string in `aside`.
     strings: Vec<Range<usize>>,
-    /// Where `text` is shorter than what came, in its order.
+    /// Positions where `text` is shorter than the original, in order.
     gaps: Vec<Gap>,
-    /// What each name begins with.
+    /// Prefix of every placeholder.
     mark: String,
-    /// The most octets of a string that is let through.
+    /// Maximum length of strings that stay in the text, in bytes.
     max: usize,
     state: State,
 }
 
-/// In front of the octet `at` of the text so many are missing.
+/// `octets` bytes were removed just before offset `at`.
 struct Gap {
     at: usize,
     octets: usize,
@@ -48,41 +48,40 @@ enum State {
     /// Between strings.
     Outside,
     Inside(Literal),
-    /// Behind a string that is not JSON, and so the whole is not: this many octets more are let through, from which one
-    /// sees why.
+    /// After a string with an error. This many more bytes are kept, so that the parser can report it.
     Broken(usize),
 }
 
-/// A string that has not ended.
+/// An unfinished string.
 #[derive(Clone, Copy)]
 struct Literal {
-    /// Where it begins in the text, behind its quote.
+    /// Start in the text, after the quote.
     start: usize,
-    /// How many octets of it were put aside, as they came.
+    /// Number of its original bytes that were moved to the file.
     taken: usize,
-    /// Where its content begins, there.
+    /// Start of its content in the file.
     from: usize,
-    /// Where its last two escapes begin in the text.
+    /// Start of its last two escapes in the text.
     escapes: [Option<usize>; 2],
-    /// The next octet belongs to the last of them.
+    /// The next byte belongs to the last escape.
     escaped: bool,
 }
 
-/// A part of a string: borrowed when there is no escape in it.
+/// A part of a string, borrowed if it has no escape.
 #[derive(Deserialize)]
 struct Piece<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// `\uXXXX`.
 const ESCAPE: usize = 6;
-/// Behind so much text, shorter strings are put aside, too: a message may have hundreds of small files.
+/// After this much text, shorter strings are moved too, because a message may have hundreds of small attachments.
 const MUCH_TEXT: usize = 512 * 1024;
 const LEAST: usize = HttpSettings::LEAST_LONG_STRING_BYTES;
-/// Enough of what follows to see what is wrong with a string, and more than a name has.
+/// Enough text to report an error in a string, and longer than a placeholder.
 const CONTEXT: usize = 64;
 
 impl<W: Write> StringSplitter<W> {
-    /// Lets strings of up to `max` octets through (but at least some dozens), and puts others into `aside`. The names
-    /// are drawn from `entropy`, so that no client can write one.
+    /// Keeps strings of up to `max` bytes (but at least some dozens) in the text, and moves longer ones to `aside`. The
+    /// placeholders are random, so that no client can write one.
     pub(crate) fn new(max: usize, entropy: &dyn Entropy, aside: W) -> Self {
         let mut mark = [0; 16];
         entropy.fill(&mut mark);
@@ -98,15 +97,15 @@ impl<W: Write> StringSplitter<W> {
         }
     }
 
-    /// Octets in memory.
+    /// Bytes in memory.
     pub(crate) fn kept(&self) -> usize {
         self.text.len()
     }
 
-    /// Takes in what comes next. Blocks as `aside` does.
+    /// Adds the next piece. Blocks on `aside`.
     ///
     /// # Errors
-    /// Those of `aside`.
+    /// Write errors of `aside`.
     pub(crate) fn take(&mut self, mut octets: &[u8]) -> io::Result<()> {
         while !octets.is_empty() {
             octets = match self.state {
@@ -163,7 +162,7 @@ impl<W: Write> StringSplitter<W> {
         Ok(&octets[through..])
     }
 
-    /// The end of a string.
+    /// Handles the end of a string.
     fn close(&mut self, literal: Literal) -> io::Result<()> {
         if literal.taken == 0 {
             self.text.push(b'"');
@@ -178,13 +177,13 @@ impl<W: Write> StringSplitter<W> {
         self.strings.push(literal.from..self.put);
         self.text.extend_from_slice(name.as_bytes());
         self.text.push(b'"');
-        // A long string is longer than any name.
+        // A long string is longer than any placeholder.
         self.gaps.push(Gap { at: self.text.len(), octets: literal.taken.saturating_sub(name.len()) });
         self.state = State::Outside;
         Ok(())
     }
 
-    /// Puts a string aside from its start to `cut`, when that is JSON.
+    /// Moves a string from its start to `cut` to the file, if it is valid.
     fn put_aside(&mut self, mut literal: Literal, cut: usize) -> io::Result<Option<Literal>> {
         let behind = self.text.split_off(cut);
         self.text.push(b'"');
@@ -209,11 +208,10 @@ impl<W: Write> StringSplitter<W> {
         Ok(read.then_some(literal))
     }
 
-    /// The value that the text stands for, with names in place of the long strings, which are in what `keep` makes of
-    /// `aside`.
+    /// Returns the parsed text with placeholders, and the long strings, which `keep` creates from `aside`.
     ///
     /// # Errors
-    /// `Err` when what was put aside was lost; an inner [`Mistake`] when the text is not JSON.
+    /// `Err` if writing the long strings failed; an inner [`Mistake`] if the text is not JSON.
     pub(crate) fn finish(
         mut self,
         keep: impl FnOnce(W) -> io::Result<Octets>,
@@ -221,21 +219,21 @@ impl<W: Write> StringSplitter<W> {
         match self.state {
             State::Outside => {}
             State::Inside(mut literal) => {
-                // So that something of the string is left.
+                // A part of the string must stay in the text.
                 if literal.taken > 0 {
                     self.text.insert(literal.start, b'x');
                     literal.taken -= 1;
                 }
                 self.gaps.push(literal.gap());
             }
-            // Whether a string is UTF-8 is not asked before its end.
+            // UTF-8 is validated only at the end of a string.
             State::Broken(_) => self.text.push(b'"'),
         }
         let value = match bounded_json::read(&self.text) {
             Ok(value) => value,
             Err((error, refused)) => return Ok(Err(Mistake::of(&error, refused, &self.text, &self.gaps))),
         };
-        // The text is no longer needed; only the value is.
+        // Frees the text, because only the value is needed.
         self.text = Vec::new();
         let octets = keep(self.aside)?;
         let (strings, mark) = (self.strings, self.mark);
@@ -244,7 +242,7 @@ impl<W: Write> StringSplitter<W> {
 }
 
 impl Literal {
-    /// Where in `text`, not far from its end, the string can be cut so that no character and no escape is.
+    /// Position near the end of `text` where the string can be cut between characters and escapes.
     fn cut(&self, text: &[u8]) -> usize {
         let end = text.len();
         let [before, last] = self.escapes;
@@ -257,13 +255,12 @@ impl Literal {
         if text[lead] >= 0xC0 { lead } else { end }
     }
 
-    /// What of it is missing in the text, where something of it is left. A mistake can be its quote, too, which stands
-    /// before that.
+    /// Records how much of the string is missing in the text. An error can also be at the quote before it.
     const fn gap(&self) -> Gap {
         Gap { at: self.start + 1, octets: self.taken }
     }
 
-    /// What stands before `cut` is gone from the text.
+    /// Removes the text of the string before `cut`.
     fn take(&mut self, cut: usize) {
         let gone = cut - self.start;
         self.taken += gone;
@@ -271,21 +268,21 @@ impl Literal {
     }
 }
 
-/// Whether an escape stands for the first half of a character (RFC 8259 section 7).
+/// Whether an escape is the first half of a surrogate pair (RFC 8259 section 7).
 fn is_high_surrogate(escape: &[u8]) -> bool {
     matches!(escape, [b'\\', b'u', b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B', ..])
 }
 
-/// Where a text stops being JSON.
+/// Position of a syntax error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mistake {
-    /// It ends there.
+    /// The text ends too early.
     pub(crate) too_short: bool,
-    /// Refused for this reason, even if the text is valid JSON.
+    /// Rejected for this reason, although the text may be valid JSON.
     pub(crate) refused: Option<Refused>,
     /// The first line is 1.
     pub(crate) line: usize,
-    /// In octets.
+    /// In bytes.
     pub(crate) column: usize,
 }
 
@@ -311,17 +308,17 @@ pub(crate) struct LongStrings {
     octets: Octets,
     strings: Vec<Range<usize>>,
     mark: String,
-    /// The memory of strings that were read back.
+    /// Memory held for strings that were read back.
     memory: Option<Arc<Mutex<OctetPermit>>>,
-    /// Why a string could not be read back, if that has happened.
+    /// The first read error, if any.
     lost: OnceLock<io::Error>,
 }
 
 impl LongStrings {
-    /// Octets of memory for each octet that is read back: the string, and the message that is made of it.
+    /// Bytes of memory for each byte that is read back: the string, and the message composed from it.
     const MEMORY_FOR_EACH: usize = 2;
 
-    /// Takes memory for each string that is read back.
+    /// Holds memory for each string that is read back.
     pub(crate) fn with_memory(self, memory: Arc<Mutex<OctetPermit>>) -> Self {
         Self { memory: Some(memory), ..self }
     }
@@ -335,7 +332,7 @@ impl LongStrings {
         String::from_utf8(octets.to_bytes()?.into()).map_err(io::Error::other)
     }
 
-    /// The string that `name` stands for, when it stands for one.
+    /// The string of a placeholder, if `name` is one.
     pub(crate) fn get(&self, name: &str) -> Option<Octets> {
         if self.strings.is_empty() {
             return None;
@@ -344,17 +341,17 @@ impl LongStrings {
         Some(self.octets.slice(self.strings.get(number)?.clone()))
     }
 
-    /// `text` or, when that is a name, the string that it stands for. May block.
+    /// `text`, or the string if it is a placeholder. May block.
     pub(crate) fn read(&self, text: String) -> String {
         let Some(octets) = self.get(&text) else { return text };
         self.load(&octets).unwrap_or_else(|error| {
-            // The first reason is enough.
+            // Only the first error is reported.
             let _ = self.lost.set(error);
             String::new()
         })
     }
 
-    /// Why a string could not be read back, if that has happened.
+    /// The first read error, if any.
     pub(crate) fn lost(&self) -> Option<io::Error> {
         self.lost.get().map(|error| io::Error::new(error.kind(), error.to_string()))
     }
@@ -373,8 +370,7 @@ mod tests {
 
     type Read = Result<Value, Mistake>;
 
-    /// What a sieve makes of a text that comes in pieces of `size`, with every name replaced by its string again, and
-    /// how many octets it let through.
+    /// Splits a text in pieces of `size` and puts the strings back; returns the value and the length of the kept text.
     fn split(text: &[u8], max: usize, size: usize) -> (Read, usize) {
         let mut splitter = StringSplitter::new(max, &SeededEntropy::default(), Vec::new());
         for piece in text.chunks(size) {
@@ -402,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_its_position_before_in_and_after_long_strings() {
+    fn errors_around_long_strings_have_their_position() {
         let long = "x".repeat(1000);
         for text in [
             format!("{{\"a\":,\"b\":\"{long}\"}}"),
@@ -552,7 +548,7 @@ mod tests {
             if std::str::from_utf8(&text).is_ok() {
                 prop_assert_eq!(read, expected, "{}", String::from_utf8_lossy(&text));
             } else {
-                // Where that is wrong is told only nearly.
+                // The position of such an error is approximate.
                 prop_assert_eq!(read.ok(), expected.ok(), "{}", String::from_utf8_lossy(&text));
             }
         }

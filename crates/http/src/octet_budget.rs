@@ -1,5 +1,5 @@
-//! Room for the octets of large bodies and large answers, on disk and in memory. Bodies take it as they arrive, answers
-//! before they are sent; one without room is refused at once.
+//! Limits the total size of large bodies and responses, on disk and in memory. Bodies take room as they arrive,
+//! responses before they are sent. Without room they are rejected at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mailapi_model::{ClientNetwork, EmailAddress, TokenId};
 use mailapi_service::Caller;
 
-/// A caller takes at most one part in this many of the room.
+/// A caller takes at most this fraction (1/n) of the room.
 const SHARES: usize = 2;
 
-/// All available room.
+/// The available room.
 #[derive(Debug)]
 pub(crate) struct OctetBudget {
     octets: usize,
@@ -41,7 +41,7 @@ pub(crate) struct OctetPermit {
     octets: usize,
 }
 
-/// No room is left at the moment.
+/// No room is left.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -61,7 +61,7 @@ impl OctetBudget {
         Arc::new(Self { octets, taken: Mutex::default() })
     }
 
-    /// Begins a body that takes no room yet.
+    /// Starts with no room taken.
     pub(crate) fn hold(self: &Arc<Self>, share: Share) -> OctetPermit {
         OctetPermit { budget: Arc::clone(self), share, octets: 0 }
     }
@@ -78,8 +78,7 @@ impl OctetBudget {
 }
 
 impl OctetPermit {
-    /// Takes room for octets that have arrived. A single body may exceed its share, or the whole room, while it is the
-    /// only one.
+    /// Takes room for more bytes. The only body may exceed its share, and even the whole room.
     pub(crate) fn grow(&mut self, octets: usize) -> Result<(), Full> {
         let mut taken = self.budget.taken();
         let mine = taken.by_caller.get(&self.share).copied().unwrap_or_default();
@@ -96,7 +95,7 @@ impl OctetPermit {
 }
 
 impl OctetPermit {
-    /// Takes or frees room so that it is for so many octets.
+    /// Takes or frees room so that it is for this many bytes.
     pub(crate) fn resize(&mut self, octets: usize) -> Result<(), Full> {
         match octets.checked_sub(self.octets) {
             Some(0) => Ok(()),

@@ -1,7 +1,7 @@
-//! Errors of the HTTP parser in the form of all other errors.
+//! Converts errors of the HTTP parser to the form of all other errors.
 //!
-//! hyper answers a head that it cannot parse by itself: no service sees the request, and the answer has no body. So the
-//! answer is replaced on its way to the client.
+//! hyper rejects invalid requests itself: no service sees the request, and the response has no body. The response is
+//! therefore replaced before it is written.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,18 +9,18 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Longer than the head of any answer that hyper makes by itself.
+/// Longer than the head of any response of hyper's own.
 const BARE_HEAD: usize = 200;
 
-/// A stream that replaces hyper's own error answers.
+/// A stream that replaces hyper's own error responses.
 pub(crate) struct ParserErrors<S> {
     stream: S,
-    /// A line ended since the last answer, so a head that is too long is not only a request line.
+    /// A line ended since the last response, so an oversized head is not just an oversized request line.
     line_ended: bool,
     replacement: Option<Replacement>,
 }
 
-/// An answer that is sent instead of another.
+/// A response that replaces another.
 struct Replacement {
     octets: Vec<u8>,
     sent: usize,
@@ -32,16 +32,16 @@ impl<S> ParserErrors<S> {
     }
 }
 
-/// The answer for one of hyper's own; `None` for every other.
+/// The replacement for a response of hyper's own; `None` for every other response.
 fn replacement(answer: &[u8], line_ended: bool) -> Option<Replacement> {
     let (status, message) = match answer.strip_prefix(b"HTTP/1.1 ")?.get(..3)? {
         b"400" => ("400 Bad Request", "The request is not valid HTTP/1.1."),
-        b"414" => ("414 URI Too Long", "The target of the request is too long."),
-        b"431" if !line_ended => ("414 URI Too Long", "The target of the request is too long."),
-        b"431" => ("431 Request Header Fields Too Large", "The request has too many header fields, or too long ones."),
+        b"414" => ("414 URI Too Long", "The request target is too long."),
+        b"431" if !line_ended => ("414 URI Too Long", "The request target is too long."),
+        b"431" => ("431 Request Header Fields Too Large", "The header fields are too many or too long."),
         _ => return None,
     };
-    // Every answer of a service has a content type, or a body.
+    // Responses of the service have a content type or a body.
     let head = std::str::from_utf8(answer).ok().filter(|head| head.len() < BARE_HEAD && head.ends_with("\r\n\r\n"))?;
     let has = |name: &str| head.lines().any(|line| line.starts_with(name));
     if !has("content-length: 0") || has("content-type") {
@@ -58,7 +58,7 @@ fn replacement(answer: &[u8], line_ended: bool) -> Option<Replacement> {
 }
 
 impl<S: AsyncWrite + Unpin> ParserErrors<S> {
-    /// Sends the replacement of an answer, if it has one. Ready when all of it is sent.
+    /// Sends the replacement, if there is one. Ready when all of it is sent.
     fn replace(&mut self, context: &mut Context<'_>, answer: &[u8]) -> Poll<Option<io::Result<usize>>> {
         if self.replacement.is_none() {
             self.replacement = replacement(answer, self.line_ended);

@@ -1,7 +1,7 @@
-//! Path parameters, each percent-decoded once: `Projects%2F2026` is one folder's name.
+//! Path parameters, percent-decoded once: `Projects%2F2026` is one folder name.
 //!
-//! A parameter that cannot be what its place stands for names nothing that exists. So none of these is an error by
-//! itself; the operation answers as for everything else that does not exist, after it asked for the caller's rights.
+//! An invalid parameter names nothing that exists. It is therefore not an error of its own: the operation checks the
+//! caller's permissions first and then returns the same error as for anything else that does not exist.
 
 use std::str::FromStr;
 
@@ -20,7 +20,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParameters {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
         match RawPathParams::from_request_parts(parts, state).await {
             Ok(parameters) => Ok(Self(parameters)),
-            // Octets that are no UTF-8 name nothing.
+            // Nothing has a name that is not valid UTF-8.
             Err(RawPathParamsRejection::InvalidUtf8InPathParam(_)) => Err(ErrorCode::NotFound.into()),
             Err(rejection) => Err(crate::error::ApiError::internal(rejection)),
         }
@@ -33,22 +33,22 @@ impl PathParameters {
         self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
     }
 
-    /// A parameter as what its place stands for; none when it cannot be that.
+    /// A parameter, parsed; `None` if it is invalid.
     pub(crate) fn parsed<T: FromStr>(&self, name: &str) -> Option<T> {
         self.text(name).parse().ok()
     }
 
-    /// A message's UID. What is no number is taken for 0, which no message has (RFC 3501 section 2.3.1.1).
+    /// The UID; 0, which no message has (RFC 3501 section 2.3.1.1), if it is not a number.
     pub(crate) fn uid(&self) -> u32 {
         self.digits("uid").unwrap_or(0)
     }
 
-    /// An attachment's index. What is no number is taken for one that no message reaches.
+    /// The index of an attachment; a number beyond any attachment if it is not a number.
     pub(crate) fn index(&self) -> u32 {
         self.digits("index").unwrap_or(u32::MAX)
     }
 
-    /// A number of digits alone.
+    /// A number that consists of digits only.
     pub(crate) fn digits<T: FromStr>(&self, name: &str) -> Option<T> {
         let text = self.text(name);
         text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?

@@ -1,4 +1,4 @@
-//! The query of a request, with everything that is wrong said at once.
+//! Query parameters. One response reports all errors.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,9 +10,9 @@ use mailapi_model::{Page, Timestamp, TimestampError, Violations};
 
 use crate::error::ApiError;
 
-/// The parameters of a query. Those that nobody asks for are ignored.
+/// Query parameters. Unknown parameters are ignored.
 ///
-/// Ask for each by its name, then call [`Query::check`].
+/// Read each parameter by name, then call [`Query::check`].
 pub(crate) struct Query {
     parameters: HashMap<String, String>,
     violations: Violations,
@@ -43,13 +43,13 @@ impl Query {
         self.parameters.get(name).map(String::as_str)
     }
 
-    /// A parameter that is read as something more.
+    /// A parameter, parsed.
     pub(crate) fn parsed<T: FromStr<Err: fmt::Display>>(&mut self, name: &str) -> Option<T> {
         let parsed = self.text(name)?.parse();
         self.violations.check(name, parsed)
     }
 
-    /// A parameter that has to be there and is read as something more.
+    /// A required parameter, parsed.
     pub(crate) fn required<T: FromStr<Err: fmt::Display>>(&mut self, name: &str) -> Option<T> {
         if self.text(name).is_none() {
             self.violations.add(name, "is required");
@@ -57,23 +57,23 @@ impl Query {
         self.parsed(name)
     }
 
-    /// `start_date`: a moment, or the beginning of a day.
+    /// `start_date`: a time, or the start of a day.
     pub(crate) fn start_date(&mut self) -> Option<Timestamp> {
         self.time("start_date", Timestamp::parse_date_or_time)
     }
 
-    /// `end_date`: a moment, or the end of a day; the first moment that is not wanted.
+    /// `end_date`: a time or the end of a day, exclusive.
     pub(crate) fn end_date(&mut self) -> Option<Timestamp> {
         self.time("end_date", Timestamp::parse_end)
     }
 
     fn time(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<Timestamp, TimestampError>) -> Option<Timestamp> {
-        // In a query, `+` stands for a space, and the `+` of an offset is seldom escaped.
+        // `+` means a space in a query, and clients rarely escape the `+` of an offset.
         let parsed = parse(&self.text(name)?.replace(' ', "+"));
         self.violations.check(name, parsed)
     }
 
-    /// A whole number from 0 on.
+    /// A non-negative whole number.
     pub(crate) fn number<T: TryFrom<u64>>(&mut self, name: &str) -> Option<T> {
         let number = self.text(name).map(digits)?;
         let number = number.and_then(|number| T::try_from(number).ok());
@@ -103,16 +103,16 @@ impl Query {
         Page::new(limit, offset)
     }
 
-    /// Ends the reading.
+    /// Checks that all parameters were valid.
     ///
     /// # Errors
-    /// 422 with every parameter that breaks a rule.
+    /// 422 with every invalid parameter.
     pub(crate) fn check(self) -> Result<(), ApiError> {
         if self.violations.is_empty() { Ok(()) } else { Err(self.violations.into()) }
     }
 }
 
-/// A number of digits alone. One beyond the largest integer that every JSON reader knows is as good as that one.
+/// A number that consists of digits only, reduced to the largest integer that every JSON parser represents exactly.
 fn digits(text: &str) -> Option<u64> {
     const LARGEST: u64 = (1 << 53) - 1;
     let only_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Records as JSON text, in the shapes of the API, for the command line.
+//! Records as JSON in the shapes of the API, for the command line.
 
 use mailapi_model::{DkimKey, Domain, TokenRecord, TokenValue};
 use mailapi_service::users::User;
@@ -9,7 +9,7 @@ use crate::routes::tokens::TokenInfo;
 use crate::routes::tokens::create::TokenCreated;
 use crate::routes::users::UserRecord;
 
-/// One record.
+/// A user record.
 #[must_use]
 pub fn user_json(user: User) -> String {
     text(&UserRecord::from(user))
@@ -21,7 +21,7 @@ pub fn users_json(users: Vec<User>) -> String {
     text(&users.into_iter().map(UserRecord::from).collect::<Vec<_>>())
 }
 
-/// One record, with the DNS record of its DKIM key.
+/// A domain record with the DNS record of its DKIM key.
 #[must_use]
 pub fn domain_json(domain: Domain, key: Option<&DkimKey>) -> String {
     #[derive(Serialize)]
@@ -48,13 +48,13 @@ pub fn domains_json(domains: Vec<Domain>) -> String {
     text(&domains.into_iter().map(DomainRecord::from).collect::<Vec<_>>())
 }
 
-/// One record, without the value.
+/// A token record, without the value.
 #[must_use]
 pub fn token_json(token: TokenRecord) -> String {
     text(&TokenInfo::from(token))
 }
 
-/// A list of records, without values.
+/// Token records, without values.
 #[must_use]
 pub fn tokens_json(tokens: Vec<TokenRecord>) -> String {
     text(&tokens.into_iter().map(TokenInfo::from).collect::<Vec<_>>())

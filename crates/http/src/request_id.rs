@@ -1,4 +1,4 @@
-//! One name for each request, in the answer and in every line of the log about it.
+//! Request ids, in the response and in every log line of the request.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,19 +19,19 @@ const ACCESS: &str = "mailapi::access";
 
 const NAME: HeaderName = HeaderName::from_static("x-request-id");
 
-/// A request on its way.
+/// A request in progress.
 pub(crate) struct Named {
     id: RequestId,
     began: Timestamp,
 }
 
 impl Named {
-    /// Names the request: as its sender does, when that is sane. Every line of the log about it stands in the span.
+    /// Takes the client's request id if it is valid, or creates one. Log lines of the request belong to the span.
     pub(crate) fn of(request: &Request, state: &HttpState) -> (Self, Span) {
         let began = state.clock().now();
         let own = request.headers().get(&NAME).and_then(|value| value.to_str().ok()).and_then(RequestId::from_caller);
         let id = own.unwrap_or_else(|| RequestId::random(began, state.name_entropy()));
-        // The path's pattern, not the path itself: that holds addresses of people.
+        // The route pattern, because the path itself contains addresses.
         let route = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str);
         let client = client_address(request.extensions(), request.headers(), &state.settings().trusted_proxies);
         let span = tracing::info_span!(
@@ -46,22 +46,22 @@ impl Named {
         (Self { id, began }, span)
     }
 
-    /// Logs it once, when it was answered, and puts the name on the answer. To be called within its span.
+    /// Logs the completed request and adds the id to the response. Call it within the span.
     pub(crate) fn answered(self, response: &mut Response, now: Timestamp, access: LevelFilter) {
         let millis = u64::try_from(now.since(self.began).as_millis()).unwrap_or(u64::MAX);
         let status = response.status().as_u16();
-        // A streamed body has no length before its end.
+        // A streamed body has no known length before its end.
         let bytes = response.body().size_hint().exact().or_else(|| announced(response));
         if access == LevelFilter::ERROR {
-            tracing::error!(target: ACCESS, status, bytes, millis, "answered");
+            tracing::error!(target: ACCESS, status, bytes, millis, "request completed");
         } else if access == LevelFilter::WARN {
-            tracing::warn!(target: ACCESS, status, bytes, millis, "answered");
+            tracing::warn!(target: ACCESS, status, bytes, millis, "request completed");
         } else if access == LevelFilter::INFO {
-            tracing::info!(target: ACCESS, status, bytes, millis, "answered");
+            tracing::info!(target: ACCESS, status, bytes, millis, "request completed");
         } else if access == LevelFilter::DEBUG {
-            tracing::debug!(target: ACCESS, status, bytes, millis, "answered");
+            tracing::debug!(target: ACCESS, status, bytes, millis, "request completed");
         } else if access == LevelFilter::TRACE {
-            tracing::trace!(target: ACCESS, status, bytes, millis, "answered");
+            tracing::trace!(target: ACCESS, status, bytes, millis, "request completed");
         }
         if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(self.id.into_text())) {
             response.headers_mut().insert(NAME, value);
@@ -69,12 +69,12 @@ impl Named {
     }
 }
 
-/// The length in the `Content-Length` header of the answer.
+/// The length in the `Content-Length` header of the response.
 fn announced(response: &Response) -> Option<u64> {
     response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Records the caller in the request's span.
+/// Records the caller in the span of the request.
 pub(crate) fn note_caller(token: Option<TokenId>, mailbox: Option<&EmailAddress>) {
     let span = Span::current();
     if let Some(token) = token {
@@ -85,8 +85,8 @@ pub(crate) fn note_caller(token: Option<TokenId>, mailbox: Option<&EmailAddress>
     }
 }
 
-/// Randomness for names, taken from its source in blocks: to ask the system costs as much as the rest of a name. Names
-/// are no secrets, so those to come may lie in memory.
+/// Randomness for request ids, read in blocks, because one system call costs as much as the rest of an id. Request ids
+/// are not secret, so future ones may be in memory.
 pub(crate) struct NameEntropy {
     source: Arc<dyn Entropy>,
     block: Mutex<Block>,

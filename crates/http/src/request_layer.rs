@@ -1,6 +1,6 @@
-//! What every request passes on its way to its handler and back.
+//! The layer around all handlers.
 //!
-//! One layer and not one for each step: a layer costs every request some allocations, whatever it does.
+//! One layer instead of one for each step, because every layer costs allocations for each request.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -23,8 +23,8 @@ use crate::octet_budget::Share;
 use crate::request_id::Named;
 use crate::state::HttpState;
 
-/// From the outside in: the request's name and its line in the log, the headers of every answer with the state of the
-/// rate limit, what is left of its body, room for a large answer, and the catcher of panics.
+/// From the outside in: request id and access log, default and rate-limit headers, discarding unread bodies, room for a
+/// large response, and catching panics.
 #[derive(Clone)]
 pub(crate) struct RequestLayer<S> {
     state: HttpState,
@@ -32,7 +32,7 @@ pub(crate) struct RequestLayer<S> {
 }
 
 impl<S> RequestLayer<S> {
-    /// The way to `inner`.
+    /// Wraps `inner`.
     pub(crate) const fn new(state: HttpState, inner: S) -> Self {
         Self { state, inner }
     }
@@ -59,8 +59,7 @@ where
         let (request, unread) = UnreadBody::of(request);
         let mut handled = (!is_ambiguous).then(|| AssertUnwindSafe(self.inner.call(request)).catch_unwind());
         let answering = async move {
-            // By reference: awaited as a value it would be moved to another place within this future, which then has
-            // room for it twice.
+            // Awaited by reference: a moved value would take its space in this future twice.
             let response = match &mut handled {
                 Some(handled) => match handled.await {
                     Ok(Ok(response)) => response,

@@ -1,17 +1,16 @@
-//! Pages of folders as they were written, so that one that has not changed is not written again.
+//! Caches serialized pages of folders, so that unchanged pages are not serialized again.
 //!
-//! What is kept is no answer by itself: it is found by whoever may read the mailbox, and shown after the mail server
-//! has told that it is what would be listed now.
+//! A cached page is served only after authorization, and after the backend confirms that it is current.
 
 use bytes::Bytes;
 use mailapi_model::{FolderName, Page, ReadMailbox};
 use mailapi_service::mailbox::Validator;
 use moka::sync::Cache;
 
-/// All that are kept.
+/// The cache.
 pub(crate) struct ResponseCache(Cache<PageKey, CachedResponse>);
 
-/// Which page of which folder, named as the answer names them.
+/// Identifies a page of a folder, with the names as the response shows them.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PageKey {
     mailbox: String,
@@ -20,17 +19,17 @@ pub(crate) struct PageKey {
     offset: u64,
 }
 
-/// A page that was written.
+/// A cached page.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedResponse {
-    /// What tells whether it has changed.
+    /// Validator of the page.
     pub(crate) validator: Validator,
-    /// Its JSON.
+    /// The serialized page.
     pub(crate) octets: Bytes,
 }
 
 impl PageKey {
-    /// What somebody may read.
+    /// The key of a page that the caller may read.
     pub(crate) fn of(reader: &ReadMailbox, folder: FolderName, page: Page) -> Self {
         Self { mailbox: reader.address().shown().to_owned(), folder, limit: page.limit(), offset: page.offset() }
     }
@@ -41,12 +40,12 @@ impl PageKey {
 }
 
 impl ResponseCache {
-    /// Keeps about so many octets, and nothing when that is 0.
+    /// A cache of about this many bytes; 0 disables it.
     pub(crate) fn new(max_bytes: u64) -> Self {
         Self(Cache::builder().max_capacity(max_bytes).weigher(weight).build())
     }
 
-    /// What was written last of this page.
+    /// The cached page, if any.
     pub(crate) fn get(&self, key: &PageKey) -> Option<CachedResponse> {
         self.0.get(key)
     }
@@ -56,9 +55,9 @@ impl ResponseCache {
     }
 }
 
-/// About how much memory a page takes.
+/// Approximate memory of a page.
 fn weight(key: &PageKey, page: &CachedResponse) -> u32 {
-    /// The entry itself, and what the cache keeps about it.
+    /// The entry and the cache's own overhead.
     const FIXED: usize = size_of::<PageKey>() + size_of::<CachedResponse>() + 256;
     let octets = FIXED + key.mailbox.len() + key.folder.as_str().len() + page.octets.len();
     u32::try_from(octets).unwrap_or(u32::MAX)
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_page_replaces_the_cached_one() {
+    fn a_new_page_replaces_the_old_one() {
         let pages = ResponseCache::new(10_000);
         pages.put(key(0), CachedResponse { validator: VALIDATOR, octets: Bytes::from_static(b"before") });
         pages.put(key(0), CachedResponse { validator: Validator::new([1, 2]), octets: Bytes::from_static(b"after") });

@@ -1,4 +1,4 @@
-//! All routes, and what every request passes on its way to one.
+//! All routes, and the layer around them.
 
 use axum::Router;
 use tower::layer::layer_fn;
@@ -9,10 +9,10 @@ use crate::request_layer::RequestLayer;
 use crate::state::HttpState;
 use crate::{docs, guard, health, openapi, routes};
 
-/// Where the contract's paths begin.
+/// Prefix of the API's paths.
 const BASE: &str = "/api/v1";
 
-/// Operations as `utoipa_axum::routes` makes them, at paths below [`BASE`].
+/// Like `utoipa_axum::routes`, at paths below [`BASE`].
 macro_rules! api_routes {
     ($($operation:tt)+) => {
         $crate::router::below_base(utoipa_axum::routes!($($operation)+))
@@ -21,14 +21,14 @@ macro_rules! api_routes {
 
 pub(crate) use api_routes;
 
-/// Nesting a router there would have the path of each request taken apart and put together again.
+/// Prefixes the paths directly: a nested router would rewrite the path of each request.
 pub(crate) fn below_base((schemas, paths, methods): UtoipaMethodRouter<HttpState>) -> UtoipaMethodRouter<HttpState> {
     let mut below = Paths::new();
     below.paths = paths.paths.into_iter().map(|(path, item)| (format!("{BASE}{path}"), item)).collect();
     (schemas, below, methods)
 }
 
-/// Every route with its part of the document.
+/// All routes with their parts of the document.
 pub(crate) fn documented_routes() -> OpenApiRouter<HttpState> {
     OpenApiRouter::with_openapi(openapi::frame())
         .merge(routes::mail::routes())
@@ -43,10 +43,9 @@ pub(crate) fn documented_routes() -> OpenApiRouter<HttpState> {
         .merge(docs::routes())
 }
 
-/// The whole HTTP side.
+/// The router with all layers.
 ///
-/// Every request passes a [`RequestLayer`]. Who asks and whether they may is each handler's own affair, by its
-/// signature.
+/// Every request passes a [`RequestLayer`]. Handlers authenticate and authorize by the extractors in their signatures.
 pub fn router(state: HttpState) -> Router {
     let (routes, _) = documented_routes().split_for_parts();
     let passing = state.clone();

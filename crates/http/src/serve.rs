@@ -1,7 +1,7 @@
-//! From a listener to answered requests.
+//! Accepts connections and serves requests.
 //!
-//! HTTP/1.1 only: HTTP/2 without TLS is spoken by next to no client, and behind a proxy that ends TLS it is the
-//! proxy's affair. So every connection has one way to dawdle, and a time-out for it.
+//! HTTP/1.1 only: almost no client uses HTTP/2 without TLS, and a proxy that terminates TLS speaks HTTP/2 itself. Each
+//! connection therefore carries one request at a time, and one time-out covers it.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -30,17 +30,17 @@ use crate::parser_errors::ParserErrors;
 use crate::settings::HttpSettings;
 use crate::write_timeout::WriteTimeout;
 
-/// How long a client may stop reading an answer.
+/// How long a client may pause while it reads a response.
 const ANSWER_PAUSE: Duration = Duration::from_secs(30);
 
 /// Maximum number of connections of one client. Programs and browsers hold a handful; a network behind one address,
 /// some dozens.
 const CONNECTIONS_OF_CLIENT: usize = 1024;
-/// How much of a body or an answer one connection buffers.
+/// Buffer of one connection for bodies and responses.
 const CONNECTION_BUFFER: usize = 64 * 1024;
 
-/// Serves `router` until `shutdown` is ready. Then no more connections are accepted, idle ones are closed, and
-/// requests in flight have [`HttpSettings::shutdown_grace`] to finish.
+/// Serves `router` until `shutdown` is ready. Then it stops accepting, closes idle connections, and gives requests in
+/// flight [`HttpSettings::shutdown_grace`] to finish.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -62,8 +62,8 @@ pub async fn serve(
                 let is_proxy = is_trusted(peer.ip().to_canonical(), &settings.trusted_proxies);
                 match connections.count((!is_proxy).then(|| ClientNetwork::of(peer.ip()))) {
                     Some(counted) => server.accept(stream, peer, (slot, counted)),
-                    // Closed at once: an answer would cost the resources that the limit saves.
-                    None => tracing::debug!(%peer, "the client has too many connections"),
+                    // Closed without a response, which would cost the resources that the limit saves.
+                    None => tracing::debug!(%peer, "connection closed: too many connections from this client"),
                 }
             }
         }
@@ -71,11 +71,11 @@ pub async fn serve(
     drop(listener);
     let finished = tokio::time::timeout(settings.shutdown_grace, server.graceful.shutdown()).await;
     if finished.is_err() {
-        tracing::warn!("requests were still in flight at the end of the shutdown's grace");
+        tracing::warn!("requests still in flight at the end of the shutdown grace period");
     }
 }
 
-/// The next connection, as soon as there is a slot for it.
+/// Waits for a free slot, then for the next connection.
 async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
     loop {
         // The semaphore is never closed, so waiting for it cannot fail.
@@ -83,9 +83,9 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (TcpStream, S
         match listener.accept().await {
             Ok((stream, peer)) => return (stream, peer, slot),
             Err(error) => {
-                // Out of file handles, or the client was gone again. The first passes when connections end.
+                // Out of file descriptors until connections end, or the client has disconnected.
                 const PAUSE: Duration = Duration::from_millis(50);
-                tracing::warn!(%error, "a connection could not be accepted");
+                tracing::warn!(%error, "accepting a connection failed");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -108,7 +108,7 @@ impl Server {
 
     fn accept(&self, stream: TcpStream, peer: SocketAddr, slot: (OwnedSemaphorePermit, CountedConnection)) {
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY could not be set");
+            tracing::debug!(%error, "setting TCP_NODELAY failed");
         }
         self.start(stream, peer, slot);
     }
@@ -139,16 +139,16 @@ impl Server {
             .serve_connection(TokioIo::new(ParserErrors::new(stream)), service);
         let connection = self.graceful.watch(connection);
         tokio::spawn(async move {
-            // A client that goes away or breaks the protocol is no failure of ours.
+            // A disconnect or a protocol error of the client is not a failure of the server.
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early");
+                tracing::debug!(%error, "connection ended early");
             }
             drop(slot);
         });
     }
 }
 
-/// Asks the router without waiting for it to be ready, which it always is.
+/// Calls the router without polling for readiness, because it is always ready.
 fn answer(
     mut router: Router,
     peer: SocketAddr,

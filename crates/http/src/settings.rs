@@ -1,4 +1,4 @@
-//! What an operator decides about the HTTP side.
+//! Settings of the HTTP API.
 
 use std::time::Duration;
 
@@ -7,51 +7,51 @@ use tracing::level_filters::LevelFilter;
 use crate::client_address::Network;
 use crate::limits::RequestLimits;
 
-/// How the HTTP side behaves.
+/// Settings of the HTTP API.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// Where clients reach the service, without a path; the document names it. None means wherever it was read from.
+    /// Address of the service for clients, without a path, shown in the document. `None` means the address from which
+    /// the document was loaded.
     pub public_url: Option<String>,
-    /// Proxies whose `X-Forwarded-For` is believed. Empty: nobody's is.
+    /// Proxies whose `X-Forwarded-For` is trusted; empty means none.
     pub trusted_proxies: Vec<Network>,
-    /// The most octets of a request that sends a message.
+    /// Maximum size of a request that sends a message, in bytes.
     pub max_request_bytes: usize,
-    /// The most octets of every other request.
+    /// Maximum size of all other requests, in bytes.
     pub max_small_request_bytes: usize,
-    /// Maximum total octets of large messages that are being received or sent at once. A request without room is
-    /// refused temporarily. One caller takes at most half of it.
+    /// Maximum total bytes of large messages that are being received or sent. Requests beyond it are rejected
+    /// temporarily. One caller gets at most half of it.
     pub max_request_bytes_in_flight: usize,
-    /// How many requests a token, or an address without a token, may make.
+    /// Request limits of a token, or of an address without a token.
     pub limits: RequestLimits,
-    /// A connection is closed when a request's head is not complete after this long, idle time included.
+    /// Time-out for a complete request head, including idle time; then the connection is closed.
     pub header_timeout: Duration,
-    /// A request fails when its body pauses for longer than this.
+    /// Maximum pause within a body.
     pub body_pause: Duration,
-    /// A request fails when its body is not complete after this long.
+    /// Maximum time for a complete body.
     pub body_timeout: Duration,
-    /// A body that no operation reads is received and thrown away for at most this long, so that its sender gets to
-    /// read the answer.
+    /// Maximum time for discarding an unread body, so that the client can read the response.
     pub discard_timeout: Duration,
-    /// And at most so many octets of it.
+    /// Maximum number of discarded bytes.
     pub discard_bytes: usize,
-    /// Bodies larger than this are parsed on a thread for long work.
+    /// Bodies larger than this are parsed on a blocking thread.
     pub long_work_bytes: usize,
-    /// The strings of larger bodies lie in memory up to this length, in octets; longer ones lie with the service's
-    /// messages on their way ([`mailapi_service::Buffer`]). At least [`Self::LEAST_LONG_STRING_BYTES`].
+    /// In larger bodies, strings longer than this are written to temporary files ([`mailapi_service::Buffer`]). At least
+    /// [`Self::LEAST_LONG_STRING_BYTES`].
     pub long_string_bytes: usize,
-    /// Memory for pages of folders as they were written; zero keeps none.
+    /// Memory for cached pages of folders; zero disables the cache.
     pub kept_page_bytes: u64,
-    /// The most connections at once; more wait to be accepted.
+    /// Maximum number of connections; more wait to be accepted.
     pub max_connections: usize,
-    /// The log level of the line for each request; `off` writes none.
+    /// Log level of the access log; `off` disables it.
     pub access_log: LevelFilter,
-    /// At a shutdown, requests in flight have this long to finish.
+    /// Time for requests in flight to finish at shutdown.
     pub shutdown_grace: Duration,
 }
 
 impl HttpSettings {
-    /// No name of a member is as long, even when every character of it is written as an escape: one that lies elsewhere
-    /// would not be recognised, and what it names would be ignored.
+    /// Longer than any member name, even if every character is escaped. A name in a file would not be recognized, and
+    /// its member would be ignored.
     pub(crate) const LEAST_LONG_STRING_BYTES: usize = 512;
 }
 

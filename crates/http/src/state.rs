@@ -1,4 +1,4 @@
-//! What every handler can reach.
+//! State shared by all handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::request_id::NameEntropy;
 use crate::response_cache::ResponseCache;
 use crate::settings::HttpSettings;
 
-/// Maximum total octets of large answers that wait for their clients. A caller takes at most half of it, more than the
-/// text of a message of the largest size that the defaults accept. With 128 MiB, stuck readers of such texts brought
+/// Maximum total bytes of large responses that wait for their clients. A caller gets at most half of it, which is more
+/// than the text of the largest message that the defaults accept. With 128 MiB, stalled readers of such texts brought
 /// the process to 298 MiB.
 const MAX_ANSWER_BYTES_IN_FLIGHT: usize = 96 * 1024 * 1024;
 
-/// Maximum memory of bodies that are being received or read. The contents of attachments lie on disk.
+/// Maximum memory of bodies that are being received or parsed. Contents of attachments are on disk.
 const MAX_BODY_MEMORY: usize = 64 * 1024 * 1024;
 
-/// What every handler can reach. Cheap to clone; every clone is the same state.
+/// State shared by all handlers. Cheap to clone; all clones share the same state.
 #[derive(Clone)]
 pub struct HttpState(Arc<Parts>);
 
@@ -34,7 +34,7 @@ struct Parts {
     body_budget: Arc<OctetBudget>,
     /// Memory for bodies.
     memory: Arc<OctetBudget>,
-    /// Room for large answers.
+    /// Room for large responses.
     answers: Arc<OctetBudget>,
     response_cache: ResponseCache,
     name_entropy: NameEntropy,
@@ -43,13 +43,13 @@ struct Parts {
 }
 
 impl HttpState {
-    /// Serves `service`; requests are counted in the memory of this process. Time and randomness are the service's.
+    /// Serves `service` and counts requests in memory. Uses the clock and entropy of the service.
     #[must_use]
     pub fn new(service: Service, settings: HttpSettings) -> Self {
         Self::with_limit_store(service, settings, Arc::new(MemoryLimits::new()))
     }
 
-    /// The same with requests counted elsewhere.
+    /// Like `new`, with another store for request counts.
     #[must_use]
     pub fn with_limit_store(service: Service, settings: HttpSettings, limits: Arc<dyn LimitStore>) -> Self {
         let document = openapi::served(settings.public_url.as_deref()).into();
@@ -91,12 +91,12 @@ impl HttpState {
         &self.0.memory
     }
 
-    /// Room for large answers.
+    /// Room for large responses.
     pub(crate) fn answers(&self) -> &Arc<OctetBudget> {
         &self.0.answers
     }
 
-    /// Pages of folders as they were written.
+    /// Cached pages of folders.
     pub(crate) fn response_cache(&self) -> &ResponseCache {
         &self.0.response_cache
     }
@@ -113,12 +113,12 @@ impl HttpState {
         self.0.service.entropy().as_ref()
     }
 
-    /// Randomness for the names of requests.
+    /// Randomness for request ids.
     pub(crate) fn name_entropy(&self) -> &dyn Entropy {
         &self.0.name_entropy
     }
 
-    /// How long the service has been running.
+    /// Time since the start of the service.
     pub(crate) fn uptime(&self) -> Duration {
         self.clock().now().since(self.0.started)
     }

@@ -1,4 +1,4 @@
-//! Ends a connection whose client reads nothing for too long.
+//! Closes a connection if its client stops reading for too long.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream on which writing fails after nothing could be written for `pause`.
+/// A stream whose writes fail if nothing can be written for `pause`.
 ///
-/// An answer waits in memory until it is written. Without a limit, a client that never reads would hold its answers and
-/// its connection forever.
+/// A response stays in memory until it is written. Without a time-out, a client that never reads would hold its
+/// responses and its connection forever.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
     pause: Duration,
-    /// Runs while a write is waiting.
+    /// Active while a write is waiting.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
@@ -24,7 +24,7 @@ impl<S> WriteTimeout<S> {
         Self { stream, pause, waiting: None }
     }
 
-    /// The result of a write, unless it has waited for too long.
+    /// The result of a write, or an error if it waited too long.
     fn written(&mut self, context: &mut Context<'_>, write: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if write.is_ready() {
             self.waiting = None;

@@ -79,7 +79,7 @@ fn each_request_is_one_line_with_who_and_from_where() {
     assert_eq!(ask(&address, "mapi_unknown", "GET", "/users/me", "").0, 401);
 
     let (_, log) = server.stop("TERM");
-    let lines = events(&log, |event| event["message"] == "answered");
+    let lines = events(&log, |event| event["message"] == "request completed");
     assert_eq!(lines.len(), 5, "{log}");
     let line = &lines[3];
     assert_eq!((&line["status"], &line["bytes"]), (&403.into(), &body.len().into()), "{line}");
@@ -102,7 +102,7 @@ fn the_lines_about_requests_can_be_switched_off() {
         let server = server(&work_dir, &[("MAILAPI_LOG__ACCESS", level)]);
         assert_eq!(ask(&http(&server.running), "", "GET", "/users/me", "").0, 401);
         let (_, log) = server.stop("TERM");
-        assert_eq!(events(&log, |event| event["message"] == "answered").len(), lines, "{level}: {log}");
+        assert_eq!(events(&log, |event| event["message"] == "request completed").len(), lines, "{level}: {log}");
     }
 }
 

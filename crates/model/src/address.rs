@@ -29,7 +29,7 @@ pub enum AddressError {
     #[error("must be a domain name, such as example.org")]
     Domain,
     /// A display name contains a control character, or an unquoted angle bracket.
-    #[error("a name must not hold control characters, and < and > only in quotes")]
+    #[error("a name must not contain control characters, and must quote < and >")]
     Name,
 }
 

@@ -278,9 +278,9 @@ fn check_header_text(field: &str, value: &str, limits: &DraftLimits, violations:
 
 fn check_one_line(field: &str, value: &str, max_octets: usize, violations: &mut Violations) {
     if value.chars().any(char::is_control) {
-        violations.add(field, "must not hold control characters");
+        violations.add(field, "must not contain control characters");
     } else if value.len() > max_octets {
-        violations.add(field, format!("must have at most {max_octets} octets"));
+        violations.add(field, format!("must have at most {max_octets} bytes"));
     }
 }
 
@@ -314,7 +314,7 @@ fn header_rule(name: &str) -> Result<(), &'static str> {
     ];
     let is = |other: &&str| name.eq_ignore_ascii_case(other);
     if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(|b| b.is_ascii_graphic() && b != b':') {
-        return Err("is no header name");
+        return Err("is not a valid header name");
     }
     let begins = |prefix: &str| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
     // Resent-Bcc would reveal a hidden recipient, and a new message was not resent (RFC 5322 section 3.6.6).
@@ -322,7 +322,7 @@ fn header_rule(name: &str) -> Result<(), &'static str> {
         return Err("is set by mailapi and cannot be overridden");
     }
     if is(&"Subject") || is(&"Reply-To") {
-        return Err("has a member of its own in the request");
+        return Err("must be set by its own member of the request");
     }
     Ok(())
 }
@@ -345,7 +345,7 @@ fn attachment(at: &str, fields: AttachmentFields, violations: &mut Violations) -
     // Clients may send the Content-ID with or without angle brackets.
     let content_id = fields.content_id.map(|id| id.trim_start_matches('<').trim_end_matches('>').to_owned());
     if content_id.as_deref().is_some_and(|id| !is_content_id(id)) {
-        violations.add(format!("{at}.content_id"), "must be of printable ASCII characters without spaces and <>");
+        violations.add(format!("{at}.content_id"), "must be printable ASCII without spaces, < and >");
     }
     if fields.content.is_none() {
         violations.add(format!("{at}.content"), "must be base64");

@@ -9,7 +9,7 @@ pub struct FolderName(String);
 
 /// The text is not a valid folder name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be a folder name of 1 to 255 octets without control characters and without empty levels")]
+#[error("must be a folder name of 1 to 255 bytes without control characters and empty levels")]
 pub struct FolderNameError;
 
 impl FolderName {

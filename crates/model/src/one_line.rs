@@ -19,7 +19,7 @@ impl OneLine {
             return Err(Violations::of(field, format!("must have at most {} characters", Self::MAX_CHARACTERS)));
         }
         if text.chars().any(char::is_control) {
-            return Err(Violations::of(field, "must not hold control characters"));
+            return Err(Violations::of(field, "must not contain control characters"));
         }
         Ok(text.trim().to_owned())
     }

@@ -14,7 +14,7 @@ use crate::{Caller, Service, Unavailable};
 #[derive(Debug, thiserror::Error)]
 pub enum ChangePasswordError {
     /// The token has no mailbox.
-    #[error("the token has no mailbox whose password could be changed")]
+    #[error("the token has no mailbox")]
     NoMailbox,
     /// The current password is wrong, or there were too many failures.
     #[error(transparent)]

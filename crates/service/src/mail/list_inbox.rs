@@ -8,7 +8,7 @@ use crate::{Caller, Service};
 #[derive(Debug, thiserror::Error)]
 pub enum ListInboxError {
     /// An admin's API token has no mailbox of its own, and the request names none.
-    #[error("an admin token has no mailbox of its own: name one")]
+    #[error("is required: an admin token has no mailbox")]
     NoMailbox,
     /// The caller may not read the mailbox.
     #[error(transparent)]

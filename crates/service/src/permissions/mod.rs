@@ -61,7 +61,7 @@ impl Service {
             return Err(PermissionError::DomainNotFound);
         }
         if self.0.settings.admins.contains(email) {
-            return Err(Violations::of("email", "is an admin's: admins hold every permission").into());
+            return Err(Violations::of("email", "is an admin's address; admins have every permission").into());
         }
         let grant = NewGrant {
             email: email.clone(),

@@ -43,7 +43,7 @@ impl PeriodQuery {
         }
         let hours = Hours::around(start, behind);
         if hours.count(Span::Day) > limits.max_days {
-            let message = format!("must be such that the period has at most {} days", limits.max_days);
+            let message = format!("must be at most {} days after start_date", limits.max_days);
             return Err(Violations::of("start_date", message));
         }
         if group_by == GroupBy::Hour && hours.count(Span::Hour) > limits.max_hours {

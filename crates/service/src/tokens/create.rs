@@ -47,7 +47,7 @@ pub(super) fn check_name(name: &str, violations: &mut Violations) {
 
 pub(super) fn check_end(end: Option<Timestamp>, now: Timestamp, violations: &mut Violations) {
     if end.is_some_and(|end| end <= now) {
-        violations.add("expires_at", "must lie in the future");
+        violations.add("expires_at", "must be in the future");
     }
 }
 

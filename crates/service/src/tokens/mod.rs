@@ -28,7 +28,7 @@ pub enum TokenError {
     #[error("the user does not exist")]
     UserNotFound,
     /// The last active admin token must stay.
-    #[error("it is the last active admin token, and no admin address is configured")]
+    #[error("is the last active admin token, and `auth.admins` is not set")]
     LastAdmin,
     /// The mailbox has the maximum number of tokens.
     #[error("the mailbox has {most} tokens already; revoke an unused one")]

@@ -48,7 +48,7 @@ impl Service {
             if guarded && self.still_works(id, now).await? {
                 return Err(TokenError::LastAdmin);
             }
-            return Err(Violations::of("is_active", "must stay false: the token was revoked for good").into());
+            return Err(Violations::of("is_active", "must stay false; revocation is permanent").into());
         }
         self.0.epoch.end();
         audit!(caller, token = %id, "token changed");
@@ -59,7 +59,7 @@ impl Service {
 fn check(token: &TokenRecord, change: &UpdateToken, now: Timestamp) -> Result<(), Violations> {
     let mut violations = Violations::none();
     if token.is_session {
-        violations.add("id", "is a session's; a session cannot be changed");
+        violations.add("id", "is a session token, which cannot be changed");
     }
     if let Some(name) = &change.name {
         check_name(name, &mut violations);

@@ -51,7 +51,7 @@ pub(crate) struct Found {
 
 /// The error for a change that must be made in the external user database.
 pub(crate) fn kept_elsewhere() -> Violations {
-    Violations::of("email", "is kept in a user database that is only read here: make this change there")
+    Violations::of("email", "is in the external user database; change it there")
 }
 
 impl Service {

@@ -173,6 +173,6 @@ pub(crate) async fn written_page(
             Ok(WrittenJson(octets))
         }
         (PageView::Unchanged, Some(kept)) => Ok(WrittenJson(kept.octets)),
-        (PageView::Unchanged, None) => Err(ApiError::internal("a page that nobody has seen is called unchanged")),
+        (PageView::Unchanged, None) => Err(ApiError::internal("unchanged page without a validator")),
     }
 }
