@@ -1,0 +1,155 @@
+//! Names come from the field. `docs/glossary.md` lists the few terms that are this project's own.
+
+use std::path::Path;
+
+/// Former words that are no part of a name, with the words to use.
+const WORDS: &[(&str, &str)] = &[
+    ("complain", "log"),
+    ("courier", "delivery agent"),
+    ("desk", "what the fixture is"),
+    ("door", "listener or protocol"),
+    ("doorman", "authenticator"),
+    ("doors", "listeners"),
+    ("doorway", "session setup"),
+    ("errand", "delivery"),
+    ("gatekeeper", "authenticator"),
+    ("gatekeepers", "authenticators"),
+    ("house", "what the fixture is, or maintenance"),
+    ("ledger", "tracked messages"),
+    ("maildrop", "message store"),
+    ("office", "mail host"),
+    ("passage", "layer"),
+    ("scene", "what the fixture is"),
+    ("seat", "permit"),
+    ("seats", "limits"),
+    ("sieve", "splitter; Sieve is RFC 5228"),
+    ("sighting", "probe result"),
+    ("spool", "buffer; a spool is a durable queue"),
+    ("spooled", "buffered"),
+    ("sweep", "collect"),
+    ("swept", "collected"),
+    ("tidy", "prune"),
+    ("witness", "probe"),
+];
+
+/// Former names whose words have other uses.
+const NAMES: &[(&str, &str)] = &[
+    ("Digest", "MessageStructure"),
+    ("GoAhead", "CommitGate"),
+    ("Handed", "SubmittedIds"),
+    ("InHand", "InFlight"),
+    ("KeptPages", "ResponseCache"),
+    ("Letter", "OutboundMessage"),
+    ("Look", "FolderState"),
+    ("PageMark", "Validator"),
+    ("Places", "ConnectionSlots"),
+    ("Round", "QueueRun"),
+    ("Signs", "Hints"),
+    ("Trace", "LookupResult or TraceFields"),
+    ("Turn", "a permit or a lock"),
+    ("Turns", "permits or locks"),
+    ("World", "what the fixture is"),
+    ("come_again", "temporary_failure"),
+    ("hand_over", "submit"),
+    ("keep_house", "maintain"),
+    ("siblings", "rotated_files"),
+    ("take_over", "accept"),
+];
+
+const DECLARING: &[&str] = &["enum", "fn", "macro_rules", "mod", "struct", "trait", "type", "union"];
+
+/// The longest name of a function: what a terminal shows of a test beside its path.
+const LONGEST_FUNCTION_NAME: usize = 60;
+
+#[test]
+fn former_names_do_not_come_back() {
+    let mut found = Vec::new();
+    for_each_source(&mut |path, text| {
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        for name in declared(text).map(|(_, name)| name).chain([stem]) {
+            found.extend(instead_of(name).map(|better| format!("{}: {name}: use {better}", path.display())));
+        }
+    });
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn function_names_fit_into_a_line() {
+    let mut found = Vec::new();
+    for_each_source(&mut |path, text| {
+        let functions = declared(text).filter(|(keyword, _)| *keyword == "fn").map(|(_, name)| name);
+        let long = functions.filter(|name| name.len() > LONGEST_FUNCTION_NAME);
+        found.extend(long.map(|name| format!("{}: {name}", path.display())));
+    });
+    assert!(found.is_empty(), "names of more than {LONGEST_FUNCTION_NAME} characters:\n{}", found.join("\n"));
+}
+
+#[test]
+fn former_names_are_recognised_in_every_form() {
+    for (text, name) in [
+        ("pub(crate) struct CourierSettings {", "CourierSettings"),
+        ("    async fn open_spool(&self) {", "open_spool"),
+        ("mod maildrop;", "maildrop"),
+        ("pub enum Turn {", "Turn"),
+    ] {
+        let names: Vec<_> = declared(text).map(|(_, name)| name).collect();
+        assert_eq!(names, [name]);
+        assert!(instead_of(name).is_some(), "{name}");
+    }
+    for name in ["outdoors", "return_path", "digest_of", "begins_letter"] {
+        assert_eq!(instead_of(name), None, "{name}");
+    }
+    assert_eq!(declared("// The fn courier is gone.").count(), 0);
+}
+
+/// The word to use instead of a former one.
+fn instead_of(name: &str) -> Option<&'static str> {
+    let whole = NAMES.iter().find(|(former, _)| *former == name);
+    let part = || WORDS.iter().find(|(former, _)| parts(name).iter().any(|part| part == former));
+    whole.or_else(part).map(|(_, better)| *better)
+}
+
+/// The words of a name in either case, in lower case.
+fn parts(name: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for c in name.chars() {
+        if c == '_' || c.is_uppercase() {
+            parts.push(String::new());
+        }
+        if c != '_' {
+            parts.last_mut().expect("there is a first part").push(c.to_ascii_lowercase());
+        }
+    }
+    parts
+}
+
+/// The names that a source declares, each with its keyword. Comments are left out.
+fn declared(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let code = text.lines().filter_map(|line| line.split("//").next());
+    code.flat_map(|line| {
+        let words = || line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+        words().zip(words().skip(1)).filter(|(keyword, _)| DECLARING.contains(keyword))
+    })
+}
+
+/// Every source of every crate except this file, which holds the former names.
+fn for_each_source(visit: &mut impl FnMut(&Path, &str)) {
+    let mut directories = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("..")];
+    let mut seen = 0;
+    while let Some(directory) = directories.pop() {
+        let entries = std::fs::read_dir(&directory).expect("a directory of the repository can be read");
+        for path in entries.map(|entry| entry.expect("a directory can be read to its end").path()) {
+            if path.is_dir() {
+                directories.push(path);
+            } else if is_source(&path) {
+                seen += 1;
+                visit(&path, &std::fs::read_to_string(&path).expect("sources are UTF-8"));
+            }
+        }
+    }
+    assert!(seen > 500, "the sources lie somewhere else: {seen} found");
+}
+
+fn is_source(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests/vocabulary.rs")
+}
