@@ -48,25 +48,35 @@ fn floods() -> Vec<Attack> {
     ]
 }
 
-/// Answers that are dear or late for their length.
+fn uid_fetch(attack: &str) -> String {
+    format!("{INBOX}\nC: UID FETCH\n{attack}")
+}
+
+fn section(size: u64, attack: &str) -> String {
+    uid_fetch(&format!("S: * 1 FETCH (UID 5 FLAGS () RFC822.SIZE 60 BODY[]<0> {{{size}}}\n{attack}"))
+}
+
+/// Answers that never end. Each takes the minute after which a silent server is given up.
+fn delays() -> Vec<Attack> {
+    vec![
+        (PAGE, fetch("drip")),
+        (MESSAGE, section(2 << 30, "drip")),
+        (MESSAGE, section(32 << 20, "times 33554432: x\nhang")),
+        (RAW, uid_fetch(&format!("S: * 1 FETCH (UID 5 BODY[] {{{}}}\ndrip", 2_u64 << 30))),
+    ]
+}
+
+/// Answers that cost much for their length.
 fn tricks() -> Vec<Attack> {
-    let uid_fetch = |attack: &str| format!("{INBOX}\nC: UID FETCH\n{attack}");
     let summary = |attack: &str| fetch(&format!("times 1: * 1 FETCH (UID 5 FLAGS () RFC822.SIZE 60 {attack}"));
-    let section = |size: u64, attack: &str| {
-        uid_fetch(&format!("S: * 1 FETCH (UID 5 FLAGS () RFC822.SIZE 60 BODY[]<0> {{{size}}}\n{attack}"))
-    };
     vec![
         (FOLDERS, list("endless: * LIST ({0}\\r\\n")),
         (PAGE, fetch("endless: x")),
-        (PAGE, fetch("drip")),
         (PAGE, summary(&format!("BODYSTRUCTURE (\nendless: {PART}"))),
         (PAGE, summary(&format!("BODYSTRUCTURE (\ntimes 580000: {PART}\nS:  \"mixed\"))\nS: {{tag}} OK"))),
         (PAGE, summary("FLAGS (x\ntimes 8000000:  x\nS: ))\nS: {tag} OK")),
         (PAGE, summary("BODYSTRUCTURE \nendless: {0}\\r\\n")),
-        (MESSAGE, section(2 << 30, "drip")),
         (MESSAGE, section(2 << 30, "endless: xxxxxxxx")),
-        (MESSAGE, section(32 << 20, "times 33554432: x\nhang")),
-        (RAW, uid_fetch(&format!("S: * 1 FETCH (UID 5 BODY[] {{{}}}\ndrip", 2_u64 << 30))),
         (SEARCH, format!("{HUGE}\nC: UID SEARCH\nS: * ESEARCH (TAG \"{{tag}}\") UID ALL 1:4294967295\nS: {{tag}} OK")),
     ]
 }
@@ -79,16 +89,14 @@ async fn a_hostile_imap_server_stops_nobody() {
         ("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", &smtp.address().port().to_string()),
         ("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", &imap.port.to_string()),
         ("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "secret of the master"),
-        ("MAILAPI_MAIL__EXTERNAL__IMAP__POOL__SILENCE_TIMEOUT", "2s"),
         ("MAILAPI_LIMITS__MESSAGES_PER_DAY", "100000000"),
         ("MAILAPI_LIMITS__RECIPIENTS_PER_DAY", "100000000"),
-        // So that each attack is tried, not the first one alone.
-        ("MAILAPI_MAIL__EXTERNAL__IMAP__POOL__FAILURES_UNTIL_PAUSE", "1000000"),
     ])
     .await;
-    let floods = floods();
-    let floods = &floods[..size(floods.len(), 0)];
-    for (path, attack) in tricks().iter().chain(floods) {
+    let mut attacks = tricks();
+    let long = [delays(), floods()].concat();
+    attacks.extend_from_slice(&long[..size(long.len(), 0)]);
+    for (path, attack) in &attacks {
         imap.play(&[format!("{LOGIN}\n{attack}")]);
         let name = format!("{path}: {}", &attack[attack.len().saturating_sub(60)..].replace('\n', " | "));
         let ask = |n: usize| {

@@ -28,7 +28,7 @@ async fn invalid_json_has_its_position_whatever_its_size() {
     let cut = &whole[..whole.len() - 1];
     for (text, expected) in [
         (cut.to_owned(), format!("ends too early at line 1, column {}.", cut.len())),
-        (format!("{whole}\n x"), "is not JSON at line 2, column 2.".to_owned()),
+        (format!("{whole}\n x"), "is not valid JSON at line 2, column 2.".to_owned()),
         (whole.replacen("\"to\"", "to", 1), format!("column {}.", whole.find("\"to\"").unwrap() + 1)),
     ] {
         let said = app.post_text(&ann, "/mail/send", text).await.assert_error(400, "INVALID_JSON");
