@@ -1,4 +1,4 @@
-//! What the server does without being asked: loops around single steps of the service and of the mail server.
+//! Background work of the server: loops around single steps of the service and of the mail server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,20 +17,20 @@ use crate::config::Config;
 use crate::failure::Outcome;
 use crate::wiring::{Assembly, MailServer};
 
-/// The pause of a loop after a failure: short, as what it waits for is often a database that restarts.
+/// Pause of a loop after a failure. It is short because the usual cause is a database that restarts.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// The time between two writes of when tokens were last used: after a crash, a session looks idle for at most this much
+/// Time between two writes of the last use of tokens. After a crash, a session looks idle for at most this much
 /// longer than it was.
 const LAST_USED_INTERVAL: Duration = Duration::from_secs(10);
-/// The time between two removals of old records. Records that are kept for days may stay some minutes longer.
+/// Time between two removals of expired records. Records that are kept for days may stay some minutes longer.
 const TIDY_INTERVAL: Duration = Duration::from_secs(10 * 60);
-/// The time between two searches for idle IMAP connections: the age at which the pool closes one.
+/// Time between two searches for idle IMAP connections: the age at which the pool closes one.
 const IDLE_CHECK: Duration = Duration::from_secs(5 * 60);
 
-/// Starts the loops; they end by themselves after `shutdown`.
+/// Starts the loops; they end after `shutdown`.
 ///
 /// # Errors
-/// When the courier cannot be set up.
+/// Fails when the delivery agent cannot be set up.
 pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -> Outcome<JoinSet<()>> {
     let ticks = |name, interval| Ticks::new(Rounds::of(name), interval, shutdown.clone());
     let mut tasks = follow(assembly, config, shutdown);
@@ -54,8 +54,8 @@ pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -
     Ok(tasks)
 }
 
-/// Starts only what depends on the mail server's log: deliveries, their counts, and messages whose handing-over was
-/// interrupted.
+/// Starts only the loops that depend on the mail server's log: delivery events, their statistics, and recovery of
+/// interrupted submissions.
 pub(crate) fn follow(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -> JoinSet<()> {
     let (service, stop) = (|| assembly.service.clone(), || shutdown.clone());
     let mut tasks = JoinSet::new();
@@ -66,14 +66,14 @@ pub(crate) fn follow(assembly: &Assembly, config: &Config, shutdown: &Shutdown) 
     tasks
 }
 
-/// Closes IMAP connections that nobody needs any longer.
+/// Closes idle IMAP connections.
 async fn close_idle(pool: ImapPool, mut ticks: Ticks) {
     while ticks.next().await {
         pool.close_idle();
     }
 }
 
-/// Indexes the mailboxes that were searched. It may be dropped at any point: each step is one transaction.
+/// Indexes the mailboxes that were searched. Can be dropped at any point: each step is one transaction.
 async fn keep_search_index(mailboxes: Arc<ImapMailboxes>, mut shutdown: Shutdown) {
     tokio::select! {
         () = shutdown.requested() => {}
@@ -81,12 +81,13 @@ async fn keep_search_index(mailboxes: Arc<ImapMailboxes>, mut shutdown: Shutdown
     }
 }
 
-/// Takes mail to other servers.
+/// Delivers queued messages to other servers.
 async fn deliver(delivery_agent: DeliveryAgent, shutdown: Shutdown) {
     delivery_agent.run(shutdown, Rounds::of("courier")).await;
 }
 
-/// Sweeps, indexes and forgets in the maildrop. It may be dropped at any point: each step is one transaction.
+/// Maintains the message store: sweeps, indexes and removes expired records. Can be dropped at any point: each step
+/// is one transaction.
 async fn maintain(message_store: MessageStore, mut shutdown: Shutdown) {
     tokio::select! {
         () = shutdown.requested() => {}
@@ -94,7 +95,7 @@ async fn maintain(message_store: MessageStore, mut shutdown: Shutdown) {
     }
 }
 
-/// Reads what the mail server reports, as soon as there is something, and a last time at the end.
+/// Reads delivery events as they arrive, and a last time at shutdown.
 async fn follow_deliveries(service: Service, mut shutdown: Shutdown) {
     let mut rounds = Rounds::of("deliveries");
     loop {
@@ -117,7 +118,7 @@ async fn follow_deliveries(service: Service, mut shutdown: Shutdown) {
     log_failure("could not save the state of the log follower", service.stop_following().await);
 }
 
-/// Keeps our copies of mailboxes equal to the user database that has them.
+/// Synchronizes the copied accounts with the external user database.
 async fn sync_directory(service: Service, mut ticks: Ticks) {
     loop {
         log_failure("the user database could not be read", service.sync_directory_once().await);
@@ -127,7 +128,7 @@ async fn sync_directory(service: Service, mut ticks: Ticks) {
     }
 }
 
-/// Reads what came back as mail, as often as the backend wants it.
+/// Reads the bounce mailbox at the interval that the backend asks for.
 async fn collect_bounces(service: Service, mut shutdown: Shutdown) {
     let mut rounds = Rounds::of("bounces");
     loop {
@@ -151,7 +152,7 @@ async fn collect_bounces(service: Service, mut shutdown: Shutdown) {
     }
 }
 
-/// Keeps the counts of the statistics up to date. What is not counted at the end is counted after the next start.
+/// Updates the statistics. Events that are not counted at shutdown are counted after the next start.
 async fn roll_up(service: Service, mut shutdown: Shutdown) {
     let mut rounds = Rounds::of("statistics");
     loop {
@@ -172,7 +173,7 @@ async fn roll_up(service: Service, mut shutdown: Shutdown) {
     log_failure("counts of mail from outside could not be written", service.write_inbound_once().await);
 }
 
-/// Writes down when tokens were last used, now and then and at the end.
+/// Writes the last use of tokens at intervals and at shutdown.
 async fn write_last_used(service: Service, mut ticks: Ticks) {
     loop {
         let goes_on = ticks.next().await;
@@ -183,14 +184,14 @@ async fn write_last_used(service: Service, mut ticks: Ticks) {
     }
 }
 
-/// Looks at messages whose handing-over was interrupted.
+/// Recovers messages whose submission was interrupted.
 async fn recover(service: Service, pending_grace: Duration, mut ticks: Ticks) {
     while ticks.next().await {
         log_failure("interrupted messages could not be looked up", service.recover_once(pending_grace).await);
     }
 }
 
-/// Removes what need not be kept any longer.
+/// Removes expired records.
 async fn prune(service: Service, mut ticks: Ticks) {
     while ticks.next().await {
         log_failure("old records could not be removed", service.prune_once().await);
@@ -203,7 +204,7 @@ fn log_failure<T>(what: &str, result: Result<T, Unavailable>) {
     }
 }
 
-/// Moments at a steady distance, until the end.
+/// Ticks at a fixed interval, until shutdown.
 struct Ticks {
     rounds: Rounds,
     interval: tokio::time::Interval,
@@ -217,7 +218,7 @@ impl Ticks {
         Self { rounds, interval, shutdown }
     }
 
-    /// Waits for the next moment; false at the end.
+    /// Waits for the next tick; returns false at shutdown.
     async fn next(&mut self) -> bool {
         tokio::select! {
             () = self.shutdown.requested() => false,

@@ -1,4 +1,4 @@
-//! The directory in which everything lies that must last.
+//! The data directory, which holds all durable state.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -9,29 +9,29 @@ use mailapi_model::Entropy;
 
 use crate::failure::{Failure, Outcome};
 
-/// Held locked while a server runs.
+/// Locked while a server runs.
 const LOCK_FILE: &str = "mailapi.lock";
-/// Where the first start leaves the admin token.
+/// Receives the admin token of the first start.
 const ADMIN_TOKEN_FILE: &str = "admin-token";
-/// The name of the directory, by which others know that it is another one.
+/// Holds the identifier of the directory, which distinguishes it from those of other nodes.
 const NODE_FILE: &str = "node";
-/// Octets of such a name, which are written in hexadecimal digits: no two directories get the same one.
+/// Octets of the identifier, written in hexadecimal digits; long enough to be unique.
 const NODE_OCTETS: usize = 16;
-/// Only the owner may look into the directory: it holds mail, password hashes and private keys.
+/// Only the owner may open the directory: it holds mail, password hashes and private keys.
 const DIRECTORY_MODE: u32 = 0o700;
 /// Only the owner may read a file with a secret.
 const FILE_MODE: u32 = 0o600;
 
-/// A data directory that exists.
+/// An existing data directory.
 #[derive(Debug)]
 pub(crate) struct DataDir(PathBuf);
 
-/// The right to run a server on a data directory, until this is dropped or the process ends, however it ends.
+/// Lock of a running server on a data directory. It is released on drop, or when the process ends in any way.
 #[derive(Debug)]
 pub(crate) struct ServerLock(#[expect(dead_code, reason = "holding the file open is what keeps the lock")] File);
 
 impl DataDir {
-    /// Opens the directory; creates it, for its owner alone, when it is missing.
+    /// Opens the directory; creates it with access for its owner alone if it is missing.
     pub(crate) fn open(path: &Path) -> Outcome<Self> {
         let failed = |error| Failure::new(format!("the data directory {} cannot be used: {error}", path.display()));
         DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path).map_err(failed)?;
@@ -46,23 +46,23 @@ impl DataDir {
         })
     }
 
-    /// Its absolute path.
+    /// Returns the absolute path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Where the first start leaves the admin token.
+    /// Path of the file for the admin token of the first start.
     pub(crate) fn admin_token_file(&self) -> PathBuf {
         self.0.join(ADMIN_TOKEN_FILE)
     }
 
-    /// The name of the directory, which it is given when it is first asked for. Only whoever holds the lock may ask.
+    /// Returns the identifier of the directory, and creates it at the first call. The caller must hold the lock.
     pub(crate) fn node(&self, _: &ServerLock, entropy: &dyn Entropy) -> Outcome<String> {
         let path = self.0.join(NODE_FILE);
         let failed = |error| Failure::new(format!("{} cannot be used: {error}", path.display()));
         match std::fs::read_to_string(&path) {
             Ok(name) if name.trim().len() == 2 * NODE_OCTETS => return Ok(name.trim().to_owned()),
-            // Cut off by a crash.
+            // A crash left an incomplete file.
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
@@ -75,7 +75,7 @@ impl DataDir {
         Ok(name)
     }
 
-    /// Makes sure that no other server runs on this directory.
+    /// Locks the directory, so that no other server runs on it.
     pub(crate) fn lock(&self) -> Outcome<ServerLock> {
         let path = self.0.join(LOCK_FILE);
         let failed = |error| Failure::new(format!("{} cannot be locked: {error}", path.display()));
@@ -84,7 +84,7 @@ impl DataDir {
         let mut file = options.open(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {
-                // For people only; the lock itself is what counts.
+                // The process id is for people; only the lock counts.
                 file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(failed)?;
                 Ok(ServerLock(file))
             }
@@ -100,11 +100,11 @@ impl DataDir {
         Failure::new(format!("another server{owner} is running on the data directory {}", self.0.display()))
     }
 
-    /// Leaves the admin token in its file, readable by the owner alone.
+    /// Writes the admin token to its file, readable by the owner alone.
     pub(crate) fn write_admin_token(&self, value: &str) -> Outcome {
         let path = self.admin_token_file();
         let failed = |error| Failure::new(format!("{} cannot be written: {error}", path.display()));
-        // A file that is there already may have another mode or be a link to somewhere else.
+        // An existing file may have another mode or be a link.
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
@@ -116,7 +116,7 @@ impl DataDir {
     }
 }
 
-/// A command that must not create anything was called in the wrong place, or before the first start.
+/// Failure of a command that must not create anything: wrong directory, or no first start yet.
 pub(crate) fn no_installation(what: &str, path: &Path) -> Failure {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     Failure::new(format!(

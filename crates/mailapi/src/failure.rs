@@ -1,4 +1,4 @@
-//! Why a command ends without having done its work.
+//! Reason why a command failed.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use std::fmt;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure(String);
 
-/// What a command answers.
+/// Result of a command.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// A failure in these words; further lines are joined to the first.
+    /// Creates a failure with this message; line breaks become part of one line.
     pub(crate) fn new(message: impl fmt::Display) -> Self {
         let message = message.to_string();
         Self(message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" "))
@@ -23,7 +23,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Every error of the layers below says in its own words what is wrong.
+/// Every error of the lower layers already has a message for people.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::new(error)

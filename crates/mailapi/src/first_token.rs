@@ -1,4 +1,4 @@
-//! The admin token of a first start.
+//! The admin token of the first start.
 
 use mailapi_model::{TokenKind, TokenValue};
 use mailapi_service::tokens::CreateToken;
@@ -10,8 +10,8 @@ use crate::failure::Outcome;
 /// The token's name in lists.
 const NAME: &str = "initial admin";
 
-/// Makes the token when there was never one of an admin, and leaves it in its file. A revoked one counts: a restart must
-/// not open a door that somebody has closed.
+/// Creates the token if no admin token ever existed, and writes it to its file. A revoked token counts, so that a
+/// restart does not restore revoked access.
 pub(crate) async fn ensure(service: &Service, directory: &DataDir) -> Outcome<Option<TokenValue>> {
     let operator = Caller::operator();
     if service.has_had_admin_token().await? {

@@ -1,4 +1,5 @@
-//! Whether `mail.embedded.hostname` has to be set: other servers must be able to find the mail server by it.
+//! Checks whether `mail.embedded.hostname` must be set: other servers must be able to resolve the mail server's
+//! name.
 
 use mailapi_model::{Domain, Page};
 use mailapi_service::{Caller, Service, is_local_name};
@@ -6,13 +7,13 @@ use mailapi_service::{Caller, Service, is_local_name};
 use crate::config::Config;
 use crate::failure::Outcome;
 
-/// The setting.
+/// Key of the setting.
 pub(crate) const KEY: &str = "mail.embedded.hostname";
 
-/// The advice of every place that finds a name missing.
+/// Advice wherever the name is missing.
 pub(crate) const ADVICE: &str = "set mail.embedded.hostname to this server's name in DNS";
 
-/// Why the name has to be set, as far as the configuration shows.
+/// Returns why the name must be set, as far as the configuration shows.
 pub(crate) fn missing(config: &Config) -> Option<String> {
     let host = config.mail.embedded.hostname();
     if !is_local_name(host) {
@@ -22,7 +23,7 @@ pub(crate) fn missing(config: &Config) -> Option<String> {
     Some(format!("other servers cannot find `{host}`, and {key} is {address}"))
 }
 
-/// Why the name has to be set, as far as the configuration or the domains show.
+/// Returns why the name must be set, as far as the configuration or the domains show.
 pub(crate) async fn missing_with(config: &Config, service: &Service) -> Outcome<Option<String>> {
     let host = config.mail.embedded.hostname();
     if !is_local_name(host) {
@@ -35,7 +36,7 @@ pub(crate) async fn missing_with(config: &Config, service: &Service) -> Outcome<
     Ok(verified.map(|domain| format!("other servers cannot find `{host}`, and {} was verified", domain.name.shown())))
 }
 
-/// A domain whose records were found right.
+/// Returns a domain whose DNS records were verified.
 async fn verified_domain(service: &Service) -> Outcome<Option<Domain>> {
     let mut seen = 0;
     loop {

@@ -1,4 +1,4 @@
-//! The listeners: bound before anything is promised, opened together, closed together.
+//! The listeners: all are bound before the start is reported, and open and close together.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::open_files::{connections_of_http, connections_of_mail, raise_limit};
 use crate::welcome::Addresses;
 use crate::wiring::{Assembly, MailServer};
 
-/// Sockets that are bound: whoever connects waits until they are opened.
+/// Bound sockets; clients that connect wait until they are opened.
 pub(crate) struct ServerListeners {
     http: TcpListener,
-    /// None where the mail server is the operator's own.
+    /// `None` with an external mail server.
     mail: Option<Listeners>,
 }
 
 impl ServerListeners {
-    /// Binds every listener that is switched on.
+    /// Binds every enabled listener.
     pub(crate) async fn bind(config: &Config) -> Outcome<Self> {
         let http = bind_http(config.http.listen.0).await?;
         if config.is_external() {
@@ -37,7 +37,7 @@ impl ServerListeners {
         Ok(Self { http, mail: Some(mail) })
     }
 
-    /// Where they can be reached; a port 0 of the configuration has become a real one.
+    /// Returns the addresses; a configured port 0 is replaced by the real one.
     pub(crate) fn addresses(&self, config: &Config) -> Outcome<Addresses> {
         let base_url = Addresses::base_url(config.http.public_url.0.as_deref(), self.http.local_addr()?);
         let mail = self.mail.as_ref().map(Listeners::addresses).unwrap_or_default();

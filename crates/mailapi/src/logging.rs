@@ -1,4 +1,4 @@
-//! How the process tells what it does.
+//! Log output of the process: format and destination.
 
 mod audit_file;
 mod batch;
@@ -18,26 +18,26 @@ use audit_file::AuditFile;
 use batch::{Batch, BatchEnd, BatchLimits};
 use json::{JsonFields, JsonLines};
 
-/// The way a stream is written to, once it is known where it leads.
+/// Form of log lines, decided by the setting and the destination stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// For people.
+    /// Text for a terminal.
     Human,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Where the log goes.
+/// Log destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// The server's log is its output.
+    /// Standard output: used by the server, whose log is its only output.
     Stdout,
-    /// A command's output is its answer; what goes wrong on the way does not belong into it.
+    /// Standard error: used by commands, so that warnings do not mix with the result.
     Stderr,
 }
 
 impl Style {
-    /// What `format` means for this stream.
+    /// Resolves `format` for this stream.
     pub(crate) fn of(format: LogFormat, stream: &impl IsTerminal) -> Self {
         match format {
             LogFormat::Human => Self::Human,
@@ -48,15 +48,15 @@ impl Style {
     }
 }
 
-/// Logging that was started.
+/// Handle of the running log.
 pub(crate) struct Logging {
-    /// How a line looks.
+    /// Form of log lines.
     pub(crate) style: Style,
-    /// Lines that wait are written when this goes.
+    /// Writes the gathered lines on drop.
     _end: Option<BatchEnd>,
 }
 
-/// Starts logging for the rest of the process. Keep what comes back until the end.
+/// Starts logging for the rest of the process. The log ends when the returned handle is dropped.
 pub(crate) fn start(log: &Log, destination: Destination, data_dir: &Path) -> Outcome<Logging> {
     match destination {
         Destination::Stdout => start_server(log),
@@ -65,7 +65,7 @@ pub(crate) fn start(log: &Log, destination: Destination, data_dir: &Path) -> Out
 }
 
 fn start_server(log: &Log) -> Outcome<Logging> {
-    // The addresses are logged at any level: there is no other way to learn them.
+    // The listener addresses are logged at any level: there is no other way to learn them.
     let filter = log.filter()?.add_directive(concat!(env!("CARGO_PKG_NAME"), "::welcome=info").parse()?);
     let (lines, registry) = (tracing_subscriber::fmt::layer(), tracing_subscriber::registry().with(filter));
     let style = Style::of(log.format, &std::io::stdout());
@@ -82,7 +82,7 @@ fn start_server(log: &Log) -> Outcome<Logging> {
     Ok(Logging { style, _end: end })
 }
 
-/// A command shows only warnings beside its answer. Its changes are appended to the audit file.
+/// A command logs only warnings. Its audit events are appended to the audit file.
 fn start_command(log: &Log, data_dir: &Path) -> Outcome<Logging> {
     const AUDIT: &str = "mailapi::audit";
     let audit = tracing_subscriber::fmt::layer().fmt_fields(JsonFields).event_format(JsonLines);

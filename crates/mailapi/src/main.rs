@@ -1,4 +1,4 @@
-//! The mailapi server and its command line: configuration, wiring, and nothing that decides about mail.
+//! The mailapi server and its command line: configuration and wiring, without rules about mail.
 
 mod background;
 mod cli;
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 #[tokio::main]
 async fn main() -> ExitCode {
     // Both rustls providers may be compiled in; without a choice the first TLS connection would panic. An error
-    // means that there is a choice already.
+    // means that the choice was made already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     cli::run().await
 }

@@ -3,7 +3,7 @@
 use mailapi_backend_embedded::net::ConnectionLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises this process's limit to the hard limit. Returns how many files it may open.
+/// Raises the limit of this process to the hard limit. Returns the number of files that it may open.
 pub(crate) fn raise_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // If raising fails, the limit stays as it was.
@@ -11,8 +11,8 @@ pub(crate) fn raise_limit() -> u64 {
     if raised { maximum } else { current }.unwrap_or(u64::MAX)
 }
 
-/// How many of the `wanted` connections HTTP may have. Half of the files are reserved for the other listeners, the
-/// database, and messages in transit.
+/// Connections of HTTP, at most `wanted`. Half of the files are reserved for the other listeners, the database, and
+/// messages in transit.
 pub(crate) fn connections_of_http(wanted: usize, files: u64) -> usize {
     let most = usize::try_from(files / 2).unwrap_or(usize::MAX);
     if most < wanted {
@@ -26,8 +26,9 @@ pub(crate) fn connections_of_http(wanted: usize, files: u64) -> usize {
     wanted.min(most)
 }
 
-/// The limits of a listener for mail: it has at most an eighth of the files, so that the three of them and HTTP leave an
-/// eighth to everything else, and one client has at most half of the listener's connections.
+/// Connection limits of one mail listener, at most `wanted`. A listener gets at most an eighth of the files, so
+/// that the three of them and HTTP leave an eighth to everything else. One client gets at most half of the
+/// listener's connections.
 pub(crate) fn connections_of_mail(wanted: ConnectionLimits, files: u64) -> ConnectionLimits {
     let most = usize::try_from(files / 8).unwrap_or(usize::MAX);
     if wanted.max_connections <= most {

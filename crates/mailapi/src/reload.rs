@@ -1,4 +1,4 @@
-//! Data that is read again while the server runs: the certificate and its key, and secrets in files.
+//! Files that are reloaded while the server runs: the certificate and its key, and secrets.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use mailapi_store::postgres::PostgresUrl;
 use crate::config::{CertificateFiles, Config, ConfigError};
 use crate::signals::Hangups;
 
-/// How often the files are read without a signal. A certificate is renewed weeks before it expires.
+/// Interval of reloads without a signal. A certificate is renewed weeks before it expires.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Secrets that can be replaced while they are in use. Clones share them.
@@ -27,7 +27,7 @@ struct LiveSecret {
 }
 
 impl LiveSecrets {
-    /// Adds the secrets of the operator's own mail server.
+    /// Adds the secrets of the external mail server.
     pub(crate) fn add_external(&self, settings: &ExternalSettings) {
         let external = |config: &Config| config.mail.external.master_password();
         self.add("mail.external.imap.master_password", &settings.imap.master_password, external);
@@ -53,7 +53,7 @@ impl LiveSecrets {
         }
     }
 
-    /// Adds the password of the server with an existing installation's users.
+    /// Adds the database password of the external user database.
     pub(crate) fn add_directory(&self, directory: &Directory) {
         if let Some(used) = directory.server_password() {
             let read = |config: &Config| {
@@ -170,7 +170,7 @@ pub(crate) async fn keep_fresh(mut files: Files, config: Config, mut hangups: Ha
 mod tests {
     use super::*;
 
-    /// A certificate and its key in files, and a configuration with their paths.
+    /// Writes a certificate and its key, and returns a configuration with their paths.
     fn files(directory: &std::path::Path) -> Config {
         write(directory);
         let text =

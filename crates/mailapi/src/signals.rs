@@ -1,14 +1,14 @@
-//! Signals from outside: those that stop the server, and the one to read files again.
+//! Signals from outside: those that stop the server, and the one that reloads files.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Outcome;
 
-/// Receives SIGHUP, which no longer ends the server once a value exists.
+/// Receives SIGHUP, which no longer ends the process once a value exists.
 pub(crate) struct Hangups(Signal);
 
 impl Hangups {
-    /// Starts to listen.
+    /// Starts receiving.
     pub(crate) fn listen() -> Outcome<Self> {
         Ok(Self(signal(SignalKind::hangup())?))
     }
@@ -19,14 +19,14 @@ impl Hangups {
     }
 }
 
-/// SIGTERM and SIGINT, heard from the moment this exists.
+/// Receives SIGTERM and SIGINT from the moment a value exists.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    /// Starts to listen.
+    /// Starts receiving.
     pub(crate) fn listen() -> Outcome<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }

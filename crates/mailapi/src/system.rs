@@ -1,4 +1,4 @@
-//! The machine's clock and its source of randomness: the only places that ask for them.
+//! The machine's clock and its source of randomness. Nothing else reads them.
 
 use std::time::{Duration, Instant};
 
@@ -29,15 +29,15 @@ impl Clock for SystemClock {
     }
 }
 
-/// Microseconds since the Unix epoch, for the lines of the log alone: nothing is decided by them.
+/// Microseconds since the Unix epoch, for log lines only: no decision depends on them.
 #[expect(clippy::disallowed_methods, reason = "what a test decides goes by the clock that is handed in")]
 pub(crate) fn microseconds_now() -> i64 {
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since_epoch.map_or(0, |elapsed| i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX))
 }
 
-/// The operating-system user of this process, for the audit log: the name from `/etc/passwd`, or else the number. The
-/// user who called sudo(8) follows, as that program reports it.
+/// Operating-system user of this process, for the audit log: the name from `/etc/passwd`, otherwise the number.
+/// With sudo(8), the name of the calling user follows.
 #[expect(clippy::disallowed_methods, reason = "sudo(8) sets the variable; it is not a setting of this product")]
 pub(crate) fn os_user() -> String {
     let id = rustix::process::getuid().as_raw();
@@ -49,7 +49,7 @@ pub(crate) fn os_user() -> String {
     }
 }
 
-/// The name of a user in a file in the form of passwd(5).
+/// Looks a user's name up in the text of a passwd(5) file.
 fn name_of(id: u32, users: &str) -> Option<&str> {
     users.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -65,7 +65,7 @@ pub(crate) struct SystemEntropy;
 impl Entropy for SystemEntropy {
     #[expect(clippy::disallowed_methods, reason = "everybody else takes randomness from this source")]
     fn fill(&self, buffer: &mut [u8]) {
-        // Without randomness every token could be guessed: going on would be worse than ending.
+        // Without randomness every token could be guessed, so a panic is safer than continuing.
         getrandom::fill(buffer).expect("the operating system gives random bytes");
     }
 }

@@ -1,31 +1,31 @@
-//! The message of a start: where everything listens and, the first time, how to begin.
+//! Message after the start: the listeners' addresses and, on the first start, the first steps.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use mailapi_model::{Entropy, TokenValue};
 
-/// Where the server can be reached.
+/// Addresses of the server.
 #[derive(Debug)]
 pub(crate) struct Addresses {
-    /// The HTTP service without a path and without a final slash.
+    /// URL of the HTTP service, without path and final slash.
     pub(crate) base_url: String,
     pub(crate) smtp: Option<SocketAddr>,
     pub(crate) submission: Option<SocketAddr>,
     pub(crate) imap: Option<SocketAddr>,
 }
 
-/// The additions of a first start.
+/// Additions on the first start.
 #[derive(Debug)]
 pub(crate) struct FirstStart {
-    /// Shown to people here, and nowhere again. A log for machines is kept and copied, so it names the file alone.
+    /// Shown to people here, and nowhere again. JSON logs are kept and copied, so they name only the token's file.
     pub(crate) token: TokenValue,
-    /// Shell lines in paragraphs, each with its title.
+    /// Shell commands in paragraphs, each with its title.
     steps: [(&'static str, String); 4],
 }
 
 impl Addresses {
-    /// The base of all URLs: the configured one, or the one that follows from where the API listens.
+    /// Returns the base of all URLs: the configured one, or the address of the API's listener.
     pub(crate) fn base_url(public_url: Option<&str>, http: SocketAddr) -> String {
         public_url.map_or_else(|| format!("http://{}", reachable(http)), |url| url.trim_end_matches('/').to_owned())
     }
@@ -38,7 +38,7 @@ impl Addresses {
         format!("{}/docs", self.base_url)
     }
 
-    /// For people.
+    /// Formats the message for a terminal.
     pub(crate) fn human(&self, first: Option<&FirstStart>, token_file: &Path) -> String {
         let listener = |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |at| at.to_string());
         let mut text = format!(
@@ -61,7 +61,7 @@ impl Addresses {
         text
     }
 
-    /// The same as events of the log, for machines; the last one says that the server is ready.
+    /// Logs the message as events; the last one reports that the server is ready.
     pub(crate) fn log(&self, first: Option<&FirstStart>, token_file: &Path) {
         if first.is_some() {
             tracing::info!(admin_token_file = %token_file.display(), "first start");
@@ -80,8 +80,8 @@ impl Addresses {
 }
 
 impl FirstStart {
-    /// The token, and lines that work when they are pasted into a shell on this machine. They fit into 80 columns, and
-    /// their addresses are not those of README.md, so that both can be pasted.
+    /// Creates the token's message and shell commands that work when they are pasted on this machine. They fit into
+    /// 80 columns. Their addresses differ from those in README.md, so that both can be pasted.
     pub(crate) fn new(token: TokenValue, addresses: &Addresses, token_file: &Path, entropy: &dyn Entropy) -> Self {
         let (api, file) = (addresses.api(), shell_word(token_file));
         let prepare = format!(
@@ -109,7 +109,7 @@ impl FirstStart {
     }
 }
 
-/// A server that listens on every address is reached at this machine's own.
+/// Replaces the unspecified address by the loopback address.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
@@ -125,7 +125,7 @@ fn shell_word(path: &Path) -> String {
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Letters and digits only, so that it can stand in JSON and in a shell line as it is.
+/// Generates letters and digits only, which need no quoting in JSON and in a shell.
 fn random_password(entropy: &dyn Entropy) -> String {
     // 32 of 32 letters are used, so every octet gives five bits without a bias: 80 bits.
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";

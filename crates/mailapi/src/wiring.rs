@@ -1,4 +1,4 @@
-//! Puts the parts together. A new mail server behind the API is one arm here.
+//! Assembles the parts. A new mail server behind the API adds one arm here.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -22,25 +22,25 @@ use crate::failure::{Failure, Outcome};
 use crate::reload::LiveSecrets;
 use crate::system::{SystemClock, SystemEntropy};
 
-/// What a server, and every command that works on its data, is made of. Nothing runs by itself yet.
+/// Parts of a server, and of every command that works on its data. Nothing runs yet.
 pub(crate) struct Assembly {
     store: Store,
-    /// The file in which the embedded mail server keeps its mail, or accounts are kept.
+    /// SQLite file of the embedded mail server's mail, or of the accounts.
     file: Option<Sqlite>,
     dns: Arc<dyn Dns>,
     pub(crate) mail: MailServer,
     pub(crate) service: Service,
     /// Secrets that can be replaced while they are in use.
     pub(crate) secrets: LiveSecrets,
-    /// Held for whoever tells of mail from outside.
+    /// Keeps the service alive for `ToService`, which holds a weak reference to it.
     _inbound: Arc<Service>,
 }
 
 /// The mail server behind the API.
 pub(crate) enum MailServer {
-    /// The one built in.
+    /// The built-in server.
     Embedded(Embedded),
-    /// One of the operator's own.
+    /// The operator's own server.
     External(External),
 }
 
@@ -53,7 +53,7 @@ impl MailServer {
     }
 }
 
-/// Passes on what the mail server tells of mail from outside, to a service that is only made after the mail server.
+/// Forwards the mail server's reports of inbound mail to the service, which is created after the mail server.
 #[derive(Default)]
 struct ToService(OnceLock<Weak<Service>>);
 
@@ -65,29 +65,29 @@ impl InboundLog for ToService {
     }
 }
 
-/// What a process does with the parts.
+/// Role of this process.
 #[derive(Clone, Copy)]
 enum Role<'a> {
-    /// It answers requests, and holds the data directory.
+    /// Answers requests, and holds the lock of the data directory.
     Server(&'a ServerLock),
-    /// It follows the log of messages that others hand over.
+    /// Follows the log of messages that other processes submit.
     Follower,
-    /// It is one command.
+    /// Runs one command.
     Command,
 }
 
 impl Assembly {
-    /// Opens the database, brings its tables up to date, and puts the parts on it.
+    /// Opens the database, updates its tables, and assembles the parts.
     pub(crate) async fn open(config: &Config, directory: &DataDir) -> Outcome<Self> {
         Self::open_as(config, directory, Role::Command).await
     }
 
-    /// The same for the server that holds the directory: mail servers are handed messages by it.
+    /// Opens the parts for the server that holds the lock; only this role submits messages to the mail server.
     pub(crate) async fn open_server(config: &Config, directory: &DataDir, lock: &ServerLock) -> Outcome<Self> {
         Self::open_as(config, directory, Role::Server(lock)).await
     }
 
-    /// The same for a process that follows the log of messages that others hand over.
+    /// Opens the parts for a process that follows the log of messages that other processes submit.
     pub(crate) async fn open_follower(config: &Config, directory: &DataDir) -> Outcome<Self> {
         Self::open_as(config, directory, Role::Follower).await
     }
@@ -109,7 +109,7 @@ impl Assembly {
             secrets.add_external(&settings);
             settings.bounces = bounces(config, &store, entropy.as_ref()).await?;
             if let Some(log) = &mut settings.log {
-                // Each of several hosts that are handed messages knows nothing of the others'.
+                // With several submitting hosts, each has no record of the others' submissions.
                 log.hands_over_here = !matches!(role, Role::Follower) && settings.log_host.is_none();
             }
             MailServer::External(External::open(settings, to_service.clone(), Arc::clone(&clock))?)
@@ -138,12 +138,12 @@ impl Assembly {
             settings: Settings { mail_in_store_file, node, ..config.service() },
         });
         let inbound = Arc::new(service.clone());
-        // It is set once, here.
+        // The value is set only here, so this cannot fail.
         let _ = to_service.0.set(Arc::downgrade(&inbound));
         Ok(Self { store, file, dns, mail, service, secrets, _inbound: inbound })
     }
 
-    /// What takes mail to other servers.
+    /// Creates the agent that delivers messages to other servers.
     pub(crate) fn delivery_agent(&self, embedded: &Embedded, config: &Config) -> Outcome<DeliveryAgent> {
         let hostname = config.mail.embedded.hostname();
         let message_store = embedded.message_store().clone();
@@ -153,17 +153,17 @@ impl Assembly {
         delivery_agent.map_err(|error| Failure::new(format!("mail.embedded.relay: {error}")))
     }
 
-    /// Writes what waits and closes the database.
+    /// Writes pending data and closes the database.
     pub(crate) async fn close(self) {
         self.store.close().await;
-        // The same one, unless accounts are on a server.
+        // Unless accounts are in PostgreSQL, this file is the store's own.
         if let Some(file) = self.file {
             file.close().await;
         }
     }
 }
 
-/// Opens the database and brings its tables up to date; the file that it is in, when it is in one.
+/// Opens the database and updates its tables. Also returns the SQLite file, if the database is one.
 async fn open_store(
     config: &Config,
     directory: &DataDir,
@@ -197,7 +197,7 @@ async fn open_store(
     Ok((store, file))
 }
 
-/// Where bounces are delivered.
+/// Returns the settings of the bounce mailbox, with the key of its addresses.
 async fn bounces(config: &Config, store: &Store, entropy: &dyn Entropy) -> Outcome<Option<BounceSettings>> {
     if !config.mail.external.collects_bounces() {
         return Ok(None);
@@ -205,8 +205,8 @@ async fn bounces(config: &Config, store: &Store, entropy: &dyn Entropy) -> Outco
     Ok(config.bounces(return_key(store, entropy).await?))
 }
 
-/// The key that proves that we wrote a return address. It is generated once and stored in the database, so that every
-/// node recognises the addresses of the others.
+/// Returns the key that authenticates our return addresses. It is generated once and stored in the database, so
+/// that every node recognizes the addresses of the others.
 async fn return_key(store: &Store, entropy: &dyn Entropy) -> Outcome<BounceKey> {
     const NAME: &str = "return-address";
     let mut fresh = vec![0; BounceKey::OCTETS];
@@ -223,8 +223,8 @@ fn open_file(file: &Path) -> Outcome<Sqlite> {
     Sqlite::open(file, SqliteSettings::default()).map_err(failed)
 }
 
-/// A machine that names no name server is asked itself, as resolv.conf(5) has it. So a server that only delivers to
-/// its own mailboxes needs no DNS to start.
+/// Creates the DNS client. Without configured name servers it uses this machine, as resolv.conf(5) specifies. So a
+/// server that only delivers to its own mailboxes needs no DNS to start.
 fn dns(settings: &DnsSettings) -> Outcome<Arc<dyn Dns>> {
     const PORT: u16 = 53;
     let network = NetworkDns::new(settings).or_else(|error| {
@@ -238,13 +238,13 @@ fn dns(settings: &DnsSettings) -> Outcome<Arc<dyn Dns>> {
 /// Whether a command may create the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Create {
-    /// It may.
+    /// Create it if it is missing.
     Missing,
-    /// It must not: in a wrong directory it would make an empty one, and find nothing in it.
+    /// Never create it: in a wrong directory, the command would work on a new, empty database.
     Nothing,
 }
 
-/// The data directory for a command.
+/// Opens the data directory for a command.
 pub(crate) fn data_directory(config: &Config, create: Create) -> Outcome<DataDir> {
     if create == Create::Missing {
         return DataDir::open(&config.data_dir);
@@ -254,18 +254,18 @@ pub(crate) fn data_directory(config: &Config, create: Create) -> Outcome<DataDir
     Ok(directory)
 }
 
-/// Whether each database that is a file exists. A server's database has a name of its own, so it is never a wrong one.
+/// Checks that each database file exists. A PostgreSQL database is named explicitly, so it cannot be the wrong one.
 pub(crate) fn check_database(config: &Config, directory: &DataDir) -> Outcome {
     let file = match config.database.place(directory.path())? {
         DatabasePlace::Sqlite(file) => file,
         DatabasePlace::Postgres(_) if config.is_external() => return Ok(()),
-        // Mail is in a file all the same.
+        // Mail is in a file even then.
         DatabasePlace::Postgres(_) => Database::usual_file(directory.path()),
     };
     if file.exists() { Ok(()) } else { Err(no_installation("database", &file)) }
 }
 
-/// Does one command's work on the data, whether a server is running on it or not.
+/// Runs one command's work on the data, whether a server is running on it or not.
 pub(crate) async fn with_service(
     config: &Config,
     create: Create,

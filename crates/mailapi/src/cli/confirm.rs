@@ -1,10 +1,10 @@
-//! A question before something is removed that cannot be brought back.
+//! Confirmation before an irreversible removal.
 
 use std::io::{IsTerminal, Write};
 
 use crate::failure::{Failure, Outcome};
 
-/// Asks on a terminal. Elsewhere a script has decided already.
+/// Asks on a terminal. Elsewhere the calling script has decided already.
 pub(super) fn confirm(question: &str) -> Outcome {
     if !std::io::stdin().is_terminal() {
         return Ok(());

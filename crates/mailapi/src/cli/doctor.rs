@@ -1,4 +1,4 @@
-//! `mailapi doctor`: looks at the whole installation and says how to mend what is wrong.
+//! `mailapi doctor`: checks the whole installation and suggests fixes.
 
 mod bounces;
 mod finding;
@@ -20,7 +20,7 @@ use crate::system::SystemClock;
 use crate::wiring::{Assembly, Create, MailServer, data_directory};
 use finding::Finding;
 
-/// A domain and a mailbox of ours, to ask the mail servers for.
+/// A local domain and mailbox, used as keys for lookups.
 struct Example {
     domain: Option<String>,
     mailbox: Option<EmailAddress>,
@@ -94,7 +94,7 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     findings.extend(finding);
     let mut example = example(&assembly.service, findings).await;
     if example.mailbox.is_none() {
-        // Nothing was copied yet.
+        // No account has been copied from the user database yet.
         example.domain = example.domain.or(first.as_ref().map(|mailbox| mailbox.domain_str().to_owned()));
         example.mailbox = first;
     }
@@ -110,12 +110,12 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     findings.extend(follower::losses(config, SystemClock::new().now()));
     findings.extend(follower::clock(config));
     findings.extend(follower::queue(config).await);
-    // In front of an existing installation Postfix has ways of its own to know its mailboxes.
+    // In front of an existing installation, Postfix has its own lookup of mailboxes.
     let maps = (!config.mail.external.users.is_set()).then_some(example);
     findings.extend(local::postfix(maps.as_ref()));
 }
 
-/// Whether other servers can find the mail server by its name.
+/// Checks that other servers can find the mail server by its name.
 async fn host_name(config: &Config, service: &Service) -> Finding {
     const WHAT: &str = "host name";
     match host_name::missing_with(config, service).await {
@@ -125,7 +125,7 @@ async fn host_name(config: &Config, service: &Service) -> Finding {
     }
 }
 
-/// Whether the SMTP port takes mail for other domains, too.
+/// Checks that the SMTP port rejects mail for other domains.
 async fn relaying(external: &External) -> Finding {
     const WHAT: &str = "relaying";
     match external.check_relaying().await {
@@ -141,11 +141,11 @@ async fn relaying(external: &External) -> Finding {
     }
 }
 
-/// Whether Dovecot lets the master user into a mailbox.
+/// Checks that Dovecot lets the master user open a mailbox.
 async fn master_login(mailboxes: &dyn Mailboxes, is_reached: bool, mailbox: Option<&EmailAddress>) -> Finding {
     const WHAT: &str = "master log-in";
     match mailbox {
-        // What keeps it from working is told already.
+        // The cause is reported already.
         _ if !is_reached => Finding::unknown(WHAT, "it cannot be tried before IMAP works"),
         None => Finding::unknown(WHAT, "there is no user that it could be tried with"),
         Some(mailbox) => check(
@@ -157,8 +157,8 @@ async fn master_login(mailboxes: &dyn Mailboxes, is_reached: bool, mailbox: Opti
     }
 }
 
-/// What there is to ask with. It comes from the database alone: whoever needed the mail server for it would find nothing
-/// to ask with just when the mail server is what is wrong.
+/// Chooses a domain and a mailbox for lookups. It uses the database alone, because the mail server may be the part
+/// that fails.
 async fn example(service: &Service, findings: &mut Vec<Finding>) -> Example {
     let mailbox = service.newest_mailbox().await.unwrap_or_else(|error| {
         findings.push(Finding::wrong("users", error, "see that the database runs, and that its user may read"));

@@ -75,7 +75,7 @@ async fn list(service: &Service, shown: &Shown) -> Outcome {
 
 async fn show(service: &Service, name: &DomainName, shown: &Shown) -> Outcome {
     let domain = service.get_domain(&caller(), name).await.map_err(|error| about(name, error))?;
-    // A domain that waits for approval has no key yet.
+    // A domain that waits for approval has no DKIM key yet.
     let key = service.get_dkim(&caller(), name).await.ok();
     if shown.json {
         return print(&domain_json(domain, key.as_ref()));

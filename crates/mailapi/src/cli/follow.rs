@@ -16,7 +16,7 @@ pub(super) async fn run(config: &Config) -> Outcome {
     }
     let mut signals = Signals::listen()?;
     let directory = DataDir::open(&config.data_dir)?;
-    // Two followers of one log would only be in each other's way.
+    // Two followers of one log would overwrite each other's state.
     let _lock = directory.lock()?;
     check_database(config, &directory)?;
     let assembly = Assembly::open_follower(config, &directory).await?;

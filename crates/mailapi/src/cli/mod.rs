@@ -1,4 +1,4 @@
-//! The command line: one file a command.
+//! The command line: one file per command.
 
 mod config;
 mod confirm;
@@ -29,10 +29,10 @@ use crate::system::os_user;
 use crate::wiring::Create;
 pub(crate) use output::print;
 
-/// The exit code of arguments that make no sense, as shells and clap have it.
+/// Exit code for invalid arguments, as in shells and clap.
 const USAGE: u8 = 2;
 
-/// Options of every command stand apart from its own.
+/// Heading of the options that every command accepts.
 const GLOBAL_OPTIONS: &str = "Global options";
 
 /// An HTTP/JSON mail API with a mail server built in.
@@ -93,7 +93,7 @@ enum Command {
     Migrate,
 }
 
-/// The author of a command's changes.
+/// Returns the author of a command's changes.
 fn caller() -> Caller {
     Caller::command_line(&os_user())
 }
@@ -120,7 +120,7 @@ struct Shown {
     json: bool,
 }
 
-/// Does what the arguments say.
+/// Runs the command that the arguments name.
 pub(crate) async fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -138,7 +138,7 @@ pub(crate) async fn run() -> ExitCode {
 impl Arguments {
     async fn run(self) -> Outcome {
         let command = self.command.unwrap_or(Command::Serve);
-        // The document is the same whatever the configuration says, so a broken one does not keep it back.
+        // The document does not depend on the configuration, so an invalid one must not prevent it.
         if matches!(command, Command::Openapi) {
             return openapi::run();
         }
@@ -170,18 +170,18 @@ impl Arguments {
     }
 }
 
-/// Help and version are answers; everything else is a mistake and is told in one line.
+/// Prints help and version as results; reports every other case as an error in one line.
 fn answer_to_arguments(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return error.print().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    // `mailapi user` alone: its commands are the most useful answer.
+    // For `mailapi user` alone, the list of its commands is the most useful answer.
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
         return ExitCode::from(USAGE);
     }
     let text = error.render().to_string();
-    // The first paragraph says what is wrong, over several lines when arguments are missing; usage follows.
+    // The first paragraph is the reason, over several lines when arguments are missing; usage follows.
     let first = text.split("\n\n").next().unwrap_or_default();
     let what = Failure::new(first.trim_start_matches("error:").trim_end_matches("Usage:"));
     output::log_failure(&Failure::new(format!("{what} (see --help)")));

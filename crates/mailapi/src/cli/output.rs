@@ -1,10 +1,11 @@
-//! What a command writes.
+//! Output of commands.
 
 use std::io::Write;
 
 use crate::failure::{Failure, Outcome};
 
-/// Writes a command's answer. A reader that went away (`mailapi user list | head -1`) is no failure.
+/// Prints a command's result. A closed pipe (`mailapi user list
+///  head -1`) is not a failure.
 pub(crate) fn print(text: &str) -> Outcome {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -13,7 +14,7 @@ pub(crate) fn print(text: &str) -> Outcome {
     }
 }
 
-/// Says in one line what went wrong. When even that cannot be written, the exit code still tells.
+/// Prints the failure in one line. If even that fails, the exit code still reports it.
 pub(super) fn log_failure(failure: &Failure) {
     let _ = writeln!(std::io::stderr(), "mailapi: {failure}");
 }

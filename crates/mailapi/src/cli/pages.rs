@@ -1,8 +1,8 @@
-//! Whole lists out of pages.
+//! Collects whole lists from pages.
 
 use mailapi_model::{Listed, Page};
 
-/// All items of a list that is given in pages. Items that come or go meanwhile may be missed or seen twice.
+/// Returns all items of a paged list. Items that appear or disappear meanwhile may be missed or returned twice.
 pub(super) async fn every_page<T, E, F>(list: impl Fn(Page) -> F) -> Result<Vec<T>, E>
 where
     F: Future<Output = Result<Listed<T>, E>>,

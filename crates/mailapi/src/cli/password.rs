@@ -1,4 +1,4 @@
-//! Asking for a password. It never comes from the arguments, which every user of the machine can list.
+//! Reads a password. It is never an argument, because every user of the machine can list those.
 
 use std::io::{IsTerminal, Read};
 
@@ -6,10 +6,10 @@ use mailapi_model::SecretText;
 
 use crate::failure::{Failure, Outcome};
 
-/// More than any password that is accepted; stops the reading of a stream that never ends.
+/// More than the longest accepted password; bounds the read of an endless stream.
 const MOST_OCTETS: u64 = 64 * 1024;
 
-/// A new password: typed twice without echo on a terminal, otherwise the first line of the standard input.
+/// Reads a new password: typed twice without echo on a terminal, otherwise the first line of the standard input.
 pub(super) fn read_new() -> Outcome<SecretText> {
     if !std::io::stdin().is_terminal() {
         return first_line(std::io::stdin());

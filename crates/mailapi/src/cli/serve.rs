@@ -22,7 +22,7 @@ use crate::welcome::{Addresses, FirstStart};
 use crate::wiring::Assembly;
 
 pub(super) async fn run(config: &Config, style: Style) -> Outcome {
-    // From here on a signal is heard, also while the start is still under way.
+    // A signal must be received even while the server still starts.
     let (mut signals, hangups) = (Signals::listen()?, Hangups::listen()?);
     let directory = DataDir::open(&config.data_dir)?;
     let lock = directory.lock()?;
@@ -44,7 +44,8 @@ async fn serve(
     let addresses = listeners.addresses(config)?;
     let first = first_start(assembly, &addresses, directory).await?;
 
-    // Two signals, one after the other: who is inside may still finish while the loops go on behind the doors.
+    // Two signals, one after the other: the loops continue while requests in flight finish after the listeners
+    // closed.
     let (close_listeners, listeners_close) = Shutdown::channel();
     let (end_loops, loops_end) = Shutdown::channel();
     let mut loops = background::start(assembly, config, &loops_end)?;
@@ -74,11 +75,11 @@ async fn serve(
     end.map(drop)
 }
 
-/// Waits for the signal to stop. A listener or a loop that ends before it has broken: a server that goes on without it
-/// looks well and is not, so it stops, and whoever watches over it starts it anew.
+/// Waits for the signal to stop. A listener or loop that ends earlier has failed. The server then stops instead of
+/// running without it, so that its supervisor restarts it.
 ///
 /// # Errors
-/// What has ended early.
+/// Names the listener or loop that ended early.
 async fn until_end(
     signal: impl Future<Output = &'static str>,
     listeners: &mut JoinSet<()>,
@@ -98,7 +99,7 @@ fn ended_early(what: &str, ended: Result<(), JoinError>) -> Failure {
     }
 }
 
-/// Puts right what a crash left behind, before anybody is let in.
+/// Repairs what a crash left, before the listeners open.
 async fn mend(assembly: &Assembly) -> Outcome {
     let Reconciled { repaired, quarantined } = assembly.service.reconcile().await?;
     if repaired > 0 {
@@ -126,7 +127,7 @@ fn greet(addresses: &Addresses, first: Option<&FirstStart>, directory: &DataDir,
     }
 }
 
-/// Waits for the tasks to end by themselves; what still runs after the grace is dropped.
+/// Waits for the tasks to end; drops those that still run after the grace period.
 pub(super) async fn finish(mut tasks: JoinSet<()>, grace: Duration, what: &str) {
     let ended = async {
         while let Some(end) = tasks.join_next().await {

@@ -1,6 +1,6 @@
-//! Lists in columns.
+//! Formatting of lists in columns.
 
-/// Rows under a heading, each column as wide as its widest cell.
+/// Formats rows under a heading; each column is as wide as its widest cell.
 pub(super) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -13,14 +13,14 @@ pub(super) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) ->
     };
     let mut text = line(heading);
     for row in rows {
-        // A name may hold anything that a user typed; a line break in it must not look like another row.
+        // A name may contain any character that a user typed; a line break in it must not look like another row.
         let clean = row.clone().map(|cell| cell.replace(char::is_control, " "));
         text.push_str(&line(std::array::from_fn(|column| clean[column].as_str())));
     }
     text
 }
 
-/// The fields of one record, a line each.
+/// Formats the fields of one record, one per line.
 pub(super) fn fields(fields: &[(&str, String)]) -> String {
     let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let line = |(name, value): &(&str, String)| {

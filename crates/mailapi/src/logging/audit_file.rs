@@ -1,4 +1,4 @@
-//! The audit log of the command line: a file, since a command has no log that is kept.
+//! The audit log of the command line. It is a file, because the log of a command is not kept.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Its name in the data directory.
+/// File name in the data directory.
 const NAME: &str = "audit.log";
-/// Only the owner may read it: it names users.
+/// Only the owner may read the file: it names users.
 const MODE: u32 = 0o600;
 
-/// Opens the file for each line: few commands change anything, and others may rotate the file.
+/// Opens the file for each line: few commands change anything, and log rotation may move the file.
 pub(super) struct AuditFile(PathBuf);
 
 impl AuditFile {
-    /// The file in this data directory.
+    /// Returns the audit file of this data directory.
     pub(super) fn in_directory(data_dir: &Path) -> Self {
         Self(data_dir.join(NAME))
     }
 
     fn open(&self) -> io::Result<File> {
         let file = OpenOptions::new().append(true).create(true).mode(MODE).open(&self.0)?;
-        // Root may create the file, and the user of the data directory must be able to append to it.
+        // Root may create the file, and the owner of the data directory must be able to append to it.
         if let Some(Ok(directory)) = self.0.parent().map(std::fs::metadata) {
             let _ = fchown(&file, Some(directory.uid()), Some(directory.gid()));
         }
@@ -35,7 +35,7 @@ impl<'a> MakeWriter<'a> for AuditFile {
     type Writer = Box<dyn Write>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        // The change has been made, so its line must appear somewhere.
+        // The change has been made, so its audit line must appear somewhere.
         self.open().map_or_else(|_| Box::new(io::stderr()) as Box<dyn Write>, |file| Box::new(file))
     }
 }

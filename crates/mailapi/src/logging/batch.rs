@@ -1,8 +1,8 @@
-//! Log lines, several at a time.
+//! Log lines, written in batches.
 //!
-//! A line by itself costs a system call, and requests that end together wait for each other at the output. So lines
-//! are gathered, and a thread of its own writes what came together in a moment. What tells of trouble is written at
-//! once, with all that came before it.
+//! A single line costs a system call, and requests that end at the same time wait for each other at the output. So
+//! lines are gathered, and a thread writes them together. Warnings and errors are written at once, with all lines
+//! before them.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,17 +12,17 @@ use std::time::Duration;
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How many lines are gathered.
+/// Limits of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BatchLimits {
-    /// How long a line may wait for others; zero means not at all.
+    /// Longest time that a line waits for others; zero disables batches.
     pub(super) wait: Duration,
-    /// Octets that are written at once, and by whoever adds the last of them: an output that is slow slows those down
-    /// who log.
+    /// A batch of this many octets is written at once by the thread that logs its last line. A slow output
+    /// therefore slows down the threads that log.
     pub(super) octets: usize,
 }
 
-/// Where lines are gathered; clones share it.
+/// Buffer of gathered lines; clones share it.
 #[derive(Clone)]
 pub(super) struct Batch(Arc<Shared>);
 
@@ -30,7 +30,7 @@ struct Shared {
     limits: BatchLimits,
     waiting: Mutex<Waiting>,
     news: Condvar,
-    // Taken before `waiting`, so that lines are written in the order in which they came.
+    // Locked before `waiting`, so that lines are written in the order in which they arrived.
     output: Mutex<Output>,
 }
 
@@ -42,21 +42,21 @@ struct Waiting {
 
 struct Output {
     to: Box<dyn Write + Send>,
-    /// What is being written; empty in between, and swapped with what waits, so that both keep their room.
+    /// Batch that is being written. It is swapped with the waiting lines, so that both buffers keep their capacity.
     lines: Vec<u8>,
 }
 
-/// Ends the gathering when it goes: what waits is written, and every later line at once.
+/// Ends the batches on drop: writes the waiting lines, and every later line at once.
 pub(crate) struct BatchEnd {
     batch: Batch,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Batch {
-    /// Begins to gather lines for `to`.
+    /// Starts gathering lines for `to`.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// Fails when the system cannot create a thread.
     pub(super) fn start(to: impl Write + Send + 'static, limits: BatchLimits) -> io::Result<(Self, BatchEnd)> {
         let batch = Self::new(to, limits);
         let writer = batch.clone();
@@ -69,7 +69,7 @@ impl Batch {
         Self(Arc::new(Shared { limits, waiting: Mutex::default(), news: Condvar::new(), output }))
     }
 
-    /// Waits for a line, then for those that may still join it, and writes them; false at the end.
+    /// Waits for a line, then for others that may join it, and writes them; returns false at the end.
     fn write_once(&self) -> bool {
         let Shared { limits, news, .. } = &*self.0;
         let nothing = |waiting: &mut Waiting| waiting.lines.is_empty() && !waiting.ended;
@@ -100,7 +100,7 @@ impl Batch {
         let mut output = self.0.output.lock().unwrap_or_else(PoisonError::into_inner);
         let Output { to, lines } = &mut *output;
         std::mem::swap(lines, &mut self.waiting().lines);
-        // When the output is gone there is nobody who could be told.
+        // A failure of the log output has no other place to be reported.
         let _ = to.write_all(lines).and_then(|()| to.flush());
         lines.clear();
     }
@@ -115,13 +115,13 @@ impl Drop for BatchEnd {
         self.batch.waiting().ended = true;
         self.batch.0.news.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It does not panic; if it did, what it left is written with the next line.
+            // If the thread panicked, the next line is written together with the remaining ones.
             let _ = thread.join();
         }
     }
 }
 
-/// Takes one event's line.
+/// Receives the line of one event.
 pub(super) struct Line<'a> {
     batch: &'a Batch,
     at_once: bool,
@@ -156,7 +156,7 @@ mod tests {
 
     const LIMITS: BatchLimits = BatchLimits { wait: Duration::from_millis(1), octets: 8 };
 
-    /// Each write by itself.
+    /// Records each write separately.
     #[derive(Clone, Default)]
     struct Writes(Arc<Mutex<Vec<String>>>);
 

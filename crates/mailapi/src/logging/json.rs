@@ -1,8 +1,8 @@
 //! Log lines as JSON objects.
 //!
-//! Everything is written once, into plain memory, and handed on in one piece: a request's line costs less than the
-//! request. The format that comes with the library reads a span's fields as JSON and writes them again, twice for each
-//! line, and its writer is asked for each piece through two pointers.
+//! Each line is formatted once in memory and written in one piece, so logging costs less than the request. The
+//! format of the tracing library parses the fields of a span as JSON and writes them again, twice for each line. It
+//! also calls its writer for each piece through two pointers.
 
 use std::fmt::{self, Debug, Write};
 
@@ -17,16 +17,16 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::system::microseconds_now;
 
-/// A line for each event: `timestamp`, `level`, the event's own fields, `target`, and in `span` the fields of the span
-/// that it happened in.
+/// Writes a line for each event: `timestamp`, `level`, the event's own fields, `target`, and in `span` the fields
+/// of the enclosing span.
 pub(super) struct JsonLines;
 
-/// A span's fields as members of an object, each behind a comma.
+/// Writes the fields of a span as members of an object, each after a comma.
 pub(super) struct JsonFields;
 
-/// Octets that most lines fit into.
+/// Initial capacity; most lines fit.
 const USUAL_LINE: usize = 384;
-/// Octets that the fields of most spans fit into.
+/// Initial capacity; the fields of most spans fit.
 const USUAL_FIELDS: usize = 192;
 
 impl<S> FormatEvent<S, JsonFields> for JsonLines
@@ -63,7 +63,7 @@ where
     }
 }
 
-/// A moment in microseconds since the Unix epoch, such as `2026-11-20T10:15:30.123456Z`.
+/// Appends a time in microseconds since the Unix epoch, such as `2026-11-20T10:15:30.123456Z`.
 fn push_time(line: &mut String, micros: i64) {
     let text = Timestamp::from_millis(micros.div_euclid(1000)).to_text();
     line.push_str(text.as_str().trim_end_matches('Z'));
@@ -93,7 +93,7 @@ impl<'writer> FormatFields<'writer> for JsonFields {
 struct Members<'a> {
     line: &'a mut String,
     outcome: fmt::Result,
-    /// Where a record of the `log` crate comes from; what passes it on has a target of its own.
+    /// Target of a record of the `log` crate; the bridge to `tracing` has a target of its own.
     target: Option<String>,
 }
 
@@ -106,15 +106,15 @@ impl<'a> Members<'a> {
         self.outcome.map(|()| self.target)
     }
 
-    /// Writes the name of a member and returns where its value goes, if it is wanted.
+    /// Writes the name of a member and returns the buffer for its value; `None` if the field is left out.
     fn member(&mut self, field: &Field) -> Option<&mut String> {
         let name = field.name();
-        // What else the `log` crate tells of its record stands in no other line either.
+        // The other `log.…` fields (module, file, line) have no counterpart in other lines.
         if self.outcome.is_err() || name.starts_with("log.") {
             return None;
         }
         self.line.push_str(",\"");
-        // A raw identifier is named without its mark.
+        // A raw identifier is logged without its `r#`.
         push_escaped(self.line, name.strip_prefix("r#").unwrap_or(name));
         self.line.push_str("\":");
         Some(self.line)
@@ -165,20 +165,20 @@ fn push_text(line: &mut String, text: &str) {
     line.push('"');
 }
 
-/// Whether a JSON string must not hold the octet as it is (RFC 8259 section 7).
+/// Returns whether a JSON string must not contain the octet unescaped (RFC 8259 section 7).
 const fn is_special(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
 fn push_escaped(line: &mut String, text: &str) {
-    // Next to no text holds any. Asking all octets without stopping at the first lets the processor take many at once.
+    // Almost no text contains one. Testing all octets without an early exit lets the compiler vectorize the loop.
     if !text.bytes().fold(false, |any, byte| any | is_special(byte)) {
         line.push_str(text);
         return;
     }
     let mut rest = text;
     while let Some(place) = rest.bytes().position(is_special) {
-        // All of these are ASCII, so the text is cut between characters.
+        // All of these octets are ASCII, so the text is cut between characters.
         let (plain, special) = rest.split_at(place);
         line.push_str(plain);
         match special.as_bytes()[0] {
@@ -191,7 +191,7 @@ fn push_escaped(line: &mut String, text: &str) {
     line.push_str(rest);
 }
 
-/// Escapes what is formatted.
+/// Escapes text while it is formatted.
 struct Escaped<'a>(&'a mut String);
 
 impl Write for Escaped<'_> {
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// What is logged meanwhile, without the time.
+    /// Returns the events logged by `work`, without their times.
     fn logged(work: impl FnOnce()) -> Vec<Value> {
         let lines = Lines::default();
         let writer = lines.clone();

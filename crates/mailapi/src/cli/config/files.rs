@@ -1,4 +1,4 @@
-//! Files that are printed, or written where a mail server reads them.
+//! Output of generated configuration files.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use mailapi_backend_external::printed::PrintedFile;
 use crate::cli::print;
 use crate::failure::{Failure, Outcome};
 
-/// Writes the files into `directory`, which is made when it is missing; without one, prints them one after the other.
+/// Writes the files into `directory`, which is created if missing; without one, prints them one after the other.
 pub(super) fn put(files: &[PrintedFile], directory: Option<&Path>) -> Outcome {
     let Some(directory) = directory else {
         let shown = files.iter().map(|file| format!("#### {}\n{}\n", file.name(), file.text()));

@@ -94,7 +94,7 @@ pub(super) struct Output {
 impl Output {
     fn database(&self, config: &Config) -> Outcome<LookupDatabase> {
         if config.mail.external.users.is_set() {
-            // What is printed would have them look mailboxes up in mailapi's database.
+            // The printed files would make Postfix and Dovecot look mailboxes up in mailapi's database.
             return Err(Failure::new(
                 "mail.external.users is set: Postfix and Dovecot keep the configuration that they have; the operating \
                  guide says what is added to it",
@@ -112,7 +112,7 @@ impl Output {
         Ok(database)
     }
 
-    /// Where the files will be, as the mail server sees it.
+    /// Path of the files, as the mail server sees it.
     fn directory(&self, usual: &str) -> String {
         let given = self.write.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
         given.as_deref().map_or_else(|| usual.to_owned(), |path: &Path| path.display().to_string())
@@ -121,7 +121,7 @@ impl Output {
 
 pub(super) fn run(command: &Command, config: &Config) -> Outcome {
     match command {
-        // It was loaded and checked before any command runs; what is left is what only a server reads.
+        // The configuration was loaded and checked before the command; only the files that a server reads remain.
         Command::Check => {
             config.check_files()?;
             let note = host_name::missing(config).map(|why| format!("note: {why}; {}\n", host_name::ADVICE));

@@ -1,4 +1,4 @@
-//! The mailbox that bounces go to.
+//! Checks of the bounce mailbox.
 
 use mailapi_backend::Backend;
 
@@ -8,7 +8,7 @@ use crate::config::Config;
 
 const WHAT: &str = "bounces";
 
-/// Whether bounces that come back as mail are found.
+/// Checks that bounces that arrive as mail are found.
 pub(super) async fn bounces(config: &Config, backend: &Backend) -> Finding {
     let Some((mailbox, delimiter)) = config.mail.external.bounce_mailbox() else {
         return Finding::unknown(

@@ -1,8 +1,8 @@
-//! What was found out about one part.
+//! Results of the doctor's checks.
 
 use std::fmt::Display;
 
-/// One part, and how it is.
+/// Result of one check.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     what: &'static str,
@@ -18,23 +18,23 @@ enum State {
 }
 
 impl Finding {
-    /// It works.
+    /// The part works.
     pub(super) fn fine(what: &'static str, how: impl Display) -> Self {
         Self { what, state: State::Fine(how.to_string()) }
     }
 
-    /// It cannot be told from here.
+    /// The part cannot be checked from here.
     pub(super) fn unknown(what: &'static str, why: impl Display) -> Self {
         Self { what, state: State::Unknown(why.to_string()) }
     }
 
-    /// It works, and once it did not: what happened cannot be mended, but kept from happening again.
+    /// The part works, but failed in the past; the advice prevents a repetition.
     pub(super) fn noted(what: &'static str, what_happened: impl Display, advice: impl Display) -> Self {
         let (what_happened, advice) = (what_happened.to_string(), advice.to_string());
         Self { what, state: State::Noted { what_happened, advice } }
     }
 
-    /// It does not work; how to mend it.
+    /// The part does not work; `mend` is the suggested fix.
     pub(super) fn wrong(what: &'static str, why: impl Display, mend: impl Display) -> Self {
         Self { what, state: State::Wrong { why: why.to_string(), mend: mend.to_string() } }
     }
@@ -43,7 +43,7 @@ impl Finding {
         matches!(self.state, State::Wrong { .. })
     }
 
-    /// One line; a second one says how to mend it.
+    /// Formats the finding as one line; a second one suggests the fix.
     pub(super) fn shown(&self) -> String {
         let what = self.what;
         match &self.state {

@@ -1,4 +1,4 @@
-//! What the follower of the log has noticed, and whether it can look into the mail server's queue.
+//! Checks of the log follower: its losses, its clock, and its access to the mail server's queue.
 
 use mailapi_backend_external::log_follower::{FollowerStatus, LogSettings, queue_length};
 use mailapi_model::Timestamp;
@@ -9,7 +9,7 @@ use crate::config::Config;
 const LOSSES: &str = "log losses";
 const QUEUE: &str = "queue listing";
 
-/// What of the log is lost; nothing where it is not followed.
+/// Reports lost parts of the log; `None` if the log is not followed here.
 pub(super) fn losses(config: &Config, now: Timestamp) -> Option<Finding> {
     let settings = settings(config)?;
     Some(match FollowerStatus::saved(&settings) {
@@ -31,7 +31,8 @@ pub(super) fn losses(config: &Config, now: Timestamp) -> Option<Finding> {
     })
 }
 
-/// Whether the log's clock agrees with ours; `None` if the log is not followed here, or nothing else is known.
+/// Checks that the log's clock agrees with this machine's; `None` if the log is not followed here, or there is no
+/// measurement yet.
 pub(super) fn clock(config: &Config) -> Option<Finding> {
     let ahead = FollowerStatus::saved(&settings(config)?).ok()??.clock_ahead;
     let direction = if ahead > 0 { "ahead of" } else { "behind" };
@@ -44,7 +45,7 @@ pub(super) fn clock(config: &Config) -> Option<Finding> {
     })
 }
 
-/// Whether the mail server's queue can be listed; nothing where its log is not followed.
+/// Checks that the mail server's queue can be listed; `None` if its log is not followed here.
 pub(super) async fn queue(config: &Config) -> Option<Finding> {
     let settings = settings(config)?;
     Some(match queue_length(&settings).await {

@@ -1,4 +1,4 @@
-//! What can be seen on the machine itself: Postfix's settings and tables, its log, the clock.
+//! Checks on this machine: Postfix's settings and tables, its log, the clock.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use super::finding::Finding;
 use crate::config::{Config, LogPlace};
 use crate::system::SystemClock;
 
-/// Quarantined mail: mail without an owner.
+/// Checks for quarantined mail, which has no owner.
 pub(super) fn quarantine(found: Result<Vec<Quarantined>, Unavailable>) -> Finding {
     const WHAT: &str = "quarantine";
     let found = match found {
@@ -29,14 +29,14 @@ pub(super) fn quarantine(found: Result<Vec<Quarantined>, Unavailable>) -> Findin
     Finding::noted(WHAT, listed.join(", "), advice)
 }
 
-/// What `postconf`, `postmap` and the like print; `None` when there is no such program here.
+/// Output of `postconf`, `postmap` and similar programs; `None` when the program is not installed.
 pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<Result<String, String>> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = |octets: &[u8]| String::from_utf8_lossy(octets).trim().to_owned();
     Some(if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) })
 }
 
-/// Whether the log is readable and is Postfix's.
+/// Checks that the log is readable and contains lines of Postfix.
 pub(super) fn log(config: &Config) -> Finding {
     let external = &config.mail.external;
     match (external.log_place(), config.log_follower(&config.data_dir)) {
@@ -73,10 +73,10 @@ fn log_file(path: &Path, settings: &LogSettings) -> Finding {
     foreign(settings, what, advice)
 }
 
-/// A log whose end has nothing of Postfix.
+/// Finding for a log whose last lines are not from Postfix.
 fn foreign(settings: &LogSettings, what: String, advice: &'static str) -> Finding {
     match FollowerStatus::saved(settings) {
-        // Other programs that share the log may have filled its end since.
+        // Other programs that share the log may have written its last lines.
         Ok(Some(FollowerStatus { last_line_at: Some(at), .. })) => {
             Finding::noted("log", format!("{what}; the newest understood line is from {at}"), advice)
         }
@@ -95,7 +95,7 @@ fn journal(directory: Option<&Path>, settings: &LogSettings) -> Finding {
     }
 }
 
-/// Whether a journal that can be read is Postfix's.
+/// Checks that a readable journal contains lines of Postfix.
 fn journal_of_postfix(settings: &LogSettings) -> Finding {
     let LogSample { lines, understood } = match LogSample::of(settings, SystemClock::new().now()) {
         Ok(sample) => sample,
@@ -113,7 +113,8 @@ fn journal_of_postfix(settings: &LogSettings) -> Finding {
     foreign(settings, what, advice)
 }
 
-/// Postfix's settings, when it is on this machine, and its tables when they are ours: whether they know the example.
+/// Checks the settings of Postfix, if it is on this machine, and looks the example up in its tables if mailapi
+/// provides them.
 pub(super) fn postfix(maps: Option<&Example>) -> Vec<Finding> {
     let Some(Ok(long_ids)) = output_of("postconf", &["-h", "enable_long_queue_ids"]) else {
         return vec![Finding::unknown("Postfix", "it is not on this machine; run the doctor there, too")];
@@ -135,7 +136,7 @@ pub(super) fn postfix(maps: Option<&Example>) -> Vec<Finding> {
     ]
 }
 
-/// Asks a table of Postfix for something that it must know.
+/// Looks a key up in a Postfix table, which must contain it.
 fn table(what: &'static str, parameter: &str, key: Option<&str>) -> Finding {
     let mend = "run the script that `mailapi config postfix --write` made, and see that Postfix may read the tables";
     let Some(key) = key else { return Finding::unknown(what, "there is nothing that could be asked for yet") };
@@ -144,7 +145,7 @@ fn table(what: &'static str, parameter: &str, key: Option<&str>) -> Finding {
         _ => return Finding::wrong(what, format!("{parameter} of Postfix names no table"), mend),
     };
     let known = tables.split([',', ' ']).filter(|table| table.contains(':')).any(|table| {
-        // The proxy gives the same answer, and takes questions from Postfix's own users alone.
+        // The proxy returns the same result, but accepts queries from Postfix's own users only.
         let table = table.strip_prefix("proxy:").unwrap_or(table);
         matches!(output_of("postmap", &["-q", key, table]), Some(Ok(answer)) if !answer.is_empty())
     });
@@ -155,7 +156,7 @@ fn table(what: &'static str, parameter: &str, key: Option<&str>) -> Finding {
     }
 }
 
-/// Times in the log and in messages are compared with this machine's.
+/// Checks this machine's clock, which times in the log and in messages are compared with.
 pub(super) fn clock() -> Finding {
     match output_of("timedatectl", &["show", "--property=NTPSynchronized", "--value"]) {
         Some(Ok(answer)) if answer == "yes" => Finding::fine("clock", "it is synchronized"),

@@ -1,4 +1,4 @@
-//! The user database that is not ours.
+//! Checks of the external user database.
 
 use mailapi_model::EmailAddress;
 use mailapi_service::Service;
@@ -8,7 +8,7 @@ use super::finding::Finding;
 
 const WHAT: &str = "user database";
 
-/// Whether the operator's queries work, and the first mailbox that they find.
+/// Checks the operator's queries, and returns the first mailbox that they find.
 pub(super) async fn users(service: &Service) -> (Option<Finding>, Option<EmailAddress>) {
     match service.probe_directory().await {
         Ok(None) => (None, None),
