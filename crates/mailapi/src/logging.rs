@@ -56,7 +56,7 @@ pub(crate) struct Logging {
     _end: Option<BatchEnd>,
 }
 
-/// Starts logging for the rest of the process. The log ends when the returned handle is dropped.
+/// Starts logging for the rest of the process. Keep the returned handle until the end: its drop writes the waiting lines.
 pub(crate) fn start(log: &Log, destination: Destination, data_dir: &Path) -> Outcome<Logging> {
     match destination {
         Destination::Stdout => start_server(log),

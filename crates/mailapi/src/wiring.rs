@@ -82,7 +82,7 @@ impl Assembly {
         Self::open_as(config, directory, Role::Command).await
     }
 
-    /// Opens the parts for the server that holds the lock; only this role submits messages to the mail server.
+    /// Opens the parts for the server that holds the lock and submits messages to the mail server.
     pub(crate) async fn open_server(config: &Config, directory: &DataDir, lock: &ServerLock) -> Outcome<Self> {
         Self::open_as(config, directory, Role::Server(lock)).await
     }

@@ -4,8 +4,7 @@ use std::io::Write;
 
 use crate::failure::{Failure, Outcome};
 
-/// Prints a command's result. A closed pipe (`mailapi user list
-///  head -1`) is not a failure.
+/// Prints a command's result. A closed pipe (`mailapi user list | head -1`) is not a failure.
 pub(crate) fn print(text: &str) -> Outcome {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

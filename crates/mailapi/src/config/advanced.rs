@@ -1,5 +1,5 @@
-//! `[advanced]`: settings that fit most installations as they are. Each has an example of when to change it in the
-//! documented file; what has none is a constant of the crate that uses it.
+//! `[advanced]`: settings whose defaults fit most installations. The documented file has an example of when to
+//! change each; a value without such an example is a constant of the crate that uses it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use super::{ConfigError, at_least_one, longer_than_nothing};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Advanced {
-    /// How long requests and deliveries in flight may take to finish after a signal to stop.
+    /// Grace period for requests and deliveries in flight after a signal to stop.
     pub(crate) shutdown_grace: HumanDuration,
     pub(super) http: HttpKeys,
     pub(super) auth: AuthKeys,
@@ -87,7 +87,7 @@ mirror!(
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct SendingKeys {
-    /// The age at which such a message is looked up at the mail server, and the time between two searches for them.
+    /// Age at which an interrupted submission is looked up at the mail server, and the time between two searches.
     pub(super) recovery_interval: HumanDuration,
 }
 
@@ -137,7 +137,7 @@ mirror!(
 );
 
 mirror!(
-    /// `[advanced.external_log]`: the times that Postfix takes.
+    /// `[advanced.external_log]`: time limits of Postfix.
     ExternalLogKeys of LogSettings as (LogSettings::new(LogSource::journal(None), "")) {
         poll_interval: HumanDuration,
         settle_time: HumanDuration,
@@ -147,7 +147,7 @@ mirror!(
 );
 
 mirror!(
-    /// `[advanced.external_bounces]`: how often the mailbox of bounces is read.
+    /// `[advanced.external_bounces]`: the interval of reads of the bounce mailbox.
     ExternalBounceKeys of BounceLimits {
         poll_interval: HumanDuration,
     }
@@ -169,11 +169,11 @@ mirror!(
     }
 );
 
-/// When searches are answered from the index.
+/// When searches use the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum IndexName {
-    /// Where the IMAP server has none.
+    /// If the IMAP server has no index.
     Auto,
     On,
     Off,
@@ -208,7 +208,7 @@ impl Default for SendingKeys {
 }
 
 impl Advanced {
-    /// Fails for values with which a part of the server could not work. `max_message_bytes` is the size of the largest
+    /// Rejects values with which a part of the server cannot work. `max_message_bytes` is the size of the largest
     /// message.
     pub(super) fn check(&self, max_message_bytes: u64) -> Result<(), ConfigError> {
         at_least_one("advanced.http.max_connections", self.http.max_connections as u64)?;
@@ -243,14 +243,14 @@ impl AuthKeys {
 }
 
 impl BufferKeys {
-    /// The buffer, in the data directory.
+    /// Returns the settings of the buffer in the data directory.
     pub(super) fn settings(&self, data_dir: &Path) -> BufferSettings {
         let mut settings = BufferSettings::new(data_dir);
         self.apply(&mut settings);
         settings
     }
 
-    /// Fails when the largest message would never have room.
+    /// Rejects limits that leave no room for the largest message.
     fn check(&self, max_message_bytes: u64) -> Result<(), ConfigError> {
         at_least_one("advanced.buffer.max_memory_bytes", self.max_memory_bytes.0)?;
         let (all, inbound) = (self.max_disk_bytes.0, self.max_inbound_disk_bytes.0);

@@ -1,4 +1,4 @@
-//! `[auth]`: who is an admin, and how log-ins and sessions behave.
+//! `[auth]`: admins, logins and sessions.
 
 use mailapi_model::EmailAddress;
 use mailapi_service::Settings;
@@ -21,7 +21,7 @@ mirror!(
 );
 
 impl Auth {
-    /// The mailboxes whose owners are admins.
+    /// Returns the mailboxes whose owners are admins.
     pub(super) fn admins(&self) -> impl Iterator<Item = EmailAddress> {
         self.admins.iter().map(|Text(admin)| admin.clone())
     }
@@ -29,7 +29,7 @@ impl Auth {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         at_least_one("auth.login_attempts", self.login_attempts.into())?;
         at_least_one("auth.login_addresses", self.login_addresses as u64)?;
-        // With either of them no session would live to see its first request.
+        // With a duration of zero, a session would end before its first request.
         longer_than_nothing("auth.session_inactivity", self.session_inactivity)?;
         longer_than_nothing("auth.session_lifetime", self.session_lifetime)
     }

@@ -1,4 +1,4 @@
-//! `[database]`: where accounts, tokens, sent mail and delivery events are kept.
+//! `[database]`: location of accounts, tokens, sent mail and delivery events.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::ConfigError;
 use super::lookup::postgres_place;
 use super::secret::{SecretFile, SecretSetting};
 
-/// The SQLite file in the data directory, when `url` names no other.
+/// SQLite file in the data directory, unless `url` names another.
 const USUAL_FILE: &str = "mailapi.db";
 
 /// The section.
@@ -24,22 +24,22 @@ pub(crate) struct Database {
     password_file: SecretFile,
 }
 
-/// Where the data are.
+/// Location of the data.
 #[derive(Debug)]
 pub(crate) enum DatabasePlace {
-    /// In a file of this machine.
+    /// SQLite file on this machine.
     Sqlite(PathBuf),
-    /// On a server.
+    /// PostgreSQL server.
     Postgres(Box<PostgresUrl>),
 }
 
 impl Database {
-    /// Where accounts, tokens, sent mail and delivery events are.
+    /// Returns the location of accounts, tokens, sent mail and delivery events.
     pub(crate) fn place(&self, data_dir: &Path) -> Result<DatabasePlace, ConfigError> {
         let wrong = |why: &str| Err(ConfigError::new(format!("database.url: {why}")));
         let password = self.password.resolve("database.password", &self.password_file)?;
         let url = self.url.resolve("database.url", &self.url_file)?;
-        // The address may hold a password, so no message repeats it.
+        // The URL may contain a password, so no message repeats it.
         if let Some(url) = url.as_ref().filter(|url| PostgresUrl::is_meant(url.expose())) {
             let url: PostgresUrl = match url.expose().parse() {
                 Ok(url) => url,
@@ -61,7 +61,7 @@ impl Database {
         }
     }
 
-    /// The password of the server, if the data are on one.
+    /// Returns the password of the database server, if there is one.
     pub(crate) fn server_password(&self) -> Result<Option<SecretText>, ConfigError> {
         match self.place(Path::new(""))? {
             DatabasePlace::Sqlite(_) => Ok(None),
@@ -69,12 +69,13 @@ impl Database {
         }
     }
 
-    /// The SQLite file when no other is named; the embedded mail server's own when accounts are on a server.
+    /// Path of the default SQLite file, which also holds the embedded mail server's mail when accounts are in
+    /// PostgreSQL.
     pub(crate) fn usual_file(data_dir: &Path) -> PathBuf {
         data_dir.join(USUAL_FILE)
     }
 
-    /// The database as mail servers reach it, who look accounts up in it.
+    /// Returns the address of the database for mail servers, which look accounts up in it.
     pub(crate) fn lookup(&self, data_dir: &Path) -> Result<LookupDatabase, ConfigError> {
         if let DatabasePlace::Sqlite(file) = self.place(data_dir)? {
             return Ok(LookupDatabase::Sqlite(std::path::absolute(&file).unwrap_or(file)));

@@ -1,4 +1,4 @@
-//! `[dns]`: which name servers are asked.
+//! `[dns]`: name servers for lookups.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ pub(crate) struct Dns {
 }
 
 impl Dns {
-    /// How names are to be looked up.
+    /// Returns the settings of DNS lookups.
     pub(super) fn settings(&self) -> DnsSettings {
         let servers = self.servers.iter().map(|Text(server)| *server).collect();
         DnsSettings { servers, ..DnsSettings::default() }

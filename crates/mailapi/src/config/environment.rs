@@ -8,38 +8,38 @@ use super::ConfigError;
 use super::former::{self, Former};
 use super::keys::KnownKeys;
 
-/// What the name of every variable begins with.
+/// Prefix of every variable.
 const PREFIX: &str = "MAILAPI_";
-/// What stands between a section and a key.
+/// Separator between a section and a key.
 const SEPARATOR: &str = "__";
-/// Names the configuration file; the only variable with our prefix that is no setting.
+/// Variable with the path of the configuration file; the only variable with our prefix that is no setting.
 pub(crate) const CONFIG_FILE: &str = "MAILAPI_CONFIG";
 
 /// One setting from the environment.
 pub(super) struct Variable {
-    /// Its name, for messages.
+    /// Name of the variable, for messages.
     pub(super) name: String,
     /// Sections and key.
     pub(super) path: Vec<String>,
-    /// Its value, in the type that the setting has.
+    /// Value, in the type of the setting.
     pub(super) value: Value,
 }
 
 /// All settings from the environment.
 #[derive(Default)]
 pub(super) struct Settings {
-    /// Settings in the order in which they apply: one by its present name replaces one by a former name.
+    /// Settings in the order in which they apply: a present name overrides a former name.
     pub(super) variables: Vec<Variable>,
     /// A warning for each former setting.
     pub(super) warnings: Vec<String>,
 }
 
-/// The environment of this process.
+/// Returns the environment of this process.
 pub(crate) fn of_this_process() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
 }
 
-/// All settings among `variables`.
+/// Collects all settings among `variables`.
 pub(super) fn settings(variables: &[(OsString, OsString)], known: &KnownKeys) -> Result<Settings, ConfigError> {
     let (mut settings, mut present) = (Settings::default(), Vec::new());
     for (name, value) in with_prefix(variables).filter(|(name, _)| is_setting(name, known)) {
@@ -59,8 +59,8 @@ pub(super) fn settings(variables: &[(OsString, OsString)], known: &KnownKeys) ->
     Ok(settings)
 }
 
-/// Variables with our prefix that are not settings, for a warning. In each pod beside a Service named `mailapi`,
-/// Kubernetes sets `MAILAPI_SERVICE_HOST` and `MAILAPI_PORT_8080_TCP_ADDR`.
+/// Returns variables with our prefix that are not settings, for a warning. In each pod beside a Service named
+/// `mailapi`, Kubernetes sets `MAILAPI_SERVICE_HOST` and `MAILAPI_PORT_8080_TCP_ADDR`.
 pub(super) fn ignored<'a>(variables: &'a [(OsString, OsString)], known: &KnownKeys) -> Vec<&'a str> {
     with_prefix(variables).map(|(name, _)| name).filter(|name| !is_setting(name, known)).collect()
 }
@@ -70,7 +70,7 @@ fn with_prefix(variables: &[(OsString, OsString)]) -> impl Iterator<Item = (&str
     named.filter(|(name, _)| name.starts_with(PREFIX) && *name != CONFIG_FILE)
 }
 
-/// A separator marks a variable as a setting, even a non-existent one; so does the name of a setting or a section.
+/// Returns whether the variable is meant as a setting: it has a separator, or is named like a setting or a section.
 fn is_setting(name: &str, known: &KnownKeys) -> bool {
     let path = path(name);
     path.len() > 1 || known.get(&path).is_some() || former::find(&path.join(".")).is_some()

@@ -1,17 +1,17 @@
-//! Settings of the first configuration file that have another name now, or are fixed. Files and environments that set
-//! them are accepted for one version, with a warning for each.
+//! Settings of the first configuration file that were renamed or are fixed now. They are accepted for one version
+//! in files and environments, with a warning for each.
 
 use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What became of a former setting.
+/// Fate of a former setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Former {
-    /// It has this name now.
+    /// The setting was renamed to this.
     Moved(&'static str),
-    /// Its value is a constant now.
+    /// The value is a constant now.
     Removed,
 }
 
@@ -19,14 +19,14 @@ pub(super) enum Former {
 pub(super) struct FormerValue<'a> {
     /// Its former name.
     pub(super) key: String,
-    /// What became of the setting.
+    /// Fate of the setting.
     pub(super) former: Former,
-    /// Where the key is, in bytes.
+    /// Position of the key, in octets.
     pub(super) span: Range<usize>,
     value: Spanned<DeValue<'a>>,
 }
 
-/// What became of the setting of this former name; none for a name that never was one, or is one today.
+/// Looks a former setting up; `None` for a name that never existed, or is in use.
 pub(super) fn find(key: &str) -> Option<Former> {
     if let Some((_, new)) = MOVED.iter().find(|(old, _)| *old == key) {
         return Some(Former::Moved(new));
@@ -36,7 +36,7 @@ pub(super) fn find(key: &str) -> Option<Former> {
     removed.any(|(_, names)| names.contains(&name)).then_some(Former::Removed)
 }
 
-/// Whether former settings were in this section.
+/// Returns whether this section had former settings.
 pub(super) fn is_section(name: &str) -> bool {
     let is_below =
         |section: &str| section.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -44,7 +44,7 @@ pub(super) fn is_section(name: &str) -> bool {
     moved.map(|(section, _)| section).chain(REMOVED.iter().map(|(section, _)| *section)).any(is_below)
 }
 
-/// Takes the former settings out of a file. Returns them in the order of their names.
+/// Removes the former settings from a file. Returns them in the order of their names.
 pub(super) fn take<'a>(file: &mut DeTable<'a>) -> Vec<FormerValue<'a>> {
     let mut taken = Vec::new();
     take_from(file, "", &mut taken);
@@ -70,8 +70,8 @@ fn take_from<'a>(table: &mut DeTable<'a>, section: &str, taken: &mut Vec<FormerV
 }
 
 impl<'a> FormerValue<'a> {
-    /// Puts the value where `file` sets the key that the setting has now. A value that is already there stays: someone
-    /// who uses the new name means it.
+    /// Stores the value under the present name of the setting. A value that the file already has under that name
+    /// takes precedence.
     pub(super) fn put_into(self, file: &mut DeTable<'a>) {
         let Former::Moved(new) = self.former else { return };
         let span = self.value.span();
@@ -80,7 +80,7 @@ impl<'a> FormerValue<'a> {
         for section in sections.split('.') {
             let fresh = || Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
             let inner = table.entry(Spanned::new(span.clone(), section.into())).or_insert_with(fresh);
-            // Anything else than a table there is refused later, with its line.
+            // A value other than a table is rejected later, with its line.
             let DeValue::Table(inner) = inner.get_mut() else { return };
             table = inner;
         }
@@ -89,7 +89,7 @@ impl<'a> FormerValue<'a> {
 }
 
 impl Former {
-    /// The warning for a setting at `place`; `name` writes a key as that place does.
+    /// Returns the warning for a setting at `place`; `name` writes a key as that place does.
     pub(super) fn warning(self, place: &str, key: &str, name: impl Fn(&str) -> String) -> String {
         let old = name(key);
         match self {
@@ -104,7 +104,7 @@ impl Former {
     }
 }
 
-/// Settings that moved, with their new names.
+/// Renamed settings, with their present names.
 pub(super) const MOVED: &[(&str, &str)] = &[
     ("shutdown_grace", "advanced.shutdown_grace"),
     ("http.max_connections", "advanced.http.max_connections"),
@@ -141,7 +141,7 @@ pub(super) const MOVED: &[(&str, &str)] = &[
     ("mail.external.search.max_bytes", "advanced.external_search.max_bytes"),
 ];
 
-/// Settings that are fixed now, by section.
+/// Fixed settings, by section.
 #[rustfmt::skip] // One name a line would be 207 lines.
 pub(super) const REMOVED: &[(&str, &[&str])] = &[
     ("http", &[
@@ -239,7 +239,7 @@ mod tests {
     /// The settings of the first configuration file.
     const FIRST: &str = include_str!("fixtures/first-settings.toml");
 
-    /// Every key of the first file with its default.
+    /// Returns every key of the first file with its default.
     fn first_settings() -> Vec<(String, Value)> {
         fn collect(table: &Table, section: &str, settings: &mut Vec<(String, Value)>) {
             for (name, value) in table {
@@ -255,7 +255,7 @@ mod tests {
         settings
     }
 
-    /// Another value of the same kind, so that a value that got lost shows.
+    /// Returns a different value of the same kind, so that a lost value shows.
     fn another(key: &str, value: &Value) -> Value {
         match value {
             Value::Integer(number) => Value::Integer(number + 1),
@@ -348,7 +348,7 @@ mod tests {
         for environment in [[present.clone(), former.clone()], [former.clone(), present]] {
             assert_eq!(grace(&Config::from_layers(Some(("mailapi.toml", text)), &environment).unwrap()), "3s");
         }
-        // The environment covers the file, whatever names they use.
+        // The environment overrides the file, whichever names they use.
         assert_eq!(grace(&Config::from_layers(Some(("mailapi.toml", text)), &[former]).unwrap()), "4s");
     }
 

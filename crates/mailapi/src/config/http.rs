@@ -1,4 +1,4 @@
-//! `[http]`: where the API listens, and what it takes in.
+//! `[http]`: the API's listener and its limits.
 
 use std::net::SocketAddr;
 
@@ -22,7 +22,7 @@ mirror!(
 );
 
 impl Http {
-    /// The settings of the HTTP side.
+    /// Returns the settings of the HTTP server.
     pub(super) fn settings(&self, limits: &Limits, advanced: &Advanced) -> HttpSettings {
         let mut settings = HttpSettings::default();
         self.apply(&mut settings);

@@ -1,4 +1,4 @@
-//! Which keys there are, and which one a misspelt key may have meant.
+//! The existing keys, and suggestions for misspelt ones.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use toml::{Table, Value};
 
 use super::former;
 
-/// All keys, as the tables of a complete configuration.
+/// All keys, as tables of a complete configuration.
 pub(super) struct KnownKeys(Table);
 
-/// A key of a file that does not exist.
+/// A key in a file that does not exist.
 pub(super) struct UnknownKey {
-    /// With its sections, separated by dots.
+    /// Path of the key: its sections and name, separated by dots.
     pub(super) key: String,
-    /// Where it stands, in octets.
+    /// Position in the file, in octets.
     pub(super) span: Range<usize>,
 }
 
@@ -23,7 +23,7 @@ impl KnownKeys {
         Self(complete)
     }
 
-    /// The default of the key at this path; a table when the path names a section.
+    /// Returns the default of the key at this path; a table when the path names a section.
     pub(super) fn get(&self, path: &[String]) -> Option<&Value> {
         let (last, sections) = path.split_last()?;
         let mut table = &self.0;
@@ -33,19 +33,19 @@ impl KnownKeys {
         table.get(last)
     }
 
-    /// The default of the key at this path, to end a message about a wrong value; none if there is no default.
+    /// Returns the default of the key at this path as the end of an error message; `None` if there is no default.
     pub(super) fn example(&self, path: &[String]) -> Option<String> {
         let default = self.get(path)?;
         let is_empty = default.as_str().is_some_and(str::is_empty) || default.as_array().is_some_and(Vec::is_empty);
         (!is_empty && !default.is_table()).then(|| format!("; the default is {default}"))
     }
 
-    /// The first key of `file` that does not exist.
+    /// Returns the first key of `file` that does not exist.
     pub(super) fn find_unknown(&self, file: &DeTable<'_>) -> Option<UnknownKey> {
         find_unknown(file, &self.0, "")
     }
 
-    /// The existing key that looks most like `unknown`, by the whole path or by its last part.
+    /// Returns the existing key that resembles `unknown` most, by its whole path or by its last part.
     pub(super) fn nearest(&self, unknown: &str) -> String {
         let mut paths = Vec::new();
         collect_paths(&self.0, "", &mut paths);
@@ -62,7 +62,7 @@ fn find_unknown(file: &DeTable<'_>, known: &Table, prefix: &str) -> Option<Unkno
     file.iter().find_map(|(name, value)| {
         let key = join(prefix, name.get_ref());
         match (known.get(name.get_ref().as_ref()), value.get_ref()) {
-            // What is left there once the former keys are taken out.
+            // The former keys have been removed, so every key that remains is unknown.
             (None, DeValue::Table(file)) if former::is_section(&key) => find_unknown(file, &Table::new(), &key),
             (None, _) => Some(UnknownKey { key, span: name.span() }),
             (Some(Value::Table(known)), DeValue::Table(file)) => find_unknown(file, known, &key),
@@ -71,7 +71,7 @@ fn find_unknown(file: &DeTable<'_>, known: &Table, prefix: &str) -> Option<Unkno
     })
 }
 
-/// The sections and the key whose value has the octet `at`; only the sections where a section has it.
+/// Returns the sections and the key at octet `at`; only the sections if no key of theirs covers it.
 pub(super) fn path_at(file: &DeTable<'_>, at: usize) -> Vec<String> {
     let holds = |span: Range<usize>| span.contains(&at);
     for (name, value) in file {

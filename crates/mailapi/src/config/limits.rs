@@ -1,4 +1,4 @@
-//! `[limits]`: how often and how much.
+//! `[limits]`: limits of rates and sizes.
 
 use mailapi_http::RequestLimits;
 use mailapi_model::DraftLimits;
@@ -30,7 +30,7 @@ mirror!(
 );
 
 impl Limits {
-    /// What a send request may hold.
+    /// Returns the limits of a send request.
     pub(super) fn draft(&self) -> DraftLimits {
         DraftLimits {
             max_recipients: self.max_recipients,

@@ -1,4 +1,4 @@
-//! Puts a configuration together: the defaults, over them a file, over that the environment.
+//! Assembles the configuration: defaults, overridden by a file, overridden by the environment.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use super::former;
 use super::keys::{KnownKeys, path_at};
 use super::{Config, ConfigError};
 
-/// The file that is read when none is named and it exists, in the working directory.
+/// File in the working directory that is read if it exists and none is named.
 const USUAL_FILE: &str = "mailapi.toml";
 
 impl Config {
-    /// Reads the file that `named` or `MAILAPI_CONFIG` names, or `mailapi.toml` in the working directory if there is
-    /// one, then the environment, and checks the whole.
+    /// Reads the file that `named` or `MAILAPI_CONFIG` names, or `mailapi.toml` in the working directory if it
+    /// exists. Then reads the environment, and checks all settings.
     ///
     /// # Errors
-    /// One line that says which key of which file and line, or which variable, is wrong and why.
+    /// Reports in one line which key in which file and line, or which variable, is wrong, and why.
     pub(crate) fn load(named: Option<&Path>, environment: &[(OsString, OsString)]) -> Result<Self, ConfigError> {
         let text = file_to_read(named, environment)
             .map(|path| match std::fs::read_to_string(&path) {
@@ -35,12 +35,12 @@ impl Config {
         Ok(config)
     }
 
-    /// Names of environment variables with our prefix that are not settings. They are ignored.
+    /// Returns names of environment variables with our prefix that are not settings. They are ignored.
     pub(crate) fn ignored_variables(environment: &[(OsString, OsString)]) -> Vec<&str> {
         environment::ignored(environment, &KnownKeys::new(Self::default().to_table()))
     }
 
-    /// The layers put together: `file` is its name and its text.
+    /// Merges the layers: `file` is its name and its text.
     pub(crate) fn from_layers(
         file: Option<(&str, &str)>,
         environment: &[(OsString, OsString)],
@@ -56,7 +56,7 @@ impl Config {
         for variable in from_environment.variables {
             let (name, path) = (variable.name.clone(), variable.path.clone());
             insert(&mut settings, variable);
-            // One after the other, so that the message can name the variable that does not fit.
+            // The settings are applied one by one, so that the message can name the wrong variable.
             Self::deserialize(settings.clone()).map_err(|error| {
                 let example = known.example(&path).unwrap_or_default();
                 ConfigError::new(format!("environment variable {name}: {}{example}", error.message()))
@@ -66,7 +66,7 @@ impl Config {
         Ok(Self { warnings, ..config })
     }
 
-    /// All settings; secrets are redacted.
+    /// Returns all settings; secrets are redacted.
     pub(crate) fn to_table(&self) -> Table {
         Table::try_from(self).expect("every setting is a TOML value")
     }
@@ -97,7 +97,8 @@ fn read_file(name: &str, text: &str, known: &KnownKeys, warnings: &mut Vec<Strin
         let (place, nearest) = (at(unknown.span.start), known.nearest(&unknown.key));
         return Err(ConfigError::new(format!("{place}: unknown key `{}`; did you mean `{nearest}`?", unknown.key)));
     }
-    // Read once as what it must become, for messages with a line, and once as a table that can be overlaid.
+    // The file is parsed twice: into the typed settings, for messages with a line, and into a table for the
+    // overlays.
     Config::deserialize(toml::Deserializer::from(table.clone())).map_err(|error| {
         let path = error.span().map_or_else(Vec::new, |span| path_at(table.get_ref(), span.start));
         let ConfigError(message) = wrong(error);

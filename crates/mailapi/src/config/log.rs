@@ -1,4 +1,4 @@
-//! `[log]`: what is written about the work.
+//! `[log]`: log output.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ pub(crate) struct Log {
     pub(crate) level: String,
     /// The log level of the line for each request.
     pub(crate) access: Text<LevelFilter>,
-    /// How a line looks.
+    /// Form of log lines.
     pub(crate) format: LogFormat,
-    /// How long a JSON line of the server may wait to be written together with others.
+    /// Longest time that a JSON line of the server waits to be written together with others.
     pub(crate) gather_for: HumanDuration,
-    /// So much of them is written at once.
+    /// Size of a batch of lines that is written at once.
     pub(crate) gather_bytes: ByteSize,
 }
 
@@ -51,7 +51,7 @@ impl Default for Log {
 }
 
 impl Log {
-    /// What passes.
+    /// Returns the filter of log events.
     pub(crate) fn filter(&self) -> Result<EnvFilter, ConfigError> {
         EnvFilter::builder()
             .parse(&self.level)

@@ -1,4 +1,4 @@
-//! The database as Postfix and Dovecot reach it.
+//! Address of the database for Postfix and Dovecot.
 
 use mailapi_backend_external::printed::PostgresPlace;
 use mailapi_model::SecretText;
@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 
 use super::ConfigError;
 
-/// Takes `postgres://user:password@host:port/name` apart.
+/// Parses `postgres://user:password@host:port/name`.
 pub(super) fn postgres_place(url: &str) -> Result<PostgresPlace, ConfigError> {
     const PORT: u16 = 5432;
     let wrong = || ConfigError::new("database.url: write postgres://USER:PASSWORD@HOST:PORT/DATABASE");

@@ -1,4 +1,4 @@
-//! `[mail]`: which mail server is behind the API.
+//! `[mail]`: the mail server behind the API.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,14 +15,14 @@ pub(crate) struct Mail {
     pub(crate) external: External,
 }
 
-/// The mail servers that can be behind the API.
+/// Supported mail servers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum BackendName {
-    /// The one built in.
+    /// The built-in server.
     #[default]
     Embedded,
-    /// Servers of their own for submission and reading.
+    /// The operator's own SMTP and IMAP servers.
     External,
 }
 

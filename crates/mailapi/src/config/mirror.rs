@@ -1,14 +1,14 @@
-//! Sections that show the settings of another crate one to one, so that no default stands in two places.
+//! Sections that mirror the settings of another crate, so that each default has one home.
 
 use std::time::Duration;
 
 use super::values::{ByteSize, HumanDuration};
 
-/// A setting as a file writes it, and as the crate that it is for has it.
+/// Conversion between the form of a setting in a file and its type in the other crate.
 pub(super) trait Shows<T>: Sized {
-    /// As a file writes it.
+    /// Converts to the form in a file.
     fn show(value: T) -> Self;
-    /// As the other crate has it.
+    /// Converts to the type in the other crate.
     fn value(&self) -> T;
 }
 
@@ -68,8 +68,9 @@ macro_rules! shown_as_they_are {
 
 shown_as_they_are!(bool, u32, u64, usize);
 
-/// Makes a section out of fields of a settings struct: the same names, the struct's own defaults, and `apply`, which
-/// puts what was configured into the struct. A struct without a `Default` names a value of itself after `as`. Keys that are no field of it follow under `with`, with their defaults.
+/// Defines a section from fields of a settings struct: the same names, the struct's own defaults, and `apply`,
+/// which copies configured values into the struct. A struct without `Default` gives a base value after `as`. Keys
+/// that are no field of it follow under `with`, with their defaults.
 macro_rules! mirror {
     (@defaults) => { Default::default() };
     (@defaults $base:expr) => { $base };
@@ -97,7 +98,7 @@ macro_rules! mirror {
         }
 
         impl $name {
-            /// Puts the section's settings into those of the crate that they are for.
+            /// Copies the section's settings into those of the other crate.
             pub(super) fn apply(&self, settings: &mut $settings) {
                 $(settings.$field = $crate::config::mirror::Shows::value(&self.$field);)+
             }

@@ -1,4 +1,4 @@
-//! The configuration: one file a section. The names of the keys are a promise to operators' files.
+//! The configuration: one file per section. Operators' files depend on the names of the keys.
 
 mod advanced;
 mod auth;
@@ -45,17 +45,17 @@ pub(crate) use mail_external::LogPlace;
 pub(crate) use values::ByteSize;
 use values::HumanDuration;
 
-/// Everything that an operator can set.
+/// All settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Config {
-    /// The file that it was read from.
+    /// File that the settings were read from.
     #[serde(skip)]
     file: Option<PathBuf>,
-    /// A warning for each former setting that is set.
+    /// One warning for each former setting in use.
     #[serde(skip)]
     warnings: Vec<String>,
-    /// Where the database and everything else that must last lies; relative to the working directory.
+    /// Directory of the database and all other durable state; relative to the working directory.
     pub(crate) data_dir: PathBuf,
     pub(crate) log: log::Log,
     pub(crate) http: http::Http,
@@ -86,7 +86,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What no type can say: settings that contradict each other, and those that this version cannot follow.
+    /// Rejects settings that contradict each other, and those that this version does not support.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         self.log.check()?;
         self.http.check()?;
@@ -97,7 +97,7 @@ impl Config {
         self.advanced.check(self.limits.max_message_bytes.0)
     }
 
-    /// Reads every file that the settings name, to see whether a server could.
+    /// Reads every file that the settings name, so that errors appear before the start.
     pub(crate) fn check_files(&self) -> Result<(), ConfigError> {
         if self.is_external() {
             self.external(&self.data_dir)?;
@@ -108,7 +108,7 @@ impl Config {
         Ok(())
     }
 
-    /// The file that it was read from, and the data directory, for people who look for the right ones.
+    /// Names the file and the data directory, so that operators can see which ones are used.
     pub(crate) fn origin(&self) -> String {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let file = match &self.file {
@@ -120,12 +120,12 @@ impl Config {
         format!("{file}, data in {}{missing}", data.display())
     }
 
-    /// A warning for each setting that has another name now, or is fixed.
+    /// Returns a warning for each setting that was renamed or is fixed.
     pub(crate) fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// How the operations are to behave.
+    /// Returns the settings of the service.
     pub(crate) fn service(&self) -> Settings {
         let mut settings = Settings::default();
         self.auth.apply(&mut settings);
@@ -139,67 +139,67 @@ impl Config {
         settings
     }
 
-    /// The age at which a message whose submission was interrupted is looked up, and the time between two searches.
+    /// Returns the age at which an interrupted submission is looked up, and the time between two searches.
     pub(crate) const fn recovery_interval(&self) -> Duration {
         self.advanced.sending.recovery_interval.0
     }
 
-    /// How much memory and disk messages in transit may take.
+    /// Returns the limits of memory and disk for messages in transit.
     pub(crate) fn buffer(&self, data_dir: &Path) -> BufferSettings {
         self.advanced.buffer.settings(data_dir)
     }
 
-    /// How the PostgreSQL engine is to work.
+    /// Returns the settings of the PostgreSQL engine.
     pub(crate) fn postgres(&self) -> PostgresSettings {
         let mut settings = PostgresSettings::default();
         self.advanced.postgres.apply(&mut settings);
         settings
     }
 
-    /// How the HTTP side is to behave.
+    /// Returns the settings of the HTTP server.
     pub(crate) fn http(&self) -> HttpSettings {
         let mut settings = self.http.settings(&self.limits, &self.advanced);
         settings.access_log = self.log.access.0;
         settings
     }
 
-    /// How the embedded mail server is to keep messages.
+    /// Returns the settings of the message store.
     pub(crate) fn message_store(&self) -> MessageStoreSettings {
         self.mail.embedded.message_store(&self.limits, &self.advanced)
     }
 
-    /// How the embedded mail server's listeners are to behave; reads the certificate and the key.
+    /// Returns the settings of the embedded mail server's listeners; reads the certificate and the key.
     pub(crate) fn listeners(&self) -> Result<ListenerSettings, ConfigError> {
         self.mail.embedded.listeners(self.auth.admins(), &self.advanced)
     }
 
-    /// Reads the certificate and the key of the embedded mail server from their files.
+    /// Reads the certificate and the key of the embedded mail server.
     pub(crate) fn certificate_files(&self) -> Result<Option<CertificateFiles>, ConfigError> {
         self.mail.embedded.certificate_files()
     }
 
-    /// How mail is to go to other servers; reads the relay's secrets.
+    /// Returns the settings of the delivery agent; reads the relay's secrets.
     pub(crate) fn delivery_agent(&self) -> Result<DeliveryAgentSettings, ConfigError> {
         self.mail.embedded.delivery_agent(&self.advanced)
     }
 
-    /// How the operator's own mail server is reached; reads its secrets and certificates.
+    /// Returns the settings of the external mail server; reads its secrets and certificates.
     pub(crate) fn external(&self, data_dir: &Path) -> Result<ExternalSettings, ConfigError> {
         self.mail.external.settings(data_dir, &self.advanced)
     }
 
-    /// How the operator's mail log is followed here, if it is.
+    /// Returns the settings of the log follower, if the log is followed here.
     pub(crate) fn log_follower(&self, data_dir: &Path) -> Option<LogSettings> {
         self.mail.external.log_settings(data_dir, &self.advanced)
     }
 
-    /// Where bounces are delivered, with this key of their addresses.
+    /// Returns the settings of the bounce mailbox, with this key of its addresses.
     pub(crate) fn bounces(&self, key: BounceKey) -> Option<BounceSettings> {
         self.mail.external.bounces(key, &self.advanced)
     }
 
-    /// A listener of the built-in mail server, or the API in front of it, that other machines can reach: its key and
-    /// address.
+    /// Returns the key and address of a listener that other machines can reach: of the built-in mail server, or of
+    /// the API in front of it.
     pub(crate) fn public_listener(&self) -> Option<(&'static str, SocketAddr)> {
         if self.is_external() {
             return None;
@@ -215,28 +215,28 @@ impl Config {
         listeners.find(|(_, address)| !address.ip().to_canonical().is_loopback())
     }
 
-    /// Whether the mail server is the operator's own.
+    /// Returns whether the mail server is the operator's own.
     pub(crate) fn is_external(&self) -> bool {
         self.mail.backend == mail::BackendName::External
     }
 
-    /// How names are to be looked up.
+    /// Returns the settings of DNS lookups.
     pub(crate) fn dns(&self) -> DnsSettings {
         self.dns.settings()
     }
 
-    /// The effective settings as a TOML file; secrets are redacted.
+    /// Formats the effective settings as a TOML file; secrets are redacted.
     pub(crate) fn to_toml(&self) -> String {
         toml::to_string(self).expect("every setting is a TOML value")
     }
 }
 
-/// Refuses a zero where it would mean that nothing ever happens.
+/// Rejects zero for a limit that would stop all work.
 fn at_least_one(key: &str, value: u64) -> Result<(), ConfigError> {
     if value == 0 { Err(ConfigError::new(format!("{key}: must be at least 1"))) } else { Ok(()) }
 }
 
-/// Refuses a duration that would be over before anything happens.
+/// Rejects a duration of zero, which would end before any work.
 fn longer_than_nothing(key: &str, HumanDuration(duration): HumanDuration) -> Result<(), ConfigError> {
     match duration.is_zero() {
         true => Err(ConfigError::new(format!("{key}: must be longer than nothing"))),
@@ -244,13 +244,13 @@ fn longer_than_nothing(key: &str, HumanDuration(duration): HumanDuration) -> Res
     }
 }
 
-/// The content of a file that the setting `key` names.
+/// Reads the file that the setting `key` names.
 fn read_file(key: &str, path: &secret::FilePath) -> Result<Vec<u8>, ConfigError> {
     let cannot = |error| ConfigError::new(format!("{key}: {} cannot be read: {error}", path.0.display()));
     std::fs::read(&path.0).map_err(cannot)
 }
 
-/// What is wrong with a configuration, in one line that names the place.
+/// Configuration error, in one line that names the place.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct ConfigError(String);
@@ -295,9 +295,9 @@ mod tests {
         assert_eq!(shown(&config.message_store()), shown(&MessageStoreSettings::default()));
         assert_eq!(shown(&config.dns()), shown(&DnsSettings::default()));
         assert_eq!(shown(&config.postgres()), shown(&PostgresSettings::default()));
-        // One size for both: the mail server writes delivery reports in batches, and the service reads them.
+        // Both sides use one size: the mail server writes delivery reports in batches, and the service reads them.
         assert_eq!(Settings::default().feed_batch, MessageStoreSettings::default().feed_batch);
-        // One grace for all that is in flight, whatever each crate has by itself.
+        // One grace period applies to all work in flight, instead of the default of each crate.
         let grace = config.advanced.shutdown_grace.0;
         let courier = DeliveryAgentSettings { grace, ..DeliveryAgentSettings::default() };
         assert_eq!(shown(&config.delivery_agent().unwrap()), shown(&courier));

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use super::former::{self, MOVED, REMOVED};
 use super::{Config, DOCUMENTED};
 
-/// The most settings that this project keeps. One that is added takes the place of another.
+/// Maximum number of settings in this project. A new one must replace another.
 const MOST_SETTINGS: usize = 120;
-/// How a description begins the sentence that says when to change a setting.
+/// First words of the sentence in a description that explains when to change the setting.
 const WHEN: [&str; 4] = ["Set it ", "Raise it ", "Lower it ", "Change it "];
 const EXAMPLE: &str = "# Example: ";
 const PART: &str = "# ----- ";
@@ -25,14 +25,14 @@ In the environment, `MAILAPI_HTTP__LISTEN` sets `http.listen`. `mailapi config c
 /// A setting of the documented file.
 #[derive(Debug, Default)]
 struct Entry {
-    /// The heading of its part of the file.
+    /// Heading of its part of the file.
     part: String,
     /// Its sections, separated by dots; empty for none.
     section: String,
     name: String,
     default: String,
     description: String,
-    /// A line that sets it.
+    /// Line that sets the key.
     example: Option<String>,
 }
 
@@ -69,7 +69,7 @@ fn entries() -> Vec<Entry> {
             });
             description.clear();
         } else {
-            // What is above an empty line describes the file or a part.
+            // A comment above an empty line describes the file or a part.
             description.clear();
         }
     }

@@ -1,4 +1,4 @@
-//! Settings that must not be shown.
+//! Secret settings, which are never shown.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::ConfigError;
 use super::values::Unset;
 
-/// A secret in the configuration itself. `Debug` and serialization show only whether there is one.
+/// A secret in the configuration itself. `Debug` and serialization show only whether it is set.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct SecretSetting(String);
 
 impl SecretSetting {
-    /// Whether it stands in the configuration itself.
+    /// Returns whether the configuration itself contains the secret.
     pub(super) const fn is_set(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// What stands in place of a secret in `config print`.
+    /// Replaces a secret in the output of `config print`.
     const REDACTED: &'static str = "(redacted)";
 
-    /// The secret, from the setting `key` itself or from the file that `{key}_file` names; none when both are empty.
-    /// A line break at the end of the file is not part of the secret.
+    /// Returns the secret, from the setting `key` or from the file that `{key}_file` names; `None` when both are
+    /// empty. A line break at the end of the file is not part of the secret.
     pub(super) fn resolve(&self, key: &str, file: &SecretFile) -> Result<Option<SecretText>, ConfigError> {
         let Some(FilePath(path)) = &file.0 else {
             return Ok((!self.0.is_empty()).then(|| SecretText::new(self.0.clone())));
@@ -54,10 +54,10 @@ impl Serialize for SecretSetting {
     }
 }
 
-/// The file of a secret.
+/// Path of a secret's file.
 pub(crate) type SecretFile = Unset<FilePath>;
 
-/// A path that shows itself as text.
+/// A path whose text form is the path itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FilePath(pub(crate) PathBuf);
 

@@ -1,4 +1,4 @@
-//! How durations, sizes, addresses and names are written in a configuration file.
+//! Forms of durations, sizes, addresses and names in a configuration file.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,7 +24,7 @@ impl FromStr for HumanDuration {
 
 impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Compact units without spaces and without a fraction: what `from_str` reads back as the same duration.
+        // Compact units without spaces and fractions, which `from_str` parses as the same duration.
         jiff::fmt::friendly::SpanPrinter::new()
             .spacing(jiff::fmt::friendly::Spacing::None)
             .print_unsigned_duration(&self.0, jiff::fmt::StdFmtWrite(f))
@@ -37,7 +37,7 @@ impl fmt::Display for HumanDuration {
 pub(crate) struct ByteSize(pub(crate) u64);
 
 impl ByteSize {
-    /// For settings that count what is held in memory.
+    /// For limits of memory.
     pub(crate) fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -55,7 +55,7 @@ impl FromStr for ByteSize {
 }
 
 impl fmt::Display for ByteSize {
-    /// Exact: a unit appears only where it divides the size.
+    /// The text is exact: a unit appears only where it divides the size.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
         let fitting = units.into_iter().find(|(bits, _)| self.0 != 0 && self.0.is_multiple_of(1 << bits));
@@ -114,7 +114,7 @@ impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // RFC 6761 section 6.3: the name always means the loopback, whatever a name server answers.
+        // RFC 6761 section 6.3: the name always means the loopback address, so no name server is asked.
         let address = match text.strip_prefix("localhost:").map(str::parse) {
             Some(Ok(port)) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
             Some(Err(_)) => None,
@@ -144,7 +144,7 @@ impl Serialize for ListenAddress {
     }
 }
 
-/// Any value that reads itself from text and shows itself as text: an email address, a domain name.
+/// Any value with a text form: an email address, a domain name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Text<T>(pub(crate) T);
 
@@ -160,7 +160,7 @@ impl<T: fmt::Display> Serialize for Text<T> {
     }
 }
 
-/// A setting that may be left empty. TOML has no null, so an empty text stands for "not set".
+/// A setting that may be empty. TOML has no null, so an empty text means "not set".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unset<T>(pub(crate) Option<T>);
 

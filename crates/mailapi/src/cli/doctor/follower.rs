@@ -31,8 +31,7 @@ pub(super) fn losses(config: &Config, now: Timestamp) -> Option<Finding> {
     })
 }
 
-/// Checks that the log's clock agrees with this machine's; `None` if the log is not followed here, or there is no
-/// measurement yet.
+/// Reports a log clock that differs from this machine's; `None` if they agree or the log is not followed here.
 pub(super) fn clock(config: &Config) -> Option<Finding> {
     let ahead = FollowerStatus::saved(&settings(config)?).ok()??.clock_ahead;
     let direction = if ahead > 0 { "ahead of" } else { "behind" };

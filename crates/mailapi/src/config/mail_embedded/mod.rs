@@ -1,4 +1,4 @@
-//! `[mail.embedded]`: the mail server that is built in.
+//! `[mail.embedded]`: the built-in mail server.
 
 mod relay;
 
@@ -18,7 +18,7 @@ use super::values::{ListenAddress, Text, Unset};
 use super::{ConfigError, read_file};
 use relay::{RelayAddress, RelayTlsName};
 
-/// How many messages the memory for incoming ones holds at least, however much of each stays in memory.
+/// Minimum number of incoming messages that fit into the memory budget together.
 const MESSAGES_IN_MEMORY: usize = 4;
 
 /// The contents of two PEM files. They are compared to detect changes, and never logged.
@@ -29,7 +29,7 @@ pub(crate) struct CertificateFiles {
 }
 
 impl CertificateFiles {
-    /// Makes the listeners use this certificate from now on.
+    /// Replaces the listeners' certificate.
     pub(crate) fn put_into(&self, tls: &ServerTls) -> Result<(), ConfigError> {
         tls.replace(&self.certificates, &self.key).map_err(bad_certificate)
     }
@@ -83,12 +83,12 @@ impl Default for Embedded {
 }
 
 impl Embedded {
-    /// The name of the mail server.
+    /// Returns the name of the mail server.
     pub(crate) fn hostname(&self) -> &str {
         self.hostname.0.as_str()
     }
 
-    /// Where its listeners are.
+    /// Returns the addresses of the listeners.
     pub(crate) fn listen(&self) -> ListenAddresses {
         let address = |listen: &Unset<ListenAddress>| listen.0.map(|ListenAddress(address)| address);
         ListenAddresses {
@@ -98,8 +98,8 @@ impl Embedded {
         }
     }
 
-    /// How its listeners behave; reads the certificate and the key. The `admins` get the postmaster's mail where there is
-    /// no other mailbox for it.
+    /// Returns the settings of the listeners; reads the certificate and the key. The `admins` receive the
+    /// postmaster's mail if no mailbox does.
     pub(super) fn listeners(
         &self,
         admins: impl Iterator<Item = EmailAddress>,
@@ -107,7 +107,7 @@ impl Embedded {
     ) -> Result<ListenerSettings, ConfigError> {
         let mut settings = ListenerSettings::new(self.hostname());
         advanced.imap.apply(&mut settings.imap);
-        // Each message that arrives takes this much of the budget at most, so that several fit into it.
+        // Each incoming message uses at most this much of the budget, so that several fit into it.
         let several = advanced.buffer.max_memory_bytes.as_usize().saturating_mul(MESSAGES_IN_MEMORY);
         settings.max_message_memory_bytes = settings.max_message_memory_bytes.max(several);
         let mut connections = ConnectionLimits { grace: advanced.shutdown_grace.0, ..ConnectionLimits::default() };
@@ -121,7 +121,7 @@ impl Embedded {
         Ok(settings)
     }
 
-    /// How mail to other servers goes out; reads the relay's secrets.
+    /// Returns the settings of the delivery agent; reads the relay's secrets.
     pub(super) fn delivery_agent(&self, advanced: &Advanced) -> Result<DeliveryAgentSettings, ConfigError> {
         let mut settings =
             DeliveryAgentSettings { grace: advanced.shutdown_grace.0, ..DeliveryAgentSettings::default() };
@@ -130,7 +130,7 @@ impl Embedded {
         Ok(settings)
     }
 
-    /// How messages are kept.
+    /// Returns the settings of the message store.
     pub(super) fn message_store(&self, limits: &Limits, advanced: &Advanced) -> MessageStoreSettings {
         MessageStoreSettings {
             max_message_bytes: limits.max_message_bytes.as_usize(),

@@ -1,4 +1,4 @@
-//! The keys `relay…`: a server that takes all mail for others.
+//! The keys `relay…`: a server that receives all mail for other domains.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, Embedded, read_file};
 
-/// `host:port`; an IPv6 address stands in brackets.
+/// `host:port`; an IPv6 address is in brackets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RelayAddress {
     host: String,
@@ -41,7 +41,7 @@ impl fmt::Display for RelayAddress {
     }
 }
 
-/// Whether the connection to the relay is encrypted.
+/// When the connection to the relay is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum RelayTlsName {
@@ -63,7 +63,7 @@ impl RelayTlsName {
 }
 
 impl Embedded {
-    /// The relay, if there is one; reads its certificate authority and its password.
+    /// Returns the relay, if configured; reads its certificate authority and its password.
     pub(super) fn relay(&self) -> Result<Option<Relay>, ConfigError> {
         let Some(address) = &self.relay.0 else { return Ok(None) };
         let mut relay = Relay::new(&address.host, address.port);
@@ -77,7 +77,7 @@ impl Embedded {
         Ok(Some(relay))
     }
 
-    /// Reads the password for the relay.
+    /// Reads the password for the relay, if configured.
     pub(crate) fn relay_password(&self) -> Result<Option<SecretText>, ConfigError> {
         self.relay_password.resolve("mail.embedded.relay_password", &self.relay_password_file)
     }

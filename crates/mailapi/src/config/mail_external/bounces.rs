@@ -1,4 +1,4 @@
-//! `[mail.external.bounces]`: where bounces go that come back as mail.
+//! `[mail.external.bounces]`: the mailbox for bounces that arrive as mail.
 
 use mailapi_backend_external::bounces::{BounceKey, BounceLimits, BounceSettings};
 use mailapi_model::{EmailAddress, FolderName};
@@ -23,7 +23,7 @@ impl Default for BounceKeys {
 }
 
 impl BounceKeys {
-    /// The mailbox, where there is one.
+    /// Returns the mailbox, if configured.
     pub(super) const fn mailbox(&self) -> Option<&EmailAddress> {
         self.mailbox.0.as_ref()
     }
@@ -40,7 +40,7 @@ impl BounceKeys {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let wrong = |error: String| ConfigError::new(format!("mail.external.bounces: {error}"));
         self.folder.parse::<FolderName>().map_err(|error| wrong(format!("folder {error}")))?;
-        // Whether the address has room for more does not depend on the key.
+        // The key does not affect whether the address has room for a tag.
         match self.settings(BounceKey::new([0; BounceKey::OCTETS]), BounceLimits::default()) {
             Some(settings) => settings.return_addresses().map(drop).map_err(|error| wrong(error.to_string())),
             None => Ok(()),

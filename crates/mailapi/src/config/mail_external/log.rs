@@ -1,4 +1,4 @@
-//! `[mail.external.log]`: the mail server's log, which tells what became of messages.
+//! `[mail.external.log]`: the mail server's log, the source of delivery events.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::config::advanced::Advanced;
 use crate::config::secret::FilePath;
 use crate::config::values::Unset;
 
-/// The follower's own directory in the data directory.
+/// The follower's state directory in the data directory.
 const STATE_DIR: &str = "log-follower";
 
 /// The section.
@@ -26,12 +26,12 @@ pub(crate) struct LogKeys {
     postqueue: Vec<String>,
 }
 
-/// Where the lines come from.
+/// Source of the log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LogPlace {
-    /// This file.
+    /// A log file.
     File(PathBuf),
-    /// The journal of systemd, in this directory when it is not where systemd keeps it.
+    /// The systemd journal, in this directory or the default one.
     Journal(Option<PathBuf>),
 }
 

@@ -1,4 +1,4 @@
-//! `[mail.external.…]`: a mail server of the operator's own.
+//! `[mail.external.…]`: the operator's own mail server.
 
 mod bounces;
 mod log;
@@ -39,7 +39,7 @@ pub(crate) struct External {
     doveadm: Doveadm,
 }
 
-/// `[mail.external.smtp]`: where mail is handed over.
+/// `[mail.external.smtp]`: the server for submission.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Smtp {
@@ -52,7 +52,7 @@ pub(crate) struct Smtp {
     hello_name: String,
 }
 
-/// `[mail.external.imap]`: where mailboxes are read.
+/// `[mail.external.imap]`: the server for mailboxes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Imap {
@@ -75,7 +75,7 @@ pub(crate) struct Doveadm {
     flush_auth_cache: bool,
 }
 
-/// When a connection is encrypted.
+/// When the connection is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum TlsName {
@@ -94,7 +94,7 @@ impl TlsName {
     }
 }
 
-/// An address of `http` or `https` with a host.
+/// An `http` or `https` URL with a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct DoveadmUrl(String);
 
@@ -149,8 +149,8 @@ impl Default for Doveadm {
 }
 
 impl External {
-    /// How the mail server is reached; reads secrets and certificates. What the log follower has to keep lies in the
-    /// data directory.
+    /// Returns the settings of the mail server; reads secrets and certificates. The state of the log follower is in
+    /// the data directory.
     pub(crate) fn settings(&self, data_dir: &Path, advanced: &Advanced) -> Result<ExternalSettings, ConfigError> {
         let mut mailboxes = MailboxSettings::default();
         advanced.external_mailboxes.apply(&mut mailboxes);
@@ -165,56 +165,56 @@ impl External {
             search: advanced.external_search.settings(data_dir),
             log: self.log.settings(data_dir, advanced),
             log_host: self.log.host(),
-            // Their key is in the database.
+            // The key of the bounce addresses is in the database, so the caller adds these settings.
             bounces: None,
             doveadm: self.doveadm.settings()?,
             trust,
         })
     }
 
-    /// Where the log is, if it is followed here.
+    /// Returns the location of the log, if it is followed here.
     pub(crate) fn log_place(&self) -> Option<LogPlace> {
         self.log.place()
     }
 
-    /// How the log is followed here, if it is.
+    /// Returns the settings of the log follower, if the log is followed here.
     pub(super) fn log_settings(&self, data_dir: &Path, advanced: &Advanced) -> Option<LogSettings> {
         self.log.settings(data_dir, advanced)
     }
 
-    /// The same mail server without its log, for those who only ask and must leave the follower's state alone.
+    /// Removes the log, for processes that only send queries and must not change the follower's state.
     pub(crate) fn forget_log(&mut self) {
         self.log = LogKeys::default();
     }
 
-    /// Whether bounces go to a mailbox of their own.
+    /// Returns whether bounces go to a mailbox of their own.
     pub(crate) const fn collects_bounces(&self) -> bool {
         self.bounces.mailbox().is_some()
     }
 
-    /// The mailbox that bounces go to, and what stands behind its name in addresses.
+    /// Returns the bounce mailbox, and the delimiter after its name in addresses.
     pub(crate) fn bounce_mailbox(&self) -> Option<(&EmailAddress, char)> {
         Some((self.bounces.mailbox()?, self.bounces.delimiter()))
     }
 
-    /// Where bounces go, with this key of their addresses.
+    /// Returns the settings of the bounce mailbox, with this key of its addresses.
     pub(super) fn bounces(&self, key: BounceKey, advanced: &Advanced) -> Option<BounceSettings> {
         let mut limits = BounceLimits::default();
         advanced.external_bounces.apply(&mut limits);
         self.bounces.settings(key, limits)
     }
 
-    /// The first part of the tags of the mail server's log lines.
+    /// Returns the first part of the tags of the mail server's log lines.
     pub(crate) fn syslog_name(&self) -> &str {
         self.log.syslog_name()
     }
 
-    /// The key of Dovecot's administration, where there is one.
+    /// Reads the key of Dovecot's administration, if configured.
     pub(crate) fn doveadm_key(&self) -> Result<Option<SecretText>, ConfigError> {
         self.doveadm.api_key.resolve("mail.external.doveadm.api_key", &self.doveadm.api_key_file)
     }
 
-    /// Reads the submission password, if there is one.
+    /// Reads the submission password, if configured.
     pub(crate) fn smtp_password(&self) -> Result<Option<SecretText>, ConfigError> {
         self.smtp.password()
     }
@@ -224,7 +224,7 @@ impl External {
         self.imap.password().map(Some)
     }
 
-    /// The port of Dovecot's administration, where there is one.
+    /// Returns the port of Dovecot's administration, if configured.
     pub(crate) fn doveadm_port(&self) -> Option<u16> {
         DoveadmSettings::parse_url(&self.doveadm.url.0.as_ref()?.0).ok()?.port_u16()
     }
@@ -268,7 +268,7 @@ impl Smtp {
 }
 
 impl Imap {
-    /// The master user's password.
+    /// Reads the master user's password.
     pub(crate) fn password(&self) -> Result<SecretText, ConfigError> {
         let password =
             self.master_password.resolve("mail.external.imap.master_password", &self.master_password_file)?;

@@ -41,12 +41,12 @@ impl Default for UserKeys {
 }
 
 impl UserKeys {
-    /// Whether there is such a database.
+    /// Returns whether such a database is configured.
     pub(crate) const fn is_set(&self) -> bool {
         self.url.is_set() || self.url_file.0.is_some()
     }
 
-    /// The database, where there is one. Connects to nobody yet.
+    /// Returns the user database, if configured. Does not connect yet.
     pub(crate) fn directory(&self) -> Result<Option<Directory>, ConfigError> {
         let wrong = |why: String| ConfigError::new(format!("mail.external.users.{why}"));
         let url = self.url.resolve("mail.external.users.url", &self.url_file)?;
@@ -56,7 +56,7 @@ impl UserKeys {
         let settings =
             DirectorySettings { default_scheme: self.default_scheme.clone(), ..DirectorySettings::default() };
         let password = self.password.resolve("mail.external.users.password", &self.password_file)?;
-        // The address may hold a password, so no message repeats it.
+        // The URL may contain a password, so no message repeats it.
         if PostgresUrl::is_meant(url.expose()) {
             let url: PostgresUrl = url.expose().parse().map_err(|error| wrong(format!("url: {error}")))?;
             let url = match &password {
