@@ -1,4 +1,4 @@
-//! The background loops of an idle server wait.
+//! The background loops of an idle server wait without spinning.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
 mod external_host;
@@ -21,7 +21,7 @@ const QUIET: [(&str, &str); 2] = [
     ("MAILAPI_ADVANCED__SENDING__RECOVERY_INTERVAL", "1h"),
 ];
 
-/// A server with the built-in mail server, and the mailboxes ann and bob of example.org.
+/// A server with its built-in mail server, and the mailboxes ann and bob of example.org.
 struct EmbeddedHost {
     work_dir: WorkDir,
     server: Server,
@@ -86,7 +86,7 @@ impl EmbeddedHost {
         submission.say("From: ann@example.org\r\nTo: bob@example.org\r\nSubject: Hi\r\n\r\nHi\r\n.", "250 ");
     }
 
-    /// A session that waits for changes and is cut off.
+    /// Opens a session that waits for changes, and drops the connection.
     fn look_and_leave(&self) {
         let mut imap = self.say("imap", "* OK ");
         imap.say(&format!("a LOGIN bob@example.org \"{PASSWORD}\""), "a OK ");

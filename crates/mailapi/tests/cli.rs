@@ -1,4 +1,4 @@
-//! The command line, by the real binary: what it refuses, what it prints, what it leaves behind.
+//! The command line of the real binary: rejected input, output, and files.
 
 mod support;
 
@@ -77,7 +77,7 @@ fn former_settings_are_accepted_and_named() {
     let checked = work_dir.run(&["config", "check"]).answer();
     assert!(checked.starts_with("the configuration is fine: "), "{checked}");
     assert_eq!(checked.lines().skip(1).collect::<Vec<_>>(), warnings.map(|warning| format!("warning: {warning}")));
-    // Every other command logs them once.
+    // Every other command logs the warnings once.
     let printed = work_dir.run(&["--log-format", "json", "config", "print"]);
     assert!(printed.stdout.contains("shutdown_grace = \"5s\"") && !printed.stdout.contains("max_days"), "{printed:?}");
     for warning in warnings {
@@ -155,7 +155,7 @@ fn domains_users_and_tokens_come_and_go() {
 #[test]
 fn users_can_be_added_before_the_mail_server_runs() {
     let work_dir = WorkDir::new();
-    // Nobody listens there.
+    // No server listens on this port.
     let nobody = mailapi_testkit::free_port().port();
     let settings = format!(
         "[mail]\nbackend = \"external\"\n[mail.external.imap]\nport = {nobody}\nmaster_password = \"secret\"\n\
@@ -186,7 +186,7 @@ fn a_name_that_only_this_machine_knows_is_named_everywhere() {
             assert!(!shown.contains("set mail.embedded.hostname"), "{listen} {hostname}: {shown}");
         }
     }
-    // A domain that was verified under an earlier name.
+    // A domain that was verified under the server's former name.
     work_dir.run(&["domain", "add", "example.org"]).answer();
     let database = rusqlite::Connection::open(work_dir.data().join("mailapi.db")).unwrap();
     assert_eq!(database.execute("UPDATE domains SET verified_at = created_at", []).unwrap(), 1);
@@ -230,7 +230,7 @@ fn the_doctor_notices_a_journal_that_is_not_postfixs() {
     }
 }
 
-/// A command for each leaf of the command line, with an exit code in an empty directory.
+/// Every leaf of the command line, with its exit code in an empty directory.
 const COMMANDS: &[(&[&str], i32)] = &[
     (&["follow"], 1),
     (&["token", "create", "--type", "admin", "--name", "x"], 1),
@@ -254,7 +254,7 @@ const COMMANDS: &[(&[&str], i32)] = &[
     (&["openapi"], 0),
 ];
 
-/// The commands that may create a database.
+/// Commands that may create a database.
 const CREATING: &[&[&str]] = &[
     &["migrate"],
     &["domain", "add", "example.org", "--init"],
@@ -289,7 +289,7 @@ fn only_the_start_and_migrate_create_a_database() {
     assert!(work_dir.data().join("mailapi.db").exists());
 }
 
-/// The names under `Commands:` of a help text.
+/// Returns the names under `Commands:` in a help text.
 fn commands_in(help: &str) -> Vec<String> {
     let (_, list) = help.split_once("Commands:\n").unwrap_or_default();
     let lines = list.lines().take_while(|line| line.starts_with("  "));

@@ -1,5 +1,5 @@
-//! The server is killed as by a power cut while a thousand messages are being sent: nothing that was answered is
-//! lost, and nothing is delivered twice.
+//! The server is killed like by a power failure while a thousand messages are being sent: no confirmed message is
+//! lost, and none is delivered twice.
 
 mod support;
 
@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 const SENDS: usize = 1000;
 const DOMAIN: &str = "crash.test";
 
-/// A caller with the admin's token.
+/// A client with the admin's token.
 #[derive(Clone)]
 struct Caller {
     client: Client,
@@ -34,7 +34,7 @@ impl Caller {
         Ok((response.status().as_u16(), response.json().await?))
     }
 
-    /// Every item of a list of the API.
+    /// Returns every item of a list of the API.
     async fn all(&self, server: &Server, path: &str) -> Vec<Value> {
         let (mut all, separator) = (Vec::new(), if path.contains('?') { '&' } else { '?' });
         loop {
@@ -59,7 +59,7 @@ async fn a_kill_during_a_thousand_sends_loses_and_doubles_nothing() {
     for kill_after in [1, 100, 600] {
         answered.extend(send_and_kill(&caller, server, kill_after).await);
         server = work_dir.serve();
-        // Also done in the background; asking for it makes it certain.
+        // A background loop does this, too; an explicit call makes it certain.
         caller.get(&server, "/mail/delivery-log/sync").await;
         check(&caller, &server, &answered).await;
     }
@@ -76,7 +76,8 @@ async fn create_people(caller: &Caller, server: &Server) {
     }
 }
 
-/// Sends at once, kills the server after so many answers, and gives the identifiers of what was answered with 202.
+/// Sends in parallel, and kills the server after `kill_after` responses. Returns the identifiers of all messages
+/// that were answered with 202.
 async fn send_and_kill(caller: &Caller, mut server: Server, kill_after: usize) -> HashSet<String> {
     server.drain();
     let (answers, mut answered) = mpsc::channel(SENDS);
@@ -89,7 +90,7 @@ async fn send_and_kill(caller: &Caller, mut server: Server, kill_after: usize) -
                 "subject": format!("number {number}"),
                 "body": { "text": "x".repeat(number) },
             });
-            // Without an answer nothing was promised.
+            // Without a response, the API made no promise.
             if let Ok((202, answer)) = caller.post(url, body).await {
                 let id = answer["message_id"].as_str().unwrap().to_owned();
                 answers.send(id).await.unwrap();
@@ -123,7 +124,7 @@ async fn check(caller: &Caller, server: &Server, answered: &HashSet<String>) {
         }
         for (id, status) in &statuses {
             let copies = copies.remove(format!("<{id}@{DOMAIN}>").as_str()).unwrap_or(0);
-            // `failed` is only said of what the mail server never had.
+            // `failed` means that the mail server never received the message.
             let expected = usize::from(*status != "failed");
             assert_eq!(copies, expected, "{id} is {status} and lies in {name}'s inbox {copies} times");
         }

@@ -1,7 +1,7 @@
 //! Stories against the real binary with the mail programs that people use: each is a Python script in `e2e/`.
 //!
-//! They need Python, curl, Node, swaks, mutt, isync, dkimpy and Schemathesis, so a plain `cargo test` ignores them;
-//! `./test` installs what is missing and runs them.
+//! They need Python, curl, Node, swaks, mutt, isync, dkimpy and Schemathesis, so a plain `cargo test` ignores them.
+//! `./test` installs missing programs and runs them.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! A mail server of the operator's own: a private Postfix and Dovecot with what `mailapi config` prints for them, and
+//! An external mail server: a private Postfix and Dovecot with the configuration that `mailapi config` prints, and
 //! the real binary in front of them.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
@@ -10,7 +10,7 @@ use std::time::Duration;
 use external_host::{Engine, ExternalHost};
 use serde_json::{Value, json};
 
-/// Longer than any of these stories needs, shorter than a person would wait.
+/// Longer than any of these tests needs, shorter than a person would wait.
 const SOON: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,7 +42,7 @@ async fn each_recipient_to_its_end(engine: Engine) {
     assert_eq!(of("bob@example.org")["status"], "sent");
     let inbox = host.get("/mailbox/bob@example.org/messages").await.expect(200);
     assert_eq!((&inbox["total"], &inbox["messages"][0]["subject"]), (&json!(1), &json!("Hello")));
-    // The sender is told by mail, too, of what bounced.
+    // Postfix also reports the bounce to the sender by mail.
     let notices = host.get("/mailbox/ann@example.org/messages").await.expect(200);
     assert_eq!(notices["total"], 1);
 }
@@ -57,7 +57,7 @@ async fn a_message_that_cannot_be_stored_is_not_handed_over() {
     assert!(refused.status >= 500, "{}", refused.text());
     database.execute_batch("DROP TRIGGER stop").unwrap();
 
-    // Its envelope went ahead, and Postfix thinks nothing of it.
+    // The envelope of the failed message was sent already, and Postfix discarded it.
     let next = host.send(&["good@elsewhere.example"]).await;
     host.watch(&next, "sent", SOON).await;
     assert_eq!(host.sink.received().len(), 1);
@@ -88,7 +88,7 @@ async fn without_dovecot_reading_fails_quickly_and_sending_goes_on() {
     assert_eq!(reading.expect("an answer at once").error(), (500, "IMAP_ERROR".to_owned()));
     let id = host.send(&["good@elsewhere.example"]).await;
     host.watch(&id, "sent", SOON).await;
-    // What is for a mailbox here waits for Dovecot.
+    // Mail for a local mailbox waits in the queue until Dovecot runs.
     let id = host.send(&["bob@example.org"]).await;
     host.dovecot.resume().await;
     host.watch(&id, "sent", SOON).await;
@@ -102,14 +102,14 @@ async fn without_dovecot_users_are_listed_and_none_is_deleted() {
     assert_eq!(message_counts(&host).await, [("ann", 1), ("bob", 1)].map(counted));
 
     host.dovecot.break_mailbox("ann@example.org").await;
-    // A list may show for a minute what a mailbox held; who asks for one account learns how it is now.
+    // A list may show cached usage for a minute; the usage of a single account is current.
     assert_eq!(host.get("/users/ann@example.org").await.expect(200)["user"]["quota_known"], false);
     assert_eq!(message_counts(&host).await, [("ann", 0), ("bob", 1)].map(counted));
     assert_eq!(users_shown(&host), ["ann@example.org ?", "bob@example.org 1"]);
     nobody_is_called_purged_or_deleted(&host, "ann@example.org").await;
 
     host.dovecot.stop();
-    // What serves a connection that is kept may outlive Dovecot's master for a while.
+    // A Dovecot process with an open connection may outlive the master for a while.
     host.restart_mailapi();
     let counts = tokio::time::timeout(SOON, message_counts(&host)).await;
     assert_eq!(counts.expect("an answer, and no wait for Dovecot"), [("ann", 0), ("bob", 0)].map(counted));
@@ -119,7 +119,7 @@ async fn without_dovecot_users_are_listed_and_none_is_deleted() {
     host.dovecot.resume().await;
     host.restart_mailapi();
     assert_eq!(message_counts(&host).await, [("ann", 0), ("bob", 1)].map(counted));
-    // A mailbox that has no home yet is another thing: there is nothing in it.
+    // A mailbox without a home directory is different: it is empty.
     host.dovecot.mend_mailbox("ann@example.org");
     assert_eq!(host.request("DELETE", "/users/ann@example.org/purge").await.expect(200)["messages_removed"], 0);
     assert_eq!(host.request("DELETE", "/users/ann@example.org").await.status, 200);
@@ -147,7 +147,7 @@ fn counted((name, messages): (&str, u64)) -> (String, u64) {
     (name.to_owned(), messages)
 }
 
-/// Addresses and how many messages they have, as `mailapi user list` shows them.
+/// Returns the addresses and their numbers of messages, as `mailapi user list` prints them.
 fn users_shown(host: &ExternalHost) -> Vec<String> {
     let output = host.command(&["user", "list"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -196,7 +196,7 @@ async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_doctor_names_a_port_that_does_not_relay() {
     let mut host = ExternalHost::open(Engine::Sqlite).await;
-    // Anybody may hand mail in there, for the mailboxes of this server alone.
+    // This port accepts mail from any client, but only for local mailboxes.
     host.submission = host.postfix.smtp();
     let (code, report) = host.doctor();
     assert_eq!(code, Some(1), "{report}");
@@ -215,7 +215,7 @@ async fn the_doctor_names_a_master_password_that_dovecot_refuses() {
     assert_eq!(report.matches("to mend it: ").count(), 1, "{report}");
     assert!(!report.contains("mistyped"), "{report}");
 
-    // Without any user there is nobody to try it with, and only then.
+    // Only without any user does the doctor have no mailbox for the check.
     for name in ["ann", "bob"] {
         assert_eq!(host.request("DELETE", &format!("/users/{name}@example.org")).await.status, 200);
     }

@@ -1,4 +1,5 @@
-//! A server further on that takes a message and gives it up later: the real binary between a real Postfix and Dovecot.
+//! Delayed bounces: another server accepts a message and later reports a failure. The real binary runs between a
+//! real Postfix and Dovecot.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
 mod external_host;
@@ -9,12 +10,12 @@ use std::time::Duration;
 use external_host::{Engine, ExternalHost};
 use serde_json::{Value, json};
 
-/// Longer than this story needs, shorter than a person would wait.
+/// Longer than the test needs, shorter than a person would wait.
 const SOON: Duration = Duration::from_secs(60);
 
 const MAILBOX: &str = "bounces@example.org";
 
-/// What the server of these recipients writes when it gives them up.
+/// Returns the failure notice of the recipients' server.
 fn notice(return_address: &str, recipient: &str, action: &str) -> String {
     format!(
         "From: MAILER-DAEMON@mx.elsewhere.example\r\nTo: <{return_address}>\r\nSubject: Undelivered\r\n\
@@ -38,7 +39,7 @@ async fn what_another_server_gives_up_later_has_bounced() {
         ("MAILAPI_ADVANCED__EXTERNAL_BOUNCES__POLL_INTERVAL", "100ms"),
     ];
     let host = ExternalHost::open_with(Engine::Sqlite, &settings).await;
-    // There is no such mailbox yet, and monitors and the operator are told.
+    // The mailbox does not exist yet; health and doctor report this.
     host.until(SOON, async || host.health().await["checks"]["bounces"] == "unavailable").await;
     assert_eq!(host.health().await["status"], "ok", "mail goes in and out without it");
     let (code, report) = host.doctor();
@@ -56,7 +57,7 @@ async fn what_another_server_gives_up_later_has_bounced() {
     let return_address = received[0].sender.trim_matches(['<', '>']).to_owned();
     assert!(return_address.starts_with("bounces+") && return_address.ends_with("@example.org"), "{return_address}");
 
-    // Nobody believes what was not sent to the address, or not of the message's recipients, or is no failure.
+    // Notices with another return address, another recipient or no failure are ignored.
     let forged = [
         (format!("bounces+{}@example.org", "0".repeat(48)), "full@elsewhere.example", "failed"),
         (return_address.clone(), "eve@elsewhere.example", "failed"),
@@ -74,11 +75,11 @@ async fn what_another_server_gives_up_later_has_bounced() {
     assert!(full["bounced_at"].is_string() && full["smtp_response"] == "552 5.2.2 Mailbox full", "{full}");
     assert_eq!(recipient(&seen, "good@elsewhere.example")["status"], "sent");
 
-    // The log names the author, not the address that bounces go to.
+    // The log shows the author, not the address for bounces.
     let log = host.get(&format!("/mail/delivery-log?message_id={id}")).await.expect(200);
     assert_eq!(log["total"], 4, "{log}");
     assert!(log["entries"].as_array().unwrap().iter().all(|entry| entry["sender"] == "ann@example.org"), "{log}");
-    // Nothing was marked as read, and the author's own mailbox has nothing.
+    // No message was marked as read, and the author's own mailbox is empty.
     let folders = host.get(&format!("/mailbox/{MAILBOX}/folders")).await.expect(200);
     assert_eq!((&folders["folders"][0]["messages"], &folders["folders"][0]["unread"]), (&json!(4), &json!(4)));
     assert_eq!(host.get("/mailbox/ann@example.org/messages").await.expect(200)["total"], 0);
@@ -96,7 +97,7 @@ async fn what_our_own_mail_server_gives_up_counts_once() {
     host.sink.refuse("gone@elsewhere.example", &["550 5.1.1 No such user"]);
     let id = host.send(&["gone@elsewhere.example"]).await;
     host.watch(&id, "bounced", SOON).await;
-    // Postfix tells it by mail, too.
+    // Postfix also reports the failure by mail.
     let has_come = async || host.get(&format!("/mailbox/{MAILBOX}/messages")).await.json()["total"] == 1;
     host.until(SOON, has_come).await;
     assert_eq!(host.get("/mail/delivery-log/sync").await.status, 200);
@@ -104,7 +105,7 @@ async fn what_our_own_mail_server_gives_up_counts_once() {
     assert_eq!(recipient(&seen, "gone@elsewhere.example")["dsn_code"], "5.1.1");
 }
 
-/// What another server writes when it gives up an address that stands behind one of its own.
+/// Returns the failure notice of a server for a member of one of its aliases.
 fn notice_of_member(return_address: &str, recipient: &str, member: &str) -> String {
     let final_recipient = format!("Final-Recipient: rfc822; {member}\r\n");
     let original = format!("Original-Recipient: rfc822; {recipient}\r\n{final_recipient}");
@@ -120,7 +121,7 @@ async fn an_alias_has_not_bounced_because_one_of_its_members_has() {
     let host = ExternalHost::open_on(Engine::Sqlite, &settings, |postfix| {
         let team = "inline:{ {team@example.org = one@elsewhere.example two@elsewhere.example} }";
         postfix.parameters.push(("virtual_alias_maps".to_owned(), team.to_owned()));
-        // Each member by itself, so that one can be refused after DATA.
+        // One member per transaction, so that a test can reject one of them after DATA.
         postfix.parameters.push(("smtp_destination_recipient_limit".to_owned(), "1".to_owned()));
     });
     let host = host.await;
@@ -133,7 +134,7 @@ async fn an_alias_has_not_bounced_because_one_of_its_members_has() {
 
     host.sink.refuse_data(&["554 5.7.1 Not this one"]);
     let id = host.send(&["team@example.org"]).await;
-    // Postfix tells of the one that failed by its log and by mail.
+    // Postfix reports the failed member in its log and by mail.
     host.until(SOON, async || notices().await == Some(1)).await;
     host.watch(&id, "sent", SOON).await;
     let has_both = async || {
@@ -154,7 +155,7 @@ async fn an_alias_has_not_bounced_because_one_of_its_members_has() {
     assert_eq!(tried, ["one@elsewhere.example", "two@elsewhere.example"]);
     assert!(log["entries"].as_array().unwrap().iter().all(|entry| entry["recipient"] == "team@example.org"), "{log}");
 
-    // The server of the other one gives up later, and was not told whom the sender had named.
+    // The other member's server reports a failure later. It received no ORCPT, so it has no original recipient.
     let return_address = host.sink.received()[0].sender.trim_matches(['<', '>']).to_owned();
     let reached = host.sink.received()[0].recipients[0].trim_matches(['<', '>']).to_owned();
     host.postfix.deliver("", &return_address, &[notice(&return_address, &reached, "failed").as_bytes()]).await;
@@ -164,13 +165,13 @@ async fn an_alias_has_not_bounced_because_one_of_its_members_has() {
     };
     host.until(SOON, says_full).await;
 
-    // Both at once.
+    // Both members fail at once.
     host.sink.refuse_data(&["554 5.7.1 Nor this one", "554 5.7.1 Nor this one"]);
     let id = host.send(&["team@example.org"]).await;
     let seen = host.watch(&id, "bounced", SOON).await;
     assert_eq!(recipient(&seen, "team@example.org")["partly_bounced_at"], Value::Null);
 
-    // An alias of another server, of whose members nobody here knows.
+    // An alias of another server, whose members are unknown here.
     let id = host.send(&["staff@elsewhere.example"]).await;
     host.watch(&id, "sent", SOON).await;
     let received = host.sink.received();

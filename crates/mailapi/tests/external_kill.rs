@@ -1,5 +1,5 @@
-//! Whatever is killed while mail is being sent: each message that was answered 202 was handed over once and arrives,
-//! what is said of it is so, and of no message it stays open whether it was sent.
+//! Any process is killed while mail is being sent. Each message that was answered with 202 was submitted once and
+//! arrives, its reported status is true, and no message stays undecided.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
 mod external_host;
@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// How many sends there are.
+/// Number of sends.
 const SENDS: usize = 2000;
-/// How many are under way at the same time.
+/// Number of concurrent sends.
 const AT_ONCE: usize = 16;
-/// How many each of them sends before the next kill.
+/// Sends of each client before the next kill.
 const IN_A_ROW: usize = 5;
-/// Longer than any of it takes.
+/// Longer than any step takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAGE: usize = 200;
 
@@ -45,7 +45,7 @@ async fn two_thousand_sends_survive_random_kills() {
     let chance = SeededEntropy::new(2026);
     let (numbers, mut taken, mut kills) = (Arc::new(AtomicUsize::new(0)), Vec::new(), HashMap::new());
     while numbers.load(Ordering::SeqCst) < SENDS {
-        // After a failure the servers are left alone for a moment.
+        // After a failure, the servers get a moment to restart.
         host.send_when_it_works(&["ann@example.org"], PATIENCE).await;
         let victim = VICTIMS[one_of(&chance, VICTIMS.len())];
         let mut cycle = KillCycle::begin(host.client(), &numbers);
@@ -96,7 +96,7 @@ async fn kill(host: &mut ExternalHost, victim: Victim) {
     }
 }
 
-/// Senders at work until each of them has sent enough or fails.
+/// Clients that send until each has sent enough or fails.
 struct KillCycle {
     senders: JoinSet<()>,
     answers: mpsc::UnboundedReceiver<(usize, String)>,
@@ -120,7 +120,7 @@ impl KillCycle {
         Self { senders, answers, taken: Vec::new() }
     }
 
-    /// Waits until so many were taken.
+    /// Waits until `count` messages were accepted.
     async fn wait_for(&mut self, count: usize) {
         while self.taken.len() < count {
             let Some(answer) = self.answers.recv().await else { return };
@@ -128,7 +128,7 @@ impl KillCycle {
         }
     }
 
-    /// What was answered 202, with its number, when everybody is done.
+    /// Waits for all clients; returns the messages that were answered with 202, with their numbers.
     async fn end(mut self) -> Vec<(usize, String)> {
         self.senders.join_all().await;
         while let Some(answer) = self.answers.recv().await {
@@ -146,7 +146,7 @@ fn subject(number: usize) -> String {
     format!("number {number}")
 }
 
-/// The identifier of a message that was answered 202.
+/// Sends a message; returns its identifier if it was answered with 202.
 async fn send(client: &Client, number: usize) -> Option<String> {
     let to = [remote(number), "bob@example.org".to_owned()];
     let message =
@@ -155,13 +155,13 @@ async fn send(client: &Client, number: usize) -> Option<String> {
     (status == 202).then(|| answer["message_id"].as_str().unwrap().to_owned())
 }
 
-/// What became of all messages with a number, as each witness has it.
+/// Outcome of all numbered messages, from each source.
 struct Everything {
-    /// What the API says: identifier and status, by subject.
+    /// Identifier and status from the API, by subject.
     told: HashMap<String, (String, String)>,
-    /// How many copies the remote server got, by recipient.
+    /// Copies that the remote server received, by recipient.
     remote: HashMap<String, usize>,
-    /// How many copies lie in the mailbox, by subject.
+    /// Copies in the local mailbox, by subject.
     local: HashMap<String, usize>,
     log: Log,
 }
@@ -216,11 +216,11 @@ impl Everything {
     }
 }
 
-/// What Postfix's log says, read without mailapi's help.
+/// Contents of Postfix's log, read independently of mailapi.
 struct Log {
-    /// Under which queue ids each of our identifiers entered.
+    /// Queue ids under which each of our identifiers entered.
     entered: HashMap<String, Vec<String>>,
-    /// The queue ids that were in the queue during a kill, or whose delivery by LMTP was cut off.
+    /// Queue ids that were in the queue during a kill, or whose LMTP delivery was cut off.
     troubled: HashSet<String>,
 }
 
@@ -249,8 +249,8 @@ impl Log {
         Self { entered, troubled }
     }
 
-    /// A Postfix that is killed between the next hop's answer and its own record of it sends again, and so does one
-    /// whose next hop is killed before it answers: SMTP has no better promise (RFC 1047).
+    /// Postfix repeats a delivery when it is killed between the next hop's response and its own record of it. It
+    /// also repeats one when the next hop is killed before its response. SMTP cannot promise more (RFC 1047).
     fn may_repeat(&self, queue_id: &str) -> bool {
         self.troubled.contains(queue_id)
     }
@@ -262,7 +262,7 @@ fn counted(keys: impl Iterator<Item = String>) -> HashMap<String, usize> {
     counts
 }
 
-/// All entries of a list.
+/// Returns all entries of a list.
 async fn pages(host: &ExternalHost, path: &str, name: &str) -> Vec<Value> {
     let mut all = Vec::new();
     loop {

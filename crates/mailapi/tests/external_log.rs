@@ -1,5 +1,5 @@
-//! What the log tells: read where the API is not, by `mailapi follow` beside each mail server, with one database for all;
-//! when it lost something; and of mail from outside.
+//! The mail server's log: followed by `mailapi follow` on each mail server's host, with one shared database; after
+//! losses; and as the source of inbound statistics.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
 mod external_host;
@@ -18,14 +18,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-/// Longer than any of these stories needs, shorter than a person would wait.
+/// Longer than any of these tests needs, shorter than a person would wait.
 const SOON: Duration = Duration::from_secs(60);
 
 /// A follower; killed when it is dropped.
 struct Follower(Child);
 
 impl Follower {
-    /// Asks it to end; its exit code.
+    /// Stops it with SIGTERM; returns its exit code.
     fn stop(mut self) -> Option<i32> {
         assert!(send_signal("TERM", &self.0));
         self.0.wait().unwrap().code()
@@ -39,7 +39,7 @@ impl Drop for Follower {
     }
 }
 
-/// An office whose API host has no log.
+/// Starts an installation whose API host has no log.
 async fn without_a_log() -> ExternalHost {
     let mut host = ExternalHost::open(Engine::Postgres).await;
     host.log = "".into();
@@ -60,7 +60,7 @@ async fn followers_on_two_hosts_each_report_their_own_server() {
     let (id, queue_id) = (sent["message_id"].as_str().unwrap(), sent["queue_id"].as_str().unwrap());
     assert_eq!(host.get(&format!("/mail/{id}/status")).await.expect(200)["status"], "submitted");
 
-    // The other server's log speaks of another message under the same queue id.
+    // The other server's log has another message with the same queue id.
     let other = host.work_dir.path().join("other.log");
     let line = |daemon: &str, text: &str| format!("2026-11-21T08:00:00Z mx2 postfix/{daemon}[7]: {queue_id}: {text}\n");
     let lines = line("cleanup", "message-id=<someone@elsewhere.example>")
@@ -77,13 +77,13 @@ async fn followers_on_two_hosts_each_report_their_own_server() {
 
     let first = Follower(host.follow("mx1", &host.postfix.log()));
     host.watch(id, "sent", SOON).await;
-    // What the first one stored does not move the second one's place, nor the other way round.
+    // Each follower stores its own position in its log.
     let next = host.send(&["next@elsewhere.example"]).await;
     host.watch(&next, "sent", SOON).await;
     assert_eq!(entries(&host, "sender=eve@elsewhere.example").await.len(), 1);
     assert_eq!((first.stop(), second.stop()), (Some(0), Some(0)));
 
-    // While it was away the log grew; the next one goes on from there.
+    // The log grew while the follower was stopped; the next one continues at the stored position.
     let last = host.send(&["last@elsewhere.example"]).await;
     let first = Follower(host.follow("mx1", &host.postfix.log()));
     host.watch(&last, "sent", SOON).await;
@@ -108,7 +108,7 @@ async fn a_follower_decides_a_message_whose_reply_was_lost() {
     assert_eq!(first.stop(), Some(0));
 }
 
-/// A way to a server on which the reply to a message gets lost, together with the connection.
+/// Starts a proxy that drops the reply to a message, together with the connection.
 async fn swallow_replies(server: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -147,7 +147,7 @@ async fn a_gap_in_the_log_shows_in_health_and_in_the_doctor() {
     host.postfix.kill();
     host.postfix.restart().await;
     host.until(SOON, async || host.health().await["checks"]["log"] == "incomplete").await;
-    // Everything works: what is lost does not come back.
+    // All parts work: the lost lines cannot be recovered.
     assert_eq!(host.health().await["status"], "ok");
     let (code, report) = host.doctor();
     assert_eq!(code, Some(0), "{report}");
@@ -201,7 +201,7 @@ async fn a_status_appears_when_its_line_is_written_without_polling() {
     println!("from the line to the status: median {:?}, most {:?}", lags[MESSAGES / 2], lags[MESSAGES - 1]);
 }
 
-/// What a mail that is refused by the milter says.
+/// Header of a message that the milter rejects.
 const UNWANTED: &str = "X-Unwanted: yes";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -214,7 +214,7 @@ async fn mail_from_outside_is_counted_for_domains_of_ours_alone() {
     })
     .await;
     for (to, header, reply) in [
-        // Somebody wants to relay through us.
+        // An attempt to relay to another domain.
         ("eve@elsewhere.example", "Subject: relay", "554"),
         ("nobody@example.org", "Subject: unknown", "550"),
         ("bob@example.org", UNWANTED, "550"),
@@ -228,13 +228,13 @@ async fn mail_from_outside_is_counted_for_domains_of_ours_alone() {
     host.until(SOON, async || inbound().await["total"] == 4).await;
     let counts = inbound().await;
     assert_eq!((&counts["accepted"], &counts["rejected"], &counts["spam"]), (&json!(2), &json!(2), &json!(1)));
-    // A domain that is ours only now begins with nothing.
+    // A domain that is added only now has empty statistics.
     assert_eq!(host.post("/domains", json!({ "domain": "elsewhere.example" })).await.status, 201);
     let other = host.get("/stats/domain/elsewhere.example").await.expect(200);
     assert_eq!(other["inbound"]["total"], 0);
 }
 
-/// Hands a mail in from outside; the first reply that is no success, or the last one.
+/// Delivers a message from outside; returns the first reply that is not a success, or the last one.
 async fn hand_in(server: SocketAddr, to: &str, header: &str) -> String {
     let stream = TcpStream::connect(server).await.unwrap();
     let (reader, mut writer) = stream.into_split();
@@ -255,7 +255,7 @@ async fn hand_in(server: SocketAddr, to: &str, header: &str) -> String {
     reply
 }
 
-/// A milter that refuses what says that it is unwanted, and lets everything else pass.
+/// Starts a milter that rejects messages with the header `X-Unwanted`, and accepts all others.
 async fn refuse_unwanted() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -267,7 +267,7 @@ async fn refuse_unwanted() -> SocketAddr {
     address
 }
 
-/// The protocol: a length, a letter that says what it is about, and what is told; answered in the same form.
+/// The milter protocol: a length, a command letter, and data; responses have the same form.
 async fn milter(mut stream: TcpStream) -> Option<()> {
     let mut is_unwanted = false;
     loop {
@@ -275,9 +275,9 @@ async fn milter(mut stream: TcpStream) -> Option<()> {
         let mut packet = vec![0; length];
         stream.read_exact(&mut packet).await.ok()?;
         let answer: &[u8] = match packet[0] {
-            // Version 2, no changes to mails, every step.
+            // Version 2, no changes to messages, every step.
             b'O' => b"O\0\0\0\x02\0\0\0\0\0\0\0\0",
-            // Macros, the end of one mail, and of all.
+            // Macros; end of one message (`A`); end of the connection (`Q`).
             b'D' => continue,
             b'A' => {
                 is_unwanted = false;
@@ -327,7 +327,8 @@ async fn messages_of_a_killed_node_are_decided_by_another_one() {
     assert_eq!(received.len(), 1, "{received:?}");
 }
 
-/// A proxy to a server that answers nothing after the first accepted message, and accepts nothing of the second.
+/// Starts a proxy to a server. It drops every response after the first accepted message, and accepts nothing of the
+/// second.
 async fn hold(server: SocketAddr, held: mpsc::Sender<()>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -340,7 +341,7 @@ async fn hold(server: SocketAddr, held: mpsc::Sender<()>) -> SocketAddr {
     address
 }
 
-/// Holds back the reply with these octets, and everything after it.
+/// Holds back the reply that contains these octets, and everything after it.
 async fn pass_on_until(client: TcpStream, server: SocketAddr, last: &[u8], held: mpsc::Sender<()>) {
     let (mut from_server, mut to_server) = TcpStream::connect(server).await.unwrap().into_split();
     let (mut from_client, mut to_client) = client.into_split();

@@ -1,4 +1,4 @@
-//! An existing installation whose user database is not ours: the real binary in front of its Dovecot.
+//! An installation with an external user database: the real binary in front of its Dovecot.
 
 mod support;
 
@@ -8,9 +8,9 @@ use mailapi_testkit::{Answer, Dovecot, ForeignSchema, ForeignUsers, SmtpSink};
 use serde_json::{Value, json};
 use support::{Server, WorkDir};
 
-/// Longer than a look at the user database takes.
+/// Longer than one synchronization takes.
 const SOON: Duration = Duration::from_secs(60);
-/// What its people log in with.
+/// Password of the users in that database.
 const PASSWORD: &str = "Hello world!";
 
 struct Installation {
@@ -76,7 +76,7 @@ impl Api<'_> {
 async fn an_evening_with(users: ForeignUsers) {
     let installation = Installation::open(users).await;
     assert!(installation.command(&["migrate"]).output().unwrap().status.success());
-    // Before the first start nothing was copied, and the doctor looks all the same.
+    // No account is copied before the first start, and the doctor still checks a mailbox.
     let report = installation.doctor();
     for part in ["user database: both queries work", "master log-in: it works"] {
         assert!(report.contains(part), "{part}\n{report}");
@@ -85,7 +85,7 @@ async fn an_evening_with(users: ForeignUsers) {
     server.drain();
     let admin = Api { server: &server, client: &installation.client, token: server.token() };
 
-    // Whoever has a mailbox logs in with the password that is there, reads and sends.
+    // Users log in with the password from that database, and can read and send.
     let ann = json!({ "email": "ann@example.org", "password": PASSWORD });
     let wrong = json!({ "email": "ann@example.org", "password": "hello world" });
     assert_eq!(admin.ask("POST", "/auth/login", wrong).await.error(), (401, "INVALID_CREDENTIALS".to_owned()));
@@ -98,7 +98,7 @@ async fn an_evening_with(users: ForeignUsers) {
     assert_eq!(ann.ask("POST", "/mail/send", message).await.status, 202);
     assert_eq!(installation.sink.received().len(), 1);
 
-    // What belongs to a mailbox there is seen here, and changed there.
+    // Changes in the user database become visible here.
     let end = tokio::time::Instant::now() + SOON;
     while admin.get("/users").await["total"] != 2 {
         assert!(tokio::time::Instant::now() < end, "the mailboxes there are not seen");

@@ -13,7 +13,7 @@ use support::{Server, WorkDir};
 
 const PASSWORD: &str = "a long enough password";
 const WRONG: &str = "a wrong password";
-/// Longer than any answer takes on a busy machine.
+/// Longer than any response takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const FILTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fail2ban/filter.d/mailapi.conf");
 
@@ -24,7 +24,7 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// Sends all of `said`, then reads until the server closes.
+/// Sends `said`, then reads until the server closes the connection.
 fn dialogue(address: &str, said: &str) -> String {
     let mut stream = connect(address);
     stream.write_all(said.as_bytes()).unwrap();
@@ -33,7 +33,7 @@ fn dialogue(address: &str, said: &str) -> String {
     heard
 }
 
-/// The status and the body of an answer to a request that a proxy forwards for 198.51.100.7.
+/// Sends a request that a proxy forwards for 198.51.100.7. Returns the status and the body of the response.
 fn ask(address: &str, token: &str, method: &str, path: &str, body: &str) -> (u16, String) {
     let request = format!(
         "{method} /api/v1{path} HTTP/1.1\r\nHost: x\r\nX-MAILAPI-TOKEN: {token}\r\nX-Forwarded-For: 198.51.100.7\r\n\
@@ -57,7 +57,7 @@ fn server(work_dir: &WorkDir, settings: &[(&str, &str)]) -> Server {
     Server::start(command)
 }
 
-/// The events of a log with this message or target.
+/// Returns the log events with this message or target.
 fn events(log: &str, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
     let events = log.lines().map(|line| serde_json::from_str(line).expect("every line is one JSON object"));
     events.filter(wanted).collect()
@@ -157,7 +157,8 @@ fn each_administrative_change_is_an_audit_event() {
     assert!(!log.contains(PASSWORD), "{log}");
 }
 
-/// Fails to log in at each door with an existing mailbox; at HTTP also with a name that looks like a part of the line.
+/// Fails to log in at each listener with an existing mailbox; over HTTP also with a name that imitates a part of
+/// the log line.
 fn fail_everywhere(running: &Value) {
     let hostile = r#"\"log-in,failed,client=203.0.113.66\"@example.org"#;
     for email in ["ann@example.org", hostile] {
@@ -173,7 +174,7 @@ fn fail_everywhere(running: &Value) {
     assert!(heard.contains("535 "), "{heard}");
 }
 
-/// The number of lines that the documented filter matches, counted by fail2ban's own program.
+/// Counts the lines that the documented filter matches, with fail2ban's own program.
 fn found_by_fail2ban(log: &Path) -> String {
     let output = Command::new("fail2ban-regex").arg(log).arg(FILTER).output().expect("fail2ban is installed");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,5 +1,5 @@
-//! An attachment of 50 MB through the real binary: up and down again in front of a real Postfix and Dovecot, and into the
-//! built-in mail server by the API, by SMTP and by IMAP. What the process keeps in memory meanwhile.
+//! Peak memory of the real binary with an attachment of 50 MB. It is uploaded and downloaded in front of a real
+//! Postfix and Dovecot. It is sent to the built-in mail server by the API, by SMTP and by IMAP.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
 mod external_host;
@@ -16,14 +16,14 @@ use support::{Dialogue, Server, WorkDir};
 
 const ATTACHMENT: usize = 50_000_000;
 const MIB: u64 = 1 << 20;
-/// What a download may add to the memory of an idle process: much less than the attachment.
+/// Maximum growth of an idle process during a download: much less than the attachment.
 const DOWNLOAD: u64 = 16 * MIB;
-/// What an upload may add, whichever way it comes. A release build takes 6 to 11 MiB; the attachment alone, once in
-/// memory with its base64, would be 64.
+/// Maximum growth during an upload by any protocol. A release build needs 6 to 11 MiB; the attachment alone, once
+/// in memory as base64, would need 64.
 const UPLOAD: u64 = 40 * MIB;
 const PATIENCE: Duration = Duration::from_secs(120);
 const PASSWORD: &str = "correct horse battery";
-/// A message of this size is more than the defaults let through.
+/// The default limits reject a message of this size.
 const LIMITS: [(&str, &str); 2] =
     [("MAILAPI_HTTP__MAX_REQUEST_BYTES", "80MiB"), ("MAILAPI_LIMITS__MAX_MESSAGE_BYTES", "80MiB")];
 
@@ -41,7 +41,7 @@ async fn an_attachment_of_50_mb_is_not_in_memory_at_once() {
     let up = Memory::of(host.mailapi());
     host.watch(&id, "sent", PATIENCE).await;
 
-    // A fresh process, so that nothing is left of the upload.
+    // A new process, so that the upload does not affect its peak.
     host.restart_mailapi();
     let listed = host.get("/mailbox/bob@example.org/folders/INBOX/messages/1/attachments").await.expect(200);
     assert_eq!(listed["attachments"][0]["size"], ATTACHMENT, "{listed}");
@@ -62,7 +62,7 @@ async fn the_built_in_server_streams_50_mb_on_every_listener() {
     let (attachment, mut host) = (octets(), BuiltIn::open().await);
     let message = message(&attachment);
     let by_api = host.send(&attachment).await;
-    // A fresh process each time, so that nothing is left of what was before.
+    // A new process each time, so that the previous step does not affect its peak.
     host.restart();
     let by_smtp = host.deliver(&message).await;
     host.restart();
@@ -80,7 +80,7 @@ struct BuiltIn {
     server: Option<Server>,
     token: String,
     client: reqwest::Client,
-    /// How many messages bob has.
+    /// Number of messages in bob's mailbox.
     received: u32,
 }
 
@@ -125,7 +125,7 @@ impl BuiltIn {
         assert!(answer.status().is_success(), "{path}: {}", answer.text().await.unwrap());
     }
 
-    /// What the API's way adds.
+    /// Returns the growth of memory when the message is sent by the API.
     async fn send(&mut self, attachment: &[u8]) -> u64 {
         let rest = self.memory();
         self.post("/mail/send", request(attachment)).await;
@@ -133,7 +133,7 @@ impl BuiltIn {
         self.memory().peak.saturating_sub(rest.now)
     }
 
-    /// What SMTP's way adds: the message as another mail server hands it in.
+    /// Returns the growth of memory when another mail server delivers the message by SMTP.
     async fn deliver(&mut self, message: &[u8]) -> u64 {
         let mut smtp = Dialogue::begin(self.server().running["smtp"].as_str().unwrap(), "220 ");
         smtp.say("EHLO mx.example.net", "250 ");
@@ -147,7 +147,7 @@ impl BuiltIn {
         self.memory().peak.saturating_sub(rest.now)
     }
 
-    /// What IMAP's way adds.
+    /// Returns the growth of memory when the message is appended by IMAP.
     async fn append(&mut self, message: &[u8]) -> u64 {
         let mut imap = Dialogue::begin(self.server().running["imap"].as_str().unwrap(), "* OK ");
         imap.say(&format!("a LOGIN bob@example.org \"{PASSWORD}\""), "a OK ");
@@ -159,7 +159,7 @@ impl BuiltIn {
         self.memory().peak.saturating_sub(rest.now)
     }
 
-    /// Waits until bob has another message, with the whole attachment.
+    /// Waits until bob has received another message, with the whole attachment.
     async fn is_received(&mut self) {
         self.received += 1;
         let path = format!("/mailbox/bob@example.org/folders/INBOX/messages/{}/attachments", self.received);
@@ -178,7 +178,7 @@ impl BuiltIn {
     }
 }
 
-/// A message with the attachment, as mail programs write one.
+/// Builds a message with the attachment, in the form of common mail programs.
 fn message(attachment: &[u8]) -> Vec<u8> {
     let mut message = String::from(
         "From: eve@example.net\r\nTo: bob@example.org\r\nSubject: A large one\r\nMIME-Version: 1.0\r\n\
@@ -186,7 +186,7 @@ fn message(attachment: &[u8]) -> Vec<u8> {
          --x\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename=large.bin\r\n\
          Content-Transfer-Encoding: base64\r\n\r\n",
     );
-    // 76 characters to the line (RFC 2045 section 6.8).
+    // 76 characters per line (RFC 2045 section 6.8).
     for line in attachment.chunks(57) {
         message.push_str(&base64(line));
         message.push_str("\r\n");
@@ -195,14 +195,14 @@ fn message(attachment: &[u8]) -> Vec<u8> {
     message.into_bytes()
 }
 
-/// Octets that no compression makes smaller, always the same.
+/// Returns incompressible octets, always the same.
 fn octets() -> Vec<u8> {
     let mut octets = vec![0; ATTACHMENT];
     SeededEntropy::default().fill(&mut octets);
     octets
 }
 
-/// What the API is asked to send.
+/// Returns the body of the send request.
 fn request(attachment: &[u8]) -> Value {
     json!({
         "from": "ann@example.org", "to": ["bob@example.org"], "subject": "A large one", "body": { "text": "See there." },
@@ -210,7 +210,7 @@ fn request(attachment: &[u8]) -> Value {
     })
 }
 
-/// Sends it to bob; the message's id.
+/// Sends the attachment to bob; returns the message's identifier.
 async fn send(host: &ExternalHost, attachment: &[u8]) -> String {
     let answer = host.post("/mail/send", request(attachment)).await.expect(202);
     answer["message_id"].as_str().unwrap().to_owned()
@@ -221,7 +221,7 @@ fn base64(octets: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(octets)
 }
 
-/// Reads an answer piece by piece and compares it.
+/// Reads the response in pieces and compares it.
 async fn is_received(mut response: reqwest::Response, wanted: &[u8]) {
     let mut at = 0;
     while let Some(piece) = response.chunk().await.unwrap() {
@@ -232,11 +232,11 @@ async fn is_received(mut response: reqwest::Response, wanted: &[u8]) {
     assert_eq!(at, wanted.len());
 }
 
-/// What a process has in memory, in octets.
+/// Memory of a process, in octets.
 #[derive(Debug)]
 struct Memory {
     now: u64,
-    /// The most since its start.
+    /// Maximum since the start of the process.
     peak: u64,
 }
 

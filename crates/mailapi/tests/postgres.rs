@@ -1,4 +1,4 @@
-//! The real binary on PostgreSQL: several nodes on one database, and a database that goes away and comes back.
+//! The real binary on PostgreSQL: several nodes on one database, and a database that restarts.
 
 mod support;
 
@@ -9,7 +9,7 @@ use mailapi_testkit::{PostgresDatabase, PostgresServer};
 use serde_json::{Value, json};
 use support::{Server, WorkDir};
 
-/// The time that a server may need to connect again.
+/// Maximum time until a server reconnects.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Number of rounds in which two requests collide.
@@ -54,7 +54,7 @@ async fn nodes_on_one_database_share_tokens_and_revocations() {
     let revoke = reqwest::Client::new().delete(here.api(&format!("/tokens/{id}"))).header("X-MAILAPI-TOKEN", &admin);
     assert_eq!(revoke.send().await.unwrap().status().as_u16(), 200);
     assert_eq!(get(&here, "/tokens/me", &value).await.0, 401);
-    // The other node is told; nothing bounds how soon but the network.
+    // The other node receives a notification; only the network bounds the delay.
     while get(&there, "/tokens/me", &value).await.0 != 401 {
         tokio::task::yield_now().await;
     }
@@ -136,7 +136,7 @@ async fn a_new_database_password_is_in_use_after_sighup() {
     database.sql("ALTER ROLE changing PASSWORD 'second'");
     std::fs::write(&file, "second\n").unwrap();
     server.signal("HUP");
-    // Without its connections, the server can answer with the new password only.
+    // With its connections closed, the server can answer only with the new password.
     let answered = async {
         loop {
             database.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'changing'");

@@ -1,5 +1,5 @@
-//! What `mailapi config` prints, applied to a private Postfix and Dovecot as an operator does, certificate included, and
-//! used by a mail program that is not ours. Only ports and directories are changed.
+//! The output of `mailapi config`, applied to a private Postfix and Dovecot as an operator does, certificate
+//! included, and used by an independent mail program. Only ports and directories are changed.
 
 mod support;
 
@@ -17,10 +17,10 @@ use support::{Server, WorkDir};
 const PASSWORD: &str = "correct horse battery";
 const SOON: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// Postfix waits for a file to grow older than this before it reads it.
+/// Postfix reads a file only when it is older than this.
 const OLD_ENOUGH: Duration = Duration::from_secs(60);
 
-/// A machine that was set up by the guide.
+/// A machine that was set up as the guide describes.
 struct Installation {
     work_dir: WorkDir,
     ports: Ports,
@@ -32,7 +32,7 @@ struct Installation {
     client: reqwest::Client,
 }
 
-/// Where everything listens.
+/// Ports of all listeners.
 struct Ports {
     submission: SocketAddr,
     api: SocketAddr,
@@ -63,7 +63,7 @@ impl Installation {
         installation
     }
 
-    /// Starts mailapi, and makes two mailboxes.
+    /// Starts mailapi, and creates two mailboxes.
     async fn start(&mut self) {
         let mut command = command(&self.work_dir, &self.ports, &["serve", "--log-format", "json"]);
         command.env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", self.postfix.log());
@@ -90,7 +90,7 @@ impl Installation {
         answer.json().await.unwrap()
     }
 
-    /// Waits until a mailbox holds so many messages.
+    /// Waits until a mailbox holds `count` messages.
     async fn holds(&self, mailbox: &str, count: usize) -> Value {
         let end = Instant::now() + SOON;
         loop {
@@ -107,13 +107,13 @@ impl Installation {
         fs::read_to_string(self.postfix.log()).unwrap()
     }
 
-    /// What the submission listener answers to whoever hands a message in.
+    /// Returns the response of the submission listener to a client with these credentials.
     fn submit(&self, encryption: &str, user: &str, password: &str, sender: &str, recipient: &str) -> String {
         let port = self.ports.submission.port().to_string();
         self.mail_program(&["submit", &port, &self.certificate(), encryption, user, password, sender, recipient])
     }
 
-    /// How many messages a mail program sees over TLS, or why none.
+    /// Returns the number of messages that a mail program sees over TLS, or its error.
     fn look(&self, user: &str, password: &str) -> String {
         let port = self.ports.imaps.port().to_string();
         self.mail_program(&["look", &port, &self.certificate(), user, password])
@@ -133,21 +133,21 @@ impl Installation {
     }
 }
 
-/// A certificate for `localhost`.
+/// Creates a certificate for `localhost`.
 fn certify(work_dir: &WorkDir) {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     fs::write(work_dir.path().join("cert.pem"), certified.cert.pem()).unwrap();
     fs::write(work_dir.path().join("key.pem"), certified.signing_key.serialize_pem()).unwrap();
 }
 
-/// An empty place for a database that other users read.
+/// Prepares an empty directory for a database that other users read.
 fn prepare_database(work_dir: &WorkDir) {
     let directory = work_dir.path().join("db");
     fs::create_dir(&directory).unwrap();
     fs::set_permissions(directory, Permissions::from_mode(0o777)).unwrap();
 }
 
-/// The binary with the settings of the guide.
+/// Returns the command with the settings of the guide.
 fn command(work_dir: &WorkDir, ports: &Ports, arguments: &[&str]) -> Command {
     let mut command = work_dir.command(arguments);
     command
@@ -162,7 +162,7 @@ fn command(work_dir: &WorkDir, ports: &Ports, arguments: &[&str]) -> Command {
     command
 }
 
-/// Prints a configuration with the certificate into a directory of this name.
+/// Prints a configuration with the certificate into a directory.
 fn print(work_dir: &WorkDir, ports: &Ports, kind: &[&str]) -> PathBuf {
     let directory = work_dir.path().join(kind[0]);
     let [certificate, key] = ["cert.pem", "key.pem"].map(|name| work_dir.path().join(name).display().to_string());
@@ -172,7 +172,7 @@ fn print(work_dir: &WorkDir, ports: &Ports, kind: &[&str]) -> PathBuf {
     directory
 }
 
-/// Dovecot with its sockets where Postfix looks for them.
+/// Starts Dovecot with its sockets at the paths that Postfix uses.
 async fn set_dovecot_up(work_dir: &WorkDir, ports: &Ports, postfix: &Postfix) -> Dovecot {
     let directory = print(work_dir, ports, &["dovecot", "--version", Dovecot::version()]);
     let sockets = postfix.config_dir().parent().unwrap().join("queue/private");
@@ -188,7 +188,7 @@ async fn set_dovecot_up(work_dir: &WorkDir, ports: &Ports, postfix: &Postfix) ->
     Dovecot::start_printed(&directory, ports.imap).await
 }
 
-/// Runs the printed script, twice, for a listener on another port.
+/// Runs the printed script twice, for a listener on another port.
 async fn set_postfix_up(work_dir: &WorkDir, ports: &Ports, postfix: &Postfix) {
     let directory = print(work_dir, ports, &["postfix"]);
     let script = directory.join("apply.sh");
@@ -203,14 +203,14 @@ async fn set_postfix_up(work_dir: &WorkDir, ports: &Ports, postfix: &Postfix) {
     for_their_users(&directory);
     let apply = || {
         let mut command = Command::new("sh");
-        // postconf(1) looks there.
+        // postconf(1) reads this variable.
         command.arg(&script).env("MAIL_CONFIG", postfix.config_dir());
         run(command);
         ["main.cf", "master.cf"].map(|name| fs::read_to_string(postfix.config_dir().join(name)).unwrap())
     };
     let once = apply();
     assert_eq!(apply(), once, "the script may be run again");
-    // As `postfix reload` does.
+    // Has the effect of `postfix reload`.
     postfix.reopen_log();
     let end = Instant::now() + SOON;
     while [ports.submission, ports.api].iter().any(|port| TcpStream::connect(port).is_err()) {
@@ -219,7 +219,7 @@ async fn set_postfix_up(work_dir: &WorkDir, ports: &Ports, postfix: &Postfix) {
     }
 }
 
-/// Replaces pieces of a file, each of which must be there.
+/// Replaces parts of a file; each part must exist.
 fn change(file: &Path, pieces: &[(&str, &str)]) {
     let mut text = fs::read_to_string(file).unwrap();
     for (old, new) in pieces {
@@ -229,8 +229,8 @@ fn change(file: &Path, pieces: &[(&str, &str)]) {
     fs::write(file, text).unwrap();
 }
 
-/// Lets the mail servers' own users read their files, as `chgrp` does on a real machine, and makes the files old enough
-/// to be trusted at once.
+/// Gives the mail servers' own users access to their files, as `chgrp` does on a real machine. Also makes the files
+/// old enough that Postfix reads them at once.
 fn for_their_users(directory: &Path) {
     fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
     for entry in fs::read_dir(directory).unwrap() {
@@ -296,7 +296,7 @@ async fn mailapi_reads_and_submits_on_loopback_without_tls() {
         assert!(Instant::now() < end, "{}\n{}", machine.get(&path).await, machine.log());
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-    // A mailbox that is switched off goes on to get mail, and nobody logs in to it.
+    // A disabled mailbox still receives mail, but rejects logins.
     machine.post("/users/bob@example.org/disable", json!({})).await;
     assert!(machine.look("bob@example.org", PASSWORD).contains("AUTHENTICATIONFAILED"));
     let refused = machine.submit("tls", "bob@example.org", PASSWORD, "bob@example.org", "ann@example.org");

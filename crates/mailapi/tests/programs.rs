@@ -1,8 +1,8 @@
-//! `./test` must install every program that a test starts: a bare machine has nothing else.
+//! `./test` must install every program that a test starts, because a bare machine has no other.
 
 use std::path::{Path, PathBuf};
 
-/// Programs in packages that every Debian system has (`Essential: yes`, and bash).
+/// Programs in packages of every Debian system (`Essential: yes`, and bash).
 const ESSENTIAL: &[&str] = &["bash", "env", "gzip", "id", "mkfifo", "setpriv", "sh"];
 
 /// Programs from a package that is listed for another program.
@@ -35,7 +35,7 @@ fn tests_start_only_programs_that_test_installs() {
     assert!(seen > 10, "programs are started in another form than this test reads: {seen} found");
 }
 
-/// The pairs of `program:package` in the array `NEEDED`.
+/// Returns the pairs of `program:package` in the array `NEEDED`.
 fn needed(script: &str) -> Vec<(String, String)> {
     let (_, list) = script.split_once("NEEDED=(").expect("./test has the list");
     let (list, _) = list.split_once(')').expect("the list ends");
@@ -43,12 +43,12 @@ fn needed(script: &str) -> Vec<(String, String)> {
     pairs.map(|(program, package)| (program.to_owned(), package.to_owned())).collect()
 }
 
-/// Names in `Command::new("name")`, and first words of lists that Python's subprocess runs.
+/// Returns the names in `Command::new("name")`, and the first words of lists that Python's subprocess runs.
 fn started_in(source: &str) -> Vec<String> {
     let calls = [r#"Command::new(""#, r#"subprocess.run([""#, r#"subprocess.Popen([""#];
     let names = calls.iter().flat_map(|call| source.split(call).skip(1));
     let names = names.filter_map(|rest| rest.split('"').next());
-    // A path is not looked up; an empty name comes from this file.
+    // A path is not searched in `PATH`; an empty name comes from this file.
     names.filter(|name| !name.is_empty() && !name.contains('/')).map(str::to_owned).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Starting and stopping, by the real binary.
+//! Start and stop of the real binary.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::process::Stdio;
 
 use support::{Server, WorkDir};
 
-/// The time that a start may take.
+/// Maximum time of a start.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 #[test]
@@ -105,7 +105,7 @@ fn a_start_that_others_can_reach_asks_for_the_name() {
     assert_eq!((warned("localhost"), warned("mx.example.org")), (1, 0));
 }
 
-/// The head and the body of a request that makes a domain.
+/// Returns the head and the body of a request that creates a domain.
 fn request_for_domain(server: &Server, name: &str) -> (String, String) {
     let body = format!("{{\"domain\":\"{name}\"}}");
     let head = format!(
@@ -130,14 +130,14 @@ fn a_request_in_flight_is_finished_before_the_server_ends() {
     let (head, body) = request_for_domain(&server, "example.org");
     let head = head.replace("Connection: close", "Connection: close\r\nExpect: 100-continue");
     connection.write_all(head.as_bytes()).unwrap();
-    // A server that asks for the body has begun the request.
+    // The server's request for the body shows that the request is in flight.
     let mut asked = [0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
     connection.read_exact(&mut asked).unwrap();
     let (first, second) = body.split_at(5);
     connection.write_all(first.as_bytes()).unwrap();
 
     server.signal("TERM");
-    // The door is closed before the request in flight is finished; only then does its second half come.
+    // The listener closes while the request is in flight; only then is the second half sent.
     while connect(&server).is_ok() {}
     connection.write_all(second.as_bytes()).unwrap();
     let mut answer = String::new();
@@ -160,7 +160,7 @@ fn the_last_use_of_a_token_is_stored_at_shutdown() {
     assert!(last_use(&work_dir).ends_with('Z'), "{}", last_use(&work_dir));
 }
 
-/// When the only token was last used, as the command line shows it.
+/// Returns the time of the only token's last use, as the command line prints it.
 fn last_use(work_dir: &WorkDir) -> String {
     let tokens = work_dir.run(&["token", "list"]).answer();
     let row = tokens.lines().nth(1).unwrap();
@@ -192,7 +192,7 @@ fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
     assert_eq!(warned("each listener takes fewer connections"), 3, "SMTP, submission and IMAP");
 }
 
-/// Writes a new certificate and its key; the certificate without its frame.
+/// Writes a new certificate and its key; returns the certificate without its PEM frame.
 fn renew(work_dir: &WorkDir) -> String {
     let made = rcgen::generate_simple_self_signed(["mx.example".to_owned()]).unwrap();
     std::fs::write(work_dir.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
@@ -200,7 +200,7 @@ fn renew(work_dir: &WorkDir) -> String {
     made.cert.pem().lines().nth(1).unwrap().to_owned()
 }
 
-/// The certificate of a door, as seen by OpenSSL's client.
+/// Returns a listener's certificate, as received by OpenSSL's client.
 fn shown_certificate(address: &str, protocol: &str) -> String {
     let mut client = std::process::Command::new("openssl");
     client.args(["s_client", "-starttls", protocol, "-connect", address, "-showcerts"]).stdin(Stdio::null());

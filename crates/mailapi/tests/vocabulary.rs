@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Former words that are no part of a name, with the words to use.
+/// Former words that must not be part of a name, with their replacements.
 const WORDS: &[(&str, &str)] = &[
     ("complain", "log"),
     ("courier", "delivery agent"),
@@ -58,7 +58,7 @@ const NAMES: &[(&str, &str)] = &[
 
 const DECLARING: &[&str] = &["enum", "fn", "macro_rules", "mod", "struct", "trait", "type", "union"];
 
-/// The longest name of a function: what a terminal shows of a test beside its path.
+/// Maximum length of a function name: a terminal shows it beside the path of a test.
 const LONGEST_FUNCTION_NAME: usize = 60;
 
 #[test]
@@ -102,14 +102,14 @@ fn former_names_are_recognised_in_every_form() {
     assert_eq!(declared("// The fn courier is gone.").count(), 0);
 }
 
-/// The word to use instead of a former one.
+/// Returns the replacement of a former word.
 fn instead_of(name: &str) -> Option<&'static str> {
     let whole = NAMES.iter().find(|(former, _)| *former == name);
     let part = || WORDS.iter().find(|(former, _)| parts(name).iter().any(|part| part == former));
     whole.or_else(part).map(|(_, better)| *better)
 }
 
-/// The words of a name in either case, in lower case.
+/// Returns the words of a name in any case style, in lower case.
 fn parts(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for c in name.chars() {
@@ -123,7 +123,7 @@ fn parts(name: &str) -> Vec<String> {
     parts
 }
 
-/// The names that a source declares, each with its keyword. Comments are left out.
+/// Returns the names that a source declares, each with its keyword. Comments are ignored.
 fn declared(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let code = text.lines().filter_map(|line| line.split("//").next());
     code.flat_map(|line| {
@@ -132,7 +132,7 @@ fn declared(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Every source of every crate except this file, which holds the former names.
+/// Visits every source of every crate except this file, which contains the former names.
 fn for_each_source(visit: &mut impl FnMut(&Path, &str)) {
     let mut directories = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("..")];
     let mut seen = 0;

@@ -1,11 +1,11 @@
-//! The walls between the crates, as ARCHITECTURE.md draws them. Whoever moves a wall changes the map, this table and
-//! the manifest in one commit.
+//! The dependencies between the crates, as ARCHITECTURE.md draws them. A change of a dependency changes the map,
+//! this table and the manifest in one commit.
 
 use std::path::Path;
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
-/// Who may depend on whom of ours; everything else is a wall.
+/// Allowed dependencies of each crate on the others; all other dependencies are forbidden.
 const ARROWS: &[(&str, &[&str])] = &[
     (
         "mailapi",
@@ -24,27 +24,27 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
 ];
 
-/// Not part of the product: these see everything, and nothing but tests sees them.
+/// Not part of the product: these may depend on every crate, and only tests depend on them.
 const TOOLS: &[&str] = &["testkit", "bench"];
 
-/// Crates that only some of ours may use, because what they are for has its home there.
+/// External crates with a home: only these crates of the workspace may depend on them.
 const HOMES: &[(&[&str], &[&str])] = &[
-    // The search index of an external mail server lies in files of SQLite; accounts and sent mail do not.
+    // The search index of an external mail server is in SQLite files; accounts and sent mail are not.
     (&["rusqlite"], &["store", "backend-embedded", "backend-external"]),
     (&["tokio-postgres", "sqlx"], &["store"]),
     (&["axum", "utoipa", "utoipa-axum", "utoipa-swagger-ui", "tower", "tower-http"], &["http"]),
-    // A backend asks a mail server's administration over HTTP.
+    // A backend calls a mail server's administration over HTTP.
     (&["hyper"], &["http", "backend-external"]),
     (&["toml", "clap", "rpassword", "tracing-subscriber", "getrandom"], &["mailapi"]),
     (&["tokio-rustls"], &["backend-embedded", "backend-external"]),
     (&["rustls-native-certs"], &["tls"]),
     (&["hickory-resolver"], &["dns"]),
-    // In `backend` it is the form of a stored digest, not of anything on a wire.
+    // In `backend` JSON is the form of a stored digest, not of a protocol.
     (&["serde_json"], &["http", "backend", "backend-external"]),
     (&["sha-crypt", "mail-auth"], &["service"]),
 ];
 
-/// Crates without IO: no runtime, no sockets, no files.
+/// Crates without I/O: no runtime, no sockets, no files.
 const PURE: &[&str] = &["model", "smtp", "imap"];
 const IO_CRATES: &[&str] = &["tokio", "async-trait", "futures-util", "rustls", "tokio-rustls", "serde", "serde_json"];
 
@@ -103,7 +103,7 @@ fn workspace() -> Metadata {
     MetadataCommand::new().no_deps().exec().expect("cargo describes its own workspace")
 }
 
-/// The names of what a package needs outside of its tests.
+/// Returns the names of a package's dependencies outside of its tests.
 fn dependencies(package: &Package) -> impl Iterator<Item = String> {
     let needed = package.dependencies.iter().filter(|dependency| dependency.kind == DependencyKind::Normal);
     needed.map(|dependency| dependency.name.to_string())

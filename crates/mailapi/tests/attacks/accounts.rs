@@ -1,4 +1,4 @@
-//! Strangers with passwords, right and wrong.
+//! Attacks with right and wrong passwords.
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ async fn a_stranger_cannot_fill_the_disk() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guesses_at_submission_do_not_starve_other_log_ins() {
-    // Hashing is as slow as it is by default.
+    // Password hashes are as slow as by default.
     let host = EmbeddedHost::open(&[("MAILAPI_ADVANCED__AUTH__PASSWORD_ROUNDS", "5000")]).await;
     let guess = |n: usize| {
         let listener = host.listener("submission");

@@ -1,4 +1,4 @@
-//! Bodies that become much more in memory than their text, and bodies that do not end.
+//! Bodies that need much more memory than their text, and bodies that do not end.
 
 use tokio::io::AsyncWriteExt;
 
@@ -6,7 +6,7 @@ use crate::embedded_host::{ATTACKER, EmbeddedHost, answered_during, connect_from
 
 const MIB: usize = 1 << 20;
 
-/// Bodies of `length` octets or a little more, each of which becomes large in its own way.
+/// Returns bodies of at least `length` octets, each of which becomes large in its own way.
 fn bombs(length: usize) -> Vec<String> {
     let filled = |before: &str, piece: &str, behind: &str| {
         format!("{before}{}{behind}", vec![piece; length / (piece.len() + 1)].join(","))
@@ -42,7 +42,7 @@ async fn bodies_of_many_tiny_values_stay_small() {
                 async move {
                     let mut stream = connect_from(ATTACKER, listener).await;
                     stream.write_all(head("/mail/send", token, bomb.len()).as_bytes()).await.unwrap();
-                    // The server may refuse the rest.
+                    // The server may reject the rest.
                     let (mut reading, mut writing) = stream.split();
                     let _ = writing.write_all(bomb.as_bytes()).await;
                     let mut answer = [0; 12];
@@ -69,7 +69,7 @@ async fn long_texts_sent_at_once_stay_small() {
         let body = format!(
             r#"{{"from":"mallory@example.org","to":["mallory@example.org"],"body":{{"text":"{text}","html":"{text}"}}}}"#
         );
-        // Two texts may be longer than a body may be.
+        // Two texts may exceed the limit of a body.
         let body = if body.len() < 35 * MIB { body } else { body.replacen(&format!(",\"html\":\"{text}\""), "", 1) };
         let one = || async {
             let mut stream = host.attacker("http").await;
@@ -88,7 +88,7 @@ async fn long_texts_sent_at_once_stay_small() {
 async fn slow_uploads_stop_nobody() {
     let host = EmbeddedHost::open(&[]).await;
     let mut slow = Vec::new();
-    // Large ones that need room, and as many as a client may have that need little.
+    // Large bodies that need much of the budget, and the maximum number of small ones per client.
     for (count, length) in [(8, 30 * MIB), (size(900, 100), 200_000)] {
         for _ in 0..count {
             let mut stream = host.attacker("http").await;

@@ -1,4 +1,4 @@
-//! Clients that hold connections.
+//! Attacks by clients that hold connections.
 
 use tokio::io::AsyncWriteExt;
 
@@ -11,7 +11,7 @@ async fn clients_that_never_read_stop_nobody() {
     let request = "GET /n HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2_000);
     for _ in 0..size(1010, 200) {
         let mut stream = host.attacker("http").await;
-        // As much as the server takes.
+        // The server may stop reading.
         let _ = tokio::time::timeout(std::time::Duration::from_millis(5), stream.write_all(request.as_bytes())).await;
         stuck.push(stream);
     }
@@ -27,7 +27,7 @@ async fn unfinished_heads_stay_small() {
     let mut held = Vec::new();
     for _ in 0..size(1020, 300) {
         let mut stream = host.attacker("http").await;
-        // The server reads no further than the limit, and may close.
+        // The server reads up to the limit, and may then close the connection.
         let _ = stream.write_all(&unfinished.as_bytes()[..16_000]).await;
         held.push(stream);
     }

@@ -1,4 +1,4 @@
-//! The server under attack, its clients, and what they measure.
+//! The attacked server, its clients, and the measurements.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -17,22 +17,22 @@ use tokio::time::timeout;
 use crate::support::{REPORT_ROUNDS, Server, WorkDir, rests};
 
 pub(crate) const PASSWORD: &str = "correct horse battery";
-/// Memory of the process at its peak.
+/// Maximum memory of the process.
 const MOST_MEMORY: u64 = 300 << 20;
-/// Address space of the process: its memory, stacks of threads, and heaps that are reserved.
+/// Maximum address space of the process: its memory, thread stacks, and reserved heaps.
 const ADDRESS_SPACE_KIB: u64 = 2 << 20;
-/// Connections of the largest attack, and some files.
+/// Enough for the connections of the largest attack, and some files.
 const FILES: u64 = 4096;
-/// No attack lasts longer.
+/// Maximum duration of an attack.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Addresses of the attacker and of everybody else. All of 127.0.0.0/8 is this host (RFC 1122, section 3.2.1.3).
+/// Addresses of the attacker and of all other clients. All of 127.0.0.0/8 is this host (RFC 1122, section 3.2.1.3).
 pub(crate) const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
 const OTHERS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 7);
 
-/// One attack at a time: each measures how the server answers meanwhile.
+/// Attacks run one at a time, because each measures the response times of the server.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-/// The binary to attack in full size; without it the attacks are small, on the binary of this build.
+/// Returns the binary for attacks in full size; without it, attacks are small and use the binary of this build.
 fn full_size() -> Option<PathBuf> {
     let name = std::env::var_os("MAILAPI_ATTACKS_BINARY")?;
     Some(std::fs::canonicalize(PathBuf::from(&name)).unwrap_or_else(|_| {
@@ -41,17 +41,18 @@ fn full_size() -> Option<PathBuf> {
     }))
 }
 
-/// The size of an attack.
+/// Returns the size of an attack.
 pub(crate) fn size(full: usize, small: usize) -> usize {
     if full_size().is_some() { full } else { small }
 }
 
-/// How long a door may take to answer. A debug build on a busy machine is slow by itself.
+/// Maximum response time of a listener. A debug build on a busy machine is slow without any attack.
 fn answer_time() -> Duration {
     Duration::from_secs(if full_size().is_some() { 1 } else { 20 })
 }
 
-/// A server with the mailboxes ann and bob of example.org, with the built-in mail server unless settings name another.
+/// A server with the mailboxes ann and bob of example.org, and the built-in mail server unless settings name
+/// another.
 pub(crate) struct EmbeddedHost {
     pub(crate) server: Server,
     /// The tokens of ann and bob.
@@ -69,7 +70,7 @@ impl EmbeddedHost {
         let work_dir = WorkDir::new();
         let mut server = Server::start(command(&work_dir, settings));
         server.drain();
-        // Clients of the attacked server, not of the attacker.
+        // These requests come from other clients, not from the attacker.
         let client = reqwest::Client::builder().local_address(std::net::IpAddr::V4(OTHERS)).build().unwrap();
         let mut host =
             Self { server, ann: String::new(), bob: String::new(), client, _work_dir: work_dir, _alone: alone };
@@ -80,7 +81,7 @@ impl EmbeddedHost {
         host
     }
 
-    /// Makes a mailbox. Returns a token for it.
+    /// Creates a mailbox. Returns a token for it.
     pub(crate) async fn user(&self, name: &str) -> String {
         let admin = self.server.token();
         let email = format!("{name}@example.org");
@@ -95,14 +96,14 @@ impl EmbeddedHost {
         answer
     }
 
-    /// Asks as the attacker, for whatever comes: the status, and whether the answer was complete.
+    /// Sends a request as the attacker. Returns the status, and whether the response was complete.
     pub(crate) async fn get(&self, path: &str, token: &str) -> (u16, bool) {
         let client = reqwest::Client::builder().local_address(std::net::IpAddr::V4(ATTACKER)).build().unwrap();
         let answer = client.get(self.server.api(path)).header("X-MAILAPI-TOKEN", token).send().await.unwrap();
         (answer.status().as_u16(), answer.bytes().await.is_ok())
     }
 
-    /// The status and the body of an answer.
+    /// Returns the status and the body of a response.
     pub(crate) async fn post(&self, path: &str, token: &str, body: String) -> (u16, Value) {
         let request = self.client.post(self.server.api(path)).header("X-MAILAPI-TOKEN", token);
         let answer = request.header("Content-Type", "application/json").body(body).send().await.unwrap();
@@ -117,22 +118,23 @@ impl EmbeddedHost {
         address.parse().unwrap()
     }
 
-    /// A connection of the attacker.
+    /// Opens a connection as the attacker.
     pub(crate) async fn attacker(&self, listener: &str) -> TcpStream {
         connect_from(ATTACKER, self.listener(listener)).await
     }
 
-    /// A connection of a client that is not the attacker.
+    /// Opens a connection as another client.
     pub(crate) async fn owner(&self, listener: &str) -> TcpStream {
         connect_from(OTHERS, self.listener(listener)).await
     }
 
-    /// An answer that another client gets in time.
+    /// Fails unless another client gets its response in time.
     pub(crate) async fn in_time<T>(&self, answering: impl Future<Output = T>) -> T {
         timeout(answer_time(), answering).await.expect("an answer in time")
     }
 
-    /// Every door answers another client in time: a read and a send over HTTP, and the first commands of the others.
+    /// Checks that every listener answers another client in time: a read and a send over HTTP, and the first
+    /// commands of the mail protocols.
     pub(crate) async fn listeners_answer(&self, during: &str) {
         let (read, send) = (answer_time(), answer_time());
         let me = self.client.get(self.server.api("/tokens/me")).header("X-MAILAPI-TOKEN", &self.bob);
@@ -155,7 +157,7 @@ impl EmbeddedHost {
         }
     }
 
-    /// The doors answer, memory was bounded all the time, and all loops rest.
+    /// Checks that the listeners answer, that memory was bounded all the time, and that all loops rest.
     pub(crate) async fn stands(self, attack: &str) {
         self.listeners_answer("the time afterwards").await;
         let memory = Memory::of(self.server.id());
@@ -167,7 +169,7 @@ impl EmbeddedHost {
     }
 }
 
-/// Runs `attack`, which ends by itself, while the doors are tried again and again.
+/// Runs `attack`, which ends without a stop, while every listener is checked repeatedly.
 pub(crate) async fn answered_during<T>(host: &EmbeddedHost, name: &str, attack: impl Future<Output = T>) -> T {
     let mut attack = std::pin::pin!(timeout(PATIENCE, attack));
     loop {
@@ -197,7 +199,7 @@ fn command(work_dir: &WorkDir, settings: &[(&str, &str)]) -> Command {
     command
 }
 
-/// The attacker has more connections than a process may usually have.
+/// The attacker has more connections than the usual limit of a process.
 fn raise_limit_of_files() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     assert!(maximum.is_none_or(|maximum| maximum >= FILES), "the attacks need {FILES} open files");
@@ -210,7 +212,7 @@ pub(crate) async fn connect_from(client: Ipv4Addr, listener: SocketAddr) -> TcpS
     timeout(PATIENCE, socket.connect(listener)).await.expect("a connection in time").unwrap()
 }
 
-/// A client of SMTP or IMAP.
+/// An SMTP or IMAP client.
 pub(crate) struct Talk(BufReader<TcpStream>);
 
 impl Talk {
@@ -225,14 +227,14 @@ impl Talk {
         self.0.get_mut().write_all(octets).await.unwrap();
     }
 
-    /// The next line of the server; empty when it has closed.
+    /// Returns the next line of the server; empty after it closed the connection.
     pub(crate) async fn line(&mut self) -> String {
         let mut line = Vec::new();
         timeout(PATIENCE, self.0.read_until(b'\n', &mut line)).await.expect("a line in time").unwrap_or_default();
         String::from_utf8_lossy(&line).into_owned()
     }
 
-    /// Sends a command and waits for the line that ends its answer.
+    /// Sends a command and waits for the last line of its response.
     pub(crate) async fn say(&mut self, command: &str, end: &str) {
         self.write(command.as_bytes()).await;
         self.hear(end).await;
@@ -249,7 +251,7 @@ impl Talk {
     }
 }
 
-/// The head of a POST with a JSON body of so many octets.
+/// Returns the head of a POST with a JSON body of `length` octets.
 pub(crate) fn head(path: &str, token: &str, length: usize) -> String {
     format!(
         "POST /api/v1{path} HTTP/1.1\r\nHost: x\r\nX-MAILAPI-TOKEN: {token}\r\nContent-Type: application/json\r\n\
@@ -257,19 +259,19 @@ pub(crate) fn head(path: &str, token: &str, length: usize) -> String {
     )
 }
 
-/// The status of the next answer on a connection.
+/// Returns the status of the next response on a connection.
 pub(crate) async fn status(stream: &mut TcpStream) -> u16 {
     let mut line = [0; 12];
     timeout(PATIENCE, stream.read_exact(&mut line)).await.expect("an answer in time").expect("an answer");
     std::str::from_utf8(&line[9..]).unwrap().parse().unwrap()
 }
 
-/// What a mail program sends to log in.
+/// Returns the login data of a mail program.
 pub(crate) fn auth_plain(mailbox: &str, password: &str) -> String {
     format!("AUTH PLAIN {}\r\n", STANDARD.encode(format!("\0{mailbox}\0{password}")))
 }
 
-/// What a process has in memory, in octets.
+/// Memory of a process, in octets.
 pub(crate) struct Memory {
     pub(crate) now: u64,
     pub(crate) peak: u64,

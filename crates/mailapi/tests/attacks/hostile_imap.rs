@@ -1,15 +1,15 @@
-//! An IMAP server of the operator that turns against its clients.
+//! The operator's IMAP server attacks its clients.
 
 use mailapi_testkit::SmtpSink;
 use mailapi_testkit::scripted_imap::{INBOX, LOGIN, ScriptedServer};
 
 use crate::embedded_host::{EmbeddedHost, answered_during, size};
 
-/// Requests at a time for each mailbox; as many connections as one may have.
+/// Concurrent requests for each mailbox; the maximum number of connections.
 const REQUESTS: usize = 6;
-/// A part of a message in a structure, as short as it may be.
+/// The shortest possible part of a message structure.
 const PART: &str = "(\"\" \"\" NIL NIL NIL \"\" 0)";
-/// A folder that claims to hold as many messages as there are numbers.
+/// A folder that claims the largest possible number of messages.
 const HUGE: &str = "\
 C: LIST \"\" \"\"
 S: * LIST (\\Noselect) \"/\" \"\"
@@ -19,7 +19,7 @@ S: * 4294967295 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK [READ-ONLY] open";
 
-/// What is asked for, and what the server does after the log-in.
+/// The request to mailapi, and the server's response after the login.
 type Attack = (&'static str, String);
 
 const FOLDERS: &str = "/folders";
@@ -36,7 +36,7 @@ fn fetch(attack: &str) -> String {
     format!("{INBOX}\nC: FETCH\n{attack}")
 }
 
-/// Answers that end only where they become too long. A debug build reads them for minutes.
+/// Responses that end only at a limit of length. A debug build reads them for minutes.
 fn floods() -> Vec<Attack> {
     vec![
         (FOLDERS, list("flood: * LIST () \"/\" x")),

@@ -1,5 +1,5 @@
-//! Attacks on the real binary, as a process with bounded memory: under each of them the other doors answer in time, its
-//! memory stays small, and its loops rest afterwards.
+//! Attacks on the real binary, as a process with bounded memory. Under each attack the other listeners answer in
+//! time and memory stays small; afterwards all loops rest.
 //!
 //! `MAILAPI_ATTACKS_BINARY=target/release/mailapi cargo test --release --test attacks` runs them in full size.
 

@@ -1,4 +1,4 @@
-//! Answers that become large.
+//! Attacks with large responses.
 
 use tokio::io::AsyncWriteExt;
 
@@ -6,7 +6,7 @@ use crate::embedded_host::{ATTACKER, EmbeddedHost, Talk, connect_from, size, sta
 
 const READERS: usize = 15;
 
-/// Delivers a text of control characters to bob, each of which takes six octets in JSON.
+/// Delivers a text of control characters to bob; each takes six octets in JSON.
 async fn deliver(host: &EmbeddedHost, octets: usize) {
     let mut smtp = Talk::begin(host.attacker("smtp").await).await;
     smtp.say("EHLO mx.example.net\r\n", "250 ").await;
@@ -23,7 +23,7 @@ async fn deliver(host: &EmbeddedHost, octets: usize) {
 async fn readers_of_a_long_text_stay_small() {
     let host = EmbeddedHost::open(&[]).await;
     deliver(&host, size(23_000_000, 8_000_000)).await;
-    // Admins and bob may read it; each of them has a share of the room.
+    // Admins and bob may read the message; each token has a share of the budget.
     let tokens = [host.bob.clone(), host.server.token()];
     for path in ["/mailbox/bob@example.org/messages/1", "/mailbox/bob@example.org/messages/1/raw"] {
         let one = |n: usize| {
@@ -32,7 +32,7 @@ async fn readers_of_a_long_text_stay_small() {
             async move {
                 let mut stream = connect_from(ATTACKER, listener).await;
                 stream.write_all(request.as_bytes()).await.unwrap();
-                // No more of the answer is read.
+                // The client reads no more of the response.
                 let status = status(&mut stream).await;
                 (status, stream)
             }

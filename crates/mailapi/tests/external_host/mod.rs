@@ -19,27 +19,27 @@ use crate::support::{Server, WorkDir};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Everything that runs.
+/// All running processes, and their settings.
 pub(crate) struct ExternalHost {
     pub(crate) work_dir: WorkDir,
     pub(crate) postfix: Postfix,
     pub(crate) dovecot: Dovecot,
     pub(crate) sink: SmtpSink,
-    /// The log that mailapi follows; empty for none.
+    /// Log that mailapi follows; empty for none.
     pub(crate) log: PathBuf,
-    /// Where mailapi hands mail over.
+    /// Address of the SMTP server for submission.
     pub(crate) submission: SocketAddr,
     server: Option<Server>,
     token: String,
     setting: Setting,
-    /// Further settings, as variables of the environment.
+    /// Further settings, as environment variables.
     pub(crate) more: Vec<(&'static str, &'static str)>,
     client: reqwest::Client,
-    /// Gone last, since everybody looks into it.
+    /// Dropped last, because every other process uses it.
     _database: Option<PostgresDatabase>,
 }
 
-/// Asks the API, as it runs now.
+/// Client of the API of the current mailapi process.
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -48,7 +48,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// The status and what is answered; `None` when nobody answers.
+    /// Returns the status and the body of the response; `None` without a response.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Option<(u16, Value)> {
         let request = self.http.post(format!("{}{path}", self.api)).header("X-MAILAPI-TOKEN", &self.token);
         let response = request.json(body).send().await.ok()?;
@@ -56,14 +56,14 @@ impl Client {
     }
 }
 
-/// Where the accounts are.
+/// Database engine of the accounts.
 #[derive(Clone, Copy)]
 pub(crate) enum Engine {
     Sqlite,
     Postgres,
 }
 
-/// What all commands are told.
+/// Settings of every command.
 #[derive(Clone)]
 struct Setting {
     ports: MailServerPorts,
@@ -71,17 +71,17 @@ struct Setting {
 }
 
 impl ExternalHost {
-    /// A Postfix, a Dovecot and a mailapi, with the mailboxes ann and bob of example.org.
+    /// Starts a Postfix, a Dovecot and a mailapi, with the mailboxes ann and bob of example.org.
     pub(crate) async fn open(engine: Engine) -> Self {
         Self::open_with(engine, &[]).await
     }
 
-    /// The same with further settings, as variables of the environment.
+    /// Like `open`, with further settings as environment variables.
     pub(crate) async fn open_with(engine: Engine, more: &[(&'static str, &'static str)]) -> Self {
         Self::open_on(engine, more, |_| {}).await
     }
 
-    /// The same with other settings of Postfix, too.
+    /// Like `open_with`, with other settings of Postfix.
     pub(crate) async fn open_on(
         engine: Engine,
         more: &[(&'static str, &'static str)],
@@ -102,7 +102,7 @@ impl ExternalHost {
             }
         };
 
-        // As the binary prints it, with what only the operator tells.
+        // Uses the configuration that the binary prints, with the arguments that only the operator can give.
         for server in [&["dovecot", "--version", Dovecot::version()][..], &["postfix"]] {
             let directory = work_dir.path().join(server[0]);
             let written = ["--write", directory.to_str().unwrap()];
@@ -136,7 +136,7 @@ impl ExternalHost {
         host
     }
 
-    /// Stops mailapi, if it runs, and starts it.
+    /// Stops mailapi, if it runs, and starts it again.
     pub(crate) fn restart_mailapi(&mut self) {
         self.stop_mailapi();
         let command = self.command(&["serve", "--log-format", "json"]);
@@ -155,14 +155,14 @@ impl ExternalHost {
         }
     }
 
-    /// What the doctor's exit code is, and what it says.
+    /// Runs the doctor. Returns its exit code and its output.
     pub(crate) fn doctor(&self) -> (Option<i32>, String) {
-        // postconf(1) and postmap(1) look there.
+        // postconf(1) and postmap(1) read this variable.
         let output = self.command(&["doctor"]).env("MAIL_CONFIG", self.postfix.config_dir()).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     }
 
-    /// The binary with all settings.
+    /// Returns the command with all settings.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = configured(&self.work_dir, &self.setting, arguments);
         command
@@ -180,7 +180,7 @@ impl ExternalHost {
         command
     }
 
-    /// Follows this log on a host of this name, with a data directory of its own.
+    /// Follows this log as a host of this name, with its own data directory.
     pub(crate) fn follow(&self, host: &str, log: &Path) -> Child {
         let mut command = self.command(&["follow", "--log-format", "json"]);
         command
@@ -191,13 +191,13 @@ impl ExternalHost {
         command.spawn().unwrap()
     }
 
-    /// Kills mailapi as a power cut would, and starts it again.
+    /// Kills mailapi like a power failure, and starts it again.
     pub(crate) fn kill_mailapi(&mut self) {
         self.server.take().unwrap().kill();
         self.restart_mailapi();
     }
 
-    /// Kills mailapi permanently; another node, with its own data directory, answers from now on.
+    /// Kills mailapi permanently; another node, with its own data directory, replaces it.
     pub(crate) fn replace_mailapi(&mut self) {
         self.server.take().unwrap().kill();
         let mut command = self.command(&["serve", "--log-format", "json"]);
@@ -207,13 +207,13 @@ impl ExternalHost {
         self.server = Some(server);
     }
 
-    /// Sends a message from ann; its id.
+    /// Sends a message from ann; returns its identifier.
     pub(crate) async fn send(&self, to: &[&str]) -> String {
         let answer = self.try_send(to).await.expect(202);
         answer["message_id"].as_str().unwrap().to_owned()
     }
 
-    /// Sends as soon as it is taken.
+    /// Retries until the message is accepted; returns its identifier.
     pub(crate) async fn send_when_it_works(&self, to: &[&str], patience: Duration) -> String {
         let end = Instant::now() + patience;
         loop {
@@ -226,19 +226,19 @@ impl ExternalHost {
         }
     }
 
-    /// Whoever sends and looks while the servers come and go.
+    /// Returns a client for requests while the servers restart.
     pub(crate) fn client(&self) -> Client {
         Client { http: self.client.clone(), api: self.url(""), token: self.token.clone() }
     }
 
-    /// Tries to send a message from ann.
+    /// Tries to send a message from ann; returns the response.
     pub(crate) async fn try_send(&self, to: &[&str]) -> Answer {
         let message =
             json!({ "from": "ann@example.org", "to": to, "subject": "Hello", "body": { "text": "It works." } });
         self.post("/mail/send", message).await
     }
 
-    /// Waits until a message has this status, and returns all that is known of it.
+    /// Waits until a message has this status, and returns the whole status.
     pub(crate) async fn watch(&self, id: &str, status: &str, patience: Duration) -> Value {
         let end = Instant::now() + patience;
         loop {
@@ -252,7 +252,7 @@ impl ExternalHost {
         }
     }
 
-    /// Waits until something is so.
+    /// Waits until the condition holds.
     pub(crate) async fn until(&self, patience: Duration, is_so: impl AsyncFn() -> bool) {
         let end = Instant::now() + patience;
         while !is_so().await {
@@ -269,17 +269,17 @@ impl ExternalHost {
         self.url("").replace("/api/v1", "/health")
     }
 
-    /// The number of mailapi's process.
+    /// Returns the process identifier of mailapi.
     pub(crate) fn mailapi(&self) -> u32 {
         self.server.as_ref().unwrap().id()
     }
 
-    /// The rounds that mailapi's loops have begun, if the log reports them.
+    /// Returns the rounds that mailapi's loops have begun, if the log reports them.
     pub(crate) fn rounds(&self) -> BTreeMap<String, u64> {
         self.server.as_ref().unwrap().rounds()
     }
 
-    /// An answer whose body is still to be read.
+    /// Returns a response whose body is not read yet.
     pub(crate) async fn response(&self, path: &str) -> reqwest::Response {
         self.client.get(self.url(path)).header("X-MAILAPI-TOKEN", &self.token).send().await.unwrap()
     }
@@ -302,7 +302,7 @@ impl ExternalHost {
     }
 }
 
-/// An empty database.
+/// Creates an empty database.
 fn database(engine: Engine, work_dir: &WorkDir) -> (Option<PostgresDatabase>, String) {
     match engine {
         Engine::Sqlite => (None, format!("sqlite:{}", work_dir.path().join("db/mailapi.db").display())),
@@ -314,8 +314,9 @@ fn database(engine: Engine, work_dir: &WorkDir) -> (Option<PostgresDatabase>, St
     }
 }
 
-/// What docs/operating.md prints for SQLite, line by line, in this place and with the user of the tests. The lines that
-/// change the machine are left out: the first, which adds mailapi's user to a group, and the last, which restarts it.
+/// Runs the commands for SQLite from docs/operating.md, line by line, for these directories and the user of the
+/// tests. The lines that change the machine are left out: the first adds mailapi's user to a group, and the last
+/// restarts mailapi.
 fn set_sqlite_up(work_dir: &WorkDir, setting: &Setting) {
     const PAGE: &str = include_str!("../../../../docs/operating.md");
     let (_, section) = PAGE.split_once("\n- **SQLite instead of PostgreSQL**").unwrap();
@@ -339,7 +340,7 @@ fn set_sqlite_up(work_dir: &WorkDir, setting: &Setting) {
     run(shell);
 }
 
-/// The binary with the settings of an office.
+/// Returns the command with the settings of the test installation.
 fn configured(work_dir: &WorkDir, setting: &Setting, arguments: &[&str]) -> Command {
     let mut command = work_dir.command(arguments);
     command

@@ -1,4 +1,4 @@
-//! Runs the real binary.
+//! Support for tests of the real binary.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -14,7 +14,7 @@ use mailapi_testkit::send_signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A directory of its own for one test, in which the binary runs.
+/// Working directory of one test and its processes.
 pub(crate) struct WorkDir {
     directory: TempDir,
 }
@@ -32,7 +32,8 @@ impl WorkDir {
         self.path().join("mailapi-data")
     }
 
-    /// The binary with free ports, no limits, cheap passwords, and nothing of the caller's environment that is ours.
+    /// Returns the command with free ports, no rate limits and cheap password hashes, without mailapi's variables
+    /// from the caller's environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mailapi"));
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MAILAPI_")) {
@@ -52,28 +53,28 @@ impl WorkDir {
         command
     }
 
-    /// One command to its end.
+    /// Runs one command to its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Answer {
         Answer::of(self.command(arguments).output().unwrap())
     }
 
-    /// One command that gets `input` on its standard input.
+    /// Runs one command with `input` on its standard input.
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Answer {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // A command that refuses before it reads closes the pipe: no failure of the test.
+        // A command that fails before it reads closes the pipe; this is no failure of the test.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         Answer::of(child.wait_with_output().unwrap())
     }
 
-    /// A server that is ready.
+    /// Starts a server and waits until it is ready.
     pub(crate) fn serve(&self) -> Server {
         Server::start(self.command(&["serve", "--log-format", "json"]))
     }
 }
 
-/// What a command answered.
+/// Result of a command.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: Option<i32>,
@@ -87,13 +88,13 @@ impl Answer {
         Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
-    /// What stood on the standard output of a command that went well and complained of nothing.
+    /// Returns the standard output of a command that succeeded without warnings.
     pub(crate) fn answer(self) -> String {
         assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""), "{}", self.stdout);
         self.stdout
     }
 
-    /// The one line of a command that did not do its work.
+    /// Returns the error line of a command that failed.
     pub(crate) fn complaint(self) -> String {
         assert_ne!(self.code, Some(0), "{self:?}");
         assert_eq!((self.stdout.as_str(), self.stderr.lines().count()), ("", 1), "{self:?}");
@@ -105,11 +106,11 @@ impl Answer {
 pub(crate) struct Server {
     child: Child,
     stdout: Option<BufReader<ChildStdout>>,
-    /// The event that tells where everything listens.
+    /// Event with the addresses of the listeners.
     pub(crate) running: Value,
-    /// The event of a first start.
+    /// Event of a first start.
     pub(crate) first_start: Option<Value>,
-    /// All events before it was running.
+    /// All events before the server was ready.
     pub(crate) start: Vec<Value>,
     rounds: Rounds,
 }
@@ -182,18 +183,18 @@ impl Server {
         std::fs::read_to_string(file).unwrap().trim_end().to_owned()
     }
 
-    /// Ends it at once, as a power cut would: SIGKILL.
+    /// Kills it with SIGKILL, like a power failure.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks it to end with `signal` (TERM, INT).
+    /// Sends it `signal` (TERM, INT).
     pub(crate) fn signal(&self, signal: &str) {
         assert!(send_signal(signal, &self.child));
     }
 
-    /// Waits for its end: its exit code and what it still logged.
+    /// Waits for its end; returns its exit code and the rest of its log.
     pub(crate) fn wait(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
         if let Some(stdout) = &mut self.stdout {
@@ -202,7 +203,7 @@ impl Server {
         (self.child.wait().unwrap().code(), rest)
     }
 
-    /// Asks it to end, and waits.
+    /// Stops it with `signal`, and waits for its end.
     pub(crate) fn stop(self, signal: &str) -> (Option<i32>, String) {
         self.signal(signal);
         self.wait()
@@ -216,7 +217,7 @@ impl Drop for Server {
     }
 }
 
-/// The target of the events that report rounds.
+/// Target of the events that report rounds.
 const ROUNDS: &str = "mailapi::rounds";
 
 fn note_round(rounds: &Rounds, event: &Value) {
@@ -225,14 +226,14 @@ fn note_round(rounds: &Rounds, event: &Value) {
     }
 }
 
-/// Rounds that an idle loop may begin while [`QUESTIONS`] are answered: for its own interval, and for the last line of
-/// a log. A spinning loop begins thousands.
+/// Maximum rounds of an idle loop while [`QUESTIONS`] are answered: one for its own interval, and others for the
+/// last line of a log. A spinning loop begins thousands.
 const RESTING_ROUNDS: u64 = 3;
-/// The unit of time: requests that are answered one after the other.
+/// Unit of time: this many requests, one after the other.
 const QUESTIONS: usize = 100;
-/// A loop that only waits for the clock, and its pause: it begins one round for each.
+/// A loop that depends on the clock alone, and its pause: it begins one round per pause.
 const CLOCKED: (&str, Duration) = ("statistics", Duration::from_millis(500));
-/// A loop may be busy for this many units before it rests.
+/// Maximum units until a busy loop rests.
 const MEASURES: usize = 300;
 /// Waits until all loops rest.
 pub(crate) async fn rests(health: &str, after: &str, rounds: impl Fn() -> BTreeMap<String, u64>) {
@@ -257,10 +258,10 @@ pub(crate) async fn rests(health: &str, after: &str, rounds: impl Fn() -> BTreeM
     panic!("after {after}, these loops do not rest: {busy:?}");
 }
 
-/// How long a client of SMTP or IMAP waits for an answer.
+/// Time limit of an SMTP or IMAP client for each response.
 const DIALOGUE_PATIENCE: Duration = Duration::from_secs(120);
 
-/// A client of SMTP or IMAP that sends one line at a time.
+/// An SMTP or IMAP client that sends one line at a time.
 pub(crate) struct Dialogue(BufReader<TcpStream>);
 
 impl Dialogue {
@@ -271,7 +272,7 @@ impl Dialogue {
         dialogue
     }
 
-    /// Sends a line, and waits for the answer with this prefix.
+    /// Sends a line, and waits for the response with this prefix.
     pub(crate) fn say(&mut self, line: &str, answer: &str) {
         self.write(format!("{line}\r\n").as_bytes());
         self.hear(answer);
@@ -281,7 +282,7 @@ impl Dialogue {
         self.0.get_mut().write_all(octets).unwrap();
     }
 
-    /// Reads up to the line with this prefix; earlier lines are parts of an answer (`250-`) or untagged (`*`).
+    /// Reads up to the line with this prefix; earlier lines are parts of a response (`250-`) or untagged (`*`).
     pub(crate) fn hear(&mut self, wanted: &str) {
         loop {
             let mut line = String::new();
