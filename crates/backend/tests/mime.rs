@@ -1,12 +1,12 @@
-//! Messages of every kind, read: each `mime/<name>.eml` looks as `mime/<name>.txt` says. What hostile ones look like
-//! stands in `mime_hostile.rs`.
+//! Messages of every kind: `mime/<name>.txt` holds the expected reading of each `mime/<name>.eml`. Hostile messages
+//! are in `mime_hostile.rs`.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use mailapi_backend::mime::{BodyPart, MessageStructure, SearchableText, decode, headers};
 
-/// All that a reader is told of a message, as text.
+/// Formats everything that a reader of the message sees.
 fn shown(raw: &[u8]) -> String {
     let structure = MessageStructure::of(raw);
     let header = &raw[..usize::try_from(structure.header_len).unwrap()];

@@ -1,4 +1,4 @@
-//! Messages that were written to do harm, or by nobody's rules: each has a result, and nothing of it is out of reach.
+//! Malicious and malformed messages: each has a result, and every part of it can be read.
 
 use mailapi_backend::mime::{Limits, MessageStructure, SearchableText, decode, headers, matches};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn is_found(raw: &str, wanted: &str) -> bool {
     matches(&SearchableText::of(raw.as_bytes(), &structure).joined(), &wanted.parse().unwrap())
 }
 
-/// `depth` multiparts inside one another, the innermost with a text.
+/// Returns `depth` nested multiparts; the innermost has a text.
 fn nested(depth: usize) -> String {
     let open = |level| format!("Content-Type: multipart/mixed; boundary=b{level}\r\n\r\n--b{level}\r\n");
     let opened: String = (0..depth).map(open).collect();
@@ -116,7 +116,7 @@ fn attachments_of_hostile_types_keep_their_names_in_one_line() {
     );
 }
 
-/// Lines that a structure is made of, in any order.
+/// Generates lines of a MIME structure in any order.
 fn lines() -> impl Strategy<Value = Vec<u8>> {
     let line = prop_oneof![
         Just("Content-Type: multipart/mixed; boundary=a"),

@@ -102,7 +102,7 @@ pub(crate) async fn offload<T: Send + 'static>(
 pub(crate) struct Members {
     at: String,
     map: Map<String, Value>,
-    /// The long strings that placeholders in the values stand for, if any.
+    /// Long strings whose placeholders are in the values, if any.
     long: Option<Arc<LongStrings>>,
 }
 

@@ -1,4 +1,4 @@
-//! What holds for JSON bodies, at whatever operation they arrive.
+//! Rules for JSON bodies of all operations.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -125,11 +125,11 @@ async fn a_body_of_many_tiny_values_is_refused_early() {
     }
 }
 
-/// Octets of a body that are taken in at a time.
+/// Octets of a body that the server reads at a time.
 const BATCH: usize = 1000;
 
-/// A body of so many octets that does not end. The receiver resolves when there is room for all of them: each piece is
-/// one batch, and the server asks for the next batch after it took room for the last.
+/// Returns a body of `octets` octets that does not end. The receiver resolves once the server has reserved room for
+/// all of them. Each chunk is one batch, and the server polls for the next one after it reserved room for the last.
 fn unfinished(octets: usize) -> (Body, oneshot::Receiver<()>) {
     let (taken, is_taken) = oneshot::channel();
     let mut taken = Some(taken);

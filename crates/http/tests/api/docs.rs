@@ -1,4 +1,4 @@
-//! The documentation's pages, which load nothing from another host.
+//! The documentation pages, which load nothing from another host.
 
 use std::io::Read;
 
@@ -21,7 +21,7 @@ fn text(answer: &Answer) -> String {
     text
 }
 
-/// The addresses in `src="…"` and `href="…"`.
+/// Returns the addresses in `src="…"` and `href="…"`.
 fn loaded(page: &str) -> Vec<&str> {
     let after = |attribute| page.split(attribute).skip(1).map(|rest| rest.split('"').next().unwrap());
     after("src=\"").chain(after("href=\"")).collect()
@@ -65,7 +65,7 @@ async fn swagger_ui_has_no_bar_and_shows_each_error_once() {
     assert!(script.contains("layout: \"BaseLayout\"") && !script.contains("Standalone"), "{script}");
     ask(&app, "/docs/swagger-ui-standalone-preset.js").await.assert_error(404, "NOT_FOUND");
     let page = text(&ask(&app, "/docs").await);
-    // The names by which the page hides repeated error bodies are those of the bundle.
+    // The page hides repeated error bodies by class names, which must be those of the bundle.
     let bundle = text(&ask(&app, "/docs/swagger-ui-bundle.js").await);
     for name in ["data-code", "response-col_description__inner", "response-col_links"] {
         assert!(page.contains(name) && bundle.contains(name), "{name}");

@@ -1,4 +1,4 @@
-//! What holds for errors, wherever they come from.
+//! Rules for all errors, independent of their source.
 
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};

@@ -12,7 +12,7 @@ async fn ask(app: &App, path: &str) -> Answer {
     app.send(Request::get(path).body(Body::empty()).unwrap()).await
 }
 
-/// What is checked; the log only where the mail server has one.
+/// Returns the expected checks; `log` only if the mail server has one.
 async fn checks(app: &App, mail: &str) -> Value {
     let mut checks = json!({ "database": "ok", "smtp": mail, "imap": mail });
     if app.mail_server.backend().delivery_feed.check().await.is_some() {

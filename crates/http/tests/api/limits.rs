@@ -1,4 +1,4 @@
-//! How many requests a token, or an address without one, may make.
+//! Rate limits per token, or per address without one.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The interface as its callers see it: one file for each operation, and some for what holds for all of them.
+//! The API as its clients see it: one file per operation, and some for rules that apply to all of them.
 
 mod support;
 

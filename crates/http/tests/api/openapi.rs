@@ -1,4 +1,4 @@
-//! The document, and that it is the truth.
+//! The OpenAPI document, and its agreement with the service.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use crate::support::document::response;
 
 const LOGIN: &str = "/api/v1/auth/login";
 
-/// What of the contract needs no token.
+/// Operations that need no token.
 const PUBLIC: [&str; 2] = [LOGIN, "/api/v1/auth/signup"];
 
 fn document() -> Value {
     serde_json::from_str(&mailapi_http::openapi_json()).unwrap()
 }
 
-/// Path, method, operation.
+/// Returns path, method and operation of each operation.
 fn operations(document: &Value) -> Vec<(String, String, Value)> {
     let paths = document["paths"].as_object().unwrap();
     let of_path = |(path, item): (&String, &Value)| {
@@ -74,7 +74,7 @@ fn every_operation_is_documented_in_full() {
     }
 }
 
-/// Calls `look` with every object in the document and where it is.
+/// Calls `look` with every object in the document and its position.
 fn each_object(value: &Value, at: &str, look: &mut dyn FnMut(&str, &serde_json::Map<String, Value>)) {
     match value {
         Value::Object(members) => {
@@ -88,7 +88,7 @@ fn each_object(value: &Value, at: &str, look: &mut dyn FnMut(&str, &serde_json::
     }
 }
 
-/// Generators stop at a bare `null`, and merge alternatives into one type that requires the members of all.
+/// Generators fail on a bare `null`, and merge alternatives into one type that requires the members of all.
 #[test]
 fn every_type_has_a_form_that_generators_read() {
     let mut wrong = Vec::new();
@@ -110,12 +110,12 @@ fn every_type_has_a_form_that_generators_read() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The schema that a reference leads to.
+/// Returns the schema that a reference points to.
 fn resolved<'a>(schema: &'a Value, document: &'a Value) -> &'a Value {
     schema["$ref"].as_str().map_or(schema, |reference| document.pointer(&reference[1..]).expect(reference))
 }
 
-/// Swagger UI fills every field that has an example into its form, which would filter what a reader asks for.
+/// Swagger UI copies every example into its form, where it would become a filter.
 #[test]
 fn optional_parameters_are_empty_and_never_null() {
     for (path, method, operation) in operations(&document()) {
@@ -138,7 +138,7 @@ fn identifiers_of_messages_are_uuids() {
         }
     });
     each_object(&document()["components"]["schemas"], "", &mut |at, object| {
-        // In a mailbox it is the header of the same name.
+        // In a mailbox, `message_id` is the header of that name.
         let Some(id) = object.get("properties").and_then(|members| members.get("message_id")) else { return };
         let is_header = id["description"].as_str().unwrap().starts_with("Message-ID header");
         assert!(is_header || id["format"] == "uuid", "{at}: {id}");
@@ -181,7 +181,7 @@ fn an_example_of_a_broken_rule_names_a_member_of_the_request() {
     for (path, method, operation) in operations(&document) {
         let example = &operation["responses"]["422"]["content"]["application/json"]["examples"]["VALIDATION_ERROR"];
         let Some(field) = example["value"]["details"][0]["field"].as_str() else { continue };
-        // An empty name stands for the whole body.
+        // An empty name means the whole body.
         let mut named = field.is_empty();
         each_object(&operation, "", &mut |_, members| named |= members.get("name") == Some(&field.into()));
         let body = &operation["requestBody"]["content"]["application/json"]["schema"];
@@ -193,7 +193,7 @@ fn an_example_of_a_broken_rule_names_a_member_of_the_request() {
     }
 }
 
-/// Every `$ref` leads somewhere.
+/// Every `$ref` points to an existing component.
 #[test]
 fn no_reference_is_broken() {
     fn follow(value: &Value, document: &Value) {
@@ -226,7 +226,7 @@ fn schemas_and_their_members_are_described() {
     }
 }
 
-/// Whether the schema has an example, or consists of ones that have.
+/// Returns whether the schema has an example, or consists of schemas that have one.
 fn has_example(schema: &Value, document: &Value) -> bool {
     if let Some(reference) = schema["$ref"].as_str() {
         return document.pointer(&reference[1..]).is_some_and(|schema| has_example(schema, document));
@@ -273,7 +273,7 @@ async fn the_routes_are_those_of_the_document() {
     }
 }
 
-/// Swagger UI shows a line end of the source as a line end.
+/// Swagger UI renders a line break of the source as a line break.
 #[test]
 fn descriptions_have_no_line_ends_within_a_paragraph() {
     each_object(&document(), "", &mut |at, object| {
@@ -282,7 +282,7 @@ fn descriptions_have_no_line_ends_within_a_paragraph() {
     });
 }
 
-/// A path with the examples of its parameters.
+/// Returns a path with the examples of its parameters.
 fn path_of_examples(path: &str, operation: &Value) -> String {
     let parameters = operation["parameters"].as_array().into_iter().flatten();
     let in_path = parameters.filter(|parameter| parameter["in"] == "path");
@@ -293,7 +293,8 @@ fn path_of_examples(path: &str, operation: &Value) -> String {
     })
 }
 
-/// A server with the things that the examples name: a domain, two users, a token, a permission, and a message.
+/// Starts a service with the objects that the examples name: a domain, two users, a token, a permission, and a
+/// message.
 async fn new_server(operation: &str) -> App {
     let app = App::start().await;
     let post = async |path: &str, body: Value| app.post(&app.admin, path, body).await.json();
@@ -326,13 +327,13 @@ async fn new_server(operation: &str) -> App {
 
 #[tokio::test]
 async fn every_example_works_on_a_new_server() {
-    // The caller's own account and session: an admin's API token has neither.
+    // These operations need the caller's own account and session; an admin's API token has neither.
     const OWN: [&str; 4] = ["log_out", "refresh_session", "change_password", "get_current_user"];
     let (document, reads) = (document(), new_server("").await);
     for (path, method, operation) in operations(&document) {
         let name = operation["operationId"].as_str().unwrap();
         if name == "get_message_status" {
-            // An identifier of a message is random.
+            // The identifier of a message is random, so no example matches it.
             continue;
         }
         let changed;

@@ -1,7 +1,7 @@
-//! Every operation of the document, asked by everybody. A new operation is in this table or the test fails.
+//! Access of every kind of caller to every operation of the document. A new operation must be added to the table.
 //!
-//! What is asked for belongs to Ann, to a user of her domain, or to her domain `example.org`. Delegates hold one
-//! permission each: in `example.org`, where it counts, or in `other.example`, where it must not.
+//! The requested objects belong to Ann, to a user of her domain, or to her domain `example.org`. Each delegate
+//! holds one permission: in `example.org`, where it grants access, or in `other.example`, where it must not.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{Answer, App, PASSWORD};
 
-/// Who asks.
+/// Kind of caller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Who {
     NoToken,
@@ -26,21 +26,21 @@ enum Who {
     Admin,
 }
 
-/// Whom an operation is for.
+/// Callers that an operation accepts.
 #[derive(Clone, Copy)]
 enum For {
-    /// Whoever asks, with or without a token.
+    /// All callers, with or without a token.
     Everybody,
-    /// Whoever has a token, each within its own.
+    /// All callers with a token, each for its own objects.
     Tokens,
     Admins,
     /// Ann and admins.
     Owner,
-    /// Ann, whoever holds the permission in her domain, and admins.
+    /// Ann, holders of the permission in her domain, and admins.
     OwnerAnd(Permission),
-    /// Whoever holds the permission in Ann's domain, and admins; not Ann herself.
+    /// Holders of the permission in Ann's domain, and admins; not Ann herself.
     Holders(Permission),
-    /// Whoever holds the permission anywhere, and admins; each is shown its own domains.
+    /// Holders of the permission in any domain, and admins; the response covers their own domains.
     HoldersAnywhere(Permission),
 }
 
@@ -58,18 +58,18 @@ impl For {
     }
 }
 
-/// One way to ask for an operation.
+/// One request for an operation.
 struct Row {
     operation: &'static str,
     whom: For,
-    /// Stands behind the path.
+    /// Appended to the path.
     query: &'static str,
     body: &'static str,
-    /// What those get whom it is for.
+    /// Status and error code for accepted callers.
     granted: (u16, &'static str),
-    /// What everybody else with a token gets.
+    /// Status and error code for all other callers with a token.
     refused: (u16, &'static str),
-    /// What an admin's API token gets where it has no mailbox to speak of.
+    /// Status and error code for an admin's API token, if it differs because that token has no mailbox.
     admin: Option<(u16, &'static str)>,
 }
 
@@ -112,7 +112,7 @@ impl Row {
 
 const MESSAGES: &str = "GET /api/v1/mailbox/{email}/folders/{folder}/messages";
 
-/// `{n}` in a path, a query or a body is a number that no other request has.
+/// `{n}` in a path, a query or a body is replaced by a number that is unique to the request.
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
     row("POST /api/v1/mail/send", For::OwnerAnd(SendMail), 202).refused(403, "SENDER_NOT_AUTHORIZED")
@@ -188,7 +188,7 @@ const TABLE: &[Row] = &[
     row("POST /api/v1/users/{user}/reset-password", For::Holders(ManageUsers), 200),
     row("DELETE /api/v1/users/{user}/purge", For::Holders(ManageUsers), 200),
     row("DELETE /api/v1/users/{user}", For::Holders(ManageUsers), 200),
-    // Last, since it takes everything with it.
+    // Last, because it removes the domain with all its users.
     row("DELETE /api/v1/domains/{domain}", For::Admins, 200).query("?force=true"),
 
     row("GET /docs", For::Everybody, 200),
@@ -209,7 +209,7 @@ fn the_table_is_whole() {
     assert_eq!(table, operations);
 }
 
-/// Everybody, and what they ask for.
+/// The service, with a token for every kind of caller.
 struct TestSetup {
     app: App,
     callers: Vec<(Who, String)>,
@@ -227,7 +227,7 @@ impl TestSetup {
         let app = App::with(|settings, http| {
             (http.limits.per_minute, http.limits.per_hour) = (0, 0);
             settings.signups_per_hour = 100;
-            // Each request comes from a client of its own: few domains of one client may wait for approval.
+            // Each request has its own client address: few domains of one client may wait for approval.
             http.trusted_proxies = vec![std::net::Ipv4Addr::UNSPECIFIED.to_string().parse().unwrap()];
         })
         .await;
@@ -259,7 +259,7 @@ impl TestSetup {
         Self { app, callers, ann, message_id, requests: std::cell::Cell::new(0) }
     }
 
-    /// What stands for a parameter; things that a request may use up are made for each anew.
+    /// Returns the value of a path parameter; creates a new object if the request may consume it.
     async fn fill(&self, operation: &str, parameter: &str, who: Who, n: u32) -> String {
         match parameter {
             "{domain}" => "example.org".to_owned(),

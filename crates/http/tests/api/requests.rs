@@ -1,4 +1,4 @@
-//! What every request gets: a name, and headers that keep the answer where it belongs.
+//! Rules for every request: its identifier, and headers that prevent caching and content sniffing.
 
 use axum::body::Body;
 use axum::http::{Method, Request};

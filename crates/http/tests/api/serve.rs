@@ -1,4 +1,4 @@
-//! Over real sockets: what the router alone does not show.
+//! The HTTP server over real sockets: behaviour that the router alone does not show.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::support::App;
 
-/// How long a request's head may be.
+/// Maximum length of a request's head.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 struct Running {
@@ -35,10 +35,10 @@ async fn run(change: impl FnOnce(&mut HttpSettings)) -> Running {
     Running { app, address, stop, server }
 }
 
-/// Longer than any answer takes: a story that hears nothing fails instead of waiting for ever.
+/// Longer than any response takes: a test without a response fails instead of waiting forever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is answered until the server hangs up.
+/// Sends a request. Returns everything that the server sends until it closes the connection.
 async fn exchange(address: SocketAddr, request: &[u8]) -> String {
     let answered = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_head_that_never_ends_is_given_up() {
 #[tokio::test]
 async fn errors_of_the_parser_have_the_form_of_all_errors() {
     let running = run(|_| ()).await;
-    // No longer than the server reads: more would reset the connection before the answer is read.
+    // Exactly as long as the server reads: a longer request would reset the connection before the response is read.
     let long_target = format!("GET /{}", "x".repeat(MAX_HEAD_BYTES - 5));
     let many_fields = format!("GET /health HTTP/1.1\r\nHost: x\r\n{}\r\n", "X: y\r\n".repeat(200));
     for (request, status) in [("EHLO client.example\r\n\r\n", 400), (&long_target, 414), (&many_fields, 431)] {
@@ -138,7 +138,7 @@ async fn shutdown_finishes_requests_and_closes_idle_connections() {
         running.app.admin
     );
     busy.write_all(head.as_bytes()).await.unwrap();
-    // The server asks for the body: the request is in flight.
+    // The server's request for the body shows that the request is in flight.
     let mut leave = [0; 25];
     busy.read_exact(&mut leave).await.unwrap();
     assert_eq!(&leave[..21], b"HTTP/1.1 100 Continue");
@@ -165,7 +165,7 @@ async fn slow_uploads_do_not_stop_others() {
     for _ in 0..8 {
         let mut stream = TcpStream::connect(running.address).await.unwrap();
         stream.write_all(head(30_000_000).as_bytes()).await.unwrap();
-        // More than a body may have without room.
+        // More than the part of a body that needs no permit from the budget.
         stream.write_all(&[b' '; 400_000]).await.unwrap();
         slow.push(stream);
     }

@@ -1,9 +1,9 @@
-//! From one end to the other: real sockets, the real mail server, and what one operation does seen through the others.
+//! End-to-end tests: real sockets, the real mail server, and effects of one operation seen through the others.
 
 use mailapi_testkit::TestApp;
 use serde_json::{Value, json};
 
-/// A user's own view of the newest message in the INBOX.
+/// Returns the newest message in the INBOX, as its owner sees it.
 async fn newest(app: &TestApp, token: &str) -> Value {
     app.get(token, "/mail/inbox?limit=1").await.expect(200)["messages"][0].clone()
 }

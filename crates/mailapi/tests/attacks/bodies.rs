@@ -69,7 +69,7 @@ async fn long_texts_sent_at_once_stay_small() {
         let body = format!(
             r#"{{"from":"mallory@example.org","to":["mallory@example.org"],"body":{{"text":"{text}","html":"{text}"}}}}"#
         );
-        // Two texts may exceed the limit of a body.
+        // Two copies of the text may exceed the limit of a body.
         let body = if body.len() < 35 * MIB { body } else { body.replacen(&format!(",\"html\":\"{text}\""), "", 1) };
         let one = || async {
             let mut stream = host.attacker("http").await;

@@ -42,7 +42,7 @@ async fn what_is_absent_stays_and_null_clears_the_description() {
     assert_eq!((&off["active"], &off["description"]), (&json!(false), &json!("Ours")));
     let message = json!({ "from": "ann@example.org", "to": ["bob@example.org"], "body": { "text": "x" } });
     app.post(&ann, "/mail/send", message.clone()).await.assert_error(403, "DOMAIN_NOT_ALLOWED");
-    // What others send to it is not lost meanwhile.
+    // An inactive domain still receives mail.
     app.deliver("ann@example.org", "Subject: Hi\n\nHello\n").await;
     assert_eq!(app.get(&ann, "/mail/inbox").await.assert(StatusCode::OK)["total"], 1);
     let on = put(json!({ "active": true, "description": null })).await;

@@ -47,7 +47,7 @@ async fn every_try_is_an_entry_and_filters_find_it() {
         dsn: None,
         response: "connection timed out".to_owned(),
         relay: None,
-        // A sum of two numbers would show 2.1189999999999998.
+        // A sum of two floating-point numbers would be 2.1189999999999998.
         delay: Duration::from_millis(2119),
     });
     app.sync().await;

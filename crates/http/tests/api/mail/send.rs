@@ -44,7 +44,7 @@ async fn a_delegate_sends_as_the_users_of_the_domain() {
     let sent_as = async |from: &str| app.post(&ann, "/mail/send", with(|m| m["from"] = json!(from))).await;
     sent_as("bob@example.org").await.assert(StatusCode::ACCEPTED);
     sent_as("nobody@example.org").await.assert_error(403, "SENDER_NOT_AUTHORIZED");
-    // The right covers the domain's current users.
+    // The permission covers the domain's current users.
     app.user("nobody@example.org").await;
     sent_as("nobody@example.org").await.assert(StatusCode::ACCEPTED);
     app.delete(&app.admin, "/users/nobody@example.org").await.assert(StatusCode::OK);
@@ -251,15 +251,15 @@ fn failed(answer: &Answer, retryable: bool) -> String {
     body["message_id"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned()
 }
 
-/// The state of the message and of each recipient.
+/// Returns the state of the message and of each recipient.
 async fn states(app: &App, token: &str, id: &str) -> (Value, Vec<Value>) {
     let status = app.get(token, &format!("/mail/{id}/status")).await.assert(StatusCode::OK);
     let recipients = status["recipients"].as_array().unwrap();
     (status["status"].clone(), recipients.iter().map(|recipient| recipient["status"].clone()).collect())
 }
 
-/// Recipient, status, code and reply of each entry of the delivery log, by recipient: the time of a line of the mail
-/// server may lie before that of an entry of our own.
+/// Returns recipient, status, code and reply of each entry of the delivery log, by recipient. Times do not define
+/// an order: a line of the mail server may be older than an entry of our own.
 async fn entries(app: &App, id: &str) -> Vec<[String; 4]> {
     let log = app.get(&app.admin, &format!("/mail/delivery-log?message_id={id}")).await.assert(StatusCode::OK);
     let words = ["recipient", "status", "dsn_code", "smtp_response"];

@@ -1,4 +1,4 @@
-//! `POST /mail/send` with a body that does not stay in memory while it arrives.
+//! `POST /mail/send` with a body that exceeds the memory limits while it arrives.
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::App;
 
-/// More than what is kept in memory of a body, and of one string.
+/// Exceeds the limits of memory for a body and for one string.
 const LARGE: usize = 2_000_000;
 
 fn message(text: &str, content: &str) -> Value {

@@ -69,7 +69,7 @@ async fn each_recipient_has_a_story_of_its_own() {
     assert_eq!(seen, expected);
 }
 
-/// A notice of Bob's server that it gave the message up.
+/// Builds a bounce from Bob's server, which gave up delivery of the message.
 fn bounce_that_came_back(app: &App, id: &str) -> DeliveryEvent {
     DeliveryEvent {
         at: app.clock.now(),

@@ -14,7 +14,7 @@ async fn it_is_for_admins() {
 #[tokio::test]
 async fn what_is_new_is_read_once() {
     let (app, ann, _) = App::with_ann_and_bob().await;
-    // A log may tell of its own beginning.
+    // The log of a new mail server may contain events already.
     app.sync().await;
     let nothing =
         json!({ "success": true, "lines_read": 0, "entries_added": 0, "messages_updated": 0, "last_event_at": null });

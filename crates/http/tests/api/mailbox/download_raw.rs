@@ -13,7 +13,7 @@ async fn what_does_not_exist_is_refused() {
 async fn it_is_the_message_as_it_was_received() {
     let (app, _, bob) = bobs_mailbox().await;
     let answer = app.get(&bob, "/mailbox/bob@example.org/messages/1/raw").await;
-    // Servers write their trace before it.
+    // Servers add trace headers before the message.
     assert!(answer.octets.ends_with(RICH.replace('\n', "\r\n").as_bytes()), "{:?}", answer.octets);
     assert_eq!(answer.header("content-type"), "message/rfc822");
     assert_eq!(answer.header("content-length"), answer.octets.len().to_string());

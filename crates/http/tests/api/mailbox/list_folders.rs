@@ -16,7 +16,7 @@ async fn the_folders_and_what_they_hold() {
     let (app, ann, bob) = bobs_mailbox().await;
     let mut listed = app.get(&bob, "/mailbox/bob@example.org/folders").await.assert(StatusCode::OK);
     assert!(listed["folders"][0]["size"].take().as_u64() > Some(500));
-    // A new mailbox has folders already, and every mail server its own.
+    // A new mailbox has folders already, which depend on the mail server.
     let folders = listed["folders"].as_array_mut().unwrap();
     let empty: Vec<_> = folders.extract_if(.., |folder| folder["messages"] == 0).collect();
     let bobs = "bob@example.org".parse().unwrap();

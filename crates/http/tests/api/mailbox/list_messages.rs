@@ -41,7 +41,7 @@ async fn both_forms_answer_the_same() {
         let get = async |path| app.get(&bob, &format!("/mailbox/bob@example.org/{path}")).await.assert(StatusCode::OK);
         assert_eq!(get(query).await, get(path).await, "{query}");
     }
-    // A name is decoded once.
+    // A folder name is decoded only once.
     app.append("bob@example.org", "100%2F", "Subject: Odd\n\nx\n").await;
     for path in ["messages?folder=100%252F", "folders/100%252F/messages"] {
         let listed = app.get(&bob, &format!("/mailbox/bob@example.org/{path}")).await.assert(StatusCode::OK);
@@ -134,7 +134,7 @@ async fn a_page_is_shown_as_it_was_asked_for() {
         ("?folder=Projects/2026", "Projects/2026", 50, 0),
         ("", "INBOX", 50, 0),
     ] {
-        // A page that is shown twice in a row has not changed, on any mail server.
+        // A second request for an unchanged page returns the same page with every mail server.
         for _ in 0..2 {
             let listed = app.get(&bob, &format!("{INBOX}{path}")).await.assert(StatusCode::OK);
             let said = (&listed["folder"], &listed["limit"], &listed["offset"]);

@@ -47,7 +47,7 @@ c2Vjb25k
 --b--
 ";
 
-/// Bob's mailbox with one rich message in INBOX and a plain one in `Projects/2026`.
+/// Starts a service in which Bob has one rich message in INBOX and a plain one in `Projects/2026`.
 async fn bobs_mailbox() -> (App, String, String) {
     let (app, ann, bob) = App::with_ann_and_bob().await;
     app.deliver("bob@example.org", RICH).await;
@@ -55,7 +55,7 @@ async fn bobs_mailbox() -> (App, String, String) {
     (app, ann, bob)
 }
 
-/// What every operation on a mailbox refuses in the same way. `{}` in `path` stands for the mailbox.
+/// Checks the access rules of an operation on a mailbox. `{}` in `path` is replaced by the mailbox.
 async fn refuses_strangers(path: &str) {
     use mailapi_model::Permission;
 
@@ -81,7 +81,7 @@ async fn refuses_strangers(path: &str) {
     assert!(!message.contains("192.0.2.1"), "{message}");
 }
 
-/// What every operation in a folder refuses in the same way. `{}` in `path` stands for the folder.
+/// Checks that an operation rejects unknown folders. `{}` in `path` is replaced by the folder.
 async fn refuses_unknown_folders(path: &str) {
     let (app, _, bob) = bobs_mailbox().await;
     for folder in ["Nowhere", "inbox%20", "a%00b", "%2F", "INBOX%2FInner", "..%2F..%2Fetc"] {
@@ -89,7 +89,7 @@ async fn refuses_unknown_folders(path: &str) {
     }
 }
 
-/// What every operation on a message refuses in the same way. `{}` in `path` stands for the UID.
+/// Checks that an operation rejects unknown messages. `{}` in `path` is replaced by the UID.
 async fn refuses_unknown_messages(path: &str) {
     let (app, _, bob) = bobs_mailbox().await;
     for uid in ["0", "2", "999", "4294967295", "4294967296", "-1", "x", "1.0", "%31x", "1%00", "+1"] {

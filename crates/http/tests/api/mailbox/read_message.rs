@@ -49,7 +49,7 @@ async fn a_message_has_its_shape() {
 #[tokio::test]
 async fn a_long_text_is_escaped_while_it_is_sent() {
     let (app, _, bob) = bobs_mailbox().await;
-    // One body below the length that the mail server opens at once, and one above.
+    // One body below the length up to which the mail server opens bodies at once, and one above.
     for (uid, lines) in [(2, 1_000), (3, 5_000)] {
         let text = format!("{}☃\n", "\u{1}\u{7f}\"é".repeat(12)).repeat(lines);
         let header = "Subject: Control\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\n";

@@ -1,4 +1,4 @@
-//! Statistics; what counts and what does not is told by the stories of the service.
+//! Statistics over HTTP; the tests of the service define what counts.
 
 mod delivery;
 mod domain;
@@ -14,10 +14,11 @@ use crate::support::{App, EVE};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Ann has sent to Bob, to nobody, and to a host that does not answer; the counts are up to date.
+/// Starts a service in which Ann has sent to Bob, to an unknown address, and to a host that does not respond. The
+/// statistics are up to date.
 ///
-/// In front of a real mail server the clock goes on until it is done. What was sent in an earlier hour than the clock
-/// shows then is counted where no story looks, so such a beginning is left alone for another one.
+/// With a real mail server the clock advances until it is done. If the hour changes meanwhile, the counts are in an
+/// hour that no test queries, so the function starts again.
 async fn app_with_mail() -> (App, String, String) {
     loop {
         let (app, ann, bob) = App::with_ann_and_bob().await;
@@ -33,18 +34,18 @@ async fn app_with_mail() -> (App, String, String) {
     }
 }
 
-/// Which hour it is, since 1970.
+/// Returns the hour since 1970.
 fn hour(app: &App) -> i64 {
     const MILLIS: i64 = 60 * 60 * 1000;
     app.now().as_millis() / MILLIS
 }
 
-/// The last seven days.
+/// Returns the range of the last seven days.
 fn last_week(app: &App) -> Value {
     json!({ "start": app.ago(DAY * 7).to_string(), "end": app.now().to_string() })
 }
 
-/// Counts what is not counted yet.
+/// Counts all events that are not counted yet.
 async fn count(app: &App) {
     while app.service.roll_up_once().await.unwrap().more {}
 }

@@ -1,4 +1,4 @@
-//! Holds answers against the OpenAPI document.
+//! Validates responses against the OpenAPI document.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use super::Answer;
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(&mailapi_http::openapi_json()).unwrap());
 
-/// The document's operation for a request, when it has one.
+/// Returns the document's operation for a request, if it has one.
 fn operation(method: &Method, path: &str) -> Option<&'static Value> {
     let segments: Vec<&str> = path.split('/').collect();
     let fits = |pattern: &str| {
@@ -20,35 +20,36 @@ fn operation(method: &Method, path: &str) -> Option<&'static Value> {
         pattern.len() == segments.len() && pattern.iter().zip(&segments).all(equal)
     };
     let paths = DOCUMENT["paths"].as_object().unwrap();
-    // A path without parameters goes before one with them, as it does in the router.
+    // A path without parameters has precedence over one with them, as in the router.
     let mut found: Vec<_> = paths.iter().filter(|(pattern, _)| fits(pattern)).collect();
     found.sort_by_key(|(pattern, _)| pattern.matches('{').count());
     found.first()?.1.get(method.as_str().to_lowercase())
 }
 
-/// The schemas of the document's JSON answers, ready for use, by where they stand in it.
+/// Compiled schemas of the document's JSON responses, by their position in it.
 static SCHEMAS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
-/// The response of `operation` with this status; the errors that operations share are components.
+/// Returns the response of `operation` with this status; errors that operations share are components.
 pub(crate) fn response<'a>(document: &'a Value, operation: &'a Value, status: &str) -> &'a Value {
     let response = &operation["responses"][status];
     response["$ref"].as_str().map_or(response, |reference| document.pointer(&reference[1..]).expect(reference))
 }
 
-/// The schema of an answer of `operation` with this status.
+/// Returns the schema of a response of `operation` with this status.
 fn schema(operation: &Value, status: &str) -> Arc<Validator> {
     let name = format!("{} {status}", operation["operationId"]);
     let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
     let made = schemas.entry(name).or_insert_with(|| {
         let mut schema = response(&DOCUMENT, operation, status)["content"]["application/json"]["schema"].clone();
-        // References of the document lead to its components.
+        // References in the document point to its components.
         schema["components"] = DOCUMENT["components"].clone();
         Arc::new(jsonschema::options().should_validate_formats(true).build(&schema).expect("a schema"))
     });
     Arc::clone(made)
 }
 
-/// The answer has a documented status and media type, fits the schema, and an error's code is documented.
+/// Checks that the response has a documented status and media type and matches the schema, and that an error's code
+/// is documented.
 pub(super) fn check(method: &Method, path: &str, answer: &Answer) {
     let Some(operation) = operation(method, path) else { return };
     let status = answer.status.as_str();

@@ -1,9 +1,8 @@
-//! A whole service in a temporary directory, with the mail server that the environment names behind it
-//! (`mailapi_testkit::TestBackend`), and a client for it that needs no socket. With sockets it is
-//! `mailapi_testkit::TestApp`; `stories` uses that.
+//! A whole service in a temporary directory, and a client for it without sockets. The environment names its mail
+//! server (`mailapi_testkit::TestBackend`). With sockets it is `mailapi_testkit::TestApp`, which `stories` uses.
 //!
-//! Every answer is held against the OpenAPI document: an operation that answers a status or an error code which the
-//! document does not name fails the test, whatever the test looks at.
+//! Every response is validated against the OpenAPI document. An operation that returns an undocumented status or
+//! error code fails the test, whatever the test checks.
 
 pub(crate) mod document;
 mod trouble;
@@ -30,11 +29,11 @@ use tower::ServiceExt;
 
 pub(crate) use trouble::{PANICS, Trouble};
 
-/// The password of every user here.
+/// Password of every user in these tests.
 pub(crate) const PASSWORD: &str = "correct horse";
-/// Her server says again and again that it is not ready.
+/// Address whose server defers every delivery.
 pub(crate) const EVE: &str = "eve@elsewhere.example";
-/// Whom the server of the same domain does not know any longer.
+/// Former address, which the server of the same domain rejects.
 pub(crate) const GONE: &str = "gone@elsewhere.example";
 
 /// The service under test.
@@ -55,12 +54,12 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// A service without any domain or user.
+    /// Starts a service without any domain or user.
     pub(crate) async fn start() -> Self {
         Self::with(|_, _| ()).await
     }
 
-    /// The same with other settings.
+    /// Like `start`, with other settings.
     pub(crate) async fn with(change: impl FnOnce(&mut Settings, &mut HttpSettings)) -> Self {
         let backend = TestBackend::of_environment();
         let (clock, dns) = (Arc::new(backend.clock()), Arc::new(FakeDns::default()));
@@ -115,34 +114,34 @@ impl App {
         }
     }
 
-    /// What the clock shows.
+    /// Returns the current time of the clock.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// What it showed so long ago.
+    /// Returns the time this long ago.
     pub(crate) fn ago(&self, time: Duration) -> Timestamp {
         Timestamp::from_millis(self.now().as_millis() - i64::try_from(time.as_millis()).unwrap())
     }
 
-    /// Lets a message come in from outside; lines end with LF here.
+    /// Delivers a message from outside; lines end with LF here.
     pub(crate) async fn deliver(&self, mailbox: &str, message: &str) {
         let message = message.replace('\n', "\r\n");
         self.mail_server.deliver("ann@elsewhere.example", mailbox, &[message.as_bytes()]).await;
     }
 
-    /// Puts a message into a folder as a mail client does; the folder is made when it is missing.
+    /// Stores a message in a folder, like a mail client; creates the folder if it is missing.
     pub(crate) async fn append(&self, mailbox: &str, folder: &str, message: &str) {
         self.mail_server.append(mailbox, folder, message.replace('\n', "\r\n").as_bytes()).await;
     }
 
-    /// Waits until the mail server has tried what was sent, and reads its reports by the operation for that.
+    /// Waits until the mail server has tried all deliveries, and reads its reports through the API.
     pub(crate) async fn sync(&self) -> Value {
         self.mail_server.settle().await;
         self.get(&self.admin, "/mail/delivery-log/sync").await.assert(StatusCode::OK)
     }
 
-    /// A service with the domain `example.org` and the users Ann and Bob in it, and their tokens.
+    /// Starts a service with the domain `example.org` and its users Ann and Bob; returns their tokens.
     pub(crate) async fn with_ann_and_bob() -> (Self, String, String) {
         let app = Self::start().await;
         app.domain("example.org").await;
@@ -156,14 +155,14 @@ impl App {
         self.service.create_domain(&Caller::operator(), name.parse().unwrap(), None).await.unwrap();
     }
 
-    /// Adds a user, and gives a token of theirs.
+    /// Adds a user; returns a token of that user.
     pub(crate) async fn user(&self, email: &str) -> String {
         let user = json!({ "email": email, "password": PASSWORD });
         self.post(&self.admin, "/users", user).await.assert(StatusCode::CREATED);
         token(&self.service, TokenKind::User, Some(email)).await
     }
 
-    /// Delegates a permission on `domain`, which has to exist, to `email`.
+    /// Delegates a permission on `domain`, which must exist, to `email`.
     pub(crate) async fn grant(&self, email: &str, permission: Permission, domain: &str) {
         let (email, domain) = (email.parse().unwrap(), domain.parse().unwrap());
         self.service.grant_permission(&Caller::operator(), &email, permission, &domain).await.unwrap();
@@ -182,12 +181,12 @@ impl App {
         self.send(request.header(header::CONTENT_TYPE, "application/json").body(body.to_string().into()).unwrap()).await
     }
 
-    /// A POST without any body.
+    /// Sends a POST without a body.
     pub(crate) async fn post_empty(&self, token: &str, path: &str) -> Answer {
         self.send(api(Method::POST, path).header("X-MAILAPI-TOKEN", token).body(Body::empty()).unwrap()).await
     }
 
-    /// Logs in; the session's token.
+    /// Logs in; returns the session's token.
     pub(crate) async fn log_in(&self, email: &str) -> String {
         let body = json!({ "email": email, "password": PASSWORD });
         let session = self.post("", "/auth/login", body).await.assert(StatusCode::OK);
@@ -198,19 +197,19 @@ impl App {
         self.post_text(token, path, body.to_string()).await
     }
 
-    /// The same with an Idempotency-Key.
+    /// Like `post`, with an Idempotency-Key.
     pub(crate) async fn post_named(&self, token: &str, path: &str, key: &str, body: impl Into<Body>) -> Answer {
         let request = api(Method::POST, path).header("X-MAILAPI-TOKEN", token).header("Idempotency-Key", key);
         self.send(request.header("content-type", "application/json").body(body.into()).unwrap()).await
     }
 
-    /// A body that may be no JSON.
+    /// Sends a body that may be invalid JSON.
     pub(crate) async fn post_text(&self, token: &str, path: &str, body: impl Into<Body>) -> Answer {
         let request = api(Method::POST, path).header("X-MAILAPI-TOKEN", token);
         self.send(request.header(header::CONTENT_TYPE, "application/json").body(body.into()).unwrap()).await
     }
 
-    /// Any request.
+    /// Sends any request.
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let response = self.router.clone().oneshot(request).await.unwrap();
@@ -222,12 +221,12 @@ impl App {
     }
 }
 
-/// A request to a path of the contract.
+/// Builds a request to a path of the API.
 pub(crate) fn api(method: Method, path: &str) -> axum::http::request::Builder {
     Request::builder().method(method).uri(format!("/api/v1{path}"))
 }
 
-/// A new token.
+/// Creates a token.
 pub(crate) async fn token(service: &Service, kind: TokenKind, email: Option<&str>) -> String {
     let email = email.map(|email| email.parse().unwrap());
     let new = CreateToken { name: "test".to_owned(), kind, email, expires_at: None };
@@ -235,25 +234,25 @@ pub(crate) async fn token(service: &Service, kind: TokenKind, email: Option<&str
     value.expose().to_owned()
 }
 
-/// Whether a time is that of the test: what the clock shows, or with a server that writes real times a moment nearby.
+/// Returns whether `shown` is close to `time`: a real mail server writes times of its own clock.
 pub(crate) fn is_about(shown: &Value, time: Timestamp) -> bool {
     const NEARBY_MILLIS: i64 = 60_000;
     let shown = shown.as_str().and_then(|text| Timestamp::parse_date_or_time(text).ok());
     shown.is_some_and(|shown| (shown.as_millis() - time.as_millis()).abs() <= NEARBY_MILLIS)
 }
 
-/// A time as it is written in another zone, ready for a query.
+/// Formats a time in another zone, encoded for a query.
 pub(crate) fn elsewhere(time: Timestamp) -> String {
     const HOUR_MILLIS: i64 = 3_600_000;
     Timestamp::from_millis(time.as_millis() + 2 * HOUR_MILLIS).to_string().replace('Z', "%2B02:00")
 }
 
-/// The day of a time.
+/// Returns the day of a time.
 pub(crate) fn day(time: Timestamp) -> String {
     time.to_string()[..10].to_owned()
 }
 
-/// What came back.
+/// Response of the service.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -269,14 +268,14 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The JSON, after a look at the status.
+    /// Checks the status and returns the JSON.
     #[track_caller]
     pub(crate) fn assert(&self, status: StatusCode) -> Value {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.octets));
         self.json()
     }
 
-    /// The message, after a look at the envelope.
+    /// Checks the envelope and returns the message.
     #[track_caller]
     pub(crate) fn assert_error(&self, status: u16, code: &str) -> String {
         let body = self.json();
@@ -285,7 +284,7 @@ impl Answer {
         body["message"].as_str().expect("a message").to_owned()
     }
 
-    /// The fields that a validation error names.
+    /// Returns the fields that a validation error names.
     #[track_caller]
     pub(crate) fn assert_invalid(&self) -> Vec<String> {
         self.assert_error(422, "VALIDATION_ERROR");

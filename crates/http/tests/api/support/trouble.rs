@@ -1,4 +1,4 @@
-//! Stands between the service and its mail server, whichever that is, and makes the trouble that a test asks for.
+//! A layer between the service and any mail server that injects the failures that a test requests.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,10 @@ use mailapi_model::{
     DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Octets, Page, Quota,
 };
 
-/// Reading this folder panics, as a bug would.
+/// A read of this folder panics, like a bug.
 pub(crate) const PANICS: &str = "Panics";
 
-/// What is in the way; clones are the same.
+/// Injected failures; clones share their state.
 #[derive(Clone)]
 pub(crate) struct Trouble {
     behind: Backend,
@@ -35,12 +35,12 @@ struct State {
 }
 
 impl Trouble {
-    /// None yet.
+    /// Wraps a backend without any failure.
     pub(crate) fn before(behind: Backend) -> Self {
         Self { behind, state: Arc::default() }
     }
 
-    /// The mail server as the service sees it.
+    /// Returns the backend for the service.
     pub(crate) fn backend(&self) -> Backend {
         let this = Arc::new(self.clone());
         Backend {
@@ -52,37 +52,37 @@ impl Trouble {
         }
     }
 
-    /// The next submission ends so.
+    /// Fails the next submission with this error.
     pub(crate) fn refuse_next(&self, error: SubmitError) {
         self.state().refusal = Some(error);
     }
 
-    /// The next submission is refused for these recipients, and accepted for the others.
+    /// Rejects these recipients in the next submission, and accepts the others.
     pub(crate) fn refuse_next_for(&self, refused: Vec<Refusal>) {
         self.state().refused = refused;
     }
 
-    /// Nothing can be reached from now on.
+    /// Makes the mail server unreachable from now on.
     pub(crate) fn go_down(&self) {
         self.state().is_down = true;
     }
 
-    /// Nothing can be told of this mailbox from now on.
+    /// Makes the usage of this mailbox unavailable from now on.
     pub(crate) fn break_mailbox(&self, email: &str) {
         self.state().broken.insert(email.parse().unwrap());
     }
 
-    /// How many messages the mail server was asked to take.
+    /// Returns the number of submissions.
     pub(crate) fn submitted(&self) -> u64 {
         self.state().submitted
     }
 
-    /// How many pages were called unchanged.
+    /// Returns the number of pages that were reported as unchanged.
     pub(crate) fn unchanged(&self) -> u64 {
         self.state().unchanged
     }
 
-    /// Reports an event that the mail server does not know of.
+    /// Reports an event that the mail server does not have.
     pub(crate) fn report(&self, event: DeliveryEvent) {
         self.state().reported.push(event);
     }
@@ -204,7 +204,7 @@ impl Mailboxes for Trouble {
     }
 }
 
-/// A mail server that is down removes nothing; all else of this is the database's.
+/// Only the removal of a mailbox needs the mail server; all else works in the database.
 #[async_trait]
 impl Provisioning for Trouble {
     async fn put_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
@@ -253,7 +253,8 @@ impl Provisioning for Trouble {
     }
 }
 
-/// The mail server's own events come first. A place is how many reported ones were read, and the mail server's place.
+/// The mail server's own events come first. A position consists of the number of injected events that were read,
+/// and the mail server's position.
 #[async_trait]
 impl DeliveryFeed for Trouble {
     fn name(&self) -> &str {

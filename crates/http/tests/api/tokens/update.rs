@@ -62,7 +62,7 @@ async fn the_last_way_in_for_an_admin_stays() {
     assert_eq!(app.put(&app.admin, &last, end).await.assert_invalid(), ["id"]);
     app.put(&app.admin, &last, json!({ "name": "main" })).await.assert(StatusCode::OK);
 
-    // One that has ended by itself is no way in: it may be switched off, and is none beside which the last one could be.
+    // An expired token grants no access: it may be disabled, and does not count beside the last active one.
     let body = json!({ "name": "short", "token_type": "admin", "expires_at": "2026-11-20T11:15:30Z" });
     let short = app.post(&app.admin, "/tokens", body).await.assert(StatusCode::CREATED)["id"].to_string();
     app.clock.advance(Duration::from_secs(3600));

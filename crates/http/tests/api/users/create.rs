@@ -39,7 +39,7 @@ async fn no_answer_repeats_a_password() {
     }
 }
 
-/// The account is there, so it would be no help to call that a failure.
+/// The account exists, so a failure would be a wrong response.
 #[tokio::test]
 async fn a_user_is_made_while_no_mailbox_can_be_looked_at() {
     let app = App::start().await;

@@ -47,7 +47,7 @@ async fn a_delegate_sees_its_domains_alone() {
     app.get(&ann, "/users?domain=example.org").await.assert_error(403, "ACCESS_DENIED");
 }
 
-/// What a mailbox holds is not worth the whole list.
+/// Missing usage of one mailbox must not fail the whole list.
 #[tokio::test]
 async fn everybody_is_listed_whatever_the_mailbox_server_does() {
     let (app, ..) = App::with_ann_and_bob().await;
@@ -71,7 +71,7 @@ async fn everybody_is_listed_whatever_the_mailbox_server_does() {
     assert_eq!(listed().await, [untold("ann"), untold("bob"), untold("cid")]);
 }
 
-/// A user's address, with how many messages the mailbox holds, and whether that is known.
+/// Returns a user's address, the number of messages in the mailbox, and whether that number is known.
 fn held(user: &Value) -> (String, u64, bool) {
     assert_eq!(user["message_count"] == 0, user["quota_used_bytes"] == 0, "{user}");
     let (messages, known) = (user["message_count"].as_u64().unwrap(), user["quota_known"].as_bool().unwrap());

@@ -81,7 +81,7 @@ async fn a_new_password_ends_the_sessions_and_leaves_the_tokens() {
     app.post("", "/auth/login", new).await.assert(StatusCode::OK);
 }
 
-/// The change is made, so it would be wrong to call that a failure.
+/// The change is stored, so a failure would be a wrong response.
 #[tokio::test]
 async fn a_user_is_changed_while_the_mailbox_server_is_away() {
     let (app, ..) = App::with_ann_and_bob().await;
