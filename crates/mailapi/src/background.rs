@@ -114,6 +114,7 @@ async fn follow_deliveries(service: Service, mut shutdown: Shutdown) {
             () = tokio::time::sleep(pause) => {}
         }
     }
+    // The last requests may have caused events after the last round.
     log_failure("the delivery feed could not be followed to its end", service.follow_once().await);
     log_failure("could not save the state of the log follower", service.stop_following().await);
 }
@@ -128,7 +129,7 @@ async fn sync_directory(service: Service, mut ticks: Ticks) {
     }
 }
 
-/// Reads the bounce mailbox at the interval that the backend asks for.
+/// Reads the bounce mailbox whenever the backend asks for it.
 async fn collect_bounces(service: Service, mut shutdown: Shutdown) {
     let mut rounds = Rounds::of("bounces");
     loop {

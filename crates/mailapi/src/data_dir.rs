@@ -80,6 +80,7 @@ impl DataDir {
         let path = self.0.join(LOCK_FILE);
         let failed = |error| Failure::new(format!("{} cannot be locked: {error}", path.display()));
         let mut options = OpenOptions::new();
+        // The file names the running process, so it must not be truncated before the lock is held.
         options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
         let mut file = options.open(&path).map_err(failed)?;
         match file.try_lock() {
@@ -110,6 +111,7 @@ impl DataDir {
             _ => {}
         }
         let mut options = OpenOptions::new();
+        // `create_new` refuses a link that appeared meanwhile.
         options.write(true).create_new(true).mode(FILE_MODE);
         let mut file = options.open(&path).map_err(failed)?;
         writeln!(file, "{value}").and_then(|()| file.sync_all()).map_err(failed)

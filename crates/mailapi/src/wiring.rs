@@ -212,6 +212,7 @@ async fn return_key(store: &Store, entropy: &dyn Entropy) -> Outcome<BounceKey> 
     let mut fresh = vec![0; BounceKey::OCTETS];
     entropy.fill(&mut fresh);
     let failed = |error: String| Failure::new(format!("the key of return addresses cannot be read: {error}"));
+    // The key of the first node wins; all other nodes receive the stored one.
     let kept =
         store.secrets().get_or_keep(NAME, Secret::new(fresh)).await.map_err(|error| failed(error.to_string()))?;
     let octets = kept.into_inner().try_into().map_err(|_| failed("it has another length".to_owned()))?;
@@ -235,7 +236,7 @@ fn dns(settings: &DnsSettings) -> Outcome<Arc<dyn Dns>> {
     Ok(Arc::new(network?))
 }
 
-/// Whether a command may create the database.
+/// Permission of a command to create the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Create {
     /// Create it if it is missing.

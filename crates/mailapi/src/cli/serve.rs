@@ -44,8 +44,7 @@ async fn serve(
     let addresses = listeners.addresses(config)?;
     let first = first_start(assembly, &addresses, directory).await?;
 
-    // Two signals, one after the other: the loops continue while requests in flight finish after the listeners
-    // closed.
+    // Two shutdowns: the listeners close first, and the loops continue until the requests in flight have finished.
     let (close_listeners, listeners_close) = Shutdown::channel();
     let (end_loops, loops_end) = Shutdown::channel();
     let mut loops = background::start(assembly, config, &loops_end)?;

@@ -17,7 +17,7 @@ pub(super) enum Former {
 
 /// The value of a former setting in a file.
 pub(super) struct FormerValue<'a> {
-    /// Its former name.
+    /// Former name.
     pub(super) key: String,
     /// Fate of the setting.
     pub(super) former: Former,

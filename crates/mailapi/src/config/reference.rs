@@ -27,7 +27,7 @@ In the environment, `MAILAPI_HTTP__LISTEN` sets `http.listen`. `mailapi config c
 struct Entry {
     /// Heading of its part of the file.
     part: String,
-    /// Its sections, separated by dots; empty for none.
+    /// Sections, separated by dots; empty for none.
     section: String,
     name: String,
     default: String,

@@ -92,6 +92,7 @@ impl Batch {
         if at_once {
             self.write_waiting();
         } else if is_first {
+            // Later lines join the wait that the first one starts.
             news.notify_one();
         }
     }
