@@ -109,6 +109,8 @@ pub(crate) struct ImapConnection {
     stream: Stream,
     protocol: Connection,
     read_octets: usize,
+    /// Octets read since the last yield.
+    unyielded: usize,
     silence_timeout: Duration,
     allowance: Allowance,
     max_answer: u64,
@@ -126,6 +128,7 @@ impl ImapConnection {
             stream,
             protocol: Connection::new(settings.limits.clone()),
             read_octets: settings.read_octets,
+            unyielded: 0,
             silence_timeout: settings.silence_timeout,
             allowance: Allowance::new(settings.silence_timeout),
             max_answer: settings.limits.max_answer,
@@ -275,6 +278,12 @@ impl ImapConnection {
                 self.allowance.octets += octets as u64;
                 if self.allowance.octets > self.max_answer {
                     return Err(self.broken("its answer is too long"));
+                }
+                // A server that never pauses would hold this thread for megabytes: the runtime counts reads, not octets.
+                self.unyielded += octets;
+                if self.unyielded >= self.read_octets {
+                    self.unyielded = 0;
+                    tokio::task::yield_now().await;
                 }
                 let held = self.held.grow_to(self.allowance.octets);
                 held.map_err(|Full| self.broken("answers of the server take too much memory at the moment"))
