@@ -56,6 +56,9 @@ const NAMES: &[(&str, &str)] = &[
     ("take_over", "accept"),
 ];
 
+/// Words of comments that hide the subject of a sentence.
+const PROSE: &[&str] = &["told", "nobody", "whoever", "whom", "of ours"];
+
 const DECLARING: &[&str] = &["enum", "fn", "macro_rules", "mod", "struct", "trait", "type", "union"];
 
 /// Maximum length of a function name: a terminal shows it beside the path of a test.
@@ -71,6 +74,26 @@ fn former_names_do_not_come_back() {
         }
     });
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn comments_name_their_subject() {
+    let mut found = Vec::new();
+    for_each_source(&mut |path, text| {
+        for comment in text.lines().filter(|line| line.trim_start().starts_with("//")).map(prose) {
+            let words = PROSE.iter().filter(|word| comment.contains(&format!(" {word} ")));
+            found.extend(words.map(|word| format!("{}: {word}:{comment}", path.display())));
+        }
+    });
+    assert!(found.is_empty(), "name the thing with the field's noun:\n{}", found.join("\n"));
+}
+
+#[test]
+fn words_are_found_in_prose_alone() {
+    for (comment, count) in [("// Nobody was told.", 2), ("/// `told` is a field of ours", 1), ("// A toldot.", 0)] {
+        let comment = prose(comment);
+        assert_eq!(PROSE.iter().filter(|word| comment.contains(&format!(" {word} "))).count(), count, "{comment}");
+    }
 }
 
 #[test]
@@ -100,6 +123,13 @@ fn former_names_are_recognised_in_every_form() {
         assert_eq!(instead_of(name), None, "{name}");
     }
     assert_eq!(declared("// The fn courier is gone.").count(), 0);
+}
+
+/// Returns the words of a comment in lower case, separated by spaces, without its code spans.
+fn prose(comment: &str) -> String {
+    let text = comment.split('`').step_by(2).collect::<Vec<_>>().join(" ").to_lowercase();
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    format!(" {} ", words.collect::<Vec<_>>().join(" "))
 }
 
 /// Returns the replacement of a former word.

@@ -25,7 +25,7 @@
 //! client.push(b"250-mx.remote.example\r\n250 PIPELINING\r\n");
 //! assert_eq!(client.step(), Ok(ClientStep::Ready));
 //!
-//! let envelope = Envelope::new("ann@mail.example", ["bob@remote.example", "nobody@remote.example"]);
+//! let envelope = Envelope::new("ann@mail.example", ["bob@remote.example", "carol@remote.example"]);
 //! let mut transaction = client.transaction(&envelope, b"Subject: hello\r\n\r\n.\r\n");
 //! assert!(matches!(transaction.step(), TransactionStep::Write(commands) if commands.ends_with(b"DATA\r\n")));
 //! transaction.push(b"250 Ok\r\n250 Ok\r\n550 5.1.1 Unknown\r\n354 Go ahead\r\n");
