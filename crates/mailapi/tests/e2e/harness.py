@@ -39,7 +39,7 @@ class Server:
             "MAIL__EMBEDDED__IMAP_LISTEN": "127.0.0.1:0",
             "LIMITS__REQUESTS_PER_MINUTE": "0",
             "LIMITS__REQUESTS_PER_HOUR": "0",
-            "AUTH__PASSWORD_ROUNDS": "1000",
+            "ADVANCED__AUTH__PASSWORD_ROUNDS": "1000",
             **self.settings,
         }
         ours = {"MAILAPI_" + name: value for name, value in settings.items()}

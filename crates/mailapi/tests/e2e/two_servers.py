@@ -23,7 +23,7 @@ def story(far):
     settings = {
         "MAIL__EMBEDDED__HOSTNAME": "near.test",
         "MAIL__EMBEDDED__RELAY": f"{host}:{port}",
-        "MAIL__EMBEDDED__COURIER__RETRY_INTERVALS": "1h",
+        "ADVANCED__DELIVERY__RETRY_INTERVALS": "1h",
     }
     with running(settings) as near:
         (alice,) = near.create_people("alice")
