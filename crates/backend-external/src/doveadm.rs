@@ -45,7 +45,7 @@ pub struct DoveadmSettings {
     /// Time limit for a request. A purge visits every message. Default: 1 minute.
     pub timeout: Duration,
     /// Whether to flush Dovecot's authentication cache when an account changes. Turn it off for Dovecot 2.4: version
-    /// 2.4.1 panics at this command. Dovecot's default is no cache, so nothing is lost. Default: yes.
+    /// 2.4.1 panics at this command. Dovecot's default is no cache, so nothing is lost. Default: true.
     pub flush_auth_cache: bool,
     /// The largest accepted response in octets. Default: 4 MiB, enough for about ten thousand folders.
     pub max_answer_octets: usize,

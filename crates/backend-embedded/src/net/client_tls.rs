@@ -17,7 +17,7 @@ impl ClientTls {
     /// Returns a client with the given trust settings.
     ///
     /// # Errors
-    /// [`TlsError`] if there are no root certificates, or they cannot be read.
+    /// [`TlsError`] if the root certificates are missing or unreadable.
     pub fn new(trust: &Trust) -> Result<Self, TlsError> {
         Ok(Self(TlsConnector::from(client_config(trust)?)))
     }

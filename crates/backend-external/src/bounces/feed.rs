@@ -146,7 +146,7 @@ impl BounceFeed {
 }
 
 impl Ignored {
-    /// Counts a mail that is no failure, and returns it.
+    /// Counts and returns a message that does not report a failure.
     fn count(&mut self, notice: Notice) -> Notice {
         match notice {
             // An unreadable mail was already logged where it was skipped.

@@ -104,7 +104,7 @@ impl ReadMessage {
 
 impl ReadNewMail<'_> {
     /// Checks whether this connection can read a message after the doubtful one. Does so only if the doubtful message
-    /// is next. If no message follows it, there is no need to skip it.
+    /// is next. The last message of the mailbox need not be skipped.
     async fn can_read_others(
         &self,
         connection: &mut ImapConnection,

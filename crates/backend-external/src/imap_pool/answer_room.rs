@@ -33,7 +33,7 @@ impl AnswerRoom {
 }
 
 impl Held {
-    /// Takes room for an answer of so many octets; what was taken before stays, since work may still need that answer.
+    /// Reserves memory for an answer of `octets`. Earlier reservations stay, since their answers may still be in use.
     /// An answer that is alone may be longer than the room.
     pub(super) fn grow_to(&mut self, octets: u64) -> Result<(), Full> {
         let wanted = octets.saturating_sub(FREE);

@@ -186,7 +186,7 @@ impl FileLog {
         })
     }
 
-    /// Returns the error for a log that does not exist, or that is no regular file, such as a FIFO.
+    /// Returns the error for a log that is missing or is not a regular file (a FIFO, for example).
     fn missing(&self) -> SourceError {
         if fs::metadata(&self.settings.path).is_ok_and(|there| !there.is_file()) {
             return SourceError::Unreadable(format!("{} is not a regular file", self.settings.path.display()));

@@ -62,7 +62,7 @@ pub struct LogSettings {
     /// The maximum number of index files; the oldest is removed first. Default: 16.
     pub max_index_files: usize,
     /// Whether this process submits messages to the mail server. Then any submission that its node began before this
-    /// process started has ended. Otherwise a submission may last `reception_time`. Default: yes.
+    /// process started has ended. Otherwise a submission may last `reception_time`. Default: true.
     pub hands_over_here: bool,
     /// How many gaps are kept; beyond that, the oldest are merged. Default: 100.
     pub max_gaps: usize,

@@ -43,7 +43,7 @@ pub struct PostfixSettings {
     pub backoff_seconds: u32,
     /// Time after which it bounces a message. Default: 1 day.
     pub queue_lifetime_seconds: u32,
-    /// Whether queue ids are unique over time. Default: yes.
+    /// Whether queue ids are unique over time. Default: true.
     pub long_queue_ids: bool,
     /// A certificate and its key, both PEM files, to offer STARTTLS. Default: none.
     pub tls: Option<(PathBuf, PathBuf)>,
