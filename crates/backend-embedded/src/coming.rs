@@ -2,7 +2,7 @@
 //! as a whole at its end.
 
 use mailapi_backend::{Buffer, BufferError, BufferWriter};
-use mailapi_model::Octets;
+use mailapi_model::Blob;
 
 /// The pieces of a message received so far.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Coming {
         (self.pieces, self.is_lost) = (None, false);
     }
 
-    /// Returns the number of octets stored.
+    /// Returns the number of bytes stored.
     pub(crate) fn len(&self) -> usize {
         self.pieces.as_ref().map_or(0, BufferWriter::len)
     }
@@ -46,8 +46,8 @@ impl Coming {
         self.len() == 0 && !self.is_lost
     }
 
-    /// Returns the complete message; `last` are its last octets.
-    pub(crate) async fn complete(&mut self, last: Vec<u8>) -> Result<Octets, BufferError> {
+    /// Returns the complete message; `last` are its last bytes.
+    pub(crate) async fn complete(&mut self, last: Vec<u8>) -> Result<Blob, BufferError> {
         if self.is_lost {
             return Err(std::io::Error::other("a piece of it could not be kept").into());
         }

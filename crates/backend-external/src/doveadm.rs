@@ -47,8 +47,8 @@ pub struct DoveadmSettings {
     /// Whether to flush Dovecot's authentication cache when an account changes. Turn it off for Dovecot 2.4: version
     /// 2.4.1 panics at this command. Dovecot's default is no cache, so nothing is lost. Default: true.
     pub flush_auth_cache: bool,
-    /// The largest accepted response in octets. Default: 4 MiB, enough for about ten thousand folders.
-    pub max_answer_octets: usize,
+    /// The largest accepted response in bytes. Default: 4 MiB, enough for about ten thousand folders.
+    pub max_answer_bytes: usize,
 }
 
 impl DoveadmSettings {
@@ -71,7 +71,7 @@ impl DoveadmSettings {
             connect_timeout: Duration::from_secs(3),
             timeout: Duration::from_mins(1),
             flush_auth_cache: true,
-            max_answer_octets: 4 << 20,
+            max_answer_bytes: 4 << 20,
         }
     }
 }
@@ -99,8 +99,8 @@ impl DoveadmError {
     }
 }
 
-trait Octets: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Octets for T {}
+trait Blob: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Blob for T {}
 
 impl Doveadm {
     /// Creates a client with these settings. `tls` is used for `https` URLs only.
@@ -181,7 +181,7 @@ impl Doveadm {
         let connection = tokio::spawn(connection);
         let response = sender.send_request(self.request(body)?).await.map_err(DoveadmError::failed)?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), self.settings.max_answer_octets).collect().await;
+        let body = Limited::new(response.into_body(), self.settings.max_answer_bytes).collect().await;
         drop(sender);
         connection.abort();
         match status {
@@ -202,7 +202,7 @@ impl Doveadm {
         request.body(Full::from(body)).map_err(DoveadmError::failed)
     }
 
-    async fn connect(&self) -> Result<Box<dyn Octets>, DoveadmError> {
+    async fn connect(&self) -> Result<Box<dyn Blob>, DoveadmError> {
         const HTTP: u16 = 80;
         const HTTPS: u16 = 443;
         let url = &self.settings.url;
@@ -242,9 +242,9 @@ fn recalculation(mailbox: &EmailAddress) -> Value {
 }
 
 /// Parses a response. "Nothing found" counts as success: there was nothing to do.
-fn answers(octets: &[u8]) -> Result<Vec<Value>, DoveadmError> {
+fn answers(bytes: &[u8]) -> Result<Vec<Value>, DoveadmError> {
     let nonsense = || DoveadmError::failed("its answer is not understood");
-    let Ok(Value::Array(answers)) = serde_json::from_slice(octets) else { return Err(nonsense()) };
+    let Ok(Value::Array(answers)) = serde_json::from_slice(bytes) else { return Err(nonsense()) };
     let answer = |answer: Value| match (answer[0].as_str(), &answer[1]) {
         (Some("doveadmResponse"), content) => Ok(content.clone()),
         (Some("error"), error) => match error["exitCode"].as_u64() {
@@ -285,11 +285,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_answer_makes_it_panic(octets in prop::collection::vec(any::<u8>(), 0..64), text in r#"[\[\]{}a-z":,0-9]{0,64}"#,
+        fn no_answer_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), text in r#"[\[\]{}a-z":,0-9]{0,64}"#,
             members in prop::collection::vec(r#""(doveadmResponse|error|[a-z]{0,3})"|\[\]|\{("(type|exitCode)":("(exitCode|unknownMethod)"|-?[0-9]{1,20}|null),?){0,2}\}|null|[0-9]{1,3}"#, 0..9),
             width in 1_usize..5,
         ) {
-            let _ = answers(&octets);
+            let _ = answers(&bytes);
             let _ = answers(text.as_bytes());
             let answered: Vec<String> = members.chunks(width).map(|answer| format!("[{}]", answer.join(","))).collect();
             let _ = answers(format!("[{}]", answered.join(",").replace(",}", "}")).as_bytes());

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use mailapi_model::{OctetSource, Octets};
+use mailapi_model::{Blob, BlobSource};
 
 /// Limits for messages in transit. [`BufferSettings::new`] sets the defaults named at each field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,10 +87,10 @@ impl From<BufferError> for io::Error {
 ///
 /// # Errors
 /// When the range cannot be read at the moment.
-pub async fn read_octets(octets: &Octets, range: Range<usize>) -> io::Result<Bytes> {
-    let piece = octets.slice(range);
+pub async fn read_bytes(bytes: &Blob, range: Range<usize>) -> io::Result<Bytes> {
+    let piece = bytes.slice(range);
     match piece.into_bytes() {
-        Ok(octets) => Ok(octets),
+        Ok(bytes) => Ok(bytes),
         Err(piece) => tokio::task::spawn_blocking(move || piece.to_bytes()).await.map_err(io::Error::other).flatten(),
     }
 }
@@ -128,30 +128,30 @@ impl Buffer {
         self.inner.taken.load(Ordering::Relaxed)
     }
 
-    fn take(&self, octets: u64) -> Result<(), BufferError> {
+    fn take(&self, bytes: u64) -> Result<(), BufferError> {
         let Inner { settings, taken, taken_by_strangers } = &*self.inner;
         // Count in both totals, the smaller one first; undo it if the other is full.
         if self.is_for_strangers {
-            count(taken_by_strangers, octets, settings.max_inbound_disk_bytes)?;
+            count(taken_by_strangers, bytes, settings.max_inbound_disk_bytes)?;
         }
-        count(taken, octets, settings.max_disk_bytes).inspect_err(|_| {
+        count(taken, bytes, settings.max_disk_bytes).inspect_err(|_| {
             if self.is_for_strangers {
-                taken_by_strangers.fetch_sub(octets, Ordering::Relaxed);
+                taken_by_strangers.fetch_sub(bytes, Ordering::Relaxed);
             }
         })
     }
 
-    fn give_back(&self, octets: u64) {
-        self.inner.taken.fetch_sub(octets, Ordering::Relaxed);
+    fn give_back(&self, bytes: u64) {
+        self.inner.taken.fetch_sub(bytes, Ordering::Relaxed);
         if self.is_for_strangers {
-            self.inner.taken_by_strangers.fetch_sub(octets, Ordering::Relaxed);
+            self.inner.taken_by_strangers.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 }
 
 /// Adds to a total, up to `max`.
-fn count(taken: &AtomicU64, octets: u64, max: u64) -> Result<(), BufferError> {
-    let more = |taken: u64| taken.checked_add(octets).filter(|sum| *sum <= max);
+fn count(taken: &AtomicU64, bytes: u64, max: u64) -> Result<(), BufferError> {
+    let more = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= max);
     let taken = taken.try_update(Ordering::Relaxed, Ordering::Relaxed, more);
     taken.map(drop).map_err(|_| BufferError::Full)
 }
@@ -179,7 +179,7 @@ impl BufferWriter {
     /// Returns the number of bytes written.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.gathered.len() + self.file.as_ref().map_or(0, OctetSource::len)
+        self.gathered.len() + self.file.as_ref().map_or(0, BlobSource::len)
     }
 
     /// Returns whether nothing was written.
@@ -192,8 +192,8 @@ impl BufferWriter {
     ///
     /// # Errors
     /// [`BufferError`]; later calls fail too.
-    pub fn write(&mut self, octets: &[u8]) -> Result<(), BufferError> {
-        self.gathered.extend_from_slice(octets);
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), BufferError> {
+        self.gathered.extend_from_slice(bytes);
         if self.is_full() { self.write_out() } else { Ok(()) }
     }
 
@@ -202,8 +202,8 @@ impl BufferWriter {
     ///
     /// # Errors
     /// [`BufferError`]; later calls fail too.
-    pub async fn push(&mut self, octets: &[u8]) -> Result<(), BufferError> {
-        self.gathered.extend_from_slice(octets);
+    pub async fn push(&mut self, bytes: &[u8]) -> Result<(), BufferError> {
+        self.gathered.extend_from_slice(bytes);
         if !self.is_full() {
             return Ok(());
         }
@@ -220,14 +220,14 @@ impl BufferWriter {
     ///
     /// # Errors
     /// [`BufferError`] when content was lost before.
-    pub fn finish(self) -> Result<Octets, BufferError> {
+    pub fn finish(self) -> Result<Blob, BufferError> {
         if self.failed {
             return Err(lost());
         }
-        let gathered = Octets::from(self.gathered);
+        let gathered = Blob::from(self.gathered);
         Ok(match self.file {
             None => gathered,
-            Some(file) => Octets::joined([Octets::elsewhere(Arc::new(file)), gathered]),
+            Some(file) => Blob::joined([Blob::elsewhere(Arc::new(file)), gathered]),
         })
     }
 
@@ -266,9 +266,9 @@ fn lost() -> BufferError {
 
 /// Blocks; see [`BufferWriter::write`].
 impl io::Write for BufferWriter {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        Self::write(self, octets)?;
-        Ok(octets.len())
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Self::write(self, bytes)?;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -277,17 +277,17 @@ impl io::Write for BufferWriter {
 }
 
 impl BufferFile {
-    fn append(&mut self, octets: &[u8]) -> Result<(), BufferError> {
-        let more = octets.len() as u64;
+    fn append(&mut self, bytes: &[u8]) -> Result<(), BufferError> {
+        let more = bytes.len() as u64;
         self.buffer.take(more)?;
         let at = self.len;
         // Count the bytes before writing, so that `drop` returns them even if the write fails.
         self.len += more;
-        Ok(self.file.write_all_at(octets, at)?)
+        Ok(self.file.write_all_at(bytes, at)?)
     }
 }
 
-impl OctetSource for BufferFile {
+impl BlobSource for BufferFile {
     fn len(&self) -> usize {
         usize::try_from(self.len).unwrap_or(usize::MAX)
     }
@@ -343,9 +343,9 @@ mod tests {
     async fn strangers_get_a_share_and_users_keep_the_rest() {
         let directory = tempfile::tempdir().unwrap();
         let buffer = buffer(directory.path());
-        let held = async |buffer: &Buffer, octets: usize| {
+        let held = async |buffer: &Buffer, bytes: usize| {
             let mut writer = buffer.writer();
-            writer.push(&vec![1; octets]).await.map(|()| writer)
+            writer.push(&vec![1; bytes]).await.map(|()| writer)
         };
         let stranger = held(&buffer.for_strangers(), 15).await.unwrap();
         assert!(matches!(held(&buffer.for_strangers(), 15).await, Err(BufferError::Full)));
@@ -391,9 +391,9 @@ mod tests {
             if number % 2 == 0 { writer.push(piece).await.unwrap() } else { writer.write(piece).unwrap() }
         }
         assert_eq!(writer.len(), whole.len());
-        let octets = writer.finish().unwrap();
-        assert!(octets.in_memory().is_none());
-        assert_eq!(octets.to_bytes().unwrap(), whole);
+        let bytes = writer.finish().unwrap();
+        assert!(bytes.in_memory().is_none());
+        assert_eq!(bytes.to_bytes().unwrap(), whole);
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 }

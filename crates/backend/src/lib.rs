@@ -25,7 +25,7 @@ mod submission;
 
 use std::sync::Arc;
 
-pub use buffer::{Buffer, BufferError, BufferSettings, BufferWriter, read_octets};
+pub use buffer::{Buffer, BufferError, BufferSettings, BufferWriter, read_bytes};
 pub use commit_gate::{CommitGate, GateOpener};
 pub use delivery_feed::{DeliveryFeed, Discarded, FeedBatch, FeedError};
 pub use dns::{Dns, DnsError, MailExchange};

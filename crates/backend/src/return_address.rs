@@ -12,24 +12,24 @@ use mailapi_model::{EmailAddress, MessageId};
 
 /// Bytes of a message id, and of the truncated authentication code. A forger would need 2^63 notifications on
 /// average.
-const ID_OCTETS: usize = 16;
-const PROOF_OCTETS: usize = 8;
+const ID_BYTES: usize = 16;
+const PROOF_BYTES: usize = 8;
 
 /// Characters of the detail: id and code in hexadecimal, which survives servers that change the case.
-const DETAIL_LENGTH: usize = 2 * (ID_OCTETS + PROOF_OCTETS);
+const DETAIL_LENGTH: usize = 2 * (ID_BYTES + PROOF_BYTES);
 
 /// The key of authentication codes: 32 random bytes, shared by all nodes that send mail or read bounces.
 #[derive(Clone, PartialEq, Eq)]
-pub struct BounceKey([u8; Self::OCTETS]);
+pub struct BounceKey([u8; Self::BYTES]);
 
 impl BounceKey {
     /// Length of a key in bytes.
-    pub const OCTETS: usize = 32;
+    pub const BYTES: usize = 32;
 
     /// Creates a key from these bytes.
     #[must_use]
-    pub const fn new(octets: [u8; Self::OCTETS]) -> Self {
-        Self(octets)
+    pub const fn new(bytes: [u8; Self::BYTES]) -> Self {
+        Self(bytes)
     }
 }
 
@@ -90,7 +90,7 @@ impl ReturnAddress {
     pub fn of(&self, message_id: MessageId) -> String {
         let (local, domain) = (self.mailbox.local(), self.mailbox.domain_str());
         let id = message_id.to_string().replace('-', "");
-        let proof: String = self.proof(message_id).iter().map(|octet| format!("{octet:02x}")).collect();
+        let proof: String = self.proof(message_id).iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{local}{}{id}{proof}@{domain}", self.delimiter)
     }
 
@@ -121,10 +121,10 @@ impl ReturnAddress {
         address.domain_str() == self.mailbox.domain_str() && local.is_some_and(|rest| rest.starts_with(self.delimiter))
     }
 
-    fn proof(&self, message_id: MessageId) -> [u8; PROOF_OCTETS] {
+    fn proof(&self, message_id: MessageId) -> [u8; PROOF_BYTES] {
         let code = hmac::sign(&self.key, message_id.to_string().as_bytes());
-        let mut proof = [0; PROOF_OCTETS];
-        proof.copy_from_slice(&code.as_ref()[..PROOF_OCTETS]);
+        let mut proof = [0; PROOF_BYTES];
+        proof.copy_from_slice(&code.as_ref()[..PROOF_BYTES]);
         proof
     }
 }
@@ -136,16 +136,16 @@ impl fmt::Debug for ReturnAddress {
 }
 
 /// Splits a detail into message id and code.
-fn split(detail: &str) -> Option<(MessageId, [u8; PROOF_OCTETS])> {
-    let fits = detail.len() == DETAIL_LENGTH && detail.bytes().all(|octet| octet.is_ascii_hexdigit());
-    let (id, proof) = fits.then(|| detail.split_at(2 * ID_OCTETS))?;
+fn split(detail: &str) -> Option<(MessageId, [u8; PROOF_BYTES])> {
+    let fits = detail.len() == DETAIL_LENGTH && detail.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let (id, proof) = fits.then(|| detail.split_at(2 * ID_BYTES))?;
     // Restore the groups of a UUID (RFC 9562 section 4), the only valid form of a message id.
     let groups = [&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]];
-    let mut octets = [0; PROOF_OCTETS];
-    for (octet, digits) in octets.iter_mut().zip(proof.as_bytes().chunks(2)) {
-        *octet = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    let mut bytes = [0; PROOF_BYTES];
+    for (byte, digits) in bytes.iter_mut().zip(proof.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     }
-    Some((groups.join("-").parse().ok()?, octets))
+    Some((groups.join("-").parse().ok()?, bytes))
 }
 
 #[cfg(test)]
@@ -158,12 +158,12 @@ mod tests {
 
     fn addresses(key: u8) -> ReturnAddress {
         let mailbox = "bounces@example.org".parse().unwrap();
-        ReturnAddress::new(mailbox, '+', &BounceKey::new([key; BounceKey::OCTETS])).unwrap()
+        ReturnAddress::new(mailbox, '+', &BounceKey::new([key; BounceKey::BYTES])).unwrap()
     }
 
     #[test]
     fn what_cannot_be_a_return_address_is_refused() {
-        let key = BounceKey::new([1; BounceKey::OCTETS]);
+        let key = BounceKey::new([1; BounceKey::BYTES]);
         let new = |mailbox: &str, delimiter| ReturnAddress::new(mailbox.parse().unwrap(), delimiter, &key).err();
         assert_eq!(
             new("sixteen-letters.@example.org".replace("s.", "sx").as_str(), '+'),

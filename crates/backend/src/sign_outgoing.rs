@@ -1,7 +1,7 @@
 //! Signing of outgoing mail.
 
 use async_trait::async_trait;
-use mailapi_model::{DomainName, Octets};
+use mailapi_model::{Blob, DomainName};
 
 /// Signs messages for a backend's own submission listener, if the domain may send. The product implements it,
 /// so that mail clients and the API are treated alike.
@@ -11,7 +11,7 @@ pub trait SignOutgoing: Send + Sync {
     ///
     /// # Errors
     /// [`SignError::NotAllowed`] when the domain may not send.
-    async fn sign(&self, from: &DomainName, message: Octets) -> Result<Octets, SignError>;
+    async fn sign(&self, from: &DomainName, message: Blob) -> Result<Blob, SignError>;
 }
 
 /// Why a message cannot be signed.

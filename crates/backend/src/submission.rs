@@ -1,7 +1,7 @@
 //! Submission of messages to the mail server.
 
 use async_trait::async_trait;
-use mailapi_model::{EmailAddress, Envelope, MessageId, Octets, QueueId, Reply, Timestamp};
+use mailapi_model::{Blob, EmailAddress, Envelope, MessageId, QueueId, Reply, Timestamp};
 
 use crate::CommitGate;
 
@@ -16,7 +16,7 @@ pub trait Submission: Send + Sync {
     /// # Errors
     /// After any [`SubmitError`] but [`SubmitError::OutcomeUnknown`], the mail server does not have the
     /// message.
-    async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
+    async fn submit(&self, envelope: Envelope, message: Blob) -> Result<Accepted, SubmitError> {
         self.submit_when(envelope, message, CommitGate::opened()).await
     }
 
@@ -28,7 +28,7 @@ pub trait Submission: Send + Sync {
     async fn submit_when(
         &self,
         envelope: Envelope,
-        message: Octets,
+        message: Blob,
         commit_gate: CommitGate,
     ) -> Result<Accepted, SubmitError>;
 

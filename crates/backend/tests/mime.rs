@@ -24,7 +24,7 @@ fn shown(raw: &[u8]) -> String {
         assert_eq!(info.size, content.len() as u64);
         let _ = writeln!(
             text,
-            "attachment {}: {:?} {} {} octets, id {:?}: {}",
+            "attachment {}: {:?} {} {} bytes, id {:?}: {}",
             info.index,
             info.filename,
             info.content_type,

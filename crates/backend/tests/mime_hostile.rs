@@ -145,7 +145,7 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn every_sequence_of_octets_is_a_message(
+    fn every_sequence_of_bytes_is_a_message(
         raw in prop_oneof![lines(), prop::collection::vec(any::<u8>(), 0..300)],
     ) {
         let structure = MessageStructure::of(&raw);
@@ -218,13 +218,13 @@ fn a_header_of_millions_of_fields_is_cut_at_the_limits() {
     let people = "a@x.example, ".repeat(200);
     let mut raw = format!("Subject: hostile\r\nTo: {people}\r\n");
     let mut number = 0;
-    while raw.len() < 2 * limits.max_header_octets {
+    while raw.len() < 2 * limits.max_header_bytes {
         raw.push_str(&format!("{number}:\r\n"));
         number += 1;
     }
     raw.push_str("\r\nhello\r\n");
     let (structure, at) = (MessageStructure::of(raw.as_bytes()), mailapi_model::Timestamp::from_seconds(0));
-    assert_eq!(structure.header().length, limits.max_header_octets as u64);
+    assert_eq!(structure.header().length, limits.max_header_bytes as u64);
     let summary = structure.summary(1, 9, Vec::new(), at);
     let whole = MessageStructure::uncut(raw.as_bytes()).into_full_message(raw.as_bytes(), 1, 9, Vec::new(), at);
     let opened = structure.full_message(summary, structure.header().of(raw.as_bytes()), b"hello\r\n", b"");

@@ -21,7 +21,7 @@ pub(crate) const PROBED: &str = "probed@bench.test";
 pub(crate) const DOMAIN: &str = "bench.test";
 /// A text that only planted messages contain: a part of a word, as typed into a search.
 pub(crate) const PLANTED: &str = "phyrine";
-/// Size of an ordinary attachment in octets.
+/// Size of an ordinary attachment in bytes.
 pub(crate) const ATTACHMENT_BYTES: usize = 100 * 1024;
 
 const SEED: u64 = 20_261_121;
@@ -99,7 +99,7 @@ impl Author {
 
 /// The attachment of message `number`.
 pub(crate) fn attachment(number: usize) -> Vec<u8> {
-    Random::new(SEED + 7 * number as u64).octets(ATTACHMENT_BYTES)
+    Random::new(SEED + 7 * number as u64).bytes(ATTACHMENT_BYTES)
 }
 
 pub(crate) fn subject(number: usize) -> String {

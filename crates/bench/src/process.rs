@@ -64,12 +64,12 @@ impl Process {
         }
     }
 
-    /// Resident octets.
+    /// Resident bytes.
     pub(crate) fn resident(self) -> Outcome<u64> {
         self.status("VmRSS:")
     }
 
-    /// Maximum of resident octets since the start, or since [`Process::forget_peak`].
+    /// Maximum of resident bytes since the start, or since [`Process::forget_peak`].
     pub(crate) fn peak(self) -> Outcome<u64> {
         self.status("VmHWM:")
     }

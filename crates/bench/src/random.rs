@@ -23,11 +23,11 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
-    /// Random octets.
-    pub(crate) fn octets(&mut self, count: usize) -> Vec<u8> {
-        let mut octets: Vec<u8> = (0..count.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).collect();
-        octets.truncate(count);
-        octets
+    /// Random bytes.
+    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..count.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).collect();
+        bytes.truncate(count);
+        bytes
     }
 
     /// Shuffles the elements.
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_numbers() {
         let (mut one, mut other) = (Random::new(7), Random::new(7));
-        assert_eq!(one.octets(13), other.octets(13));
+        assert_eq!(one.bytes(13), other.bytes(13));
         assert_eq!(one.below(10), other.below(10));
         assert_ne!(Random::new(7).next(), Random::new(8).next());
     }

@@ -125,8 +125,8 @@ impl Row {
 /// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Octets, shown in MiB.
-    Octets,
+    /// Bytes, shown in MiB.
+    Blob,
     /// Seconds, shown in milliseconds.
     Seconds,
     /// A factor.
@@ -140,7 +140,7 @@ pub(crate) enum Unit {
 impl Unit {
     fn words(self, value: f64) -> String {
         match self {
-            Self::Octets => format!("{:.1} MiB", value / 1024.0 / 1024.0),
+            Self::Blob => format!("{:.1} MiB", value / 1024.0 / 1024.0),
             Self::Seconds => format!("{:.1} ms", value * 1000.0),
             Self::Times => format!("{value:.1} ×"),
             Self::Percent => format!("{value:.1} %"),

@@ -19,7 +19,7 @@ pub(crate) struct Scale {
     pub(crate) concurrency: &'static [usize],
     /// Requests in flight when sending.
     pub(crate) sending_concurrency: &'static [usize],
-    /// Size of the big attachment in octets.
+    /// Size of the big attachment in bytes.
     pub(crate) big_attachment: usize,
     /// Number of password guesses in flight.
     pub(crate) flood: usize,

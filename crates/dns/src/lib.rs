@@ -140,7 +140,7 @@ fn reverse_name(address: IpAddr) -> String {
             format!("{d}.{c}.{b}.{a}.in-addr.arpa")
         }
         IpAddr::V6(v6) => {
-            let nibbles = v6.octets().into_iter().rev().flat_map(|octet| [octet & 15, octet >> 4]);
+            let nibbles = v6.octets().into_iter().rev().flat_map(|byte| [byte & 15, byte >> 4]);
             nibbles.map(|nibble| format!("{nibble:x}.")).collect::<String>() + "ip6.arpa"
         }
     }

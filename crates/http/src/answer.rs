@@ -7,8 +7,8 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::body::RETRY_WHEN_FULL;
+use crate::byte_budget::{BytePermit, Full};
 use crate::error::{ApiError, ErrorCode};
-use crate::octet_budget::{Full, OctetPermit};
 
 /// Initial buffer size; most responses fit.
 const USUAL_LENGTH: usize = 1024;
@@ -30,24 +30,24 @@ pub(crate) struct WrittenJson(pub(crate) Bytes);
 struct Large(Bytes);
 
 /// A response that keeps its room as long as its bytes are in memory.
-struct HeldOctets {
-    octets: Bytes,
-    _held: OctetPermit,
+struct HeldBytes {
+    bytes: Bytes,
+    _held: BytePermit,
 }
 
-impl AsRef<[u8]> for HeldOctets {
+impl AsRef<[u8]> for HeldBytes {
     fn as_ref(&self) -> &[u8] {
-        &self.octets
+        &self.bytes
     }
 }
 
 /// Takes room for a large response, because its client may read slowly or never.
-pub(crate) fn held(mut response: Response, hold: impl FnOnce() -> OctetPermit) -> Response {
-    let Some(Large(octets)) = response.extensions_mut().remove() else { return response };
+pub(crate) fn held(mut response: Response, hold: impl FnOnce() -> BytePermit) -> Response {
+    let Some(Large(bytes)) = response.extensions_mut().remove() else { return response };
     let mut held = hold();
-    match held.grow(octets.len()) {
+    match held.grow(bytes.len()) {
         Ok(()) => {
-            *response.body_mut() = Body::from(Bytes::from_owner(HeldOctets { octets, _held: held }));
+            *response.body_mut() = Body::from(Bytes::from_owner(HeldBytes { bytes, _held: held }));
             response
         }
         Err(full) => ApiError::from(full).into_response(),
@@ -62,15 +62,15 @@ impl From<Full> for ApiError {
 
 /// Serializes a response.
 pub(crate) fn written(answer: &impl Serialize) -> Result<Vec<u8>, ApiError> {
-    let mut octets = Vec::with_capacity(USUAL_LENGTH);
-    serde_json::to_writer(&mut octets, answer).map_err(ApiError::internal)?;
-    Ok(octets)
+    let mut bytes = Vec::with_capacity(USUAL_LENGTH);
+    serde_json::to_writer(&mut bytes, answer).map_err(ApiError::internal)?;
+    Ok(bytes)
 }
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match written(&self.0) {
-            Ok(octets) => WrittenJson(octets.into()).into_response(),
+            Ok(bytes) => WrittenJson(bytes.into()).into_response(),
             Err(error) => error.into_response(),
         }
     }
@@ -93,24 +93,24 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::octet_budget::{OctetBudget, Share};
+    use crate::byte_budget::{ByteBudget, Share};
 
-    fn answer(octets: usize) -> Response {
-        WrittenJson(vec![b' '; octets].into()).into_response()
+    fn answer(bytes: usize) -> Response {
+        WrittenJson(vec![b' '; bytes].into()).into_response()
     }
 
     #[tokio::test]
     async fn a_large_answer_keeps_its_room_until_it_is_sent() {
-        let budget = OctetBudget::new(LARGE + 1);
+        let budget = ByteBudget::new(LARGE + 1);
         let hold = || budget.hold(Share::Nobody);
         let first = held(answer(LARGE + 1), hold);
         assert_eq!(first.status(), 200);
         let second = held(answer(LARGE + 1), hold);
         assert_eq!((second.status().as_u16(), &second.headers()["retry-after"]), (503, &HeaderValue::from(10)));
         assert_eq!(held(answer(LARGE), hold).status(), 200, "a short answer needs no room");
-        let octets = first.into_body().collect().await.unwrap().to_bytes();
-        assert_eq!(held(answer(LARGE + 1), hold).status(), 503, "the octets are still in memory");
-        drop(octets);
+        let bytes = first.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(held(answer(LARGE + 1), hold).status(), 503, "the bytes are still in memory");
+        drop(bytes);
         assert_eq!(held(answer(LARGE + 1), hold).status(), 200);
     }
 }

@@ -11,9 +11,9 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use mailapi_service::Unavailable;
 use tokio::task::JoinError;
 
+use crate::byte_budget::{BytePermit, Full, Share};
 use crate::client_address::caller;
 use crate::error::{ApiError, ErrorCode};
-use crate::octet_budget::{Full, OctetPermit, Share};
 use crate::state::HttpState;
 
 /// Rejects bodies that are not declared as JSON.
@@ -67,9 +67,9 @@ impl From<Incomplete> for ApiError {
 /// Receives the whole body.
 pub(crate) async fn read(request: Request, state: &HttpState, limit: usize) -> Result<Bytes, ApiError> {
     let all = async {
-        let mut octets = BytesMut::new();
-        Arriving::new(request, state, limit)?.fill(&mut octets, limit).await?;
-        Ok(octets.freeze())
+        let mut bytes = BytesMut::new();
+        Arriving::new(request, state, limit)?.fill(&mut bytes, limit).await?;
+        Ok(bytes.freeze())
     };
     in_time(state, all).await
 }
@@ -89,7 +89,7 @@ pub(crate) struct Arriving {
     limit: usize,
     pause: Duration,
     /// Memory held for the body.
-    memory: OctetPermit,
+    memory: BytePermit,
     /// Received bytes that stay in memory.
     kept: usize,
 }
@@ -110,32 +110,32 @@ impl Arriving {
     }
 
     /// Sets how many received bytes stay in memory.
-    pub(crate) const fn keep(&mut self, octets: usize) {
-        self.kept = octets;
+    pub(crate) const fn keep(&mut self, bytes: usize) {
+        self.kept = bytes;
     }
 
     /// The held memory, with room for `more` bytes.
-    pub(crate) fn into_memory(mut self, more: usize) -> Result<OctetPermit, Incomplete> {
+    pub(crate) fn into_memory(mut self, more: usize) -> Result<BytePermit, Incomplete> {
         take_memory(&mut self.memory, self.kept.saturating_add(more))?;
         Ok(self.memory)
     }
 
-    /// Receives into `octets` until they exceed `max` or the body ends; returns whether it has ended.
-    pub(crate) async fn fill(&mut self, octets: &mut BytesMut, max: usize) -> Result<bool, Incomplete> {
-        while octets.len() <= max {
+    /// Receives into `bytes` until they exceed `max` or the body ends; returns whether it has ended.
+    pub(crate) async fn fill(&mut self, bytes: &mut BytesMut, max: usize) -> Result<bool, Incomplete> {
+        while bytes.len() <= max {
             let frame = tokio::time::timeout(self.pause, self.body.frame()).await.map_err(|_| Incomplete::TooSlow)?;
             let Some(frame) = frame else { return Ok(true) };
             let over = |error: &axum::BoxError| error.is::<LengthLimitError>();
             let why = |error| if over(&error) { Incomplete::TooLarge(self.limit) } else { Incomplete::Broken };
             if let Ok(data) = frame.map_err(why)?.into_data() {
-                take_memory(&mut self.memory, self.kept + octets.len() + data.len())?;
-                octets.extend_from_slice(&data);
+                take_memory(&mut self.memory, self.kept + bytes.len() + data.len())?;
+                bytes.extend_from_slice(&data);
             }
         }
         Ok(false)
     }
 }
 
-fn take_memory(memory: &mut OctetPermit, octets: usize) -> Result<(), Incomplete> {
-    memory.resize(if octets > FREE_BODY_MEMORY { octets } else { 0 }).map_err(|Full| Incomplete::Full)
+fn take_memory(memory: &mut BytePermit, bytes: usize) -> Result<(), Incomplete> {
+    memory.resize(if bytes > FREE_BODY_MEMORY { bytes } else { 0 }).map_err(|Full| Incomplete::Full)
 }

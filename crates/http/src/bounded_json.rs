@@ -13,14 +13,14 @@ use serde_json::{Deserializer, Error, Map, Number, Value};
 /// Maximum nesting of objects and arrays. Valid requests have at most four levels.
 const MOST_DEPTH: usize = 32;
 /// Memory that any value may use, regardless of its text.
-const FREE_OCTETS: usize = 1024 * 1024;
+const FREE_BYTES: usize = 1024 * 1024;
 /// Additional memory for each byte of the text.
-const OCTETS_FOR_EACH: usize = 2;
+const BYTES_FOR_EACH: usize = 2;
 /// A value in an array, which grows by doubling.
-const ITEM_OCTETS: usize = 2 * size_of::<Value>();
+const ITEM_BYTES: usize = 2 * size_of::<Value>();
 /// A node of an object's B-tree: up to eleven members with their names.
-const OBJECT_OCTETS: usize = 11 * MEMBER_OCTETS + 32;
-const MEMBER_OCTETS: usize = size_of::<Value>() + size_of::<String>();
+const OBJECT_BYTES: usize = 11 * MEMBER_BYTES + 32;
+const MEMBER_BYTES: usize = size_of::<Value>() + size_of::<String>();
 
 /// Why valid JSON was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,28 +38,28 @@ pub(crate) enum Refused {
 /// # Errors
 /// The error with its position, and the reason unless the text is not JSON.
 pub(crate) fn read(text: &[u8]) -> Result<Value, (Error, Option<Refused>)> {
-    let budget = Budget { octets: Cell::new(most_memory(text.len())), refused: Cell::new(None) };
+    let budget = Budget { bytes: Cell::new(most_memory(text.len())), refused: Cell::new(None) };
     let mut reader = Deserializer::from_slice(text);
     let value = Bounded { budget: &budget, depth: 0 }.deserialize(&mut reader);
     let whole = value.and_then(|value| reader.end().map(|()| value));
     whole.map_err(|error| (error, budget.refused.get()))
 }
 
-/// Maximum memory of a value whose text has `octets` bytes.
-pub(crate) const fn most_memory(octets: usize) -> usize {
-    FREE_OCTETS.saturating_add(octets.saturating_mul(OCTETS_FOR_EACH))
+/// Maximum memory of a value whose text has `bytes` bytes.
+pub(crate) const fn most_memory(bytes: usize) -> usize {
+    FREE_BYTES.saturating_add(bytes.saturating_mul(BYTES_FOR_EACH))
 }
 
 /// Remaining memory.
 struct Budget {
-    octets: Cell<usize>,
+    bytes: Cell<usize>,
     refused: Cell<Option<Refused>>,
 }
 
 impl Budget {
-    fn take<E: de::Error>(&self, octets: usize) -> Result<(), E> {
-        let left = self.octets.get().checked_sub(octets).ok_or_else(|| self.refuse(Refused::TooMuch))?;
-        self.octets.set(left);
+    fn take<E: de::Error>(&self, bytes: usize) -> Result<(), E> {
+        let left = self.bytes.get().checked_sub(bytes).ok_or_else(|| self.refuse(Refused::TooMuch))?;
+        self.bytes.set(left);
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
         let inside = self.inside()?;
         let mut values = Vec::new();
         while let Some(value) = items.next_element_seed(inside)? {
-            self.budget.take(ITEM_OCTETS)?;
+            self.budget.take(ITEM_BYTES)?;
             values.push(value);
         }
         Ok(Value::Array(values))
@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
         let inside = self.inside()?;
         let mut map = Map::new();
         while let Some(name) = members.next_key::<String>()? {
-            self.budget.take(name.len() + if map.is_empty() { OBJECT_OCTETS } else { MEMBER_OCTETS * 2 })?;
+            self.budget.take(name.len() + if map.is_empty() { OBJECT_BYTES } else { MEMBER_BYTES * 2 })?;
             if map.contains_key(&name) {
                 return Err(self.budget.refuse(Refused::Duplicate));
             }

@@ -7,7 +7,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::read::DecoderReader;
 use base64::{DecodeError, Engine};
-use mailapi_model::Octets;
+use mailapi_model::Blob;
 use mailapi_service::{Buffer, BufferWriter};
 
 use crate::json::LongText;
@@ -29,7 +29,7 @@ pub(crate) struct Contents {
 
 /// Content of one attachment.
 pub(crate) enum Content {
-    Here(Octets),
+    Here(Blob),
     /// Position among the long contents.
     Long(Range<usize>),
 }
@@ -43,7 +43,7 @@ impl Contents {
     /// Decodes `text`; `None` if it is not base64. Blocks if the text is long.
     pub(crate) fn decode(&mut self, text: LongText) -> Option<Content> {
         match text {
-            LongText::Here(text) => decoded(text).map(|octets| Content::Here(octets.into())),
+            LongText::Here(text) => decoded(text).map(|bytes| Content::Here(bytes.into())),
             LongText::Aside(text) => {
                 let from = self.long.len();
                 match decode_into(text.reader(), &mut self.long, PIECE) {
@@ -71,22 +71,22 @@ impl Contents {
 }
 
 /// Long contents of a request's attachments.
-pub(crate) struct ReadContents(Octets);
+pub(crate) struct ReadContents(Blob);
 
 impl ReadContents {
     /// Content of one attachment.
-    pub(crate) fn get(&self, content: Content) -> Octets {
+    pub(crate) fn get(&self, content: Content) -> Blob {
         match content {
-            Content::Here(octets) => octets,
+            Content::Here(bytes) => bytes,
             Content::Long(range) => self.0.slice(range),
         }
     }
 }
 
 fn decoded(text: String) -> Option<Vec<u8>> {
-    let mut octets = text.into_bytes();
-    octets.retain(|octet| !octet.is_ascii_whitespace());
-    ENGINE.decode(octets).ok()
+    let mut bytes = text.into_bytes();
+    bytes.retain(|byte| !byte.is_ascii_whitespace());
+    ENGINE.decode(bytes).ok()
 }
 
 /// Decodes in pieces; returns whether the text is base64.
@@ -163,13 +163,13 @@ mod tests {
 
         #[test]
         fn a_long_text_is_decoded_as_a_short_one(
-            octets in prop::collection::vec(any::<u8>(), 0..3000),
+            bytes in prop::collection::vec(any::<u8>(), 0..3000),
             (width, unpadded) in (1_usize..200, any::<bool>()),
             noise in prop::option::of((any::<prop::sample::Index>(), "[=A-Za-z0-9+/ *\\n]{1,5}")),
             cut in prop::option::of(any::<prop::sample::Index>()),
             piece in prop_oneof![1_usize..10, 1_usize..2000],
         ) {
-            let mut text = ENGINE.encode(&octets);
+            let mut text = ENGINE.encode(&bytes);
             if unpadded {
                 text.truncate(text.trim_end_matches('=').len());
             }

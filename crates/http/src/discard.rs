@@ -73,10 +73,10 @@ impl UnreadBody {
 }
 
 async fn discard(mut body: Shared, most: usize) {
-    let mut octets = 0;
-    while octets <= most {
+    let mut bytes = 0;
+    while bytes <= most {
         match body.frame().await {
-            Some(Ok(frame)) => octets += frame.data_ref().map_or(0, Bytes::len),
+            Some(Ok(frame)) => bytes += frame.data_ref().map_or(0, Bytes::len),
             Some(Err(_)) | None => return,
         }
     }

@@ -7,11 +7,11 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::octet_budget::{Full, OctetPermit};
+use crate::byte_budget::{BytePermit, Full};
 
-/// Room for all heads together, [`FREE`] octets of each aside. One client takes at most half of it.
+/// Room for all heads together, [`FREE`] bytes of each aside. One client takes at most half of it.
 pub(crate) const HEAD_ROOM: usize = 16 * 1024 * 1024;
-/// Octets of a head that take no room, so that a usual request never depends on others.
+/// Bytes of a head that take no room, so that a usual request never depends on others.
 const FREE: usize = 4 * 1024;
 /// Maximum length of a request's head; no more of one is kept.
 pub(crate) const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -23,34 +23,34 @@ pub(crate) struct Head(Arc<Mutex<Receiving>>);
 
 struct Receiving {
     /// What has arrived; `None` while a request is handled, when a body arrives.
-    octets: Option<usize>,
-    held: OctetPermit,
+    bytes: Option<usize>,
+    held: BytePermit,
 }
 
 impl Head {
-    pub(crate) fn new(held: OctetPermit) -> Self {
-        Self(Arc::new(Mutex::new(Receiving { octets: Some(0), held })))
+    pub(crate) fn new(held: BytePermit) -> Self {
+        Self(Arc::new(Mutex::new(Receiving { bytes: Some(0), held })))
     }
 
     /// The head is complete, and its request is handled.
     pub(crate) fn complete(&self) {
         let mut receiving = self.receiving();
-        receiving.octets = None;
+        receiving.bytes = None;
         // To give room back never fails.
         let _ = receiving.held.resize(0);
     }
 
     /// The request was answered; what arrives now is the next head.
     pub(crate) fn next(&self) {
-        self.receiving().octets = Some(0);
+        self.receiving().bytes = Some(0);
     }
 
     fn arrived(&self, more: usize) -> Result<(), Full> {
         let mut receiving = self.receiving();
-        let Some(octets) = receiving.octets else { return Ok(()) };
-        let octets = (octets + more).min(MAX_HEAD_BYTES);
-        receiving.octets = Some(octets);
-        receiving.held.resize(octets.saturating_sub(FREE))
+        let Some(bytes) = receiving.bytes else { return Ok(()) };
+        let bytes = (bytes + more).min(MAX_HEAD_BYTES);
+        receiving.bytes = Some(bytes);
+        receiving.held.resize(bytes.saturating_sub(FREE))
     }
 
     fn receiving(&self) -> MutexGuard<'_, Receiving> {
@@ -84,8 +84,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadRoom<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for HeadRoom<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, octets)
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
-use mailapi_model::{Octets, OneLine, Timestamp, Violations, shown_name};
+use mailapi_model::{Blob, OneLine, Timestamp, Violations, shown_name};
 use serde_json::{Map, Value};
 
 use crate::body::{self, check_media_type};
@@ -55,17 +55,17 @@ impl FromRequest<HttpState> for OptionalJsonBody {
 /// The parsed body of a request.
 async fn value_of(request: Request, state: &HttpState, limit: usize) -> Result<Value, ApiError> {
     check_media_type(request.headers())?;
-    let octets = body::read(request, state, limit).await?;
-    Ok(parse(octets, state, |_| ()).await?.0)
+    let bytes = body::read(request, state, limit).await?;
+    Ok(parse(bytes, state, |_| ()).await?.0)
 }
 
-/// The JSON in these octets, which are gone then, and what `look` makes of them before.
+/// The JSON in these bytes, which are gone then, and what `look` makes of them before.
 pub(crate) async fn parse<T: Send + 'static>(
-    octets: Bytes,
+    bytes: Bytes,
     state: &HttpState,
     look: impl FnOnce(&[u8]) -> T + Send + 'static,
 ) -> Result<(Value, T), ApiError> {
-    let (length, work) = (octets.len(), move || (bounded_json::read(&octets), look(&octets)));
+    let (length, work) = (bytes.len(), move || (bounded_json::read(&bytes), look(&bytes)));
     let (parsed, seen) = offload(length, state, work).await?;
     Ok((parsed.map_err(|(error, refused)| Mistake::from((&error, refused)))?, seen))
 }
@@ -84,13 +84,13 @@ impl From<Mistake> for ApiError {
     }
 }
 
-/// Runs `work` on this thread if `octets` are few, otherwise on a blocking thread.
+/// Runs `work` on this thread if `bytes` are few, otherwise on a blocking thread.
 pub(crate) async fn offload<T: Send + 'static>(
-    octets: usize,
+    bytes: usize,
     state: &HttpState,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
-    if octets <= state.settings().long_work_bytes {
+    if bytes <= state.settings().long_work_bytes {
         return Ok(work());
     }
     tokio::task::spawn_blocking(work).await.map_err(ApiError::internal)
@@ -111,7 +111,7 @@ pub(crate) enum LongText {
     /// A short string.
     Here(String),
     /// A string in a file.
-    Aside(Octets),
+    Aside(Blob),
 }
 
 impl Members {

@@ -13,11 +13,11 @@ use serde_json::Value;
 
 use crate::body::{Arriving, Incomplete, check_media_type, in_time};
 use crate::bounded_json;
+use crate::byte_budget::{BytePermit, Full, Share};
 use crate::client_address::caller;
 use crate::error::ApiError;
 use crate::json::{Members, parse};
 use crate::long_strings::{LongStrings, Mistake, StringSplitter};
-use crate::octet_budget::{Full, OctetPermit, Share};
 use crate::settings::HttpSettings;
 use crate::state::HttpState;
 
@@ -40,16 +40,16 @@ pub(crate) struct LargeJsonBody {
 
 /// Room of a body on disk and in memory.
 pub(crate) struct BodyPermits {
-    _disk: OctetPermit,
-    _memory: Arc<Mutex<OctetPermit>>,
+    _disk: BytePermit,
+    _memory: Arc<Mutex<BytePermit>>,
 }
 
 /// A received body.
 enum Arrived {
     /// A small body, complete.
-    Whole(BytesMut, OctetPermit),
+    Whole(BytesMut, BytePermit),
     /// A large body, split into JSON and long strings.
-    Apart(Box<Apart>, OctetPermit),
+    Apart(Box<Apart>, BytePermit),
 }
 
 impl FromRequest<HttpState> for LargeJsonBody {
@@ -63,10 +63,10 @@ impl FromRequest<HttpState> for LargeJsonBody {
         let arrived = in_time(state, arrived(request, state, limit, name.is_some(), &mut disk)).await?;
         let permits = |memory| Some(BodyPermits { _disk: disk, _memory: memory });
         match arrived {
-            Arrived::Whole(octets, memory) => {
-                let length = octets.len();
-                let key_of = move |octets: &[u8]| name.map(|name| key(&name, BodyHash::of(octets)));
-                let (value, idempotency) = parse(octets.freeze(), state, key_of).await?;
+            Arrived::Whole(bytes, memory) => {
+                let length = bytes.len();
+                let key_of = move |bytes: &[u8]| name.map(|name| key(&name, BodyHash::of(bytes)));
+                let (value, idempotency) = parse(bytes.freeze(), state, key_of).await?;
                 Ok(Self {
                     members: Members::of(value, None)?,
                     long: None,
@@ -105,29 +105,29 @@ async fn arrived(
     state: &HttpState,
     limit: usize,
     hashed: bool,
-    disk: &mut OctetPermit,
+    disk: &mut BytePermit,
 ) -> Result<Arrived, Incomplete> {
     let batch = state.settings().long_work_bytes;
     let mut arriving = Arriving::new(request, state, limit)?;
-    let mut octets = BytesMut::new();
-    if arriving.fill(&mut octets, batch).await? {
-        let memory = arriving.into_memory(octets.len())?;
-        return Ok(Arrived::Whole(octets, memory));
+    let mut bytes = BytesMut::new();
+    if arriving.fill(&mut bytes, batch).await? {
+        let memory = arriving.into_memory(bytes.len())?;
+        return Ok(Arrived::Whole(bytes, memory));
     }
     let longest = state.settings().long_string_bytes.max(HttpSettings::LEAST_LONG_STRING_BYTES);
     let splitter = StringSplitter::new(longest, state.entropy(), state.service().buffer().writer());
     let mut apart = Box::new(Apart { splitter, hash: hashed.then(BodyHash::default), length: 0 });
-    disk.grow(octets.len()).map_err(|Full| Incomplete::Full)?;
+    disk.grow(bytes.len()).map_err(|Full| Incomplete::Full)?;
     loop {
-        let before = octets.len();
-        let ended = arriving.fill(&mut octets, batch).await?;
-        disk.grow(octets.len() - before).map_err(|Full| Incomplete::Full)?;
+        let before = bytes.len();
+        let ended = arriving.fill(&mut bytes, batch).await?;
+        disk.grow(bytes.len() - before).map_err(|Full| Incomplete::Full)?;
         let taking_in = move || {
-            apart.take(&octets)?;
-            octets.clear();
-            Ok((apart, octets))
+            apart.take(&bytes)?;
+            bytes.clear();
+            Ok((apart, bytes))
         };
-        (apart, octets) = on_thread(taking_in).await?;
+        (apart, bytes) = on_thread(taking_in).await?;
         let kept = apart.splitter.kept();
         arriving.keep(kept);
         if kept > MOST_TEXT {
@@ -147,12 +147,12 @@ struct Apart {
 }
 
 impl Apart {
-    fn take(&mut self, octets: &[u8]) -> io::Result<()> {
-        self.length += octets.len();
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.length += bytes.len();
         if let Some(hash) = &mut self.hash {
-            hash.update(octets);
+            hash.update(bytes);
         }
-        self.splitter.take(octets)
+        self.splitter.take(bytes)
     }
 
     fn finish(self) -> io::Result<Result<(Value, LongStrings), Mistake>> {

@@ -7,6 +7,7 @@
 mod answer;
 mod body;
 mod bounded_json;
+mod byte_budget;
 mod caller;
 mod client_address;
 mod contents;
@@ -23,7 +24,6 @@ mod large_json;
 mod limits;
 mod long_answer;
 mod long_strings;
-mod octet_budget;
 mod openapi;
 mod parser_errors;
 mod path;

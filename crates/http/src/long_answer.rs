@@ -10,7 +10,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 
-use crate::octet_budget::OctetPermit;
+use crate::byte_budget::BytePermit;
 
 /// Amount of text that is escaped at a time.
 const STEP: usize = 16 * 1024;
@@ -46,16 +46,16 @@ impl LongAnswer {
     }
 
     /// Bytes in memory until the client has read them.
-    pub(crate) fn octets(&self) -> usize {
-        let octets = |part: &Part| match part {
-            Part::Written(octets) => octets.len(),
+    pub(crate) fn bytes(&self) -> usize {
+        let bytes = |part: &Part| match part {
+            Part::Written(bytes) => bytes.len(),
             Part::Text { text, .. } => text.capacity(),
         };
-        self.0.iter().map(octets).sum()
+        self.0.iter().map(bytes).sum()
     }
 
     /// The response. It keeps its room until it is sent or dropped.
-    pub(crate) fn into_response(self, held: OctetPermit) -> Response {
+    pub(crate) fn into_response(self, held: BytePermit) -> Response {
         let pieces = Pieces { parts: self.0, _held: held };
         let mut response = Response::new(Body::from_stream(stream::iter(pieces)));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -66,7 +66,7 @@ impl LongAnswer {
 /// Remaining pieces.
 struct Pieces {
     parts: VecDeque<Part>,
-    _held: OctetPermit,
+    _held: BytePermit,
 }
 
 impl Iterator for Pieces {
@@ -80,10 +80,10 @@ impl Iterator for Pieces {
 fn next_piece(parts: &mut VecDeque<Part>) -> Option<Bytes> {
     loop {
         match parts.front_mut()? {
-            Part::Written(octets) => {
-                let octets = std::mem::take(octets);
+            Part::Written(bytes) => {
+                let bytes = std::mem::take(bytes);
                 parts.pop_front();
-                return Some(octets);
+                return Some(bytes);
             }
             Part::Text { text, at } if *at < text.len() => {
                 let end = text.floor_char_boundary(text.len().min(*at + STEP));
@@ -119,7 +119,7 @@ mod tests {
     fn no_piece_is_much_longer_than_a_step() {
         let answer = LongAnswer::new(b"[".to_vec()).text(Some("\u{1}".repeat(STEP * 5))).json("]");
         let pieces = pieces(answer);
-        assert!(pieces.iter().all(|piece| piece.len() <= STEP * 6), "six octets for a control character");
+        assert!(pieces.iter().all(|piece| piece.len() <= STEP * 6), "six bytes for a control character");
         assert_eq!(pieces.iter().map(Bytes::len).sum::<usize>(), STEP * 5 * 6 + 4);
     }
 

@@ -10,12 +10,12 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use mailapi_model::{Entropy, Octets};
+use mailapi_model::{Blob, Entropy};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::bounded_json::{self, Refused};
-use crate::octet_budget::{Full, OctetPermit};
+use crate::byte_budget::{BytePermit, Full};
 use crate::settings::HttpSettings;
 
 /// Splits a JSON text that arrives in pieces.
@@ -37,10 +37,10 @@ pub(crate) struct StringSplitter<W> {
     state: State,
 }
 
-/// `octets` bytes were removed just before offset `at`.
+/// `bytes` bytes were removed just before offset `at`.
 struct Gap {
     at: usize,
-    octets: usize,
+    bytes: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -106,14 +106,14 @@ impl<W: Write> StringSplitter<W> {
     ///
     /// # Errors
     /// Write errors of `aside`.
-    pub(crate) fn take(&mut self, mut octets: &[u8]) -> io::Result<()> {
-        while !octets.is_empty() {
-            octets = match self.state {
-                State::Outside => self.outside(octets),
-                State::Inside(literal) => self.inside(literal, octets)?,
+    pub(crate) fn take(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            bytes = match self.state {
+                State::Outside => self.outside(bytes),
+                State::Inside(literal) => self.inside(literal, bytes)?,
                 State::Broken(more) => {
-                    let shown = more.min(octets.len());
-                    self.text.extend_from_slice(&octets[..shown]);
+                    let shown = more.min(bytes.len());
+                    self.text.extend_from_slice(&bytes[..shown]);
                     self.state = State::Broken(more - shown);
                     return Ok(());
                 }
@@ -122,9 +122,9 @@ impl<W: Write> StringSplitter<W> {
         Ok(())
     }
 
-    fn outside<'a>(&mut self, octets: &'a [u8]) -> &'a [u8] {
-        let quote = octets.iter().position(|octet| *octet == b'"');
-        let (before, rest) = octets.split_at(quote.map_or(octets.len(), |at| at + 1));
+    fn outside<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let quote = bytes.iter().position(|byte| *byte == b'"');
+        let (before, rest) = bytes.split_at(quote.map_or(bytes.len(), |at| at + 1));
         self.text.extend_from_slice(before);
         if quote.is_some() {
             let start = self.text.len();
@@ -133,19 +133,19 @@ impl<W: Write> StringSplitter<W> {
         rest
     }
 
-    fn inside<'a>(&mut self, mut literal: Literal, octets: &'a [u8]) -> io::Result<&'a [u8]> {
+    fn inside<'a>(&mut self, mut literal: Literal, bytes: &'a [u8]) -> io::Result<&'a [u8]> {
         let max = if literal.start > MUCH_TEXT { self.max.min(LEAST) } else { self.max };
-        let room = max.saturating_sub(self.text.len() - literal.start).clamp(1, octets.len());
+        let room = max.saturating_sub(self.text.len() - literal.start).clamp(1, bytes.len());
         let special = match literal.escaped {
             true => None,
-            false => octets[..room].iter().position(|octet| matches!(octet, b'"' | b'\\')),
+            false => bytes[..room].iter().position(|byte| matches!(byte, b'"' | b'\\')),
         };
         let through = match special {
             _ if literal.escaped => 1,
-            Some(at) if octets[at] == b'"' => {
-                self.text.extend_from_slice(&octets[..at]);
+            Some(at) if bytes[at] == b'"' => {
+                self.text.extend_from_slice(&bytes[..at]);
                 self.close(literal)?;
-                return Ok(&octets[at + 1..]);
+                return Ok(&bytes[at + 1..]);
             }
             Some(at) => {
                 literal.escapes = [literal.escapes[1], Some(self.text.len() + at)];
@@ -154,12 +154,12 @@ impl<W: Write> StringSplitter<W> {
             None => room,
         };
         literal.escaped = special.is_some();
-        self.text.extend_from_slice(&octets[..through]);
+        self.text.extend_from_slice(&bytes[..through]);
         self.state = State::Inside(literal);
         if self.text.len() - literal.start >= max {
             self.put_aside(literal, literal.cut(&self.text))?;
         }
-        Ok(&octets[through..])
+        Ok(&bytes[through..])
     }
 
     /// Handles the end of a string.
@@ -178,7 +178,7 @@ impl<W: Write> StringSplitter<W> {
         self.text.extend_from_slice(name.as_bytes());
         self.text.push(b'"');
         // A long string is longer than any placeholder.
-        self.gaps.push(Gap { at: self.text.len(), octets: literal.taken.saturating_sub(name.len()) });
+        self.gaps.push(Gap { at: self.text.len(), bytes: literal.taken.saturating_sub(name.len()) });
         self.state = State::Outside;
         Ok(())
     }
@@ -214,7 +214,7 @@ impl<W: Write> StringSplitter<W> {
     /// `Err` if writing the long strings failed; an inner [`Mistake`] if the text is not JSON.
     pub(crate) fn finish(
         mut self,
-        keep: impl FnOnce(W) -> io::Result<Octets>,
+        keep: impl FnOnce(W) -> io::Result<Blob>,
     ) -> io::Result<Result<(Value, LongStrings), Mistake>> {
         match self.state {
             State::Outside => {}
@@ -235,9 +235,9 @@ impl<W: Write> StringSplitter<W> {
         };
         // Frees the text, because only the value is needed.
         self.text = Vec::new();
-        let octets = keep(self.aside)?;
+        let bytes = keep(self.aside)?;
         let (strings, mark) = (self.strings, self.mark);
-        Ok(Ok((value, LongStrings { octets, strings, mark, memory: None, lost: OnceLock::new() })))
+        Ok(Ok((value, LongStrings { bytes, strings, mark, memory: None, lost: OnceLock::new() })))
     }
 }
 
@@ -250,14 +250,14 @@ impl Literal {
             let pair = before.filter(|before| before + ESCAPE == last && is_high_surrogate(&text[*before..]));
             return pair.unwrap_or(last);
         }
-        let continued = text.iter().rev().take(3).take_while(|octet| **octet & 0xC0 == 0x80).count();
+        let continued = text.iter().rev().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count();
         let lead = end - continued - 1;
         if text[lead] >= 0xC0 { lead } else { end }
     }
 
     /// Records how much of the string is missing in the text. An error can also be at the quote before it.
     const fn gap(&self) -> Gap {
-        Gap { at: self.start + 1, octets: self.taken }
+        Gap { at: self.start + 1, bytes: self.taken }
     }
 
     /// Removes the text of the string before `cut`.
@@ -288,10 +288,10 @@ pub(crate) struct Mistake {
 
 impl Mistake {
     fn of(error: &serde_json::Error, refused: Option<Refused>, text: &[u8], gaps: &[Gap]) -> Self {
-        let lines = text.split_inclusive(|octet| *octet == b'\n');
+        let lines = text.split_inclusive(|byte| *byte == b'\n');
         let begin: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
         let seen = begin + 1..=begin + error.column();
-        let missing: usize = gaps.iter().filter(|gap| seen.contains(&gap.at)).map(|gap| gap.octets).sum();
+        let missing: usize = gaps.iter().filter(|gap| seen.contains(&gap.at)).map(|gap| gap.bytes).sum();
         Self { column: error.column() + missing, ..Self::from((error, refused)) }
     }
 }
@@ -305,11 +305,11 @@ impl From<(&serde_json::Error, Option<Refused>)> for Mistake {
 /// The long strings of a text.
 #[derive(Debug, Default)]
 pub(crate) struct LongStrings {
-    octets: Octets,
+    bytes: Blob,
     strings: Vec<Range<usize>>,
     mark: String,
     /// Memory held for strings that were read back.
-    memory: Option<Arc<Mutex<OctetPermit>>>,
+    memory: Option<Arc<Mutex<BytePermit>>>,
     /// The first read error, if any.
     lost: OnceLock<io::Error>,
 }
@@ -319,32 +319,32 @@ impl LongStrings {
     const MEMORY_FOR_EACH: usize = 2;
 
     /// Holds memory for each string that is read back.
-    pub(crate) fn with_memory(self, memory: Arc<Mutex<OctetPermit>>) -> Self {
+    pub(crate) fn with_memory(self, memory: Arc<Mutex<BytePermit>>) -> Self {
         Self { memory: Some(memory), ..self }
     }
 
-    fn load(&self, octets: &Octets) -> io::Result<String> {
+    fn load(&self, bytes: &Blob) -> io::Result<String> {
         if let Some(memory) = &self.memory {
-            let octets = octets.len().saturating_mul(Self::MEMORY_FOR_EACH);
-            let taken = memory.lock().unwrap_or_else(PoisonError::into_inner).grow(octets);
+            let bytes = bytes.len().saturating_mul(Self::MEMORY_FOR_EACH);
+            let taken = memory.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes);
             taken.map_err(|Full| io::Error::new(io::ErrorKind::OutOfMemory, "other requests take all the memory"))?;
         }
-        String::from_utf8(octets.to_bytes()?.into()).map_err(io::Error::other)
+        String::from_utf8(bytes.to_bytes()?.into()).map_err(io::Error::other)
     }
 
     /// The string of a placeholder, if `name` is one.
-    pub(crate) fn get(&self, name: &str) -> Option<Octets> {
+    pub(crate) fn get(&self, name: &str) -> Option<Blob> {
         if self.strings.is_empty() {
             return None;
         }
         let number: usize = name.strip_prefix(&self.mark)?.parse().ok()?;
-        Some(self.octets.slice(self.strings.get(number)?.clone()))
+        Some(self.bytes.slice(self.strings.get(number)?.clone()))
     }
 
     /// `text`, or the string if it is a placeholder. May block.
     pub(crate) fn read(&self, text: String) -> String {
-        let Some(octets) = self.get(&text) else { return text };
-        self.load(&octets).unwrap_or_else(|error| {
+        let Some(bytes) = self.get(&text) else { return text };
+        self.load(&bytes).unwrap_or_else(|error| {
             // Only the first error is reported.
             let _ = self.lost.set(error);
             String::new()
@@ -366,7 +366,7 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
-    use crate::octet_budget::{OctetBudget, Share};
+    use crate::byte_budget::{ByteBudget, Share};
 
     type Read = Result<Value, Mistake>;
 
@@ -424,7 +424,7 @@ mod tests {
         let mut splitter = StringSplitter::new(100, &SeededEntropy::default(), Vec::new());
         splitter.take(format!("[\"{long}\",\"{long}\"]").as_bytes()).unwrap();
         let (value, strings) = splitter.finish(|aside| Ok(aside.into())).unwrap().unwrap();
-        let room = OctetBudget::new(4000);
+        let room = ByteBudget::new(4000);
         let strings = strings.with_memory(Arc::new(Mutex::new(room.hold(Share::Nobody))));
         let name = |at: usize| value[at].as_str().unwrap().to_owned();
         assert_eq!(strings.read(name(0)), long);
@@ -537,9 +537,9 @@ mod tests {
             (max, size) in (64_usize..200, 1_usize..300),
         ) {
             let mut text = text;
-            if let (Some((at, octet)), false) = (change, text.is_empty()) {
+            if let (Some((at, byte)), false) = (change, text.is_empty()) {
                 let at = at.index(text.len());
-                text[at] = octet;
+                text[at] = byte;
             }
             if let Some(at) = cut {
                 text.truncate(at.index(text.len() + 1));

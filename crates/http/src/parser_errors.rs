@@ -22,7 +22,7 @@ pub(crate) struct ParserErrors<S> {
 
 /// A response that replaces another.
 struct Replacement {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     sent: usize,
 }
 
@@ -49,12 +49,12 @@ fn replacement(answer: &[u8], line_ended: bool) -> Option<Replacement> {
     }
     let date = head.lines().find(|line| line.starts_with("date: ")).unwrap_or("date: Thu, 01 Jan 1970 00:00:00 GMT");
     let body = format!(r#"{{"success":false,"error":"BAD_REQUEST","message":"{message}"}}"#);
-    let octets = format!(
+    let bytes = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\
          cache-control: no-store\r\nx-content-type-options: nosniff\r\n{date}\r\n\r\n{body}",
         body.len()
     );
-    Some(Replacement { octets: octets.into(), sent: 0 })
+    Some(Replacement { bytes: bytes.into(), sent: 0 })
 }
 
 impl<S: AsyncWrite + Unpin> ParserErrors<S> {
@@ -64,8 +64,8 @@ impl<S: AsyncWrite + Unpin> ParserErrors<S> {
             self.replacement = replacement(answer, self.line_ended);
         }
         let Some(replacement) = &mut self.replacement else { return Poll::Ready(None) };
-        while replacement.sent < replacement.octets.len() {
-            match ready!(Pin::new(&mut self.stream).poll_write(context, &replacement.octets[replacement.sent..])) {
+        while replacement.sent < replacement.bytes.len() {
+            match ready!(Pin::new(&mut self.stream).poll_write(context, &replacement.bytes[replacement.sent..])) {
                 Ok(0) => return Poll::Ready(Some(Err(io::ErrorKind::WriteZero.into()))),
                 Ok(sent) => replacement.sent += sent,
                 Err(error) => return Poll::Ready(Some(Err(error))),
@@ -92,12 +92,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for ParserErrors<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for ParserErrors<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
-        if let Some(replaced) = ready!(self.replace(context, octets)) {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if let Some(replaced) = ready!(self.replace(context, bytes)) {
             return Poll::Ready(replaced);
         }
         self.line_ended = false;
-        Pin::new(&mut self.stream).poll_write(context, octets)
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(

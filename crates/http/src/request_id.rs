@@ -93,7 +93,7 @@ pub(crate) struct NameEntropy {
 }
 
 struct Block {
-    octets: [u8; NameEntropy::BLOCK],
+    bytes: [u8; NameEntropy::BLOCK],
     used: usize,
 }
 
@@ -101,7 +101,7 @@ impl NameEntropy {
     const BLOCK: usize = 1000;
 
     pub(crate) const fn new(source: Arc<dyn Entropy>) -> Self {
-        Self { source, block: Mutex::new(Block { octets: [0; Self::BLOCK], used: Self::BLOCK }) }
+        Self { source, block: Mutex::new(Block { bytes: [0; Self::BLOCK], used: Self::BLOCK }) }
     }
 }
 
@@ -110,11 +110,11 @@ impl Entropy for NameEntropy {
         let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
         for piece in buffer.chunks_mut(Self::BLOCK) {
             if Self::BLOCK - block.used < piece.len() {
-                self.source.fill(&mut block.octets);
+                self.source.fill(&mut block.bytes);
                 block.used = 0;
             }
             let end = block.used + piece.len();
-            piece.copy_from_slice(&block.octets[block.used..end]);
+            piece.copy_from_slice(&block.bytes[block.used..end]);
             block.used = end;
         }
     }
@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives 1, 2, 3 and so on, in eight octets each.
+    /// Gives 1, 2, 3 and so on, in eight bytes each.
     #[derive(Default)]
     struct Numbers(AtomicU64);
 
@@ -144,9 +144,9 @@ mod tests {
         let numbers = Arc::new(Numbers::default());
         let entropy = NameEntropy::new(Arc::clone(&numbers) as Arc<dyn Entropy>);
         for expected in 1..=500 {
-            let mut octets = [0; 8];
-            entropy.fill(&mut octets);
-            assert_eq!(u64::from_be_bytes(octets), expected);
+            let mut bytes = [0; 8];
+            entropy.fill(&mut bytes);
+            assert_eq!(u64::from_be_bytes(bytes), expected);
         }
         assert_eq!(numbers.0.load(Ordering::Relaxed), 500, "the source is asked for whole blocks");
         let mut many = [0; 2 * NameEntropy::BLOCK];

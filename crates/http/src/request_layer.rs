@@ -15,11 +15,11 @@ use tower::Service;
 use tracing::Instrument;
 
 use crate::answer;
+use crate::byte_budget::Share;
 use crate::client_address::Arrival;
 use crate::discard::UnreadBody;
 use crate::error::{ApiError, ErrorCode};
 use crate::guard;
-use crate::octet_budget::Share;
 use crate::request_id::Named;
 use crate::state::HttpState;
 

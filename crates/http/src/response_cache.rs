@@ -25,7 +25,7 @@ pub(crate) struct CachedResponse {
     /// Validator of the page.
     pub(crate) validator: Validator,
     /// The serialized page.
-    pub(crate) octets: Bytes,
+    pub(crate) bytes: Bytes,
 }
 
 impl PageKey {
@@ -59,8 +59,8 @@ impl ResponseCache {
 fn weight(key: &PageKey, page: &CachedResponse) -> u32 {
     /// The entry and the cache's own overhead.
     const FIXED: usize = size_of::<PageKey>() + size_of::<CachedResponse>() + 256;
-    let octets = FIXED + key.mailbox.len() + key.folder.as_str().len() + page.octets.len();
-    u32::try_from(octets).unwrap_or(u32::MAX)
+    let bytes = FIXED + key.mailbox.len() + key.folder.as_str().len() + page.bytes.len();
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
         for most in [0, 10_000] {
             let pages = ResponseCache::new(most);
             for offset in 0..100 {
-                pages.put(key(offset), CachedResponse { validator: VALIDATOR, octets: vec![b'x'; 1000].into() });
+                pages.put(key(offset), CachedResponse { validator: VALIDATOR, bytes: vec![b'x'; 1000].into() });
                 assert!(kept(&pages) <= most, "{offset}");
             }
             assert_eq!(kept(&pages) > 0, most > 0);
@@ -96,9 +96,9 @@ mod tests {
     #[test]
     fn a_new_page_replaces_the_old_one() {
         let pages = ResponseCache::new(10_000);
-        pages.put(key(0), CachedResponse { validator: VALIDATOR, octets: Bytes::from_static(b"before") });
-        pages.put(key(0), CachedResponse { validator: Validator::new([1, 2]), octets: Bytes::from_static(b"after") });
-        assert_eq!(pages.get(&key(0)).unwrap().octets, "after");
+        pages.put(key(0), CachedResponse { validator: VALIDATOR, bytes: Bytes::from_static(b"before") });
+        pages.put(key(0), CachedResponse { validator: Validator::new([1, 2]), bytes: Bytes::from_static(b"after") });
+        assert_eq!(pages.get(&key(0)).unwrap().bytes, "after");
         assert!(pages.get(&key(50)).is_none());
     }
 }

@@ -23,9 +23,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::Service;
 
+use crate::byte_budget::{ByteBudget, Share};
 use crate::client_address::{Arrival, is_trusted};
 use crate::head_room::{HEAD_ROOM, Head, HeadRoom, MAX_HEAD_BYTES};
-use crate::octet_budget::{OctetBudget, Share};
 use crate::parser_errors::ParserErrors;
 use crate::settings::HttpSettings;
 use crate::write_timeout::WriteTimeout;
@@ -97,12 +97,12 @@ struct Server {
     settings: HttpSettings,
     graceful: GracefulShutdown,
     /// Room for unfinished heads.
-    heads: Arc<OctetBudget>,
+    heads: Arc<ByteBudget>,
 }
 
 impl Server {
     fn new(router: Router, settings: &HttpSettings) -> Self {
-        let heads = OctetBudget::new(HEAD_ROOM);
+        let heads = ByteBudget::new(HEAD_ROOM);
         Self { router, settings: settings.clone(), graceful: GracefulShutdown::new(), heads }
     }
 
@@ -174,7 +174,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::octet_budget::OctetPermit;
+    use crate::byte_budget::BytePermit;
 
     const CLIENT: ([u8; 4], u16) = ([192, 0, 2, 1], 1000);
     const OTHER: ([u8; 4], u16) = ([192, 0, 2, 2], 1000);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     /// An answer without end that holds some of a room.
-    fn large(mut held: OctetPermit) -> Body {
+    fn large(mut held: BytePermit) -> Body {
         held.grow(LARGE).unwrap();
         Body::from_stream(stream::repeat_with(move || {
             let _held = &held;
@@ -204,7 +204,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn unread_answers_give_their_memory_back() {
-        let room = OctetBudget::new(10 * LARGE);
+        let room = ByteBudget::new(10 * LARGE);
         let of_router = Arc::clone(&room);
         let router = Router::new().route("/", get(async move || large(of_router.hold(Share::Nobody))));
         let server = Server::new(router, &HttpSettings::default());
@@ -215,10 +215,10 @@ mod tests {
             assert_eq!(status(&mut client).await, "200");
             clients.push(client);
         }
-        assert_eq!(room.octets_taken(), 5 * LARGE);
+        assert_eq!(room.bytes_taken(), 5 * LARGE);
         // The clock of the test moves on by itself while nothing else happens.
         tokio::time::sleep(ANSWER_PAUSE + Duration::from_secs(1)).await;
-        assert_eq!(room.octets_taken(), 0);
+        assert_eq!(room.bytes_taken(), 0);
         for mut client in clients {
             client.read_to_end(&mut Vec::new()).await.unwrap();
         }
@@ -241,7 +241,7 @@ mod tests {
             closed += usize::from(timeout(Duration::from_secs(1), client.read_u8()).await.is_ok());
         }
         assert!((100..600).contains(&closed), "{closed} of 1200");
-        assert!(server.heads.octets_taken() <= HEAD_ROOM / 2);
+        assert!(server.heads.bytes_taken() <= HEAD_ROOM / 2);
         // Of the same client a usual head, of others a long one is answered, request after request.
         let long = format!("{unfinished}\r\n\r\n");
         let (mut same, mut other) = (connect(&server, CLIENT), connect(&server, OTHER));
@@ -257,6 +257,6 @@ mod tests {
         }
         drop((held, same, other));
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(server.heads.octets_taken(), 0);
+        assert_eq!(server.heads.bytes_taken(), 0);
     }
 }

@@ -136,7 +136,7 @@ texts! {
 #[derive(ToSchema)]
 #[schema(value_type = String, format = Binary)]
 #[expect(dead_code, reason = "describes downloads in the document; they are streamed")]
-pub(crate) struct Octets(Vec<u8>);
+pub(crate) struct Blob(Vec<u8>);
 
 /// Parameters of every list, for the document.
 pub(crate) struct PageParameters;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use mailapi_model::{Clock, Entropy, Timestamp};
 use mailapi_service::Service;
 
+use crate::byte_budget::ByteBudget;
 use crate::limits::{LimitStore, MemoryLimits};
-use crate::octet_budget::OctetBudget;
 use crate::openapi;
 use crate::request_id::NameEntropy;
 use crate::response_cache::ResponseCache;
@@ -31,11 +31,11 @@ struct Parts {
     settings: HttpSettings,
     limits: Arc<dyn LimitStore>,
     /// Room for large bodies.
-    body_budget: Arc<OctetBudget>,
+    body_budget: Arc<ByteBudget>,
     /// Memory for bodies.
-    memory: Arc<OctetBudget>,
+    memory: Arc<ByteBudget>,
     /// Room for large responses.
-    answers: Arc<OctetBudget>,
+    answers: Arc<ByteBudget>,
     response_cache: ResponseCache,
     name_entropy: NameEntropy,
     started: Timestamp,
@@ -54,9 +54,9 @@ impl HttpState {
     pub fn with_limit_store(service: Service, settings: HttpSettings, limits: Arc<dyn LimitStore>) -> Self {
         let document = openapi::served(settings.public_url.as_deref()).into();
         let started = service.clock().now();
-        let body_budget = OctetBudget::new(settings.max_request_bytes_in_flight);
-        let memory = OctetBudget::new(MAX_BODY_MEMORY);
-        let answers = OctetBudget::new(MAX_ANSWER_BYTES_IN_FLIGHT);
+        let body_budget = ByteBudget::new(settings.max_request_bytes_in_flight);
+        let memory = ByteBudget::new(MAX_BODY_MEMORY);
+        let answers = ByteBudget::new(MAX_ANSWER_BYTES_IN_FLIGHT);
         let response_cache = ResponseCache::new(settings.kept_page_bytes);
         let name_entropy = NameEntropy::new(Arc::clone(service.entropy()));
         Self(Arc::new(Parts {
@@ -82,17 +82,17 @@ impl HttpState {
     }
 
     /// Room for large bodies.
-    pub(crate) fn body_budget(&self) -> &Arc<OctetBudget> {
+    pub(crate) fn body_budget(&self) -> &Arc<ByteBudget> {
         &self.0.body_budget
     }
 
     /// Memory for bodies.
-    pub(crate) fn memory(&self) -> &Arc<OctetBudget> {
+    pub(crate) fn memory(&self) -> &Arc<ByteBudget> {
         &self.0.memory
     }
 
     /// Room for large responses.
-    pub(crate) fn answers(&self) -> &Arc<OctetBudget> {
+    pub(crate) fn answers(&self) -> &Arc<ByteBudget> {
         &self.0.answers
     }
 

@@ -48,8 +48,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
-        let write = Pin::new(&mut self.stream).poll_write(context, octets);
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.written(context, write)
     }
 
@@ -98,10 +98,10 @@ mod tests {
         let (server, mut client) = duplex(10);
         let mut server = WriteTimeout::new(server, PAUSE);
         let reading = async {
-            let mut octets = [0; 10];
+            let mut bytes = [0; 10];
             for _ in 0..10 {
                 sleep(PAUSE / 2).await;
-                client.read_exact(&mut octets).await.unwrap();
+                client.read_exact(&mut bytes).await.unwrap();
             }
         };
         let (written, ()) = tokio::join!(server.write_all(&[0; 100]), reading);

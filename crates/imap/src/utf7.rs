@@ -62,8 +62,8 @@ pub(crate) fn decode(wire: &[u8]) -> Option<String> {
 }
 
 fn decode_shift(encoded: &str) -> Option<String> {
-    let octets = BASE64.decode(encoded).ok()?;
-    let (pairs, odd) = octets.as_chunks::<2>();
+    let bytes = BASE64.decode(encoded).ok()?;
+    let (pairs, odd) = bytes.as_chunks::<2>();
     let units: Vec<u16> = pairs.iter().map(|&pair| u16::from_be_bytes(pair)).collect();
     odd.is_empty().then(|| String::from_utf16(&units).ok()).flatten()
 }
@@ -100,10 +100,10 @@ mod tests {
 
         #[test]
         fn arbitrary_bytes_never_panic(
-            octets in prop::collection::vec(any::<u8>(), 0..40),
+            bytes in prop::collection::vec(any::<u8>(), 0..40),
             wire in "(&[A-Za-z0-9+,]{0,8}-|&[A-Za-z0-9+,]{3}-|&-|&|[a-z&-]|\u{e9}){0,6}",
         ) {
-            for wire in [&octets[..], wire.as_bytes()] {
+            for wire in [&bytes[..], wire.as_bytes()] {
                 if let Some(name) = decode(wire) {
                     let again = encode(&name);
                     prop_assert_eq!(again.as_bytes(), wire);

@@ -15,8 +15,8 @@ const LOCK_FILE: &str = "mailapi.lock";
 const ADMIN_TOKEN_FILE: &str = "admin-token";
 /// Holds the identifier of the directory, which distinguishes it from those of other nodes.
 const NODE_FILE: &str = "node";
-/// Octets of the identifier, written in hexadecimal digits; long enough to be unique.
-const NODE_OCTETS: usize = 16;
+/// Bytes of the identifier, written in hexadecimal digits; long enough to be unique.
+const NODE_BYTES: usize = 16;
 /// Only the owner may open the directory: it holds mail, password hashes and private keys.
 const DIRECTORY_MODE: u32 = 0o700;
 /// Only the owner may read a file with a secret.
@@ -61,15 +61,15 @@ impl DataDir {
         let path = self.0.join(NODE_FILE);
         let failed = |error| Failure::new(format!("{} cannot be used: {error}", path.display()));
         match std::fs::read_to_string(&path) {
-            Ok(name) if name.trim().len() == 2 * NODE_OCTETS => return Ok(name.trim().to_owned()),
+            Ok(name) if name.trim().len() == 2 * NODE_BYTES => return Ok(name.trim().to_owned()),
             // A crash left an incomplete file.
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
         }
-        let mut octets = [0; NODE_OCTETS];
-        entropy.fill(&mut octets);
-        let name: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+        let mut bytes = [0; NODE_BYTES];
+        entropy.fill(&mut bytes);
+        let name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut file = File::create(&path).map_err(failed)?;
         writeln!(file, "{name}").and_then(|()| file.sync_all()).map_err(failed)?;
         Ok(name)
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(name_of("one"), name_of("one"));
         assert_ne!(name_of("one"), name_of("two"));
         std::fs::write(parent.path().join("one/node"), "").unwrap();
-        assert_eq!(name_of("one").len(), 2 * NODE_OCTETS);
+        assert_eq!(name_of("one").len(), 2 * NODE_BYTES);
     }
 
     #[test]

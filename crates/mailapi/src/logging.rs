@@ -73,7 +73,7 @@ fn start_server(log: &Log) -> Outcome<Logging> {
     match style {
         Style::Human => registry.with(lines.with_ansi(std::io::stdout().is_terminal())).try_init()?,
         Style::Json => {
-            let limits = BatchLimits { wait: log.gather_for.0, octets: log.gather_bytes.as_usize() };
+            let limits = BatchLimits { wait: log.gather_for.0, bytes: log.gather_bytes.as_usize() };
             let (batch, batch_end) = Batch::start(std::io::stdout(), limits)?;
             end = Some(batch_end);
             registry.with(lines.fmt_fields(JsonFields).event_format(JsonLines).with_writer(batch)).try_init()?;

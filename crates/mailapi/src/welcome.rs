@@ -127,11 +127,11 @@ fn shell_word(path: &Path) -> String {
 
 /// Generates letters and digits only, which need no quoting in JSON and in a shell.
 fn random_password(entropy: &dyn Entropy) -> String {
-    // 32 of 32 letters are used, so every octet gives five bits without a bias: 80 bits.
+    // 32 of 32 letters are used, so every byte gives five bits without a bias: 80 bits.
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-    let mut octets = [0; 16];
-    entropy.fill(&mut octets);
-    octets.iter().map(|octet| char::from(LETTERS[usize::from(octet % 32)])).collect()
+    let mut bytes = [0; 16];
+    entropy.fill(&mut bytes);
+    bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect()
 }
 
 #[cfg(test)]

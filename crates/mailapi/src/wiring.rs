@@ -209,14 +209,14 @@ async fn bounces(config: &Config, store: &Store, entropy: &dyn Entropy) -> Outco
 /// that every node recognizes the addresses of the others.
 async fn return_key(store: &Store, entropy: &dyn Entropy) -> Outcome<BounceKey> {
     const NAME: &str = "return-address";
-    let mut fresh = vec![0; BounceKey::OCTETS];
+    let mut fresh = vec![0; BounceKey::BYTES];
     entropy.fill(&mut fresh);
     let failed = |error: String| Failure::new(format!("the key of return addresses cannot be read: {error}"));
     // The key of the first node wins; all other nodes receive the stored one.
     let kept =
         store.secrets().get_or_keep(NAME, Secret::new(fresh)).await.map_err(|error| failed(error.to_string()))?;
-    let octets = kept.into_inner().try_into().map_err(|_| failed("it has another length".to_owned()))?;
-    Ok(BounceKey::new(octets))
+    let bytes = kept.into_inner().try_into().map_err(|_| failed("it has another length".to_owned()))?;
+    Ok(BounceKey::new(bytes))
 }
 
 fn open_file(file: &Path) -> Outcome<Sqlite> {

@@ -72,9 +72,9 @@ async fn two_thousand_sends_survive_random_kills() {
 }
 
 fn one_of(chance: &SeededEntropy, count: usize) -> usize {
-    let mut octets = [0; 8];
-    chance.fill(&mut octets);
-    usize::try_from(u64::from_le_bytes(octets) % count as u64).unwrap()
+    let mut bytes = [0; 8];
+    chance.fill(&mut bytes);
+    usize::try_from(u64::from_le_bytes(bytes) % count as u64).unwrap()
 }
 
 async fn kill(host: &mut ExternalHost, victim: Victim) {

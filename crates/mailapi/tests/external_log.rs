@@ -124,10 +124,10 @@ async fn pass_on(client: TcpStream, server: SocketAddr) {
     let (mut from_server, mut to_server) = TcpStream::connect(server).await.unwrap().into_split();
     let (mut from_client, mut to_client) = client.into_split();
     let sending = tokio::spawn(async move { copy(&mut from_client, &mut to_server).await });
-    let mut octets = [0; 4096];
-    while let Ok(count @ 1..) = from_server.read(&mut octets).await {
-        let is_reply_to_message = octets[..count].windows(9).any(|some| some == b"queued as");
-        if is_reply_to_message || to_client.write_all(&octets[..count]).await.is_err() {
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
+        let is_reply_to_message = bytes[..count].windows(9).any(|some| some == b"queued as");
+        if is_reply_to_message || to_client.write_all(&bytes[..count]).await.is_err() {
             break;
         }
     }
@@ -341,19 +341,19 @@ async fn hold(server: SocketAddr, held: mpsc::Sender<()>) -> SocketAddr {
     address
 }
 
-/// Holds back the reply that contains these octets, and everything after it.
+/// Holds back the reply that contains these bytes, and everything after it.
 async fn pass_on_until(client: TcpStream, server: SocketAddr, last: &[u8], held: mpsc::Sender<()>) {
     let (mut from_server, mut to_server) = TcpStream::connect(server).await.unwrap().into_split();
     let (mut from_client, mut to_client) = client.into_split();
     let sending = tokio::spawn(async move { copy(&mut from_client, &mut to_server).await });
-    let mut octets = [0; 4096];
-    while let Ok(count @ 1..) = from_server.read(&mut octets).await {
-        if octets[..count].windows(last.len()).any(|some| some == last) {
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
+        if bytes[..count].windows(last.len()).any(|some| some == last) {
             held.send(()).await.unwrap();
             // Until the client disconnects.
             let _ = sending.await;
             return;
         }
-        to_client.write_all(&octets[..count]).await.unwrap();
+        to_client.write_all(&bytes[..count]).await.unwrap();
     }
 }

@@ -35,7 +35,7 @@ async fn an_attachment_of_50_mb_is_not_in_memory_at_once() {
         postfix.parameters.push(("message_size_limit".to_owned(), size.to_string()));
     })
     .await;
-    let attachment = octets();
+    let attachment = bytes();
     let before = Memory::of(host.mailapi());
     let id = send(&host, &attachment).await;
     let up = Memory::of(host.mailapi());
@@ -53,13 +53,13 @@ async fn an_attachment_of_50_mb_is_not_in_memory_at_once() {
 
     let (up, down) = (up.peak.saturating_sub(before.now), down.peak.saturating_sub(idle.now));
     println!("above {} MiB when idle: {} MiB for 50 MB up, {} MiB down", idle.now / MIB, up / MIB, down / MIB);
-    assert!(up <= UPLOAD && down <= DOWNLOAD, "{up} octets up, {down} down");
+    assert!(up <= UPLOAD && down <= DOWNLOAD, "{up} bytes up, {down} down");
 }
 
 #[expect(clippy::print_stdout, reason = "the figures are what one wants to know")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_built_in_server_streams_50_mb_on_every_listener() {
-    let (attachment, mut host) = (octets(), BuiltIn::open().await);
+    let (attachment, mut host) = (bytes(), BuiltIn::open().await);
     let message = message(&attachment);
     let by_api = host.send(&attachment).await;
     // A new process each time, so that the previous step does not affect its peak.
@@ -70,7 +70,7 @@ async fn the_built_in_server_streams_50_mb_on_every_listener() {
     println!("above rest: {} MiB by the API, {} by SMTP, {} by IMAP", by_api / MIB, by_smtp / MIB, by_imap / MIB);
     assert!(
         by_api.max(by_smtp).max(by_imap) <= UPLOAD,
-        "{by_api} octets by the API, {by_smtp} by SMTP, {by_imap} by IMAP"
+        "{by_api} bytes by the API, {by_smtp} by SMTP, {by_imap} by IMAP"
     );
 }
 
@@ -195,11 +195,11 @@ fn message(attachment: &[u8]) -> Vec<u8> {
     message.into_bytes()
 }
 
-/// Returns incompressible octets, always the same.
-fn octets() -> Vec<u8> {
-    let mut octets = vec![0; ATTACHMENT];
-    SeededEntropy::default().fill(&mut octets);
-    octets
+/// Returns incompressible bytes, always the same.
+fn bytes() -> Vec<u8> {
+    let mut bytes = vec![0; ATTACHMENT];
+    SeededEntropy::default().fill(&mut bytes);
+    bytes
 }
 
 /// Returns the body of the send request.
@@ -216,9 +216,9 @@ async fn send(host: &ExternalHost, attachment: &[u8]) -> String {
     answer["message_id"].as_str().unwrap().to_owned()
 }
 
-fn base64(octets: &[u8]) -> String {
+fn base64(bytes: &[u8]) -> String {
     use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.encode(octets)
+    base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
 /// Reads the response in pieces and compares it.
@@ -226,13 +226,13 @@ async fn is_received(mut response: reqwest::Response, wanted: &[u8]) {
     let mut at = 0;
     while let Some(piece) = response.chunk().await.unwrap() {
         let end = at + piece.len();
-        assert!(wanted.get(at..end).is_some_and(|wanted| wanted == piece), "another octet in {at}..{end}");
+        assert!(wanted.get(at..end).is_some_and(|wanted| wanted == piece), "another byte in {at}..{end}");
         at = end;
     }
     assert_eq!(at, wanted.len());
 }
 
-/// Memory of a process, in octets.
+/// Memory of a process, in bytes.
 #[derive(Debug)]
 struct Memory {
     now: u64,

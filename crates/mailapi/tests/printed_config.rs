@@ -123,7 +123,7 @@ impl Installation {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/printed_config/mail_program.py");
         let output =
             Command::new("python3").arg("-B").arg(script).args(arguments).output().expect("python3 is installed");
-        let said = |octets: &[u8]| String::from_utf8_lossy(octets).trim().to_owned();
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         assert!(output.status.success(), "{}\n{}", said(&output.stderr), self.log());
         said(&output.stdout)
     }

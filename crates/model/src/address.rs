@@ -22,10 +22,10 @@ pub enum AddressError {
     /// There is no `@`, or nothing before it.
     #[error("must be an email address, such as user@example.org")]
     NotAnAddress,
-    /// The local part is malformed or longer than 160 octets.
+    /// The local part is malformed or longer than 160 bytes.
     #[error("the part before the @ is not valid")]
     LocalPart,
-    /// The domain is not a valid host name, or is longer than 253 octets.
+    /// The domain is not a valid host name, or is longer than 253 bytes.
     #[error("must be a domain name, such as example.org")]
     Domain,
     /// A display name contains a control character, or an unquoted angle bracket.
@@ -238,12 +238,12 @@ impl EmailAddress {
 /// Returns the position of the `@` in a text that is obviously a canonical address, as almost all are:
 /// lower-case letters, digits and a few marks. Other texts need the full parser.
 fn place_in_canonical(text: &str) -> Option<usize> {
-    let octets = text.as_bytes();
-    let at = octets.iter().position(|octet| OBVIOUS[usize::from(*octet)] & LOCAL == 0)?;
-    let (local, domain) = (&octets[..at], octets.get(at + 1..)?);
-    let fits = octets[at] == b'@'
+    let bytes = text.as_bytes();
+    let at = bytes.iter().position(|byte| OBVIOUS[usize::from(*byte)] & LOCAL == 0)?;
+    let (local, domain) = (&bytes[..at], bytes.get(at + 1..)?);
+    let fits = bytes[at] == b'@'
         && at <= EmailAddress::MAX_LOCAL
-        && octets.len() <= EmailAddress::MAX_LENGTH
+        && bytes.len() <= EmailAddress::MAX_LENGTH
         && domain.len() <= 253
         && are_atoms(local)
         && are_labels(domain);
@@ -252,7 +252,7 @@ fn place_in_canonical(text: &str) -> Option<usize> {
 
 /// Returns whether there are no leading, trailing or double dots.
 fn are_atoms(local: &[u8]) -> bool {
-    let is_dot = |octet: Option<&u8>| octet.is_none_or(|octet| *octet == b'.');
+    let is_dot = |byte: Option<&u8>| byte.is_none_or(|byte| *byte == b'.');
     !is_dot(local.first()) && !is_dot(local.last()) && !local.windows(2).any(|pair| pair == b"..")
 }
 
@@ -260,13 +260,13 @@ fn are_atoms(local: &[u8]) -> bool {
 /// number.
 fn are_labels(domain: &[u8]) -> bool {
     let mut begin = 0;
-    for (place, octet) in domain.iter().enumerate() {
-        if *octet == b'.' {
+    for (place, byte) in domain.iter().enumerate() {
+        if *byte == b'.' {
             if !is_label(&domain[begin..place]) {
                 return false;
             }
             begin = place + 1;
-        } else if OBVIOUS[usize::from(*octet)] & LABEL == 0 {
+        } else if OBVIOUS[usize::from(*byte)] & LABEL == 0 {
             return false;
         }
     }
@@ -286,14 +286,14 @@ const LABEL: u8 = 2;
 /// The uses of each byte.
 static OBVIOUS: [u8; 256] = {
     let mut kinds = [0; 256];
-    let mut octet: u8 = 0;
-    while octet < 128 {
-        kinds[octet as usize] = match octet {
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        kinds[byte as usize] = match byte {
             b'a'..=b'z' | b'0'..=b'9' | b'-' => LOCAL | LABEL,
             b'_' | b'+' | b'=' | b'.' => LOCAL,
             _ => 0,
         };
-        octet += 1;
+        byte += 1;
     }
     kinds
 };
@@ -503,7 +503,7 @@ mod tests {
         // The Kelvin sign becomes an ASCII letter in lower case.
         assert!(EmailAddress::as_given("\u{212a}@example.org").unwrap().needs_smtputf8());
         let longer = format!("{}@example.org", "İ".repeat(60));
-        assert_eq!(EmailAddress::as_given(&longer), Err(AddressError::LocalPart), "180 octets in lower case");
+        assert_eq!(EmailAddress::as_given(&longer), Err(AddressError::LocalPart), "180 bytes in lower case");
     }
 
     #[test]

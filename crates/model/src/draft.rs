@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::violation::{LONGEST_SHOWN_NAME, shown_name};
-use crate::{DomainName, EmailAddress, NamedAddress, Octets, Violations};
+use crate::{Blob, DomainName, EmailAddress, NamedAddress, Violations};
 
 /// The recipient list of a request that names a recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,7 +62,7 @@ pub struct AttachmentFields {
     /// The file name.
     pub filename: String,
     /// The content; `None` if it could not be decoded.
-    pub content: Option<Octets>,
+    pub content: Option<Blob>,
     /// The media type; `None` means `application/octet-stream`.
     pub content_type: Option<String>,
     /// The Content-ID, which makes it inline: `cid:` links in the HTML refer to it.
@@ -77,14 +77,14 @@ pub struct DraftLimits {
     /// Maximum custom header fields.
     pub max_headers: usize,
     /// Maximum bytes of a header value, including the subject.
-    pub max_header_octets: usize,
+    pub max_header_bytes: usize,
     /// Maximum attachments.
     pub max_attachments: usize,
 }
 
 impl Default for DraftLimits {
     fn default() -> Self {
-        Self { max_recipients: 1000, max_headers: 100, max_header_octets: 16 * 1024, max_attachments: 250 }
+        Self { max_recipients: 1000, max_headers: 100, max_header_bytes: 16 * 1024, max_attachments: 250 }
     }
 }
 
@@ -120,7 +120,7 @@ pub struct DraftAttachment {
     /// The media type, `type/subtype` with optional parameters.
     pub content_type: String,
     /// The content.
-    pub content: Octets,
+    pub content: Blob,
     /// The Content-ID without angle brackets, if it is inline.
     pub content_id: Option<String>,
 }
@@ -128,7 +128,7 @@ pub struct DraftAttachment {
 impl DraftAttachment {
     /// Maximum bytes of a file name in UTF-8, as in common file systems. A name occupies one line of the
     /// message, which has at most 998 octets (RFC 5322 section 2.1.1).
-    pub const MAX_FILENAME_OCTETS: usize = 255;
+    pub const MAX_FILENAME_BYTES: usize = 255;
 }
 
 impl Draft {
@@ -273,14 +273,14 @@ fn counted(fields: &DraftFields, limits: &DraftLimits) -> Result<Violations, Vio
 }
 
 fn check_header_text(field: &str, value: &str, limits: &DraftLimits, violations: &mut Violations) {
-    check_one_line(field, value, limits.max_header_octets, violations);
+    check_one_line(field, value, limits.max_header_bytes, violations);
 }
 
-fn check_one_line(field: &str, value: &str, max_octets: usize, violations: &mut Violations) {
+fn check_one_line(field: &str, value: &str, max_bytes: usize, violations: &mut Violations) {
     if value.chars().any(char::is_control) {
         violations.add(field, "must not contain control characters");
-    } else if value.len() > max_octets {
-        violations.add(field, format!("must have at most {max_octets} bytes"));
+    } else if value.len() > max_bytes {
+        violations.add(field, format!("must have at most {max_bytes} bytes"));
     }
 }
 
@@ -336,7 +336,7 @@ fn attachment(at: &str, fields: AttachmentFields, violations: &mut Violations) -
     if fields.filename.is_empty() {
         violations.add(format!("{at}.filename"), "must not be empty");
     }
-    let longest = DraftAttachment::MAX_FILENAME_OCTETS;
+    let longest = DraftAttachment::MAX_FILENAME_BYTES;
     check_one_line(&format!("{at}.filename"), &fields.filename, longest, violations);
     let content_type = fields.content_type.unwrap_or_else(|| "application/octet-stream".to_owned());
     if !is_media_type(&content_type) {
@@ -406,7 +406,7 @@ mod tests {
         let file = |change: fn(&mut AttachmentFields)| {
             let mut file = AttachmentFields {
                 filename: "a".into(),
-                content: Some(Octets::default()),
+                content: Some(Blob::default()),
                 ..AttachmentFields::default()
             };
             change(&mut file);
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     fn a_file_name_that_would_make_too_long_a_line_is_refused() {
         let named = |filename: String| {
-            let content = Some(Octets::default());
+            let content = Some(Blob::default());
             let file = AttachmentFields { filename, content, ..AttachmentFields::default() };
             let fields = DraftFields { attachments: vec![file], ..fields() };
             Draft::parse(fields, &DraftLimits::default()).map_err(|violations| violations.all()[0].field.clone())

@@ -14,7 +14,7 @@ pub struct FolderNameError;
 
 impl FolderName {
     /// Maximum length in bytes.
-    pub const MAX_OCTETS: usize = 255;
+    pub const MAX_BYTES: usize = 255;
 
     /// Returns the name of the folder that receives mail.
     #[must_use]
@@ -33,7 +33,7 @@ impl FromStr for FolderName {
     type Err = FolderNameError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let fits = !text.is_empty() && text.len() <= Self::MAX_OCTETS;
+        let fits = !text.is_empty() && text.len() <= Self::MAX_BYTES;
         if !fits || text.chars().any(char::is_control) || text.split('/').any(str::is_empty) {
             return Err(FolderNameError);
         }

@@ -5,6 +5,7 @@
 
 mod account;
 mod address;
+mod blob;
 mod clock;
 mod connections;
 mod delivery;
@@ -15,7 +16,6 @@ mod folder;
 mod grants;
 mod ids;
 mod inbound;
-mod octets;
 mod one_line;
 mod page;
 mod permission;
@@ -29,6 +29,7 @@ mod visitor;
 
 pub use account::{Account, AccountChange, Credentials, NewAccount, PasswordRule, SecretText};
 pub use address::{AddressError, DomainName, EmailAddress, NamedAddress};
+pub use blob::{Blob, BlobReader, BlobSource, Pieces};
 pub use clock::{Clock, Entropy, Timestamp, TimestampError, TimestampText};
 pub use connections::{Connections, CountedConnection};
 pub use delivery::{
@@ -43,7 +44,6 @@ pub use grants::{
 };
 pub use ids::{MessageId, MessageIdError, RequestId, TokenId};
 pub use inbound::{InboundEvent, InboundOutcome};
-pub use octets::{OctetReader, OctetSource, Octets, Pieces};
 pub use one_line::OneLine;
 pub use page::{Listed, Page};
 pub use permission::{Permission, PermissionId, PermissionRecord};

@@ -41,9 +41,9 @@ pub struct Settings {
     pub concurrent_hashes: usize,
     /// Maximum number of sign-ups per hour for one domain, and by one client; zero disables sign-ups.
     pub signups_per_hour: u32,
-    /// Mailbox quota of a new user in octets, unless the request sets one; zero means unlimited.
+    /// Mailbox quota of a new user in bytes, unless the request sets one; zero means unlimited.
     pub default_quota: u64,
-    /// Mailbox quota of a sign-up in octets until an admin approves the domain; zero means unlimited.
+    /// Mailbox quota of a sign-up in bytes until an admin approves the domain; zero means unlimited.
     pub signup_quota: u64,
     /// Time after which a domain without approval is deleted with its users.
     pub pending_domain_lifetime: Duration,
@@ -55,7 +55,7 @@ pub struct Settings {
     pub recipients_per_day: u32,
     /// Limits on send requests.
     pub draft: DraftLimits,
-    /// Maximum size of a message in octets.
+    /// Maximum size of a message in bytes.
     pub max_message_bytes: usize,
     /// Whether the mail server stores accepted messages in the file of the account database. Derived from their
     /// kinds; it saves one disk flush per message.
@@ -93,12 +93,12 @@ pub struct Settings {
 impl Settings {
     /// The quota of a new user.
     pub(crate) fn default_quota(&self) -> Option<u64> {
-        Some(self.default_quota).filter(|octets| *octets > 0)
+        Some(self.default_quota).filter(|bytes| *bytes > 0)
     }
 
     /// The quota of a new user after sign-up.
     pub(crate) fn signup_quota(&self) -> Option<u64> {
-        Some(self.signup_quota).filter(|octets| *octets > 0)
+        Some(self.signup_quota).filter(|bytes| *bytes > 0)
     }
 }
 

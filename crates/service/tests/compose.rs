@@ -1,11 +1,11 @@
-//! Composed messages; `compose/*.eml` contain the expected octets (with LF for CRLF).
+//! Composed messages; `compose/*.eml` contain the expected bytes (with LF for CRLF).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use mail_parser::{HeaderForm, MimeHeaders};
 use mailapi_backend::mime::{Header, MessageStructure, SearchableText, header_block, headers};
 use mailapi_backend::{Buffer, BufferSettings};
-use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageId, Octets, Timestamp};
+use mailapi_model::{AttachmentFields, Blob, Draft, DraftFields, DraftLimits, MessageId, Timestamp};
 use mailapi_service::mail::{compose, compose_large};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -259,8 +259,8 @@ fn read_by_python(messages: &[String]) -> Vec<[String; 4]> {
     let output = python.wait_with_output().unwrap();
     assert!(output.status.success());
     let text = |line: &str| {
-        let octet = |at| u8::from_str_radix(&line[at..at + 2], 16).unwrap();
-        String::from_utf8((0..line.len()).step_by(2).map(octet).collect()).unwrap()
+        let byte = |at| u8::from_str_radix(&line[at..at + 2], 16).unwrap();
+        String::from_utf8((0..line.len()).step_by(2).map(byte).collect()).unwrap()
     };
     let texts: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(text).collect();
     texts.chunks(4).map(|texts| texts.to_vec().try_into().unwrap()).collect()
@@ -351,7 +351,7 @@ proptest! {
 
     /// Content in memory and on disk yields the same message, and arrives unchanged.
     #[test]
-    fn files_arrive_octet_for_octet_wherever_they_lie(
+    fn files_arrive_byte_for_byte_wherever_they_lie(
         text in "(\\PC|[\r\n\0]){0,300}",
         files in prop::collection::vec(
             (
@@ -372,7 +372,7 @@ proptest! {
         let buffer = Buffer::new(settings);
         let file = |(content, content_type, inline): (Vec<u8>, Option<&str>, bool)| AttachmentFields {
             filename: "a".to_owned(),
-            content: Some(Octets::from(content)),
+            content: Some(Blob::from(content)),
             content_type: content_type.map(str::to_owned),
             content_id: inline.then(|| "picture".to_owned()),
         };
@@ -383,7 +383,7 @@ proptest! {
         let message = composed(draft.clone());
         prop_assert!(!message.contains('\0') && message.split("\r\n").all(|line| line.len() <= 998));
         let parsed = mail_parser::MessageParser::default().parse(message.as_bytes()).unwrap();
-        // The reader would decode the octets of a text as characters.
+        // The reader would decode the bytes of a text as characters.
         let files = parsed.parts.iter().filter(|part| part.content_disposition().is_some());
         let arrived: Vec<Vec<u8>> = files.map(|part| from_base64(&message[part.offset_body as usize..part.offset_end as usize])).collect();
         prop_assert!(arrived == expected);

@@ -166,8 +166,8 @@ mod tests {
             let lines = text.split('\n').count();
             let written = Reply::new(550, (5, 1, 1), text).encode();
             prop_assert!(written.ends_with(b"\r\n"));
-            prop_assert_eq!(written.iter().filter(|octet| **octet == b'\n').count(), lines);
-            prop_assert_eq!(written.iter().filter(|octet| **octet == b'\r').count(), lines);
+            prop_assert_eq!(written.iter().filter(|byte| **byte == b'\n').count(), lines);
+            prop_assert_eq!(written.iter().filter(|byte| **byte == b'\r').count(), lines);
         }
     }
 }

@@ -70,7 +70,7 @@ mod tests {
             printable in "[ -~]{0,40}",
         ) {
             if let Some(decoded) = decode(&text) {
-                prop_assert!(decoded.bytes().all(|octet| (b' '..=b'~').contains(&octet)));
+                prop_assert!(decoded.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
             }
             prop_assert_eq!(decode(&encode(&printable)), Some(printable));
         }

@@ -155,7 +155,7 @@ fn decided(plans: &[Plan], now: &Mutex<usize>, moment: &Moment) -> Reaction {
 struct Wire {
     server: StrictSmtp,
     client: Client,
-    /// Octets from the server that have not arrived yet.
+    /// Blob from the server that have not arrived yet.
     coming: VecDeque<u8>,
     cuts: std::iter::Cycle<std::vec::IntoIter<usize>>,
 }
@@ -177,7 +177,7 @@ impl Wire {
         };
         loop {
             match wire.client.step().expect("the connection comes up") {
-                ClientStep::Write(octets) => wire.server.push(&octets),
+                ClientStep::Write(bytes) => wire.server.push(&bytes),
                 ClientStep::Ready => return wire,
                 ClientStep::Read => {
                     let said = wire.server.output();
@@ -205,11 +205,11 @@ impl Wire {
                     let piece = pieces.next().unwrap_or_default();
                     transaction.give(piece, pieces.peek().is_none());
                 }
-                TransactionStep::Write(octets) => {
+                TransactionStep::Write(bytes) => {
                     if let Trouble::BrokenWrite(at, part) = plan.trouble
                         && at == writes
                     {
-                        server.push(&octets[..part.index(octets.len() + 1)]);
+                        server.push(&bytes[..part.index(bytes.len() + 1)]);
                         coming.extend(server.output());
                         let said: Vec<u8> = coming.drain(..).collect();
                         return Ok(Some(transaction.broke_off(&said, "broken")));
@@ -219,7 +219,7 @@ impl Wire {
                         let said: Vec<u8> = coming.drain(..).collect();
                         return Ok(Some(transaction.broke_off(&said, "broken")));
                     }
-                    server.push(&octets);
+                    server.push(&bytes);
                     coming.extend(server.output());
                 }
                 TransactionStep::Read => {

@@ -65,7 +65,7 @@ pub struct Store {
 
 /// Key of the row that health checks write; its value is not secret.
 const PROBE: &str = "health-check";
-const PROBE_OCTETS: usize = 1024;
+const PROBE_BYTES: usize = 1024;
 
 impl Store {
     /// Returns a store in a SQLite file.
@@ -119,7 +119,7 @@ impl Store {
         }
         // As long as a sent message, so that the check also needs disk space.
         let sql = "INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = $2";
-        let probe = Stmt::new(sql).bind(PROBE).bind(&[0x55; PROBE_OCTETS][..]);
+        let probe = Stmt::new(sql).bind(PROBE).bind(&[0x55; PROBE_BYTES][..]);
         self.db.execute(probe).await.map(drop)
     }
 

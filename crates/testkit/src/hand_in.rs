@@ -34,16 +34,16 @@ impl HandIn {
         self.expect(&format!("MAIL FROM:<{sender}>"), "250").await;
         self.expect(&format!("RCPT TO:<{recipient}>"), "250").await;
         self.expect("DATA", "354").await;
-        let mut octets = Vec::with_capacity(message.len() + 5);
-        for line in message.split_inclusive(|&octet| octet == b'\n') {
+        let mut bytes = Vec::with_capacity(message.len() + 5);
+        for line in message.split_inclusive(|&byte| byte == b'\n') {
             if line.starts_with(b".") {
-                octets.push(b'.');
+                bytes.push(b'.');
             }
-            octets.extend_from_slice(line);
+            bytes.extend_from_slice(line);
         }
-        let is_whole = octets.is_empty() || octets.ends_with(b"\n");
-        octets.extend_from_slice(if is_whole { b".\r\n" } else { b"\r\n.\r\n" });
-        self.0.write_all(&octets).await.expect("the message is sent");
+        let is_whole = bytes.is_empty() || bytes.ends_with(b"\n");
+        bytes.extend_from_slice(if is_whole { b".\r\n" } else { b"\r\n.\r\n" });
+        self.0.write_all(&bytes).await.expect("the message is sent");
         let reply = self.reply().await;
         assert!(reply.starts_with("250"), "{reply}");
         reply

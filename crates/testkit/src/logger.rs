@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 /// Longer than any log line of Postfix.
-const LINE_OCTETS: usize = 64 << 10;
+const LINE_BYTES: usize = 64 << 10;
 
 /// Receives log lines of Postfix's daemons in place of postlogd(8), and appends them to a file.
 pub(crate) struct Logger {
@@ -21,9 +21,9 @@ impl Logger {
         let listener = UnixDatagram::bind(socket).expect("a socket for log lines");
         let mut file = OpenOptions::new().create(true).append(true).open(log).expect("a log");
         let thread = std::thread::spawn(move || {
-            let mut line = vec![0; LINE_OCTETS];
+            let mut line = vec![0; LINE_BYTES];
             // An empty datagram ends this thread.
-            while let Ok(length @ 1..) = listener.recv(&mut line[..LINE_OCTETS - 1]) {
+            while let Ok(length @ 1..) = listener.recv(&mut line[..LINE_BYTES - 1]) {
                 line[length] = b'\n';
                 file.write_all(&line[..=length]).expect("room for a line");
             }

@@ -16,7 +16,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// Time between two octets of a drip.
+/// Time between two bytes of a drip.
 const DRIP: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// The start of a connection.

@@ -98,8 +98,8 @@ impl StrictSmtp {
     }
 
     /// Processes bytes from the client, and answers each complete line.
-    pub fn push(&mut self, octets: &[u8]) {
-        self.input.extend_from_slice(octets);
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
         while !self.closed
             && let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n")
         {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use mailapi_backend::{Accepted, Attempt, CommitGate, Submission, SubmitError};
-use mailapi_model::{Envelope, Octets};
+use mailapi_model::{Blob, Envelope};
 
 /// Submits messages, and records the queue ids that the mail server assigned.
 pub struct SubmissionRecorder {
@@ -31,7 +31,7 @@ impl Submission for SubmissionRecorder {
     async fn submit_when(
         &self,
         envelope: Envelope,
-        message: Octets,
+        message: Blob,
         commit_gate: CommitGate,
     ) -> Result<Accepted, SubmitError> {
         let accepted = self.to.submit_when(envelope, message, commit_gate).await?;

@@ -1,7 +1,7 @@
 //! Accepting mail: the only entry of messages into the message store and the queue.
 //!
 //! [`MessageStore::accept`] parses outside of the database and then writes everything in one transaction:
-//! * the octets, once;
+//! * the bytes, once;
 //! * an INBOX entry and a delivery event for each local recipient;
 //! * a queue row for each remote recipient;
 //! * a record of the message, if the API submitted it.
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use mailapi_backend::Refusal;
 use mailapi_backend::mime::ReturnedReport;
-use mailapi_model::{DomainName, EmailAddress, Entropy, MessageId, Octets, QueueId, Reply, ReversePath, Timestamp};
+use mailapi_model::{Blob, DomainName, EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath, Timestamp};
 use mailapi_smtp::{Notify, Ret};
 use mailapi_store::StoreError;
 
@@ -43,7 +43,7 @@ pub struct Incoming {
     /// The recipients. A recipient listed twice gets the message once.
     pub recipients: Vec<Recipient>,
     /// The message with CRLF line ends and the trace fields of the accepting listener.
-    pub message: Octets,
+    pub message: Blob,
     /// Our identifier of a message from the API. A message with a known identifier is not accepted again; the
     /// first result is returned.
     pub message_id: Option<MessageId>,
@@ -65,7 +65,7 @@ impl Incoming {
     pub fn new(
         sender: ReversePath,
         recipients: impl IntoIterator<Item = EmailAddress>,
-        message: impl Into<Octets>,
+        message: impl Into<Blob>,
         received_at: Timestamp,
         relaying: Relaying,
     ) -> Self {
@@ -235,7 +235,7 @@ impl MessageStore {
         new_queue_id(self.entropy())
     }
 
-    /// Checks a recipient of a message of `size` octets (0 if unknown) at RCPT.
+    /// Checks a recipient of a message of `size` bytes (0 if unknown) at RCPT.
     ///
     /// # Errors
     /// If the database fails.
@@ -279,7 +279,7 @@ async fn failures(
         return Ok(Vec::new());
     }
     let (message, structure) = (incoming.message.clone(), content.structure().clone());
-    if message.in_memory().is_some_and(|octets| octets.len() <= inline_bytes) {
+    if message.in_memory().is_some_and(|bytes| bytes.len() <= inline_bytes) {
         return returned::failures(&message, &structure).map_err(unreadable);
     }
     // Parsing a long message would block other tasks.

@@ -11,7 +11,7 @@ use std::io;
 
 use mailapi_backend::mime::{Header, MessageStructure, ReturnedAction, ReturnedReport, returned_mail_in};
 use mailapi_model::{
-    DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Octets, Outcome, QueueId, Timestamp,
+    Blob, DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Outcome, QueueId, Timestamp,
 };
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -62,7 +62,7 @@ fn is_notification(header: &[u8]) -> bool {
 }
 
 /// Returns the failures that a message reports, if it is a notification. May block.
-pub(super) fn failures(message: &Octets, structure: &MessageStructure) -> io::Result<Vec<ReturnedReport>> {
+pub(super) fn failures(message: &Blob, structure: &MessageStructure) -> io::Result<Vec<ReturnedReport>> {
     let header = structure.header();
     let header = message.slice(0..usize::try_from(header.length).unwrap_or(usize::MAX)).to_bytes()?;
     if !is_notification(&header) {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use mailapi_backend::{Accepted, Attempt, CommitGate, Submission, SubmitError};
-use mailapi_model::{Envelope, Octets};
+use mailapi_model::{Blob, Envelope};
 use mailapi_store::StoreError;
 
 use super::{AcceptError, Incoming, Relaying, transaction};
@@ -13,7 +13,7 @@ impl Submission for MessageStore {
     async fn submit_when(
         &self,
         envelope: Envelope,
-        message: Octets,
+        message: Blob,
         mut commit_gate: CommitGate,
     ) -> Result<Accepted, SubmitError> {
         commit_gate.pass().await?;

@@ -1,7 +1,7 @@
 //! The transaction that accepts a message.
 //!
 //! The order of the writes does not matter for a crash, since they are one transaction. It follows the
-//! references: octets, entries (which count as references to them) with their events, queue rows, and last
+//! references: bytes, entries (which count as references to them) with their events, queue rows, and last
 //! the record for the API.
 
 use std::collections::HashSet;

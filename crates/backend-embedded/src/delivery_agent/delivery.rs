@@ -72,14 +72,14 @@ impl Delivery<'_> {
         let mut range = message.layout.as_submitted();
         let headers = self.delivery_agent.settings.max_returned_header_bytes as u64;
         range.end = range.end.min(range.start.saturating_add(headers));
-        let octets = self.delivery_agent.message_store.load_range(message.layout.content, range).await?;
+        let bytes = self.delivery_agent.message_store.load_range(message.layout.content, range).await?;
         let told = Attempt::Told;
         let tried: Vec<_> = message
             .recipients
             .iter()
             .map(|recipient| Tried { recipient, attempt_outcome: None, attempt: &told })
             .collect();
-        let notices = self.delivery_agent.notices(&message, &tried, &octets).await;
+        let notices = self.delivery_agent.notices(&message, &tried, &bytes).await;
         let _in_flight = self.delivery_agent.in_flight.take(&message);
         let result = |position| RecipientResult { position, attempt: Attempt::Told };
         let results = message.recipients.iter().map(|recipient| result(recipient.position)).collect();

@@ -26,10 +26,10 @@ enum NoNotice {
 }
 
 impl Inner {
-    /// Returns the notices about an attempt, prepared for the transaction that records it. `octets` is the
+    /// Returns the notices about an attempt, prepared for the transaction that records it. `bytes` is the
     /// message as received, or its beginning. A notice that cannot be created is skipped, because the result
     /// must be recorded anyway.
-    pub(super) async fn notices(&self, message: &QueuedMessage, tried: &[Tried<'_>], octets: &[u8]) -> Vec<Notice> {
+    pub(super) async fn notices(&self, message: &QueuedMessage, tried: &[Tried<'_>], bytes: &[u8]) -> Vec<Notice> {
         // Notices themselves are never reported (RFC 5321 section 6.1).
         let Some(sender) = &message.sender else { return Vec::new() };
         let mut notices = Vec::new();
@@ -39,7 +39,7 @@ impl Inner {
             if recipients.is_empty() {
                 continue;
             }
-            match self.notice(message, sender, action, recipients, octets).await {
+            match self.notice(message, sender, action, recipients, bytes).await {
                 Ok(mail) => notices.push(Notice { mail, of_delay: action == Action::Delayed }),
                 Err(error) => tracing::error!(queue_id = %message.queue_id, %error, "a notice could not be made"),
             }
@@ -53,7 +53,7 @@ impl Inner {
         sender: &EmailAddress,
         action: Action,
         recipients: Vec<RecipientOutcome<'_>>,
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<Prepared, NoNotice> {
         let message_store = &self.message_store;
         let now = message_store.clock().now();
@@ -65,7 +65,7 @@ impl Inner {
             sender,
             action,
             recipients,
-            returned: self.returned(message, action, octets),
+            returned: self.returned(message, action, bytes),
             id: MessageId::random(message_store.entropy()),
             now,
         };
@@ -76,13 +76,13 @@ impl Inner {
 
     /// Returns the returned part of the message. The whole message is returned only with a failure, on
     /// request and if it is not too long (RFC 3461 section 6.2).
-    fn returned<'a>(&self, message: &QueuedMessage, action: Action, octets: &'a [u8]) -> Returned<'a> {
-        let whole = octets.len() as u64 == message.layout.size - message.layout.return_path_len;
+    fn returned<'a>(&self, message: &QueuedMessage, action: Action, bytes: &'a [u8]) -> Returned<'a> {
+        let whole = bytes.len() as u64 == message.layout.size - message.layout.return_path_len;
         let short = message.layout.size <= self.settings.max_returned_message_bytes;
         if action == Action::Failed && message.ret == Some(Ret::Full) && whole && short {
-            return Returned::Message(octets);
+            return Returned::Message(bytes);
         }
-        Returned::Headers(&octets[dsn::header_block(octets, self.settings.max_returned_header_bytes)])
+        Returned::Headers(&bytes[dsn::header_block(bytes, self.settings.max_returned_header_bytes)])
     }
 }
 

@@ -54,11 +54,11 @@ pub struct DeliveryAgentSettings {
     pub write_timeout: Duration,
     /// Time-out of a whole message. Default 30 minutes.
     pub message_timeout: Duration,
-    /// Size of one read in octets. Default 4 KiB.
+    /// Size of one read in bytes. Default 4 KiB.
     pub read_bytes: usize,
-    /// Maximum size in octets of the header block in a notice. Default 64 KiB.
+    /// Maximum size in bytes of the header block in a notice. Default 64 KiB.
     pub max_returned_header_bytes: usize,
-    /// Maximum size in octets of a message that is returned as a whole on its sender's request. Default 1
+    /// Maximum size in bytes of a message that is returned as a whole on its sender's request. Default 1
     /// MiB.
     pub max_returned_message_bytes: u64,
     /// Maximum pause of the delivery loop. Default 1 hour; new mail wakes it earlier.

@@ -30,14 +30,14 @@ pub(super) async fn bring_up(
     settings: &DeliveryAgentSettings,
 ) -> Result<bool, Failure> {
     let mut buffer = vec![0; settings.read_bytes.max(1)];
-    // One deadline covers the whole reply, so a server cannot extend it by sending single octets.
+    // One deadline covers the whole reply, so a server cannot extend it by sending single bytes.
     let mut due = Instant::now() + settings.greeting_timeout;
     loop {
         match client.step()? {
             ClientStep::Ready => return Ok(false),
             ClientStep::StartTls => return Ok(true),
-            ClientStep::Write(octets) => {
-                write(stream, &octets, settings.write_timeout).await.map_err(lost)?;
+            ClientStep::Write(bytes) => {
+                write(stream, &bytes, settings.write_timeout).await.map_err(lost)?;
                 due = Instant::now() + settings.greeting_timeout;
             }
             ClientStep::Read => {
@@ -68,8 +68,8 @@ impl Link {
         loop {
             match transaction.step() {
                 TransactionStep::Done => return Ok(transaction.finish()),
-                TransactionStep::Write(octets) => {
-                    let written = write(&mut self.stream, &octets, settings.write_timeout);
+                TransactionStep::Write(bytes) => {
+                    let written = write(&mut self.stream, &bytes, settings.write_timeout);
                     if let Err(error) = timeout_at(end, written).await.unwrap_or_else(|_| Err(too_slow())) {
                         // A server that closes early often sends the reason.
                         let due = end.min(Instant::now() + settings.reply_timeout);
@@ -118,15 +118,15 @@ impl Link {
     }
 }
 
-async fn write(stream: &mut Stream, octets: &[u8], within: Duration) -> io::Result<()> {
+async fn write(stream: &mut Stream, bytes: &[u8], within: Duration) -> io::Result<()> {
     let written = async {
-        stream.write_all(octets).await?;
+        stream.write_all(bytes).await?;
         stream.flush().await
     };
     timeout(within, written).await.unwrap_or_else(|_| Err(too_slow()))
 }
 
-/// Reads at least one octet.
+/// Reads at least one byte.
 async fn read(stream: &mut Stream, buffer: &mut [u8], due: Instant) -> io::Result<usize> {
     match timeout_at(due, stream.read(buffer)).await.unwrap_or_else(|_| Err(too_slow()))? {
         0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
@@ -147,7 +147,7 @@ fn lost(error: io::Error) -> Failure {
 mod tests {
     use std::sync::Arc;
 
-    use mailapi_model::{OctetSource, Octets};
+    use mailapi_model::{Blob, BlobSource};
     use mailapi_smtp::client::{ClientConfig, End};
     use tokio::io::{AsyncBufReadExt, BufReader};
     use tokio::net::{TcpListener, TcpStream};
@@ -157,7 +157,7 @@ mod tests {
     /// A source that can be read only once.
     struct Failing(std::sync::atomic::AtomicBool);
 
-    impl OctetSource for Failing {
+    impl BlobSource for Failing {
         fn len(&self) -> usize {
             20
         }
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Answers the first commands, then starts a reply that never ends: one octet per minute.
+    /// Answers the first commands, then starts a reply that never ends: one byte per minute.
     async fn dripping(listener: TcpListener, answers: usize) {
         let mut stream = BufReader::new(listener.accept().await.unwrap().0);
         for answer in ["220 mx.example\r\n", "250 mx.example\r\n", "250 ok\r\n"].into_iter().take(answers) {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_drips_octets_gets_no_time_for_each() {
+    async fn a_server_that_drips_bytes_gets_no_time_for_each() {
         let settings = DeliveryAgentSettings::default();
         for answers in 0..4 {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -231,7 +231,7 @@ mod tests {
         let settings = DeliveryAgentSettings::default();
         let mut client = Client::new(ClientConfig::new("mail.example"));
         bring_up(&mut client, &mut stream, &settings).await.unwrap();
-        let outbound = OutboundMessage::of(Octets::elsewhere(Arc::new(Failing(false.into())))).await.unwrap();
+        let outbound = OutboundMessage::of(Blob::elsewhere(Arc::new(Failing(false.into())))).await.unwrap();
         let mut link = Link { client, stream, relay: "mx.example".to_owned(), used: 0 };
         let sent = link.send(&Envelope::new("ann@mail.example", ["zoe@far.example"]), &outbound, &settings).await;
         assert_eq!(sent.unwrap_err().to_string(), "the disk is broken");

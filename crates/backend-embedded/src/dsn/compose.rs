@@ -110,9 +110,9 @@ fn returned<'x>(returned: &Returned<'x>) -> MimePart<'x> {
 }
 
 /// Returns a part that must not be encoded (RFC 2046 section 5.2.1).
-fn as_it_is(kind: &'static str, octets: Vec<u8>) -> MimePart<'static> {
-    let encoding = if octets.is_ascii() { "7bit" } else { "8bit" };
-    MimePart::new(kind, BodyPart::Binary(octets.into())).transfer_encoding(encoding)
+fn as_it_is(kind: &'static str, bytes: Vec<u8>) -> MimePart<'static> {
+    let encoding = if bytes.is_ascii() { "7bit" } else { "8bit" };
+    MimePart::new(kind, BodyPart::Binary(bytes.into())).transfer_encoding(encoding)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Delivery status notifications to the sender of a message (RFC 3461, RFC 3464).
 //!
-//! Composing is pure: the same report with the same identifier and time gives the same octets. The delivery
+//! Composing is pure: the same report with the same identifier and time gives the same bytes. The delivery
 //! agent decides who gets a report and when. Notifications have a null reverse-path, so they are never
 //! reported themselves.
 
@@ -85,7 +85,7 @@ pub(crate) enum Returned<'a> {
     Message(&'a [u8]),
 }
 
-/// Returns the range of a message's header block, without the empty line: whole lines, at most `max` octets.
+/// Returns the range of a message's header block, without the empty line: whole lines, at most `max` bytes.
 pub(crate) fn header_block(message: &[u8], max: usize) -> Range<usize> {
     let mut end = 0;
     for line in header_lines(message) {

@@ -48,7 +48,7 @@ pub(super) struct Connection<'a> {
 
 /// Reason why a wait ended.
 enum Heard {
-    Octets(usize),
+    Blob(usize),
     Change,
     KeepAlive,
     Silence,
@@ -106,7 +106,7 @@ impl<'a> Connection<'a> {
                         return Ok(());
                     }
                 }
-                Step::Keep { octets, is_first } => self.keep(&octets, is_first).await,
+                Step::Keep { bytes, is_first } => self.keep(&bytes, is_first).await,
                 Step::Idle => {
                     match self.renew().await {
                         Ok(()) => self.tell_news().await,
@@ -152,8 +152,8 @@ impl<'a> Connection<'a> {
     /// Waits for the client. Returns false if it disconnected.
     async fn listen(&mut self, buffer: &mut [u8], idles: bool) -> io::Result<bool> {
         match self.wait(buffer, idles).await? {
-            Heard::Octets(0) => return Ok(false),
-            Heard::Octets(read) => {
+            Heard::Blob(0) => return Ok(false),
+            Heard::Blob(read) => {
                 self.heard_at = Instant::now();
                 self.session.feed(&buffer[..read]);
             }
@@ -182,7 +182,7 @@ impl<'a> Connection<'a> {
             biased;
             () = self.shutdown.requested() => Ok(Heard::Shutdown),
             read = timeout_at(patience, self.stream.read(buffer)) => match read {
-                Ok(read) => read.map(Heard::Octets),
+                Ok(read) => read.map(Heard::Blob),
                 Err(_) => Ok(Heard::Silence),
             },
             () = change => Ok(Heard::Change),
@@ -239,27 +239,27 @@ impl<'a> Connection<'a> {
 
     /// Stores a piece of a message being received. After a failure the rest is dropped, and its command
     /// fails.
-    async fn keep(&mut self, octets: &[u8], is_first: bool) {
+    async fn keep(&mut self, bytes: &[u8], is_first: bool) {
         if is_first {
             self.coming.forget();
         }
-        if let Err(error) = self.coming.keep(octets).await {
+        if let Err(error) = self.coming.keep(bytes).await {
             tracing::warn!(peer = %self.peer, %error, "a message that comes by IMAP cannot be kept");
         }
     }
 
     async fn append(&mut self, mailbox: &MailboxName, message: AppendMessage) -> Result<Reply, Failure> {
         let user = self.user.as_ref().ok_or(Failure::NotPermitted)?;
-        let AppendMessage { flags, internal_date, octets, kept } = message;
-        let octets = if kept == 0 {
-            octets.into()
+        let AppendMessage { flags, internal_date, bytes, kept } = message;
+        let bytes = if kept == 0 {
+            bytes.into()
         } else if self.coming.len() == kept {
-            self.coming.complete(octets).await.map_err(|_| Failure::Unavailable)?
+            self.coming.complete(bytes).await.map_err(|_| Failure::Unavailable)?
         } else {
             // A piece was lost.
             return Err(Failure::Unavailable);
         };
-        user.append(mailbox, &flags, internal_date, octets).await
+        user.append(mailbox, &flags, internal_date, bytes).await
     }
 
     async fn log_in(&mut self, username: &str, password: &Password) -> Result<Reply, Failure> {
@@ -330,13 +330,13 @@ impl<'a> Connection<'a> {
         Ok(step)
     }
 
-    /// Collects the session's output, with the octets of the last message written.
+    /// Collects the session's output, with the bytes of the last message written.
     async fn gather(&mut self, layout: Option<Layout>) -> io::Result<()> {
         loop {
             self.out.append(&mut self.session.take_output());
             self.write_when_enough().await?;
             let Some(span) = self.session.take_span() else { return Ok(()) };
-            let layout = layout.ok_or_else(|| io::Error::other("octets of no message"))?;
+            let layout = layout.ok_or_else(|| io::Error::other("bytes of no message"))?;
             let mut pieces = pin!(self.message_store.stream_range(layout, span));
             while let Some(piece) = pieces.next().await {
                 // The client already has the literal's length: if the literal cannot be completed, the

@@ -19,7 +19,7 @@ use crate::message_store::{EntryMeta, EntryState, FolderId, Inspected, Layout, M
 enum Depth {
     /// Its row.
     Row,
-    /// The location of its octets.
+    /// The location of its bytes.
     Layout,
     /// The length of its header.
     HeaderLength,
@@ -86,11 +86,11 @@ impl Plan {
         if let Some(first) = messages.first().filter(|first| first.size > max) {
             return (vec![first.state.uid], true);
         }
-        let mut octets = 0_u64;
+        let mut bytes = 0_u64;
         let fits = |message: &&EntryMeta| {
             // Only whole messages count. One above the limit is read alone in any case: its header may be all of it.
-            octets = octets.saturating_add(if self.depth == Depth::Structure { message.size } else { 0 });
-            message.size <= max && octets <= max
+            bytes = bytes.saturating_add(if self.depth == Depth::Structure { message.size } else { 0 });
+            message.size <= max && bytes <= max
         };
         (messages.iter().take_while(fits).map(|message| message.state.uid).collect(), false)
     }
@@ -103,11 +103,11 @@ impl Plan {
         is_long: bool,
     ) -> Result<Vec<Fetched>, MessageStoreError> {
         let plan = self.clone();
-        let mut octets = 0;
+        let mut bytes = 0;
         let look = move |message: &Inspected<'_>| {
             let fetched = Fetched::read(message, &plan)?;
-            octets += fetched.header.len();
-            Ok(if octets < plan.max_bytes { ControlFlow::Continue(fetched) } else { ControlFlow::Break(fetched) })
+            bytes += fetched.header.len();
+            Ok(if bytes < plan.max_bytes { ControlFlow::Continue(fetched) } else { ControlFlow::Break(fetched) })
         };
         message_store.inspect(folder, uids, is_long, look).await
     }
@@ -161,10 +161,10 @@ impl Fetched {
             fetched.header_len = message.header_len(&layout)?;
         }
         if plan.depth == Depth::Header {
-            fetched.header = message.octets(&layout, 0..fetched.header_len)?;
+            fetched.header = message.bytes(&layout, 0..fetched.header_len)?;
         }
         if plan.depth == Depth::Structure {
-            let whole = message.octets(&layout, layout.whole())?;
+            let whole = message.bytes(&layout, layout.whole())?;
             let return_path_len = usize::try_from(layout.return_path_len).unwrap_or(usize::MAX);
             fetched.structure = Some(Structure::of(&whole, return_path_len, &plan.headers));
             let header_len = usize::try_from(fetched.header_len).unwrap_or(usize::MAX).min(whole.len());
@@ -181,7 +181,7 @@ impl Fetched {
         self.meta.state = state;
     }
 
-    /// Returns the location of the octets; `None` if no item needs them.
+    /// Returns the location of the bytes; `None` if no item needs them.
     pub(super) const fn layout(&self) -> Option<Layout> {
         self.layout
     }

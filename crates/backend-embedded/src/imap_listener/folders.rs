@@ -99,7 +99,7 @@ impl User {
 
 /// Converts a name; `None` if the protocol cannot represent it.
 fn mailbox_name(name: &FolderName) -> Option<MailboxName> {
-    MailboxName::new(name.as_str(), FolderName::MAX_OCTETS).ok()
+    MailboxName::new(name.as_str(), FolderName::MAX_BYTES).ok()
 }
 
 fn special_use(attribute: &str) -> Option<SpecialUse> {

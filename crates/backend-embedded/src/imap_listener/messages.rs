@@ -4,7 +4,7 @@ use mailapi_imap::server::command;
 use mailapi_imap::server::session::{Failure, Reply};
 use mailapi_imap::server::view::MessageEntry;
 use mailapi_imap::{Flags, MailboxName};
-use mailapi_model::{Octets, Timestamp};
+use mailapi_model::{Blob, Timestamp};
 
 use super::failure::failure;
 use super::user::{User, folder_name};
@@ -16,11 +16,11 @@ impl User {
         mailbox: &MailboxName,
         flags: &Flags,
         internal_date: Option<jiff::Timestamp>,
-        octets: Octets,
+        bytes: Blob,
     ) -> Result<Reply, Failure> {
         let date = internal_date.map(|date| Timestamp::from_millis(date.as_millisecond()));
         let name = folder_name(mailbox)?;
-        let appended = self.message_store.append(&self.address, &name, flags, date, octets).await;
+        let appended = self.message_store.append(&self.address, &name, flags, date, bytes).await;
         let appended = appended.map_err(failure)?;
         Ok(Reply::Appended { uid_validity: appended.uid_validity, uid: appended.uid })
     }

@@ -2,7 +2,7 @@
 //!
 //! `mailapi_imap::server` implements the protocol. [`connection`] supplies its bytes and time-outs, and
 //! [`user`] executes its commands on the message store. No whole message is loaded for sending: only its
-//! header or structure is read, and the octets are streamed from the database to the connection.
+//! header or structure is read, and the bytes are streamed from the database to the connection.
 
 mod connection;
 mod failure;

@@ -26,9 +26,9 @@ pub struct ImapSettings {
     pub keepalive_interval: Duration,
     /// Time-out of a write. Default 2 minutes.
     pub write_timeout: Duration,
-    /// Maximum size of a command in octets, without literals. Default 64 KiB.
+    /// Maximum size of a command in bytes, without literals. Default 64 KiB.
     pub max_line_bytes: usize,
-    /// Maximum size in octets of all literals of a command, without the message of APPEND. Default 64 KiB.
+    /// Maximum size in bytes of all literals of a command, without the message of APPEND. Default 64 KiB.
     pub max_literal_bytes: usize,
     /// Number of consecutive malformed commands that end a connection. Default 20.
     pub max_bad_commands: u32,
@@ -37,7 +37,7 @@ pub struct ImapSettings {
     /// Maximum number of messages that one step of a FETCH reads, so that other sessions are not delayed.
     /// Default 200.
     pub fetch_messages: usize,
-    /// A step of a FETCH ends when it has read this many octets. A single message above it is read on a
+    /// A step of a FETCH ends when it has read this many bytes. A single message above it is read on a
     /// blocking thread. Default 128 KiB.
     pub fetch_bytes: usize,
     /// Size of one read from the connection. Default 16 KiB.

@@ -46,7 +46,7 @@ pub(super) struct Structure {
 }
 
 impl Structure {
-    /// Parses a stored message whose first `return_path_len` octets are our own line. Keeps the header blocks
+    /// Parses a stored message whose first `return_path_len` bytes are our own line. Keeps the header blocks
     /// of the parts in `paths`.
     pub(super) fn of(stored: &[u8], return_path_len: usize, paths: &[Vec<u32>]) -> Self {
         let message = &stored[return_path_len.min(stored.len())..];
@@ -103,7 +103,7 @@ fn body(message: &[u8], tree: &PartTree) -> BodyStructure {
             extension,
         });
     }
-    let octets = &message[tree.body.clone()];
+    let bytes = &message[tree.body.clone()];
     BodyStructure::Single(Box::new(SinglePart {
         kind: kind(message, tree, media_type, subtype),
         parameters: content_type.parameters,
@@ -113,7 +113,7 @@ fn body(message: &[u8], tree: &PartTree) -> BodyStructure {
             .written("Content-Transfer-Encoding")
             .filter(|e| !e.is_empty())
             .unwrap_or_else(|| "7bit".into()),
-        octets: u32::try_from(octets.len()).unwrap_or(u32::MAX),
+        bytes: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
         md5: header.written("Content-MD5"),
         extension,
     }))
@@ -121,7 +121,7 @@ fn body(message: &[u8], tree: &PartTree) -> BodyStructure {
 
 fn kind(message: &[u8], tree: &PartTree, media_type: &str, subtype: &str) -> SinglePartKind {
     let lines = || {
-        let count = message[tree.body.clone()].iter().filter(|octet| **octet == b'\n').count();
+        let count = message[tree.body.clone()].iter().filter(|byte| **byte == b'\n').count();
         u32::try_from(count).unwrap_or(u32::MAX)
     };
     match (&tree.content, media_type) {
@@ -192,7 +192,7 @@ mod tests {
         let BodyStructure::Single(part) = structure.body() else { panic!() };
         assert_eq!(part.kind, SinglePartKind::Text { subtype: "html".into(), lines: 2 });
         assert_eq!(part.parameters, [("charset".to_owned(), "utf-8".to_owned())]);
-        assert_eq!((part.id.as_deref(), part.encoding.as_str(), part.octets), (Some("<1@x>"), "8BIT", 10));
+        assert_eq!((part.id.as_deref(), part.encoding.as_str(), part.bytes), (Some("<1@x>"), "8BIT", 10));
         let disposition = part.extension.disposition.as_ref().unwrap();
         assert_eq!(disposition.parameters, [("filename*".to_owned(), "utf-8''n%C3%A4h".to_owned())]);
         assert_eq!(part.extension.languages, ["de", "en"]);
@@ -214,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_have_a_structure(stored in prop::collection::vec(any::<u8>(), 0..300), line in 0_usize..20) {
+        fn any_bytes_have_a_structure(stored in prop::collection::vec(any::<u8>(), 0..300), line in 0_usize..20) {
             let structure = Structure::of(&stored, line, &[vec![1], vec![1, 2]]);
             for path in [&[][..], &[1], &[1, 1], &[2]] {
                 for range in [PartRange::All, PartRange::Header, PartRange::Text, PartRange::Mime] {

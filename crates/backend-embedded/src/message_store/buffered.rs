@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use mailapi_backend::{Buffer, BufferError};
-use mailapi_model::Octets;
+use mailapi_model::Blob;
 use mailapi_store::StoreError;
 use rusqlite::Connection;
 
 use super::{Layout, MessageStore, MessageStoreError, pieces};
 
 impl MessageStore {
-    /// Returns a range of a message's octets, up to the end of the message.
-    pub(crate) async fn buffer_range(&self, layout: Layout, range: Range<u64>) -> Result<Octets, MessageStoreError> {
+    /// Returns a range of a message's bytes, up to the end of the message.
+    pub(crate) async fn buffer_range(&self, layout: Layout, range: Range<u64>) -> Result<Blob, MessageStoreError> {
         let length = range.end.min(layout.size).saturating_sub(range.start);
         if length <= self.settings().inline_bytes as u64 {
             return Ok(self.load_range(layout.content, range).await?.into());
@@ -26,11 +26,11 @@ fn copy(
     layout: &Layout,
     range: Range<u64>,
     buffer: &Buffer,
-) -> Result<Octets, MessageStoreError> {
+) -> Result<Blob, MessageStoreError> {
     let (mut writer, mut written) = (buffer.writer(), Ok(()));
-    pieces::visit(connection, layout, range, |octets| {
+    pieces::visit(connection, layout, range, |bytes| {
         if written.is_ok() {
-            written = writer.write(octets);
+            written = writer.write(bytes);
         }
     })?;
     written.and_then(|()| writer.finish()).map_err(|error| no_room(&error).into())

@@ -1,11 +1,11 @@
-//! Rows of messages and their octets; each message is stored once.
+//! Rows of messages and their bytes; each message is stored once.
 
 use std::io;
 use std::ops::Range;
 
 use bytes::Bytes;
 use mailapi_backend::mime::MessageStructure;
-use mailapi_model::{Octets, Timestamp};
+use mailapi_model::{Blob, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -21,7 +21,7 @@ const PIECES: u64 = 1 << 16;
 pub(crate) struct NewContent {
     /// The `Return-Path` line of a final delivery, otherwise empty.
     return_path: String,
-    message: Octets,
+    message: Blob,
     structure: MessageStructure,
     received_at: Timestamp,
 }
@@ -31,7 +31,7 @@ impl NewContent {
     /// removed when the message is relayed.
     pub(crate) async fn delivered(
         sender: &str,
-        message: Octets,
+        message: Blob,
         received_at: Timestamp,
         settings: &MessageStoreSettings,
     ) -> Result<Self, StoreError> {
@@ -41,7 +41,7 @@ impl NewContent {
 
     /// Parses a message that a client appends to a folder; it is stored unchanged.
     pub(crate) async fn appended(
-        message: Octets,
+        message: Blob,
         received_at: Timestamp,
         settings: &MessageStoreSettings,
     ) -> Result<Self, StoreError> {
@@ -50,22 +50,22 @@ impl NewContent {
 
     async fn parse(
         return_path: String,
-        message: Octets,
+        message: Blob,
         received_at: Timestamp,
         settings: &MessageStoreSettings,
     ) -> Result<Self, StoreError> {
         let structure = match message.in_memory() {
-            Some(octets) if octets.len() <= settings.inline_bytes => MessageStructure::of(octets),
+            Some(bytes) if bytes.len() <= settings.inline_bytes => MessageStructure::of(bytes),
             _ => {
                 let message = message.clone();
-                let parsing = tokio::task::spawn_blocking(move || MessageStructure::of_octets(&message));
+                let parsing = tokio::task::spawn_blocking(move || MessageStructure::of_bytes(&message));
                 parsing.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)?
             }
         };
         Ok(Self { return_path, message, structure, received_at })
     }
 
-    /// Returns the stored size in octets.
+    /// Returns the stored size in bytes.
     pub(crate) fn size(&self) -> u64 {
         (self.return_path.len() + self.message.len()) as u64
     }
@@ -85,17 +85,17 @@ impl NewContent {
     fn pieces(&self, length: usize) -> impl Iterator<Item = io::Result<Bytes>> {
         let taken = length.saturating_sub(self.return_path.len()).min(self.message.len());
         let first = self.message.slice(0..taken).to_bytes();
-        let first = first.map(|octets| Bytes::from([self.return_path.as_bytes(), &octets].concat()));
+        let first = first.map(|bytes| Bytes::from([self.return_path.as_bytes(), &bytes].concat()));
         std::iter::once(first).chain(self.message.slice(taken..self.message.len()).pieces(length))
     }
 }
 
-/// Location of a stored message's octets.
+/// Location of a stored message's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// The stored message.
     pub content: ContentId,
-    /// Total size in octets.
+    /// Total size in bytes.
     pub size: u64,
     /// Length of our `Return-Path` line at the beginning, which is removed for relaying.
     pub return_path_len: u64,
@@ -110,9 +110,9 @@ impl Layout {
         0..self.size
     }
 
-    /// Returns the end of the chunk that contains an octet.
-    pub(crate) fn end_of_piece(&self, octet: u64) -> u64 {
-        (octet / self.chunk_len + 1).saturating_mul(self.chunk_len)
+    /// Returns the end of the chunk that contains an byte.
+    pub(crate) fn end_of_piece(&self, byte: u64) -> u64 {
+        (byte / self.chunk_len + 1).saturating_mul(self.chunk_len)
     }
 
     /// Returns the range of the message as received, without our `Return-Path` line.
@@ -134,8 +134,8 @@ pub(crate) fn insert(
     let content = insert_row(connection, new, chunk_len)?;
     let mut statement = connection.prepare_cached("INSERT INTO drop_chunks (key, octets) VALUES (?1, ?2)")?;
     let length = usize::try_from(chunk_len).unwrap_or(usize::MAX);
-    for (piece, octets) in new.pieces(length).enumerate() {
-        statement.execute(params![key(content, piece as u64), &octets.map_err(unreadable)?[..]])?;
+    for (piece, bytes) in new.pieces(length).enumerate() {
+        statement.execute(params![key(content, piece as u64), &bytes.map_err(unreadable)?[..]])?;
     }
     Ok(content)
 }
@@ -199,7 +199,7 @@ pub(crate) fn structure(connection: &Connection, content: ContentId) -> Result<M
     read_structure(connection, rows.next()?.ok_or(MessageStoreError::NoSuchMessage)?)
 }
 
-/// Removes the octets and texts of an unreferenced message.
+/// Removes the bytes and texts of an unreferenced message.
 pub(crate) fn remove(connection: &Connection, content: ContentId) -> Result<(), StoreError> {
     let first = key(content, 0);
     let sql = "DELETE FROM drop_chunks WHERE key >= ?1 AND key < ?2";

@@ -28,11 +28,11 @@ pub struct EntryState {
 pub struct EntryMeta {
     /// UID, flags and modification sequence.
     pub state: EntryState,
-    /// The message's octets.
+    /// The message's bytes.
     pub content: ContentId,
     /// Time of receipt (RFC 3501 section 2.3.3).
     pub internal_date: Timestamp,
-    /// Message size in octets.
+    /// Message size in bytes.
     pub size: u64,
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn present(connection: &Connection, folder: FolderId, uids: &[u32]) -
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Returns the total size of these messages in octets.
+/// Returns the total size of these messages in bytes.
 pub(crate) fn size_of_some(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<u64, StoreError> {
     let sql = "SELECT COALESCE(SUM(size), 0) FROM drop_entries
         WHERE folder_id = ?1 AND uid IN (SELECT value FROM json_each(?2))";

@@ -33,7 +33,7 @@ pub struct Folder {
     pub messages: u64,
     /// Number of messages without `\Seen`.
     pub unread: u64,
-    /// Total size of all messages in octets.
+    /// Total size of all messages in bytes.
     pub size: u64,
     /// The first UID that was not yet `\Recent` in any session.
     pub first_recent: u32,

@@ -71,7 +71,7 @@ impl MessageStore {
         .await
     }
 
-    /// Returns the stored entries of these UIDs, ascending, without octets. Removed entries are skipped.
+    /// Returns the stored entries of these UIDs, ascending, without bytes. Removed entries are skipped.
     ///
     /// # Errors
     /// If the database fails. A removed folder has no entries.

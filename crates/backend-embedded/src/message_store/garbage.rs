@@ -1,4 +1,4 @@
-//! Removes unreferenced octets and old records.
+//! Removes unreferenced bytes and old records.
 
 use rusqlite::{Connection, params};
 

@@ -31,6 +31,6 @@ row_number! {
     FolderId
 }
 row_number! {
-    /// The stored octets of a message, which several folders and the queue may share.
+    /// The stored bytes of a message, which several folders and the queue may share.
     ContentId
 }

@@ -43,7 +43,7 @@ pub(crate) fn enqueue(connection: &Connection, content: ContentId) -> Result<(),
     Ok(())
 }
 
-/// Extracts the text of a message from its octets.
+/// Extracts the text of a message from its bytes.
 pub(crate) fn text_of(connection: &Connection, content: ContentId) -> Result<String, MessageStoreError> {
     let layout = content::layout(connection, content)?;
     let structure = content::structure(connection, content)?;
@@ -59,7 +59,7 @@ fn extract(connection: &Connection, settings: &MessageStoreSettings) -> Result<V
     let mut statement = connection.prepare_cached(sql)?;
     let waiting = statement.query_map(params![settings.index_batch], |row| row.get(0))?;
     let mut extracted = Vec::new();
-    let mut octets = 0;
+    let mut bytes = 0;
     for content in waiting {
         let content = content?;
         let text = match kept_or_read(connection, content) {
@@ -70,9 +70,9 @@ fn extract(connection: &Connection, settings: &MessageStoreSettings) -> Result<V
             }
             text => text?,
         };
-        octets += text.len();
+        bytes += text.len();
         extracted.push(Extracted { content, text });
-        if octets >= settings.index_batch_bytes {
+        if bytes >= settings.index_batch_bytes {
             break;
         }
     }

@@ -14,7 +14,7 @@ use super::{EntryMeta, Layout, MessageStore, MessageStoreError, content, entry, 
 pub(crate) struct Inspected<'c> {
     connection: &'c Connection,
     meta: EntryMeta,
-    /// Octets read so far.
+    /// Bytes read so far.
     read: Cell<u64>,
 }
 
@@ -28,7 +28,7 @@ impl<'c> Inspected<'c> {
         &self.meta
     }
 
-    /// Returns the location of the octets.
+    /// Returns the location of the bytes.
     pub(crate) fn layout(&self) -> Result<Layout, MessageStoreError> {
         content::layout(self.connection, self.meta.content)
     }
@@ -41,14 +41,14 @@ impl<'c> Inspected<'c> {
     /// Returns the header block.
     pub(crate) fn header(&self) -> Result<Vec<u8>, MessageStoreError> {
         let layout = self.layout()?;
-        self.octets(&layout, 0..self.header_len(&layout)?)
+        self.bytes(&layout, 0..self.header_len(&layout)?)
     }
 
-    /// Returns a range of the octets.
-    pub(crate) fn octets(&self, layout: &Layout, range: Range<u64>) -> Result<Vec<u8>, MessageStoreError> {
-        let octets = pieces::read_range(self.connection, layout, range)?;
-        self.read.update(|read| read.saturating_add(octets.len() as u64));
-        Ok(octets)
+    /// Returns a range of the bytes.
+    pub(crate) fn bytes(&self, layout: &Layout, range: Range<u64>) -> Result<Vec<u8>, MessageStoreError> {
+        let bytes = pieces::read_range(self.connection, layout, range)?;
+        self.read.update(|read| read.saturating_add(bytes.len() as u64));
+        Ok(bytes)
     }
 
     /// Returns the structure that was stored when the message arrived.
@@ -59,7 +59,7 @@ impl<'c> Inspected<'c> {
     /// Returns the whole message as received, without our `Return-Path` line.
     pub(crate) fn received(&self) -> Result<Vec<u8>, MessageStoreError> {
         let layout = self.layout()?;
-        self.octets(&layout, layout.return_path_len..layout.whole().end)
+        self.bytes(&layout, layout.return_path_len..layout.whole().end)
     }
 
     /// Returns the text that a search covers (`SearchableText::joined`): subject, from, to, cc and body, one

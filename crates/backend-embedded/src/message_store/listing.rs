@@ -1,4 +1,4 @@
-//! Lists messages with one indexed query, without octets and structures.
+//! Lists messages with one indexed query, without bytes and structures.
 
 use mailapi_backend::{Correspondent, MessageSummary, PageView, Validator};
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Timestamp};

@@ -24,7 +24,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Returns whether `size` more octets fit in the quota.
+    /// Returns whether `size` more bytes fit in the quota.
     pub(crate) fn has_room_for(&self, size: u64) -> bool {
         self.quota.limit_bytes.is_none_or(|limit| self.quota.used_bytes.saturating_add(size) <= limit)
     }

@@ -1,11 +1,12 @@
 //! The message store: mailboxes, folders and messages in one SQLite file.
 //!
-//! A message's octets are stored once ([`ContentId`]), regardless of the number of folders; a folder contains
+//! A message's bytes are stored once ([`ContentId`]), regardless of the number of folders; a folder contains
 //! entries that refer to them. Triggers in `migrations/` maintain counters and reference counts, so that no
 //! code path can forget them. Every change of a folder's entries raises its modification sequence (RFC 7162).
-//! UIDs, UIDVALIDITYs and row numbers are never reused. [`MessageStore::collect_garbage_once`] removes unreferenced octets,
+//! UIDs, UIDVALIDITYs and row numbers are never reused. [`MessageStore::collect_garbage_once`] removes unreferenced bytes,
 //! and [`MessageStore::index_once`] indexes texts; both run in the background ([`MessageStore::maintain`]).
 
+mod blob;
 mod buffered;
 mod changes;
 pub(crate) mod content;
@@ -25,7 +26,6 @@ mod listing;
 pub(crate) mod mailbox;
 mod mailboxes;
 mod maintenance;
-mod octets;
 mod people;
 pub(crate) mod pieces;
 mod provisioning;
@@ -84,7 +84,7 @@ struct Inner {
     changes: Arc<Changes>,
     search_permits: Arc<SearchPermits>,
     buffer: Buffer,
-    /// Limits the octets of long messages that are opened at once.
+    /// Limits the bytes of long messages that are opened at once.
     opening: Semaphore,
 }
 

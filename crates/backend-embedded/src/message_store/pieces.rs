@@ -1,4 +1,4 @@
-//! Reads a message's octets from its rows.
+//! Reads a message's bytes from its rows.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use rusqlite::{Connection, MAIN_DB, params};
 use super::content::{self, Layout};
 use super::{MessageStoreError, damaged};
 
-/// Rows up to this size in octets are read as a whole with a prepared statement. Of a longer row only a part
+/// Rows up to this size in bytes are read as a whole with a prepared statement. Of a longer row only a part
 /// may be needed, so it is read incrementally.
 const WHOLE_ROW: u64 = 16 * 1024;
 /// Read size for longer rows: fits in the processor's inner caches.
 const STEP: usize = 32 * 1024;
 
-/// Passes a range of a message's octets to `take`, in order and in pieces, up to the end of the message.
+/// Passes a range of a message's bytes to `take`, in order and in pieces, up to the end of the message.
 pub(crate) fn visit(
     connection: &Connection,
     layout: &Layout,
@@ -46,8 +46,8 @@ fn visit_whole_row(
     let mut statement = connection.prepare_cached("SELECT octets FROM drop_chunks WHERE key = ?1")?;
     let mut rows = statement.query(params![key])?;
     let row = rows.next()?.ok_or(MessageStoreError::NoSuchMessage)?;
-    let octets = row.get_ref(0)?.as_blob().ok().and_then(|octets| octets.get(wanted));
-    take(octets.ok_or_else(|| damaged("a piece of a message"))?);
+    let bytes = row.get_ref(0)?.as_blob().ok().and_then(|bytes| bytes.get(wanted));
+    take(bytes.ok_or_else(|| damaged("a piece of a message"))?);
     Ok(())
 }
 
@@ -67,24 +67,24 @@ fn visit_long_row(
         }
         Err(error) => return Err(error.into()),
     };
-    let mut octets = vec![0; wanted.len().min(STEP)];
+    let mut bytes = vec![0; wanted.len().min(STEP)];
     for at in wanted.clone().step_by(STEP) {
-        let step = &mut octets[..STEP.min(wanted.end - at)];
+        let step = &mut bytes[..STEP.min(wanted.end - at)];
         row.read_at_exact(step, at).map_err(|_| damaged("a piece of a message"))?;
         take(step);
     }
     Ok(())
 }
 
-/// Reads a range of a message's octets, up to the end of the message.
+/// Reads a range of a message's bytes, up to the end of the message.
 pub(crate) fn read_range(
     connection: &Connection,
     layout: &Layout,
     range: Range<u64>,
 ) -> Result<Vec<u8>, MessageStoreError> {
-    let mut octets = Vec::with_capacity(position(range.end.min(layout.size).saturating_sub(range.start))?);
-    visit(connection, layout, range, |step| octets.extend_from_slice(step))?;
-    Ok(octets)
+    let mut bytes = Vec::with_capacity(position(range.end.min(layout.size).saturating_sub(range.start))?);
+    visit(connection, layout, range, |step| bytes.extend_from_slice(step))?;
+    Ok(bytes)
 }
 
 /// Reads several ranges. A short message is a single row, which is read once.
@@ -108,6 +108,6 @@ pub(crate) fn read_ranges<const N: usize>(
     Ok(answers)
 }
 
-fn position(octets: u64) -> Result<usize, MessageStoreError> {
-    usize::try_from(octets).map_err(|_| damaged("the length of a message").into())
+fn position(bytes: u64) -> Result<usize, MessageStoreError> {
+    usize::try_from(bytes).map_err(|_| damaged("the length of a message").into())
 }

@@ -1,4 +1,4 @@
-//! Opens a message and reads only the octets that are shown.
+//! Opens a message and reads only the bytes that are shown.
 
 use std::ops::Range;
 
@@ -51,13 +51,13 @@ impl Named<'_> {
     }
 }
 
-/// Limit in octets for long messages opened at once. Decoding takes at least twice the memory.
+/// Limit in bytes for long messages opened at once. Decoding takes at least twice the memory.
 pub(super) const OPENED_AT_ONCE: u32 = 32 * 1024 * 1024;
 
-/// Octets to read for a message that is too long to open at once.
+/// Bytes to read for a message that is too long to open at once.
 struct Long(u64);
 
-/// Returns a decoded message, unless it needs more than `most` octets.
+/// Returns a decoded message, unless it needs more than `most` bytes.
 fn full_message(
     connection: &Connection,
     named: &Named<'_>,
@@ -69,9 +69,9 @@ fn full_message(
         let header = 0..range(&layout, &structure.header()).end;
         let body = |body: Option<&BodyPart>| body.map_or(0..0, |body| range(&layout, &body.span));
         let parts = [header, body(structure.text.as_ref()), body(structure.html.as_ref())];
-        let octets = parts.iter().map(|part| part.end - part.start).sum();
-        if octets > most {
-            return Ok(Err(Long(octets)));
+        let bytes = parts.iter().map(|part| part.end - part.start).sum();
+        if bytes > most {
+            return Ok(Err(Long(bytes)));
         }
         let [header, text, html] = pieces::read_ranges(connection, &layout, parts)?;
         let flags = from_columns(row.get(6)?, row.get_ref(7)?.as_str().map_err(|_| damaged("a keyword"))?);
@@ -81,7 +81,7 @@ fn full_message(
     })
 }
 
-/// Returns the range of a part in the stored octets.
+/// Returns the range of a part in the stored bytes.
 fn range(layout: &Layout, span: &PartSpan) -> Range<u64> {
     let start = layout.return_path_len.saturating_add(span.offset);
     start..start.saturating_add(span.length)
@@ -96,10 +96,10 @@ enum Found {
 }
 
 /// Extra capacity that base64 needs for its last quantum before the padding is known. Without it, all decoded
-/// octets would be copied into a buffer of twice the size.
+/// bytes would be copied into a buffer of twice the size.
 const LAST_QUANTUM: usize = 3;
 
-/// Returns an attachment: decoded if it needs at most `most` octets, otherwise its location.
+/// Returns an attachment: decoded if it needs at most `most` bytes, otherwise its location.
 fn attachment(connection: &Connection, named: &Named<'_>, index: u32, most: u64) -> Result<Found, MessageStoreError> {
     let (layout, part) = named.look_up(connection, |row| {
         let attachments = content::read_structure(connection, row)?.attachments;
@@ -110,10 +110,10 @@ fn attachment(connection: &Connection, named: &Named<'_>, index: u32, most: u64)
         return Ok(Found::Long(layout, part));
     }
     let (mut decoder, length) = (part.span.decoder(), part.info.size.min(part.span.length));
-    let mut octets = Vec::with_capacity(usize::try_from(length).unwrap_or_default().saturating_add(LAST_QUANTUM));
-    pieces::visit(connection, &layout, range(&layout, &part.span), |step| decoder.push(step, &mut octets))?;
-    decoder.finish(&mut octets);
-    Ok(Found::Short(part.info, octets))
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default().saturating_add(LAST_QUANTUM));
+    pieces::visit(connection, &layout, range(&layout, &part.span), |step| decoder.push(step, &mut bytes))?;
+    decoder.finish(&mut bytes);
+    Ok(Found::Short(part.info, bytes))
 }
 
 impl MessageStore {
@@ -127,14 +127,14 @@ impl MessageStore {
         let most = self.settings().inline_bytes as u64;
         let named = Named { mailbox: address, folder: name, uid };
         // A short message is read at once; only a long one needs permits and a blocking thread.
-        let octets = match self.read(|connection| full_message(connection, &named, most)).await? {
+        let bytes = match self.read(|connection| full_message(connection, &named, most)).await? {
             Ok(message) => return Ok(message),
-            Err(Long(octets)) => octets,
+            Err(Long(bytes)) => bytes,
         };
-        let octets = u32::try_from(octets).map_or(OPENED_AT_ONCE, |octets| octets.min(OPENED_AT_ONCE));
+        let bytes = u32::try_from(bytes).map_or(OPENED_AT_ONCE, |bytes| bytes.min(OPENED_AT_ONCE));
         // The semaphore is never closed. A client cannot hold its permits, since opening waits for the disk
         // only.
-        let _permit = self.opening().acquire_many(octets).await.ok();
+        let _permit = self.opening().acquire_many(bytes).await.ok();
         let (address, name) = (address.clone(), name.clone());
         let long = self.scan(move |connection| {
             full_message(connection, &Named { mailbox: &address, folder: &name, uid }, u64::MAX)
@@ -153,8 +153,8 @@ impl MessageStore {
         let most = self.settings().inline_bytes as u64;
         let named = Named { mailbox: address, folder: name, uid };
         match self.read(|connection| attachment(connection, &named, index, most)).await? {
-            Found::Short(info, octets) => {
-                let content = stream::iter((!octets.is_empty()).then(|| Ok(Bytes::from(octets))));
+            Found::Short(info, bytes) => {
+                let content = stream::iter((!bytes.is_empty()).then(|| Ok(Bytes::from(bytes))));
                 Ok(OpenedAttachment { info, content: content.boxed() })
             }
             Found::Long(layout, part) => {
@@ -188,19 +188,19 @@ impl MessageStore {
         let pieces =
             stream::try_unfold((self.clone(), start, decoder), move |(message_store, at, decoder)| async move {
                 let Some(mut decoder) = decoder else { return Ok(None) };
-                let (mut octets, next) = (Vec::new(), layout.end_of_piece(at).min(end));
+                let (mut bytes, next) = (Vec::new(), layout.end_of_piece(at).min(end));
                 if at >= end {
-                    decoder.finish(&mut octets);
-                    return Ok(Some((Bytes::from(octets), (message_store, at, None))));
+                    decoder.finish(&mut bytes);
+                    return Ok(Some((Bytes::from(bytes), (message_store, at, None))));
                 }
-                octets.reserve(usize::try_from(next - at).unwrap_or_default());
+                bytes.reserve(usize::try_from(next - at).unwrap_or_default());
                 let read = |connection: &Connection| {
-                    pieces::visit(connection, &layout, at..next, |step| decoder.push(step, &mut octets))
+                    pieces::visit(connection, &layout, at..next, |step| decoder.push(step, &mut bytes))
                 };
                 message_store.read(read).await?;
-                Ok::<_, MessageStoreError>(Some((Bytes::from(octets), (message_store, next, Some(decoder)))))
+                Ok::<_, MessageStoreError>(Some((Bytes::from(bytes), (message_store, next, Some(decoder)))))
             });
         // A chunk may decode to nothing.
-        pieces.filter(|piece| std::future::ready(!matches!(piece, Ok(octets) if octets.is_empty())))
+        pieces.filter(|piece| std::future::ready(!matches!(piece, Ok(bytes) if bytes.is_empty())))
     }
 }

@@ -53,13 +53,13 @@ fn compare(connection: &Connection, settings: &MessageStoreSettings) -> Result<O
         ORDER BY message_id LIMIT ?3";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params![next, last, TEXTS])?;
-    let (mut found, mut octets) = (None, 0);
+    let (mut found, mut bytes) = (None, 0);
     while let Some(row) = rows.next()? {
         let through: ContentId = row.get(0)?;
         let reread = found.get_or_insert_with(|| Reread { through, texts: 0, changed: Vec::new() });
         (reread.through, reread.texts) = (through, reread.texts + 1);
         let text = row.get_ref(1)?.as_str().unwrap_or_default();
-        octets += text.len();
+        bytes += text.len();
         match header_lines(connection, through) {
             Ok(lines) if text.starts_with(&lines) => {}
             Ok(lines) => {
@@ -72,7 +72,7 @@ fn compare(connection: &Connection, settings: &MessageStoreSettings) -> Result<O
             }
             Err(error) => return Err(error),
         }
-        if octets >= settings.index_batch_bytes || reread.changed.len() >= settings.index_batch {
+        if bytes >= settings.index_batch_bytes || reread.changed.len() >= settings.index_batch {
             break;
         }
     }

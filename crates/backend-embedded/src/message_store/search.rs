@@ -31,20 +31,20 @@ struct Found {
     content: ContentId,
 }
 
-/// Octets that a search step may read before other searches run: a few milliseconds of work.
-const STEP_OCTETS: u64 = 4 * 1024 * 1024;
-/// Cost of reading a row, in octets.
-const ROW_OCTETS: u64 = 1024;
+/// Bytes that a search step may read before other searches run: a few milliseconds of work.
+const STEP_BYTES: u64 = 4 * 1024 * 1024;
+/// Cost of reading a row, in bytes.
+const ROW_BYTES: u64 = 1024;
 
-/// Octets read in a step.
+/// Bytes read in a step.
 #[derive(Debug, Default)]
 pub(super) struct Share(u64);
 
 impl Share {
-    /// Counts a row and the octets read for it. Returns false if the step must end.
-    pub(super) const fn takes(&mut self, octets: u64) -> bool {
-        self.0 = self.0.saturating_add(octets).saturating_add(ROW_OCTETS);
-        self.0 < STEP_OCTETS
+    /// Counts a row and the bytes read for it. Returns false if the step must end.
+    pub(super) const fn takes(&mut self, bytes: u64) -> bool {
+        self.0 = self.0.saturating_add(bytes).saturating_add(ROW_BYTES);
+        self.0 < STEP_BYTES
     }
 }
 
@@ -176,14 +176,14 @@ fn read_texts(
             return Ok((found, Some(last)));
         }
         let text = row.get_ref(4)?.as_str_or_null().map_err(|_| damaged("a text"))?;
-        let (matches, octets) = match text {
+        let (matches, bytes) = match text {
             Some(text) => (index::comparable(text).contains(wanted), text.len() as u64),
             None => (index::comparable(&index::text_of(connection, entry.content)?).contains(wanted), row.get(7)?),
         };
         if matches {
             found.push(entry);
         }
-        last = Some((place, share.takes(octets)));
+        last = Some((place, share.takes(bytes)));
     }
     Ok((found, None))
 }

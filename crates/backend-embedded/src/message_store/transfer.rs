@@ -1,7 +1,7 @@
 //! Appends, copies and moves messages.
 
 use mailapi_imap::Flags;
-use mailapi_model::{EmailAddress, FolderName, Octets, Timestamp};
+use mailapi_model::{Blob, EmailAddress, FolderName, Timestamp};
 use rusqlite::Connection;
 
 use super::flag_bits::to_columns;
@@ -40,7 +40,7 @@ impl MessageStore {
         name: &FolderName,
         flags: &Flags,
         internal_date: Option<Timestamp>,
-        message: impl Into<Octets>,
+        message: impl Into<Blob>,
     ) -> Result<Appended, MessageStoreError> {
         let (settings, message) = (self.settings().clone(), message.into());
         if message.len() > settings.max_message_bytes {

@@ -39,7 +39,7 @@ pub struct QueuedMessage {
     pub key: QueueKey,
     /// Its queue id in logs and in the delivery feed.
     pub queue_id: QueueId,
-    /// Location of its octets; [`Layout::as_submitted`] is the text that other servers get.
+    /// Location of its bytes; [`Layout::as_submitted`] is the text that other servers get.
     pub layout: Layout,
     /// The reverse-path.
     pub sender: ReversePath,

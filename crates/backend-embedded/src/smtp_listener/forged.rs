@@ -41,7 +41,7 @@ fn fields(message: &[u8]) -> Vec<Range<usize>> {
 }
 
 fn is_forged(field: &[u8], hostname: &str) -> bool {
-    let Some(colon) = field.iter().position(|octet| *octet == b':') else { return false };
+    let Some(colon) = field.iter().position(|byte| *byte == b':') else { return false };
     let (name, value) = (field[..colon].trim_ascii_end(), &field[colon + 1..]);
     if name.eq_ignore_ascii_case(b"Return-Path") {
         return true;

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use mailapi_backend::{Refusal, read_octets};
-use mailapi_model::{EmailAddress, MessageId, Octets, QueueId, Timestamp};
+use mailapi_backend::{Refusal, read_bytes};
+use mailapi_model::{Blob, EmailAddress, MessageId, QueueId, Timestamp};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Notify, Reply};
 use mailapi_store::StoreError;
@@ -22,7 +22,7 @@ pub(crate) struct Delivery<'a> {
     pub(crate) postmaster: Option<&'a EmailAddress>,
     pub(crate) peer: IpAddr,
     pub(crate) relaying: Relaying,
-    /// Maximum size in octets of the header block in a failure notice.
+    /// Maximum size in bytes of the header block in a failure notice.
     pub(crate) max_returned_bytes: usize,
 }
 
@@ -137,7 +137,7 @@ async fn accept(
 
 /// Prepends the header field, within the spare capacity of the buffer. Only a signed message may briefly need
 /// twice its memory, while its pieces are joined.
-fn in_front(header: String, mut body: Body) -> Octets {
+fn in_front(header: String, mut body: Body) -> Blob {
     body.replace_beginning(0, header.into_bytes());
     body.into()
 }
@@ -145,7 +145,7 @@ fn in_front(header: String, mut body: Body) -> Octets {
 fn incoming(
     delivery: &Delivery<'_>,
     message: Message,
-    octets: Octets,
+    bytes: Blob,
     queue_id: &QueueId,
     now: Timestamp,
 ) -> Result<Incoming, Reply> {
@@ -164,7 +164,7 @@ fn incoming(
         sender,
         unanswerable,
         recipients: recipients.collect::<Result<_, Reply>>()?,
-        message: octets,
+        message: bytes,
         message_id: None,
         received_at: now,
         relaying: delivery.relaying,
@@ -211,7 +211,7 @@ async fn notice(
     if recipients.is_empty() {
         return Ok(None);
     }
-    let message = read_octets(&incoming.message, 0..delivery.max_returned_bytes).await?;
+    let message = read_bytes(&incoming.message, 0..delivery.max_returned_bytes).await?;
     let headers = dsn::header_block(&message, delivery.max_returned_bytes);
     let report = Report {
         hostname: delivery.hostname,

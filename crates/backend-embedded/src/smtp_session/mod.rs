@@ -37,7 +37,7 @@ pub(crate) trait Host: Send {
     /// Are these credentials valid?
     async fn log_in(&mut self, credentials: Credentials) -> Answer;
 
-    /// Accepts responsibility for a message, whose octets are `body`. Returns [`Answer::Queued`] only if it
+    /// Accepts responsibility for a message, whose bytes are `body`. Returns [`Answer::Queued`] only if it
     /// is durable.
     async fn take(&mut self, message: Message, body: Body) -> Answer;
 

@@ -10,7 +10,7 @@ pub struct SmtpSettings {
     /// Maximum number of recipients of a message. Default 1,000 (RFC 5321 section 4.5.3.1.8 requires at least
     /// 100).
     pub max_recipients: usize,
-    /// Maximum length of a command line in octets. Default 2,048.
+    /// Maximum length of a command line in bytes. Default 2,048.
     pub max_line_bytes: usize,
     /// Maximum length of a line of an AUTH exchange in octets. Default 12,288 (RFC 4954 section 4).
     pub max_auth_line_bytes: usize,
@@ -22,7 +22,7 @@ pub struct SmtpSettings {
     /// Maximum number of Received header fields; more indicate a mail loop (RFC 5321 section 6.3). Default
     /// 50.
     pub max_hops: usize,
-    /// Maximum header size in octets of a message that is not in memory. A message with a longer header is
+    /// Maximum header size in bytes of a message that is not in memory. A message with a longer header is
     /// refused. Default 1 MiB.
     pub max_header_bytes: usize,
     /// Time-out of an idle client. Default 5 minutes (RFC 5321 section 4.5.3.2.7).
@@ -31,7 +31,7 @@ pub struct SmtpSettings {
     pub session_timeout: Duration,
     /// Time-out of a write. Default 2 minutes.
     pub write_timeout: Duration,
-    /// Size of one read in octets. Default 16 KiB.
+    /// Size of one read in bytes. Default 16 KiB.
     pub read_bytes: usize,
 }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use async_trait::async_trait;
 use mailapi_backend::{LoggedIn, LoginError, SendAsError, SignError};
-use mailapi_model::{DomainName, EmailAddress, Grants, LoginProtocol, MessageId, Octets, ReversePath, Secret, Visitor};
+use mailapi_model::{Blob, DomainName, EmailAddress, Grants, LoginProtocol, MessageId, ReversePath, Secret, Visitor};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 
@@ -94,7 +94,7 @@ impl<'a> SubmissionHost<'a> {
     }
 
     /// Signs for the author's domain, which must be an allowed sender.
-    async fn sign(&self, domain: &DomainName, message: Octets) -> Result<Octets, Reply> {
+    async fn sign(&self, domain: &DomainName, message: Blob) -> Result<Blob, Reply> {
         self.setup.sign.sign(domain, message).await.map_err(not_signed)
     }
 

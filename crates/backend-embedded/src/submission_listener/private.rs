@@ -8,7 +8,7 @@ const PRIVATE: [&[u8]; 3] = [b"bcc", b"resent-bcc", b"return-path"];
 pub(super) fn strip(block: &[u8]) -> Vec<u8> {
     let mut drops = false;
     let mut kept = Vec::with_capacity(block.len());
-    for line in block.split_inclusive(|octet| *octet == b'\n') {
+    for line in block.split_inclusive(|byte| *byte == b'\n') {
         if !matches!(line.first(), Some(b' ' | b'\t')) {
             drops = is_private(line);
         }
@@ -20,7 +20,7 @@ pub(super) fn strip(block: &[u8]) -> Vec<u8> {
 }
 
 fn is_private(line: &[u8]) -> bool {
-    let name = line.split(|octet| *octet == b':').next().unwrap_or_default().trim_ascii_end();
+    let name = line.split(|byte| *byte == b':').next().unwrap_or_default().trim_ascii_end();
     PRIVATE.iter().any(|private| name.eq_ignore_ascii_case(private))
 }
 

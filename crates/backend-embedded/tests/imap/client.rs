@@ -31,13 +31,13 @@ impl Client {
         Self { stream: BufReader::new(stream), commands: 0 }
     }
 
-    pub(crate) async fn send(&mut self, octets: &[u8]) {
-        self.stream.write_all(octets).await.unwrap();
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
     }
 
     /// Sends to a server that may have disconnected.
-    pub(crate) async fn send_if_open(&mut self, octets: &[u8]) {
-        let _ = self.stream.write_all(octets).await;
+    pub(crate) async fn send_if_open(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes).await;
     }
 
     /// Returns the next response with its literals; `None` at the end of the connection.
@@ -67,10 +67,10 @@ impl Client {
 
     /// Runs a command.
     pub(crate) async fn run(&mut self, command: &str) -> Answer {
-        self.run_octets(command.as_bytes()).await
+        self.run_bytes(command.as_bytes()).await
     }
 
-    pub(crate) async fn run_octets(&mut self, command: &[u8]) -> Answer {
+    pub(crate) async fn run_bytes(&mut self, command: &[u8]) -> Answer {
         self.commands += 1;
         let tag = format!("t{} ", self.commands);
         self.send(&[tag.as_bytes(), command, b"\r\n"].concat()).await;
@@ -118,6 +118,6 @@ impl Client {
 
 fn literal_length(line: &[u8]) -> Option<usize> {
     let inner = line.strip_suffix(b"}")?;
-    let digits = &inner[inner.iter().rposition(|octet| *octet == b'{')? + 1..];
+    let digits = &inner[inner.iter().rposition(|byte| *byte == b'{')? + 1..];
     std::str::from_utf8(digits).ok()?.parse().ok()
 }

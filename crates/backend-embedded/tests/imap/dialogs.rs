@@ -106,7 +106,7 @@ impl Peer for SocketPeer {
 }
 
 /// `= tls no`: no certificate. `= plaintext no`: passwords over TLS only, also on loopback. `= quota N`:
-/// ann's quota in octets. `= max-message N`: the maximum message size in octets.
+/// ann's quota in bytes. `= max-message N`: the maximum message size in bytes.
 fn change(settings: &mut TestServerSettings, dialog: &Dialog, tls: ServerTls) {
     settings.listeners.tls = Some(tls);
     for (key, value) in &dialog.settings {

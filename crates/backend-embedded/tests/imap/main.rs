@@ -1,12 +1,12 @@
 //! The IMAP listener over real sockets.
 
+mod bytes;
 mod client;
 mod counters;
 mod dialogs;
 mod like_dovecot;
 mod limits;
 mod news;
-mod octets;
 mod searching;
 mod test_server;
 mod with_the_api;

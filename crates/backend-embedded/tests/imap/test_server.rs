@@ -17,7 +17,7 @@ use mailapi_backend_embedded::{
 };
 use mailapi_imap::Flags;
 use mailapi_model::{
-    Clock, DomainName, EmailAddress, FolderName, Grants, InboundEvent, Octets, SecretText, SendAs, Visitor,
+    Blob, Clock, DomainName, EmailAddress, FolderName, Grants, InboundEvent, SecretText, SendAs, Visitor,
 };
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, SeededEntropy};
@@ -222,7 +222,7 @@ impl InboundLog for TestAuthenticator {
 
 #[async_trait]
 impl SignOutgoing for TestAuthenticator {
-    async fn sign(&self, _from: &DomainName, message: Octets) -> Result<Octets, SignError> {
+    async fn sign(&self, _from: &DomainName, message: Blob) -> Result<Blob, SignError> {
         Ok(message)
     }
 }

@@ -1,10 +1,10 @@
 use mailapi_backend::{Attempt, Mailboxes, Provisioning, Refusal, Submission, SubmitError};
 use mailapi_backend_embedded::MessageStoreSettings;
 use mailapi_backend_embedded::accept::{AcceptError, RecipientCheck, Relaying};
-use mailapi_model::{Clock, Envelope, MessageId, Octets, Page, ReversePath, Timestamp};
+use mailapi_model::{Blob, Clock, Envelope, MessageId, Page, ReversePath, Timestamp};
 use mailapi_testkit::SeededEntropy;
 
-use super::test_store::{TestStore, address, ann, bob, folder, mail, octets};
+use super::test_store::{TestStore, address, ann, bob, bytes, folder, mail};
 
 fn codes(refused: &[Refusal]) -> Vec<String> {
     refused.iter().map(|r| format!("{} {} {}", r.recipient, r.reply.code, r.reply.enhanced.unwrap())).collect()
@@ -70,7 +70,7 @@ async fn a_step_that_fails_leaves_nothing_of_the_message() {
             ))
             .unwrap();
         let envelope = envelope(&["ann@example.org", "carl@elsewhere.example"]);
-        let submitted = test_store.message_store.submit(envelope, Octets::from(mail("Hi", "."))).await;
+        let submitted = test_store.message_store.submit(envelope, Blob::from(mail("Hi", "."))).await;
         assert!(matches!(submitted, Err(SubmitError::Unavailable(_))), "{table}");
         nothing_was_written(&test_store);
     }
@@ -95,7 +95,7 @@ async fn a_message_lies_once_on_disk_and_in_every_inbox() {
         let raw = test_store.message_store.open_raw(&mailbox, &folder("INBOX"), 1).await.unwrap();
         let expected = format!("Return-Path: <eve@elsewhere.example>\r\n{message}");
         assert_eq!(raw.size, expected.len() as u64);
-        assert_eq!(octets(raw.content).await.unwrap(), expected.as_bytes());
+        assert_eq!(bytes(raw.content).await.unwrap(), expected.as_bytes());
     }
 }
 
@@ -110,7 +110,7 @@ async fn a_message_from_the_api_is_taken_over_once_and_found_again() {
     let test_store = TestStore::new().await;
     let envelope = envelope(&["ann@example.org", "nobody@example.org", "carl@elsewhere.example"]);
     assert_eq!(test_store.message_store.find(&attempt(&envelope)).await.unwrap(), None);
-    let message = Octets::from(mail("Hi", "."));
+    let message = Blob::from(mail("Hi", "."));
     let first = test_store.message_store.submit(envelope.clone(), message.clone()).await.unwrap();
     assert_eq!(codes(&first.refused), ["nobody@example.org 550 5.1.1"]);
     let again = test_store.open_again().await;
@@ -125,7 +125,7 @@ async fn a_message_from_the_api_is_taken_over_once_and_found_again() {
 async fn what_was_taken_over_is_forgotten_when_it_is_old() {
     let test_store = TestStore::new().await;
     let envelope = envelope(&["ann@example.org", "nobody@example.org"]);
-    test_store.message_store.submit(envelope.clone(), Octets::from(mail("Hi", "."))).await.unwrap();
+    test_store.message_store.submit(envelope.clone(), Blob::from(mail("Hi", "."))).await.unwrap();
     test_store.message_store.maintain_until_done().await.unwrap();
     assert!(test_store.message_store.find(&attempt(&envelope)).await.unwrap().is_some());
     test_store.advance(31 * 24 * 60 * 60);

@@ -17,7 +17,7 @@ async fn id(test_store: &TestStore, name: &str) -> FolderId {
     test_store.message_store.folder(&ann(), &folder(name)).await.unwrap().id
 }
 
-/// Creates a server whose INBOX of ann has [`MANY`] messages with shared octets.
+/// Creates a server whose INBOX of ann has [`MANY`] messages with shared bytes.
 async fn full_store() -> (TestStore, FolderId, Vec<u32>) {
     let test_store = TestStore::new().await;
     let inbox = id(&test_store, "INBOX").await;

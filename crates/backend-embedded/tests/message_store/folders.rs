@@ -180,7 +180,7 @@ async fn only_deleted_messages_are_expunged_and_uids_never_come_back() {
 }
 
 #[tokio::test]
-async fn copies_share_the_octets_and_moves_leave_none_behind() {
+async fn copies_share_the_bytes_and_moves_leave_none_behind() {
     let test_store = TestStore::new().await;
     append(&test_store, "INBOX", "\\Flagged k").await;
     append(&test_store, "INBOX", "").await;

@@ -4,7 +4,7 @@ use mailapi_backend_embedded::MessageStoreSettings;
 use super::test_store::{TestStore, ann, bob, mail};
 
 #[tokio::test]
-async fn octets_go_when_the_last_who_refers_to_them_goes() {
+async fn bytes_go_when_the_last_who_refers_to_them_goes() {
     let test_store = TestStore::new().await;
     test_store.deliver(&["ann@example.org", "bob@example.org"], &mail("Hi", "Hello.")).await;
     test_store.message_store.maintain_until_done().await.unwrap();

@@ -69,8 +69,8 @@ async fn what_goes_to_the_next_server_is_what_was_handed_over() {
     assert_eq!(recipient.notify.unwrap().to_string(), "FAILURE,DELAY");
     assert_eq!((recipient.orcpt.as_deref(), recipient.task), (Some("rfc822;c@x.example"), Task::Deliver));
     let layout = queued.layout;
-    let octets = test_store.message_store.load_range(layout.content, layout.as_submitted()).await.unwrap();
-    assert_eq!(octets, message.as_bytes());
+    let bytes = test_store.message_store.load_range(layout.content, layout.as_submitted()).await.unwrap();
+    assert_eq!(bytes, message.as_bytes());
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use mailapi_backend_embedded::message_store::FlagChange;
 use mailapi_imap::Flags;
 use mailapi_model::Page;
 
-use super::test_store::{TestStore, address, ann, folder, mail, octets};
+use super::test_store::{TestStore, address, ann, bytes, folder, mail};
 
 #[tokio::test]
 async fn what_is_missing_is_told_apart() {
@@ -69,16 +69,16 @@ async fn reading_and_streaming_a_message_changes_no_flag() {
 
     let opened = test_store.message_store.open_attachment(&ann(), &inbox, 1, 0).await.unwrap();
     assert_eq!(opened.info, full.attachments[0]);
-    assert_eq!(octets(opened.content).await.unwrap(), (0..16).collect::<Vec<u8>>());
+    assert_eq!(bytes(opened.content).await.unwrap(), (0..16).collect::<Vec<u8>>());
     let raw = test_store.message_store.open_raw(&ann(), &inbox, 1).await.unwrap();
-    assert!(octets(raw.content).await.unwrap().ends_with(WITH_ATTACHMENT.as_bytes()));
+    assert!(bytes(raw.content).await.unwrap().ends_with(WITH_ATTACHMENT.as_bytes()));
 
     let listed = test_store.message_store.list(&ann(), &inbox, Page::default()).await.unwrap();
     assert_eq!(listed.items[0], full.summary);
     assert!(listed.items[0].flags.is_empty() && listed.items[0].has_attachments);
 }
 
-/// Returns a message with an attachment of `length` octets, and these octets.
+/// Returns a message with an attachment of `length` bytes, and these bytes.
 fn with_file(length: usize) -> (String, Vec<u8>) {
     let file: Vec<u8> = (0..length).map(|n| (n % 251).to_le_bytes()[0]).collect();
     let lines: Vec<String> =
@@ -99,7 +99,7 @@ async fn attachments_are_equal_in_rows_of_any_length() {
             assert_eq!(full.text.as_deref().map(str::trim_end), Some("Schön."));
             let opened = test_store.message_store.open_attachment(&ann(), &folder("INBOX"), 1, 0).await.unwrap();
             assert_eq!(opened.info.size, length as u64);
-            assert_eq!(octets(opened.content).await.unwrap(), file, "{length} in {chunk_bytes}");
+            assert_eq!(bytes(opened.content).await.unwrap(), file, "{length} in {chunk_bytes}");
         }
     }
 }
@@ -112,7 +112,7 @@ async fn an_attachment_removed_while_read_ends_with_an_error() {
     let opened = test_store.message_store.open_attachment(&ann(), &folder("INBOX"), 1, 0).await.unwrap();
     test_store.message_store.purge(&ann()).await.unwrap();
     test_store.message_store.maintain_until_done().await.unwrap();
-    assert_eq!(octets(opened.content).await, Err(MailboxError::NoSuchMessage));
+    assert_eq!(bytes(opened.content).await, Err(MailboxError::NoSuchMessage));
 }
 
 #[tokio::test]
@@ -125,14 +125,14 @@ async fn a_message_removed_while_read_ends_with_an_error() {
     test_store.message_store.store_flags(inbox, vec![1], FlagChange::Set, deleted).await.unwrap();
     test_store.message_store.expunge(inbox, None).await.unwrap();
     test_store.message_store.maintain_until_done().await.unwrap();
-    assert_eq!(octets(raw.content).await, Err(MailboxError::NoSuchMessage));
+    assert_eq!(bytes(raw.content).await, Err(MailboxError::NoSuchMessage));
 }
 
 #[tokio::test]
 async fn a_header_that_is_too_long_is_read_up_to_its_limit() {
     let limits = mailapi_backend::mime::Limits::default();
     let test_store = TestStore::new().await;
-    let most = limits.max_header_octets;
+    let most = limits.max_header_bytes;
     let hostile = format!("Subject: hostile\r\nX-Long: {}\r\n\r\nhello\r\n", "x".repeat(most + 1_000));
     let fields: String = (0..limits.max_fields + 5).map(|number| format!("{number}: x\r\n")).collect();
     for message in [hostile, format!("Subject: hostile\r\n{fields}\r\nhello\r\n")] {

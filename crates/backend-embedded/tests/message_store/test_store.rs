@@ -95,7 +95,7 @@ pub(crate) fn mail(subject: &str, body: &str) -> String {
     format!("From: Eve <eve@elsewhere.example>\r\nTo: ann@example.org\r\nSubject: {subject}\r\n\r\n{body}\r\n")
 }
 
-pub(crate) async fn octets(stream: ByteStream) -> Result<Vec<u8>, MailboxError> {
+pub(crate) async fn bytes(stream: ByteStream) -> Result<Vec<u8>, MailboxError> {
     stream
         .try_fold(Vec::new(), async |mut all, piece| {
             all.extend_from_slice(&piece);

@@ -13,9 +13,9 @@ use crate::mail_host::{MailHost, relay_at};
 
 /// Returns a random number below `end`.
 fn below(entropy: &SeededEntropy, end: usize) -> usize {
-    let mut octets = [0; 4];
-    entropy.fill(&mut octets);
-    u32::from_le_bytes(octets) as usize % end
+    let mut bytes = [0; 4];
+    entropy.fill(&mut bytes);
+    u32::from_le_bytes(bytes) as usize % end
 }
 
 /// Refuses every fourth command; some refusals also close the connection.

@@ -18,8 +18,8 @@ use mailapi_backend_embedded::{
     Authenticators, Embedded, ListenAddresses, ListenerSettings, Listeners, MessageStore, MessageStoreSettings,
 };
 use mailapi_model::{
-    Clock, DeliveryEvent, DomainName, EmailAddress, FeedCursor, FolderName, Grants, InboundEvent, InboundOutcome,
-    Octets, Outcome, Page, Permission, SecretText, SendAs, Visitor,
+    Blob, Clock, DeliveryEvent, DomainName, EmailAddress, FeedCursor, FolderName, Grants, InboundEvent, InboundOutcome,
+    Outcome, Page, Permission, SecretText, SendAs, Visitor,
 };
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy, SmtpSink};
@@ -279,10 +279,10 @@ struct Seal;
 
 #[async_trait]
 impl SignOutgoing for Seal {
-    async fn sign(&self, from: &DomainName, message: Octets) -> Result<Octets, SignError> {
+    async fn sign(&self, from: &DomainName, message: Blob) -> Result<Blob, SignError> {
         match from.as_str() {
             "here.example" | "team.example" => {
-                Ok(Octets::joined([format!("DKIM-Signature: d={from}\r\n").into(), message]))
+                Ok(Blob::joined([format!("DKIM-Signature: d={from}\r\n").into(), message]))
             }
             _ => Err(SignError::NotAllowed),
         }

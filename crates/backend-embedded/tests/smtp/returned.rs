@@ -48,7 +48,7 @@ async fn told(host: &MailHost) -> Vec<(Outcome, Evidence)> {
 
 /// Opens a server whose messages have return addresses: the MX records of its domain name it.
 async fn open() -> MailHost {
-    let key = BounceKey::new([7; BounceKey::OCTETS]);
+    let key = BounceKey::new([7; BounceKey::BYTES]);
     let host = MailHost::open_with(|_, message_store| message_store.return_key = Some(key)).await;
     host.dns.set_mx("here.example", &["mx.far.example", "MX.here.example."]);
     host
@@ -56,7 +56,7 @@ async fn open() -> MailHost {
 
 /// Returns the return address of a message.
 fn address_of(id: MessageId) -> String {
-    let key = BounceKey::new([7; BounceKey::OCTETS]);
+    let key = BounceKey::new([7; BounceKey::BYTES]);
     ReturnAddress::new("bounces@here.example".parse().unwrap(), '+', &key).unwrap().of(id)
 }
 

@@ -37,9 +37,9 @@ impl Line {
         Self { stream: Stream::plain(socket.connect(address).await.unwrap()).unwrap(), unread: Vec::new() }
     }
 
-    pub(crate) async fn send(&mut self, octets: &[u8]) {
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
         // The server may have disconnected already, as some dialogs expect.
-        let _ = self.stream.write_all(octets).await;
+        let _ = self.stream.write_all(bytes).await;
         let _ = self.stream.flush().await;
     }
 

@@ -51,8 +51,8 @@ pub struct BounceLimits {
     pub batch_messages: usize,
     /// The range of UIDs per step. Default 10,000: if most messages were removed, few remain in it.
     pub uid_range: u32,
-    /// The octets read of each message. The report precedes the returned message. Default 256 KiB.
-    pub message_octets: u32,
+    /// The bytes read of each message. The report precedes the returned message. Default 256 KiB.
+    pub message_bytes: u32,
     /// How often a message is retried if the server closes the connection at it but returns others. Then it is
     /// skipped. Default 5.
     pub message_tries: usize,
@@ -68,7 +68,7 @@ impl Default for BounceLimits {
             poll_interval: Duration::from_secs(30),
             batch_messages: 100,
             uid_range: 10_000,
-            message_octets: 256 << 10,
+            message_bytes: 256 << 10,
             message_tries: 5,
             loss_memory: Duration::from_secs(24 * 3600),
             response_characters: 1000,

@@ -121,7 +121,7 @@ impl ReadNewMail<'_> {
     /// Reads one message; `None` if it was removed meanwhile. A message that the server cannot read becomes an
     /// unreadable entry, so that it does not block those after it.
     async fn read(&self, connection: &mut ImapConnection, uid: u32) -> Result<Option<ReadMessage>, ImapError> {
-        let slice = FetchAttribute::SectionSlice(Section::message(), 0, self.limits.message_octets);
+        let slice = FetchAttribute::SectionSlice(Section::message(), 0, self.limits.message_bytes);
         let mut read = None;
         let fetched = connection.run(Command::uid_fetch(&[uid], &[FetchAttribute::Arrived, slice]), |untagged| {
             if let Untagged::Fetch(message) = untagged

@@ -58,7 +58,7 @@ mod tests {
 
     fn addresses() -> ReturnAddress {
         let mailbox = "bounces@example.org".parse().unwrap();
-        ReturnAddress::new(mailbox, '+', &BounceKey::new([7; BounceKey::OCTETS])).unwrap()
+        ReturnAddress::new(mailbox, '+', &BounceKey::new([7; BounceKey::BYTES])).unwrap()
     }
 
     fn notice(to: &str, path: &str, action: &str) -> String {
@@ -109,16 +109,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_octets_make_it_panic(octets in proptest::collection::vec(any::<u8>(), 0..300), at in 0..600_usize) {
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0..600_usize) {
             let addresses = addresses();
-            let _ = Notice::of(&octets, &addresses);
+            let _ = Notice::of(&bytes, &addresses);
             let whole = notice(&addresses.of(OURS.parse().unwrap()), "<>", "failed").into_bytes();
             let at = at.min(whole.len());
             // Cut off, and damaged.
             let _ = Notice::of(&whole[..at], &addresses);
             let mut damaged = whole.clone();
-            let end = (at + octets.len()).min(damaged.len());
-            damaged.splice(at..end, octets);
+            let end = (at + bytes.len()).min(damaged.len());
+            damaged.splice(at..end, bytes);
             let _ = Notice::of(&damaged, &addresses);
         }
     }

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Octets of all answers together, those within [`FREE`] aside. What is made of an answer takes up to twice as much.
+/// Bytes of all answers together, those within [`FREE`] aside. What is made of an answer takes up to twice as much.
 const MOST: u64 = 64 * 1024 * 1024;
-/// Octets that any answer may have: a page of a list or a text, not a long message.
+/// Bytes that any answer may have: a page of a list or a text, not a long message.
 const FREE: u64 = 1024 * 1024;
 
 /// How much of the room is taken.
@@ -15,7 +15,7 @@ pub(super) struct AnswerRoom(Mutex<u64>);
 #[derive(Debug)]
 pub(super) struct Held {
     room: Arc<AnswerRoom>,
-    octets: u64,
+    bytes: u64,
 }
 
 /// Other answers take the room.
@@ -24,7 +24,7 @@ pub(super) struct Full;
 
 impl AnswerRoom {
     pub(super) fn hold(self: &Arc<Self>) -> Held {
-        Held { room: Arc::clone(self), octets: 0 }
+        Held { room: Arc::clone(self), bytes: 0 }
     }
 
     fn taken(&self) -> MutexGuard<'_, u64> {
@@ -33,26 +33,26 @@ impl AnswerRoom {
 }
 
 impl Held {
-    /// Reserves memory for an answer of `octets`. Earlier reservations stay, since their answers may still be in use.
+    /// Reserves memory for an answer of `bytes`. Earlier reservations stay, since their answers may still be in use.
     /// An answer that is alone may be longer than the room.
-    pub(super) fn grow_to(&mut self, octets: u64) -> Result<(), Full> {
-        let wanted = octets.saturating_sub(FREE);
-        if wanted <= self.octets {
+    pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), Full> {
+        let wanted = bytes.saturating_sub(FREE);
+        if wanted <= self.bytes {
             return Ok(());
         }
         let mut taken = self.room.taken();
-        let others = *taken - self.octets;
+        let others = *taken - self.bytes;
         if others > 0 && others.saturating_add(wanted) > MOST {
             return Err(Full);
         }
         *taken = others + wanted;
         drop(taken);
-        self.octets = wanted;
+        self.bytes = wanted;
         Ok(())
     }
 
     pub(super) fn release(&mut self) {
-        *self.room.taken() -= std::mem::take(&mut self.octets);
+        *self.room.taken() -= std::mem::take(&mut self.bytes);
     }
 }
 

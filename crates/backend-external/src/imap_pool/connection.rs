@@ -62,24 +62,24 @@ impl OpenFolder {
 /// Time limit for one command, or for one stretch of a body. Dovecot sends a notice every 15 seconds during a search,
 /// so a limit on silence alone would not end it. Callers give up long before this limit.
 const COMMAND_TIME: Duration = Duration::from_mins(10);
-/// This many octets of a body must arrive within the time limit for silence.
-const STRETCH_OCTETS: usize = 16 * 1024;
+/// This many bytes of a body must arrive within the time limit for silence.
+const STRETCH_BYTES: usize = 16 * 1024;
 
-/// The remaining time and octets of the running command. Only time spent waiting for the server counts.
+/// The remaining time and bytes of the running command. Only time spent waiting for the server counts.
 struct Allowance {
-    /// Time until the next complete response. Single octets do not extend it.
+    /// Time until the next complete response. Single bytes do not extend it.
     silence: Duration,
     /// Time until the tagged response.
     command: Duration,
-    /// Octets read, without those of bodies that were passed on.
-    octets: u64,
-    /// Octets of the current stretch of a body.
+    /// Bytes read, without those of bodies that were passed on.
+    bytes: u64,
+    /// Bytes of the current stretch of a body.
     stretch: usize,
 }
 
 impl Allowance {
     const fn new(silence: Duration) -> Self {
-        Self { silence, command: COMMAND_TIME, octets: 0, stretch: 0 }
+        Self { silence, command: COMMAND_TIME, bytes: 0, stretch: 0 }
     }
 
     fn spend(&mut self, time: Duration) {
@@ -89,13 +89,13 @@ impl Allowance {
 
     fn note(&mut self, event: &Event, silence: Duration) {
         match event {
-            Event::BodyPiece(octets) => {
-                // Passed-on body octets occupy no memory, so they do not count towards the answer limit.
-                self.octets = self.octets.saturating_sub(*octets as u64);
-                self.stretch += octets;
+            Event::BodyPiece(bytes) => {
+                // Passed-on body bytes occupy no memory, so they do not count towards the answer limit.
+                self.bytes = self.bytes.saturating_sub(*bytes as u64);
+                self.stretch += bytes;
                 // A large body may take long as a whole; each stretch gets the full time again.
-                if self.stretch >= STRETCH_OCTETS {
-                    *self = Self { octets: self.octets, ..Self::new(silence) };
+                if self.stretch >= STRETCH_BYTES {
+                    *self = Self { bytes: self.bytes, ..Self::new(silence) };
                 }
             }
             Event::BodyBegin(_) | Event::BodyEnd | Event::NeedMore => {}
@@ -108,8 +108,8 @@ impl Allowance {
 pub(crate) struct ImapConnection {
     stream: Stream,
     protocol: Connection,
-    read_octets: usize,
-    /// Octets read since the last yield.
+    read_bytes: usize,
+    /// Bytes read since the last yield.
     unyielded: usize,
     silence_timeout: Duration,
     allowance: Allowance,
@@ -127,7 +127,7 @@ impl ImapConnection {
         Self {
             stream,
             protocol: Connection::new(settings.limits.clone()),
-            read_octets: settings.read_octets,
+            read_bytes: settings.read_bytes,
             unyielded: 0,
             silence_timeout: settings.silence_timeout,
             allowance: Allowance::new(settings.silence_timeout),
@@ -245,7 +245,7 @@ impl ImapConnection {
         }
     }
 
-    /// Returns the octets of the last [`Event::BodyPiece`]. Valid until the next call of [`ImapConnection::event`].
+    /// Returns the bytes of the last [`Event::BodyPiece`]. Valid until the next call of [`ImapConnection::event`].
     pub(crate) fn body_piece(&self) -> &[u8] {
         self.protocol.body_piece()
     }
@@ -254,10 +254,10 @@ impl ImapConnection {
     async fn exchange(&mut self) -> Result<(), ImapError> {
         let output = self.protocol.take_output();
         let input = self.protocol.input();
-        if input.capacity() - input.len() < self.read_octets / 2 {
-            input.reserve(self.read_octets);
+        if input.capacity() - input.len() < self.read_bytes / 2 {
+            input.reserve(self.read_bytes);
         }
-        let mut room = input.limit(self.read_octets);
+        let mut room = input.limit(self.read_bytes);
         let io = async {
             if !output.is_empty() {
                 self.stream.write_all(&output).await?;
@@ -274,18 +274,18 @@ impl ImapConnection {
                 let reason = self.farewell.take().unwrap_or_else(|| "the server closed it".to_owned());
                 Err(self.broken(&reason))
             }
-            Ok(Ok(octets)) => {
-                self.allowance.octets += octets as u64;
-                if self.allowance.octets > self.max_answer {
+            Ok(Ok(bytes)) => {
+                self.allowance.bytes += bytes as u64;
+                if self.allowance.bytes > self.max_answer {
                     return Err(self.broken("its answer is too long"));
                 }
-                // A server that never pauses would hold this thread for megabytes: the runtime counts reads, not octets.
-                self.unyielded += octets;
-                if self.unyielded >= self.read_octets {
+                // A server that never pauses would hold this thread for megabytes: the runtime counts reads, not bytes.
+                self.unyielded += bytes;
+                if self.unyielded >= self.read_bytes {
                     self.unyielded = 0;
                     tokio::task::yield_now().await;
                 }
-                let held = self.held.grow_to(self.allowance.octets);
+                let held = self.held.grow_to(self.allowance.bytes);
                 held.map_err(|Full| self.broken("answers of the server take too much memory at the moment"))
             }
             Ok(Err(error)) => Err(self.broken(&error.to_string())),
@@ -295,9 +295,9 @@ impl ImapConnection {
 
     /// Releases the memory of the last answer after it was processed.
     pub(super) fn rest(&mut self) {
-        self.allowance.octets = 0;
+        self.allowance.bytes = 0;
         self.held.release();
-        self.protocol.input().shrink_to(self.read_octets);
+        self.protocol.input().shrink_to(self.read_bytes);
     }
 
     /// Marks the connection as unusable.

@@ -58,8 +58,8 @@ pub struct ImapSettings {
     pub unknown_mailbox_pause: Duration,
     /// How many unknown mailboxes are remembered. Default 10,000.
     pub unknown_mailboxes: u64,
-    /// Octets per read. Default 64 KiB.
-    pub read_octets: usize,
+    /// Bytes per read. Default 64 KiB.
+    pub read_bytes: usize,
     /// Memory limits on the server's responses.
     pub limits: ClientLimits,
 }
@@ -90,7 +90,7 @@ impl ImapSettings {
             refused_pause: Duration::from_secs(60),
             unknown_mailbox_pause: Duration::from_secs(10),
             unknown_mailboxes: 10_000,
-            read_octets: 64 * 1024,
+            read_bytes: 64 * 1024,
             limits: ClientLimits::default(),
         }
     }

@@ -4,7 +4,7 @@
 //! left only once the new one has content: until then the writer may still have the old one open. A file can be
 //! *copied and truncated*: the unread rest is in the copy. And an old file can be *compressed* or deleted.
 //!
-//! The open file handle survives a rename. After a restart the file is found by its inode or by its first octets. A
+//! The open file handle survives a rename. After a restart the file is found by its inode or by its first bytes. A
 //! part that cannot be found is reported as a gap.
 
 use std::fs;
@@ -34,10 +34,10 @@ pub(super) struct FileSource {
     opened: Opened,
     /// The time of the newest line that was returned.
     at: Option<Timestamp>,
-    /// The end of the previous file, until a line of this one was read. Before that, this file has no first octets to
+    /// The end of the previous file, until a line of this one was read. Before that, this file has no first bytes to
     /// identify it by.
     left: Option<FilePlace>,
-    /// The open file is complete: the remaining octets are its last line.
+    /// The open file is complete: the remaining bytes are its last line.
     is_final: bool,
     /// After a gap: older lines were already read.
     skip_before: Option<Timestamp>,
@@ -68,7 +68,7 @@ impl FileLog {
         for _ in 0..LOOKS {
             let files = self.files()?;
             let Some(file) = self.holding(&files, place)? else { return self.after_gap(&files, place) };
-            let opened = match Opened::open(file.clone(), place.offset, self.settings.head_octets) {
+            let opened = match Opened::open(file.clone(), place.offset, self.settings.head_bytes) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened.map_err(|error| self.unreadable(&error))?,
             };
@@ -80,14 +80,14 @@ impl FileLog {
         Err(self.rotating())
     }
 
-    /// Opens the oldest file needed to have at least `octets` before the position, as far as they exist. Also returns
+    /// Opens the oldest file needed to have at least `bytes` before the position, as far as they exist. Also returns
     /// whether no older file exists.
-    pub(super) fn earlier(&self, place: &FilePlace, octets: u64) -> Result<Option<(FileSource, bool)>, SourceError> {
+    pub(super) fn earlier(&self, place: &FilePlace, bytes: u64) -> Result<Option<(FileSource, bool)>, SourceError> {
         let files = self.files()?;
         let Some(holding) = self.holding(&files, place)? else { return Ok(None) };
         let index = files.iter().position(|file| file.id == holding.id).unwrap_or(0);
         let (mut first, mut sum) = (index, place.offset);
-        while sum < octets && first > 0 && files[first - 1].form != Form::Unreadable {
+        while sum < bytes && first > 0 && files[first - 1].form != Form::Unreadable {
             first -= 1;
             sum = sum.saturating_add(files[first].length);
         }
@@ -99,7 +99,7 @@ impl FileLog {
         Ok(self.listed()?.iter().any(|file| file.rotation.is_some()))
     }
 
-    /// Returns the file that contains a position: the same inode with the same first octets, otherwise a copy,
+    /// Returns the file that contains a position: the same inode with the same first bytes, otherwise a copy,
     /// preferably a plain one.
     fn holding<'a>(&self, files: &'a [LogFile], place: &FilePlace) -> Result<Option<&'a LogFile>, SourceError> {
         let mut copies: Vec<&LogFile> = Vec::new();
@@ -131,7 +131,7 @@ impl FileLog {
         } else {
             ""
         };
-        let detail = format!("the file that was read up to octet {} is gone{compressed}", place.offset);
+        let detail = format!("the file that was read up to byte {} is gone{compressed}", place.offset);
         source.gaps.push((GapKind::FileVanished, detail));
         Ok(source)
     }
@@ -165,7 +165,7 @@ impl FileLog {
     }
 
     fn open(&self, file: &LogFile, offset: u64) -> Result<Opened, SourceError> {
-        Opened::open(file.clone(), offset, self.settings.head_octets).map_err(|error| self.unreadable(&error))
+        Opened::open(file.clone(), offset, self.settings.head_bytes).map_err(|error| self.unreadable(&error))
     }
 
     /// Returns all files, oldest first.
@@ -221,7 +221,7 @@ impl FileSource {
             if self.is_final
                 && let Some(line) = self.opened.torn_line()
             {
-                self.gaps.push((GapKind::TornLine, format!("octet {}", self.opened.offset)));
+                self.gaps.push((GapKind::TornLine, format!("byte {}", self.opened.offset)));
                 return Ok(Some(line));
             }
             if !self.refill()? && !self.go_on()? {
@@ -232,7 +232,7 @@ impl FileSource {
 
     /// Reads more of the open file, or of its copy after a truncation. Returns false at the end.
     fn refill(&mut self) -> Result<bool, SourceError> {
-        let refilled = self.opened.refill(self.settings.read_octets);
+        let refilled = self.opened.refill(self.settings.read_bytes);
         match refilled.map_err(|error| self.log().unreadable(&error))? {
             Refilled::More => Ok(true),
             Refilled::End => Ok(false),
@@ -249,7 +249,7 @@ impl FileSource {
         if let Some(copy) = log.holding(&copies, &place)? {
             self.opened = log.open(copy, place.offset)?;
         } else {
-            let detail = format!("the file was cut at octet {} or before, and there is no copy of it", place.offset);
+            let detail = format!("the file was cut at byte {} or before, and there is no copy of it", place.offset);
             self.gaps.push((GapKind::Truncated, detail));
             let current = files.last().filter(|file| file.rotation.is_none()).ok_or_else(|| log.missing())?;
             self.opened = log.open(current, 0)?;
@@ -276,7 +276,7 @@ impl FileSource {
             if self.refill()? {
                 return Ok(true);
             }
-            let opened = match Opened::open(next.clone(), 0, self.settings.head_octets) {
+            let opened = match Opened::open(next.clone(), 0, self.settings.head_bytes) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened.map_err(|error| log.unreadable(&error))?,
             };
@@ -335,7 +335,7 @@ impl FileSource {
     /// Whether a line after a gap is older than the last one that was read.
     fn was_read_before(&mut self, line: &Range<usize>) -> bool {
         let Some(limit) = self.skip_before else { return false };
-        let text = String::from_utf8_lossy(self.opened.octets(line.clone()));
+        let text = String::from_utf8_lossy(self.opened.bytes(line.clone()));
         let at = self.times.read(&text, self.clock.now(), None).map(|(at, _)| at);
         let is_older = at.is_none_or(|at| at < limit);
         if !is_older {
@@ -354,8 +354,8 @@ impl Source for FileSource {
                 continue;
             }
             self.left = None;
-            let octets = self.opened.octets(line);
-            return Ok(Some(Record::Line(octets.strip_suffix(b"\r").unwrap_or(octets))));
+            let bytes = self.opened.bytes(line);
+            return Ok(Some(Record::Line(bytes.strip_suffix(b"\r").unwrap_or(bytes))));
         }
     }
 

@@ -51,7 +51,7 @@ pub(super) struct Follow {
     saved_notes: Notes,
     read_since_save: u64,
     saved_at: Timestamp,
-    saved_octets: u64,
+    saved_bytes: u64,
     /// The position at which the state was last saved.
     saved_place: Option<Place>,
     /// The cursor up to which the reader has stored everything.
@@ -92,7 +92,7 @@ pub(super) struct Snapshot {
     pub(super) forgotten_messages: u64,
     /// Seconds by which the log's clock is ahead of this server's.
     pub(super) clock_ahead: i64,
-    pub(super) unread_octets: Option<u64>,
+    pub(super) unread_bytes: Option<u64>,
     /// The reason, if no file has the log's name. An older file may still be readable.
     pub(super) missing: Option<String>,
 }
@@ -101,15 +101,15 @@ pub(super) struct Snapshot {
 struct Step {
     findings: Findings,
     /// The length of the record.
-    octets: u64,
+    bytes: u64,
     /// Whether it is a line of Postfix.
     is_postfix: bool,
 }
 
 impl Step {
     /// Every line of Postfix yields findings, even if empty.
-    fn new(findings: Option<Findings>, octets: usize) -> Self {
-        Self { is_postfix: findings.is_some(), findings: findings.unwrap_or_default(), octets: octets as u64 }
+    fn new(findings: Option<Findings>, bytes: usize) -> Self {
+        Self { is_postfix: findings.is_some(), findings: findings.unwrap_or_default(), bytes: bytes as u64 }
     }
 }
 
@@ -129,7 +129,7 @@ impl Follow {
         std::fs::create_dir_all(&settings.state_dir)?;
         let index = MessageIndex::new(
             settings.state_dir.clone(),
-            settings.index_file_octets,
+            settings.index_file_bytes,
             settings.max_index_files,
             settings.index_lifetime,
         );
@@ -155,7 +155,7 @@ impl Follow {
             notes,
             read_since_save: 0,
             saved_at: now,
-            saved_octets: 0,
+            saved_bytes: 0,
             saved_place,
             stored: None,
             started_at: now,
@@ -200,7 +200,7 @@ impl Follow {
         }
         self.stored = Some(live.cursor.clone());
         // A large state is saved less often, so that saving never outweighs reading.
-        let due = self.settings.save_every_octets.max(self.saved_octets);
+        let due = self.settings.save_every_bytes.max(self.saved_bytes);
         let is_due = self.read_since_save >= due
             || self.notes != self.saved_notes
             || (self.read_since_save > 0 && self.clock.now().since(self.saved_at) >= self.settings.save_interval)
@@ -221,7 +221,7 @@ impl Follow {
         // Lines before the saved position are never read again, so their index records must be durable first.
         self.index.sync()?;
         let (place, tracked) = (&live.cursor.place, &live.tracked);
-        self.saved_octets = saved_state::save(&self.settings.state_dir, place, tracked, &self.notes)?;
+        self.saved_bytes = saved_state::save(&self.settings.state_dir, place, tracked, &self.notes)?;
         self.saved_place = Some(place.clone());
         self.saved_at = self.clock.now();
         self.saved_notes.clone_from(&self.notes);
@@ -247,7 +247,7 @@ impl Follow {
             open_messages: self.live.as_ref().map_or(0, |live| live.tracked.len()),
             forgotten_messages: self.notes.forgotten,
             clock_ahead: self.notes.clock_ahead / 1000,
-            unread_octets: self.live.as_ref().map(|live| live.source.unread()),
+            unread_bytes: self.live.as_ref().map(|live| live.source.unread()),
             missing: match &self.settings.source {
                 LogSource::File(file) if !file.path.exists() => {
                     Some(SourceError::Missing(file.path.display().to_string()).to_string())
@@ -297,7 +297,7 @@ impl Follow {
             let step = self.step(live.source.as_mut(), &mut live.tracked);
             self.note_gaps(live.source.as_mut(), before);
             match step {
-                Ok(Some(Step { findings, octets, is_postfix })) => {
+                Ok(Some(Step { findings, bytes, is_postfix })) => {
                     batch.lines_read += 1;
                     if is_postfix {
                         live.lines += 1;
@@ -306,7 +306,7 @@ impl Follow {
                     }
                     self.note_crash(findings.crash);
                     self.notes.note_unnamed(findings.unnamed_at);
-                    self.read_since_save += octets;
+                    self.read_since_save += bytes;
                     self.note_taken(&findings.taken);
                     batch.discarded.extend(findings.discarded);
                     batch.inbound.extend(findings.inbound);
@@ -331,8 +331,8 @@ impl Follow {
         let before = tracked.last_at;
         let Some(record) = source.next(before)? else { return Ok(None) };
         match record {
-            Record::Line(octets) => {
-                let text = String::from_utf8_lossy(octets);
+            Record::Line(bytes) => {
+                let text = String::from_utf8_lossy(bytes);
                 // A file that was truncated while its writer kept its offset begins with zeros.
                 let text = text.trim_start_matches('\0');
                 let now = self.clock.now();
@@ -345,7 +345,7 @@ impl Follow {
                         None
                     }
                 };
-                Ok(Some(Step::new(findings, octets.len() + 1)))
+                Ok(Some(Step::new(findings, bytes.len() + 1)))
             }
             Record::Entry { at, tag, message } => {
                 let at = self.times.by_our_clock(at);
@@ -438,7 +438,7 @@ impl Follow {
         let LogSource::File(settings) = &self.settings.source else { return Err(of_another_source()) };
         Ok(FileLog {
             settings: settings.clone(),
-            max_line: self.settings.max_line_octets,
+            max_line: self.settings.max_line_bytes,
             times: self.times.clone(),
             clock: self.clock.clone(),
         })
@@ -504,7 +504,7 @@ impl Follow {
     /// Returns the log before a position, as much as a rebuild reads, and whether that is all of it.
     fn earlier(&self, place: &Place) -> Result<(Option<Box<dyn Source>>, bool), SourceError> {
         let Place::File(place) = place else { return Ok((Some(self.open(&Place::Beginning)?), true)) };
-        let earlier = self.file_log()?.earlier(place, self.settings.rebuild_octets)?;
+        let earlier = self.file_log()?.earlier(place, self.settings.rebuild_bytes)?;
         let is_oldest = earlier.as_ref().is_none_or(|(_, is_oldest)| *is_oldest);
         Ok((earlier.map(|(source, _)| Box::new(source) as Box<dyn Source>), is_oldest))
     }
@@ -524,19 +524,19 @@ impl Follow {
         mut tracked: TrackedMessages,
         cursor: &Cursor,
     ) -> Result<Replayed, FollowerError> {
-        let (mut octets, mut lines, mut begun_at) = (0, 0, None);
+        let (mut bytes, mut lines, mut begun_at) = (0, 0, None);
         loop {
             if !source.take_gaps().is_empty() {
                 return Ok(Replayed::Gap);
             }
             if is_same(&source.place(tracked.last_at), &cursor.place) {
                 self.index.write()?;
-                self.read_since_save = octets;
+                self.read_since_save = bytes;
                 let live = Box::new(Live { lines, ..Live::new(source, tracked, cursor) });
                 return Ok(Replayed::Reached { live, begun_at });
             }
             let Some(step) = self.step(source.as_mut(), &mut tracked)? else { return Ok(Replayed::Missed) };
-            let Step { findings, octets: length, is_postfix } = step;
+            let Step { findings, bytes: length, is_postfix } = step;
             if is_postfix {
                 lines += 1;
                 begun_at = begun_at.or(tracked.last_at);
@@ -544,12 +544,12 @@ impl Follow {
             self.note_taken(&findings.taken);
             self.note_crash(findings.crash);
             self.notes.note_unnamed(findings.unnamed_at);
-            octets += length;
+            bytes += length;
         }
     }
 }
 
-/// Whether two positions are the same. A renamed or copied file keeps its first octets.
+/// Whether two positions are the same. A renamed or copied file keeps its first bytes.
 fn is_same(one: &Place, other: &Place) -> bool {
     match (one, other) {
         (Place::File(one), Place::File(other)) => (one.offset, one.head) == (other.offset, other.head),

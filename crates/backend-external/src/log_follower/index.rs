@@ -20,7 +20,7 @@ const PREFIX: &str = "index-";
 /// The index of a follower.
 pub(super) struct MessageIndex {
     dir: PathBuf,
-    file_octets: u64,
+    file_bytes: u64,
     max_files: usize,
     lifetime: Duration,
     current: Option<(File, u64)>,
@@ -33,10 +33,10 @@ pub(super) struct MessageIndex {
 }
 
 impl MessageIndex {
-    pub(super) fn new(dir: PathBuf, file_octets: u64, max_files: usize, lifetime: Duration) -> Self {
+    pub(super) fn new(dir: PathBuf, file_bytes: u64, max_files: usize, lifetime: Duration) -> Self {
         Self {
             dir,
-            file_octets,
+            file_bytes,
             max_files,
             lifetime,
             current: None,
@@ -67,7 +67,7 @@ impl MessageIndex {
             return Ok(());
         }
         let (mut file, size) = match self.current.take() {
-            Some((file, size)) if size < self.file_octets => (file, size),
+            Some((file, size)) if size < self.file_bytes => (file, size),
             _ => self.open()?,
         };
         file.write_all(self.unwritten.as_bytes())?;
@@ -134,7 +134,7 @@ impl MessageIndex {
         if let Some((_, path)) = files.last() {
             let mut file = OpenOptions::new().read(true).append(true).open(path)?;
             let size = file.metadata()?.len();
-            if size < self.file_octets {
+            if size < self.file_bytes {
                 end_torn_line(&mut file, size)?;
                 return Ok((file, size));
             }

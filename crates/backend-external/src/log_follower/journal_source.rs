@@ -1,5 +1,5 @@
 //! Reads systemd's journal through `journalctl` in its export format (systemd's "Journal Export Formats"). A field is
-//! a `NAME=value` line; or its name, a length of eight octets and that many octets. An empty line ends an entry.
+//! a `NAME=value` line; or its name, a length of eight bytes and that many bytes. An empty line ends an entry.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -81,7 +81,7 @@ impl JournalSource {
             None => self.start()?,
         };
         loop {
-            let entry = read_entry(&mut running.output, self.settings.max_record_octets);
+            let entry = read_entry(&mut running.output, self.settings.max_record_bytes);
             let program = || self.settings.program.display().to_string();
             let Some(entry) = entry.map_err(|error| SourceError::of(&program(), &error))? else {
                 let status = running.child.wait().map_err(|error| SourceError::of(&program(), &error))?;
@@ -146,7 +146,7 @@ pub(super) fn newest(
         return Err(io::Error::other(format!("{} ended with {}", settings.program.display(), output.status)));
     }
     let mut entries = output.stdout.as_slice();
-    while let Some(entry) = read_entry(&mut entries, settings.max_record_octets)? {
+    while let Some(entry) = read_entry(&mut entries, settings.max_record_bytes)? {
         each(entry.at(), &entry.tag(), &entry.message);
     }
     Ok(())
@@ -178,7 +178,7 @@ fn read_entry(output: &mut impl BufRead, max: usize) -> io::Result<Option<Entry>
             }
         }
         is_empty = false;
-        match line.iter().position(|octet| *octet == b'=') {
+        match line.iter().position(|byte| *byte == b'=') {
             Some(at) => entry.set(&line[..at], &line[at + 1..]),
             None => {
                 let value = read_value(output, max)?;
@@ -188,7 +188,7 @@ fn read_entry(output: &mut impl BufRead, max: usize) -> io::Result<Option<Entry>
     }
 }
 
-/// Reads a binary value: its length, its octets, a line end.
+/// Reads a binary value: its length, its bytes, a line end.
 fn read_value(output: &mut impl BufRead, max: usize) -> io::Result<Vec<u8>> {
     let mut length = [0; 8];
     output.read_exact(&mut length)?;
@@ -248,8 +248,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_octets_make_it_panic(
-            octets in proptest::collection::vec(any::<u8>(), 0..200),
+        fn no_bytes_make_it_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
             fields in proptest::collection::vec(
                 (
                     proptest::sample::select(vec!["__CURSOR", "__REALTIME_TIMESTAMP", "_PID", "MESSAGE", "X", ""]),
@@ -259,7 +259,7 @@ mod tests {
                 0..8,
             ),
         ) {
-            let _ = read_entry(&mut octets.as_slice(), 64);
+            let _ = read_entry(&mut bytes.as_slice(), 64);
             let mut export = Vec::new();
             for (name, length, value) in fields {
                 export.extend_from_slice(name.as_bytes());

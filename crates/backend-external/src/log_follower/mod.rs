@@ -16,7 +16,7 @@
 //! | `hearing` | when Postfix wrote to its log, by this server's clock |
 //!
 //! The reader stores the cursor in the same transaction as the events. The cursor contains the file (device, inode, a
-//! hash of its first octets), the offset, and the time of the newest line. All other state is in the follower's own
+//! hash of its first bytes), the offset, and the time of the newest line. All other state is in the follower's own
 //! directory and can be rebuilt from the log.
 
 mod clock_difference;
@@ -130,8 +130,8 @@ pub struct FollowerStatus {
     pub read_at: Option<Timestamp>,
     /// The time of Postfix's newest line.
     pub last_line_at: Option<Timestamp>,
-    /// How many octets are known to be unread.
-    pub unread_octets: u64,
+    /// How many bytes are known to be unread.
+    pub unread_bytes: u64,
     /// How many messages are in Postfix's queue, according to the log.
     pub open_messages: usize,
     /// How many messages were dropped because there were too many to track.
@@ -246,7 +246,7 @@ impl LogFollower {
             status.error = status.error.take().or_else(|| follow.unheard());
             status.read_at = if batch.is_ok() { Some(now) } else { status.read_at };
             status.last_line_at = snapshot.last_line_at.or(status.last_line_at);
-            status.unread_octets = snapshot.unread_octets.unwrap_or(status.unread_octets);
+            status.unread_bytes = snapshot.unread_bytes.unwrap_or(status.unread_bytes);
             status.open_messages = snapshot.open_messages;
             status.forgotten_messages = snapshot.forgotten_messages;
             status.gaps = snapshot.gaps;

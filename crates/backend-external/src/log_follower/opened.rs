@@ -15,9 +15,9 @@ use super::rotated_files::{Form, LogFile};
 pub(super) struct Opened {
     pub(super) file: LogFile,
     input: Input,
-    /// The first octets of the file, as far as they were read and identify it.
+    /// The first bytes of the file, as far as they were read and identify it.
     head: Vec<u8>,
-    head_octets: usize,
+    head_bytes: usize,
     /// The complete head, once the offset is after it. It no longer changes.
     whole_head: Option<Head>,
     /// The offset of `buffer[start..]` in the file.
@@ -26,7 +26,7 @@ pub(super) struct Opened {
     start: usize,
     /// The buffer contains no line end before this index.
     searched: usize,
-    /// Number of octets dropped from the line in the buffer because the line is too long.
+    /// Number of bytes dropped from the line in the buffer because the line is too long.
     dropped: u64,
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Refilled {
 
 impl Opened {
     /// Opens a file at an offset, or at its end if it is shorter.
-    pub(super) fn open(mut file: LogFile, offset: u64, head_octets: usize) -> io::Result<Self> {
+    pub(super) fn open(mut file: LogFile, offset: u64, head_bytes: usize) -> io::Result<Self> {
         let handle = File::open(&file.path)?;
         let metadata = handle.metadata()?;
         // The name may belong to another file since the directory was read.
@@ -57,7 +57,7 @@ impl Opened {
             input: input(handle, file.form)?,
             file,
             head: Vec::new(),
-            head_octets,
+            head_bytes,
             whole_head: None,
             offset,
             buffer: Vec::new(),
@@ -70,9 +70,9 @@ impl Opened {
     }
 
     fn read_head_and_skip(&mut self) -> io::Result<()> {
-        let wanted = self.head_octets.min(usize::try_from(self.offset).unwrap_or(usize::MAX));
+        let wanted = self.head_bytes.min(usize::try_from(self.offset).unwrap_or(usize::MAX));
         match &mut self.input {
-            Input::Plain(file) => self.head = first_octets(file, wanted)?,
+            Input::Plain(file) => self.head = first_bytes(file, wanted)?,
             Input::Gzip(decoder) => {
                 decoder.by_ref().take(wanted as u64).read_to_end(&mut self.head)?;
                 let behind = self.offset - wanted as u64;
@@ -83,12 +83,12 @@ impl Opened {
         Ok(())
     }
 
-    /// Returns the next line as a range of [`Opened::octets`]. The rest of a line longer than `max` is dropped. Its
+    /// Returns the next line as a range of [`Opened::bytes`]. The rest of a line longer than `max` is dropped. Its
     /// author may have chosen that rest, so it must not appear as a separate line.
     pub(super) fn next_line(&mut self, max: usize) -> Option<Range<usize>> {
         self.skip_zeros();
         let unsearched = &self.buffer[self.searched..];
-        let found = unsearched.iter().position(|octet| *octet == b'\n').map(|at| self.searched + at);
+        let found = unsearched.iter().position(|byte| *byte == b'\n').map(|at| self.searched + at);
         let Some(end) = found else {
             let excess = (self.buffer.len() - self.start).saturating_sub(max);
             self.buffer.truncate(self.buffer.len() - excess);
@@ -104,7 +104,7 @@ impl Opened {
         if self.dropped > 0 {
             return;
         }
-        let zeros = self.buffer[self.start..].iter().take_while(|octet| **octet == 0).count();
+        let zeros = self.buffer[self.start..].iter().take_while(|byte| **byte == 0).count();
         self.start += zeros;
         self.offset += zeros as u64;
         self.searched = self.searched.max(self.start);
@@ -119,14 +119,14 @@ impl Opened {
     fn consume(&mut self, end: usize, next: usize) -> Range<usize> {
         let line = self.start..end;
         self.offset += (next - self.start) as u64 + std::mem::take(&mut self.dropped);
-        if self.whole_head.is_none() && self.head.len() == self.head_octets && self.offset >= self.head_octets as u64 {
+        if self.whole_head.is_none() && self.head.len() == self.head_bytes && self.offset >= self.head_bytes as u64 {
             self.whole_head = Some(Head::of(&self.head));
         }
         (self.start, self.searched) = (next, next);
         line
     }
 
-    pub(super) fn octets(&self, range: Range<usize>) -> &[u8] {
+    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.buffer[range]
     }
 
@@ -135,28 +135,28 @@ impl Opened {
         self.start < self.buffer.len()
     }
 
-    /// Reads more. The octets count only if the file is still the same afterwards.
-    pub(super) fn refill(&mut self, octets: usize) -> io::Result<Refilled> {
+    /// Reads more. The bytes count only if the file is still the same afterwards.
+    pub(super) fn refill(&mut self, bytes: usize) -> io::Result<Refilled> {
         self.buffer.drain(..self.start);
         self.searched -= self.start;
         self.start = 0;
         let known = self.buffer.len();
         let position = self.offset + known as u64 + self.dropped;
-        self.buffer.resize(known + octets.max(1), 0);
+        self.buffer.resize(known + bytes.max(1), 0);
         let read = match &mut self.input {
             Input::Plain(file) => file.read_at(&mut self.buffer[known..], position),
             Input::Gzip(decoder) => decoder.read(&mut self.buffer[known..]),
         };
         self.buffer.truncate(known + read.as_ref().map_or(0, |read| *read));
         let read = read?;
-        // Checked after the read: a truncation before the check discards the octets.
+        // Checked after the read: a truncation before the check discards the bytes.
         if !self.is_the_same(position + read as u64)? {
             self.buffer.clear();
             (self.searched, self.dropped) = (0, 0);
             return Ok(Refilled::Replaced);
         }
-        if self.head.len() < self.head_octets && position == self.head.len() as u64 {
-            let more = (self.head_octets - self.head.len()).min(read);
+        if self.head.len() < self.head_bytes && position == self.head.len() as u64 {
+            let more = (self.head_bytes - self.head.len()).min(read);
             self.head.extend_from_slice(&self.buffer[known..known + more]);
         }
         Ok(if read > 0 { Refilled::More } else { Refilled::End })
@@ -167,7 +167,7 @@ impl Opened {
         match &self.input {
             Input::Plain(file) if self.file.rotation.is_none() => {
                 let long_enough = file.metadata()?.len() >= read_until;
-                Ok(long_enough && first_octets(file, self.head.len())? == self.head)
+                Ok(long_enough && first_bytes(file, self.head.len())? == self.head)
             }
             _ => Ok(true),
         }
@@ -190,26 +190,26 @@ pub(super) fn begins_with(file: &LogFile, head: Head) -> io::Result<bool> {
         Err(error) => return Err(error),
     };
     let length = usize::try_from(head.length).unwrap_or(usize::MAX);
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let read = match input(handle, file.form) {
-        Ok(Input::Plain(file)) => file.take(length as u64).read_to_end(&mut octets),
-        Ok(Input::Gzip(decoder)) => decoder.take(length as u64).read_to_end(&mut octets),
+        Ok(Input::Plain(file)) => file.take(length as u64).read_to_end(&mut bytes),
+        Ok(Input::Gzip(decoder)) => decoder.take(length as u64).read_to_end(&mut bytes),
         Err(_) => return Ok(false),
     };
-    Ok(read.is_ok() && Head::of(&octets) == head)
+    Ok(read.is_ok() && Head::of(&bytes) == head)
 }
 
 /// Returns the first line of a file; `None` if there is none or it cannot be read.
 pub(super) fn first_line(file: &LogFile, max: usize) -> Option<Vec<u8>> {
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let read = match input(File::open(&file.path).ok()?, file.form).ok()? {
-        Input::Plain(file) => file.take(max as u64).read_to_end(&mut octets),
-        Input::Gzip(decoder) => decoder.take(max as u64).read_to_end(&mut octets),
+        Input::Plain(file) => file.take(max as u64).read_to_end(&mut bytes),
+        Input::Gzip(decoder) => decoder.take(max as u64).read_to_end(&mut bytes),
     };
     read.ok()?;
-    let end = octets.iter().position(|octet| *octet == b'\n')?;
-    octets.truncate(end);
-    Some(octets)
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    bytes.truncate(end);
+    Some(bytes)
 }
 
 fn input(file: File, form: Form) -> io::Result<Input> {
@@ -220,15 +220,15 @@ fn input(file: File, form: Form) -> io::Result<Input> {
     }
 }
 
-fn first_octets(file: &File, length: usize) -> io::Result<Vec<u8>> {
-    let mut octets = vec![0; length];
+fn first_bytes(file: &File, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
     let mut read = 0;
     while read < length {
-        match file.read_at(&mut octets[read..], read as u64)? {
+        match file.read_at(&mut bytes[read..], read as u64)? {
             0 => break,
             more => read += more,
         }
     }
-    octets.truncate(read);
-    Ok(octets)
+    bytes.truncate(read);
+    Ok(bytes)
 }

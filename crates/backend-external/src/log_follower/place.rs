@@ -33,9 +33,9 @@ impl Place {
 pub(super) struct FilePlace {
     /// The file's identity in the file system.
     pub(super) id: FileId,
-    /// How many octets were read.
+    /// How many bytes were read.
     pub(super) offset: u64,
-    /// The first octets of the file.
+    /// The first bytes of the file.
     pub(super) head: Head,
     /// The time of the newest line before this position; zero if there is none.
     pub(super) at: Timestamp,
@@ -58,17 +58,17 @@ impl FileId {
 /// The beginning of a file, which identifies copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
-    /// The number of octets; zero identifies nothing.
+    /// The number of bytes; zero identifies nothing.
     pub(super) length: u64,
     hash: u64,
 }
 
 impl Head {
-    /// Returns the head of a file that begins with these octets.
-    pub(super) fn of(octets: &[u8]) -> Self {
-        let digest = Sha256::digest(octets);
-        let hash = digest.iter().take(8).fold(0, |hash, octet| hash << 8 | u64::from(*octet));
-        Self { length: octets.len() as u64, hash }
+    /// Returns the head of a file that begins with these bytes.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let digest = Sha256::digest(bytes);
+        let hash = digest.iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte));
+        Self { length: bytes.len() as u64, hash }
     }
 }
 

@@ -17,13 +17,13 @@ use tokio::time::{Instant, timeout};
 use super::settings::LogSettings;
 
 /// How much of the command's error output is shown.
-const ERROR_OCTETS: u64 = 500;
+const ERROR_BYTES: u64 = 500;
 
 /// Lists the queue.
 pub(super) struct Postqueue {
     command: Vec<String>,
     timeout: Duration,
-    max_octets: u64,
+    max_bytes: u64,
     newest: tokio::sync::Mutex<Option<Arc<Listing>>>,
 }
 
@@ -55,7 +55,7 @@ impl Postqueue {
         (!command.is_empty()).then(|| Self {
             command,
             timeout: settings.postqueue_timeout,
-            max_octets: settings.postqueue_octets,
+            max_bytes: settings.postqueue_bytes,
             newest: tokio::sync::Mutex::new(None),
         })
     }
@@ -75,7 +75,7 @@ impl Postqueue {
     }
 
     async fn list(&self) -> Result<Vec<Queued>, String> {
-        let run = run(&self.command, self.max_octets);
+        let run = run(&self.command, self.max_bytes);
         timeout(self.timeout, run).await.unwrap_or_else(|_| Err(format!("not done within {:?}", self.timeout)))
     }
 }
@@ -117,14 +117,14 @@ impl Drop for Running {
 }
 
 /// Runs the command and parses its output, which counts only if the command succeeds.
-async fn run(command: &[String], max_octets: u64) -> Result<Vec<Queued>, String> {
+async fn run(command: &[String], max_bytes: u64) -> Result<Vec<Queued>, String> {
     let failed = |error: io::Error| error.to_string();
     // Registered before the start, so that no exit is missed.
     let mut ends = signal(SignalKind::child()).map_err(failed)?;
     let mut running = Running::start(command).map_err(failed)?;
     let (output, errors) = running.pipes().map_err(failed)?;
     let said = async { Ok::<_, String>(said(errors).await) };
-    let (messages, said) = tokio::try_join!(read(BufReader::new(output), max_octets), said)?;
+    let (messages, said) = tokio::try_join!(read(BufReader::new(output), max_bytes), said)?;
     // The pipes may close before the process exits.
     let status = loop {
         if let Some(status) = running.ended().map_err(failed)? {
@@ -138,24 +138,24 @@ async fn run(command: &[String], max_octets: u64) -> Result<Vec<Queued>, String>
 /// Returns the beginning of the error output for the operator, or nothing if it cannot be read. Reads the rest too,
 /// so that the command does not block.
 async fn said(mut errors: Receiver) -> String {
-    let mut octets = Vec::new();
-    let _ = (&mut errors).take(ERROR_OCTETS).read_to_end(&mut octets).await;
+    let mut bytes = Vec::new();
+    let _ = (&mut errors).take(ERROR_BYTES).read_to_end(&mut bytes).await;
     let _ = tokio::io::copy(&mut errors, &mut tokio::io::sink()).await;
-    String::from_utf8_lossy(&octets).trim().to_owned()
+    String::from_utf8_lossy(&bytes).trim().to_owned()
 }
 
-async fn read(mut listing: impl AsyncBufRead + Unpin, max_octets: u64) -> Result<Vec<Queued>, String> {
-    let (mut messages, mut line, mut octets) = (Vec::new(), Vec::new(), 0);
+async fn read(mut listing: impl AsyncBufRead + Unpin, max_bytes: u64) -> Result<Vec<Queued>, String> {
+    let (mut messages, mut line, mut bytes) = (Vec::new(), Vec::new(), 0);
     loop {
         line.clear();
-        let count = (&mut listing).take(max_octets - octets + 1).read_until(b'\n', &mut line).await;
+        let count = (&mut listing).take(max_bytes - bytes + 1).read_until(b'\n', &mut line).await;
         let count = count.map_err(|error| error.to_string())? as u64;
         if count == 0 {
             return Ok(messages);
         }
-        octets += count;
-        if octets > max_octets {
-            return Err(format!("the listing has more than {max_octets} octets"));
+        bytes += count;
+        if bytes > max_bytes {
+            return Err(format!("the listing has more than {max_bytes} bytes"));
         }
         let message =
             serde_json::from_slice(&line).map_err(|error| format!("message {}: {error}", messages.len() + 1))?;
@@ -188,9 +188,9 @@ mod tests {
         queue.begun_after(Instant::now()).await.map(|listing| listing.messages.len())
     }
 
-    /// Reads octets that are already available, without waiting.
-    fn read_now(octets: &[u8], max_octets: u64) -> Result<Vec<Queued>, String> {
-        read(octets, max_octets).now_or_never().unwrap()
+    /// Reads bytes that are already available, without waiting.
+    fn read_now(bytes: &[u8], max_bytes: u64) -> Result<Vec<Queued>, String> {
+        read(bytes, max_bytes).now_or_never().unwrap()
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_with_long_error_output_is_read_to_the_end() {
-        let wordy = "i=0; while [ $i -lt 3000 ]; do echo a warning of fifty octets or thereabouts, again >&2; \
+        let wordy = "i=0; while [ $i -lt 3000 ]; do echo a warning of fifty bytes or thereabouts, again >&2; \
                      i=$((i+1)); done";
         assert_eq!(listed(&settings(&["sh", "-c", wordy])).await, Ok(0));
         let error = listed(&settings(&["sh", "-c", &format!("{wordy}; exit 1")])).await.unwrap_err();
@@ -249,12 +249,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_octets_make_it_panic(
-            octets in proptest::collection::vec(any::<u8>(), 0..60), cut in 0..LISTED.len(), limit in 0..300_u64,
+        fn no_bytes_make_it_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..60), cut in 0..LISTED.len(), limit in 0..300_u64,
         ) {
-            let _ = read_now(&octets, limit);
+            let _ = read_now(&bytes, limit);
             let _ = read_now(&LISTED.as_bytes()[cut..], limit);
-            let _ = read_now(&[&LISTED.as_bytes()[..cut], &octets].concat(), 1000);
+            let _ = read_now(&[&LISTED.as_bytes()[..cut], &bytes].concat(), 1000);
         }
     }
 }

@@ -50,8 +50,8 @@ fn behind_structured_data(text: &str) -> Option<&str> {
 /// Returns the end of an element. Values are in quotes, in which a backslash escapes (section 6.3.3).
 fn end_of_element(text: &str) -> Option<usize> {
     let (mut is_quoted, mut is_escaped) = (false, false);
-    for (at, octet) in text.bytes().enumerate() {
-        match octet {
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
             _ if is_escaped => is_escaped = false,
             b'\\' if is_quoted => is_escaped = true,
             b'"' => is_quoted = !is_quoted,

@@ -201,8 +201,7 @@ mod tests {
         for entry in entries {
             fs::write(dir.path().join(entry), entry).unwrap();
         }
-        let settings =
-            FileSettings { path: dir.path().join(name), rotated_dir: None, head_octets: 64, read_octets: 64 };
+        let settings = FileSettings { path: dir.path().join(name), rotated_dir: None, head_bytes: 64, read_bytes: 64 };
         let files = log_files(&settings).unwrap();
         files.iter().map(|file| file.path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
     }

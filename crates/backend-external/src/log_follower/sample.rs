@@ -38,11 +38,11 @@ impl LogSample {
         }
         let mut opened = File::open(&file.path)?;
         let length = opened.metadata()?.len();
-        let begin = length.saturating_sub(settings.find_octets);
+        let begin = length.saturating_sub(settings.find_bytes);
         opened.seek(SeekFrom::Start(begin))?;
-        let mut octets = Vec::new();
-        opened.take(settings.find_octets).read_to_end(&mut octets)?;
-        let text = String::from_utf8_lossy(&octets);
+        let mut bytes = Vec::new();
+        opened.take(settings.find_bytes).read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
         let mut times = TimeReader::new(settings.time_zone.clone());
         let mut sample = Self::default();
         // The first line is incomplete if reading starts within the file.
@@ -74,7 +74,7 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let settings = LogSettings {
             syslog_name: syslog_name.to_owned(),
-            find_octets: 200,
+            find_bytes: 200,
             ..LogSettings::new(LogSource::file(path), dir.path())
         };
         LogSample::of(&settings, Timestamp::from_seconds(1_795_000_000)).unwrap()

@@ -25,14 +25,14 @@ pub struct LogSettings {
     pub gather_time: Duration,
     /// The maximum number of lines per batch. Default: 20,000.
     pub max_batch_lines: u64,
-    /// How many octets of log are read between two saves, and at most read again after a restart. Default: 4 MiB.
-    pub save_every_octets: u64,
+    /// How many bytes of log are read between two saves, and at most read again after a restart. Default: 4 MiB.
+    pub save_every_bytes: u64,
     /// The state is also saved after this time, however little was read. Default: 1 minute.
     pub save_interval: Duration,
     /// How much of the log is read again to rebuild a lost state. Default: 256 MiB.
-    pub rebuild_octets: u64,
+    pub rebuild_bytes: u64,
     /// The maximum unread log for [`super::LogFollower::find`]; with more it is undecided. Default: 16 MiB.
-    pub find_octets: u64,
+    pub find_bytes: u64,
     /// How long after a lost connection the mail server may still log the message. Until then,
     /// [`super::LogFollower::find`] never returns that it was not accepted. Default: 10 s.
     pub settle_time: Duration,
@@ -48,8 +48,8 @@ pub struct LogSettings {
     pub postqueue: Vec<String>,
     /// Time limit of that command. Default: 10 s.
     pub postqueue_timeout: Duration,
-    /// The maximum size of its output in octets. A longer listing is an error. Default: 64 MiB.
-    pub postqueue_octets: u64,
+    /// The maximum size of its output in bytes. A longer listing is an error. Default: 64 MiB.
+    pub postqueue_bytes: u64,
     /// The difference between the log's clock and this server's above which log times are corrected. Times are logged
     /// in whole seconds, and processes wait to be scheduled. Default: 5 s.
     pub clock_tolerance: Duration,
@@ -57,8 +57,8 @@ pub struct LogSettings {
     pub machine_state: PathBuf,
     /// How long the index keeps queue ids, and how long gaps are remembered. Default: 7 days.
     pub index_lifetime: Duration,
-    /// The size in octets at which a new index file begins. Default: 16 MiB.
-    pub index_file_octets: u64,
+    /// The size in bytes at which a new index file begins. Default: 16 MiB.
+    pub index_file_bytes: u64,
     /// The maximum number of index files; the oldest is removed first. Default: 16.
     pub max_index_files: usize,
     /// Whether this process submits messages to the mail server. Then any submission that its node began before this
@@ -67,7 +67,7 @@ pub struct LogSettings {
     /// How many gaps are kept; beyond that, the oldest are merged. Default: 100.
     pub max_gaps: usize,
     /// The maximum length of a line; the rest is dropped. Default: 64 KiB.
-    pub max_line_octets: usize,
+    pub max_line_bytes: usize,
     /// Limits on the tracked messages.
     pub tracked: TrackingLimits,
 }
@@ -102,10 +102,10 @@ pub struct FileSettings {
     pub path: PathBuf,
     /// The directory of rotated files, if another one (`olddir` of logrotate). Default: that of the file.
     pub rotated_dir: Option<PathBuf>,
-    /// How many octets at the beginning identify a file regardless of its name. Default: 1024.
-    pub head_octets: usize,
-    /// Octets per read. Default: 256 KiB.
-    pub read_octets: usize,
+    /// How many bytes at the beginning identify a file regardless of its name. Default: 1024.
+    pub head_bytes: usize,
+    /// Bytes per read. Default: 256 KiB.
+    pub read_bytes: usize,
 }
 
 /// Settings of the journal reader.
@@ -115,8 +115,8 @@ pub struct JournalSettings {
     pub program: PathBuf,
     /// Arguments before the follower's own, such as `--directory=…`. Default: none.
     pub arguments: Vec<String>,
-    /// The maximum size of a record in octets. Default: 1 MiB.
-    pub max_record_octets: usize,
+    /// The maximum size of a record in bytes. Default: 1 MiB.
+    pub max_record_bytes: usize,
 }
 
 impl LogSettings {
@@ -130,24 +130,24 @@ impl LogSettings {
             poll_interval: Duration::from_secs(1),
             gather_time: Duration::from_millis(10),
             max_batch_lines: 20_000,
-            save_every_octets: 4 << 20,
+            save_every_bytes: 4 << 20,
             save_interval: Duration::from_mins(1),
-            rebuild_octets: 256 << 20,
-            find_octets: 16 << 20,
+            rebuild_bytes: 256 << 20,
+            find_bytes: 16 << 20,
             settle_time: Duration::from_secs(10),
             reception_time: Duration::from_mins(10),
             retry_time: Duration::from_hours(2),
             postqueue: Vec::new(),
             postqueue_timeout: Duration::from_secs(10),
-            postqueue_octets: 64 << 20,
+            postqueue_bytes: 64 << 20,
             clock_tolerance: Duration::from_secs(5),
             machine_state: PathBuf::from("/proc/stat"),
             index_lifetime: Duration::from_hours(7 * 24),
-            index_file_octets: 16 << 20,
+            index_file_bytes: 16 << 20,
             max_index_files: 16,
             hands_over_here: true,
             max_gaps: 100,
-            max_line_octets: 64 << 10,
+            max_line_bytes: 64 << 10,
             tracked: TrackingLimits::default(),
         }
     }
@@ -156,7 +156,7 @@ impl LogSettings {
 impl LogSource {
     /// Returns the file at this path, with the default settings.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self::File(FileSettings { path: path.into(), rotated_dir: None, head_octets: 1024, read_octets: 256 << 10 })
+        Self::File(FileSettings { path: path.into(), rotated_dir: None, head_bytes: 1024, read_bytes: 256 << 10 })
     }
 
     /// Returns the journal, with the default settings. `directory` is for journal files outside systemd's own
@@ -166,7 +166,7 @@ impl LogSource {
         Self::Journal(JournalSettings {
             program: PathBuf::from("journalctl"),
             arguments: directory.map(|path| format!("--directory={}", path.display())).into_iter().collect(),
-            max_record_octets: 1 << 20,
+            max_record_bytes: 1 << 20,
         })
     }
 }

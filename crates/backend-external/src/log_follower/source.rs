@@ -34,7 +34,7 @@ pub(super) trait Source: Send {
     /// Returns the position of the next record. `at` is the time of the newest record before it.
     fn place(&self, at: Option<Timestamp>) -> Place;
 
-    /// Returns how many octets of the log are known to be unread.
+    /// Returns how many bytes of the log are known to be unread.
     fn unread(&self) -> u64;
 
     /// Returns the gaps found since the last call.

@@ -25,10 +25,10 @@ pub(super) struct OpenAttachment<'a> {
 /// An opened attachment.
 pub(super) struct Begun {
     info: AttachmentInfo,
-    octets: Octets,
+    bytes: Blob,
 }
 
-enum Octets {
+enum Blob {
     /// Already decoded, as part of a short message.
     Decoded(Vec<u8>),
     /// Still on the connection.
@@ -53,8 +53,8 @@ impl Job for OpenAttachment<'_> {
         match loaded.content {
             Loading::Whole { raw, structure } => {
                 let found = structure.attachments.get(index).ok_or_else(missing)?;
-                let octets = Octets::Decoded(decode(found.span.encoding, found.span.of(&raw)));
-                Ok(Begun { info: found.info.clone(), octets })
+                let bytes = Blob::Decoded(decode(found.span.encoding, found.span.of(&raw)));
+                Ok(Begun { info: found.info.clone(), bytes })
             }
             Loading::Parts(parts) => {
                 let measured = self.exact_sizes.of(connection, &key, &parts, self.settings).await?;
@@ -77,7 +77,7 @@ impl OpenAttachment<'_> {
         let info = AttachmentInfo { size, ..found.info.clone() };
         let content = content::begin(connection, self.uid, Section::part(parts.path(found.part))).await?;
         let decoder = TransferDecoder::new(found.encoding);
-        Ok(Begun { info, octets: Octets::Coming { content, decoder, key } })
+        Ok(Begun { info, bytes: Blob::Coming { content, decoder, key } })
     }
 }
 
@@ -87,10 +87,10 @@ fn missing() -> ImapError {
 
 /// Returns the opened attachment as a stream.
 pub(super) fn stream(begun: Begun, pooled: PooledConnection, exact_sizes: &ExactSizes) -> OpenedAttachment {
-    let Begun { info, octets } = begun;
-    let content = match octets {
-        Octets::Decoded(octets) => download::of_memory(octets),
-        Octets::Coming { content, decoder, key } => {
+    let Begun { info, bytes } = begun;
+    let content = match bytes {
+        Blob::Decoded(bytes) => download::of_memory(bytes),
+        Blob::Coming { content, decoder, key } => {
             let (exact_sizes, index) = (exact_sizes.clone(), info.index as usize);
             let correct = move |size| exact_sizes.correct(&key, index, size);
             download::stream(content, pooled, decoder, info.size, correct)

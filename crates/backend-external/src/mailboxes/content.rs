@@ -7,18 +7,18 @@ use crate::imap_pool::{ImapConnection, ImapError};
 
 /// A section of a message whose response has begun.
 pub(super) enum Content {
-    /// This many octets follow on the connection.
+    /// This many bytes follow on the connection.
     Coming(u64),
-    /// The server sent the octets without a literal, which it may do for short sections.
+    /// The server sent the bytes without a literal, which it may do for short sections.
     There(Vec<u8>),
 }
 
 impl Content {
-    /// Returns the number of octets before decoding.
-    pub(super) fn octets(&self) -> u64 {
+    /// Returns the number of bytes before decoding.
+    pub(super) fn bytes(&self) -> u64 {
         match self {
-            Self::Coming(octets) => *octets,
-            Self::There(octets) => octets.len() as u64,
+            Self::Coming(bytes) => *bytes,
+            Self::There(bytes) => bytes.len() as u64,
         }
     }
 }
@@ -26,7 +26,7 @@ impl Content {
 /// Requests a section of a message in the open folder, and reads until it begins.
 pub(super) async fn begin(connection: &mut ImapConnection, uid: u32, section: Section) -> Result<Content, ImapError> {
     let missing = || ImapError::Told(MailboxError::NoSuchMessage);
-    let nothing = || ImapError::unavailable("the server sent no octets of a message");
+    let nothing = || ImapError::unavailable("the server sent no bytes of a message");
     if uid == 0 {
         return Err(missing());
     }
@@ -34,15 +34,15 @@ pub(super) async fn begin(connection: &mut ImapConnection, uid: u32, section: Se
     let (mut there, mut is_empty, mut is_one_gone) = (None, false, false);
     loop {
         match connection.event().await? {
-            Event::BodyBegin(octets) => return Ok(Content::Coming(octets)),
+            Event::BodyBegin(bytes) => return Ok(Content::Coming(bytes)),
             Event::Untagged(Untagged::Fetch(mut message)) if message.uid == Some(uid) => {
                 if let Some(section) = message.sections.pop() {
-                    is_empty |= section.octets.is_none();
-                    there = section.octets.or(there);
+                    is_empty |= section.bytes.is_none();
+                    there = section.bytes.or(there);
                 }
             }
             Event::Untagged(Untagged::Expunge(_)) => is_one_gone = true,
-            // An expunged message also yields no octets, but that is `NoSuchMessage`.
+            // An expunged message also yields no bytes, but that is `NoSuchMessage`.
             Event::Done(status) if status.is_ok() && there.is_none() && is_empty && !is_one_gone => {
                 return Err(nothing());
             }

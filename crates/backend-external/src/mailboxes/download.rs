@@ -1,4 +1,4 @@
-//! Streams octets as they arrive.
+//! Streams bytes as they arrive.
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -11,7 +11,7 @@ use crate::imap_pool::{ImapError, PooledConnection};
 
 /// The maximum size of a piece from memory.
 const PIECE: usize = 64 * 1024;
-/// Octets that are collected before they are passed on: each piece costs a write and a wake-up on both sides. A short
+/// Bytes that are collected before they are passed on: each piece costs a write and a wake-up on both sides. A short
 /// download is passed on as one piece.
 const GATHERED: usize = 128 * 1024;
 /// Extra space for decoders, which reserve as if line ends were digits too.
@@ -27,7 +27,7 @@ pub(super) struct Download {
     on_other_size: Option<Box<dyn FnOnce(u64) + Send>>,
 }
 
-/// Streams the decoded octets of a content; `promised` is their expected number.
+/// Streams the decoded bytes of a content; `promised` is their expected number.
 pub(super) fn stream(
     content: Content,
     pooled: PooledConnection,
@@ -36,10 +36,10 @@ pub(super) fn stream(
     on_other_size: impl FnOnce(u64) + Send + 'static,
 ) -> ByteStream {
     match content {
-        Content::There(octets) => {
+        Content::There(bytes) => {
             let mut decoded = Vec::new();
             let mut decoder = decoder;
-            decoder.push(&octets, &mut decoded);
+            decoder.push(&bytes, &mut decoded);
             decoder.finish(&mut decoded);
             of_memory(decoded)
         }
@@ -52,10 +52,10 @@ pub(super) fn stream(
     }
 }
 
-/// Streams octets from memory.
-pub(super) fn of_memory(octets: Vec<u8>) -> ByteStream {
-    let octets = Bytes::from(octets);
-    let pieces = (0..octets.len()).step_by(PIECE).map(move |at| Ok(octets.slice(at..octets.len().min(at + PIECE))));
+/// Streams bytes from memory.
+pub(super) fn of_memory(bytes: Vec<u8>) -> ByteStream {
+    let bytes = Bytes::from(bytes);
+    let pieces = (0..bytes.len()).step_by(PIECE).map(move |at| Ok(bytes.slice(at..bytes.len().min(at + PIECE))));
     Box::pin(stream::iter(pieces))
 }
 
@@ -86,7 +86,7 @@ impl Download {
                 }
                 _ => {}
             }
-            // A reader with all promised octets asks for no more. So read to the tagged response before the last
+            // A reader with all promised bytes asks for no more. So read to the tagged response before the last
             // piece: otherwise each download would close its connection.
             if decoded.len() >= GATHERED && self.given + decoded.len() as u64 != self.promised {
                 break;
@@ -96,7 +96,7 @@ impl Download {
         Ok((!decoded.is_empty()).then(|| (Bytes::from(decoded), self)))
     }
 
-    /// Compares the size at the end of the response; `last` octets are not yet passed on.
+    /// Compares the size at the end of the response; `last` bytes are not yet passed on.
     fn compare(&mut self, last: u64) -> Result<(), MailboxError> {
         let given = self.given + last;
         if given == self.promised {

@@ -37,8 +37,8 @@ impl Measured {
     /// Returns the approximate memory of the entry, including its key.
     fn weight(&self) -> u32 {
         const FIXED: usize = 256;
-        let octets = FIXED + self.parts.octets() + self.sizes.len() * size_of::<u64>();
-        u32::try_from(octets).unwrap_or(u32::MAX)
+        let bytes = FIXED + self.parts.bytes() + self.sizes.len() * size_of::<u64>();
+        u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 }
 
@@ -110,14 +110,14 @@ async fn from_samples(
     attachment: &DescribedAttachment,
     settings: &MailboxSettings,
 ) -> Result<Option<u64>, ImapError> {
-    let (octets, sample) = (attachment.info.size, u64::from(settings.sample_octets));
+    let (bytes, sample) = (attachment.info.size, u64::from(settings.sample_bytes));
     if attachment.encoding == TransferEncoding::Identity {
-        return Ok(Some(octets));
+        return Ok(Some(bytes));
     }
-    let slice = |from| FetchAttribute::SectionSlice(Section::part(path), from, settings.sample_octets);
-    let tail_at = octets.saturating_sub(sample);
+    let slice = |from| FetchAttribute::SectionSlice(Section::part(path), from, settings.sample_bytes);
+    let tail_at = bytes.saturating_sub(sample);
     if tail_at <= sample {
-        let whole = FetchAttribute::SectionSlice(Section::part(path), 0, settings.sample_octets.saturating_mul(2));
+        let whole = FetchAttribute::SectionSlice(Section::part(path), 0, settings.sample_bytes.saturating_mul(2));
         let found = fetch_one(connection, uid, &[whole]).await?;
         return Ok(found.slice(path, 0).map(|encoded| decoded_size(attachment.encoding, encoded)));
     }
@@ -126,35 +126,33 @@ async fn from_samples(
     }
     let found = fetch_one(connection, uid, &[slice(0), slice(tail_at)]).await?;
     let ends = found.slice(path, 0).zip(found.slice(path, tail_at));
-    Ok(ends.and_then(|(head, tail)| regular_base64_size(head, tail, tail_at, octets)))
+    Ok(ends.and_then(|(head, tail)| regular_base64_size(head, tail, tail_at, bytes)))
 }
 
 /// Returns the decoded size of base64 if both ends are consistent with lines of equal length.
-fn regular_base64_size(head: &[u8], tail: &[u8], tail_at: u64, octets: u64) -> Option<u64> {
+fn regular_base64_size(head: &[u8], tail: &[u8], tail_at: u64, bytes: u64) -> Option<u64> {
     const LINE_END: &[u8] = b"\r\n";
-    let line = head.iter().position(|&octet| octet == b'\r')?;
+    let line = head.iter().position(|&byte| byte == b'\r')?;
     let stride = (line + LINE_END.len()) as u64;
-    let is_digit = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'+' | b'/');
-    let fits = |octet: u8, at: u64| {
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    let fits = |byte: u8, at: u64| {
         match (at % stride).checked_sub(line as u64) {
-            None => is_digit(octet),
-            Some(within) => LINE_END.get(usize::try_from(within).ok()?) == Some(&octet),
+            None => is_digit(byte),
+            Some(within) => LINE_END.get(usize::try_from(within).ok()?) == Some(&byte),
         }
         .then_some(())
     };
     // Padding and line ends may follow the digits.
-    let end = tail.iter().rposition(|&octet| is_digit(octet))? + 1;
-    if line % 4 != 0
-        || !tail[end..].iter().all(|octet| b"=\r\n".contains(octet))
-        || tail_at + tail.len() as u64 != octets
+    let end = tail.iter().rposition(|&byte| is_digit(byte))? + 1;
+    if line % 4 != 0 || !tail[end..].iter().all(|byte| b"=\r\n".contains(byte)) || tail_at + tail.len() as u64 != bytes
     {
         return None;
     }
-    head.iter().zip(0..).try_for_each(|(&octet, at)| fits(octet, at))?;
-    tail[..end].iter().zip(tail_at..).try_for_each(|(&octet, at)| fits(octet, at))?;
+    head.iter().zip(0..).try_for_each(|(&byte, at)| fits(byte, at))?;
+    tail[..end].iter().zip(tail_at..).try_for_each(|(&byte, at)| fits(byte, at))?;
     let last = tail_at + end as u64;
     let digits = last / stride * line as u64 + last % stride;
-    // Four digits encode three octets; a padded group counts in proportion.
+    // Four digits encode three bytes; a padded group counts in proportion.
     Some(digits * 3 / 4)
 }
 
@@ -164,7 +162,7 @@ fn decoded_size(encoding: TransferEncoding, encoded: &[u8]) -> u64 {
     count.finish()
 }
 
-/// Decodes a part in order to count its octets.
+/// Decodes a part in order to count its bytes.
 async fn by_counting(
     connection: &mut ImapConnection,
     uid: u32,
@@ -181,8 +179,8 @@ async fn by_counting(
             Event::BodyPiece(_) => count.push(connection.body_piece()),
             // Short parts may arrive without a literal.
             Event::Untagged(Untagged::Fetch(message)) if message.uid == Some(uid) && !has_come => {
-                if let Some(octets) = message.section(path, &SectionText::All) {
-                    count.push(octets);
+                if let Some(bytes) = message.section(path, &SectionText::All) {
+                    count.push(bytes);
                     has_come = true;
                 }
             }
@@ -199,23 +197,23 @@ async fn by_counting(
 struct Count {
     decoder: TransferDecoder,
     scratch: Vec<u8>,
-    octets: u64,
+    bytes: u64,
 }
 
 impl Count {
     fn new(encoding: TransferEncoding) -> Self {
-        Self { decoder: TransferDecoder::new(encoding), scratch: Vec::new(), octets: 0 }
+        Self { decoder: TransferDecoder::new(encoding), scratch: Vec::new(), bytes: 0 }
     }
 
     fn push(&mut self, encoded: &[u8]) {
         self.decoder.push(encoded, &mut self.scratch);
-        self.octets += self.scratch.len() as u64;
+        self.bytes += self.scratch.len() as u64;
         self.scratch.clear();
     }
 
     fn finish(mut self) -> u64 {
         self.decoder.finish(&mut self.scratch);
-        self.octets + self.scratch.len() as u64
+        self.bytes + self.scratch.len() as u64
     }
 }
 
@@ -273,22 +271,22 @@ mod tests {
     proptest! {
         #[test]
         fn a_guess_is_never_wrong_on_what_encoders_write(
-            octets in 150usize..1000, groups in 1usize..20, sample in 80usize..120, end in "(\r\n){0,2}",
+            bytes in 150usize..1000, groups in 1usize..20, sample in 80usize..120, end in "(\r\n){0,2}",
         ) {
-            let digits = octets / 3 * 4;
-            let last = ["", "QQ==", "QUI="][octets % 3];
+            let digits = bytes / 3 * 4;
+            let last = ["", "QQ==", "QUI="][bytes % 3];
             let mut encoded = lines(&format!("{}{last}", "A".repeat(digits)), groups * 4);
             encoded.truncate(encoded.len() - 2);
             encoded.extend(end.bytes());
             let decoded = decode(TransferEncoding::Base64, &encoded).len() as u64;
-            prop_assert_eq!(decoded, octets as u64);
+            prop_assert_eq!(decoded, bytes as u64);
             if let Some(size) = from_ends(&encoded, sample.min(encoded.len())) {
                 prop_assert_eq!(size, decoded);
             }
         }
 
         #[test]
-        fn any_octets_are_looked_at(head in prop::collection::vec(any::<u8>(), 0..60), tail in prop::collection::vec(any::<u8>(), 0..60), at in 0u64..100) {
+        fn any_bytes_are_looked_at(head in prop::collection::vec(any::<u8>(), 0..60), tail in prop::collection::vec(any::<u8>(), 0..60), at in 0u64..100) {
             let _ = regular_base64_size(&head, &tail, at, at + tail.len() as u64);
         }
     }

@@ -35,7 +35,7 @@ pub(super) fn attributes(settings: &MailboxSettings) -> Vec<FetchAttribute> {
         FetchAttribute::Flags,
         FetchAttribute::Size,
         FetchAttribute::Arrived,
-        FetchAttribute::SectionSlice(Section::message(), 0, settings.whole_message_octets),
+        FetchAttribute::SectionSlice(Section::message(), 0, settings.whole_message_bytes),
     ]
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn load_from_open(
     let start = found.take_section(&[], &SectionText::All).ok_or_else(left_out)?;
     let (flags, arrived) = (shown_flags(found.flags.take().unwrap_or_default()), arrived(&found));
     // Some servers report a wrong size. A slice shorter than requested is certainly the whole message.
-    let is_whole = start.len() < settings.whole_message_octets as usize || start.len() as u64 == size;
+    let is_whole = start.len() < settings.whole_message_bytes as usize || start.len() as u64 == size;
     let content = if is_whole { whole(start) } else { of_parts(connection, uid, size, settings).await? };
     Ok(Loaded { flags, size, arrived, content })
 }
@@ -75,11 +75,11 @@ async fn of_parts(
     settings: &MailboxSettings,
 ) -> Result<Loading, ImapError> {
     let parts = Parts::of(fetch_structure(connection, uid).await?);
-    if !parts.is_doubtful || size > u64::from(settings.doubtful_message_octets) {
+    if !parts.is_doubtful || size > u64::from(settings.doubtful_message_bytes) {
         return Ok(Loading::Parts(Arc::new(parts)));
     }
     // The server's description may be incomplete, so parse the message here.
-    let all = FetchAttribute::SectionSlice(Section::message(), 0, settings.doubtful_message_octets);
+    let all = FetchAttribute::SectionSlice(Section::message(), 0, settings.doubtful_message_bytes);
     let mut found = fetch_one(connection, uid, &[all]).await?;
     found.take_section(&[], &SectionText::All).map(whole).ok_or_else(left_out)
 }
@@ -120,7 +120,7 @@ pub(super) async fn fetch_current(
         _ => {}
     });
     fetched.await?;
-    // For a message that is removed meanwhile, Dovecot sends parts without octets.
+    // For a message that is removed meanwhile, Dovecot sends parts without bytes.
     if found.is_none() && is_named && !is_one_gone {
         return Err(left_out());
     }

@@ -21,8 +21,8 @@ impl Parts {
         Self { chosen: DescribedMessage::of(walk.described), paths: walk.paths, is_doubtful: walk.is_doubtful }
     }
 
-    /// Returns the approximate memory in octets.
-    pub(super) fn octets(&self) -> usize {
+    /// Returns the approximate memory in bytes.
+    pub(super) fn bytes(&self) -> usize {
         let attachment = |one: &DescribedAttachment| {
             let texts = [&one.info.filename, &one.info.content_type, &one.info.type_parameters];
             let texts = texts.into_iter().chain(&one.info.content_id).map(String::len);
@@ -68,8 +68,8 @@ impl Walk {
             BodyStructure::Single(part) => {
                 // A message that is not multipart has a single part, 1.
                 let own = if path.is_empty() { vec![1] } else { path.clone() };
-                // Servers describe a header without an end as a part without octets.
-                self.is_doubtful |= part.octets == 0 && (path.is_empty() || part.media_type == "text");
+                // Servers describe a header without an end as a part without bytes.
+                self.is_doubtful |= part.bytes == 0 && (path.is_empty() || part.media_type == "text");
                 self.push(describe(*part), own);
             }
             BodyStructure::Multipart(multipart) => {
@@ -105,7 +105,7 @@ fn describe(part: SinglePart) -> DescribedPart {
         disposition: part.disposition,
         content_id: part.id,
         encoding: part.encoding,
-        octets: part.octets,
+        bytes: part.bytes,
         has_parts: false,
         forwarded_subject: match part.details {
             MediaDetails::Message { envelope, .. } => envelope.subject,

@@ -6,10 +6,10 @@ use mailapi_model::Quota;
 use super::folders::ListFolders;
 use crate::imap_pool::{ImapConnection, ImapError, Job};
 
-/// Octets per unit of STORAGE (RFC 9208 section 5.1).
+/// Bytes per unit of STORAGE (RFC 9208 section 5.1).
 const STORAGE_UNIT: u64 = 1024;
 
-/// Sums the folder sizes, which are exact. Only the limit comes from QUOTA, which counts in units of 1,024 octets.
+/// Sums the folder sizes, which are exact. Only the limit comes from QUOTA, which counts in units of 1,024 bytes.
 pub(super) struct ReadQuota;
 
 impl Job for ReadQuota {

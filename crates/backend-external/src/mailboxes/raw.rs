@@ -26,7 +26,7 @@ impl Job for OpenRaw<'_> {
 
 /// Returns the opened message as a stream.
 pub(super) fn stream(content: Content, pooled: PooledConnection) -> OpenedMessage {
-    let size = content.octets();
+    let size = content.bytes();
     let decoder = TransferDecoder::new(TransferEncoding::Identity);
     OpenedMessage { size, content: download::stream(content, pooled, decoder, size, |_| {}) }
 }

@@ -81,10 +81,10 @@ pub(super) async fn of_parts(
 
 /// Returns the sections of the header and the bodies.
 fn sections(parts: &Parts, settings: &MailboxSettings) -> Vec<FetchAttribute> {
-    let mut sections = vec![FetchAttribute::SectionSlice(Section::header(), 0, settings.header_octets)];
+    let mut sections = vec![FetchAttribute::SectionSlice(Section::header(), 0, settings.header_bytes)];
     for body in [&parts.chosen.text, &parts.chosen.html].into_iter().flatten() {
         let section = Section::part(parts.path(body.part));
-        sections.push(FetchAttribute::SectionSlice(section, 0, settings.body_octets));
+        sections.push(FetchAttribute::SectionSlice(section, 0, settings.body_bytes));
     }
     sections
 }
@@ -98,12 +98,12 @@ fn assembled(
     parts: &Parts,
 ) -> FullMessage {
     let chosen = &parts.chosen;
-    let header = octets(found, &Section::header());
+    let header = bytes(found, &Section::header());
     let mut structure = MessageStructure::of_header_block(header);
     let cc = std::mem::take(&mut structure.cc);
     let mut summary = structure.into_summary(uid, size, flags, arrived);
     summary.has_attachments = !chosen.attachments.is_empty();
-    let text_of = |body: &DescribedBody| body.decode(octets(found, &Section::part(parts.path(body.part))));
+    let text_of = |body: &DescribedBody| body.decode(bytes(found, &Section::part(parts.path(body.part))));
     let attachments: Vec<AttachmentInfo> = chosen.attachments.iter().map(|one| one.info.clone()).collect();
     FullMessage {
         summary,
@@ -115,6 +115,6 @@ fn assembled(
     }
 }
 
-fn octets<'a>(found: &'a FetchedMessage, section: &Section) -> &'a [u8] {
+fn bytes<'a>(found: &'a FetchedMessage, section: &Section) -> &'a [u8] {
     found.section(&section.part, &section.text).unwrap_or_default()
 }

@@ -90,7 +90,7 @@ pub(super) fn attributes_without_structure(settings: &MailboxSettings) -> Vec<Fe
     vec![
         FetchAttribute::Size,
         FetchAttribute::Arrived,
-        FetchAttribute::SectionSlice(Section::header_fields(FIELDS), 0, settings.summary_octets),
+        FetchAttribute::SectionSlice(Section::header_fields(FIELDS), 0, settings.summary_bytes),
     ]
 }
 

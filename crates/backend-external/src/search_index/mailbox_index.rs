@@ -22,7 +22,7 @@ use super::tables::{self, Entry};
 
 /// Owner only: the file contains the text of mail.
 const FILE_MODE: u32 = 0o600;
-const OCTETS_IN_A_KIB: u64 = 1024;
+const BYTES_IN_A_KIB: u64 = 1024;
 
 /// The open index of one mailbox.
 pub(crate) struct MailboxIndex {
@@ -260,7 +260,7 @@ pub(super) fn connect(file: &Path, settings: &SearchSettings) -> Result<Connecti
     // indexed again.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     // A negative cache size is in KiB, a positive one in pages.
-    let cache = i64::try_from(settings.page_cache_bytes / OCTETS_IN_A_KIB).unwrap_or(i64::MAX);
+    let cache = i64::try_from(settings.page_cache_bytes / BYTES_IN_A_KIB).unwrap_or(i64::MAX);
     connection.pragma_update(None, "cache_size", -cache)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     Ok(connection)
@@ -275,7 +275,7 @@ fn files_of(file: &Path) -> [PathBuf; 3] {
     })
 }
 
-/// Returns the size of an index on disk in octets.
+/// Returns the size of an index on disk in bytes.
 pub(super) fn bytes_of(file: &Path) -> u64 {
     files_of(file).iter().filter_map(|file| fs::metadata(file).ok()).map(|data| data.len()).sum()
 }

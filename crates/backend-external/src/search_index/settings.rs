@@ -22,7 +22,7 @@ pub struct SearchSettings {
     pub directory: PathBuf,
     /// When the index is used. Default [`IndexUse::Auto`].
     pub index: IndexUse,
-    /// Disk space for all mailboxes together, in octets. The least recently searched ones are removed first. A single
+    /// Disk space for all mailboxes together, in bytes. The least recently searched ones are removed first. A single
     /// step may exceed it temporarily. Default 4 GiB.
     pub max_bytes: u64,
     /// How long a mailbox stays indexed without a search. Default 30 days.
@@ -35,9 +35,9 @@ pub struct SearchSettings {
     pub catch_up_messages: u64,
     /// Messages per background step. Default 64.
     pub batch_messages: usize,
-    /// Octets of text after which a step stores its results. Default 1 MiB.
+    /// Bytes of text after which a step stores its results. Default 1 MiB.
     pub batch_bytes: usize,
-    /// Texts longer than this, in octets, are not in the full-text index; each search reads them. Default 1 MiB.
+    /// Texts longer than this, in bytes, are not in the full-text index; each search reads them. Default 1 MiB.
     pub max_indexed_bytes: usize,
     /// Length of the pause after each background step, as a multiple of the step. Default 2: a third of a core.
     pub rest: u32,
@@ -54,7 +54,7 @@ pub struct SearchSettings {
     pub search_timeout: Duration,
     /// How long to wait for a lock on a file. Default 5 seconds.
     pub busy_timeout: Duration,
-    /// Page cache per open file, in octets. Default 512 KiB; the operating system caches files too.
+    /// Page cache per open file, in bytes. Default 512 KiB; the operating system caches files too.
     pub page_cache_bytes: u64,
     /// Time between two clean-ups. Default 10 minutes.
     pub tidy_interval: Duration,

@@ -19,17 +19,17 @@ use super::outbound_message::OutboundMessage;
 use super::settings::SmtpSettings;
 use crate::TlsMode;
 
-/// Octets per read; replies are short.
-const READ_OCTETS: usize = 4096;
+/// Bytes per read; replies are short.
+const READ_BYTES: usize = 4096;
 
 /// A byte stream, with or without TLS.
-trait Octets: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Octets for T {}
+trait Blob: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Blob for T {}
 
 /// A connection that accepts mail.
 pub(super) struct Connection {
     client: Client,
-    stream: Box<dyn Octets>,
+    stream: Box<dyn Blob>,
     /// The read buffer, reused for all messages.
     read: Box<[u8]>,
     /// When it was last used.
@@ -53,7 +53,7 @@ impl Connection {
         let is_loopback = stream.peer_addr().map_err(text)?.ip().is_loopback();
         let mut client = Client::new(client_config(settings, is_loopback));
         let is_encrypted = settings.tls == TlsMode::Implicit || !greet(&mut client, &mut stream).await?;
-        let mut stream: Box<dyn Octets> = if is_encrypted {
+        let mut stream: Box<dyn Blob> = if is_encrypted {
             let name = ServerName::try_from(settings.host.clone()).map_err(|error| error.to_string())?;
             let encrypted = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(text)?;
             client.tls_established();
@@ -64,7 +64,7 @@ impl Connection {
         if !greet(&mut client, &mut stream).await? {
             return Err(Failure::Protocol("TLS was asked for twice").to_string());
         }
-        Ok(Self { client, stream, read: vec![0; READ_OCTETS].into(), used_at: Instant::now() })
+        Ok(Self { client, stream, read: vec![0; READ_BYTES].into(), used_at: Instant::now() })
     }
 
     /// Whether the connection can be used, without asking the server. A server that closes an idle connection sends a
@@ -94,12 +94,12 @@ impl Connection {
         loop {
             match transaction.step() {
                 TransactionStep::Done => break,
-                TransactionStep::Write(octets) => {
+                TransactionStep::Write(bytes) => {
                     // Dots are doubled inside a message, so only its end matches.
-                    if octets.ends_with(b"\r\n.\r\n") || octets == b".\r\n" {
+                    if bytes.ends_with(b"\r\n.\r\n") || bytes == b".\r\n" {
                         patience = settings.data_timeout;
                     }
-                    if let Err(reason) = write(&mut self.stream, &octets, settings.command_timeout).await {
+                    if let Err(reason) = write(&mut self.stream, &bytes, settings.command_timeout).await {
                         // A server that closes early may have sent the reason.
                         let said = within(settings.command_timeout, self.stream.read(&mut self.read)).await;
                         return transaction.broke_off(&self.read[..said.unwrap_or(0)], reason);
@@ -153,13 +153,13 @@ fn client_config(settings: &SmtpSettings, is_loopback: bool) -> ClientConfig {
 
 /// Drives the session until it accepts mail. Returns false if a TLS handshake is due.
 async fn greet<S: AsyncRead + AsyncWrite + Unpin>(client: &mut Client, stream: &mut S) -> Result<bool, String> {
-    let mut read = [0; READ_OCTETS];
+    let mut read = [0; READ_BYTES];
     loop {
         match client.step().map_err(|failure| failure.to_string())? {
             ClientStep::Ready => return Ok(true),
             ClientStep::StartTls => return Ok(false),
-            ClientStep::Write(octets) => {
-                stream.write_all(&octets).await.map_err(|error| error.to_string())?;
+            ClientStep::Write(bytes) => {
+                stream.write_all(&bytes).await.map_err(|error| error.to_string())?;
                 stream.flush().await.map_err(|error| error.to_string())?;
             }
             ClientStep::Read => match stream.read(&mut read).await.map_err(|error| error.to_string())? {
@@ -170,7 +170,7 @@ async fn greet<S: AsyncRead + AsyncWrite + Unpin>(client: &mut Client, stream: &
     }
 }
 
-/// The deadline for the next complete reply. Single octets do not extend it.
+/// The deadline for the next complete reply. Single bytes do not extend it.
 struct ReplyDue {
     patience: Duration,
     at: Instant,
@@ -185,7 +185,7 @@ impl ReplyDue {
     async fn read(
         &mut self,
         transaction: &Transaction<'_>,
-        stream: &mut Box<dyn Octets>,
+        stream: &mut Box<dyn Blob>,
         buffer: &mut [u8],
     ) -> Result<usize, String> {
         if transaction.replies_read() > self.replies_before {
@@ -196,13 +196,13 @@ impl ReplyDue {
 }
 
 /// Whether the server sent something unsolicited, or closed the connection.
-fn has_spoken(stream: &mut Box<dyn Octets>) -> bool {
+fn has_spoken(stream: &mut Box<dyn Blob>) -> bool {
     stream.read(&mut [0; 1]).now_or_never().is_some()
 }
 
-async fn write(stream: &mut Box<dyn Octets>, octets: &[u8], patience: Duration) -> Result<(), String> {
+async fn write(stream: &mut Box<dyn Blob>, bytes: &[u8], patience: Duration) -> Result<(), String> {
     within(patience, async {
-        stream.write_all(octets).await?;
+        stream.write_all(bytes).await?;
         stream.flush().await
     })
     .await

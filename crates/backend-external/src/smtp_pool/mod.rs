@@ -13,7 +13,7 @@ mod tests;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mailapi_backend::CommitGate;
-use mailapi_model::Octets;
+use mailapi_model::Blob;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{End, Failure, Outcome};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -55,7 +55,7 @@ impl SmtpPool {
     pub async fn send(
         &self,
         envelope: &Envelope,
-        message: Octets,
+        message: Blob,
         mut commit_gate: CommitGate,
     ) -> Result<Outcome, String> {
         let outbound =

@@ -148,7 +148,7 @@ async fn a_silent_server_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_drips_octets_gets_no_time_for_each() {
+async fn a_server_that_drips_bytes_gets_no_time_for_each() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let pool = pool(settings(listener.local_addr().unwrap()));
     tokio::spawn(async move {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{Accepted, Attempt, CommitGate, Submission, SubmitError};
-use mailapi_model::{Envelope, Octets};
+use mailapi_model::{Blob, Envelope};
 use mailapi_smtp::client::{End, Outcome};
 
 use crate::bounces::ReturnAddress;
@@ -54,7 +54,7 @@ impl Submission for SmtpSubmission {
     async fn submit_when(
         &self,
         envelope: Envelope,
-        message: Octets,
+        message: Blob,
         commit_gate: CommitGate,
     ) -> Result<Accepted, SubmitError> {
         let wire = convert::envelope(&envelope, self.returns.as_ref());

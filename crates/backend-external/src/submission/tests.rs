@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::{Attempt, CommitGate, Submission, SubmitError};
-use mailapi_model::{EmailAddress, Envelope, Octets, Timestamp};
+use mailapi_model::{Blob, EmailAddress, Envelope, Timestamp};
 use mailapi_testkit::{FakeClock, SmtpSink, turns_of_the_runtime};
 use mailapi_tls::{Trust, client_config};
 
@@ -28,8 +28,8 @@ fn attempt() -> Attempt {
     Attempt { message_id: ID.parse().unwrap(), sender, since: Timestamp::from_millis(0), by_this_node: true }
 }
 
-fn message() -> Octets {
-    Octets::from(format!("Message-ID: <{ID}@example.org>\r\n\r\nhello\r\n"))
+fn message() -> Blob {
+    Blob::from(format!("Message-ID: <{ID}@example.org>\r\n\r\nhello\r\n"))
 }
 
 fn submission(sink: &SmtpSink, log: Option<&Path>, settle_time: Duration) -> SmtpSubmission {

@@ -26,7 +26,7 @@ pub(crate) fn settings(key: u8) -> BounceSettings {
         mailbox: MAILBOX.parse().expect("an address"),
         delimiter: '+',
         folder: FolderName::inbox(),
-        key: BounceKey::new([key; BounceKey::OCTETS]),
+        key: BounceKey::new([key; BounceKey::BYTES]),
         limits: BounceLimits { poll_interval: Duration::from_millis(10), ..BounceLimits::default() },
     }
 }

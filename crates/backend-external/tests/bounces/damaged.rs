@@ -39,12 +39,12 @@ S: * BYE Internal error occurred
 close";
 
 fn readable(notice: &str) -> String {
-    let octets = notice.len();
+    let bytes = notice.len();
     let shown = notice.replace("\r\n", "\\r\\n");
     format!(
         "
 C: UID FETCH 9
-S: * 2 FETCH (UID 9 INTERNALDATE \"21-Nov-2026 08:00:00 +0000\" BODY[]<0> {{{octets}}}\\r\\n{shown})
+S: * 2 FETCH (UID 9 INTERNALDATE \"21-Nov-2026 08:00:00 +0000\" BODY[]<0> {{{bytes}}}\\r\\n{shown})
 S: {{tag}} OK"
     )
 }

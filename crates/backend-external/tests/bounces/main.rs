@@ -121,7 +121,7 @@ async fn a_mailbox_that_was_made_anew_is_read_from_its_beginning() {
 
 #[tokio::test]
 async fn a_long_notice_is_read_as_far_as_it_matters() {
-    let mut mailbox = BounceMailbox::open(|limits| limits.message_octets = 4096).await;
+    let mut mailbox = BounceMailbox::open(|limits| limits.message_bytes = 4096).await;
     let notice = BounceMailbox::notice_to(&mailbox.address(1), &["gone@example.net"], "failed");
     let returned =
         format!("Content-Type: message/rfc822\r\n\r\nSubject: x\r\n\r\n{}\r\n--x--\r\n", "x".repeat(100_000));

@@ -5,7 +5,7 @@ use std::fs;
 use mailapi_backend::CommitGate;
 use mailapi_backend_external::TlsMode;
 use mailapi_backend_external::smtp_pool::{SmtpPool, SmtpSettings};
-use mailapi_model::Octets;
+use mailapi_model::Blob;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::End;
 use mailapi_tls::{Trust, client_config};
@@ -22,7 +22,7 @@ async fn mail_goes_encrypted_to_the_trusted_server_only() {
     let host = MailHost::open(|settings| settings.tls = Some((certificate, key))).await;
     let settings = SmtpSettings { tls: TlsMode::StartTls, ..SmtpSettings::new("localhost", host.postfix.api().port()) };
     let envelope = Envelope::new("ann@example.org", ["bob@example.org"]);
-    let message = Octets::from(b"Subject: hello\r\n\r\nhello\r\n".to_vec());
+    let message = Blob::from(b"Subject: hello\r\n\r\nhello\r\n".to_vec());
 
     let distrustful = SmtpPool::new(settings.clone(), client_config(&Trust::System).unwrap());
     let error = distrustful.send(&envelope, message.clone(), CommitGate::opened()).await.unwrap_err();

@@ -41,16 +41,16 @@ const RECIPIENTS: [&str; 9] = ["no4", "no5", "no4", "no5", "no421", "ok", "ok", 
 
 /// Returns a number below `end`.
 fn below(entropy: &SeededEntropy, end: usize) -> usize {
-    let mut octets = [0; 4];
-    entropy.fill(&mut octets);
-    u32::from_le_bytes(octets) as usize % end
+    let mut bytes = [0; 4];
+    entropy.fill(&mut bytes);
+    u32::from_le_bytes(bytes) as usize % end
 }
 
 struct Message {
     kind: &'static str,
     sender: String,
     recipients: Vec<String>,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 /// Creates a message. Half of the senders are accepted; of these, half have only accepted recipients.
@@ -66,22 +66,22 @@ fn message(entropy: &SeededEntropy, number: usize) -> Message {
     let sender = format!("{kind}-{number}@example.org");
     let body: String =
         (0..below(entropy, 8)).map(|at| format!("{}{number} {at}\r\n", [".", "..", ""][at % 3])).collect();
-    let octets = format!(
+    let bytes = format!(
         "Message-ID: <{number}@example.org>\r\nDate: Fri, 20 Nov 2026 10:15:30 +0000\r\nFrom: {sender}\r\n\
          To: undisclosed-recipients:;\r\nSubject: {subject}\r\n\r\n{body}"
     );
-    Message { kind, sender, recipients, octets: octets.into_bytes() }
+    Message { kind, sender, recipients, bytes: bytes.into_bytes() }
 }
 
 /// Sends a message. Returns `None` if the caller was cancelled.
 async fn send(pool: &SmtpPool, entropy: &SeededEntropy, message: &Message) -> Option<Outcome> {
     let envelope = Envelope::new(message.sender.as_str(), message.recipients.iter().cloned());
-    let octets = || message.octets.clone().into();
+    let bytes = || message.bytes.clone().into();
     match message.kind {
         "gone" => {
             let (opener, commit_gate) = CommitGate::closed();
             drop(opener);
-            let sent = pool.send(&envelope, octets(), commit_gate).await;
+            let sent = pool.send(&envelope, bytes(), commit_gate).await;
             assert!(!matches!(&sent, Ok(Outcome { end: End::Accepted(_) | End::OutcomeUnknown(_), .. })), "{sent:?}");
             sent.ok()
         }
@@ -93,10 +93,10 @@ async fn send(pool: &SmtpPool, entropy: &SeededEntropy, message: &Message) -> Op
             };
             tokio::select! {
                 () = patience => None,
-                sent = pool.send(&envelope, octets(), CommitGate::opened()) => Some(sent.expect("Postfix is there")),
+                sent = pool.send(&envelope, bytes(), CommitGate::opened()) => Some(sent.expect("Postfix is there")),
             }
         }
-        _ => Some(pool.send(&envelope, octets(), CommitGate::opened()).await.expect("Postfix is there")),
+        _ => Some(pool.send(&envelope, bytes(), CommitGate::opened()).await.expect("Postfix is there")),
     }
 }
 
@@ -122,7 +122,7 @@ fn compare(message: &Message, outcome: Option<&Outcome>, arrived: Option<&(Vec<S
     once.dedup();
     assert_eq!(once.len(), got.len(), "the message of {} came twice", message.sender);
     if !got.is_empty() {
-        assert_eq!(text.escape_ascii().to_string(), message.octets.escape_ascii().to_string());
+        assert_eq!(text.escape_ascii().to_string(), message.bytes.escape_ascii().to_string());
     }
     let recipient_outcomes = outcome.into_iter().flat_map(Outcome::recipient_outcomes);
     for (recipient, recipient_outcome) in message.recipients.iter().zip(recipient_outcomes) {

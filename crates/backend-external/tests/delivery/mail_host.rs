@@ -118,7 +118,7 @@ fn follower(postfix: &Postfix, state: &TempDir, retry_time: Duration) -> Arc<Log
         settle_time: Duration::ZERO,
         retry_time,
         postqueue: ["postqueue", "-c", &postfix.config_dir().display().to_string(), "-j"].map(str::to_owned).to_vec(),
-        save_every_octets: 2000,
+        save_every_bytes: 2000,
         ..LogSettings::new(LogSource::file(postfix.log()), state.path())
     };
     Arc::new(LogFollower::new(settings, Arc::new(RealClock)).expect("a directory for its state"))

@@ -85,15 +85,15 @@ async fn a_damaged_attachment_is_served_up_to_the_damage() {
     let damaged = b"Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nhi\r\n--b\r\n\
         Content-Type: application/x\r\nContent-Transfer-Encoding: base64\r\n\r\naGVsbG8=aGVsbG8= !!\r\na\r\n--b\r\n\
         Content-Type: application/y\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\na=zb=\r\n  \r\nc=\r\n--b--\r\n";
-    let in_parts = MailboxSettings { whole_message_octets: 1, sample_octets: 4, ..MailboxSettings::default() };
+    let in_parts = MailboxSettings { whole_message_bytes: 1, sample_bytes: 4, ..MailboxSettings::default() };
     let fixture = DovecotFixture::start_with("", in_parts).await;
     let bob = fixture.mailbox_with("bob", &[damaged]).await;
     for (index, expected) in [(0, &b"hellohello"[..]), (1, b"a=zb\r\nc")] {
         let opened = fixture.mailboxes.open_attachment(&bob, &FolderName::inbox(), 1, index).await.unwrap();
         let size = opened.info.size;
-        let octets: Vec<u8> = opened.content.map(|piece| piece.unwrap().to_vec()).collect::<Vec<_>>().await.concat();
-        assert_eq!(octets, expected);
-        assert_eq!(octets.len() as u64, size);
+        let bytes: Vec<u8> = opened.content.map(|piece| piece.unwrap().to_vec()).collect::<Vec<_>>().await.concat();
+        assert_eq!(bytes, expected);
+        assert_eq!(bytes.len() as u64, size);
     }
 }
 
@@ -215,7 +215,7 @@ async fn a_long_message_that_was_read_before_is_shown_as_it_is_now() {
     assert_eq!(fixture.mailboxes.read(&bob, &inbox, 2).await.unwrap().summary.uid, 2);
 }
 
-/// Returns a message whose structure has about 60 octets per part, or one long parameter.
+/// Returns a message whose structure has about 60 bytes per part, or one long parameter.
 fn intricate(parts: usize, parameter: usize) -> Vec<u8> {
     let name = "n".repeat(parameter);
     let mut text = format!(
@@ -238,9 +238,9 @@ async fn a_structure_that_is_too_long_costs_only_its_details() {
         let pool = pool(ImapSettings { limits, ..settings });
         // Less than the message, so that it is not read whole.
         let small = MailboxSettings {
-            whole_message_octets: 5_000,
-            header_octets: 10_000,
-            doubtful_message_octets: 6_000,
+            whole_message_bytes: 5_000,
+            header_bytes: 10_000,
+            doubtful_message_bytes: 6_000,
             ..MailboxSettings::default()
         };
         let mailboxes = mailboxes(&pool, small);

@@ -12,7 +12,7 @@ use crate::fixture::DovecotFixture;
 
 /// Differences between Dovecot's description and the local parser. Dovecot does not decode an attached message (RFC
 /// 2046 section 5.2.1 forbids encoding it). For a message without a body, it keeps the line end before the boundary.
-/// Each entry has the message, the local result and Dovecot's; then the attachments whose octets differ.
+/// Each entry has the message, the local result and Dovecot's; then the attachments whose bytes differ.
 const DIFFERENT: [(&str, &str, &str); 2] =
     [("forwarded", "encoded.eml", "attachment-2.eml"), ("forwarded", "size: 16", "size: 18")];
 const OTHER_ATTACHMENTS: [(&str, u32); 2] = [("forwarded", 1), ("forwarded", 3)];
@@ -55,8 +55,7 @@ fn expected(raw: &[u8], summary: &mailapi_backend::MessageSummary) -> String {
 
 #[tokio::test]
 async fn parts_and_message_agree_on_every_example() {
-    let in_parts =
-        MailboxSettings { whole_message_octets: 1, doubtful_message_octets: 0, ..MailboxSettings::default() };
+    let in_parts = MailboxSettings { whole_message_bytes: 1, doubtful_message_bytes: 0, ..MailboxSettings::default() };
     let fixture = DovecotFixture::start_with("", in_parts).await;
     let inbox = FolderName::inbox();
     for (name, message) in messages() {
@@ -81,11 +80,11 @@ async fn parts_and_message_agree_on_every_example() {
             }
             let mut opened = fixture.mailboxes.open_attachment(&bob, &inbox, listed.uid, index).await.unwrap();
             assert_eq!(opened.info, attachment.info, "{name}");
-            let mut octets = Vec::new();
+            let mut bytes = Vec::new();
             while let Some(piece) = opened.content.next().await {
-                octets.extend_from_slice(&piece.unwrap());
+                bytes.extend_from_slice(&piece.unwrap());
             }
-            assert_eq!(octets, decode(attachment.span.encoding, attachment.span.of(&raw)), "{name}");
+            assert_eq!(bytes, decode(attachment.span.encoding, attachment.span.of(&raw)), "{name}");
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::fixture::DovecotFixture;
 
 /// No message is short enough to be read whole.
 async fn fixture() -> DovecotFixture {
-    let settings = MailboxSettings { whole_message_octets: 1, ..MailboxSettings::default() };
+    let settings = MailboxSettings { whole_message_bytes: 1, ..MailboxSettings::default() };
     DovecotFixture::start_with("", settings).await
 }
 

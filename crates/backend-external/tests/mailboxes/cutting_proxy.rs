@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use crate::model_server::Dice;
 
 /// The server's output before login is shorter than this.
-const LOG_IN_OCTETS: usize = 4_000;
+const LOG_IN_BYTES: usize = 4_000;
 
 /// A proxy; dropping it stops it.
 pub(crate) struct CuttingProxy {
@@ -61,7 +61,7 @@ async fn pass(client: TcpStream, server: TcpStream, dice: Dice, (cuts, has_cut):
     let forth = tokio::io::copy(&mut from_client, &mut to_server);
     let back = async {
         let (mut buffer, mut passed) = (vec![0; 700], 0);
-        let ends_at = LOG_IN_OCTETS + dice.below(6_000);
+        let ends_at = LOG_IN_BYTES + dice.below(6_000);
         loop {
             let read = from_server.read(&mut buffer).await.unwrap_or(0);
             let mut piece = &buffer[..read];

@@ -282,7 +282,7 @@ async fn a_download_that_is_given_up_poisons_no_connection() {
     let mut opened = setup.mailboxes.open_raw(&bob(), &FolderName::inbox(), 5).await.unwrap();
     assert_eq!(opened.size, promised);
     let piece = opened.content.next().await.unwrap().unwrap();
-    assert!(first.as_bytes().starts_with(&piece), "{} octets", piece.len());
+    assert!(first.as_bytes().starts_with(&piece), "{} bytes", piece.len());
     drop(opened);
     assert_eq!(setup.subjects().await.unwrap(), ["one"]);
     setup.assert_connections(2);

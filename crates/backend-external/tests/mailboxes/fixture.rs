@@ -11,7 +11,7 @@ use mailapi_backend::{
 };
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
 use mailapi_backend_external::mailboxes::{ImapMailboxes, ImapPurge, MailboxSettings};
-use mailapi_model::{DomainName, EmailAddress, Envelope, FeedCursor, FolderName, MessageId, Octets, Secret};
+use mailapi_model::{Blob, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, MessageId, Secret};
 use mailapi_testkit::{Dovecot, SeededEntropy};
 use mailapi_tls::{Trust, client_config};
 
@@ -127,7 +127,7 @@ struct OtherFaces;
 
 #[async_trait]
 impl Submission for OtherFaces {
-    async fn submit_when(&self, _: Envelope, _: Octets, _: CommitGate) -> Result<Accepted, SubmitError> {
+    async fn submit_when(&self, _: Envelope, _: Blob, _: CommitGate) -> Result<Accepted, SubmitError> {
         unreachable!("nothing is sent here")
     }
 

@@ -20,9 +20,9 @@ use crate::model_server::{Dice, FLAGS, FOLDERS, Folder, Message, ModelServer};
 /// Small, so that messages with attachments are read in parts.
 fn settings() -> MailboxSettings {
     MailboxSettings {
-        whole_message_octets: 450,
-        doubtful_message_octets: 0,
-        sample_octets: 90,
+        whole_message_bytes: 450,
+        doubtful_message_bytes: 0,
+        sample_bytes: 90,
         html_search_messages: 4,
         uids_per_command: 3,
         ..MailboxSettings::default()
@@ -135,7 +135,7 @@ impl Examiner<'_> {
                 let told = api.read(bob, &folder(name), uid).await?;
                 let message = found(held, name, uid).expect("a message that was read");
                 let attachments: Vec<u64> = told.attachments.iter().map(|attachment| attachment.size).collect();
-                let expected: Vec<u64> = message.attachment.iter().map(|octets| octets.len() as u64).collect();
+                let expected: Vec<u64> = message.attachment.iter().map(|bytes| bytes.len() as u64).collect();
                 let (text, flags) = (told.text.unwrap_or_default(), sorted(told.summary.flags));
                 let expected_text = (message.subject.as_str(), message.text.trim_end(), shown_flags(message));
                 assert_eq!((told.summary.subject.as_str(), text.trim_end(), flags), expected_text, "{question:?}");
@@ -144,11 +144,11 @@ impl Examiner<'_> {
             Question::Raw(name, uid) => {
                 let mut opened = api.open_raw(bob, &folder(name), uid).await?;
                 let message = found(held, name, uid).expect("a message that was opened");
-                let mut octets = Vec::new();
+                let mut bytes = Vec::new();
                 while let Some(piece) = opened.content.next().await {
-                    octets.extend(piece?);
+                    bytes.extend(piece?);
                 }
-                let told = String::from_utf8(octets).expect("text");
+                let told = String::from_utf8(bytes).expect("text");
                 assert_eq!(told.len() as u64, opened.size);
                 assert!(told.ends_with(&message.raw()), "{question:?} {told}");
                 assert!(!self.is_exact || told == message.raw(), "{question:?} {told}");
@@ -156,21 +156,21 @@ impl Examiner<'_> {
             Question::Attachment(name, uid) => {
                 let mut opened = api.open_attachment(bob, &folder(name), uid, 0).await?;
                 let message = found(held, name, uid).expect("a message that was opened");
-                let mut octets = Vec::new();
+                let mut bytes = Vec::new();
                 while let Some(piece) = opened.content.next().await {
-                    octets.extend(piece?);
+                    bytes.extend(piece?);
                 }
-                assert_eq!(Some(&octets), message.attachment.as_ref(), "{question:?}");
-                assert_eq!(opened.info.size, octets.len() as u64);
+                assert_eq!(Some(&bytes), message.attachment.as_ref(), "{question:?}");
+                assert_eq!(opened.info.size, bytes.len() as u64);
             }
             Question::Search(name) => self.search(question, held, FolderScope::One(folder(name)), &[name]).await?,
             Question::SearchAll => self.search(question, held, FolderScope::All, &FOLDERS).await?,
             Question::Quota => {
                 let told = api.quota(bob).await?;
                 let messages: usize = held.values().map(|folder| folder.messages.len()).sum();
-                let octets: usize = held.values().flat_map(|one| &one.messages).map(|one| one.raw().len()).sum();
+                let bytes: usize = held.values().flat_map(|one| &one.messages).map(|one| one.raw().len()).sum();
                 assert_eq!(told.messages, messages as u64, "{question:?}");
-                assert!(!self.is_exact || told.used_bytes == octets as u64, "{question:?} {told:?} {octets}");
+                assert!(!self.is_exact || told.used_bytes == bytes as u64, "{question:?} {told:?} {bytes}");
             }
         }
         Ok(())

@@ -23,9 +23,9 @@ impl Dice {
 
     /// Returns a number below `limit`, which must not be 0.
     pub(crate) fn below(&self, limit: usize) -> usize {
-        let mut octets = [0; 8];
-        self.0.fill(&mut octets);
-        usize::try_from(u64::from_le_bytes(octets) % limit as u64).expect("a small number")
+        let mut bytes = [0; 8];
+        self.0.fill(&mut bytes);
+        usize::try_from(u64::from_le_bytes(bytes) % limit as u64).expect("a small number")
     }
 
     pub(crate) fn one_in(&self, chances: usize) -> bool {
@@ -149,8 +149,8 @@ impl ServerState {
         self.serial += 1;
         let subject = format!("{}-{}", name.replace('/', "."), self.serial);
         let text = format!("body of {subject}, {}", "needle ".repeat(self.dice.below(2)));
-        let octets = self.serial;
-        let attachment = self.dice.one_in(3).then(|| (0..100 + octets * 7).map(|at| (at * octets) as u8).collect());
+        let bytes = self.serial;
+        let attachment = self.dice.one_in(3).then(|| (0..100 + bytes * 7).map(|at| (at * bytes) as u8).collect());
         let folder = self.folders.get_mut(name).expect("a folder");
         let uid = folder.uid_next;
         folder.uid_next += 1;
@@ -309,7 +309,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the octets of the response after cutting, and whether the connection continues.
+    /// Returns the bytes of the response after cutting, and whether the connection continues.
     fn reply(&mut self, tag: &str, command: &str) -> (Vec<Vec<u8>>, bool) {
         let state = self.state.clone();
         let mut state = state.lock().expect("nobody panicked");
@@ -355,15 +355,15 @@ impl Conversation {
             lines.push(format!("{tag} {end}"));
         }
         lines.extend(behind);
-        let mut octets = lines.join("\r\n").into_bytes();
-        octets.extend_from_slice(b"\r\n");
+        let mut bytes = lines.join("\r\n").into_bytes();
+        bytes.extend_from_slice(b"\r\n");
         if is_cut {
-            octets.truncate(state.dice.below(octets.len()));
+            bytes.truncate(state.dice.below(bytes.len()));
         }
         let mut pieces = Vec::new();
-        while !octets.is_empty() {
-            let rest = octets.split_off(octets.len().min(1 + state.dice.below(600)));
-            pieces.push(std::mem::replace(&mut octets, rest));
+        while !bytes.is_empty() {
+            let rest = bytes.split_off(bytes.len().min(1 + state.dice.below(600)));
+            pieces.push(std::mem::replace(&mut bytes, rest));
         }
         (pieces, goes_on)
     }
@@ -553,23 +553,23 @@ fn value(dice: &Dice, message: &Message, flags: &BTreeSet<&'static str>, attribu
         section => {
             let section = section.strip_prefix("BODY.PEEK[").expect("a section");
             let (name, slice) = section.split_once(']').expect("its end");
-            let octets = message.section(name);
+            let bytes = message.section(name);
             let slice = slice.strip_prefix('<').and_then(|slice| slice.strip_suffix('>'));
-            let (origin, octets) = match (slice.and_then(|slice| slice.split_once('.')), octets) {
-                (Some((from, count)), Some(octets)) => {
+            let (origin, bytes) = match (slice.and_then(|slice| slice.split_once('.')), bytes) {
+                (Some((from, count)), Some(bytes)) => {
                     let first: usize = from.parse().expect("a number");
-                    let last = first.saturating_add(count.parse().expect("a number")).min(octets.len());
-                    (format!("<{from}>"), Some(octets.get(first..last).unwrap_or_default().to_owned()))
+                    let last = first.saturating_add(count.parse().expect("a number")).min(bytes.len());
+                    (format!("<{from}>"), Some(bytes.get(first..last).unwrap_or_default().to_owned()))
                 }
-                (_, octets) => (String::new(), octets),
+                (_, bytes) => (String::new(), bytes),
             };
-            let value = octets.map_or("NIL".to_owned(), |octets| string(dice, &octets));
+            let value = bytes.map_or("NIL".to_owned(), |bytes| string(dice, &bytes));
             format!("BODY[{name}]{origin} {value}")
         }
     }
 }
 
-fn string(dice: &Dice, octets: &str) -> String {
-    let is_short = octets.len() < 80 && !octets.contains(['\r', '\n', '"', '\\']);
-    if is_short && dice.one_in(2) { format!("\"{octets}\"") } else { format!("{{{}}}\r\n{octets}", octets.len()) }
+fn string(dice: &Dice, bytes: &str) -> String {
+    let is_short = bytes.len() < 80 && !bytes.contains(['\r', '\n', '"', '\\']);
+    if is_short && dice.one_in(2) { format!("\"{bytes}\"") } else { format!("{{{}}}\r\n{bytes}", bytes.len()) }
 }

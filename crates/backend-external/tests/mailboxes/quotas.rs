@@ -24,7 +24,7 @@ fn bob() -> EmailAddress {
     "bob@example.org".parse().unwrap()
 }
 
-/// Returns the server's response for a mailbox with this many messages of ten octets.
+/// Returns the server's response for a mailbox with this many messages of ten bytes.
 fn holds(messages: u64) -> String {
     let size = messages * 10;
     format!(

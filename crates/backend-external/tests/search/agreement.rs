@@ -15,9 +15,9 @@ struct Chance(SeededEntropy);
 
 impl Chance {
     fn below(&self, limit: usize) -> usize {
-        let mut octets = [0; 8];
-        self.0.fill(&mut octets);
-        usize::try_from(u64::from_le_bytes(octets) % limit as u64).unwrap()
+        let mut bytes = [0; 8];
+        self.0.fill(&mut bytes);
+        usize::try_from(u64::from_le_bytes(bytes) % limit as u64).unwrap()
     }
 
     fn of<'a, T>(&self, choices: &'a [T]) -> &'a T {

@@ -73,7 +73,7 @@ impl Indexed {
         paths.filter(|path| path.extension().is_some_and(|end| end == "index")).collect()
     }
 
-    /// Returns the octets of those files and their SQLite companions.
+    /// Returns the bytes of those files and their SQLite companions.
     pub(crate) fn room_taken(&self) -> u64 {
         let entries =
             std::fs::read_dir(&self.settings.directory).expect("a directory").map(|entry| entry.expect("an entry"));
@@ -115,7 +115,7 @@ pub(crate) async fn read_all(
             let mut opened = reader.open_raw(mailbox, folder, summary.uid).await.expect("a message");
             let mut raw = Vec::new();
             while let Some(piece) = opened.content.next().await {
-                raw.extend_from_slice(&piece.expect("octets"));
+                raw.extend_from_slice(&piece.expect("bytes"));
             }
             let joined = SearchableText::of(&raw, &MessageStructure::of(&raw)).joined();
             if matches(&joined, &wanted) {

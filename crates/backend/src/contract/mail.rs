@@ -43,6 +43,6 @@ pub(super) fn with_attachments(name: &str, content: &[u8]) -> Vec<u8> {
 /// Encodes as base64 in lines of 76 characters (RFC 2045 section 6.8).
 fn wrapped(content: &[u8]) -> String {
     let encoded = STANDARD.encode(content);
-    let lines = encoded.as_bytes().chunks(76).map(|line| line.iter().map(|&octet| char::from(octet)).collect());
+    let lines = encoded.as_bytes().chunks(76).map(|line| line.iter().map(|&byte| char::from(byte)).collect());
     lines.map(|line: String| line + "\r\n").collect()
 }

@@ -2,7 +2,7 @@
 
 use mailapi_model::FolderName;
 
-use super::story::{address, folder, mailbox_with, newest, octets};
+use super::story::{address, bytes, folder, mailbox_with, newest};
 use super::{Fixture, mail};
 use crate::MailboxError;
 
@@ -68,8 +68,8 @@ pub async fn reading_leaves_the_flags_alone(fixture: &dyn Fixture) {
     let before = fixture.flags(&bob, &inbox, uid).await;
     let mailboxes = &fixture.backend().mailboxes;
     mailboxes.read(&bob, &inbox, uid).await.unwrap();
-    octets(mailboxes.open_raw(&bob, &inbox, uid).await.unwrap().content).await;
-    octets(mailboxes.open_attachment(&bob, &inbox, uid, 1).await.unwrap().content).await;
+    bytes(mailboxes.open_raw(&bob, &inbox, uid).await.unwrap().content).await;
+    bytes(mailboxes.open_attachment(&bob, &inbox, uid, 1).await.unwrap().content).await;
     assert!(before.iter().any(|flag| flag == "\\Flagged"));
     assert_eq!(fixture.flags(&bob, &inbox, uid).await, before);
     assert_eq!(mailboxes.folders(&bob).await.unwrap()[0].unread, 1);
@@ -87,9 +87,9 @@ pub async fn an_attachment_comes_as_it_was_sent(fixture: &dyn Fixture) {
     {
         let opened = mailboxes.open_attachment(&bob, &inbox, uid, info.index).await.unwrap();
         assert_eq!(opened.info, info);
-        let (octets, _) = octets(opened.content).await;
-        assert_eq!(octets, expected);
-        assert_eq!(octets.len() as u64, info.size);
+        let (bytes, _) = bytes(opened.content).await;
+        assert_eq!(bytes, expected);
+        assert_eq!(bytes.len() as u64, info.size);
     }
     let beyond = mailboxes.open_attachment(&bob, &inbox, uid, 3).await;
     assert_eq!(beyond.err(), Some(MailboxError::NoSuchAttachment));
@@ -104,9 +104,9 @@ pub async fn a_long_attachment_is_streamed(fixture: &dyn Fixture) {
     let (mailboxes, inbox) = (&fixture.backend().mailboxes, FolderName::inbox());
     let opened = mailboxes.open_attachment(&bob, &inbox, uid, 1).await.unwrap();
     assert_eq!(opened.info.size, content.len() as u64);
-    let (octets, longest) = octets(opened.content).await;
-    assert!(octets == content, "other octets came out");
-    assert!(longest <= MAX_CHUNK, "a chunk of {longest} octets");
+    let (bytes, longest) = bytes(opened.content).await;
+    assert!(bytes == content, "other bytes came out");
+    assert!(longest <= MAX_CHUNK, "a chunk of {longest} bytes");
     // Dropping a stream in the middle must not break later reads.
     drop(mailboxes.open_attachment(&bob, &inbox, uid, 1).await.unwrap());
     assert_eq!(newest(fixture, &bob).await.uid, uid);
@@ -119,9 +119,9 @@ pub async fn the_raw_message_is_what_was_delivered(fixture: &dyn Fixture) {
     let summary = newest(fixture, &bob).await;
     let opened = fixture.backend().mailboxes.open_raw(&bob, &FolderName::inbox(), summary.uid).await.unwrap();
     assert_eq!(opened.size, summary.size);
-    let (octets, _) = octets(opened.content).await;
-    assert_eq!(octets.len() as u64, summary.size);
-    assert!(octets.ends_with(&message), "{}", octets.escape_ascii());
+    let (bytes, _) = bytes(opened.content).await;
+    assert_eq!(bytes.len() as u64, summary.size);
+    assert!(bytes.ends_with(&message), "{}", bytes.escape_ascii());
 }
 
 /// A message without a header has a body.

@@ -116,12 +116,12 @@ pub(super) fn folder(name: &str) -> FolderName {
 }
 
 /// Returns all bytes of a stream, and the length of its longest chunk.
-pub(super) async fn octets(mut stream: ByteStream) -> (Vec<u8>, usize) {
-    let (mut octets, mut longest) = (Vec::new(), 0);
+pub(super) async fn bytes(mut stream: ByteStream) -> (Vec<u8>, usize) {
+    let (mut bytes, mut longest) = (Vec::new(), 0);
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.expect("a stream to its end");
         longest = longest.max(chunk.len());
-        octets.extend_from_slice(&chunk);
+        bytes.extend_from_slice(&chunk);
     }
-    (octets, longest)
+    (bytes, longest)
 }

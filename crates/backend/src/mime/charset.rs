@@ -7,31 +7,31 @@ use super::shifted::{decode_hz, decode_utf7};
 
 /// Decodes text in the charset with this name; never fails. A missing or unknown charset, or US-ASCII, means
 /// UTF-8 if the bytes are valid UTF-8, otherwise Windows-1252.
-pub(super) fn decode(charset: Option<&str>, octets: &[u8]) -> String {
+pub(super) fn decode(charset: Option<&str>, bytes: &[u8]) -> String {
     let label = charset.unwrap_or_default().trim();
     if label.is_empty() || is_ascii(label) {
-        return guess(octets);
+        return guess(bytes);
     }
     match label.to_ascii_lowercase().as_str() {
         "utf-7" | "unicode-1-1-utf-7" | "unicode-2-0-utf-7" | "x-unicode-2-0-utf-7" | "csunicode11utf7" => {
-            return decode_utf7(octets);
+            return decode_utf7(bytes);
         }
-        "hz-gb-2312" | "hz" => return decode_hz(octets),
+        "hz-gb-2312" | "hz" => return decode_hz(bytes),
         _ => {}
     }
     match Encoding::for_label(label.as_bytes()) {
         // The Encoding Standard refuses some old charsets entirely; show what is readable in them.
-        Some(encoding) if encoding == REPLACEMENT => guess(octets),
-        Some(encoding) => encoding.decode(octets).0.into_owned(),
+        Some(encoding) if encoding == REPLACEMENT => guess(bytes),
+        Some(encoding) => encoding.decode(bytes).0.into_owned(),
         // Names that the Encoding Standard omits.
-        None => charset_decoder(label.as_bytes()).map_or_else(|| guess(octets), |decode| decode(octets)),
+        None => charset_decoder(label.as_bytes()).map_or_else(|| guess(bytes), |decode| decode(bytes)),
     }
 }
 
 /// Decodes text of unknown charset, such as raw bytes in a header.
-pub(super) fn guess(octets: &[u8]) -> String {
-    std::str::from_utf8(octets)
-        .map_or_else(|_| WINDOWS_1252.decode_without_bom_handling(octets).0.into_owned(), ToOwned::to_owned)
+pub(super) fn guess(bytes: &[u8]) -> String {
+    std::str::from_utf8(bytes)
+        .map_or_else(|_| WINDOWS_1252.decode_without_bom_handling(bytes).0.into_owned(), ToOwned::to_owned)
 }
 
 fn is_ascii(label: &str) -> bool {
@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_are_text_in_any_charset(
+        fn any_bytes_are_text_in_any_charset(
             charset in prop_oneof![
                 8 => prop::sample::select(vec![
                     "utf-7", "UTF-8", "utf-16", "utf-16le", "utf-16be", "iso-2022-jp", "iso-2022-kr", "hz-gb-2312", "gb18030",
@@ -76,13 +76,13 @@ mod tests {
                 ]).prop_map(str::to_owned),
                 1 => "[ -~]{0,20}|\\PC{0,10}",
             ],
-            octets in prop::collection::vec(prop_oneof![
+            bytes in prop::collection::vec(prop_oneof![
                 4 => any::<u8>(), 2 => b' '..=b'~', 1 => prop::sample::select(b"+-&/=\x1b$()~{}\x0e\x0f\xfe\xff\0".to_vec()),
             ], 0..60),
         ) {
-            decode(Some(&charset), &octets);
-            let written = octets.windows(3).any(|three| three == [0xef, 0xbf, 0xbd]);
-            prop_assert!(written || !guess(&octets).contains(char::REPLACEMENT_CHARACTER));
+            decode(Some(&charset), &bytes);
+            let written = bytes.windows(3).any(|three| three == [0xef, 0xbf, 0xbd]);
+            prop_assert!(written || !guess(&bytes).contains(char::REPLACEMENT_CHARACTER));
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct DescribedPart {
     /// Content-Transfer-Encoding.
     pub encoding: String,
     /// Size of the encoded body in bytes.
-    pub octets: u64,
+    pub bytes: u64,
     /// Whether it is a container of the parts that follow it.
     pub has_parts: bool,
     /// The raw Subject of the message that it forwards.
@@ -117,7 +117,7 @@ impl DescribedMessage {
 
 /// The described properties of a part's content.
 struct Content {
-    octets: u64,
+    bytes: u64,
     forwarded_subject: Option<Vec<u8>>,
 }
 
@@ -128,14 +128,14 @@ fn attachment(content: &Content, part: &Part, index: usize, at: usize, limits: &
         filename: selection::name(part, index, limits, subject),
         content_type: part.media_type.clone(),
         type_parameters: selection::type_parameters(part),
-        size: content.octets,
+        size: content.bytes,
         content_id: part.content_id.clone(),
     };
     DescribedAttachment { part: at, encoding: part.encoding, info }
 }
 
 fn read(mut described: DescribedPart, limits: &Limits) -> (Part, Content) {
-    let content = Content { octets: described.octets, forwarded_subject: described.forwarded_subject.take() };
+    let content = Content { bytes: described.bytes, forwarded_subject: described.forwarded_subject.take() };
     let has_parts = described.has_parts;
     let is_plain = plain::is_plain_part(&described, limits);
     // Most parts need no parser, so the header is not written and parsed for them.
@@ -172,24 +172,24 @@ fn field(block: &mut Vec<u8>, name: &str, value: &[u8], parameters: &[(String, V
     block.extend(value.iter().map(on_one_line));
     for (name, value) in parameters {
         block.extend_from_slice(b"; ");
-        block.extend(name.bytes().filter(|&octet| octet.is_ascii_graphic() && !b"=;\"".contains(&octet)));
+        block.extend(name.bytes().filter(|&byte| byte.is_ascii_graphic() && !b"=;\"".contains(&byte)));
         block.push(b'=');
         if name.ends_with('*') { extended(block, value) } else { quoted(block, value) }
     }
     block.extend_from_slice(b"\r\n");
 }
 
-fn on_one_line(octet: &u8) -> u8 {
-    if matches!(octet, b'\r' | b'\n' | 0) { b' ' } else { *octet }
+fn on_one_line(byte: &u8) -> u8 {
+    if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte }
 }
 
 fn quoted(block: &mut Vec<u8>, value: &[u8]) {
     block.push(b'"');
-    for octet in value.iter().map(on_one_line) {
-        if matches!(octet, b'"' | b'\\') {
+    for byte in value.iter().map(on_one_line) {
+        if matches!(byte, b'"' | b'\\') {
             block.push(b'\\');
         }
-        block.push(octet);
+        block.push(byte);
     }
     block.push(b'"');
 }
@@ -197,9 +197,9 @@ fn quoted(block: &mut Vec<u8>, value: &[u8]) {
 /// Writes an extended value (RFC 2231 section 4). A server may have joined encoded and unencoded sections, so
 /// the value is encoded again.
 fn extended(block: &mut Vec<u8>, value: &[u8]) {
-    for &octet in value {
-        let is_plain = octet.is_ascii_alphanumeric() || b"!#$&+-.^_`{|}~%'".contains(&octet);
-        if is_plain { block.push(octet) } else { block.extend(format!("%{octet:02X}").bytes()) }
+    for &byte in value {
+        let is_plain = byte.is_ascii_alphanumeric() || b"!#$&+-.^_`{|}~%'".contains(&byte);
+        if is_plain { block.push(byte) } else { block.extend(format!("%{byte:02X}").bytes()) }
     }
 }
 
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     fn leaf(media_type: &str, subtype: &str) -> DescribedPart {
-        DescribedPart { media_type: media_type.into(), subtype: subtype.into(), octets: 9, ..DescribedPart::default() }
+        DescribedPart { media_type: media_type.into(), subtype: subtype.into(), bytes: 9, ..DescribedPart::default() }
     }
 
     fn named(name: &str, value: &[u8]) -> Vec<(String, Vec<u8>)> {
@@ -230,7 +230,7 @@ mod tests {
             encoding: "7bit\r\nContent-Disposition: inline; filename=z".to_owned(),
             ..leaf("image", "png\r\nX: y")
         };
-        assert_eq!(header(&part).iter().filter(|&&octet| octet == b'\n').count(), 3);
+        assert_eq!(header(&part).iter().filter(|&&byte| byte == b'\n').count(), 3);
         assert_eq!(name_of(part), "a  Content-Disposition: attachment; filename=\"evil\\");
     }
 
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_type_is_octets_and_an_empty_multipart_is_text() {
+    fn an_invalid_type_is_bytes_and_an_empty_multipart_is_text() {
         let holder = || DescribedPart { has_parts: true, ..leaf("multipart", "mixed") };
         assert_eq!(
             DescribedMessage::of(vec![holder(), leaf("foo", "")]).attachments[0].info.content_type,
@@ -302,7 +302,7 @@ mod tests {
                 disposition: Some((words[3].clone(), named("filename*", &value))),
                 content_id: Some(value.clone()),
                 encoding: words[2].clone(),
-                octets: 1,
+                bytes: 1,
                 has_parts: holds,
                 forwarded_subject: Some(value),
             };

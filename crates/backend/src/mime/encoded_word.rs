@@ -67,7 +67,7 @@ fn push_plain<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str) {
 
 struct Word<'a> {
     charset: &'a str,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     length: usize,
 }
 
@@ -90,14 +90,14 @@ impl<'a> Word<'a> {
         }
         let data = &data[..data.find("?=")?];
         // The Q encoding writes a space as an underscore (RFC 2047 section 4.2).
-        let octets = match encoding {
+        let bytes = match encoding {
             b'q' | b'Q' => decode(TransferEncoding::QuotedPrintable, data.replace('_', "=20").as_bytes()),
             _ => decode(TransferEncoding::Base64, data.as_bytes()),
         };
         let length = 2 + charset.len() + 3 + data.len() + 2;
         // Drop the language (RFC 2231 section 5).
         let charset = charset.split('*').next().unwrap_or(charset);
-        Some(Self { charset, octets, length })
+        Some(Self { charset, bytes, length })
     }
 }
 
@@ -107,7 +107,7 @@ impl<'a> Word<'a> {
 struct Pending<'a> {
     text: String,
     charset: &'a str,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     any: bool,
 }
 
@@ -119,21 +119,21 @@ impl<'a> Pending<'a> {
     fn push(&mut self, word: &Word<'a>) {
         // Bytes of different charsets cannot be decoded together.
         if !self.charset.eq_ignore_ascii_case(word.charset) {
-            self.decode_octets();
+            self.decode_bytes();
         }
         self.charset = word.charset;
-        self.octets.extend_from_slice(&word.octets);
+        self.bytes.extend_from_slice(&word.bytes);
         self.any = true;
     }
 
-    fn decode_octets(&mut self) {
-        let octets = std::mem::take(&mut self.octets);
-        self.text.push_str(&charset::decode(Some(self.charset), &octets));
+    fn decode_bytes(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.text.push_str(&charset::decode(Some(self.charset), &bytes));
     }
 
     fn end_into(&mut self, pieces: &mut Vec<Piece<'_>>) {
         if self.any {
-            self.decode_octets();
+            self.decode_bytes();
             pieces.push(Piece::Decoded(std::mem::take(&mut self.text)));
             self.any = false;
         }

@@ -42,7 +42,7 @@ pub(super) fn ends_header(line: &[u8]) -> bool {
 
 /// Returns the lines of a message's header block with their line ends, without the final empty line.
 pub fn header_lines(message: &[u8]) -> impl Iterator<Item = &[u8]> {
-    message.split_inclusive(|octet| *octet == b'\n').take_while(|line| !ends_header(line))
+    message.split_inclusive(|byte| *byte == b'\n').take_while(|line| !ends_header(line))
 }
 
 /// Returns the name before the colon, if the line starts a field.
@@ -118,10 +118,10 @@ fn joined<'a>(pieces: impl Iterator<Item = &'a str>, room: usize) -> String {
 
 /// Returns whether an ASCII text needs no change, as almost all do.
 fn is_one_line(text: &str) -> bool {
-    let octets = text.as_bytes();
-    let pairs = octets.iter().zip(octets.iter().skip(1));
+    let bytes = text.as_bytes();
+    let pairs = bytes.iter().zip(bytes.iter().skip(1));
     let has_two_spaces = pairs.fold(false, |so_far, (one, next)| so_far | ((*one == b' ') & (*next == b' ')));
-    plain::is_printable(octets) && !has_two_spaces && !text.starts_with(' ') && !text.ends_with(' ')
+    plain::is_printable(bytes) && !has_two_spaces && !text.starts_with(' ') && !text.ends_with(' ')
 }
 
 /// Decodes the encoded words (RFC 2047) of a value. Spaces inside words are kept; spaces around the value are
@@ -149,23 +149,23 @@ pub(super) fn text_line(value: &[u8]) -> String {
 }
 
 /// Returns the part of a value within the limit, prepared for a field parser.
-fn terminated(value: &[u8], max_octets: usize) -> Hidden {
+fn terminated(value: &[u8], max_bytes: usize) -> Hidden {
     let text = unfolded(value);
-    let mut hidden = Hidden::new(&text[..text.floor_char_boundary(max_octets)]);
+    let mut hidden = Hidden::new(&text[..text.floor_char_boundary(max_bytes)]);
     hidden.value.push('\n');
     hidden
 }
 
 /// Returns the correspondents of an address field (RFC 5322 section 3.4), including group members.
-pub(super) fn correspondents(value: &[u8], max_octets: usize) -> Vec<Correspondent> {
+pub(super) fn correspondents(value: &[u8], max_bytes: usize) -> Vec<Correspondent> {
     let text = unfolded(value);
-    let simple = if text.len() <= max_octets { plain::correspondents(&text) } else { None };
-    simple.unwrap_or_else(|| parsed_correspondents(value, max_octets))
+    let simple = if text.len() <= max_bytes { plain::correspondents(&text) } else { None };
+    simple.unwrap_or_else(|| parsed_correspondents(value, max_bytes))
 }
 
 /// Like [`correspondents`], for fields in any form.
-pub(super) fn parsed_correspondents(value: &[u8], max_octets: usize) -> Vec<Correspondent> {
-    let text = terminated(value, max_octets);
+pub(super) fn parsed_correspondents(value: &[u8], max_bytes: usize) -> Vec<Correspondent> {
+    let text = terminated(value, max_bytes);
     let HeaderValue::Address(addresses) = MessageStream::new(text.value.as_bytes()).parse_address() else {
         return Vec::new();
     };
@@ -182,15 +182,15 @@ pub(super) fn parsed_correspondents(value: &[u8], max_octets: usize) -> Vec<Corr
 }
 
 /// Returns the entries of an address field as IMAP reports them.
-pub(super) fn address_entries(value: &[u8], max_octets: usize) -> Vec<AddressEntry> {
+pub(super) fn address_entries(value: &[u8], max_bytes: usize) -> Vec<AddressEntry> {
     let text = unfolded(value);
-    addresses::entries(&text[..text.floor_char_boundary(max_octets)])
+    addresses::entries(&text[..text.floor_char_boundary(max_bytes)])
 }
 
-fn date_time(value: &[u8], max_octets: usize) -> Option<DateTime> {
+fn date_time(value: &[u8], max_bytes: usize) -> Option<DateTime> {
     let text = unfolded(value);
-    let simple = if text.len() <= max_octets { plain::date_time(text.as_bytes()) } else { None };
-    simple.or_else(|| parsed_date_time(&text, max_octets)).filter(is_in_calendar)
+    let simple = if text.len() <= max_bytes { plain::date_time(text.as_bytes()) } else { None };
+    simple.or_else(|| parsed_date_time(&text, max_bytes)).filter(is_in_calendar)
 }
 
 /// Returns whether the month has that day. Otherwise the timestamp would silently fall into the next month.
@@ -199,8 +199,8 @@ fn is_in_calendar(date: &DateTime) -> bool {
 }
 
 /// Like [`date_time`], for fields in any form.
-pub(super) fn parsed_date_time(text: &str, max_octets: usize) -> Option<DateTime> {
-    let start = &text[..text.floor_char_boundary(max_octets)];
+pub(super) fn parsed_date_time(text: &str, max_bytes: usize) -> Option<DateTime> {
+    let start = &text[..text.floor_char_boundary(max_bytes)];
     let is_plain = start.is_ascii() && !encoded_word::may_begin_in(start.as_bytes());
     let start = if is_plain { Cow::Borrowed(start) } else { Cow::Owned(Hidden::new(start).value) };
     let HeaderValue::DateTime(date) = MessageStream::new(with_offset(&start).as_bytes()).parse_date() else {
@@ -235,13 +235,13 @@ fn with_offset(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns the time of a date field (RFC 5322 section 3.3); `None` if it is invalid.
-pub(super) fn date(value: &[u8], max_octets: usize) -> Option<Timestamp> {
-    date_time(value, max_octets).map(|date| Timestamp::from_seconds(date.to_timestamp()))
+pub(super) fn date(value: &[u8], max_bytes: usize) -> Option<Timestamp> {
+    date_time(value, max_bytes).map(|date| Timestamp::from_seconds(date.to_timestamp()))
 }
 
 /// Returns year, month and day of a date field as written; `None` if it is invalid.
-pub(super) fn day(value: &[u8], max_octets: usize) -> Option<(u16, u8, u8)> {
-    date_time(value, max_octets).map(|date| (date.year, date.month, date.day))
+pub(super) fn day(value: &[u8], max_bytes: usize) -> Option<(u16, u8, u8)> {
+    date_time(value, max_bytes).map(|date| (date.year, date.month, date.day))
 }
 
 /// Returns a Message-ID or Content-ID without angle brackets; `None` if it is empty.
@@ -262,15 +262,15 @@ pub(super) struct Parameterized {
 }
 
 impl Parameterized {
-    pub(super) fn read(value: &[u8], max_octets: usize) -> Option<Self> {
+    pub(super) fn read(value: &[u8], max_bytes: usize) -> Option<Self> {
         let text = unfolded(value);
-        let simple = if text.len() <= max_octets { plain::parameterized(&text) } else { None };
-        simple.or_else(|| Self::parsed(value, max_octets))
+        let simple = if text.len() <= max_bytes { plain::parameterized(&text) } else { None };
+        simple.or_else(|| Self::parsed(value, max_bytes))
     }
 
     /// Like [`Parameterized::read`], for fields in any form.
-    pub(super) fn parsed(value: &[u8], max_octets: usize) -> Option<Self> {
-        let text = terminated(value, max_octets);
+    pub(super) fn parsed(value: &[u8], max_bytes: usize) -> Option<Self> {
+        let text = terminated(value, max_bytes);
         let HeaderValue::ContentType(read) = MessageStream::new(text.value.as_bytes()).parse_content_type() else {
             return None;
         };
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_octets_in_a_name_are_no_loss() {
+    fn raw_bytes_in_a_name_are_no_loss() {
         assert_eq!(correspondents(b"J\xfcrgen <j@x.org>", MAX)[0].name, "Jürgen");
         assert_eq!(decoded(b" na\xc3\xafve =?iso-8859-1?q?caf=E9?="), "naïve café");
     }

@@ -82,10 +82,10 @@ fn letters(text: &str) -> impl Iterator<Item = (usize, &str)> {
 /// Returns whether only ASCII letters can need folding, as in most texts: no white space but single spaces
 /// and line ends. Without an early exit, many bytes are checked at once.
 fn differs_in_case_alone(text: &str) -> bool {
-    let octets = text.as_bytes();
-    let next = octets.get(1..).unwrap_or_default();
-    let other_space = octets.iter().fold(false, |found, octet| found | matches!(octet, b'\t' | 0x0b..=b'\r'));
-    let two_spaces = octets.iter().zip(next).fold(false, |found, pair| found | (pair == (&b' ', &b' ')));
+    let bytes = text.as_bytes();
+    let next = bytes.get(1..).unwrap_or_default();
+    let other_space = bytes.iter().fold(false, |found, byte| found | matches!(byte, b'\t' | 0x0b..=b'\r'));
+    let two_spaces = bytes.iter().zip(next).fold(false, |found, pair| found | (pair == (&b' ', &b' ')));
     text.is_ascii() && !other_space && !two_spaces
 }
 

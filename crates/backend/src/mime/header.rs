@@ -46,7 +46,7 @@ impl<'a> Header<'a> {
     /// Returns the people of all address fields with a name, one line for each field: without comments, with
     /// group names.
     pub fn people(&self, name: &str) -> Vec<String> {
-        let read = |value| fields::address_entries(value, self.limits.max_address_octets);
+        let read = |value| fields::address_entries(value, self.limits.max_address_bytes);
         let shown = |entries: Vec<AddressEntry>| entries.iter().map(AddressEntry::shown).collect::<Vec<_>>().join(", ");
         self.named(name).map(|value| shown(read(value))).collect()
     }
@@ -67,21 +67,21 @@ impl<'a> Header<'a> {
     #[must_use]
     pub fn addresses(&self, name: &str) -> Vec<AddressEntry> {
         let value = self.named(name).next();
-        value.map(|value| fields::address_entries(value, self.limits.max_address_octets)).unwrap_or_default()
+        value.map(|value| fields::address_entries(value, self.limits.max_address_bytes)).unwrap_or_default()
     }
 
     /// Returns year, month and day of the Date field as written, regardless of its zone; `None` if it is
     /// invalid.
     #[must_use]
     pub fn day(&self) -> Option<(u16, u8, u8)> {
-        self.named("Date").next().and_then(|value| fields::day(value, self.limits.max_parameter_octets))
+        self.named("Date").next().and_then(|value| fields::day(value, self.limits.max_parameter_bytes))
     }
 
     /// Returns a field with parameters, as written.
     #[must_use]
     pub fn parameters(&self, name: &str) -> Option<WrittenParameters> {
         let text = fields::unfolded(self.named(name).next()?);
-        let read = &text[..text.floor_char_boundary(self.limits.max_parameter_octets)];
+        let read = &text[..text.floor_char_boundary(self.limits.max_parameter_bytes)];
         let (value, parameters) = parameters::written(read);
         Some(WrittenParameters { value, parameters })
     }

@@ -67,15 +67,15 @@ fn after<'a>(html: &'a str, end: &str) -> &'a str {
 /// is never closed.
 fn after_attributes(attributes: &str) -> &str {
     let (mut quote, mut is_value) = (None, false);
-    for (at, octet) in attributes.bytes().enumerate() {
-        match (quote, octet) {
-            (Some(open), _) if octet == open => quote = None,
+    for (at, byte) in attributes.bytes().enumerate() {
+        match (quote, byte) {
+            (Some(open), _) if byte == open => quote = None,
             (Some(_), _) => {}
             (None, b'>') => return &attributes[at + 1..],
-            (None, b'"' | b'\'') if is_value => quote = Some(octet),
+            (None, b'"' | b'\'') if is_value => quote = Some(byte),
             (None, _) => {}
         }
-        is_value = octet == b'=' || (is_value && octet.is_ascii_whitespace());
+        is_value = byte == b'=' || (is_value && byte.is_ascii_whitespace());
     }
     // The quote is never closed, so ignore it.
     after(attributes, ">")

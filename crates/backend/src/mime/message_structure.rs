@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 
-use mailapi_model::{Octets, Timestamp};
+use mailapi_model::{Blob, Timestamp};
 
 use super::fields::{self, Field};
 use super::limits::Limits;
@@ -129,21 +129,21 @@ impl MessageStructure {
     ///
     /// # Errors
     /// When the message cannot be read.
-    pub fn of_octets(octets: &Octets) -> io::Result<Self> {
-        Self::in_pieces(octets, Window::PIECE, &Limits::default())
+    pub fn of_bytes(bytes: &Blob) -> io::Result<Self> {
+        Self::in_pieces(bytes, Window::PIECE, &Limits::default())
     }
 
-    fn in_pieces(octets: &Octets, piece_len: usize, limits: &Limits) -> io::Result<Self> {
-        match octets.in_memory() {
+    fn in_pieces(bytes: &Blob, piece_len: usize, limits: &Limits) -> io::Result<Self> {
+        match bytes.in_memory() {
             Some(raw) => Ok(Self::with_limits(raw, limits)),
-            None => Ok(Self::read(&mut Window::new(octets, piece_len, limits), limits)?.listed(limits)),
+            None => Ok(Self::read(&mut Window::new(bytes, piece_len, limits), limits)?.listed(limits)),
         }
     }
 
     fn read<S: Source>(source: &mut S, limits: &Limits) -> Result<Self, S::Error> {
         let parts = structure::read_parts(source, limits)?;
         let header_len = parts.first().map_or(0, |message| message.body.start);
-        let header = source.get(0..header_len.min(limits.max_header_octets))?;
+        let header = source.get(0..header_len.min(limits.max_header_bytes))?;
         let mut structure = Self { header_len: header_len as u64, ..Self::of_header(&header, limits) };
         let chosen = selection::choose(&parts);
         structure.text = chosen.text.map(|at| body(&parts[at]));
@@ -157,7 +157,7 @@ impl MessageStructure {
     /// Returns the position of the header block, up to the limit for parsing fields.
     #[must_use]
     pub fn header(&self) -> PartSpan {
-        let length = self.header_len.min(Limits::default().max_header_octets as u64);
+        let length = self.header_len.min(Limits::default().max_header_bytes as u64);
         PartSpan { offset: 0, length, encoding: TransferEncoding::Identity }
     }
 
@@ -171,7 +171,7 @@ impl MessageStructure {
     fn of_header(block: &[u8], limits: &Limits) -> Self {
         let fields = fields::fields(block, limits.max_fields);
         let first = |name: &str| value(&fields, name);
-        let people = |name| first(name).map(|value| fields::correspondents(value, limits.max_address_octets));
+        let people = |name| first(name).map(|value| fields::correspondents(value, limits.max_address_bytes));
         Self {
             message_id: first("Message-ID")
                 .and_then(fields::identifier)
@@ -181,7 +181,7 @@ impl MessageStructure {
             to: people("To").unwrap_or_default(),
             cc: people("Cc").unwrap_or_default(),
             subject: first("Subject").map(fields::text_line).unwrap_or_default(),
-            date: first("Date").and_then(|value| fields::date(value, limits.max_parameter_octets)),
+            date: first("Date").and_then(|value| fields::date(value, limits.max_parameter_bytes)),
             header_len: block.len() as u64,
             ..Self::default()
         }
@@ -189,15 +189,15 @@ impl MessageStructure {
 
     /// Truncates list fields.
     fn listed(mut self, limits: &Limits) -> Self {
-        truncate(&mut self.message_id, limits.max_listed_identifier_octets);
+        truncate(&mut self.message_id, limits.max_listed_identifier_bytes);
         if let Some((end, _)) = self.subject.char_indices().nth(limits.max_listed_subject_characters) {
             self.subject.truncate(end);
         }
         self.to.truncate(limits.max_listed_correspondents);
         self.cc.truncate(limits.max_listed_correspondents);
         for person in std::iter::once(&mut self.from).chain(&mut self.to).chain(&mut self.cc) {
-            truncate(&mut person.name, limits.max_listed_name_octets);
-            truncate(&mut person.email, limits.max_listed_name_octets);
+            truncate(&mut person.name, limits.max_listed_name_bytes);
+            truncate(&mut person.email, limits.max_listed_name_bytes);
         }
         self
     }
@@ -273,13 +273,13 @@ impl MessageStructure {
     /// Returns whether any list field may have been truncated.
     fn may_be_cut(&self, limits: &Limits) -> bool {
         // Truncation at a character boundary may drop up to three more bytes.
-        let reaches = |text: &str, max_octets: usize| text.len().saturating_add(3) >= max_octets;
+        let reaches = |text: &str, max_bytes: usize| text.len().saturating_add(3) >= max_bytes;
         let mut people = std::iter::once(&self.from).chain(&self.to).chain(&self.cc);
-        reaches(&self.message_id, limits.max_listed_identifier_octets)
+        reaches(&self.message_id, limits.max_listed_identifier_bytes)
             || self.subject.chars().count() >= limits.max_listed_subject_characters
             || self.to.len().max(self.cc.len()) >= limits.max_listed_correspondents
             || people
-                .any(|person| [&person.name, &person.email].iter().any(|t| reaches(t, limits.max_listed_name_octets)))
+                .any(|person| [&person.name, &person.email].iter().any(|t| reaches(t, limits.max_listed_name_bytes)))
     }
 }
 
@@ -287,7 +287,7 @@ impl MessageStructure {
 #[must_use]
 pub fn header_block(message: &[u8]) -> &[u8] {
     let fields = fields::header_lines(message).map(<[u8]>::len).sum();
-    let empty_line = message[fields..].split_inclusive(|octet| *octet == b'\n').next().unwrap_or_default();
+    let empty_line = message[fields..].split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
     &message[..fields + empty_line.len()]
 }
 
@@ -330,23 +330,23 @@ fn place(headers: &[(String, String)], places: &mut HashMap<String, usize>, name
 fn without_controls(text: Cow<'_, str>) -> String {
     // Almost all values are printable ASCII. Checking bytes without an early exit is faster than checking
     // characters.
-    let is_plain = |octet: u8| matches!(octet, b' '..=b'~' | b'\t');
-    if text.bytes().fold(true, |so_far, octet| so_far & is_plain(octet)) {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\t');
+    if text.bytes().fold(true, |so_far, byte| so_far & is_plain(byte)) {
         return text.into_owned();
     }
     let is_unwanted = |c: char| c.is_control() && c != '\t';
     if text.contains(is_unwanted) { text.replace(is_unwanted, " ") } else { text.into_owned() }
 }
 
-fn truncate(text: &mut String, max_octets: usize) {
-    text.truncate(text.floor_char_boundary(max_octets));
+fn truncate(text: &mut String, max_bytes: usize) {
+    text.truncate(text.floor_char_boundary(max_bytes));
 }
 
 /// Returns all authors in a header block.
 pub(super) fn authors(block: &[u8]) -> Vec<Correspondent> {
     let limits = Limits::default();
     let fields = fields::fields(block, limits.max_fields);
-    let from = value(&fields, "From").map(|value| fields::correspondents(value, limits.max_address_octets));
+    let from = value(&fields, "From").map(|value| fields::correspondents(value, limits.max_address_bytes));
     from.unwrap_or_default()
 }
 
@@ -369,7 +369,7 @@ fn attachment<S: Source>(
 ) -> Result<AttachmentPart, S::Error> {
     let size = transfer::decoded_size(part.encoding, source, part.body.clone())?;
     // A forwarded message is named by its subject, which needs its content.
-    let looked_at = if selection::is_message(part) { limits.max_forwarded_header_octets } else { 0 };
+    let looked_at = if selection::is_message(part) { limits.max_forwarded_header_bytes } else { 0 };
     let beginning = source.get(part.body.start..part.body.end.min(part.body.start + looked_at))?;
     let info = AttachmentInfo {
         index: u32::try_from(index).unwrap_or(u32::MAX),
@@ -399,7 +399,7 @@ mod tests {
     /// Bytes outside memory, read in pieces.
     struct Elsewhere(Vec<u8>, usize);
 
-    impl mailapi_model::OctetSource for Elsewhere {
+    impl mailapi_model::BlobSource for Elsewhere {
         fn len(&self) -> usize {
             self.0.len()
         }
@@ -433,17 +433,17 @@ mod tests {
                 Just("Content-Disposition: attachment; filename=x.bin"), Just("From: Ann <ann@example.org>"),
                 Just("--a"), Just("--b"), Just("--a--"), Just("--b-- \t"), Just(""), Just("aGVsbG8="), Just("a longer line of text"),
             ], 0..60),
-            octets in prop::collection::vec(any::<u8>(), 0..60),
+            bytes in prop::collection::vec(any::<u8>(), 0..60),
             (piece_len, read_len) in (1_usize..70, 1_usize..70),
-            (max_line_octets, max_header_octets) in prop_oneof![Just((65_536, 65_536)), (1_usize..60, 1_usize..90)],
+            (max_line_bytes, max_header_bytes) in prop_oneof![Just((65_536, 65_536)), (1_usize..60, 1_usize..90)],
         ) {
             let mut raw = lines.join("\r\n").into_bytes();
-            raw.extend(octets);
-            let limits = Limits { max_line_octets, max_header_octets, ..Limits::default() };
+            raw.extend(bytes);
+            let limits = Limits { max_line_bytes, max_header_bytes, ..Limits::default() };
             let expected = MessageStructure::with_limits(&raw, &limits);
-            let elsewhere = Octets::elsewhere(std::sync::Arc::new(Elsewhere(raw.clone(), read_len)));
+            let elsewhere = Blob::elsewhere(std::sync::Arc::new(Elsewhere(raw.clone(), read_len)));
             prop_assert_eq!(&MessageStructure::in_pieces(&elsewhere, piece_len, &limits).unwrap(), &expected);
-            let halves = Octets::joined([elsewhere.slice(0..raw.len() / 2), Octets::from(raw[raw.len() / 2..].to_vec())]);
+            let halves = Blob::joined([elsewhere.slice(0..raw.len() / 2), Blob::from(raw[raw.len() / 2..].to_vec())]);
             prop_assert_eq!(&MessageStructure::in_pieces(&halves, piece_len, &limits).unwrap(), &expected);
         }
     }

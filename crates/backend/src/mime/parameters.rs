@@ -120,7 +120,7 @@ impl Place {
             // One asterisk means an encoded value; two are invalid.
             return (!is_encoded).then_some(Self { name, number: None, is_encoded: true });
         }
-        let is_number = digits.bytes().all(|octet| octet.is_ascii_digit());
+        let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
         let number: u16 = digits.parse().ok().filter(|_| is_number)?;
         Some(Self { name, number: Some(number.into()), is_encoded })
     }
@@ -144,7 +144,7 @@ fn decoded(sections: &Sections) -> String {
 #[derive(Default)]
 struct Decoding<'a> {
     charset: Option<&'a str>,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     text: String,
 }
 
@@ -154,20 +154,20 @@ impl<'a> Decoding<'a> {
         if is_first && section.is_encoded {
             (self.charset, value) = charset_and_value(value);
         }
-        let octets = if section.is_encoded { percent_decode_str(value).collect() } else { value.as_bytes().to_vec() };
+        let bytes = if section.is_encoded { percent_decode_str(value).collect() } else { value.as_bytes().to_vec() };
         if value.is_ascii() {
-            self.octets.extend(octets);
+            self.bytes.extend(bytes);
         } else {
             // Unencoded non-ASCII characters were already decoded with the field; the charset does not apply
             // to them.
             self.decode();
-            self.text.push_str(&charset::guess(&octets));
+            self.text.push_str(&charset::guess(&bytes));
         }
     }
 
     fn decode(&mut self) {
-        let octets = std::mem::take(&mut self.octets);
-        self.text.push_str(&charset::decode(self.charset, &octets));
+        let bytes = std::mem::take(&mut self.bytes);
+        self.text.push_str(&charset::decode(self.charset, &bytes));
     }
 
     fn end(mut self) -> String {
@@ -264,10 +264,10 @@ mod tests {
 
     /// Encodes a name as Python does: split wherever a line is full, with everything but letters and digits
     /// encoded.
-    fn encoded(name: &str, octets_each: usize) -> String {
-        let sections = name.as_bytes().chunks(octets_each).enumerate().map(|(number, octets)| {
+    fn encoded(name: &str, bytes_each: usize) -> String {
+        let sections = name.as_bytes().chunks(bytes_each).enumerate().map(|(number, bytes)| {
             let start = if number == 0 { "utf-8''" } else { "" };
-            let value = percent_encoding::percent_encode(octets, percent_encoding::NON_ALPHANUMERIC);
+            let value = percent_encoding::percent_encode(bytes, percent_encoding::NON_ALPHANUMERIC);
             format!("filename*{number}*={start}{value}")
         });
         // The order of sections must not matter.
@@ -276,9 +276,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_encoded_name_comes_back_however_it_is_cut(original in "\\PC{1,30}", octets_each in 1_usize..40) {
+        fn an_encoded_name_comes_back_however_it_is_cut(original in "\\PC{1,30}", bytes_each in 1_usize..40) {
             let whole = percent_encoding::utf8_percent_encode(&original, percent_encoding::NON_ALPHANUMERIC);
-            for field in [encoded(&original, octets_each), format!("filename=x; filename*=utf-8''{whole}")] {
+            for field in [encoded(&original, bytes_each), format!("filename=x; filename*=utf-8''{whole}")] {
                 prop_assert_eq!(name(&field), Some(original.clone()));
             }
         }

@@ -49,14 +49,14 @@ fn correspondent(text: &str) -> Option<(Correspondent, &str)> {
 
 /// Parses an address without white space and without characters of special meaning.
 fn address(text: &str) -> Option<(&str, &str)> {
-    let ends = |octet: u8| octet != b'@' && (is_special(octet) || octet.is_ascii_whitespace());
+    let ends = |byte: u8| byte != b'@' && (is_special(byte) || byte.is_ascii_whitespace());
     let end = text.bytes().position(ends).unwrap_or(text.len());
     (end > 0).then(|| text.split_at(end))
 }
 
 /// The `specials` of RFC 5322 section 3.2.3, except the dot.
-fn is_special(octet: u8) -> bool {
-    matches!(octet, b'(' | b')' | b'<' | b'>' | b'[' | b']' | b':' | b';' | b'@' | b'\\' | b',' | b'"')
+fn is_special(byte: u8) -> bool {
+    matches!(byte, b'(' | b')' | b'<' | b'>' | b'[' | b']' | b':' | b';' | b'@' | b'\\' | b',' | b'"')
 }
 
 /// Parses a value with parameters, each a token or quoted: `text/plain; charset=utf-8`.
@@ -64,7 +64,7 @@ pub(super) fn parameterized(text: &str) -> Option<Parameterized> {
     if !is_plain(text.as_bytes()) {
         return None;
     }
-    let (value, mut rest) = text.split_at(text.bytes().position(|octet| !is_value(octet)).unwrap_or(text.len()));
+    let (value, mut rest) = text.split_at(text.bytes().position(|byte| !is_value(byte)).unwrap_or(text.len()));
     let mut parameters = Vec::new();
     while let Some(after) = rest.trim_ascii_start().strip_prefix(';') {
         let after = after.trim_ascii_start();
@@ -75,7 +75,7 @@ pub(super) fn parameterized(text: &str) -> Option<Parameterized> {
         let (name, after) = after.split_once('=')?;
         let (value, after) = match after.strip_prefix('"') {
             Some(quoted) => quoted.split_once('"')?,
-            None => after.split_at(after.bytes().position(|octet| !is_value(octet)).unwrap_or(after.len())),
+            None => after.split_at(after.bytes().position(|byte| !is_value(byte)).unwrap_or(after.len())),
         };
         if !is_name(name) || !is_quotable(value.as_bytes()) {
             return None;
@@ -92,18 +92,18 @@ pub(super) fn is_plain_part(described: &DescribedPart, limits: &Limits) -> bool 
     let fits = |value: &str, parameters: &[DescribedParameter]| {
         // The syntax around a parameter: `; `, the equals sign, two quotes.
         const AROUND: usize = 5;
-        let octets = |(name, value): &DescribedParameter| name.len() + value.len() + AROUND;
+        let bytes = |(name, value): &DescribedParameter| name.len() + value.len() + AROUND;
         let is_plain = |(name, value): &DescribedParameter| is_name(name) && is_quotable(value) && is_plain(value);
         is_word(value)
             && parameters.iter().all(is_plain)
-            && value.len() + parameters.iter().map(octets).sum::<usize>() <= limits.max_parameter_octets / 2
+            && value.len() + parameters.iter().map(bytes).sum::<usize>() <= limits.max_parameter_bytes / 2
     };
-    let is_one_line = |text: &[u8]| !text.iter().any(|octet| matches!(octet, b'\r' | b'\n' | 0));
+    let is_one_line = |text: &[u8]| !text.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
     is_word(&described.media_type)
         && fits(&described.subtype, &described.parameters)
         && described.disposition.as_ref().is_none_or(|(kind, parameters)| fits(kind, parameters))
         && described.content_id.as_deref().is_none_or(is_one_line)
-        && described.encoding.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-')
+        && described.encoding.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 /// Converts a plain description into a part, without position and without children.
@@ -138,7 +138,7 @@ fn lower(mut value: String, parameters: Vec<DescribedParameter>) -> Parameterize
 /// without the day of the week.
 pub(super) fn date_time(text: &[u8]) -> Option<DateTime> {
     let text = match text {
-        [a, b, c, b',', b' ', rest @ ..] if [a, b, c].iter().all(|octet| octet.is_ascii_alphabetic()) => rest,
+        [a, b, c, b',', b' ', rest @ ..] if [a, b, c].iter().all(|byte| byte.is_ascii_alphabetic()) => rest,
         _ => text,
     };
     let (day, rest) = match text {
@@ -151,7 +151,7 @@ pub(super) fn date_time(text: &[u8]) -> Option<DateTime> {
     let separators = [(3, b' '), (8, b' '), (11, b':'), (14, b':'), (17, b' ')];
     let number = |at: usize| two_digits(rest[at], rest[at + 1]);
     let sign = rest[18];
-    if !matches!(sign, b'+' | b'-') || separators.iter().any(|&(at, octet)| rest[at] != octet) {
+    if !matches!(sign, b'+' | b'-') || separators.iter().any(|&(at, byte)| rest[at] != byte) {
         return None;
     }
     let month = MONTHS.iter().position(|name| name[..] == rest[..3])?;
@@ -180,20 +180,20 @@ fn two_digits(tens: u8, ones: u8) -> Option<u8> {
 /// Returns whether a text is printable ASCII without control characters, tabs included. Without an early
 /// exit, several bytes are checked per step.
 pub(super) fn is_printable(text: &[u8]) -> bool {
-    text.iter().fold(true, |so_far, octet| so_far & matches!(octet, b' '..=b'~'))
+    text.iter().fold(true, |so_far, byte| so_far & matches!(byte, b' '..=b'~'))
 }
 
 /// Returns whether a text is printable ASCII, blanks included, and contains no start of an encoded word.
 fn is_plain(text: &[u8]) -> bool {
     // No early exit here either.
-    text.iter().fold(true, |so_far, octet| so_far & matches!(octet, b' '..=b'~' | b'\t'))
+    text.iter().fold(true, |so_far, byte| so_far & matches!(byte, b' '..=b'~' | b'\t'))
         && !encoded_word::may_begin_in(text)
 }
 
 /// Returns whether a text is a token (RFC 2045 section 5.1) without special meaning in any field of mail and
 /// HTTP.
 pub(super) fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|octet| is_value(octet) && octet != b'/')
+    !text.is_empty() && text.bytes().all(|byte| is_value(byte) && byte != b'/')
 }
 
 /// Returns whether a text is `type/subtype`, or one token.
@@ -203,17 +203,17 @@ fn is_type(text: &str) -> bool {
 
 /// Returns whether a text is a parameter name without the asterisk of RFC 2231.
 fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_'))
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
 /// Returns whether a byte is valid in tokens and has no special meaning in any parser.
-fn is_value(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.' | b'+' | b'/')
+fn is_value(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b'/')
 }
 
 /// Returns whether a text needs no escapes between quotes.
 fn is_quotable(text: &[u8]) -> bool {
-    !text.is_empty() && !text.iter().any(|octet| matches!(octet, b'"' | b'\\' | b'\t'))
+    !text.is_empty() && !text.iter().any(|byte| matches!(byte, b'"' | b'\\' | b'\t'))
 }
 
 #[cfg(test)]
@@ -328,8 +328,8 @@ mod tests {
         }
 
         #[test]
-        fn any_value_is_read_or_left(text in any::<String>(), octets in prop::collection::vec(any::<u8>(), 0..20)) {
-            let _ = (correspondents(&text), parameterized(&text), is_plain(&octets), date_time(&octets));
+        fn any_value_is_read_or_left(text in any::<String>(), bytes in prop::collection::vec(any::<u8>(), 0..20)) {
+            let _ = (correspondents(&text), parameterized(&text), is_plain(&bytes), date_time(&bytes));
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::io;
 
-use mailapi_model::{EmailAddress, EnhancedCode, MessageId, Octets};
+use mailapi_model::{Blob, EmailAddress, EnhancedCode, MessageId};
 
 use super::{Limits, MessageStructure, PartSpan, decode, header_block, headers};
 
@@ -55,22 +55,22 @@ pub fn returned_mail(raw: &[u8]) -> Vec<ReturnedReport> {
 ///
 /// # Errors
 /// When the mail cannot be read.
-pub fn returned_mail_in(octets: &Octets, structure: &MessageStructure) -> io::Result<Vec<ReturnedReport>> {
+pub fn returned_mail_in(bytes: &Blob, structure: &MessageStructure) -> io::Result<Vec<ReturnedReport>> {
     reports(structure, |span| {
         let start = usize::try_from(span.offset).unwrap_or(usize::MAX);
-        octets.slice(start..start.saturating_add(usize::try_from(span.length).unwrap_or(usize::MAX))).to_bytes()
+        bytes.slice(start..start.saturating_add(usize::try_from(span.length).unwrap_or(usize::MAX))).to_bytes()
     })
 }
 
-/// Returns the reports. `octets` reads encoded bytes of the mail.
+/// Returns the reports. `bytes` reads encoded bytes of the mail.
 fn reports<T: AsRef<[u8]>, E>(
     structure: &MessageStructure,
-    octets: impl Fn(PartSpan) -> Result<T, E>,
+    bytes: impl Fn(PartSpan) -> Result<T, E>,
 ) -> Result<Vec<ReturnedReport>, E> {
     let part = |wanted: &[&str]| {
         let mut parts = structure.attachments.iter();
         let found = parts.find(|part| wanted.contains(&part.info.content_type.to_ascii_lowercase().as_str()));
-        found.map(|part| content(part.span, &octets)).transpose()
+        found.map(|part| content(part.span, &bytes)).transpose()
     };
     let status = part(&["message/delivery-status", "message/global-delivery-status"])?;
     // Without this part, the mail is not a notification.
@@ -79,7 +79,7 @@ fn reports<T: AsRef<[u8]>, E>(
     let mut groups = groups(&status).into_iter().map(|group| Fields(headers(group)));
     let Some(about_message) = groups.next() else { return Ok(Vec::new()) };
     // Most reliable first: the return address, the envelope id, the returned header.
-    let message_id = in_return_address(&Fields(headers(octets(structure.header())?.as_ref())))
+    let message_id = in_return_address(&Fields(headers(bytes(structure.header())?.as_ref())))
         .or_else(|| about_message.get("Original-Envelope-Id")?.trim().parse().ok())
         .or_else(|| MessageId::from_header(Fields(headers(header_block(&returned?))).get("Message-ID")?));
     // Some servers omit the empty line between the fields of the message and those of its only recipient.
@@ -96,16 +96,16 @@ impl Fields {
 }
 
 /// Reads the beginning of a part; real reports and headers are shorter than the limit.
-fn content<T: AsRef<[u8]>, E>(span: PartSpan, octets: impl Fn(PartSpan) -> Result<T, E>) -> Result<Vec<u8>, E> {
-    let length = span.length.min(Limits::default().max_report_octets as u64);
-    Ok(decode(span.encoding, octets(PartSpan { length, ..span })?.as_ref()))
+fn content<T: AsRef<[u8]>, E>(span: PartSpan, bytes: impl Fn(PartSpan) -> Result<T, E>) -> Result<Vec<u8>, E> {
+    let length = span.length.min(Limits::default().max_report_bytes as u64);
+    Ok(decode(span.encoding, bytes(PartSpan { length, ..span })?.as_ref()))
 }
 
 /// Splits a report into groups of fields, separated by empty lines (RFC 3464 section 2.1).
 fn groups(text: &[u8]) -> Vec<&[u8]> {
     let mut groups = Vec::new();
     let (mut start, mut at) = (0, 0);
-    for line in text.split_inclusive(|octet| *octet == b'\n') {
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
         if line.trim_ascii().is_empty() {
             groups.push(&text[start..at]);
             start = at + line.len();
@@ -224,11 +224,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_octets_make_it_panic(octets in proptest::collection::vec(any::<u8>(), 0..300), at in 0..BOUNCE.len()) {
-            let _ = returned_mail(&octets);
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0..BOUNCE.len()) {
+            let _ = returned_mail(&bytes);
             let mut damaged = BOUNCE.as_bytes().to_vec();
-            let end = (at + octets.len()).min(damaged.len());
-            damaged.splice(at..end, octets);
+            let end = (at + bytes.len()).min(damaged.len());
+            damaged.splice(at..end, bytes);
             let _ = returned_mail(&damaged);
         }
     }

@@ -37,20 +37,20 @@ impl SearchableText {
         text
     }
 
-    /// Returns the text of a message of which `octets` reads encoded pieces. Only what is needed is read.
+    /// Returns the text of a message of which `bytes` reads encoded pieces. Only what is needed is read.
     ///
     /// # Errors
-    /// The errors of `octets`.
+    /// The errors of `bytes`.
     pub fn read<T: AsRef<[u8]>, E>(
         structure: &MessageStructure,
-        mut octets: impl FnMut(PartSpan) -> Result<T, E>,
+        mut bytes: impl FnMut(PartSpan) -> Result<T, E>,
     ) -> Result<Self, E> {
         let mut decoded = |body: Option<&BodyPart>| {
-            body.map(|body| octets(body.span).map(|encoded| body.decode(encoded.as_ref()))).transpose()
+            body.map(|body| bytes(body.span).map(|encoded| body.decode(encoded.as_ref()))).transpose()
         };
         let (text, html) = (decoded(structure.text.as_ref())?, decoded(structure.html.as_ref())?);
         // The stored structure has only the beginnings of long fields.
-        let block = octets(structure.header())?;
+        let block = bytes(structure.header())?;
         Ok(Self { body: body_text(text.as_deref(), html.as_deref()), ..Self::of_header(block.as_ref()) })
     }
 

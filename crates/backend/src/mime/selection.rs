@@ -43,13 +43,13 @@ fn given_name(part: &Part) -> Option<&str> {
 pub(super) fn type_parameters(part: &Part) -> String {
     const TOLD: [&str; 4] = ["charset", "method", "format", "delsp"];
     /// Longer than any meaningful value.
-    const MAX_OCTETS: usize = 75;
+    const MAX_BYTES: usize = 75;
     if part.content_type.value != part.media_type {
         return String::new();
     }
     let told = TOLD.iter().filter_map(|name| part.content_type.parameter(name).map(|value| (name, value)));
     let told = told.filter(|(_, value)| !value.eq_ignore_ascii_case("us-ascii"));
-    let plain = told.filter(|(_, value)| value.len() <= MAX_OCTETS && plain::is_word(value));
+    let plain = told.filter(|(_, value)| value.len() <= MAX_BYTES && plain::is_word(value));
     plain.map(|(name, value)| format!("; {name}={value}")).collect()
 }
 

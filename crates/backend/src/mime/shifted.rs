@@ -3,13 +3,13 @@
 use encoding_rs::GBK;
 
 /// Decodes UTF-7. Invalid input becomes U+FFFD or stays as written.
-pub(super) fn decode_utf7(octets: &[u8]) -> String {
-    let mut text = String::with_capacity(octets.len());
-    let mut rest = octets;
-    while let Some(at) = rest.iter().position(|octet| *octet == b'+') {
+pub(super) fn decode_utf7(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'+') {
         text.push_str(&super::charset::guess(&rest[..at]));
         let shifted = &rest[at + 1..];
-        let length = shifted.iter().take_while(|octet| sextet(**octet).is_some()).count();
+        let length = shifted.iter().take_while(|byte| sextet(**byte).is_some()).count();
         push_shifted(&mut text, &shifted[..length]);
         // A hyphen only ends the run; any other character is text.
         rest = &shifted[length..];
@@ -25,7 +25,7 @@ fn push_shifted(text: &mut String, run: &[u8]) {
         text.push('+');
     }
     let (mut bits, mut count, mut units) = (0_u32, 0, Vec::with_capacity(run.len() / 2));
-    for sextet in run.iter().filter_map(|octet| sextet(*octet)) {
+    for sextet in run.iter().filter_map(|byte| sextet(*byte)) {
         bits = bits << 6 | u32::from(sextet);
         count += 6;
         if count >= 16 {
@@ -36,11 +36,11 @@ fn push_shifted(text: &mut String, run: &[u8]) {
     text.extend(char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)));
 }
 
-const fn sextet(octet: u8) -> Option<u8> {
-    Some(match octet {
-        b'A'..=b'Z' => octet - b'A',
-        b'a'..=b'z' => octet - b'a' + 26,
-        b'0'..=b'9' => octet - b'0' + 52,
+const fn sextet(byte: u8) -> Option<u8> {
+    Some(match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
         b'+' => 62,
         b'/' => 63,
         _ => return None,
@@ -48,8 +48,8 @@ const fn sextet(octet: u8) -> Option<u8> {
 }
 
 /// Decodes HZ-GB-2312: `~{` begins a run of two-byte characters, `~}` ends it, and `~~` is a tilde.
-pub(super) fn decode_hz(octets: &[u8]) -> String {
-    let (mut plain, mut rest, mut is_shifted) = (Vec::with_capacity(octets.len()), octets, false);
+pub(super) fn decode_hz(bytes: &[u8]) -> String {
+    let (mut plain, mut rest, mut is_shifted) = (Vec::with_capacity(bytes.len()), bytes, false);
     loop {
         rest = match (rest, is_shifted) {
             ([], _) => break,
@@ -76,8 +76,8 @@ pub(super) fn decode_hz(octets: &[u8]) -> String {
                 plain.extend([first | 0x80, second | 0x80]);
                 rest
             }
-            ([octet, rest @ ..], _) => {
-                plain.push(*octet);
+            ([byte, rest @ ..], _) => {
+                plain.push(*byte);
                 rest
             }
         };
@@ -124,11 +124,11 @@ mod tests {
                 } else {
                     written.push(b'+');
                     let units = c.encode_utf16(&mut [0; 2]).iter().flat_map(|unit| unit.to_be_bytes()).collect::<Vec<_>>();
-                    let bits: String = units.iter().map(|octet| format!("{octet:08b}")).collect();
+                    let bits: String = units.iter().map(|byte| format!("{byte:08b}")).collect();
                     for six in bits.as_bytes().chunks(6) {
                         let six = format!("{:0<6}", std::str::from_utf8(six).unwrap());
                         let value = u8::from_str_radix(&six, 2).unwrap();
-                        written.extend((0..=127).find(|octet| sextet(*octet) == Some(value)));
+                        written.extend((0..=127).find(|byte| sextet(*byte) == Some(value)));
                     }
                     written.push(b'-');
                 }
@@ -137,9 +137,9 @@ mod tests {
         }
 
         #[test]
-        fn no_octets_make_them_panic(octets in prop::collection::vec(any::<u8>(), 0..60)) {
-            decode_utf7(&octets);
-            decode_hz(&octets);
+        fn no_bytes_make_them_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            decode_utf7(&bytes);
+            decode_hz(&bytes);
         }
     }
 }

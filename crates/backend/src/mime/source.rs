@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::io;
 use std::ops::Range;
 
-use mailapi_model::Octets;
+use mailapi_model::Blob;
 use memchr::memchr;
 
 use super::limits::Limits;
@@ -31,28 +31,28 @@ pub(super) trait Source {
 pub(super) struct Line<'a> {
     /// Start of the next line.
     pub(super) end: usize,
-    /// The line, truncated to [`Limits::max_line_octets`].
+    /// The line, truncated to [`Limits::max_line_bytes`].
     pub(super) text: &'a [u8],
     /// Whether `text` is the whole line.
     pub(super) is_whole: bool,
 }
 
 impl<'a> Line<'a> {
-    fn new(start: usize, end: usize, octets: &'a [u8], max: usize) -> Self {
+    fn new(start: usize, end: usize, bytes: &'a [u8], max: usize) -> Self {
         let length = end - start;
-        Self { end, text: &octets[..length.min(max)], is_whole: length <= max }
+        Self { end, text: &bytes[..length.min(max)], is_whole: length <= max }
     }
 }
 
 /// A message in memory.
 pub(super) struct Slice<'a> {
-    octets: &'a [u8],
+    bytes: &'a [u8],
     max_line: usize,
 }
 
 impl<'a> Slice<'a> {
-    pub(super) const fn new(octets: &'a [u8], limits: &Limits) -> Self {
-        Self { octets, max_line: limits.max_line_octets }
+    pub(super) const fn new(bytes: &'a [u8], limits: &Limits) -> Self {
+        Self { bytes, max_line: limits.max_line_bytes }
     }
 }
 
@@ -60,23 +60,23 @@ impl Source for Slice<'_> {
     type Error = Infallible;
 
     fn len(&self) -> usize {
-        self.octets.len()
+        self.bytes.len()
     }
 
     fn line(&mut self, start: usize) -> Result<Line<'_>, Infallible> {
-        let rest = &self.octets[start..];
-        let end = memchr(b'\n', rest).map_or(self.octets.len(), |at| start + at + 1);
+        let rest = &self.bytes[start..];
+        let end = memchr(b'\n', rest).map_or(self.bytes.len(), |at| start + at + 1);
         Ok(Line::new(start, end, rest, self.max_line))
     }
 
     fn get(&mut self, range: Range<usize>) -> Result<Cow<'_, [u8]>, Infallible> {
-        Ok(Cow::Borrowed(&self.octets[range]))
+        Ok(Cow::Borrowed(&self.bytes[range]))
     }
 }
 
 /// A message that is read piece by piece. Blocks.
 pub(super) struct Window<'a> {
-    octets: &'a Octets,
+    bytes: &'a Blob,
     max_line: usize,
     /// The piece read last, and its offset.
     piece: Vec<u8>,
@@ -89,9 +89,9 @@ impl<'a> Window<'a> {
     /// Default length of a piece.
     pub(super) const PIECE: usize = 128 * 1024;
 
-    pub(super) fn new(octets: &'a Octets, piece_len: usize, limits: &Limits) -> Self {
-        let max_line = limits.max_line_octets;
-        Self { octets, max_line, piece: Vec::new(), start: 0, piece_len: piece_len.max(max_line).max(1) }
+    pub(super) fn new(bytes: &'a Blob, piece_len: usize, limits: &Limits) -> Self {
+        let max_line = limits.max_line_bytes;
+        Self { bytes, max_line, piece: Vec::new(), start: 0, piece_len: piece_len.max(max_line).max(1) }
     }
 
     fn piece_end(&self) -> usize {
@@ -101,8 +101,8 @@ impl<'a> Window<'a> {
     /// Reads the piece that starts at `start`.
     fn read_from(&mut self, start: usize) -> io::Result<()> {
         let mut piece = std::mem::take(&mut self.piece);
-        piece.resize(self.piece_len.min(self.octets.len() - start), 0);
-        read_exact(self.octets, start, &mut piece)?;
+        piece.resize(self.piece_len.min(self.bytes.len() - start), 0);
+        read_exact(self.bytes, start, &mut piece)?;
         (self.start, self.piece) = (start, piece);
         Ok(())
     }
@@ -110,7 +110,7 @@ impl<'a> Window<'a> {
     /// Returns the end of the line that continues at `from`.
     fn line_end(&self, from: usize) -> io::Result<usize> {
         let mut at = from;
-        for piece in self.octets.slice(from..self.octets.len()).pieces(self.piece_len) {
+        for piece in self.bytes.slice(from..self.bytes.len()).pieces(self.piece_len) {
             let piece = piece?;
             match memchr(b'\n', &piece) {
                 Some(found) => return Ok(at + found + 1),
@@ -125,7 +125,7 @@ impl Source for Window<'_> {
     type Error = io::Error;
 
     fn len(&self) -> usize {
-        self.octets.len()
+        self.bytes.len()
     }
 
     fn line(&mut self, start: usize) -> io::Result<Line<'_>> {
@@ -148,9 +148,9 @@ impl Source for Window<'_> {
 
     fn get(&mut self, range: Range<usize>) -> io::Result<Cow<'_, [u8]>> {
         if range.len() > self.piece_len {
-            let mut octets = vec![0; range.len()];
-            read_exact(self.octets, range.start, &mut octets)?;
-            return Ok(Cow::Owned(octets));
+            let mut bytes = vec![0; range.len()];
+            read_exact(self.bytes, range.start, &mut bytes)?;
+            return Ok(Cow::Owned(bytes));
         }
         if range.start < self.start || range.end > self.piece_end() {
             self.read_from(range.start)?;
@@ -159,9 +159,9 @@ impl Source for Window<'_> {
     }
 }
 
-fn read_exact(octets: &Octets, mut start: usize, mut buffer: &mut [u8]) -> io::Result<()> {
+fn read_exact(bytes: &Blob, mut start: usize, mut buffer: &mut [u8]) -> io::Result<()> {
     while !buffer.is_empty() {
-        match octets.read_at(start, buffer)? {
+        match bytes.read_at(start, buffer)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             read => {
                 start += read;
@@ -180,19 +180,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn wherever_octets_lie_their_lines_are_the_same(
-            octets in prop::collection::vec(prop_oneof![3 => Just(b'a'), 1 => Just(b'\n'), 1 => any::<u8>()], 1..80),
+        fn wherever_bytes_lie_their_lines_are_the_same(
+            bytes in prop::collection::vec(prop_oneof![3 => Just(b'a'), 1 => Just(b'\n'), 1 => any::<u8>()], 1..80),
             places in prop::collection::vec((0_usize..80, 0_usize..30), 1..20),
             (piece_len, max_line) in (1_usize..20, 1_usize..20),
         ) {
-            let limits = Limits { max_line_octets: max_line, ..Limits::default() };
-            let elsewhere = Octets::from(octets.clone());
-            let (mut slice, mut window) = (Slice::new(&octets, &limits), Window::new(&elsewhere, piece_len, &limits));
+            let limits = Limits { max_line_bytes: max_line, ..Limits::default() };
+            let elsewhere = Blob::from(bytes.clone());
+            let (mut slice, mut window) = (Slice::new(&bytes, &limits), Window::new(&elsewhere, piece_len, &limits));
             for (start, length) in places {
-                let start = start % octets.len();
+                let start = start % bytes.len();
                 let Ok(expected) = slice.line(start);
                 prop_assert_eq!(window.line(start).unwrap(), expected);
-                let range = start..(start + length).min(octets.len());
+                let range = start..(start + length).min(bytes.len());
                 let Ok(expected) = slice.get(range.clone());
                 prop_assert_eq!(window.get(range).unwrap(), expected);
             }

@@ -13,7 +13,7 @@ const VERSION: u8 = 2;
 
 /// The bytes are not a structure of this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("these octets are no message digest of version {VERSION}")]
+#[error("these bytes are no message digest of version {VERSION}")]
 pub struct MessageStructureError;
 
 type Person = (String, String);
@@ -43,7 +43,7 @@ impl MessageStructure {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
         serde_json::to_writer(&mut bytes, &self.to_stored())
-            .expect("strings and numbers always serialize, and a vector takes every octet");
+            .expect("strings and numbers always serialize, and a vector takes every byte");
         bytes
     }
 
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_and_older_octets_are_refused() {
+    fn foreign_and_older_bytes_are_refused() {
         let good = MessageStructure::of(b"Subject: hi\r\n\r\nhello").to_bytes();
         assert!(MessageStructure::from_bytes(&good).is_ok());
         for bytes in [&b""[..], b"\x01", b"\x01{}", b"\x00", b"\x02{}", &good[1..], &good[..good.len() - 1]] {

@@ -190,7 +190,7 @@ impl<S: Source> Scan<'_, S> {
     fn begin_part(&mut self, start: usize, default_type: &str) -> Result<usize, S::Error> {
         let header = start..self.header_end(start)?;
         let body = header.end;
-        let read = start..body.min(start + self.limits.max_header_octets);
+        let read = start..body.min(start + self.limits.max_header_bytes);
         let part = read_header(&self.source.get(read)?, default_type, self.limits);
         let part = Part { header, body: body..body, level: self.open.len(), ..part };
         let index = self.parts.len();
@@ -245,7 +245,7 @@ impl<S: Source> Scan<'_, S> {
 pub(super) fn read_header(block: &[u8], default_type: &str, limits: &Limits) -> Part {
     let fields = fields::fields(block, limits.max_fields);
     let first = |name: &str| fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value);
-    let parameterized = |name| first(name).and_then(|value| Parameterized::read(value, limits.max_parameter_octets));
+    let parameterized = |name| first(name).and_then(|value| Parameterized::read(value, limits.max_parameter_bytes));
     let content_type = parameterized("Content-Type");
     let media_type = match &content_type {
         Some(read) => media_type(&read.value).unwrap_or_else(|| "application/octet-stream".to_owned()),
@@ -370,10 +370,10 @@ mod tests {
                 Just("Content-Type: multipart/mixed; boundary=a"), Just("Content-Type: multipart/digest; boundary=b"),
                 Just("--a"), Just("--b"), Just("--a--"), Just("--b--"), Just(""), Just("x"), Just("Content-Type: text/html"),
             ], 0..40),
-            octets in prop::collection::vec(any::<u8>(), 0..60),
+            bytes in prop::collection::vec(any::<u8>(), 0..60),
         ) {
             let mut raw = lines.join("\r\n").into_bytes();
-            raw.extend(octets);
+            raw.extend(bytes);
             for part in parts(&raw, &Limits { max_depth: 3, max_parts: 9, ..Limits::default() }) {
                 prop_assert!(part.header.start <= part.header.end && part.header.end == part.body.start);
                 prop_assert!(part.body.start <= part.body.end && part.body.end <= raw.len());

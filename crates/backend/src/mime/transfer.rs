@@ -155,10 +155,10 @@ impl Base64 {
     fn take_all(&mut self, encoded: &[u8], decoded: &mut Vec<u8>) {
         let engine = engine();
         let (mut gathered, mut rest) = ([0; GATHERED], encoded);
-        while let Some((&octet, after)) = rest.split_first() {
+        while let Some((&byte, after)) = rest.split_first() {
             // A chunk may start inside a quantum: complete it byte by byte.
             if self.characters != 0 {
-                self.take(octet, decoded);
+                self.take(byte, decoded);
                 rest = after;
                 continue;
             }
@@ -166,18 +166,18 @@ impl Base64 {
             // A partial quantum at the end waits for the next bytes.
             let (quanta, others) = gathered[..length].split_at(length & !3);
             if !decode_quanta(&engine, quanta, decoded) {
-                quanta.iter().for_each(|&octet| self.take(octet, decoded));
+                quanta.iter().for_each(|&byte| self.take(byte, decoded));
             }
-            others.iter().for_each(|&octet| self.take(octet, decoded));
+            others.iter().for_each(|&byte| self.take(byte, decoded));
         }
     }
 
-    fn take(&mut self, octet: u8, decoded: &mut Vec<u8>) {
+    fn take(&mut self, byte: u8, decoded: &mut Vec<u8>) {
         // Padding ends a quantum, so that concatenated base64 texts decode too.
-        if octet == b'=' {
+        if byte == b'=' {
             return self.end_of_quantum(decoded);
         }
-        let value = BASE64_VALUES[usize::from(octet)];
+        let value = BASE64_VALUES[usize::from(byte)];
         if value == NO_VALUE {
             return;
         }
@@ -280,11 +280,11 @@ impl QuotedPrintable {
     /// Decodes literal runs, escapes and line ends as a whole, and everything else byte by byte.
     fn take_all(&mut self, encoded: &[u8], decoded: &mut Vec<u8>) {
         let mut rest = encoded;
-        while let Some((&octet, after)) = rest.split_first() {
+        while let Some((&byte, after)) = rest.split_first() {
             let is_between = matches!(self.at, At::Text) && self.spaces.is_empty();
             let taken = if is_between { Self::take_whole(rest, decoded) } else { 0 };
             if taken == 0 {
-                self.take(octet, decoded);
+                self.take(byte, decoded);
                 rest = after;
             } else {
                 rest = &rest[taken..];
@@ -320,12 +320,12 @@ impl QuotedPrintable {
     fn plain(rest: &[u8]) -> usize {
         let window = &rest[..rest.len().min(Self::WINDOW)];
         let stretch = &window[..memchr::memchr2(b'=', b'\n', window).unwrap_or(window.len())];
-        stretch.iter().rposition(|octet| !matches!(octet, b' ' | b'\t' | b'\r')).map_or(0, |last| last + 1)
+        stretch.iter().rposition(|byte| !matches!(byte, b' ' | b'\t' | b'\r')).map_or(0, |last| last + 1)
     }
 
-    fn take(&mut self, octet: u8, decoded: &mut Vec<u8>) {
-        self.at = match (self.at, octet) {
-            (At::Text, _) => self.text(octet, decoded),
+    fn take(&mut self, byte: u8, decoded: &mut Vec<u8>) {
+        self.at = match (self.at, byte) {
+            (At::Text, _) => self.text(byte, decoded),
             // A line end removes the white space before it (rule 3).
             (At::CarriageReturn, b'\n') => {
                 self.spaces.clear();
@@ -336,7 +336,7 @@ impl QuotedPrintable {
             (At::CarriageReturn, _) => {
                 decoded.append(&mut self.spaces);
                 decoded.push(b'\r');
-                self.text(octet, decoded)
+                self.text(byte, decoded)
             }
             // A soft line break, possibly with white space after the equals sign.
             (At::Equals | At::SpaceAfterEquals | At::CarriageReturnAfterEquals, b'\n') => {
@@ -344,53 +344,53 @@ impl QuotedPrintable {
                 At::Text
             }
             (At::Equals | At::SpaceAfterEquals, b'\r') => At::CarriageReturnAfterEquals,
-            (At::Equals, _) if hex_digit(octet).is_some() => At::FirstDigit(octet),
+            (At::Equals, _) if hex_digit(byte).is_some() => At::FirstDigit(byte),
             (At::Equals | At::SpaceAfterEquals, b' ' | b'\t') if self.spaces.len() < Self::MAX_SPACES => {
-                self.spaces.push(octet);
+                self.spaces.push(byte);
                 At::SpaceAfterEquals
             }
             // Not an escape, so the equals sign is data.
             (At::Equals | At::SpaceAfterEquals, _) => {
                 decoded.push(b'=');
                 decoded.append(&mut self.spaces);
-                self.text(octet, decoded)
+                self.text(byte, decoded)
             }
             // A bare CR also ends a soft line break.
             (At::CarriageReturnAfterEquals, _) => {
                 self.spaces.clear();
-                self.text(octet, decoded)
+                self.text(byte, decoded)
             }
-            (At::FirstDigit(first), _) => self.second_digit(first, octet, decoded),
+            (At::FirstDigit(first), _) => self.second_digit(first, byte, decoded),
         };
     }
 
-    fn second_digit(&mut self, first: u8, octet: u8, decoded: &mut Vec<u8>) -> At {
-        match (hex_digit(first), hex_digit(octet)) {
+    fn second_digit(&mut self, first: u8, byte: u8, decoded: &mut Vec<u8>) -> At {
+        match (hex_digit(first), hex_digit(byte)) {
             (Some(high), Some(low)) => {
                 decoded.push(high << 4 | low);
                 At::Text
             }
             _ => {
                 decoded.extend_from_slice(&[b'=', first]);
-                self.text(octet, decoded)
+                self.text(byte, decoded)
             }
         }
     }
 
-    fn text(&mut self, octet: u8, decoded: &mut Vec<u8>) -> At {
-        match octet {
+    fn text(&mut self, byte: u8, decoded: &mut Vec<u8>) -> At {
+        match byte {
             b' ' | b'\t' if self.spaces.len() < Self::MAX_SPACES => {
-                self.spaces.push(octet);
+                self.spaces.push(byte);
                 return At::Text;
             }
             b'\r' => return At::CarriageReturn,
             b'\n' => self.spaces.clear(),
             _ => decoded.append(&mut self.spaces),
         }
-        if octet == b'=' {
+        if byte == b'=' {
             return At::Equals;
         }
-        decoded.push(octet);
+        decoded.push(byte);
         At::Text
     }
 
@@ -405,8 +405,8 @@ impl QuotedPrintable {
     }
 }
 
-fn hex_digit(octet: u8) -> Option<u8> {
-    char::from(octet).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]
@@ -463,21 +463,21 @@ mod tests {
             ], 0..200),
         ) {
             let (mut state, mut decoded) = (Base64::default(), Vec::new());
-            encoded.iter().for_each(|&octet| state.take(octet, &mut decoded));
+            encoded.iter().for_each(|&byte| state.take(byte, &mut decoded));
             state.end_of_quantum(&mut decoded);
             prop_assert_eq!(decode(TransferEncoding::Base64, &encoded), decoded);
         }
 
         #[test]
         fn lines_of_base64_decode_as_character_by_character(
-            octets in prop::collection::vec(any::<u8>(), 0..9000),
+            bytes in prop::collection::vec(any::<u8>(), 0..9000),
             widths in prop::collection::vec(prop_oneof![3 => Just(76), 1 => 1_usize..100], 1..6),
             odd in prop::option::of((any::<prop::sample::Index>(), any::<u8>())),
         ) {
-            let mut encoded = ::base64::prelude::BASE64_STANDARD.encode(&octets).into_bytes();
-            if let (Some((at, octet)), false) = (odd, encoded.is_empty()) {
+            let mut encoded = ::base64::prelude::BASE64_STANDARD.encode(&bytes).into_bytes();
+            if let (Some((at, byte)), false) = (odd, encoded.is_empty()) {
                 let at = at.index(encoded.len());
-                encoded[at] = octet;
+                encoded[at] = byte;
             }
             let (mut lines, mut rest) = (Vec::new(), &encoded[..]);
             let mut widths = widths.into_iter().cycle();
@@ -488,23 +488,23 @@ mod tests {
                 rest = after;
             }
             let (mut state, mut decoded) = (Base64::default(), Vec::new());
-            lines.iter().for_each(|&octet| state.take(octet, &mut decoded));
+            lines.iter().for_each(|&byte| state.take(byte, &mut decoded));
             state.end_of_quantum(&mut decoded);
             prop_assert_eq!(&decode(TransferEncoding::Base64, &lines), &decoded);
-            prop_assert!(odd.is_some() || decoded == octets);
+            prop_assert!(odd.is_some() || decoded == bytes);
         }
 
         #[test]
-        fn stretches_of_quoted_printable_decode_as_octet_by_octet(
+        fn stretches_of_quoted_printable_decode_as_byte_by_byte(
             encoded in prop::collection::vec(prop_oneof![
                 8 => Just(vec![b'a']), 4 => Just(vec![b' ']), 1 => Just(vec![b'\t']), 1 => Just(vec![b'=']), 1 => Just(vec![b'\r']),
                 1 => Just(vec![b'\n']), 1 => Just(vec![b' '; 700]), 1 => Just(b"\r\n".to_vec()), 1 => Just(b"=\r\n".to_vec()),
-                1 => "=[0-9A-Fa-g]{2}".prop_map(String::into_bytes), 1 => any::<u8>().prop_map(|octet| vec![octet]),
+                1 => "=[0-9A-Fa-g]{2}".prop_map(String::into_bytes), 1 => any::<u8>().prop_map(|byte| vec![byte]),
             ], 0..60),
         ) {
             let encoded = encoded.concat();
             let (mut state, mut decoded) = (QuotedPrintable::default(), Vec::new());
-            encoded.iter().for_each(|&octet| state.take(octet, &mut decoded));
+            encoded.iter().for_each(|&byte| state.take(byte, &mut decoded));
             state.finish(&mut decoded);
             prop_assert_eq!(decode(TransferEncoding::QuotedPrintable, &encoded), decoded);
         }

@@ -178,7 +178,7 @@ mod tests {
                 Just("--a"), Just("--b"), Just("--a--"), Just("--b--"), Just(""), Just("x"),
                 Just("Content-Type: message/rfc822"),
             ], 0..60),
-            octets in prop::collection::vec(any::<u8>(), 0..60),
+            bytes in prop::collection::vec(any::<u8>(), 0..60),
         ) {
             fn check(tree: &PartTree, within: &Range<usize>) {
                 assert!(within.start <= tree.header.start && tree.header.end == tree.body.start);
@@ -193,7 +193,7 @@ mod tests {
                 }
             }
             let mut raw = lines.join("\r\n").into_bytes();
-            raw.extend(octets);
+            raw.extend(bytes);
             check(&PartTree::of(&raw), &(0..raw.len()));
         }
     }

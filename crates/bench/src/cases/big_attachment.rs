@@ -17,26 +17,26 @@ use crate::server::Product;
 /// Maximum memory of the process above its memory at rest.
 const GOAL: f64 = 64.0 * 1024.0 * 1024.0;
 const SEED: u64 = 50;
-/// Octets per line of base64 (RFC 2045 section 6.8), before encoding.
+/// Bytes per line of base64 (RFC 2045 section 6.8), before encoding.
 const LINE: usize = 57;
 
 pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
     let site = MailSite::for_big_mail(product).await?;
-    let octets = Random::new(SEED).octets(scale.big_attachment);
+    let bytes = Random::new(SEED).bytes(scale.big_attachment);
     let mut rows = Vec::new();
 
     let peak = Peak::begin(&site).await?;
-    send_by_api(&site, &octets).await?;
+    send_by_api(&site, &bytes).await?;
     rows.push(peak.row(&site, "up by POST /mail/send")?);
     let peak = Peak::begin(&site).await?;
-    download(&site, 1, octets.len()).await?;
+    download(&site, 1, bytes.len()).await?;
     rows.push(peak.row(&site, "down")?);
     if let Some(smtp) = site.server.smtp {
-        let mail = Mail::new(WRITER, RECEIVER, &message(&octets));
+        let mail = Mail::new(WRITER, RECEIVER, &message(&bytes));
         let peak = Peak::begin(&site).await?;
         Connection::open(smtp).await?.send(&mail).await?;
         rows.push(peak.row(&site, "up by SMTP")?);
-        download(&site, 2, octets.len()).await?;
+        download(&site, 2, bytes.len()).await?;
     }
     site.stop().await?;
     Ok(rows)
@@ -59,26 +59,26 @@ impl Peak {
     fn row(self, site: &MailSite, way: &str) -> Outcome<Row> {
         let above = site.server.process().peak()?.saturating_sub(self.at_rest);
         let case = format!("big attachment {way}: peak memory above that at rest");
-        Ok(Row::at_most(&case, Unit::Octets, above as f64, GOAL))
+        Ok(Row::at_most(&case, Unit::Blob, above as f64, GOAL))
     }
 }
 
-async fn send_by_api(site: &MailSite, octets: &[u8]) -> Outcome {
+async fn send_by_api(site: &MailSite, bytes: &[u8]) -> Outcome {
     let body = format!(
         r#"{{"from":"{WRITER}","to":["{RECEIVER}"],"subject":"big","body":{{"text":"See attached."}},"attachments":[{{"filename":"big.bin","content":"{}"}}]}}"#,
-        STANDARD.encode(octets)
+        STANDARD.encode(bytes)
     );
-    let request = Request::post_octets(&api("/mail/send"), &site.server.admin, body.as_bytes());
+    let request = Request::post_bytes(&api("/mail/send"), &site.server.admin, body.as_bytes());
     site.connect().await?.json(&request, 202).await.map(drop)
 }
 
-async fn download(site: &MailSite, uid: u64, octets: usize) -> Outcome {
+async fn download(site: &MailSite, uid: u64, bytes: usize) -> Outcome {
     let path = format!("/mailbox/{RECEIVER}/messages/{uid}");
     let message = site.get(&path).await?;
     let index = message["attachments"][0]["index"].as_u64().ok_or_else(|| Failure::new(missing(&message)))?;
     let request = Request::get(&api(&format!("{path}/attachment/{index}")), &site.server.admin);
     let counted = site.connect().await?.count_body(&request).await?;
-    same("status and octets of the big attachment", counted, (200, octets as u64))
+    same("status and bytes of the big attachment", counted, (200, bytes as u64))
 }
 
 fn missing(message: &Value) -> String {
@@ -86,14 +86,14 @@ fn missing(message: &Value) -> String {
 }
 
 /// A message with one attachment, as composed by a mail program.
-fn message(octets: &[u8]) -> String {
+fn message(bytes: &[u8]) -> String {
     let mut text = format!(
         "From: <{WRITER}>\r\nTo: <{RECEIVER}>\r\nSubject: big\r\nMIME-Version: 1.0\r\nContent-Type: \
          multipart/mixed; boundary=\"=_b\"\r\n\r\n--=_b\r\nContent-Type: text/plain\r\n\r\nSee attached.\r\n\
          --=_b\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\
          Content-Disposition: attachment; filename=\"big.bin\"\r\n\r\n"
     );
-    for line in octets.chunks(LINE) {
+    for line in bytes.chunks(LINE) {
         STANDARD.encode_string(line, &mut text);
         text.push_str("\r\n");
     }

@@ -16,7 +16,7 @@ const PROCESSORS: f64 = 2.0;
 /// The size of the binary and, if cargo started this program, the time of a clean build.
 pub(super) fn measure(product: &Product) -> Outcome<Vec<Row>> {
     let size = std::fs::metadata(product.binary())?.len();
-    let mut rows = vec![Row::at_most("binary", Unit::Octets, size as f64, LARGEST)];
+    let mut rows = vec![Row::at_most("binary", Unit::Blob, size as f64, LARGEST)];
     if let Some(cargo) = std::env::var_os("CARGO") {
         // An empty target directory makes it a clean build.
         let target = tempfile::tempdir()?;

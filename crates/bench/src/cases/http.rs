@@ -20,7 +20,7 @@ pub(super) async fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         let mut ours = http_clients(concurrency, http.address, http.process(), &requests, 200).await?;
         let mut ceiling = http_clients(concurrency, wire.address, wire.process(), &requests, 200).await?;
         let comparison = compare(&scale.plan, &mut ours, &mut ceiling).await?;
-        let case = "HTTP floor, 2 octets, beside the load generator's ceiling".to_owned();
+        let case = "HTTP floor, 2 bytes, beside the load generator's ceiling".to_owned();
         rows.push(Row::Compared { case, concurrency, comparison, goal: Goal::default() });
     }
     Ok(rows)

@@ -232,17 +232,17 @@ async fn beside_http_floor(
     requests: Vec<Request>,
 ) -> Outcome<Vec<Row>> {
     let requests: Arc<[Request]> = requests.into();
-    let octets = mean_answer(server.http, &requests).await?;
+    let bytes = mean_answer(server.http, &requests).await?;
     let mut rows = Vec::new();
     for &concurrency in scale.concurrency {
         let floor = Floor::start(Kind::Http)?;
-        let constant: Arc<[Request]> = vec![floor::http::request(octets)].into();
+        let constant: Arc<[Request]> = vec![floor::http::request(bytes)].into();
         let mut ours = http_clients(concurrency, server.http, server.process(), &requests, 200).await?;
         let mut floors = http_clients(concurrency, floor.address, floor.process(), &constant, 200).await?;
         let comparison = compare(&scale.plan, &mut ours, &mut floors).await?;
         same("answers of the HTTP floor", answers_given(&floor).await?, floors.begun().to_string())?;
         let goal = goals.iter().find(|(at, _)| *at == concurrency).map(|(_, goal)| *goal).unwrap_or_default();
-        let case = format!("{name} ({octets} octets)");
+        let case = format!("{name} ({bytes} bytes)");
         rows.push(Row::Compared { case, concurrency, comparison, goal });
     }
     Ok(rows)
@@ -259,9 +259,9 @@ async fn mean_answer(address: SocketAddr, requests: &[Request]) -> Outcome<usize
     const ASKED: usize = 50;
     let mut connection = Connection::open(address).await?;
     let asked = &requests[..requests.len().min(ASKED)];
-    let mut octets = 0;
+    let mut bytes = 0;
     for request in asked {
-        octets += connection.exchange(request).await?.1.len();
+        bytes += connection.exchange(request).await?.1.len();
     }
-    Ok(octets / asked.len().max(1))
+    Ok(bytes / asked.len().max(1))
 }

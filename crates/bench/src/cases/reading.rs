@@ -103,9 +103,9 @@ impl Reading {
             let message = connection.json(&self.mailbox(&format!("/messages/{uid}")), 200).await?;
             let index = message["attachments"][0]["index"].as_u64().ok_or_else(|| Failure::new("no attachment"))?;
             let request = self.mailbox(&format!("/messages/{uid}/attachment/{index}"));
-            let (_, octets) = connection.exchange(&request).await?;
-            same("octets of an attachment", octets.len(), ATTACHMENT_BYTES)?;
-            same("an attachment", STANDARD.encode(octets), STANDARD.encode(mail::attachment(*number)))?;
+            let (_, bytes) = connection.exchange(&request).await?;
+            same("bytes of an attachment", bytes.len(), ATTACHMENT_BYTES)?;
+            same("an attachment", STANDARD.encode(bytes), STANDARD.encode(mail::attachment(*number)))?;
             requests.push(request);
         }
         self.measure("attachment", &at_16(8_000.0, 0.4), scale, requests).await

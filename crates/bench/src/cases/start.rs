@@ -27,7 +27,7 @@ pub(super) async fn measure(product: &Product, mut reading: Reading, scale: &Sca
             median(starts),
             LONGEST_START.as_secs_f64(),
         ),
-        Row::at_most("memory at rest after a start", Unit::Octets, resident as f64, MOST_MEMORY),
+        Row::at_most("memory at rest after a start", Unit::Blob, resident as f64, MOST_MEMORY),
     ];
     Ok((reading, rows))
 }

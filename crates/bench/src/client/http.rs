@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::outcome::{Failure, Outcome};
 
-/// Octets read at once when a body is only counted.
+/// Bytes read at once when a body is only counted.
 const READ_BYTES: usize = 256 * 1024;
 
 /// An encoded request.
@@ -29,11 +29,11 @@ impl Request {
 
     /// A `POST` with a JSON body.
     pub(crate) fn post(path: &str, token: &str, body: &Value) -> Self {
-        Self::post_octets(path, token, body.to_string().as_bytes())
+        Self::post_bytes(path, token, body.to_string().as_bytes())
     }
 
     /// A `POST` with encoded JSON.
-    pub(crate) fn post_octets(path: &str, token: &str, body: &[u8]) -> Self {
+    pub(crate) fn post_bytes(path: &str, token: &str, body: &[u8]) -> Self {
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: bench\r\n{}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             token_line(token),
@@ -58,8 +58,8 @@ fn token_line(token: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Head {
     status: u16,
-    octets: usize,
-    body_octets: u64,
+    bytes: usize,
+    body_bytes: u64,
 }
 
 /// A connection.
@@ -79,19 +79,19 @@ impl Connection {
     /// Writes a request and reads the whole response. Returns its status and body.
     pub(crate) async fn exchange(&mut self, request: &Request) -> Outcome<(u16, &[u8])> {
         let head = self.ask(request).await?;
-        let end = head.octets + usize::try_from(head.body_octets)?;
+        let end = head.bytes + usize::try_from(head.body_bytes)?;
         self.buffer.reserve(end.saturating_sub(self.buffer.len()));
         while self.buffer.len() < end {
             self.read_more().await?;
         }
-        Ok((head.status, &self.buffer[head.octets..end]))
+        Ok((head.status, &self.buffer[head.bytes..end]))
     }
 
     /// Writes a request and reads a response of any size. Returns its status and the length of the body.
     pub(crate) async fn count_body(&mut self, request: &Request) -> Outcome<(u16, u64)> {
         let head = self.ask(request).await?;
-        let mut count = (self.buffer.len() - head.octets) as u64;
-        while count < head.body_octets {
+        let mut count = (self.buffer.len() - head.bytes) as u64;
+        while count < head.body_bytes {
             self.buffer.clear();
             self.buffer.reserve(READ_BYTES);
             count += self.read_more().await? as u64;
@@ -129,9 +129,9 @@ impl Connection {
 }
 
 /// Parses the head once it is complete.
-fn head(octets: &[u8]) -> Outcome<Option<Head>> {
-    let Some(end) = octets.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
-    let text = std::str::from_utf8(&octets[..end])?;
+fn head(bytes: &[u8]) -> Outcome<Option<Head>> {
+    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
+    let text = std::str::from_utf8(&bytes[..end])?;
     let mut lines = text.split("\r\n");
     let status = lines.next().and_then(|line| line.get(9..12)).and_then(|status| status.parse().ok());
     let length = lines.find_map(|line| {
@@ -139,7 +139,7 @@ fn head(octets: &[u8]) -> Outcome<Option<Head>> {
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
     });
     match (status, length) {
-        (Some(status), Some(body_octets)) => Ok(Some(Head { status, octets: end + 4, body_octets })),
+        (Some(status), Some(body_bytes)) => Ok(Some(Head { status, bytes: end + 4, body_bytes })),
         _ => Err(Failure::new(format!("an answer without status or length: {text}"))),
     }
 }
@@ -160,6 +160,6 @@ mod tests {
         for cut in 0..whole.len() - 1 {
             assert_eq!(head(&whole[..cut]).unwrap(), None, "{cut}");
         }
-        assert_eq!(head(whole).unwrap(), Some(Head { status: 202, octets: whole.len() - 1, body_octets: 12 }));
+        assert_eq!(head(whole).unwrap(), Some(Head { status: 202, bytes: whole.len() - 1, body_bytes: 12 }));
     }
 }

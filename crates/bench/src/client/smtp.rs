@@ -78,11 +78,11 @@ impl Connection {
 }
 
 /// The end of the first reply: a line whose fourth octet is not a hyphen (RFC 5321 section 4.2.1).
-fn reply_end(octets: &[u8]) -> Option<usize> {
+fn reply_end(bytes: &[u8]) -> Option<usize> {
     let mut start = 0;
     loop {
-        let line = octets[start..].iter().position(|octet| *octet == b'\n')? + 1;
-        if octets.get(start + 3) != Some(&b'-') {
+        let line = bytes[start..].iter().position(|byte| *byte == b'\n')? + 1;
+        if bytes.get(start + 3) != Some(&b'-') {
             return Some(start + line);
         }
         start += line;

@@ -22,7 +22,7 @@ const LONGEST: usize = 1024 * 1024;
 
 #[derive(Debug, Clone)]
 struct Answers {
-    octets: Bytes,
+    bytes: Bytes,
     given: Arc<AtomicU64>,
 }
 
@@ -30,15 +30,15 @@ struct Answers {
 pub(crate) async fn serve() -> Outcome {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     announce(listener.local_addr()?)?;
-    let answers = Answers { octets: vec![b'x'; LONGEST].into(), given: Arc::default() };
-    let router = Router::new().route("/octets/{count}", get(octets)).route("/given", get(given)).with_state(answers);
+    let answers = Answers { bytes: vec![b'x'; LONGEST].into(), given: Arc::default() };
+    let router = Router::new().route("/bytes/{count}", get(bytes)).route("/given", get(given)).with_state(answers);
     mailapi_http::serve(listener, router, &HttpSettings::default(), std::future::pending()).await;
     Ok(())
 }
 
-async fn octets(State(answers): State<Answers>, Path(count): Path<usize>) -> impl IntoResponse {
+async fn bytes(State(answers): State<Answers>, Path(count): Path<usize>) -> impl IntoResponse {
     answers.given.fetch_add(1, Ordering::Relaxed);
-    ([(CONTENT_TYPE, "application/json")], answers.octets.slice(..count.min(LONGEST)))
+    ([(CONTENT_TYPE, "application/json")], answers.bytes.slice(..count.min(LONGEST)))
 }
 
 async fn given(State(answers): State<Answers>) -> String {
@@ -46,8 +46,8 @@ async fn given(State(answers): State<Answers>) -> String {
 }
 
 /// A request for a response of this length.
-pub(crate) fn request(octets: usize) -> Request {
-    Request::get(&format!("/octets/{}", octets.min(LONGEST)), "")
+pub(crate) fn request(bytes: usize) -> Request {
+    Request::get(&format!("/bytes/{}", bytes.min(LONGEST)), "")
 }
 
 /// A request for the number of responses.

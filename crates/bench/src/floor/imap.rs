@@ -12,7 +12,7 @@ use crate::outcome::{Failure, Outcome};
 
 /// No line of the mail begins with this tag.
 const TAG: &str = "bench";
-const READ_OCTETS: usize = 256 * 1024;
+const READ_BYTES: usize = 256 * 1024;
 /// Longer than the last line of any response; after a log-in it lists the capabilities.
 const TAIL: usize = 2048;
 
@@ -38,7 +38,7 @@ impl ImapClient {
     ) -> Outcome<Self> {
         let stream = TcpStream::connect(server).await?;
         stream.set_nodelay(true)?;
-        let mut client = Self { stream, commands: Arc::clone(commands), buffer: vec![0; READ_OCTETS] };
+        let mut client = Self { stream, commands: Arc::clone(commands), buffer: vec![0; READ_BYTES] };
         client.stream.write_all(command(&format!("LOGIN {user} {password}")).as_bytes()).await?;
         client.read_answer(|_| {}).await?;
         client.answer(&command("EXAMINE INBOX")).await?;
@@ -49,7 +49,7 @@ impl ImapClient {
     pub(crate) async fn answer(&mut self, command: &str) -> Outcome<Vec<u8>> {
         let mut answer = Vec::new();
         self.stream.write_all(command.as_bytes()).await?;
-        self.read_answer(|octets| answer.extend_from_slice(octets)).await?;
+        self.read_answer(|bytes| answer.extend_from_slice(bytes)).await?;
         Ok(answer)
     }
 
@@ -60,10 +60,10 @@ impl ImapClient {
             if count == 0 {
                 return Err(Failure::new("the IMAP server closed the connection"));
             }
-            let octets = &self.buffer[..count];
-            each(octets);
+            let bytes = &self.buffer[..count];
+            each(bytes);
             // Keep the end of the input: the tagged line may be split between two reads.
-            tail.extend_from_slice(&octets[count.saturating_sub(TAIL)..]);
+            tail.extend_from_slice(&bytes[count.saturating_sub(TAIL)..]);
             tail.drain(..tail.len().saturating_sub(TAIL));
             match last_line(&tail).and_then(|line| line.strip_prefix(TAG.as_bytes())) {
                 Some(outcome) if outcome.starts_with(b" OK") => return Ok(()),
@@ -85,9 +85,9 @@ impl Client for ImapClient {
 }
 
 /// The last line, if it is complete.
-fn last_line(octets: &[u8]) -> Option<&[u8]> {
-    let line = octets.strip_suffix(b"\r\n")?;
-    Some(line.iter().rposition(|octet| *octet == b'\n').map_or(line, |end| &line[end + 1..]))
+fn last_line(bytes: &[u8]) -> Option<&[u8]> {
+    let line = bytes.strip_suffix(b"\r\n")?;
+    Some(line.iter().rposition(|byte| *byte == b'\n').map_or(line, |end| &line[end + 1..]))
 }
 
 /// The number of messages in a response.
@@ -106,10 +106,10 @@ pub(crate) fn found(answer: &[u8]) -> Vec<u64> {
 
 /// The octets of the first literal in a response (RFC 3501 section 4.3).
 pub(crate) fn literal(answer: &[u8]) -> Option<&[u8]> {
-    let end = answer.windows(3).position(|octets| octets == b"}\r\n")?;
-    let start = answer[..end].iter().rposition(|octet| *octet == b'{')? + 1;
-    let octets: usize = std::str::from_utf8(&answer[start..end]).ok()?.parse().ok()?;
-    answer.get(end + 3..end + 3 + octets)
+    let end = answer.windows(3).position(|bytes| bytes == b"}\r\n")?;
+    let start = answer[..end].iter().rposition(|byte| *byte == b'{')? + 1;
+    let bytes: usize = std::str::from_utf8(&answer[start..end]).ok()?.parse().ok()?;
+    answer.get(end + 3..end + 3 + bytes)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The ceiling of the load generator: a socket that answers every read with the same octets, without parsing. If
+//! The ceiling of the load generator: a socket that answers every read with the same bytes, without parsing. If
 //! it is far above a case and its HTTP floor, the load generator limited neither.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

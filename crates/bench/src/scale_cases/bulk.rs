@@ -36,9 +36,9 @@ impl Bulk {
         connection.execute_batch(PRAGMAS)?;
         let flags = FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_UTF8;
         connection.create_scalar_function("uuid_of", 1, flags, |context| Ok(uuid(context.get::<i64>(0)?)))?;
-        connection.create_scalar_function("octets_of", 2, flags, |context| {
+        connection.create_scalar_function("bytes_of", 2, flags, |context| {
             let count = usize::try_from(context.get::<i64>(1)?).unwrap_or_default();
-            Ok(Random::new(SEED ^ context.get::<i64>(0)?.unsigned_abs()).octets(count))
+            Ok(Random::new(SEED ^ context.get::<i64>(0)?.unsigned_abs()).bytes(count))
         })?;
         Ok(Self { connection })
     }

@@ -23,7 +23,7 @@ use crate::soak::Selecting;
 const REAL: usize = 1_000;
 /// Number of these that contain the searched word.
 const PLANTS: usize = 20;
-/// Octets of text per message: a tenth of an ordinary one, so that a million with their index fit on a disk.
+/// Bytes of text per message: a tenth of an ordinary one, so that a million with their index fit on a disk.
 const TEXT: usize = 400;
 /// Number of messages read in turn.
 const READ: usize = 1_000;

@@ -101,8 +101,8 @@ impl Session {
     }
 
     /// Writes the rest of a command; fails unless it completes with OK.
-    async fn command_after(&mut self, octets: &str, name: &str) -> Outcome {
-        self.stream.write_all(octets.as_bytes()).await?;
+    async fn command_after(&mut self, bytes: &str, name: &str) -> Outcome {
+        self.stream.write_all(bytes.as_bytes()).await?;
         self.stream.write_all(b"\r\n").await?;
         let answer = self.until(|text| ended(text).is_some()).await?;
         match ended(&answer) {

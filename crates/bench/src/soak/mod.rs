@@ -24,8 +24,8 @@ use traffic::{Count, Traffic};
 
 /// The interval of the samples.
 const LOOK: Duration = Duration::from_secs(10);
-/// Maximum growth of a server per hour: a leak of a hundredth of an octet per request would be detected.
-const MOST_OCTETS_PER_HOUR: f64 = 1024.0 * 1024.0;
+/// Maximum growth of a server per hour: a leak of a hundredth of an byte per request would be detected.
+const MOST_BYTES_PER_HOUR: f64 = 1024.0 * 1024.0;
 /// Pools of connections and threads grow when more requests than before coincide, which may happen late. The
 /// traffic makes hundreds of times as many sessions per hour.
 const MOST_FILES_PER_HOUR: f64 = 8.0;
@@ -146,7 +146,7 @@ impl Report<'_> {
             Verdict { figure, growth, unit, holds: growth.is_none(allowance) }
         };
         [
-            verdict("resident memory, MiB", MIB, MOST_OCTETS_PER_HOUR, |snapshot| snapshot.resident as f64),
+            verdict("resident memory, MiB", MIB, MOST_BYTES_PER_HOUR, |snapshot| snapshot.resident as f64),
             verdict("open files", 1.0, MOST_FILES_PER_HOUR, |snapshot| snapshot.files as f64),
             verdict("threads", 1.0, MOST_FILES_PER_HOUR, |snapshot| snapshot.threads as f64),
         ]

@@ -14,14 +14,14 @@ use crate::server::Server;
 pub(super) struct Snapshot {
     /// Time since the start of the traffic.
     pub(super) at: Duration,
-    /// Resident octets.
+    /// Resident bytes.
     pub(super) resident: u64,
-    /// Maximum of resident octets so far.
+    /// Maximum of resident bytes so far.
     pub(super) peak: u64,
     /// Open files and connections.
     pub(super) files: u64,
     pub(super) threads: u64,
-    /// Octets of the database and its write-ahead log.
+    /// Bytes of the database and its write-ahead log.
     pub(super) database: u64,
     /// Processor time since the start of the process.
     pub(super) cpu: Duration,

@@ -125,15 +125,15 @@ async fn a_body_of_many_tiny_values_is_refused_early() {
     }
 }
 
-/// Octets of a body that the server reads at a time.
+/// Bytes of a body that the server reads at a time.
 const BATCH: usize = 1000;
 
-/// Returns a body of `octets` octets that does not end. The receiver resolves once the server has reserved room for
+/// Returns a body of `bytes` bytes that does not end. The receiver resolves once the server has reserved room for
 /// all of them. Each chunk is one batch, and the server polls for the next one after it reserved room for the last.
-fn unfinished(octets: usize) -> (Body, oneshot::Receiver<()>) {
+fn unfinished(bytes: usize) -> (Body, oneshot::Receiver<()>) {
     let (taken, is_taken) = oneshot::channel();
     let mut taken = Some(taken);
-    let last = octets - 4 * (BATCH + 1);
+    let last = bytes - 4 * (BATCH + 1);
     assert!(last > BATCH);
     let mut lengths = [BATCH + 1, BATCH + 1, BATCH + 1, BATCH + 1, last].into_iter();
     let body = futures_util::stream::poll_fn(move |_| match lengths.next() {
@@ -147,7 +147,7 @@ fn unfinished(octets: usize) -> (Body, oneshot::Receiver<()>) {
 }
 
 #[tokio::test]
-async fn each_octet_of_a_large_body_takes_room() {
+async fn each_byte_of_a_large_body_takes_room() {
     const HALF: usize = 5 * (BATCH + 1);
     for (held, code) in [(HALF, "INVALID_JSON"), (HALF + 1, "SERVICE_UNAVAILABLE")] {
         let app = App::with(|_, http| {
@@ -164,6 +164,6 @@ async fn each_octet_of_a_large_body_takes_room() {
             taken = timeout(PATIENCE, is_taken) => taken.expect("in time").unwrap(),
         }
         let second = app.post_text(&bob, "/mail/send", vec![b' '; HALF]).await;
-        assert_eq!(second.json()["error"], code, "{held} octets held");
+        assert_eq!(second.json()["error"], code, "{held} bytes held");
     }
 }

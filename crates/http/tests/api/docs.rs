@@ -14,10 +14,10 @@ async fn ask(app: &App, path: &str) -> Answer {
 
 fn text(answer: &Answer) -> String {
     if answer.header("content-encoding") != "gzip" {
-        return String::from_utf8(answer.octets.to_vec()).unwrap();
+        return String::from_utf8(answer.bytes.to_vec()).unwrap();
     }
     let mut text = String::new();
-    flate2::read::GzDecoder::new(&answer.octets[..]).read_to_string(&mut text).unwrap();
+    flate2::read::GzDecoder::new(&answer.bytes[..]).read_to_string(&mut text).unwrap();
     text
 }
 

@@ -356,7 +356,7 @@ async fn every_example_works_on_a_new_server() {
         let body = if schema.is_null() { String::new() } else { schema["example"].to_string() };
         let request = request.header("X-MAILAPI-TOKEN", token).header("content-type", "application/json");
         let answer = app.send(request.body(Body::from(body)).unwrap()).await;
-        assert!(answer.status.is_success(), "{method} {path}: {}", String::from_utf8_lossy(&answer.octets));
+        assert!(answer.status.is_success(), "{method} {path}: {}", String::from_utf8_lossy(&answer.bytes));
     }
 }
 

@@ -38,5 +38,5 @@ async fn a_head_request_gets_the_head_of_the_answer() {
     let app = App::start().await;
     let request = api(Method::HEAD, "/users").header("X-MAILAPI-TOKEN", &app.admin).body(Body::empty());
     let answer = app.send(request.unwrap()).await;
-    assert_eq!((answer.status.as_u16(), answer.octets.len()), (200, 0));
+    assert_eq!((answer.status.as_u16(), answer.bytes.len()), (200, 0));
 }

@@ -32,7 +32,7 @@ pub struct SinglePart {
     /// Content-Transfer-Encoding.
     pub encoding: String,
     /// Size of the encoded body, in octets.
-    pub octets: u64,
+    pub bytes: u64,
     /// Fields that only some media types have.
     pub details: MediaDetails,
     /// Content-Disposition and its parameters.
@@ -106,11 +106,11 @@ impl SinglePart {
         cursor.space()?;
         let encoding = lower(cursor.nstring()?);
         cursor.space()?;
-        let octets = if cursor.try_keyword("NIL") { 0 } else { cursor.number64()? };
+        let bytes = if cursor.try_keyword("NIL") { 0 } else { cursor.number64()? };
         let details = read_details(cursor, &media_type, depth)?;
         let disposition = read_disposition(cursor)?;
         skip_to_end(cursor)?;
-        Ok(Self { media_type, subtype, parameters, id, encoding, octets, details, disposition })
+        Ok(Self { media_type, subtype, parameters, id, encoding, bytes, details, disposition })
     }
 }
 
@@ -167,7 +167,7 @@ fn lower(text: Option<Vec<u8>>) -> String {
             text
         }
         Ok(text) => text.to_lowercase(),
-        Err(octets) => String::from_utf8_lossy(octets.as_bytes()).to_lowercase(),
+        Err(bytes) => String::from_utf8_lossy(bytes.as_bytes()).to_lowercase(),
     }
 }
 
@@ -260,7 +260,7 @@ mod tests {
             " NIL (\"inline\" (\"FileName*\" \"utf-8''a\")) NIL NIL (\"x\" (1 2)) 7",
         ] {
             let part = single(&format!("({part}{more})"));
-            assert_eq!((part.encoding.as_str(), part.octets, part.id.as_deref()), ("base64", 8, Some(&b"<i@x>"[..])));
+            assert_eq!((part.encoding.as_str(), part.bytes, part.id.as_deref()), ("base64", 8, Some(&b"<i@x>"[..])));
             assert_eq!(part.disposition.is_some(), more.to_lowercase().contains("inline"));
         }
         let filename =

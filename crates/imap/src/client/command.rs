@@ -252,23 +252,23 @@ impl Command {
     }
 
     /// Encodes the command: the octets to send now, and one part for each expected continuation request.
-    pub(super) fn into_octets(self, tag: &str, capabilities: &Capabilities) -> (Vec<u8>, VecDeque<Vec<u8>>) {
+    pub(super) fn into_bytes(self, tag: &str, capabilities: &Capabilities) -> (Vec<u8>, VecDeque<Vec<u8>>) {
         let mut writer = Writer::new();
         writer.raw(tag).raw(" ");
         let mut stretches = VecDeque::new();
         for piece in self.pieces {
             match piece {
                 Piece::Text(text) => drop(writer.raw(&text)),
-                Piece::Literal(octets) => {
-                    let short = octets.len() <= LITERAL_MINUS;
+                Piece::Literal(bytes) => {
+                    let short = bytes.len() <= LITERAL_MINUS;
                     let waits = !(capabilities.literal_plus() || (short && capabilities.literal_minus()));
                     let plus = if waits { "" } else { "+" };
-                    writer.raw(&format!("{{{}{plus}}}", octets.len())).crlf();
+                    writer.raw(&format!("{{{}{plus}}}", bytes.len())).crlf();
                     // The server must ask for a synchronizing literal before it is sent (RFC 3501 section 4.3).
                     if waits {
                         stretches.push_back(writer.take());
                     }
-                    writer.octets(&octets);
+                    writer.bytes(&bytes);
                 }
             }
         }
@@ -295,9 +295,9 @@ fn attribute_list(attributes: &[FetchAttribute]) -> String {
             FetchAttribute::Envelope => list.push_str("ENVELOPE"),
             FetchAttribute::BodyStructure => list.push_str("BODYSTRUCTURE"),
             FetchAttribute::Section(section) => push_section(&mut list, section),
-            FetchAttribute::SectionSlice(section, from, octets) => {
+            FetchAttribute::SectionSlice(section, from, bytes) => {
                 push_section(&mut list, section);
-                list.extend(["<", &from.to_string(), ".", &octets.to_string(), ">"]);
+                list.extend(["<", &from.to_string(), ".", &bytes.to_string(), ">"]);
             }
         }
     }
@@ -317,8 +317,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn sent(command: Command, capabilities: &str) -> Vec<String> {
-        let (first, rest) = command.into_octets("a1", &Capabilities::read(capabilities));
-        std::iter::once(first).chain(rest).map(|octets| String::from_utf8(octets).unwrap()).collect()
+        let (first, rest) = command.into_bytes("a1", &Capabilities::read(capabilities));
+        std::iter::once(first).chain(rest).map(|bytes| String::from_utf8(bytes).unwrap()).collect()
     }
 
     #[test]
@@ -366,7 +366,7 @@ mod tests {
         fn no_value_ends_a_line_of_its_own(name in "\\PC{0,20}", text in any::<String>()) {
             let line = sent(Command::examine(&name), "").concat();
             prop_assert_eq!(line.matches('\n').count(), 1);
-            let (first, rest) = Command::login(&text, &Password::new(text.clone())).into_octets("a1", &Capabilities::default());
+            let (first, rest) = Command::login(&text, &Password::new(text.clone())).into_bytes("a1", &Capabilities::default());
             prop_assert!(first.ends_with(b"\r\n") && rest.iter().all(|stretch| stretch.ends_with(b"\r\n")));
         }
     }

@@ -122,7 +122,7 @@ impl Connection {
         let asked = std::mem::replace(&mut command.asked, Asked::Nothing);
         // With unknown capabilities, every literal waits for a continuation request.
         let nothing = Capabilities::default();
-        let (first, stretches) = command.into_octets(&tag, self.capabilities.as_ref().unwrap_or(&nothing));
+        let (first, stretches) = command.into_bytes(&tag, self.capabilities.as_ref().unwrap_or(&nothing));
         self.out.extend(first);
         self.in_flight.push_back(InFlight { tag, stretches, answer, effect, streams, asked, answered: None });
     }
@@ -133,8 +133,8 @@ impl Connection {
     }
 
     /// Adds octets from the server; only after [`Event::NeedMore`].
-    pub fn feed(&mut self, octets: &[u8]) {
-        self.reader.feed(octets);
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.reader.feed(bytes);
     }
 
     /// The input buffer, for reading straight into it. Append only; existing octets must stay.
@@ -164,7 +164,7 @@ impl Connection {
                     self.demand_asked_body()?;
                     return Ok(Event::BodyBegin(size));
                 }
-                StreamPoll::Piece(octets) => return Ok(Event::BodyPiece(octets)),
+                StreamPoll::Piece(bytes) => return Ok(Event::BodyPiece(bytes)),
                 StreamPoll::End => return Ok(Event::BodyEnd),
                 // A FETCH response was too long and skipped: only that message is lost, not the connection.
                 StreamPoll::Refused(Refusal { skipped: Some(number), .. }) if self.greeted => {

@@ -114,8 +114,8 @@ mod tests {
         )
         .unwrap();
         let address = |name: Option<&str>, mailbox: Option<&str>, host: Option<&str>| {
-            let octets = |text: Option<&str>| text.map(|text| text.as_bytes().to_vec());
-            Address { name: octets(name), mailbox: octets(mailbox), host: octets(host) }
+            let bytes = |text: Option<&str>| text.map(|text| text.as_bytes().to_vec());
+            Address { name: bytes(name), mailbox: bytes(mailbox), host: bytes(host) }
         };
         assert_eq!(
             envelope.from,

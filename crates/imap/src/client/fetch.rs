@@ -36,7 +36,7 @@ pub struct FetchedSection {
     /// The first octet, if a range was requested.
     pub origin: Option<u64>,
     /// The octets; `None` if the server has no such section, empty if they were streamed.
-    pub octets: Option<Vec<u8>>,
+    pub bytes: Option<Vec<u8>>,
 }
 
 impl FetchedMessage {
@@ -88,7 +88,7 @@ impl FetchedMessage {
             FetchAttribute::BodyStructure => self.body_structure.is_some(),
             FetchAttribute::Section(_) | FetchAttribute::SectionSlice(..) => {
                 let answers = |told: &&FetchedSection| attribute.is_answered_by(told);
-                self.sections.iter().find(answers).is_some_and(|told| told.octets.is_some())
+                self.sections.iter().find(answers).is_some_and(|told| told.bytes.is_some())
             }
             FetchAttribute::Size => self.size.is_some(),
             FetchAttribute::Flags | FetchAttribute::Arrived => true,
@@ -98,19 +98,19 @@ impl FetchedMessage {
     /// The octets of the first section of this kind.
     pub fn section(&self, part: &[u32], text: &SectionText) -> Option<&[u8]> {
         let same = |fetched: &&FetchedSection| fetched.section.part == part && fetched.section.text == *text;
-        self.sections.iter().find(same)?.octets.as_deref()
+        self.sections.iter().find(same)?.bytes.as_deref()
     }
 
     /// Takes the octets of the first section of this kind.
     pub fn take_section(&mut self, part: &[u32], text: &SectionText) -> Option<Vec<u8>> {
         let same = |fetched: &&mut FetchedSection| fetched.section.part == part && fetched.section.text == *text;
-        self.sections.iter_mut().find(same)?.octets.take()
+        self.sections.iter_mut().find(same)?.bytes.take()
     }
 
     /// The octets of the range of a part that begins at `origin`.
     pub fn slice(&self, part: &[u32], origin: u64) -> Option<&[u8]> {
         let same = |fetched: &&FetchedSection| fetched.section.part == part && fetched.origin == Some(origin);
-        self.sections.iter().find(same)?.octets.as_deref()
+        self.sections.iter().find(same)?.bytes.as_deref()
     }
 }
 
@@ -155,9 +155,9 @@ fn read_section(cursor: &mut Cursor) -> Result<FetchedSection, SyntaxError> {
     };
     cursor.space()?;
     // A message may hold any octet, even NUL, although the grammar forbids NUL in literals.
-    let octets = match cursor.peek() {
+    let bytes = match cursor.peek() {
         None => Some(cursor.literal()?),
         Some(_) => cursor.nstring()?,
     };
-    Ok(FetchedSection { section, origin, octets })
+    Ok(FetchedSection { section, origin, bytes })
 }

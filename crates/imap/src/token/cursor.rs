@@ -210,16 +210,16 @@ impl Cursor {
         if !self.at_literal() {
             return Err(SyntaxError("expected a literal"));
         }
-        let octets = match &mut self.frame.parts[self.part + 1] {
-            Part::Literal(octets) => std::mem::take(octets),
+        let bytes = match &mut self.frame.parts[self.part + 1] {
+            Part::Literal(bytes) => std::mem::take(bytes),
             Part::Text(_) => Vec::new(),
         };
         self.part += 2;
         self.offset = 0;
-        Ok(octets)
+        Ok(bytes)
     }
 
-    /// Octets of the message that were returned before the frame was complete ([`super::Poll::Keep`]).
+    /// Bytes of the message that were returned before the frame was complete ([`super::Poll::Keep`]).
     pub fn kept(&self) -> usize {
         self.frame.kept
     }
@@ -263,7 +263,7 @@ impl Cursor {
         Err(SyntaxError("quoted string without an end"))
     }
 
-    /// Reads a quoted string or literal. Octets above 127 are accepted (RFC 6855 clients send UTF-8); NUL is not
+    /// Reads a quoted string or literal. Bytes above 127 are accepted (RFC 6855 clients send UTF-8); NUL is not
     /// (RFC 3501 section 9, `CHAR8`).
     pub fn string(&mut self) -> Result<Vec<u8>, SyntaxError> {
         if !self.at_literal() {
@@ -412,10 +412,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_text_never_panics(text in prop::collection::vec(any::<u8>(), 0..60), octets in any::<Option<Vec<u8>>>()) {
+        fn arbitrary_text_never_panics(text in prop::collection::vec(any::<u8>(), 0..60), bytes in any::<Option<Vec<u8>>>()) {
             let mut parts = vec![Part::Text(text)];
-            if let Some(octets) = octets {
-                parts.extend([Part::Literal(octets), Part::Text(b"x".to_vec())]);
+            if let Some(bytes) = bytes {
+                parts.extend([Part::Literal(bytes), Part::Text(b"x".to_vec())]);
             }
             let frame = Frame::new(parts);
             let _ = Cursor::new(frame.clone(), 4).value();

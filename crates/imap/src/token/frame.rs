@@ -17,7 +17,7 @@ pub enum Part {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Frame {
     pub(super) parts: Vec<Part>,
-    /// Octets of an APPEND's message that were returned before the frame was complete; its literal holds the rest.
+    /// Bytes of an APPEND's message that were returned before the frame was complete; its literal holds the rest.
     pub(super) kept: usize,
 }
 
@@ -62,7 +62,7 @@ impl Frame {
     }
 
     pub(super) fn literal_len(&self) -> usize {
-        self.parts.iter().map(|part| if let Part::Literal(octets) = part { octets.len() } else { 0 }).sum()
+        self.parts.iter().map(|part| if let Part::Literal(bytes) = part { bytes.len() } else { 0 }).sum()
     }
 }
 

@@ -23,7 +23,7 @@ pub enum Poll {
     /// before it.
     Keep {
         /// The octets.
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
         /// Whether this is the first piece of a message: pieces kept earlier can be discarded.
         is_first: bool,
     },
@@ -97,7 +97,7 @@ struct Announced {
 /// section at a time.
 const MOST_BEFORE_STREAM: usize = 16;
 
-/// Octets kept from the end of a skipped line, enough for the announcement of a literal.
+/// Bytes kept from the end of a skipped line, enough for the announcement of a literal.
 const LINE_TAIL: usize = 32;
 
 /// An incremental reader. A line ends with CRLF; a bare LF is accepted too, as by common servers.
@@ -111,11 +111,11 @@ pub struct FrameReader {
     /// Length of the last piece; it ends at `start`.
     piece: usize,
     frame: Frame,
-    /// Octets of the frame's text.
+    /// Bytes of the frame's text.
     text: usize,
     /// How many literals the frame has.
     literals: usize,
-    /// Octets that they were announced with; those handed out in pieces do not count.
+    /// Bytes that they were announced with; those handed out in pieces do not count.
     announced: u64,
     state: State,
     refused: Option<Refusal>,
@@ -330,11 +330,11 @@ impl FrameReader {
     fn take_literal(&mut self, remaining: u64) -> bool {
         let there = self.input.len() - self.start;
         let take = usize::try_from(remaining).unwrap_or(usize::MAX).min(there);
-        let octets = &self.input[self.start..self.start + take];
+        let bytes = &self.input[self.start..self.start + take];
         if self.refused.is_none()
             && let Some(Part::Literal(literal)) = self.frame.parts.last_mut()
         {
-            literal.extend_from_slice(octets);
+            literal.extend_from_slice(bytes);
         }
         self.start += take;
         self.scanned = self.start;
@@ -354,9 +354,9 @@ impl FrameReader {
             return None;
         }
         let Some(Part::Literal(literal)) = self.frame.parts.last_mut() else { return None };
-        let (octets, is_first) = (std::mem::take(literal), self.frame.kept == 0);
-        self.frame.kept += octets.len();
-        Some(Poll::Keep { octets, is_first })
+        let (bytes, is_first) = (std::mem::take(literal), self.frame.kept == 0);
+        self.frame.kept += bytes.len();
+        Some(Poll::Keep { bytes, is_first })
     }
 
     fn end_of_line(&mut self, mut line: Vec<u8>) -> Option<Poll> {
@@ -551,7 +551,7 @@ mod tests {
             reader.feed(text.as_bytes());
             polls.push(reader.poll());
         }
-        let keep = |octets: &str, is_first| Poll::Keep { octets: octets.as_bytes().to_vec(), is_first };
+        let keep = |bytes: &str, is_first| Poll::Keep { bytes: bytes.as_bytes().to_vec(), is_first };
         let Some(Poll::Frame(frame)) = polls.pop() else { panic!("{polls:?}") };
         assert_eq!(frame.kept, 19);
         let expected = [Part::Literal(b"drafts".to_vec()), Part::Text(b" ".to_vec()), Part::Literal(b"j".to_vec())];
@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_without_octets_are_not_free() {
+    fn literals_without_bytes_are_not_free() {
         for (side, start) in [(Side::Server, "a LOGIN "), (Side::Client, "* LIST ")] {
             let mut reader = FrameReader::new(side, Limits { max_literals: 20, ..small() });
             reader.feed(start.as_bytes());
@@ -696,30 +696,30 @@ mod tests {
     /// All results of a client's reader for `input`, with adjacent pieces joined, and the octets of all pieces.
     fn streamed(input: &[u8], size: usize) -> (Vec<StreamPoll>, Vec<u8>) {
         let mut reader = FrameReader::new(Side::Client, small());
-        let (mut all, mut octets) = (Vec::new(), Vec::new());
+        let (mut all, mut bytes) = (Vec::new(), Vec::new());
         for chunk in input.chunks(size) {
             reader.feed(chunk);
             loop {
                 let told = reader.poll_streaming();
                 if matches!(told, StreamPoll::Piece(_)) {
-                    octets.extend_from_slice(reader.piece());
+                    bytes.extend_from_slice(reader.piece());
                 }
                 match (told, all.last_mut()) {
                     (StreamPoll::NeedMore, _) => break,
                     (StreamPoll::Overrun, _) => {
                         all.push(StreamPoll::Overrun);
-                        return (all, octets);
+                        return (all, bytes);
                     }
                     (StreamPoll::Piece(more), Some(StreamPoll::Piece(piece))) => *piece += more,
                     (other, _) => all.push(other),
                 }
             }
         }
-        (all, octets)
+        (all, bytes)
     }
 
     #[test]
-    fn sections_without_octets_are_not_handed_out_for_ever() {
+    fn sections_without_bytes_are_not_handed_out_for_ever() {
         let limits = Limits { max_line: 1_000_000, ..small() };
         let mut reader = FrameReader::new(Side::Client, limits);
         reader.feed(b"* 1 FETCH (");
@@ -738,12 +738,12 @@ mod tests {
         let (told, _) = streamed(b"* 1 FETCH (ENVELOPE ({17}\r\n01234567890123456 x) UID 1)\r\n", 7);
         assert!(matches!(told[..], [StreamPoll::Refused(_)]), "{told:?}");
         for name in ["BODY[]", "BODY[1.2]<30>"] {
-            let (told, octets) = streamed(
+            let (told, bytes) = streamed(
                 format!("* 1 FETCH ({name} {{20}}\r\n0123456789\r\n{{5}}\r\nabc UID 7)\r\n* 2\r\n").as_bytes(),
                 5,
             );
             assert_eq!(told[..3], [StreamPoll::Begin(20), StreamPoll::Piece(20), StreamPoll::End]);
-            assert_eq!(octets, b"0123456789\r\n{5}\r\nabc");
+            assert_eq!(bytes, b"0123456789\r\n{5}\r\nabc");
             assert!(matches!(&told[3..], [StreamPoll::Frame(_), StreamPoll::Frame(_)]), "{told:?}");
         }
     }

@@ -53,8 +53,8 @@ impl Writer {
     }
 
     /// Writes the octets of an announced literal unchanged.
-    pub fn octets(&mut self, octets: &[u8]) -> &mut Self {
-        self.out.extend_from_slice(octets);
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.out.extend_from_slice(bytes);
         self
     }
 
@@ -141,8 +141,8 @@ impl Writer {
 
 /// Maps an octet to its form in a literal; see [`Writer::literal`].
 #[must_use]
-pub const fn without_nul(octet: u8) -> u8 {
-    if octet == 0 { 0x80 } else { octet }
+pub const fn without_nul(byte: u8) -> u8 {
+    if byte == 0 { 0x80 } else { byte }
 }
 
 #[cfg(test)]

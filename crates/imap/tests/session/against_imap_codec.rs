@@ -81,11 +81,11 @@ const COMMANDS: &[&str] = &[
     "a SEARCH ANSWERED UNANSWERED DRAFT UNDRAFT FLAGGED UNFLAGGED RECENT NEW OLD KEYWORD a UNKEYWORD b BODY x UID 4:*",
 ];
 
-fn parse(octets: &[u8]) -> Result<TaggedCommand, String> {
+fn parse(bytes: &[u8]) -> Result<TaggedCommand, String> {
     let limits = Limits::default();
     let mut reader = FrameReader::new(Side::Server, limits.clone());
     reader.accept_messages();
-    reader.feed(octets);
+    reader.feed(bytes);
     loop {
         match reader.poll() {
             Poll::NeedContinuation => {}
@@ -130,7 +130,7 @@ fn single(kind: SinglePartKind) -> BodyStructure {
         id: Some("<id@x>".into()),
         description: Some(NASTY.into()),
         encoding: "base64".into(),
-        octets: 10,
+        bytes: 10,
         md5: Some("md5".into()),
         extension: Extension {
             disposition: Some(Disposition {

@@ -61,13 +61,13 @@ fn command_for(response: &[u8]) -> Command {
     }
 }
 
-fn event(octets: &[u8]) -> Event {
+fn event(bytes: &[u8]) -> Event {
     let mut connection = Connection::new(ClientLimits::default());
     connection.feed(b"* OK ready\r\n");
     assert!(matches!(connection.poll(), Ok(Event::Greeting(_))));
-    connection.start(command_for(octets)).unwrap();
-    connection.feed(octets);
-    connection.poll().unwrap_or_else(|error| panic!("{error} in {}", String::from_utf8_lossy(octets)))
+    connection.start(command_for(bytes)).unwrap();
+    connection.feed(bytes);
+    connection.poll().unwrap_or_else(|error| panic!("{error} in {}", String::from_utf8_lossy(bytes)))
 }
 
 #[test]
@@ -120,9 +120,9 @@ fn the_oracle_reads_every_command() {
         connection.feed(b"* OK [CAPABILITY LITERAL+] ready\r\n");
         connection.poll().unwrap();
         connection.start(command).unwrap();
-        let octets = connection.take_output();
-        let shown = String::from_utf8_lossy(&octets).into_owned();
-        match CommandCodec::default().decode(&octets) {
+        let bytes = connection.take_output();
+        let shown = String::from_utf8_lossy(&bytes).into_owned();
+        match CommandCodec::default().decode(&bytes) {
             Ok((rest, _)) => assert!(rest.is_empty(), "{shown}"),
             Err(error) => panic!("{error:?} in {shown}"),
         }

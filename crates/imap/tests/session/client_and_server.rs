@@ -109,7 +109,7 @@ fn starttls_forgets_what_was_told_in_clear_text() {
 }
 
 #[test]
-fn messages_are_fetched_however_the_octets_come() {
+fn messages_are_fetched_however_the_bytes_come() {
     for piece in [1, 3, 1000] {
         let mut talk = Talk::logged_in(piece);
         let (status, told) = talk.ask(Command::examine("INBOX"));

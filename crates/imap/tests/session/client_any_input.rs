@@ -66,7 +66,7 @@ fn lines() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn arbitrary_octets_never_panic(input in prop::collection::vec(any::<u8>(), 0..300), streaming in any::<bool>()) {
+    fn arbitrary_bytes_never_panic(input in prop::collection::vec(any::<u8>(), 0..300), streaming in any::<bool>()) {
         events(&input, 64, streaming);
     }
 

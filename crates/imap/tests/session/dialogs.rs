@@ -45,8 +45,8 @@ impl Conversation {
         conversation
     }
 
-    fn say(&mut self, octets: &[u8]) {
-        self.session.feed(octets);
+    fn say(&mut self, bytes: &[u8]) {
+        self.session.feed(bytes);
         self.listen();
     }
 

@@ -19,18 +19,18 @@ pub(crate) struct Message {
     pub(crate) uid: u32,
     pub(crate) flags: Flags,
     pub(crate) date: Timestamp,
-    pub(crate) octets: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Message {
     fn layout(&self) -> PartLayout {
-        let split = self.octets.windows(4).position(|window| window == b"\r\n\r\n");
-        let body = split.map_or(self.octets.len(), |at| at + 4);
-        PartLayout { header: 0..body, body: body..self.octets.len(), content: PartContent::Leaf }
+        let split = self.bytes.windows(4).position(|window| window == b"\r\n\r\n");
+        let body = split.map_or(self.bytes.len(), |at| at + 4);
+        PartLayout { header: 0..body, body: body..self.bytes.len(), content: PartContent::Leaf }
     }
 
     fn field(&self, name: &str) -> Option<String> {
-        let header = String::from_utf8_lossy(&self.octets[self.layout().header]).into_owned();
+        let header = String::from_utf8_lossy(&self.bytes[self.layout().header]).into_owned();
         let field = header.lines().find(|line| line.split(':').next().is_some_and(|n| n.eq_ignore_ascii_case(name)));
         field.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned())
     }
@@ -47,7 +47,7 @@ impl MessageSource for Message {
         self.date
     }
     fn size(&self) -> u64 {
-        self.octets.len() as u64
+        self.bytes.len() as u64
     }
     fn envelope(&self) -> Envelope {
         let from = self.field("From").and_then(|from| {
@@ -57,7 +57,7 @@ impl MessageSource for Message {
         Envelope { subject: self.field("Subject"), from: from.into_iter().collect(), ..Envelope::default() }
     }
     fn body_structure(&self) -> BodyStructure {
-        let body = &self.octets[self.layout().body];
+        let body = &self.bytes[self.layout().body];
         let lines = body.iter().filter(|&&byte| byte == b'\n').count();
         BodyStructure::Single(Box::new(SinglePart {
             kind: SinglePartKind::Text { subtype: "plain".into(), lines: lines as u32 },
@@ -65,13 +65,13 @@ impl MessageSource for Message {
             id: None,
             description: None,
             encoding: "7bit".into(),
-            octets: body.len() as u32,
+            bytes: body.len() as u32,
             md5: None,
             extension: Extension::default(),
         }))
     }
     fn section(&self, path: &[u32], range: PartRange) -> Option<Cow<'_, [u8]>> {
-        self.layout().locate(path, range).map(|range| Cow::Borrowed(&self.octets[range]))
+        self.layout().locate(path, range).map(|range| Cow::Borrowed(&self.bytes[range]))
     }
 }
 
@@ -93,16 +93,16 @@ impl SearchSubject for Message {
         None
     }
     fn size(&self) -> u64 {
-        self.octets.len() as u64
+        self.bytes.len() as u64
     }
     fn header_contains(&self, name: &str, text: &str) -> bool {
         self.field(name).is_some_and(|value| contains(value.as_bytes(), text))
     }
     fn body_contains(&self, text: &str) -> bool {
-        contains(&self.octets[self.layout().body], text)
+        contains(&self.bytes[self.layout().body], text)
     }
     fn text_contains(&self, text: &str) -> bool {
-        contains(&self.octets, text)
+        contains(&self.bytes, text)
     }
 }
 
@@ -132,10 +132,10 @@ impl Mailbox {
         }
     }
 
-    pub(crate) fn deliver(&mut self, flags: Flags, date: Timestamp, octets: &[u8]) -> u32 {
+    pub(crate) fn deliver(&mut self, flags: Flags, date: Timestamp, bytes: &[u8]) -> u32 {
         let uid = self.uid_next;
         self.uid_next += 1;
-        self.messages.push(Message { uid, flags, date, octets: octets.to_vec() });
+        self.messages.push(Message { uid, flags, date, bytes: bytes.to_vec() });
         uid
     }
 
@@ -231,7 +231,7 @@ impl MemoryHost {
             Effect::Append { mailbox, message } => {
                 let mailbox = self.mailbox(&mailbox)?;
                 let date = message.internal_date.unwrap_or(Timestamp::UNIX_EPOCH);
-                let uid = mailbox.deliver(message.flags, date, &message.octets);
+                let uid = mailbox.deliver(message.flags, date, &message.bytes);
                 Ok(Reply::Appended { uid_validity: UID_VALIDITY, uid })
             }
             Effect::Quota => Ok(self.quota()),
@@ -296,7 +296,7 @@ impl MemoryHost {
             source.messages.retain(|message| !uids.contains(&message.uid));
         }
         let target = self.mailbox(to)?;
-        let copied = messages.iter().map(|m| (m.uid, target.deliver(m.flags.clone(), m.date, &m.octets))).collect();
+        let copied = messages.iter().map(|m| (m.uid, target.deliver(m.flags.clone(), m.date, &m.bytes))).collect();
         Ok(Reply::Copied { uid_validity: UID_VALIDITY, uids: copied })
     }
 
@@ -307,14 +307,14 @@ impl MemoryHost {
             unseen: mailbox.messages.iter().filter(|m| !m.flags.contains(SystemFlag::Seen)).count() as u32,
             uid_next: mailbox.uid_next,
             uid_validity: UID_VALIDITY,
-            size: mailbox.messages.iter().map(|message| message.octets.len() as u64).sum(),
+            size: mailbox.messages.iter().map(|message| message.bytes.len() as u64).sum(),
         };
         names.into_iter().filter_map(|name| Some((name.clone(), status(self.mailbox(&name).ok()?)))).collect()
     }
 
     fn quota(&self) -> Reply {
-        let octets = self.mailboxes.iter().flat_map(|mailbox| &mailbox.messages).map(|m| m.octets.len() as u64).sum();
-        Reply::Quota(Quota { storage: Some(Usage { used: octets, limit: 1 << 20 }), messages: None })
+        let bytes = self.mailboxes.iter().flat_map(|mailbox| &mailbox.messages).map(|m| m.bytes.len() as u64).sum();
+        Reply::Quota(Quota { storage: Some(Usage { used: bytes, limit: 1 << 20 }), messages: None })
     }
 }
 

@@ -4,19 +4,19 @@ use imap_codec::decode::Decoder as _;
 use imap_codec::{GreetingCodec, ResponseCodec};
 
 /// Fails unless the octets are a sequence of whole responses (or a greeting).
-pub(crate) fn accept_responses(mut octets: &[u8]) {
-    if let Ok((rest, _)) = GreetingCodec::default().decode(octets) {
-        octets = rest;
+pub(crate) fn accept_responses(mut bytes: &[u8]) {
+    if let Ok((rest, _)) = GreetingCodec::default().decode(bytes) {
+        bytes = rest;
     }
-    while !octets.is_empty() {
-        let end = octets.iter().position(|&byte| byte == b'\n').expect("a whole line") + 1;
-        if is_beyond_its_grammar(&octets[..end]) {
-            octets = &octets[end..];
+    while !bytes.is_empty() {
+        let end = bytes.iter().position(|&byte| byte == b'\n').expect("a whole line") + 1;
+        if is_beyond_its_grammar(&bytes[..end]) {
+            bytes = &bytes[end..];
             continue;
         }
-        match ResponseCodec::default().decode(octets) {
-            Ok((rest, _)) => octets = rest,
-            Err(error) => panic!("{error:?} in {}", String::from_utf8_lossy(octets)),
+        match ResponseCodec::default().decode(bytes) {
+            Ok((rest, _)) => bytes = rest,
+            Err(error) => panic!("{error:?} in {}", String::from_utf8_lossy(bytes)),
         }
     }
 }

@@ -7,7 +7,7 @@ use mailapi_model::SecretText;
 use crate::failure::{Failure, Outcome};
 
 /// More than the longest accepted password; bounds the read of an endless stream.
-const MOST_OCTETS: u64 = 64 * 1024;
+const MOST_BYTES: u64 = 64 * 1024;
 
 /// Reads a new password: typed twice without echo on a terminal, otherwise the first line of the standard input.
 pub(super) fn read_new() -> Outcome<SecretText> {
@@ -22,9 +22,9 @@ pub(super) fn read_new() -> Outcome<SecretText> {
 }
 
 fn first_line(input: impl Read) -> Outcome<SecretText> {
-    let mut octets = Vec::new();
-    input.take(MOST_OCTETS).read_to_end(&mut octets)?;
-    let text = String::from_utf8(octets).map_err(|_| Failure::new("the password is not UTF-8"))?;
+    let mut bytes = Vec::new();
+    input.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8(bytes).map_err(|_| Failure::new("the password is not UTF-8"))?;
     let line = text.split('\n').next().unwrap_or_default();
     let line = line.strip_suffix('\r').unwrap_or(line);
     if line.is_empty() {

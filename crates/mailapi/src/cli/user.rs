@@ -130,8 +130,8 @@ async fn remove(service: &Service, email: &EmailAddress, yes: bool) -> Outcome {
 }
 
 fn row(user: &User) -> [String; 7] {
-    let held = |octets_or_messages: fn(&Quota) -> u64| {
-        user.quota.as_ref().map(octets_or_messages).map_or_else(|| "?".to_owned(), |number| number.to_string())
+    let held = |bytes_or_messages: fn(&Quota) -> u64| {
+        user.quota.as_ref().map(bytes_or_messages).map_or_else(|| "?".to_owned(), |number| number.to_string())
     };
     [
         user.account.email.shown().to_owned(),

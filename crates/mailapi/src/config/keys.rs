@@ -14,7 +14,7 @@ pub(super) struct KnownKeys(Table);
 pub(super) struct UnknownKey {
     /// Path of the key: its sections and name, separated by dots.
     pub(super) key: String,
-    /// Position in the file, in octets.
+    /// Position in the file, in bytes.
     pub(super) span: Range<usize>,
 }
 
@@ -71,7 +71,7 @@ fn find_unknown(file: &DeTable<'_>, known: &Table, prefix: &str) -> Option<Unkno
     })
 }
 
-/// Returns the sections and the key at octet `at`; only the sections if no key of theirs covers it.
+/// Returns the sections and the key at byte `at`; only the sections if no key of theirs covers it.
 pub(super) fn path_at(file: &DeTable<'_>, at: usize) -> Vec<String> {
     let holds = |span: Range<usize>| span.contains(&at);
     for (name, value) in file {

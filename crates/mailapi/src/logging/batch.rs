@@ -17,9 +17,9 @@ use tracing_subscriber::fmt::MakeWriter;
 pub(super) struct BatchLimits {
     /// Longest time that a line waits for others; zero disables batches.
     pub(super) wait: Duration,
-    /// A batch of this many octets is written at once by the thread that logs its last line. A slow output
+    /// A batch of this many bytes is written at once by the thread that logs its last line. A slow output
     /// therefore slows down the threads that log.
-    pub(super) octets: usize,
+    pub(super) bytes: usize,
 }
 
 /// Buffer of gathered lines; clones share it.
@@ -87,7 +87,7 @@ impl Batch {
         let mut waiting = self.waiting();
         let is_first = waiting.lines.is_empty();
         waiting.lines.extend_from_slice(line);
-        let at_once = at_once || waiting.ended || limits.wait.is_zero() || waiting.lines.len() >= limits.octets;
+        let at_once = at_once || waiting.ended || limits.wait.is_zero() || waiting.lines.len() >= limits.bytes;
         drop(waiting);
         if at_once {
             self.write_waiting();
@@ -141,9 +141,9 @@ impl<'a> MakeWriter<'a> for Batch {
 }
 
 impl Write for Line<'_> {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        self.batch.add(octets, self.at_once);
-        Ok(octets.len())
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.batch.add(bytes, self.at_once);
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -155,16 +155,16 @@ impl Write for Line<'_> {
 mod tests {
     use super::*;
 
-    const LIMITS: BatchLimits = BatchLimits { wait: Duration::from_millis(1), octets: 8 };
+    const LIMITS: BatchLimits = BatchLimits { wait: Duration::from_millis(1), bytes: 8 };
 
     /// Records each write separately.
     #[derive(Clone, Default)]
     struct Writes(Arc<Mutex<Vec<String>>>);
 
     impl Write for Writes {
-        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().push(String::from_utf8(octets.to_vec()).unwrap());
-            Ok(octets.len())
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().push(String::from_utf8(bytes.to_vec()).unwrap());
+            Ok(bytes.len())
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn nothing_is_left_at_the_end_and_later_lines_are_written_too() {
         let writes = Writes::default();
-        let patient = BatchLimits { wait: Duration::from_secs(3600), octets: usize::MAX };
+        let patient = BatchLimits { wait: Duration::from_secs(3600), bytes: usize::MAX };
         let (batch, end) = Batch::start(writes.clone(), patient).unwrap();
         batch.add(b"last\n", false);
         drop(end);

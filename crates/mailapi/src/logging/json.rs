@@ -171,14 +171,14 @@ const fn is_special(byte: u8) -> bool {
 }
 
 fn push_escaped(line: &mut String, text: &str) {
-    // Almost no text contains one. Testing all octets without an early exit lets the compiler vectorize the loop.
+    // Almost no text contains one. Testing all bytes without an early exit lets the compiler vectorize the loop.
     if !text.bytes().fold(false, |any, byte| any | is_special(byte)) {
         line.push_str(text);
         return;
     }
     let mut rest = text;
     while let Some(place) = rest.bytes().position(is_special) {
-        // All of these octets are ASCII, so the text is cut between characters.
+        // All of these bytes are ASCII, so the text is cut between characters.
         let (plain, special) = rest.split_at(place);
         line.push_str(plain);
         match special.as_bytes()[0] {
@@ -216,8 +216,8 @@ mod tests {
     struct Lines(Arc<Mutex<Vec<u8>>>);
 
     impl io::Write for Lines {
-        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(octets)
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -234,14 +234,14 @@ mod tests {
             .event_format(JsonLines)
             .with_writer(move || writer.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
-        let octets = lines.0.lock().unwrap().clone();
+        let bytes = lines.0.lock().unwrap().clone();
         let without_time = |line: &str| {
             let mut line: Value = serde_json::from_str(line).unwrap();
             let time = line.as_object_mut().unwrap().remove("timestamp").unwrap();
             time.as_str().unwrap().parse::<mailapi_model::Timestamp>().unwrap();
             line
         };
-        String::from_utf8(octets).unwrap().lines().map(without_time).collect()
+        String::from_utf8(bytes).unwrap().lines().map(without_time).collect()
     }
 
     #[test]

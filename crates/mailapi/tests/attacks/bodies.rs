@@ -6,7 +6,7 @@ use crate::embedded_host::{ATTACKER, EmbeddedHost, answered_during, connect_from
 
 const MIB: usize = 1 << 20;
 
-/// Returns bodies of at least `length` octets, each of which becomes large in its own way.
+/// Returns bodies of at least `length` bytes, each of which becomes large in its own way.
 fn bombs(length: usize) -> Vec<String> {
     let filled = |before: &str, piece: &str, behind: &str| {
         format!("{before}{}{behind}", vec![piece; length / (piece.len() + 1)].join(","))

@@ -223,8 +223,8 @@ impl Talk {
         talk
     }
 
-    pub(crate) async fn write(&mut self, octets: &[u8]) {
-        self.0.get_mut().write_all(octets).await.unwrap();
+    pub(crate) async fn write(&mut self, bytes: &[u8]) {
+        self.0.get_mut().write_all(bytes).await.unwrap();
     }
 
     /// Returns the next line of the server; empty after it closed the connection.
@@ -251,7 +251,7 @@ impl Talk {
     }
 }
 
-/// Returns the head of a POST with a JSON body of `length` octets.
+/// Returns the head of a POST with a JSON body of `length` bytes.
 pub(crate) fn head(path: &str, token: &str, length: usize) -> String {
     format!(
         "POST /api/v1{path} HTTP/1.1\r\nHost: x\r\nX-MAILAPI-TOKEN: {token}\r\nContent-Type: application/json\r\n\
@@ -271,7 +271,7 @@ pub(crate) fn auth_plain(mailbox: &str, password: &str) -> String {
     format!("AUTH PLAIN {}\r\n", STANDARD.encode(format!("\0{mailbox}\0{password}")))
 }
 
-/// Memory of a process, in octets.
+/// Memory of a process, in bytes.
 pub(crate) struct Memory {
     pub(crate) now: u64,
     pub(crate) peak: u64,

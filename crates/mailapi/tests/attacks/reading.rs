@@ -6,8 +6,8 @@ use crate::embedded_host::{ATTACKER, EmbeddedHost, Talk, connect_from, size, sta
 
 const READERS: usize = 15;
 
-/// Delivers a text of control characters to bob; each takes six octets in JSON.
-async fn deliver(host: &EmbeddedHost, octets: usize) {
+/// Delivers a text of control characters to bob; each takes six bytes in JSON.
+async fn deliver(host: &EmbeddedHost, bytes: usize) {
     let mut smtp = Talk::begin(host.attacker("smtp").await).await;
     smtp.say("EHLO mx.example.net\r\n", "250 ").await;
     smtp.say("MAIL FROM:<eve@example.net>\r\n", "250 ").await;
@@ -15,7 +15,7 @@ async fn deliver(host: &EmbeddedHost, octets: usize) {
     smtp.say("DATA\r\n", "354 ").await;
     let line = format!("{}\r\n", "\u{1}".repeat(900));
     smtp.write(b"Subject: control\r\n\r\n").await;
-    smtp.write(line.repeat(octets / line.len()).as_bytes()).await;
+    smtp.write(line.repeat(bytes / line.len()).as_bytes()).await;
     smtp.say(".\r\n", "250 ").await;
 }
 

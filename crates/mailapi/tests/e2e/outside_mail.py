@@ -76,7 +76,7 @@ def story(server):
         assert set(server.get(path)["flags"]) == {"\\Seen", "\\Flagged"}
         assert server.get(f"/mailbox/{bob}/folders")["folders"][0]["unread"] == 1
 
-        # Both doors give the same octets.
+        # Both doors give the same bytes.
         raw = ok(client.uid("FETCH", str(first["uid"]), "(BODY.PEEK[])"))[0][1]
         assert raw == server.get(f"{path}/raw")
 

@@ -84,7 +84,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     fn of(output: Output) -> Self {
-        let text = |octets| String::from_utf8(octets).unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
         Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
@@ -278,8 +278,8 @@ impl Dialogue {
         self.hear(answer);
     }
 
-    pub(crate) fn write(&mut self, octets: &[u8]) {
-        self.0.get_mut().write_all(octets).unwrap();
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.0.get_mut().write_all(bytes).unwrap();
     }
 
     /// Reads up to the line with this prefix; earlier lines are parts of a response (`250-`) or untagged (`*`).

@@ -15,8 +15,8 @@ use crate::{Service, Unavailable};
 
 const SCHEME: &str = "{SHA512-CRYPT}";
 
-/// Octets of a SHA-512 digest.
-const SHA512_OCTETS: usize = 64;
+/// Bytes of a SHA-512 digest.
+const SHA512_BYTES: usize = 64;
 
 /// Allowed rounds of SHA-512-crypt. The minimum is that of the scheme. A hash with more rounds than the maximum
 /// verifies no password, wherever it was made: otherwise log-ins to one account could occupy the machine.
@@ -25,9 +25,9 @@ pub const PASSWORD_ROUNDS: RangeInclusive<u32> = 1_000..=1_000_000;
 /// The maximum cost of bcrypt, for the same reason: the binary logarithm of its rounds.
 const MAX_BLOWFISH_COST: u32 = 15;
 
-/// Twelve octets become sixteen characters of salt, the maximum of `crypt(3)`. Other programs would cut a longer
+/// Twelve bytes become sixteen characters of salt, the maximum of `crypt(3)`. Other programs would cut a longer
 /// salt, and the password would not verify there.
-const SALT_OCTETS: usize = 12;
+const SALT_BYTES: usize = 12;
 
 impl Service {
     /// Hashes a new password on a hashing thread.
@@ -49,13 +49,13 @@ impl Service {
     /// Costs as much as [`Service::verify`] and matches nothing: for an address that does not exist.
     pub(crate) async fn verify_against_nothing(&self, password: SecretText, share: Share) -> Result<(), Unavailable> {
         let rounds = self.0.settings.password_rounds;
-        self.0.hashing.run(share, move || drop(computed(&password, &[0; SALT_OCTETS], rounds))).await
+        self.0.hashing.run(share, move || drop(computed(&password, &[0; SALT_BYTES], rounds))).await
     }
 }
 
 /// Hashes a new password; the result includes the scheme in braces.
 fn hash_password(password: &SecretText, rounds: u32, entropy: &dyn Entropy) -> Result<SecretText, Unavailable> {
-    let mut salt = [0; SALT_OCTETS];
+    let mut salt = [0; SALT_BYTES];
     entropy.fill(&mut salt);
     let hash = computed(password, &salt, rounds)?;
     Ok(Secret::new(format!("{SCHEME}{}", hash.as_str())))
@@ -76,7 +76,7 @@ fn computed(password: &SecretText, salt: &[u8], rounds: u32) -> Result<PasswordH
 }
 
 /// Maximum length of a scheme name in messages. Dovecot's names, such as `SHA512-CRYPT.HEX`, are shorter.
-const MAX_SCHEME_OCTETS: usize = 24;
+const MAX_SCHEME_BYTES: usize = 24;
 
 /// The hash schemes that can be verified.
 #[derive(Clone, Copy)]
@@ -113,7 +113,7 @@ pub(crate) fn unknown_scheme(hash: &SecretText) -> Option<String> {
     }
     let name = hash.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(name, _)| name);
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
-    let fits = |name: &&str| name.len() <= MAX_SCHEME_OCTETS && name.chars().all(is_part);
+    let fits = |name: &&str| name.len() <= MAX_SCHEME_BYTES && name.chars().all(is_part);
     Some(name.filter(fits).map_or("{".to_owned(), |name| format!("{{{}}}", name.to_ascii_uppercase())))
 }
 
@@ -152,8 +152,8 @@ fn sha512_crypt(hash: &str) -> Option<PasswordHash> {
 
 /// Verifies Dovecot's SSHA512: base64 of the digest of password and salt, followed by the salt.
 fn verify_salted_sha512(password: &[u8], encoded: &str) -> bool {
-    let Ok(octets) = STANDARD.decode(encoded) else { return false };
-    let Some((digest, salt)) = octets.split_at_checked(SHA512_OCTETS) else { return false };
+    let Ok(bytes) = STANDARD.decode(encoded) else { return false };
+    let Some((digest, salt)) = bytes.split_at_checked(SHA512_BYTES) else { return false };
     let computed = Sha512::new().chain_update(password).chain_update(salt).finalize();
     aws_lc_rs::constant_time::verify_slices_are_equal(&computed, digest).is_ok()
 }

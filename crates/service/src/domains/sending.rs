@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{SignError, SignOutgoing};
-use mailapi_model::{DomainName, Octets};
+use mailapi_model::{Blob, DomainName};
 
 use crate::cache::EpochCache;
-use crate::mail::{LONG_WORK_OCTETS, Signer};
+use crate::mail::{LONG_WORK_BYTES, Signer};
 use crate::{Service, Unavailable};
 
 /// Sending domains by name; `None` for a domain that may not send.
@@ -20,13 +20,13 @@ pub(crate) struct SendingDomain {
 
 impl SendingDomain {
     /// Prepends the DKIM signature to `message`, if the domain has a key. Blocks unless the message is in memory.
-    pub(crate) fn sign(&self, message: Octets) -> Result<Octets, Unavailable> {
+    pub(crate) fn sign(&self, message: Blob) -> Result<Blob, Unavailable> {
         let Some(signer) = &self.signer else { return Ok(message) };
         let header = signer.header_for(&message).map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
         match message.in_memory() {
             // One contiguous buffer is faster to read than two joined ones.
-            Some(octets) => Ok([header.as_bytes(), octets].concat().into()),
-            None => Ok(Octets::joined([header.into_bytes().into(), message])),
+            Some(bytes) => Ok([header.as_bytes(), bytes].concat().into()),
+            None => Ok(Blob::joined([header.into_bytes().into(), message])),
         }
     }
 }
@@ -58,14 +58,14 @@ impl Service {
 
 #[async_trait]
 impl SignOutgoing for Service {
-    async fn sign(&self, from: &DomainName, message: Octets) -> Result<Octets, SignError> {
+    async fn sign(&self, from: &DomainName, message: Blob) -> Result<Blob, SignError> {
         let unavailable = |error: Unavailable| {
             tracing::error!(domain = %from, %error, "a message could not be signed");
             SignError::Unavailable
         };
         let domain = self.sending_domain(from).await.map_err(unavailable)?.ok_or(SignError::NotAllowed)?;
         let signed = match message.in_memory() {
-            Some(octets) if octets.len() <= LONG_WORK_OCTETS => domain.sign(message),
+            Some(bytes) if bytes.len() <= LONG_WORK_BYTES => domain.sign(message),
             _ => tokio::task::spawn_blocking(move || domain.sign(message))
                 .await
                 .unwrap_or_else(|error| Err(Unavailable::Unforeseen(error.to_string()))),

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use mail_auth::common::crypto::{Ed25519Key, RsaKey, Sha256, SigningKey};
 use mail_auth::common::headers::HeaderWriter;
 use mail_auth::dkim::{Canonicalization, DkimSigner, Done, NeedDomain, Signature};
-use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Octets, Secret, Timestamp};
+use mailapi_model::{Blob, DkimAlgorithm, DkimKey, DomainName, Secret, Timestamp};
 
 /// A key could not be generated or used. The text contains nothing of the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +41,7 @@ const SIGNED_HEADERS: [&str; 15] = [
     "List-Unsubscribe-Post",
 ];
 
-/// Octets read at once from a message on disk.
+/// Bytes read at once from a message on disk.
 const PIECE: usize = 64 * 1024;
 
 /// Generates a key under `selector`. RSA takes about 100 ms of CPU time.
@@ -100,11 +100,11 @@ impl Signer {
     ///
     /// # Errors
     /// [`DkimError`] if signing fails, or the message cannot be read.
-    pub fn header_for(&self, message: &Octets) -> Result<String, DkimError> {
+    pub fn header_for(&self, message: &Blob) -> Result<String, DkimError> {
         self.header_in_pieces(message, PIECE)
     }
 
-    fn header_in_pieces(&self, message: &Octets, piece: usize) -> Result<String, DkimError> {
+    fn header_in_pieces(&self, message: &Blob, piece: usize) -> Result<String, DkimError> {
         match &self.0 {
             Algorithm::Rsa(signer) => signature(signer, message, piece),
             Algorithm::Ed25519(signer) => signature(signer, message, piece),
@@ -131,12 +131,12 @@ fn signer<K: SigningKey>(signer: DkimSigner<K, NeedDomain>, domain: &DomainName,
 
 fn signature<K: SigningKey>(
     signer: &DkimSigner<K, Done>,
-    message: &Octets,
+    message: &Blob,
     piece: usize,
 ) -> Result<Signature, DkimError> {
     let failed = |error| DkimError::because("signature", error);
-    if let Some(octets) = message.in_memory() {
-        return signer.sign(octets).map_err(failed);
+    if let Some(bytes) = message.in_memory() {
+        return signer.sign(bytes).map_err(failed);
     }
     // Headers are collected, and the body is hashed piece by piece.
     let mut signing = signer.sign_streaming();
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_message_is_signed_with_either_key_and_no_key_leaks() {
         let domain: DomainName = "example.org".parse().unwrap();
-        let message = Octets::from(MESSAGE.to_vec());
+        let message = Blob::from(MESSAGE.to_vec());
         for algorithm in [DkimAlgorithm::Rsa2048, DkimAlgorithm::Ed25519] {
             let key = generate_key(algorithm, "m1".into(), Timestamp::from_seconds(0)).unwrap();
             assert!(format!("{key:?}").contains("private_key: Secret(…)"));
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn no_second_author_can_be_added() {
         for signer in signers() {
-            let header = signer.header_for(&Octets::from(MESSAGE.to_vec())).unwrap();
+            let header = signer.header_for(&Blob::from(MESSAGE.to_vec())).unwrap();
             let signed = tag(&header, "h");
             assert_eq!(signed.split(':').filter(|name| *name == "From").count(), 2, "{header}");
         }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     /// Signs both until both signatures are from the same second, which they contain.
-    fn signed_in_one_second(signer: &Signer, one: &Octets, other: &Octets, piece: usize) -> [String; 2] {
+    fn signed_in_one_second(signer: &Signer, one: &Blob, other: &Blob, piece: usize) -> [String; 2] {
         let second = |header: &String| header.split("t=").nth(1).map(|rest| rest[..10].to_owned());
         loop {
             let signed = [signer.header_for(one).unwrap(), signer.header_in_pieces(other, piece).unwrap()];
@@ -229,8 +229,8 @@ mod tests {
         ) {
             let body = body.concat();
             let fields: String = other_fields.iter().map(|name| format!("{name}: x\r\n")).collect();
-            let message = Octets::from(format!("From: ann@example.org\r\n{fields}\r\n{body}").into_bytes());
-            let elsewhere = Octets::joined([message.slice(0..9), message.slice(9..message.len())]);
+            let message = Blob::from(format!("From: ann@example.org\r\n{fields}\r\n{body}").into_bytes());
+            let elsewhere = Blob::joined([message.slice(0..9), message.slice(9..message.len())]);
             for signer in signers() {
                 for header in [signer.header_for(&message).unwrap(), signer.header_in_pieces(&elsewhere, piece).unwrap()] {
                     prop_assert!(!header.contains("\t;"), "{}", header);
@@ -253,9 +253,9 @@ mod tests {
             (cut, piece) in (0_usize..2000, 1_usize..300),
         ) {
             let head = format!("From: ann@example.org\r\nSubject: {subject}\r\nTo: bob@example.net\r\n");
-            let message = Octets::from(format!("{head}\r\n{}", body.concat()).into_bytes());
+            let message = Blob::from(format!("{head}\r\n{}", body.concat()).into_bytes());
             let cut = 1 + cut % (message.len() - 1);
-            let elsewhere = Octets::joined([message.slice(0..cut), message.slice(cut..message.len())]);
+            let elsewhere = Blob::joined([message.slice(0..cut), message.slice(cut..message.len())]);
             prop_assert!(elsewhere.in_memory().is_none());
             for signer in signers() {
                 let [one, other] = signed_in_one_second(signer, &message, &elsewhere, piece);

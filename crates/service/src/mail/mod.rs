@@ -18,7 +18,7 @@ pub use list_inbox::ListInboxError;
 pub use list_sent::{ListSentError, SentQuery};
 pub use mailapi_backend::SendLimitReached;
 pub use mailapi_store::{DeliveryLogFilter, SentRecord};
-pub(crate) use send::LONG_WORK_OCTETS;
+pub(crate) use send::LONG_WORK_BYTES;
 pub use send::{BodyHash, IdempotencyKey, IdempotencyKeyError, SendError, SendRequest, Submitted};
 pub(crate) use sent_today::SentToday;
 pub(crate) use status::AccountAges;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mailapi_backend::{Accepted, CommitGate, Refusal, SendLimitReached, SubmitError};
 use mailapi_model::{
-    Denied, Draft, EmailAddress, Envelope, Grants, MessageId, Octets, QueueId, Reply, SendAs, Timestamp,
+    Blob, Denied, Draft, EmailAddress, Envelope, Grants, MessageId, QueueId, Reply, SendAs, Timestamp,
 };
 use mailapi_store::{Begun, Failure, Idempotency, NewSent, StoreError, StoredAnswer};
 use sha2::{Digest, Sha256};
@@ -21,7 +21,7 @@ use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
 /// Larger messages are composed and signed on a blocking thread.
-pub(crate) const LONG_WORK_OCTETS: usize = 256 * 1024;
+pub(crate) const LONG_WORK_BYTES: usize = 256 * 1024;
 
 /// First and longest pause between queries for the result of a request that another node processes.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
@@ -59,9 +59,9 @@ impl BodyHash {
         Self(Sha256::new_with_prefix(body))
     }
 
-    /// Adds the next octets of the body.
-    pub fn update(&mut self, octets: &[u8]) {
-        self.0.update(octets);
+    /// Adds the next bytes of the body.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
     }
 }
 
@@ -103,9 +103,9 @@ pub enum SendError {
     #[error("the sender's domain is not allowed to send")]
     DomainNotAllowed,
     /// The composed message is too large.
-    #[error("the message has more than {limit} octets")]
+    #[error("the message has more than {limit} bytes")]
     TooLarge {
-        /// The maximum in octets.
+        /// The maximum in bytes.
         limit: usize,
     },
     /// The caller's mailbox has reached a daily limit.
@@ -244,7 +244,7 @@ impl Service {
         &self,
         new: &NewSent,
         envelope: Envelope,
-        message: Octets,
+        message: Blob,
     ) -> (Result<Begun, StoreError>, Result<Accepted, SubmitError>) {
         let submission = &self.0.backend.submission;
         let (opener, mut commit_gate) = CommitGate::closed();
@@ -336,14 +336,14 @@ impl Service {
         domain: Arc<SendingDomain>,
         id: MessageId,
         now: Timestamp,
-    ) -> Result<Octets, SendError> {
+    ) -> Result<Blob, SendError> {
         let limit = self.0.settings.max_message_bytes;
         let files: usize = draft.attachments().iter().map(|file| file.content.len()).sum();
-        let octets = files + draft.text().map_or(0, str::len) + draft.html().map_or(0, str::len);
-        if octets > limit {
+        let bytes = files + draft.text().map_or(0, str::len) + draft.html().map_or(0, str::len);
+        if bytes > limit {
             return Err(SendError::TooLarge { limit });
         }
-        let message = if octets > LONG_WORK_OCTETS {
+        let message = if bytes > LONG_WORK_BYTES {
             let buffer = self.0.buffer.clone();
             let work = move || {
                 let message = compose_large(&draft, id, now, &buffer)?;

@@ -18,7 +18,7 @@ pub struct CreateUser {
     pub password: SecretText,
     /// The owner's display name.
     pub name: String,
-    /// Mailbox quota in octets; `None` means [`crate::Settings::default_quota`].
+    /// Mailbox quota in bytes; `None` means [`crate::Settings::default_quota`].
     pub quota_bytes: Option<u64>,
 }
 

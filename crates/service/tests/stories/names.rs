@@ -232,7 +232,7 @@ impl Pair {
         let Some(held) = self.held(&name.address).await else { return Some("no mailbox can be opened".to_owned()) };
         if held.limit_bytes != account.quota_bytes {
             return Some(format!(
-                "{:?} octets by the account, {:?} by the mailbox",
+                "{:?} bytes by the account, {:?} by the mailbox",
                 account.quota_bytes, held.limit_bytes
             ));
         }

@@ -124,8 +124,8 @@ impl BodyWriter {
     }
 
     /// Writes up to the next line end. Returns the rest.
-    fn write_line<'a>(&mut self, octets: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
-        let mut rest = octets;
+    fn write_line<'a>(&mut self, bytes: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+        let mut rest = bytes;
         if self.at == At::Cr {
             self.at = At::LineStart;
             // The CR was already written as CRLF, so its LF is skipped.

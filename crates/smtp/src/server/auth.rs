@@ -119,10 +119,10 @@ mod tests {
     fn response() -> impl Strategy<Value = String> {
         let parts =
             prop::collection::vec("[a-c]{0,2}|\\PC{0,8}", 0..5).prop_map(|parts| BASE64.encode(parts.join("\0")));
-        let octets = prop::collection::vec(any::<u8>(), 0..12).prop_map(|octets| BASE64.encode(octets));
-        let cut = (octets.clone(), any::<prop::sample::Index>())
+        let bytes = prop::collection::vec(any::<u8>(), 0..12).prop_map(|bytes| BASE64.encode(bytes));
+        let cut = (bytes.clone(), any::<prop::sample::Index>())
             .prop_map(|(text, at)| text[..at.index(text.len() + 1)].to_owned());
-        prop_oneof![4 => parts, 1 => octets, 1 => cut, 1 => "[ -~]{0,20}|\\PC{0,8}", 1 => "[*=]?"]
+        prop_oneof![4 => parts, 1 => bytes, 1 => cut, 1 => "[ -~]{0,20}|\\PC{0,8}", 1 => "[*=]?"]
     }
 
     proptest! {

@@ -17,7 +17,7 @@ struct Counts {
 #[derive(Debug, Default)]
 pub struct Share {
     budget: Option<MessageBudget>,
-    octets: usize,
+    bytes: usize,
 }
 
 impl MessageBudget {
@@ -36,8 +36,8 @@ impl MessageBudget {
         self.used() >= self.0.limit
     }
 
-    fn take(&self, octets: usize) -> bool {
-        let within = |used: usize| used.checked_add(octets).filter(|sum| *sum <= self.0.limit);
+    fn take(&self, bytes: usize) -> bool {
+        let within = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.0.limit);
         self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
     }
 }
@@ -45,14 +45,14 @@ impl MessageBudget {
 impl Share {
     /// Returns an empty share. Without a budget it is unlimited.
     pub(super) fn of(budget: Option<MessageBudget>) -> Self {
-        Self { budget, octets: 0 }
+        Self { budget, bytes: 0 }
     }
 
     /// Reserves more bytes. Returns false if the budget does not have them.
-    pub(super) fn grow(&mut self, octets: usize) -> bool {
-        let taken = self.budget.as_ref().is_none_or(|budget| budget.take(octets));
+    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+        let taken = self.budget.as_ref().is_none_or(|budget| budget.take(bytes));
         if taken {
-            self.octets += octets;
+            self.bytes += bytes;
         }
         taken
     }
@@ -60,9 +60,9 @@ impl Share {
     /// Returns all bytes to the budget.
     pub(super) fn release(&mut self) {
         if let Some(budget) = &self.budget {
-            budget.0.used.fetch_sub(self.octets, Ordering::Relaxed);
+            budget.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
         }
-        self.octets = 0;
+        self.bytes = 0;
     }
 }
 

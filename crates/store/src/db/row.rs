@@ -32,7 +32,7 @@ impl Cell<'_> {
             Self::Bool(value) => Cell::Bool(value),
             Self::Int(value) => Cell::Int(value),
             Self::Text(text) => Cell::Text(Cow::Owned(text.into_owned())),
-            Self::Blob(octets) => Cell::Blob(Cow::Owned(octets.into_owned())),
+            Self::Blob(bytes) => Cell::Blob(Cow::Owned(bytes.into_owned())),
         }
     }
 }
@@ -169,7 +169,7 @@ impl From<Value> for Cell<'static> {
             Value::Bool(value) => Self::Bool(value),
             Value::Int(value) => Self::Int(value),
             Value::Text(text) => Self::Text(Cow::Owned(text)),
-            Value::Blob(octets) => Self::Blob(Cow::Owned(octets)),
+            Value::Blob(bytes) => Self::Blob(Cow::Owned(bytes)),
         }
     }
 }

@@ -105,7 +105,7 @@ impl FromStr for PostgresUrl {
             return Err(PostgresUrlError::NoHost);
         }
         config.ssl_mode(mode);
-        let password = config.get_password().and_then(|octets| String::from_utf8(octets.to_vec()).ok());
+        let password = config.get_password().and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
         Ok(Self { config, trust, password: password.map(|password| SecretText::new(password).into()) })
     }
 }

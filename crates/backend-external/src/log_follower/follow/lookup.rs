@@ -82,7 +82,7 @@ impl Follow {
             return Ok(LogOutcome::Told(LookupResult::Undecided("the log has not been read yet")));
         }
         let mut source = self.open(&place)?;
-        if source.unread() > self.settings.find_octets {
+        if source.unread() > self.settings.find_bytes {
             return Ok(LogOutcome::Told(LookupResult::Undecided("the log has not been read to its end yet")));
         }
         // The copies of the state leave the reader's position unchanged.

@@ -130,7 +130,7 @@ fn killed_after_every_line_it_knows_the_members() {
     lines.push(member("A1000", "b@x.example", "bounced (never)"));
     lines.push(removed("A1000"));
     let mut log = TestLog::new();
-    log.settings.save_every_octets = 1;
+    log.settings.save_every_bytes = 1;
     let mut reader = Reader::new(&log);
     for line in &lines {
         log.append(line);

@@ -193,7 +193,7 @@ fn a_copy_is_ours_only_for_what_was_handed_over() {
 #[test]
 fn an_acceptance_that_waits_for_a_copy_outlives_a_restart() {
     let mut log = TestLog::new();
-    log.settings.save_every_octets = 1;
+    log.settings.save_every_bytes = 1;
     let mut reader = Reader::new(&log);
     let lines = [
         ours("A00001", 1),
@@ -285,7 +285,7 @@ fn requeued_mail_from_outside_is_counted_after_a_restart() {
     ];
     for mut lines in stories {
         let mut log = TestLog::new();
-        log.settings.save_every_octets = 1;
+        log.settings.save_every_bytes = 1;
         let mut reader = Reader::new(&log);
         lines.extend([
             queued("B00001", 1),

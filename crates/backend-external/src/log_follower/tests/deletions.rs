@@ -26,7 +26,7 @@ fn postsuper(second: u32, text: &str) -> String {
 fn log() -> TestLog {
     let mut log = TestLog::new();
     log.settings.retry_time = Duration::from_secs(100);
-    log.settings.save_every_octets = 1;
+    log.settings.save_every_bytes = 1;
     log
 }
 

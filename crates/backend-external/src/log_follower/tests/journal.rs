@@ -60,7 +60,7 @@ impl Journal {
         let directory = log.path("journal");
         std::fs::create_dir(&directory).unwrap();
         log.settings.source = LogSource::journal(Some(&directory));
-        log.settings.save_every_octets = 500;
+        log.settings.save_every_bytes = 500;
         let writer = Writer::start(&directory.join("1.journal"));
         Self { log, directory, writer, files: 1, entries: 0, removed: 0 }
     }
@@ -120,7 +120,7 @@ impl Journal {
         let mut command = Command::new("journalctl");
         command.arg("--directory").arg(&self.directory).args(["--quiet", "--no-pager", "--output=cat"]);
         let output = command.output().expect("journalctl is run");
-        output.stdout.split(|octet| *octet == b'\n').filter(|line| !line.is_empty()).count()
+        output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count()
     }
 }
 

@@ -185,7 +185,7 @@ fn a_discard_is_reported_for_the_known_message() {
 #[test]
 fn messages_without_a_word_are_forgotten_in_time() {
     let mut log = TestLog::new();
-    log.settings.save_every_octets = 1;
+    log.settings.save_every_bytes = 1;
     log.settings.tracked.max_open_messages = 2;
     for id in ["A00001", "A00002", "A00003", "A00004"] {
         log.append(&begin(id, "unknown[127.0.0.1]", "api/smtpd").concat());
@@ -202,7 +202,7 @@ fn messages_without_a_word_are_forgotten_in_time() {
 
 #[test]
 fn without_its_message_id_line_the_return_address_identifies() {
-    let key = |octet| BounceKey::new([octet; BounceKey::OCTETS]);
+    let key = |byte| BounceKey::new([byte; BounceKey::BYTES]);
     let addresses = |key| ReturnAddress::new("bounces@example.org".parse().unwrap(), '+', &key).unwrap();
     let log = TestLog::new();
     let mut reader = Reader::new(&log);

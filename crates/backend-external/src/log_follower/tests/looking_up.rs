@@ -120,7 +120,7 @@ fn refused_recipients_are_told_with_it() {
 #[test]
 fn with_too_much_unread_it_does_not_guess() {
     let mut log = TestLog::new();
-    log.settings.find_octets = 100;
+    log.settings.find_bytes = 100;
     log.append(&begin("A00001").repeat(3));
     let mut reader = Reader::new(&log);
     assert_eq!(found(&log, &mut reader), LookupResult::Undecided("the log has not been read to its end yet"));

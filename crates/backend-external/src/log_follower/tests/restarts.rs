@@ -8,7 +8,7 @@ use super::support::{Reader, SAMPLE, TestLog, events_of, message};
 fn killed_after_every_line_it_tells_the_same() {
     for saves_always in [true, false] {
         let mut log = TestLog::new();
-        log.settings.save_every_octets = if saves_always { 1 } else { 5000 };
+        log.settings.save_every_bytes = if saves_always { 1 } else { 5000 };
         log.settings.max_batch_lines = 1;
         let mut reader = Reader::new(&log);
         for line in SAMPLE.lines() {
@@ -81,7 +81,7 @@ fn without_its_saved_state_it_rebuilds_it_from_the_log() {
 #[test]
 fn a_database_from_a_backup_hears_again_what_it_has_forgotten() {
     let mut log = TestLog::new();
-    log.settings.save_every_octets = 1;
+    log.settings.save_every_bytes = 1;
     log.append(&message(1));
     let mut reader = Reader::new(&log);
     reader.read_all();
@@ -104,13 +104,13 @@ proptest! {
         ),
     ) {
         let log = TestLog::new();
-        let mut octets = SAMPLE.as_bytes().to_vec();
+        let mut bytes = SAMPLE.as_bytes().to_vec();
         for (at, length, put) in wounds {
-            let at = at.index(octets.len() + 1);
-            octets.splice(at..(at + length).min(octets.len()), put);
+            let at = at.index(bytes.len() + 1);
+            bytes.splice(at..(at + length).min(bytes.len()), put);
         }
-        octets.push(b'\n');
-        std::fs::write(log.path("mail.log"), &octets).unwrap();
+        bytes.push(b'\n');
+        std::fs::write(log.path("mail.log"), &bytes).unwrap();
         let mut reader = Reader::new(&log);
         reader.read_all();
         let told = reader.told();

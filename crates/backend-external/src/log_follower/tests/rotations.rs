@@ -252,7 +252,7 @@ enum Counted {
 /// Plays the happenings. Returns the reported events, the expected ones, and the number of gaps.
 fn play(happenings: &[Happening], counted: Counted, save_every: u64) -> (Vec<String>, Vec<String>, usize) {
     let mut log = TestLog::new();
-    log.settings.save_every_octets = save_every;
+    log.settings.save_every_bytes = save_every;
     // The reader has run before: a first start begins with the current file.
     log.append("Nov 21 07:00:00 mx sshd[1]: hello\n");
     let mut reader = Reader::new(&log);

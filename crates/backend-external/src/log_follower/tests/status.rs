@@ -23,7 +23,7 @@ async fn a_missing_unreadable_or_gapped_log_shows_in_health() {
     log.append(&message(1));
     let batch = follower.read_after(&FeedCursor::default(), 10).await.unwrap();
     let status = follower.status();
-    assert_eq!((status.error, status.is_missing, status.unread_octets), (None, false, 0));
+    assert_eq!((status.error, status.is_missing, status.unread_bytes), (None, false, 0));
     assert!(status.last_line_at.is_some() && status.read_at.is_some());
     // The file is still open, but nothing will ever be written to it again.
     log.remove("mail.log");

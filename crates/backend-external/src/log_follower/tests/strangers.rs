@@ -401,8 +401,8 @@ proptest! {
         let case = Case::of(&mut dice);
         let lines = case.mixed(&mut dice);
         let mut log = TestLog::new();
-        log.settings.max_line_octets = LONG;
-        log.settings.save_every_octets = 1;
+        log.settings.max_line_bytes = LONG;
+        log.settings.save_every_bytes = 1;
         let mut reader = Reader::new(&log);
         for part in lines.chunks(lines.len() / (restarts + 1) + 1) {
             log.append(&part.concat());

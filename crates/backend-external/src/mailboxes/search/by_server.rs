@@ -118,14 +118,14 @@ impl Search<'_> {
         let (mut matching, mut looked_at) = (Vec::new(), HashSet::new());
         for (path, bodies) in self.html_bodies(connection, exists, found).await? {
             let uids: Vec<u32> = bodies.keys().copied().collect();
-            let section = FetchAttribute::SectionSlice(Section::part(&path), 0, self.settings.html_search_octets);
+            let section = FetchAttribute::SectionSlice(Section::part(&path), 0, self.settings.html_search_bytes);
             for uids in uids.chunks(self.settings.uids_per_command.max(1)) {
                 let fetched = connection.run(Command::uid_fetch(uids, std::slice::from_ref(&section)), |untagged| {
                     let Untagged::Fetch(message) = untagged else { return };
                     let body = message.uid.and_then(|uid| bodies.get(&uid));
-                    let Some((body, octets)) = body.zip(message.slice(&path, 0)) else { return };
+                    let Some((body, bytes)) = body.zip(message.slice(&path, 0)) else { return };
                     looked_at.extend(message.uid);
-                    if matches(&SearchableText::of_html(&body.decode(octets)).joined(), &self.query.text) {
+                    if matches(&SearchableText::of_html(&body.decode(bytes)).joined(), &self.query.text) {
                         matching.extend(message.uid);
                     }
                 });
@@ -206,7 +206,7 @@ impl Search<'_> {
             let (Some(uid), Some(raw)) = (message.uid, start_of(&message)) else { return };
             let entry = texts::of_whole(uid, raw, &message);
             // The start of a longer message is enough if it contains the match.
-            let is_whole = raw.len() < self.settings.whole_message_octets as usize;
+            let is_whole = raw.len() < self.settings.whole_message_bytes as usize;
             if is_whole || matches(&entry.text, &self.query.text) {
                 hits.push(self.hit(folder, entry));
             } else {

@@ -20,7 +20,7 @@ pub(super) struct Texts {
 
 /// Returns the attribute for the start of a message.
 pub(super) fn start_of_message(settings: &MailboxSettings) -> FetchAttribute {
-    FetchAttribute::SectionSlice(Section::message(), 0, settings.whole_message_octets)
+    FetchAttribute::SectionSlice(Section::message(), 0, settings.whole_message_bytes)
 }
 
 pub(super) fn start_of(message: &FetchedMessage) -> Option<&[u8]> {
@@ -39,7 +39,7 @@ pub(super) async fn read(
     let fetched = connection.run(Command::uid_fetch(uids, &attributes), |untagged| {
         let Untagged::Fetch(message) = untagged else { return };
         let (Some(uid), Some(raw)) = (message.uid, start_of(&message)) else { return };
-        if raw.len() < settings.whole_message_octets as usize {
+        if raw.len() < settings.whole_message_bytes as usize {
             entries.push(of_whole(uid, raw, &message));
         } else {
             longer.push(uid);
@@ -58,15 +58,15 @@ pub(super) async fn read(
     let mut unread = unread.next();
     longer.sort_unstable();
     longer.dedup();
-    let mut octets: usize = entries.iter().map(|entry| entry.text.len()).sum();
+    let mut bytes: usize = entries.iter().map(|entry| entry.text.len()).sum();
     for uid in longer {
         // Read at least one, so that each step makes progress.
-        if octets >= limits.batch_bytes && !entries.is_empty() {
+        if bytes >= limits.batch_bytes && !entries.is_empty() {
             unread = Some(unread.map_or(uid, |unread| unread.min(uid)));
             break;
         }
         let entry = of_longer(connection, uid, settings).await?;
-        octets += entry.as_ref().map_or(0, |entry| entry.text.len());
+        bytes += entry.as_ref().map_or(0, |entry| entry.text.len());
         entries.extend(entry);
     }
     Ok(Texts { entries, unread })

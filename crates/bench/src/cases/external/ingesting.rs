@@ -100,7 +100,7 @@ fn as_of_another(line: &str, copy: usize) -> String {
 
 fn begins_with_queue_id(text: &str) -> bool {
     let id = text.split(':').next().unwrap_or_default();
-    id.len() >= 10 && id.bytes().all(|octet| octet.is_ascii_alphanumeric())
+    id.len() >= 10 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 #[cfg(test)]

@@ -90,13 +90,13 @@ pub(super) async fn attachment(external: &External, scale: &Scale) -> Outcome<Ve
         let index = message["attachments"][0]["index"].as_u64().ok_or_else(|| Failure::new("no attachment"))?;
         let request = external.request(&format!("/messages/{uid}/attachment/{index}"));
         let command = command(&format!("UID FETCH {uid} (BODY.PEEK[2])"));
-        let (_, octets) = connection.exchange(&request).await?;
+        let (_, bytes) = connection.exchange(&request).await?;
         let expected = mail::attachment(*number);
-        same("an attachment", octets == expected, true)?;
+        same("an attachment", bytes == expected, true)?;
         let answer = floor.answer(&command).await?;
         // IMAP returns the part in base64 with line ends.
         let encoded: Vec<u8> = imap::literal(&answer).unwrap_or_default().to_vec();
-        let digits: Vec<u8> = encoded.into_iter().filter(|octet| !octet.is_ascii_whitespace()).collect();
+        let digits: Vec<u8> = encoded.into_iter().filter(|byte| !byte.is_ascii_whitespace()).collect();
         same("an attachment as IMAP shows it", STANDARD.decode(digits)? == expected, true)?;
         requests.push(request);
         commands.push(command);

@@ -10,7 +10,7 @@ use crate::download::download;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
 use crate::query::Query;
-use crate::shape::Octets;
+use crate::shape::Blob;
 use crate::state::HttpState;
 
 documented_errors!(
@@ -33,8 +33,8 @@ documented_errors!(
     ),
     responses(
         (status = 200, description = "The content of the file.", content(
-            (Octets = "application/octet-stream"),
-            (Octets = "*/*"),
+            (Blob = "application/octet-stream"),
+            (Blob = "*/*"),
         ), headers(
             ("Content-Disposition" = String, description = "File name, in ASCII and in UTF-8 (RFC 6266)."),
         )),
@@ -69,8 +69,8 @@ pub(crate) async fn download_attachment(
     ),
     responses(
         (status = 200, description = "The content of the file.", content(
-            (Octets = "application/octet-stream"),
-            (Octets = "*/*"),
+            (Blob = "application/octet-stream"),
+            (Blob = "*/*"),
         ), headers(
             ("Content-Disposition" = String, description = "File name, in ASCII and in UTF-8 (RFC 6266)."),
         )),

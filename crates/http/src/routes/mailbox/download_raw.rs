@@ -9,7 +9,7 @@ use crate::download::download;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
 use crate::query::Query;
-use crate::shape::Octets;
+use crate::shape::Blob;
 use crate::state::HttpState;
 
 documented_errors!(
@@ -30,8 +30,8 @@ documented_errors!(
     ),
     responses(
         (status = 200, description = "The raw message.", content(
-            (Octets = "application/octet-stream"),
-            (Octets = "message/rfc822"),
+            (Blob = "application/octet-stream"),
+            (Blob = "message/rfc822"),
         ), headers(
             ("Content-Disposition" = String, description = "File name: the UID followed by `.eml`."),
         )),

@@ -166,13 +166,13 @@ pub(crate) async fn written_page(
     match (state.service().list_messages(reader, key.folder(), page, seen).await?, kept) {
         (PageView::Now { listed, validator }, _) => {
             let answer = MessagesListed::new(reader.address(), key.folder(), page, listed);
-            let octets = Bytes::from(written(&answer)?.into_boxed_slice());
+            let bytes = Bytes::from(written(&answer)?.into_boxed_slice());
             if let Some(validator) = validator {
-                state.response_cache().put(key, CachedResponse { validator, octets: octets.clone() });
+                state.response_cache().put(key, CachedResponse { validator, bytes: bytes.clone() });
             }
-            Ok(WrittenJson(octets))
+            Ok(WrittenJson(bytes))
         }
-        (PageView::Unchanged, Some(kept)) => Ok(WrittenJson(kept.octets)),
+        (PageView::Unchanged, Some(kept)) => Ok(WrittenJson(kept.bytes)),
         (PageView::Unchanged, None) => Err(ApiError::internal("unchanged page without a validator")),
     }
 }

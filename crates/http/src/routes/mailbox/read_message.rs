@@ -10,10 +10,10 @@ use utoipa::ToSchema;
 use super::shape::{AttachmentEntry, Named, named};
 use super::{folder_in, folder_in_path, mailbox_in};
 use crate::answer::{Json, LARGE, written};
+use crate::byte_budget::Share;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::long_answer::LongAnswer;
-use crate::octet_budget::Share;
 use crate::path::PathParameters;
 use crate::query::Query;
 use crate::shape::Moment;
@@ -99,7 +99,7 @@ impl From<FullMessage> for MessageFound {
 }
 
 impl BodyFound {
-    fn octets(&self) -> usize {
+    fn bytes(&self) -> usize {
         [&self.text, &self.html].into_iter().flatten().map(String::len).sum()
     }
 }
@@ -174,11 +174,11 @@ async fn read(
     uid: u32,
 ) -> Result<Response, ApiError> {
     let found = MessageFound::from(state.service().read_message(caller, mailbox, folder, uid).await?);
-    if found.body.octets() <= LARGE {
+    if found.body.bytes() <= LARGE {
         return Ok(Json(found).into_response());
     }
     let answer = found.into_long()?;
     let mut held = state.answers().hold(Share::of(Some(caller)));
-    held.grow(answer.octets())?;
+    held.grow(answer.bytes())?;
     Ok(answer.into_response(held))
 }

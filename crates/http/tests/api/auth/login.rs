@@ -39,7 +39,7 @@ async fn unknown_wrong_and_disabled_are_one_answer() {
     ] {
         let answer = attempt(&app, email, password).await;
         answer.assert_error(401, "INVALID_CREDENTIALS");
-        answers.push((answer.octets.clone(), without_name(&answer.headers)));
+        answers.push((answer.bytes.clone(), without_name(&answer.headers)));
     }
     assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "{answers:?}");
 }
@@ -64,7 +64,7 @@ async fn five_failures_lock_any_address_for_a_quarter_of_an_hour() {
         let answer = attempt(&app, email, PASSWORD).await;
         answer.assert_error(429, "ACCOUNT_LOCKED");
         assert_eq!(answer.header("retry-after"), "900");
-        locked.push((answer.octets.clone(), without_name(&answer.headers)));
+        locked.push((answer.bytes.clone(), without_name(&answer.headers)));
     }
     assert_eq!(locked[0], locked[1]);
     attempt(&app, "bob@example.org", PASSWORD).await.assert(StatusCode::OK);

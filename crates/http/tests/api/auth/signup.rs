@@ -95,7 +95,7 @@ async fn the_mailbox_works_at_once_and_the_domain_waits() {
 async fn no_answer_repeats_the_password() {
     let app = App::start().await;
     for request in [request(), with("email", "x"), with("email", "ann@other.example")] {
-        let shown = String::from_utf8(sign_up(&app, request).await.octets.to_vec()).unwrap();
+        let shown = String::from_utf8(sign_up(&app, request).await.bytes.to_vec()).unwrap();
         assert!(!shown.contains(PASSWORD), "{shown}");
     }
 }

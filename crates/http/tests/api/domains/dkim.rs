@@ -53,7 +53,7 @@ async fn a_new_key_has_a_new_selector_and_shows_its_public_side_alone() {
     assert_eq!((&old["algorithm"], &old["selector"]), (&json!("rsa-sha256"), &json!("m2026112001")));
     let new = app.post(&app.admin, PATH, json!({ "algorithm": "ed25519-sha256" })).await.assert(StatusCode::CREATED);
     let key = new["public_key"].as_str().unwrap();
-    assert_eq!(key.len(), 44, "the 32 octets of RFC 8463 in base64");
+    assert_eq!(key.len(), 44, "the 32 bytes of RFC 8463 in base64");
     let expected = json!({
         "success": true, "domain": "example.org", "selector": "m2026112002", "algorithm": "ed25519-sha256",
         "dns_name": "m2026112002._domainkey.example.org", "dns_type": "TXT",

@@ -97,5 +97,5 @@ async fn a_large_message_arrives_whole_and_a_retry_sends_nothing() {
     assert_eq!(read["attachments"][1]["size"], LARGE / 6 * 3);
     assert_eq!(read["body"]["text"].as_str().unwrap().replace("\r\n", "\n").trim(), text.replace("\r\n", "\n").trim());
     let content = app.get(&bob, "/mailbox/bob@example.org/messages/1/attachment/1").await;
-    assert_eq!(content.octets, "ABC".repeat(LARGE / 6));
+    assert_eq!(content.bytes, "ABC".repeat(LARGE / 6));
 }

@@ -32,7 +32,7 @@ async fn an_attachment_that_is_not_there_is_named() {
 async fn a_browser_saves_whatever_it_is() {
     let (app, _, bob) = bobs_mailbox().await;
     let answer = app.get(&bob, "/mailbox/bob@example.org/messages/1/attachment/0").await;
-    assert_eq!(answer.octets.as_ref(), b"<script>alert(1)</script>");
+    assert_eq!(answer.bytes.as_ref(), b"<script>alert(1)</script>");
     for (name, value) in [
         ("content-type", "text/html"),
         ("content-length", "25"),
@@ -84,7 +84,7 @@ async fn of_equal_names_the_first_or_the_index_is_taken() {
         ("?index=2", b"second", "application/pdf"),
     ] {
         let answer = app.get(&bob, &format!("{at}{query}")).await;
-        assert_eq!((answer.octets.as_ref(), answer.header("content-type")), (content, content_type), "{query}");
+        assert_eq!((answer.bytes.as_ref(), answer.header("content-type")), (content, content_type), "{query}");
         assert_eq!(answer.header("content-disposition"), "attachment; filename=\"_.txt\"; filename*=UTF-8''%C3%9C.txt");
     }
 }
@@ -109,7 +109,7 @@ async fn a_file_is_found_by_the_name_that_was_sent() {
         assert_eq!(listed[index]["filename"], *name);
         let at = "/mailbox/bob@example.org/folders/INBOX/messages/1/attachments";
         let answer = app.get(&bob, &format!("{at}/{in_path}")).await;
-        assert_eq!(answer.octets.as_ref(), b"hello", "{name}");
+        assert_eq!(answer.bytes.as_ref(), b"hello", "{name}");
         let disposition = answer.header("content-disposition");
         assert!(disposition.starts_with(&format!("attachment; filename=\"{saved_as}\";")), "{disposition}");
     }

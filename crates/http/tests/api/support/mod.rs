@@ -214,8 +214,8 @@ impl App {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
-        let octets = body.collect().await.unwrap().to_bytes();
-        let answer = Answer { status: parts.status, headers: parts.headers, octets };
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let answer = Answer { status: parts.status, headers: parts.headers, bytes };
         document::check(&method, &path, &answer);
         answer
     }
@@ -256,12 +256,12 @@ pub(crate) fn day(time: Timestamp) -> String {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    pub(crate) octets: Bytes,
+    pub(crate) bytes: Bytes,
 }
 
 impl Answer {
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.octets).unwrap_or_else(|_| panic!("no JSON: {:?}", self.octets))
+        serde_json::from_slice(&self.bytes).unwrap_or_else(|_| panic!("no JSON: {:?}", self.bytes))
     }
 
     pub(crate) fn header(&self, name: &str) -> &str {
@@ -271,7 +271,7 @@ impl Answer {
     /// Checks the status and returns the JSON.
     #[track_caller]
     pub(crate) fn assert(&self, status: StatusCode) -> Value {
-        assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.octets));
+        assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.bytes));
         self.json()
     }
 

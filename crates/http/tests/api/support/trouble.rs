@@ -10,7 +10,7 @@ use mailapi_backend::{
     Refusal, SearchHit, SearchQuery, Submission, SubmitError, Validator,
 };
 use mailapi_model::{
-    DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Octets, Page, Quota,
+    Blob, DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Page, Quota,
 };
 
 /// A read of this folder panics, like a bug.
@@ -104,7 +104,7 @@ impl Submission for Trouble {
     async fn submit_when(
         &self,
         mut envelope: Envelope,
-        message: Octets,
+        message: Blob,
         mut commit_gate: CommitGate,
     ) -> Result<Accepted, SubmitError> {
         commit_gate.pass().await?;

@@ -18,8 +18,8 @@ pub struct AppendMessage {
     /// The internal date; `None` means now.
     pub internal_date: Option<Timestamp>,
     /// The message as sent: headers, empty line, body. Never empty.
-    pub octets: Vec<u8>,
-    /// Octets already returned by [`crate::server::session::Step::Keep`]; `octets` continue after them.
+    pub bytes: Vec<u8>,
+    /// Bytes already returned by [`crate::server::session::Step::Keep`]; `bytes` continue after them.
     pub kept: usize,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Debug for AppendMessage {
         f.debug_struct("AppendMessage")
             .field("flags", &self.flags)
             .field("internal_date", &self.internal_date)
-            .field("octets", &(self.kept + self.octets.len()))
+            .field("bytes", &(self.kept + self.bytes.len()))
             .finish()
     }
 }
@@ -45,9 +45,9 @@ pub(super) fn message(cursor: &mut Cursor) -> Result<AppendMessage, CommandError
         internal_date = Some(parse_date_time(&text).ok_or(SyntaxError("invalid date-time"))?);
         cursor.space()?;
     }
-    let octets = cursor.literal()?;
-    if octets.is_empty() {
+    let bytes = cursor.literal()?;
+    if bytes.is_empty() {
         return Err(CommandError::Refused { code: "CANNOT", text: "A message cannot be empty" });
     }
-    Ok(AppendMessage { flags, internal_date, octets, kept: cursor.kept() })
+    Ok(AppendMessage { flags, internal_date, bytes, kept: cursor.kept() })
 }

@@ -348,11 +348,11 @@ mod tests {
         fn arbitrary_lines_never_panic(
             verb in prop::sample::select(vec!["LIST", "LSUB", "FETCH", "UID SEARCH", "STORE", "APPEND", "STATUS", "LOGIN", "ID", "X"]),
             rest in "[ -~\\x00-\\xff]{0,80}",
-            octets in any::<Option<Vec<u8>>>(),
+            bytes in any::<Option<Vec<u8>>>(),
         ) {
             let mut parts = vec![Part::Text(format!("a {verb} {rest}").into_bytes())];
-            if let Some(octets) = octets {
-                parts.extend([Part::Literal(octets), Part::Text(rest.into_bytes())]);
+            if let Some(bytes) = bytes {
+                parts.extend([Part::Literal(bytes), Part::Text(rest.into_bytes())]);
             }
             let _ = TaggedCommand::parse(Frame::new(parts), &Limits::default());
         }

@@ -43,11 +43,11 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Returns the part of `octets` within this range.
-    pub fn slice(self, octets: &[u8]) -> &[u8] {
-        let from = usize::try_from(self.origin).unwrap_or(usize::MAX).min(octets.len());
-        let length = usize::try_from(self.length).unwrap_or(usize::MAX).min(octets.len() - from);
-        &octets[from..from + length]
+    /// Returns the part of `bytes` within this range.
+    pub fn slice(self, bytes: &[u8]) -> &[u8] {
+        let from = usize::try_from(self.origin).unwrap_or(usize::MAX).min(bytes.len());
+        let length = usize::try_from(self.length).unwrap_or(usize::MAX).min(bytes.len() - from);
+        &bytes[from..from + length]
     }
 
     /// Returns the part of `span` within this range, for octets that are not in memory.
@@ -190,13 +190,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_range_stays_inside(octets in prop::collection::vec(any::<u8>(), 0..20), origin: u32, length in 1u32..) {
-            let slice = Partial { origin, length }.slice(&octets);
-            prop_assert!(slice.len() <= octets.len());
-            let small = Partial { origin: origin % 24, length: length % 24 }.slice(&octets);
-            let expected: Vec<u8> = octets.iter().copied().skip((origin % 24) as usize).take((length % 24) as usize).collect();
+        fn a_range_stays_inside(bytes in prop::collection::vec(any::<u8>(), 0..20), origin: u32, length in 1u32..) {
+            let slice = Partial { origin, length }.slice(&bytes);
+            prop_assert!(slice.len() <= bytes.len());
+            let small = Partial { origin: origin % 24, length: length % 24 }.slice(&bytes);
+            let expected: Vec<u8> = bytes.iter().copied().skip((origin % 24) as usize).take((length % 24) as usize).collect();
             prop_assert_eq!(small, expected);
-            let span = Partial { origin, length }.narrow(3..3 + octets.len() as u64);
+            let span = Partial { origin, length }.narrow(3..3 + bytes.len() as u64);
             prop_assert_eq!((span.end - span.start) as usize, slice.len());
         }
     }

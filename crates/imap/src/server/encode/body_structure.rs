@@ -55,7 +55,7 @@ fn single(writer: &mut Writer, part: &SinglePart, extended: bool, depth: usize) 
     header_ntext(writer, part.id.as_deref());
     writer.raw(" ");
     header_ntext(writer, part.description.as_deref());
-    writer.raw(" ").string(part.encoding.as_bytes()).raw(" ").number(u64::from(part.octets));
+    writer.raw(" ").string(part.encoding.as_bytes()).raw(" ").number(u64::from(part.bytes));
     match &part.kind {
         SinglePartKind::Basic { .. } => {}
         SinglePartKind::Text { lines, .. } => {

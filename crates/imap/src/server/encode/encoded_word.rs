@@ -3,9 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Octets of text per encoded word: with base64 and its frame, a word stays within the 75 characters of RFC 2047
+/// Bytes of text per encoded word: with base64 and its frame, a word stays within the 75 characters of RFC 2047
 /// section 2.
-const MAX_OCTETS: usize = 45;
+const MAX_BYTES: usize = 45;
 
 /// Returns ASCII text unchanged and other text as encoded words. Control characters become spaces, so that the text
 /// stays on one line.
@@ -21,7 +21,7 @@ pub(super) fn encode(text: &str) -> String {
 
 fn chunks(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
-        let (chunk, rest) = text.split_at(text.floor_char_boundary(MAX_OCTETS));
+        let (chunk, rest) = text.split_at(text.floor_char_boundary(MAX_BYTES));
         text = rest;
         (!chunk.is_empty()).then_some(chunk)
     })
@@ -33,11 +33,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn decode(words: &str) -> String {
-        let octets = words.split(' ').flat_map(|word| {
+        let bytes = words.split(' ').flat_map(|word| {
             let inner = word.strip_prefix("=?utf-8?B?").and_then(|word| word.strip_suffix("?=")).unwrap();
             STANDARD.decode(inner).unwrap()
         });
-        String::from_utf8(octets.collect()).unwrap()
+        String::from_utf8(bytes.collect()).unwrap()
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub trait MessageSource {
     fn envelope(&self) -> Envelope;
     /// Its structure.
     fn body_structure(&self) -> BodyStructure;
-    /// Octets of a section; `None` if there is no such part. [`crate::server::mime::PartLayout::locate`] finds
+    /// Bytes of a section; `None` if there is no such part. [`crate::server::mime::PartLayout::locate`] finds
     /// them.
     fn section(&self, path: &[u32], range: PartRange) -> Option<Cow<'_, [u8]>>;
     /// The range of those octets, for a host that sends them itself and need not load them. The range is returned
@@ -115,22 +115,22 @@ fn section(writer: &mut Writer, item: &SectionItem, message: &dyn MessageSource)
         writer.literal_span(item.partial.map_or(span.clone(), |partial| partial.narrow(span)));
         return;
     }
-    match octets(item, message) {
+    match bytes(item, message) {
         None => {
             writer.raw("NIL");
         }
-        Some(octets) => {
-            let octets = item.partial.map_or(&*octets, |partial| partial.slice(&octets));
-            writer.literal(octets);
+        Some(bytes) => {
+            let bytes = item.partial.map_or(&*bytes, |partial| partial.slice(&bytes));
+            writer.literal(bytes);
         }
     }
 }
 
-fn octets<'m>(item: &SectionItem, message: &'m dyn MessageSource) -> Option<Cow<'m, [u8]>> {
-    let octets = message.section(&item.section.path, part_range(&item.section.text))?;
+fn bytes<'m>(item: &SectionItem, message: &'m dyn MessageSource) -> Option<Cow<'m, [u8]>> {
+    let bytes = message.section(&item.section.path, part_range(&item.section.text))?;
     Some(match &item.section.text {
-        SectionText::HeaderFields { names, not } => Cow::Owned(header_fields(&octets, names, *not)),
-        _ => octets,
+        SectionText::HeaderFields { names, not } => Cow::Owned(header_fields(&bytes, names, *not)),
+        _ => bytes,
     })
 }
 

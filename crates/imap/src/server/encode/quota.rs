@@ -6,7 +6,7 @@ use crate::token::Writer;
 /// The quota of an account. There is one quota root per account, with the empty name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// Octets used and allowed; `None` if unlimited.
+    /// Bytes used and allowed; `None` if unlimited.
     pub storage: Option<Usage>,
     /// Messages stored and allowed; `None` if unlimited.
     pub messages: Option<Usage>,

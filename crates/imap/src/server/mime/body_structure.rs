@@ -26,7 +26,7 @@ pub struct SinglePart {
     /// Content-Transfer-Encoding; `7bit` where the header has none.
     pub encoding: String,
     /// Size of the encoded body, in octets.
-    pub octets: u32,
+    pub bytes: u32,
     /// Content-MD5.
     pub md5: Option<String>,
     /// The remaining extension data.

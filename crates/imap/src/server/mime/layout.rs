@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_do_not_exist_have_no_octets() {
+    fn parts_that_do_not_exist_have_no_bytes() {
         let message = nested();
         for path in [&[0][..], &[3], &[1, 1], &[2, 3], &[2, 1, 1], &[u32::MAX]] {
             assert_eq!(message.locate(path, All), None, "{path:?}");

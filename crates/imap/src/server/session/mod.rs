@@ -36,7 +36,7 @@ pub enum Step {
     /// [`crate::token::Limits::message_piece`].
     Keep {
         /// The octets.
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
         /// Whether this is the first piece of a message: pieces kept earlier can be discarded.
         is_first: bool,
     },
@@ -189,7 +189,7 @@ impl Session {
                 }
                 Poll::Refused(refusal) => self.refuse_literal(refusal),
                 Poll::Overrun => self.overrun(),
-                Poll::Keep { octets, is_first } => Some(Step::Keep { octets, is_first }),
+                Poll::Keep { bytes, is_first } => Some(Step::Keep { bytes, is_first }),
                 Poll::Frame(frame) => {
                     let parsed = TaggedCommand::parse(frame, &self.config.limits);
                     self.on_parsed(parsed)

@@ -47,7 +47,7 @@ pub(super) fn plain(response: &str) -> Flow {
     if response == "*" {
         return Flow::Complete(Completion::bad("Authentication cancelled"));
     }
-    let decoded = STANDARD.decode(response).ok().and_then(|octets| String::from_utf8(octets).ok());
+    let decoded = STANDARD.decode(response).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let Some(decoded) = decoded else {
         return Flow::Complete(Completion::bad("Invalid base64 or UTF-8"));
     };

@@ -32,7 +32,7 @@ pub(super) fn quarantine(found: Result<Vec<Quarantined>, Unavailable>) -> Findin
 /// Output of `postconf`, `postmap` and similar programs; `None` when the program is not installed.
 pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<Result<String, String>> {
     let output = Command::new(program).args(arguments).output().ok()?;
-    let text = |octets: &[u8]| String::from_utf8_lossy(octets).trim().to_owned();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     Some(if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) })
 }
 

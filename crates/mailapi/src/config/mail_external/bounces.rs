@@ -41,7 +41,7 @@ impl BounceKeys {
         let wrong = |error: String| ConfigError::new(format!("mail.external.bounces: {error}"));
         self.folder.parse::<FolderName>().map_err(|error| wrong(format!("folder {error}")))?;
         // The key does not affect whether the address has room for a tag.
-        match self.settings(BounceKey::new([0; BounceKey::OCTETS]), BounceLimits::default()) {
+        match self.settings(BounceKey::new([0; BounceKey::BYTES]), BounceLimits::default()) {
             Some(settings) => settings.return_addresses().map(drop).map_err(|error| wrong(error.to_string())),
             None => Ok(()),
         }

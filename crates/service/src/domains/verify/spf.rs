@@ -246,7 +246,7 @@ fn within(ours: IpAddr, theirs: IpAddr, mask4: u32, mask6: u128) -> bool {
 fn literal(name: &Macro, domain: &str) -> Option<String> {
     match name {
         Macro::None => Some(domain.to_owned()),
-        Macro::Literal(octets) => Some(String::from_utf8_lossy(octets).into_owned()),
+        Macro::Literal(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         Macro::Variable { .. } | Macro::List(_) => None,
     }
 }

@@ -7,15 +7,15 @@ use std::io;
 
 use mail_builder::encoders::Base64Encoder;
 use mail_builder::{MessageBuilder, Writer};
-use mailapi_model::{Draft, DraftAttachment, MessageId, Octets};
+use mailapi_model::{Blob, Draft, DraftAttachment, MessageId};
 
 use super::ComposeError;
 
-/// Octets of a file read at once, in whole lines of base64: 57 octets become 76 characters.
+/// Bytes of a file read at once, in whole lines of base64: 57 bytes become 76 characters.
 const PIECE: usize = 57 * 1024;
 
 /// Maximum length of a line without its end (RFC 5322 section 2.1.1).
-const MAX_LINE_OCTETS: usize = 998;
+const MAX_LINE_BYTES: usize = 998;
 
 /// The files of a draft, in order.
 pub(super) struct Files<'x>(Vec<File<'x>>);
@@ -26,7 +26,7 @@ pub(super) struct File<'x> {
     pub(super) placeholder: Vec<u8>,
     /// The media type with parameters.
     pub(super) content_type: &'x str,
-    content: &'x Octets,
+    content: &'x Blob,
     encoding: TransferEncoding,
 }
 
@@ -109,20 +109,20 @@ fn is_message(content_type: &str) -> bool {
 
 /// Whether the content is valid 7bit (RFC 2045 section 2.7): ASCII without NUL, in lines of limited length that end
 /// with CRLF.
-fn is_seven_bit(content: &Octets, piece: usize) -> io::Result<bool> {
+fn is_seven_bit(content: &Blob, piece: usize) -> io::Result<bool> {
     let (mut line, mut last) = (0, 0);
     for piece in content.pieces(piece) {
-        for &octet in piece?.iter() {
-            let ends_line = octet == b'\n';
-            if !matches!(octet, 1..128) || ends_line != (last == b'\r') {
+        for &byte in piece?.iter() {
+            let ends_line = byte == b'\n';
+            if !matches!(byte, 1..128) || ends_line != (last == b'\r') {
                 return Ok(false);
             }
             line = if ends_line { 0 } else { line + 1 };
             // The CR of the line end is counted before the LF identifies it.
-            if line > MAX_LINE_OCTETS + usize::from(octet == b'\r') {
+            if line > MAX_LINE_BYTES + usize::from(byte == b'\r') {
                 return Ok(false);
             }
-            last = octet;
+            last = byte;
         }
     }
     Ok(last != b'\r')
@@ -142,9 +142,9 @@ struct Filled<'x, W> {
 }
 
 impl<W: Writer> Writer for Filled<'_, W> {
-    fn write(&mut self, octets: &[u8]) {
-        match self.files.iter().find(|file| file.placeholder == octets) {
-            None => self.output.write(octets),
+    fn write(&mut self, bytes: &[u8]) {
+        match self.files.iter().find(|file| file.placeholder == bytes) {
+            None => self.output.write(bytes),
             Some(file) => {
                 self.missing = self.missing.saturating_sub(1);
                 if let Err(error) = file.write(PIECE, &mut self.output) {
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn seven_bit(text: &str) -> bool {
-        is_seven_bit(&Octets::from(text.as_bytes().to_vec()), 57).unwrap()
+        is_seven_bit(&Blob::from(text.as_bytes().to_vec()), 57).unwrap()
     }
 
     #[test]
@@ -178,13 +178,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_file_in_pieces_is_encoded_as_at_once(octets in prop::collection::vec(any::<u8>(), 0..2000), lines in 1_usize..8) {
-            let content = Octets::from(octets.clone());
+        fn a_file_in_pieces_is_encoded_as_at_once(bytes in prop::collection::vec(any::<u8>(), 0..2000), lines in 1_usize..8) {
+            let content = Blob::from(bytes.clone());
             let encoding = TransferEncoding::Base64;
             let file = File { placeholder: Vec::new(), content_type: "text/csv", content: &content, encoding };
             let (mut written, mut at_once) = (Vec::new(), Vec::new());
             file.write(57 * lines, &mut written).unwrap();
-            Base64Encoder::new().wrap_lines().encode_into(&octets, &mut at_once);
+            Base64Encoder::new().wrap_lines().encode_into(&bytes, &mut at_once);
             prop_assert_eq!(written, at_once);
         }
     }

@@ -11,16 +11,16 @@ use mail_builder::headers::raw::Raw;
 use mail_builder::headers::text::Text;
 use mailapi_model::NamedAddress;
 
-/// Octets of text per encoded word. With its frame and the name of most fields, the line stays within 76 characters
+/// Bytes of text per encoded word. With its frame and the name of most fields, the line stays within 76 characters
 /// (RFC 2047 section 2).
-const WORD_OCTETS: usize = 30;
+const WORD_BYTES: usize = 30;
 
-/// Maximum length of text without a space, where a line cannot be folded. A line has at most 998 octets,
+/// Maximum length of text without a space, where a line cannot be folded. A line has at most 998 bytes,
 /// including the field name (RFC 5322 section 2.1.1).
-const MAX_UNFOLDED_OCTETS: usize = 900;
+const MAX_UNFOLDED_BYTES: usize = 900;
 
 /// Length of a value that is not folded, if its field name has a usual length.
-const SHORT_OCTETS: usize = 60;
+const SHORT_BYTES: usize = 60;
 
 /// Encodes human-readable text, such as a subject.
 pub(super) fn text(text: &str) -> HeaderType<'_> {
@@ -53,8 +53,8 @@ fn with_encoded_name(person: &NamedAddress) -> String {
 /// Encodes the value of an unknown field. Programs may read it, such as List-Unsubscribe, and do not decode encoded
 /// words. It is therefore encoded only if it could not arrive otherwise.
 pub(super) fn unknown(value: &str) -> HeaderType<'_> {
-    let folds = || value.split(' ').all(|atom| atom.len() <= MAX_UNFOLDED_OCTETS);
-    let fits = value.len() <= SHORT_OCTETS || folds();
+    let folds = || value.split(' ').all(|atom| atom.len() <= MAX_UNFOLDED_BYTES);
+    let fits = value.len() <= SHORT_BYTES || folds();
     if value.is_ascii() && fits && !value.ends_with(' ') && !needs_encoded_words(value) {
         Raw::new(value).into()
     } else {
@@ -65,7 +65,7 @@ pub(super) fn unknown(value: &str) -> HeaderType<'_> {
 /// Whether the text would not arrive unchanged. Readers drop a leading space, and some merge spaces where a line is
 /// folded.
 fn needs_encoded_words(text: &str) -> bool {
-    text.starts_with(' ') || (text.len() > SHORT_OCTETS && text.contains("  ")) || looks_encoded(text)
+    text.starts_with(' ') || (text.len() > SHORT_BYTES && text.contains("  ")) || looks_encoded(text)
 }
 
 /// Whether readers may see an encoded word (RFC 2047 section 2). Many accept any text between its start and its
@@ -78,7 +78,7 @@ fn looks_encoded(text: &str) -> bool {
 fn encoded_words(mut text: &str) -> String {
     let mut words = String::new();
     while !text.is_empty() {
-        let (word, rest) = text.split_at(text.floor_char_boundary(WORD_OCTETS));
+        let (word, rest) = text.split_at(text.floor_char_boundary(WORD_BYTES));
         if !words.is_empty() {
             words.push_str("\r\n ");
         }
@@ -128,7 +128,7 @@ pub(super) fn content_type(text: &str) -> ContentType<'_> {
 
 /// Whether the name is valid by RFC 2045 section 5.1; sections of RFC 2231 are included.
 fn is_parameter_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|octet| octet.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&octet))
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&byte))
 }
 
 /// Splits off a value without its quotes; returns the text after its semicolon too.

@@ -1,5 +1,5 @@
 //! Composes a message from a draft (RFC 5322, RFC 2045 to 2049). Pure: the same draft, identifier and time give the
-//! same octets.
+//! same bytes.
 
 mod files;
 mod header_values;
@@ -14,7 +14,7 @@ use mail_builder::headers::message_id::MessageId as MessageIdHeader;
 use mail_builder::mime::{BodyPart, MimePart};
 use mail_builder::{IoWriter, MessageBuilder, Writer};
 use mailapi_backend::{Buffer, BufferError};
-use mailapi_model::{Draft, DraftAttachment, MessageId, Octets, Timestamp};
+use mailapi_model::{Blob, Draft, DraftAttachment, MessageId, Timestamp};
 
 use self::files::{File, Files};
 use self::header_values::{content_type, with_parameter};
@@ -44,7 +44,7 @@ pub fn compose(draft: &Draft, id: MessageId, now: Timestamp) -> Result<Vec<u8>, 
 ///
 /// # Errors
 /// [`ComposeError`] if a file of the draft cannot be read, or the message cannot be buffered.
-pub fn compose_large(draft: &Draft, id: MessageId, now: Timestamp, buffer: &Buffer) -> Result<Octets, ComposeError> {
+pub fn compose_large(draft: &Draft, id: MessageId, now: Timestamp, buffer: &Buffer) -> Result<Blob, ComposeError> {
     let mut message = IoWriter::new(buffer.writer());
     write(draft, id, now, &mut message)?;
     Ok(message.finish()?.finish()?)

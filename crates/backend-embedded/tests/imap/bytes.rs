@@ -1,4 +1,4 @@
-//! Octets sent to the client: whole, in pieces, in sections.
+//! Bytes sent to the client: whole, in pieces, in sections.
 
 use crate::test_server::TestServer;
 
@@ -60,7 +60,7 @@ async fn a_nul_does_not_break_the_protocol() {
     client.send(b"x FETCH 1 (BODY.PEEK[] BODY.PEEK[HEADER.FIELDS (Subject)])\r\n").await;
     let response = client.response().await.unwrap();
     assert!(!response.contains(&0));
-    assert_eq!(response.iter().filter(|octet| **octet == 0x80).count(), 3);
+    assert_eq!(response.iter().filter(|byte| **byte == 0x80).count(), 3);
 }
 
 #[tokio::test]

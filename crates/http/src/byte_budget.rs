@@ -12,14 +12,14 @@ const SHARES: usize = 2;
 
 /// The available room.
 #[derive(Debug)]
-pub(crate) struct OctetBudget {
-    octets: usize,
+pub(crate) struct ByteBudget {
+    bytes: usize,
     taken: Mutex<Taken>,
 }
 
 #[derive(Debug, Default)]
 struct Taken {
-    octets: usize,
+    bytes: usize,
     by_caller: HashMap<Share, usize>,
 }
 
@@ -35,10 +35,10 @@ pub(crate) enum Share {
 
 /// The room of one body or answer; freed on drop.
 #[derive(Debug)]
-pub(crate) struct OctetPermit {
-    budget: Arc<OctetBudget>,
+pub(crate) struct BytePermit {
+    budget: Arc<ByteBudget>,
     share: Share,
-    octets: usize,
+    bytes: usize,
 }
 
 /// No room is left.
@@ -56,20 +56,20 @@ impl Share {
     }
 }
 
-impl OctetBudget {
-    pub(crate) fn new(octets: usize) -> Arc<Self> {
-        Arc::new(Self { octets, taken: Mutex::default() })
+impl ByteBudget {
+    pub(crate) fn new(bytes: usize) -> Arc<Self> {
+        Arc::new(Self { bytes, taken: Mutex::default() })
     }
 
     /// Starts with no room taken.
-    pub(crate) fn hold(self: &Arc<Self>, share: Share) -> OctetPermit {
-        OctetPermit { budget: Arc::clone(self), share, octets: 0 }
+    pub(crate) fn hold(self: &Arc<Self>, share: Share) -> BytePermit {
+        BytePermit { budget: Arc::clone(self), share, bytes: 0 }
     }
 
-    /// The octets that are taken.
+    /// The bytes that are taken.
     #[cfg(test)]
-    pub(crate) fn octets_taken(&self) -> usize {
-        self.taken().octets
+    pub(crate) fn bytes_taken(&self) -> usize {
+        self.taken().bytes
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -77,42 +77,42 @@ impl OctetBudget {
     }
 }
 
-impl OctetPermit {
+impl BytePermit {
     /// Takes room for more bytes. The only body may exceed its share, and even the whole room.
-    pub(crate) fn grow(&mut self, octets: usize) -> Result<(), Full> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Full> {
         let mut taken = self.budget.taken();
         let mine = taken.by_caller.get(&self.share).copied().unwrap_or_default();
-        let fits = |before: usize, all: usize| before == self.octets || before.saturating_add(octets) <= all;
-        if !fits(mine, self.budget.octets / SHARES) || !fits(taken.octets, self.budget.octets) {
+        let fits = |before: usize, all: usize| before == self.bytes || before.saturating_add(bytes) <= all;
+        if !fits(mine, self.budget.bytes / SHARES) || !fits(taken.bytes, self.budget.bytes) {
             return Err(Full);
         }
-        taken.octets += octets;
-        *taken.by_caller.entry(self.share.clone()).or_default() += octets;
+        taken.bytes += bytes;
+        *taken.by_caller.entry(self.share.clone()).or_default() += bytes;
         drop(taken);
-        self.octets += octets;
+        self.bytes += bytes;
         Ok(())
     }
 }
 
-impl OctetPermit {
+impl BytePermit {
     /// Takes or frees room so that it is for this many bytes.
-    pub(crate) fn resize(&mut self, octets: usize) -> Result<(), Full> {
-        match octets.checked_sub(self.octets) {
+    pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), Full> {
+        match bytes.checked_sub(self.bytes) {
             Some(0) => Ok(()),
             Some(more) => self.grow(more),
             None => {
-                self.free(self.octets - octets);
+                self.free(self.bytes - bytes);
                 Ok(())
             }
         }
     }
 
-    fn free(&mut self, octets: usize) {
-        self.octets -= octets;
+    fn free(&mut self, bytes: usize) {
+        self.bytes -= bytes;
         let mut taken = self.budget.taken();
-        taken.octets -= octets;
+        taken.bytes -= bytes;
         if let Some(mine) = taken.by_caller.get_mut(&self.share) {
-            *mine -= octets;
+            *mine -= bytes;
             if *mine == 0 {
                 taken.by_caller.remove(&self.share);
             }
@@ -120,9 +120,9 @@ impl OctetPermit {
     }
 }
 
-impl Drop for OctetPermit {
+impl Drop for BytePermit {
     fn drop(&mut self) {
-        self.free(self.octets);
+        self.free(self.bytes);
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_caller_leaves_room_for_others_and_gives_back_what_it_took() {
-        let budget = OctetBudget::new(100);
+        let budget = ByteBudget::new(100);
         let [mut one, mut two] = [(); 2].map(|()| budget.hold(of("ann@example.org")));
         assert_eq!((one.grow(30), two.grow(20), two.grow(1)), (Ok(()), Ok(()), Err(Full)));
         let mut other = budget.hold(of("bob@example.org"));
@@ -146,12 +146,12 @@ mod tests {
         assert_eq!((two.resize(10), two.resize(50), two.resize(51)), (Ok(()), Ok(()), Err(Full)));
         drop((two, other));
         let taken = budget.taken();
-        assert_eq!((taken.octets, taken.by_caller.len()), (0, 0));
+        assert_eq!((taken.bytes, taken.by_caller.len()), (0, 0));
     }
 
     #[test]
     fn a_body_larger_than_all_the_room_is_alone_in_it() {
-        let budget = OctetBudget::new(100);
+        let budget = ByteBudget::new(100);
         let mut large = budget.hold(Share::Nobody);
         assert_eq!((large.grow(80), large.grow(80)), (Ok(()), Ok(())));
         let mut other = budget.hold(of("bob@example.org"));

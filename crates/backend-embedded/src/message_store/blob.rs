@@ -1,4 +1,4 @@
-//! Reads octets: short ranges as a whole, long ones as a stream.
+//! Reads bytes: short ranges as a whole, long ones as a stream.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::id::ContentId;
 use super::{Layout, MessageStore, MessageStoreError, content, pieces};
 
 impl MessageStore {
-    /// Returns the location of a message's octets.
+    /// Returns the location of a message's bytes.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchMessage`].
@@ -28,7 +28,7 @@ impl MessageStore {
         self.read(|connection| content::structure(connection, content)).await
     }
 
-    /// Loads a range of a message's octets into memory, up to the end of the message.
+    /// Loads a range of a message's bytes into memory, up to the end of the message.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchMessage`] if the message was expunged.
@@ -37,8 +37,8 @@ impl MessageStore {
         let length = range.end.min(layout.size).saturating_sub(range.start);
         let job = move |connection: &Connection| pieces::read_range(connection, &layout, range);
         let is_long = length > self.settings().inline_bytes as u64;
-        let octets = if is_long { self.scan(job).await? } else { self.read(job).await? };
-        Ok(octets.into())
+        let bytes = if is_long { self.scan(job).await? } else { self.read(job).await? };
+        Ok(bytes.into())
     }
 
     /// Loads a whole message into memory.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 /// Immutable content outside memory with random access.
-pub trait OctetSource: Send + Sync {
+pub trait BlobSource: Send + Sync {
     /// Returns the length in bytes.
     fn len(&self) -> usize;
 
@@ -25,11 +25,11 @@ pub trait OctetSource: Send + Sync {
     fn read_at(&self, offset: usize, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
-/// Content in memory, elsewhere ([`OctetSource`]), or in parts of both. Clones and slices share it.
+/// Content in memory, elsewhere ([`BlobSource`]), or in parts of both. Clones and slices share it.
 ///
-/// Content outside memory is read on demand, which may block: see [`Octets::in_memory`].
+/// Content outside memory is read on demand, which may block: see [`Blob::in_memory`].
 #[derive(Clone)]
-pub struct Octets(Place);
+pub struct Blob(Place);
 
 #[derive(Clone)]
 enum Place {
@@ -42,14 +42,14 @@ enum Place {
 /// A range of a source.
 #[derive(Clone)]
 struct Stretch {
-    source: Arc<dyn OctetSource>,
+    source: Arc<dyn BlobSource>,
     range: Range<usize>,
 }
 
-impl Octets {
+impl Blob {
     /// Creates content from a whole source.
     #[must_use]
-    pub fn elsewhere(source: Arc<dyn OctetSource>) -> Self {
+    pub fn elsewhere(source: Arc<dyn BlobSource>) -> Self {
         let range = 0..source.len();
         Self(Place::Elsewhere(Stretch { source, range }))
     }
@@ -92,7 +92,7 @@ impl Octets {
     #[must_use]
     pub const fn in_memory(&self) -> Option<&Bytes> {
         match &self.0 {
-            Place::Memory(octets) => Some(octets),
+            Place::Memory(bytes) => Some(bytes),
             Place::Elsewhere(_) | Place::Joined(..) => None,
         }
     }
@@ -103,7 +103,7 @@ impl Octets {
     /// The content itself, if it is elsewhere.
     pub fn into_bytes(self) -> Result<Bytes, Self> {
         match self.0 {
-            Place::Memory(octets) => Ok(octets),
+            Place::Memory(bytes) => Ok(bytes),
             elsewhere => Err(Self(elsewhere)),
         }
     }
@@ -128,12 +128,12 @@ impl Octets {
     /// # Errors
     /// When the content cannot be read at the moment.
     pub fn to_bytes(&self) -> io::Result<Bytes> {
-        if let Some(octets) = self.in_memory() {
-            return Ok(octets.clone());
+        if let Some(bytes) = self.in_memory() {
+            return Ok(bytes.clone());
         }
-        let mut octets = vec![0; self.len()];
-        self.read_exact_at(0, &mut octets)?;
-        Ok(octets.into())
+        let mut bytes = vec![0; self.len()];
+        self.read_exact_at(0, &mut bytes)?;
+        Ok(bytes.into())
     }
 
     /// Returns the content in pieces of at most `max` bytes (at least one). Each piece is read on demand,
@@ -145,8 +145,8 @@ impl Octets {
 
     /// Returns a sequential reader. Reads may block; buffering saves calls.
     #[must_use]
-    pub fn reader(&self) -> OctetReader {
-        OctetReader { octets: self.clone(), at: 0 }
+    pub fn reader(&self) -> BlobReader {
+        BlobReader { bytes: self.clone(), at: 0 }
     }
 
     fn read_exact_at(&self, mut offset: usize, mut buffer: &mut [u8]) -> io::Result<()> {
@@ -165,7 +165,7 @@ impl Octets {
 impl Place {
     fn len(&self) -> usize {
         match self {
-            Self::Memory(octets) => octets.len(),
+            Self::Memory(bytes) => bytes.len(),
             Self::Elsewhere(stretch) => stretch.range.len(),
             Self::Joined(_, range) => range.len(),
         }
@@ -175,7 +175,7 @@ impl Place {
         let end = range.end.min(self.len());
         let start = range.start.min(end);
         match self {
-            Self::Memory(octets) => Self::Memory(octets.slice(start..end)),
+            Self::Memory(bytes) => Self::Memory(bytes.slice(start..end)),
             Self::Elsewhere(Stretch { source, range }) => {
                 let range = range.start + start..range.start + end;
                 Self::Elsewhere(Stretch { source: Arc::clone(source), range })
@@ -199,7 +199,7 @@ impl Place {
         }
         let buffer = &mut buffer[..wanted];
         match self {
-            Self::Memory(octets) => buffer.copy_from_slice(&octets[offset..offset + wanted]),
+            Self::Memory(bytes) => buffer.copy_from_slice(&bytes[offset..offset + wanted]),
             Self::Elsewhere(Stretch { source, range }) => return source.read_at(range.start + offset, buffer),
             Self::Joined(parts, range) => {
                 let mut at = range.start + offset;
@@ -229,10 +229,10 @@ fn overlapping<'a>(parts: &'a [Place], range: &Range<usize>) -> impl Iterator<It
     })
 }
 
-/// See [`Octets::pieces`].
+/// See [`Blob::pieces`].
 #[derive(Debug, Clone)]
 pub struct Pieces {
-    rest: Octets,
+    rest: Blob,
     max: usize,
 }
 
@@ -246,52 +246,52 @@ impl Iterator for Pieces {
         let end = self.max.min(self.rest.len());
         let piece = self.rest.slice(0..end).to_bytes();
         // An error ends the iteration.
-        self.rest = if piece.is_ok() { self.rest.slice(end..usize::MAX) } else { Octets::default() };
+        self.rest = if piece.is_ok() { self.rest.slice(end..usize::MAX) } else { Blob::default() };
         Some(piece)
     }
 }
 
-/// See [`Octets::reader`].
+/// See [`Blob::reader`].
 #[derive(Debug, Clone)]
-pub struct OctetReader {
-    octets: Octets,
+pub struct BlobReader {
+    bytes: Blob,
     at: usize,
 }
 
-impl io::Read for OctetReader {
+impl io::Read for BlobReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.octets.read_at(self.at, buffer)?;
+        let read = self.bytes.read_at(self.at, buffer)?;
         self.at += read;
         Ok(read)
     }
 }
 
-impl Default for Octets {
+impl Default for Blob {
     fn default() -> Self {
         Self::from(Bytes::new())
     }
 }
 
-impl From<Bytes> for Octets {
-    fn from(octets: Bytes) -> Self {
-        Self(Place::Memory(octets))
+impl From<Bytes> for Blob {
+    fn from(bytes: Bytes) -> Self {
+        Self(Place::Memory(bytes))
     }
 }
 
-impl From<Vec<u8>> for Octets {
-    fn from(octets: Vec<u8>) -> Self {
-        Self::from(Bytes::from(octets))
+impl From<Vec<u8>> for Blob {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::from(Bytes::from(bytes))
     }
 }
 
-impl From<String> for Octets {
+impl From<String> for Blob {
     fn from(text: String) -> Self {
         Self::from(text.into_bytes())
     }
 }
 
 /// Prints only the length: content does not belong into logs.
-impl fmt::Debug for Octets {
+impl fmt::Debug for Blob {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Octets").field("len", &self.len()).finish()
     }
@@ -308,7 +308,7 @@ mod tests {
     /// A source that returns few bytes per read.
     struct Slow(Vec<u8>);
 
-    impl OctetSource for Slow {
+    impl BlobSource for Slow {
         fn len(&self) -> usize {
             self.0.len()
         }
@@ -324,7 +324,7 @@ mod tests {
     /// A source that cannot be read, or lost some of its content.
     struct Broken(bool);
 
-    impl OctetSource for Broken {
+    impl BlobSource for Broken {
         fn len(&self) -> usize {
             10
         }
@@ -334,16 +334,16 @@ mod tests {
         }
     }
 
-    fn slow(octets: &[u8]) -> Octets {
-        Octets::elsewhere(Arc::new(Slow(octets.to_vec())))
+    fn slow(bytes: &[u8]) -> Blob {
+        Blob::elsewhere(Arc::new(Slow(bytes.to_vec())))
     }
 
     #[test]
-    fn unreadable_octets_are_one_error_and_never_a_short_read() {
+    fn unreadable_bytes_are_one_error_and_never_a_short_read() {
         for lost in [true, false] {
-            let octets = Octets::joined([Octets::from(vec![1, 2]), Octets::elsewhere(Arc::new(Broken(lost)))]);
-            assert!(octets.to_bytes().is_err());
-            let mut pieces = octets.pieces(2);
+            let bytes = Blob::joined([Blob::from(vec![1, 2]), Blob::elsewhere(Arc::new(Broken(lost)))]);
+            assert!(bytes.to_bytes().is_err());
+            let mut pieces = bytes.pieces(2);
             assert_eq!(pieces.next().unwrap().unwrap(), [1, 2].as_slice());
             assert!(pieces.next().unwrap().is_err());
             assert!(pieces.next().is_none());
@@ -352,36 +352,36 @@ mod tests {
 
     #[test]
     fn a_log_shows_no_more_than_the_length() {
-        assert_eq!(format!("{:?}", Octets::from(b"secret".to_vec())), "Octets { len: 6 }");
+        assert_eq!(format!("{:?}", Blob::from(b"secret".to_vec())), "Octets { len: 6 }");
         assert_eq!(format!("{:?}", slow(b"secret").slice(1..4)), "Octets { len: 3 }");
     }
 
     proptest! {
         #[test]
-        fn wherever_the_parts_lie_the_octets_are_the_same(
+        fn wherever_the_parts_lie_the_bytes_are_the_same(
             parts in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..12), 0_u8..3), 0..8),
             (start, length, from, more) in (0_usize..60, 0_usize..60, 0_usize..60, 0_usize..60),
             max in 0_usize..9,
         ) {
-            let whole: Vec<u8> = parts.iter().flat_map(|(octets, _)| octets.clone()).collect();
-            let place = |(octets, kind): &(Vec<u8>, u8)| match kind {
-                0 => Octets::from(octets.clone()),
-                1 => slow(octets),
-                _ => Octets::joined([slow(&octets[..octets.len() / 2]), slow(&octets[octets.len() / 2..])]),
+            let whole: Vec<u8> = parts.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
+            let place = |(bytes, kind): &(Vec<u8>, u8)| match kind {
+                0 => Blob::from(bytes.clone()),
+                1 => slow(bytes),
+                _ => Blob::joined([slow(&bytes[..bytes.len() / 2]), slow(&bytes[bytes.len() / 2..])]),
             };
-            let octets = Octets::joined(parts.iter().map(place));
+            let bytes = Blob::joined(parts.iter().map(place));
             let cut = |range: Range<usize>, of: &[u8]| of[range.start.min(of.len())..range.end.min(of.len())].to_vec();
-            let once = (octets.slice(start..start + length), cut(start..start + length, &whole));
+            let once = (bytes.slice(start..start + length), cut(start..start + length, &whole));
             let twice = (once.0.slice(from..from + more), cut(from..from + more, &once.1));
-            for (octets, expected) in [(octets, whole), once, twice] {
-                prop_assert_eq!(octets.len(), expected.len());
-                prop_assert_eq!(octets.is_empty(), expected.is_empty());
-                prop_assert_eq!(&octets.to_bytes().unwrap()[..], &expected[..]);
-                let pieces: Vec<Bytes> = octets.pieces(max).map(Result::unwrap).collect();
+            for (bytes, expected) in [(bytes, whole), once, twice] {
+                prop_assert_eq!(bytes.len(), expected.len());
+                prop_assert_eq!(bytes.is_empty(), expected.is_empty());
+                prop_assert_eq!(&bytes.to_bytes().unwrap()[..], &expected[..]);
+                let pieces: Vec<Bytes> = bytes.pieces(max).map(Result::unwrap).collect();
                 prop_assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= max.max(1)));
                 prop_assert_eq!(&pieces.concat(), &expected);
                 let mut read = Vec::new();
-                octets.reader().read_to_end(&mut read).unwrap();
+                bytes.reader().read_to_end(&mut read).unwrap();
                 prop_assert_eq!(read, expected);
             }
         }
