@@ -62,7 +62,7 @@ fn the_effective_configuration_is_printed_without_secrets() {
     assert!(printed.contains("url = \"(redacted)\"") && !printed.contains("hidden"), "{printed}");
     assert!(printed.contains("password_rounds = 1000"), "the environment is in force: {printed}");
     let checked = work_dir.run(&["config", "check"]).answer();
-    assert!(checked.starts_with("the configuration is fine: settings from /") && checked.lines().count() == 1);
+    assert!(checked.starts_with("the configuration is valid: settings from /") && checked.lines().count() == 1);
     assert!(checked.contains("/mailapi.toml, data in /"), "{checked}");
 }
 
@@ -75,7 +75,7 @@ fn former_settings_are_accepted_and_named() {
         "mailapi.toml:3: stats.max_days is ignored: it is a constant now; the next version refuses the name",
     ];
     let checked = work_dir.run(&["config", "check"]).answer();
-    assert!(checked.starts_with("the configuration is fine: "), "{checked}");
+    assert!(checked.starts_with("the configuration is valid: "), "{checked}");
     assert_eq!(checked.lines().skip(1).collect::<Vec<_>>(), warnings.map(|warning| format!("warning: {warning}")));
     // Every other command logs the warnings once.
     let printed = work_dir.run(&["--log-format", "json", "config", "print"]);

@@ -1,7 +1,7 @@
 //! An external mail server: a private Postfix and Dovecot with the configuration that `mailapi config` prints, and
 //! the real binary in front of them.
 
-#[expect(dead_code, reason = "other stories use the rest of it")]
+#[expect(dead_code, reason = "other tests use the rest of it")]
 mod external_host;
 mod support;
 
@@ -177,7 +177,7 @@ async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
     let mut host = ExternalHost::open(Engine::Sqlite).await;
     let (code, report) = host.doctor();
     assert_eq!(code, Some(0), "{report}");
-    let parts = ["database", "handing mail over", "relaying", "IMAP", "master log-in", "doveadm", "log", "queue ids"];
+    let parts = ["database", "SMTP", "relaying", "IMAP", "master log-in", "doveadm", "log", "queue ids"];
     for part in parts {
         assert!(report.contains(&format!("ok     {part}: ")), "{part}\n{report}");
     }
@@ -190,7 +190,7 @@ async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
     for part in ["IMAP", "doveadm", "log"] {
         assert!(report.contains(&format!("WRONG  {part}: ")), "{part}\n{report}");
     }
-    assert_eq!(report.matches("to mend it: ").count(), 3, "{report}");
+    assert_eq!(report.matches("to fix it: ").count(), 3, "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -200,9 +200,9 @@ async fn the_doctor_names_a_port_that_does_not_relay() {
     host.submission = host.postfix.smtp();
     let (code, report) = host.doctor();
     assert_eq!(code, Some(1), "{report}");
-    assert!(report.contains("ok     handing mail over: ") && report.contains("WRONG  relaying: "), "{report}");
+    assert!(report.contains("ok     SMTP: ") && report.contains("WRONG  relaying: "), "{report}");
     assert!(report.contains("Relay access denied"), "{report}");
-    assert_eq!(report.matches("to mend it: ").count(), 1, "{report}");
+    assert_eq!(report.matches("to fix it: ").count(), 1, "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -212,7 +212,7 @@ async fn the_doctor_names_a_master_password_that_dovecot_refuses() {
     let (code, report) = host.doctor();
     assert_eq!(code, Some(1), "{report}");
     assert!(report.contains("WRONG  master log-in: ") && report.contains("compare master_user"), "{report}");
-    assert_eq!(report.matches("to mend it: ").count(), 1, "{report}");
+    assert_eq!(report.matches("to fix it: ").count(), 1, "{report}");
     assert!(!report.contains("mistyped"), "{report}");
 
     // Only without any user does the doctor have no mailbox for the check.
@@ -221,7 +221,7 @@ async fn the_doctor_names_a_master_password_that_dovecot_refuses() {
     }
     let (code, report) = host.doctor();
     assert_eq!(code, Some(0), "{report}");
-    assert!(report.contains("-      master log-in: there is no user"), "{report}");
+    assert!(report.contains("-      master log-in: not checked, because there is no user"), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,7 +1,7 @@
 //! The mail server's log: followed by `mailapi follow` on each mail server's host, with one shared database; after
 //! losses; and as the source of inbound statistics.
 
-#[expect(dead_code, reason = "other stories use the rest of it")]
+#[expect(dead_code, reason = "other tests use the rest of it")]
 mod external_host;
 mod support;
 
@@ -153,7 +153,7 @@ async fn a_gap_in_the_log_shows_in_health_and_in_the_doctor() {
     assert_eq!(code, Some(0), "{report}");
     let found = report.lines().find(|line| line.starts_with("note   log losses: from 20")).expect(&report);
     assert!(found.contains(" to 20") && found.contains("mail_server_crashed"), "{found}");
-    assert!(report.contains("against it: "), "{report}");
+    assert!(report.contains("advice: "), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -180,7 +180,7 @@ async fn a_deferred_message_survives_a_stop_and_two_rotations() {
     assert_eq!(host.health().await["checks"]["log"], "incomplete");
 }
 
-#[expect(clippy::print_stdout, reason = "the figures are a proof, shown with --nocapture")]
+#[expect(clippy::print_stdout, reason = "the figures are a result, shown with --nocapture")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_status_appears_when_its_line_is_written_without_polling() {
     const MESSAGES: usize = 40;

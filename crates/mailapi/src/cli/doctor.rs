@@ -28,8 +28,8 @@ struct Example {
 
 pub(super) async fn run(config: &Config) -> Outcome {
     let mut findings = vec![match config.check_files() {
-        Ok(()) => Finding::fine("configuration", format!("it works: {}", config.origin())),
-        Err(error) => Finding::wrong("configuration", error, "mend the setting that it names"),
+        Ok(()) => Finding::fine("configuration", format!("valid; {}", config.origin())),
+        Err(error) => Finding::wrong("configuration", error, "correct the named setting"),
     }];
     let opened = match findings.iter().any(Finding::is_wrong) {
         true => None,
@@ -43,8 +43,8 @@ pub(super) async fn run(config: &Config) -> Outcome {
     print(&findings.iter().map(Finding::shown).collect::<String>())?;
     match findings.iter().filter(|finding| finding.is_wrong()).count() {
         0 => Ok(()),
-        1 => Err(Failure::new("1 thing is wrong")),
-        count => Err(Failure::new(format!("{count} things are wrong"))),
+        1 => Err(Failure::new("1 check failed")),
+        count => Err(Failure::new(format!("{count} checks failed"))),
     }
 }
 
@@ -54,11 +54,11 @@ async fn open(config: &Config, findings: &mut Vec<Finding>) -> Option<Assembly> 
     let opened = async { Assembly::open(&asking, &data_directory(config, Create::Nothing)?).await }.await;
     match opened {
         Ok(assembly) => {
-            findings.push(Finding::fine("database", "it answers, and its tables are up to date"));
+            findings.push(Finding::fine("database", "reachable, and its tables are up to date"));
             Some(assembly)
         }
         Err(error) => {
-            let mend = "see that the database runs, and that [database] names it and its user";
+            let mend = "check that the database runs, and that [database] has its address and user";
             findings.push(Finding::wrong("database", &error, mend));
             None
         }
@@ -68,15 +68,16 @@ async fn open(config: &Config, findings: &mut Vec<Finding>) -> Option<Assembly> 
 async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Finding>) {
     findings.push(host_name(config, &assembly.service).await);
     let MailServer::External(external) = &assembly.mail else {
-        findings.push(Finding::fine("mail server", "it is the one built in"));
+        findings.push(Finding::fine("mail server", "built in"));
         findings.push(local::quarantine(assembly.service.quarantined().await));
         return;
     };
     let backend = external.backend();
     let submission = check(
-        "handing mail over",
+        "SMTP",
         backend.submission.check().await,
-        "see that Postfix runs and listens where [mail.external.smtp] says; `mailapi config postfix` prints the listener",
+        "check that Postfix runs and listens at the address in [mail.external.smtp]; `mailapi config postfix` \
+         prints that listener",
     );
     let takes_mail = !submission.is_wrong();
     findings.push(submission);
@@ -86,7 +87,7 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     let imap = check(
         "IMAP",
         backend.mailboxes.check().await,
-        "see that Dovecot runs and listens where [mail.external.imap] says, with the same TLS",
+        "check that Dovecot runs and listens at the address in [mail.external.imap], with the same TLS mode",
     );
     let is_reached = !imap.is_wrong();
     findings.push(imap);
@@ -101,9 +102,9 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     findings.push(master_login(backend.mailboxes.as_ref(), is_reached, example.mailbox.as_ref()).await);
     findings.push(match external.check_doveadm().await {
         Some(answer) => {
-            check("doveadm", answer, "compare [mail.external.doveadm] with doveadm_api_key and its listener")
+            check("doveadm", answer, "compare [mail.external.doveadm] with Dovecot's doveadm_api_key and listener")
         }
-        None => Finding::unknown("doveadm", "not used: mail is removed over IMAP, and caches expire by themselves"),
+        None => Finding::unknown("doveadm", "not configured: mail is removed over IMAP; caches expire by themselves"),
     });
     findings.push(bounces::bounces(config, &backend).await);
     findings.push(local::log(config));
@@ -129,14 +130,14 @@ async fn host_name(config: &Config, service: &Service) -> Finding {
 async fn relaying(external: &External) -> Finding {
     const WHAT: &str = "relaying";
     match external.check_relaying().await {
-        Ok(Relaying::Allowed) => Finding::fine(WHAT, "mail for other domains is taken"),
+        Ok(Relaying::Allowed) => Finding::fine(WHAT, "mail for other domains is accepted"),
         Ok(Relaying::Denied(reply)) => Finding::wrong(
             WHAT,
-            format!("mail for other domains is refused: {reply}"),
-            "let [mail.external.smtp] name the listener that `mailapi config postfix` prints; another port of Postfix \
-             takes mail for its own domains alone",
+            format!("mail for other domains is rejected: {reply}"),
+            "set [mail.external.smtp] to the listener that `mailapi config postfix` prints; other ports of Postfix \
+             accept mail only for its own domains",
         ),
-        Ok(Relaying::Unclear(reply)) => Finding::unknown(WHAT, format!("the answer says nothing about it: {reply}")),
+        Ok(Relaying::Unclear(reply)) => Finding::unknown(WHAT, format!("unclear from the server's reply: {reply}")),
         Err(error) => Finding::unknown(WHAT, error),
     }
 }
@@ -146,8 +147,8 @@ async fn master_login(mailboxes: &dyn Mailboxes, is_reached: bool, mailbox: Opti
     const WHAT: &str = "master log-in";
     match mailbox {
         // The cause is reported already.
-        _ if !is_reached => Finding::unknown(WHAT, "it cannot be tried before IMAP works"),
-        None => Finding::unknown(WHAT, "there is no user that it could be tried with"),
+        _ if !is_reached => Finding::unknown(WHAT, "not checked, because IMAP does not work"),
+        None => Finding::unknown(WHAT, "not checked, because there is no user"),
         Some(mailbox) => check(
             WHAT,
             mailboxes.folders(mailbox).await.map(drop),
@@ -161,7 +162,7 @@ async fn master_login(mailboxes: &dyn Mailboxes, is_reached: bool, mailbox: Opti
 /// that fails.
 async fn example(service: &Service, findings: &mut Vec<Finding>) -> Example {
     let mailbox = service.newest_mailbox().await.unwrap_or_else(|error| {
-        findings.push(Finding::wrong("users", error, "see that the database runs, and that its user may read"));
+        findings.push(Finding::wrong("users", error, "check that the database runs, and that its user may read"));
         None
     });
     let domains = service.list_domains(&Caller::operator(), Page::new(1, 0)).await;
@@ -171,7 +172,7 @@ async fn example(service: &Service, findings: &mut Vec<Finding>) -> Example {
 
 fn check<E: std::fmt::Display>(what: &'static str, outcome: Result<(), E>, mend: &str) -> Finding {
     match outcome {
-        Ok(()) => Finding::fine(what, "it works"),
+        Ok(()) => Finding::fine(what, "works"),
         Err(error) => Finding::wrong(what, error, mend),
     }
 }

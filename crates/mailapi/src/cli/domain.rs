@@ -99,7 +99,7 @@ async fn show(service: &Service, name: &DomainName, shown: &Shown) -> Outcome {
 async fn remove(service: &Service, name: &DomainName, force: bool, yes: bool) -> Outcome {
     if force && !yes {
         let domain = service.get_domain(&caller(), name).await.map_err(|error| about(name, error))?;
-        confirm(&format!("{} and its {} users lose all their mail.", name.shown(), domain.user_count))?;
+        confirm(&format!("This removes {} and its {} users with all their mail.", name.shown(), domain.user_count))?;
     }
     service.delete_domain(&caller(), name, force).await.map_err(|error| about(name, error))
 }

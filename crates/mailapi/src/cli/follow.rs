@@ -22,12 +22,12 @@ pub(super) async fn run(config: &Config) -> Outcome {
     let assembly = Assembly::open_follower(config, &directory).await?;
     let (end, shutdown) = Shutdown::channel();
     let loops = background::follow(&assembly, config, &shutdown);
-    tracing::info!("the mail server's log is being followed");
+    tracing::info!("following the mail server's log");
     tracing::info!(signal = signals.next().await, "stopping");
     end.send_replace(true);
     tokio::select! {
         () = finish(loops, config.advanced.shutdown_grace.0, "background work") => tracing::info!("stopped"),
-        signal = signals.next() => tracing::warn!(signal, "stopped at once; the next start goes on from here"),
+        signal = signals.next() => tracing::warn!(signal, "stopped before work finished; the next start resumes it"),
     }
     assembly.close().await;
     Ok(())

@@ -49,7 +49,7 @@ struct Arguments {
     #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL_OPTIONS)]
     config: Option<PathBuf>,
 
-    /// Form of log lines [default: auto]
+    /// Format of log lines [default: auto]
     #[arg(long, global = true, value_name = "FORMAT", help_heading = GLOBAL_OPTIONS)]
     log_format: Option<LogFormat>,
 
@@ -83,7 +83,7 @@ enum Command {
     Config(config::Command),
     /// Check the whole installation and suggest fixes
     ///
-    /// Asks the database, the mail server, its tables and its log. The exit code is 1 when something is wrong.
+    /// Checks the database, the mail server, its tables and its log. The exit code is 1 if a check fails.
     Doctor,
     /// Print the OpenAPI document of the HTTP interface
     Openapi,
@@ -115,7 +115,7 @@ impl Init {
 /// The option of commands that show records.
 #[derive(Debug, Args)]
 struct Shown {
-    /// Print JSON, with the members that the API has
+    /// Print JSON with the same members as the API
     #[arg(long)]
     json: bool,
 }

@@ -15,7 +15,7 @@ pub(super) fn read_new() -> Outcome<SecretText> {
         return first_line(std::io::stdin());
     }
     let typed = rpassword::prompt_password("New password: ")?;
-    if rpassword::prompt_password("The same again: ")? != typed {
+    if rpassword::prompt_password("Repeat the password: ")? != typed {
         return Err(Failure::new("the two passwords differ"));
     }
     Ok(SecretText::new(typed))

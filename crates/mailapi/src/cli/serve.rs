@@ -59,7 +59,7 @@ async fn serve(
     let end = until_end(signals.next(), &mut open_listeners, &mut loops).await;
     match &end {
         Ok(signal) => tracing::info!(signal, "stopping"),
-        Err(failure) => tracing::error!(%failure, "stopping, since a part of the server is gone"),
+        Err(failure) => tracing::error!(%failure, "stopping: a listener or background loop exited"),
     }
     close_listeners.send_replace(true);
     let all_finished = async {
@@ -69,7 +69,7 @@ async fn serve(
     };
     tokio::select! {
         () = all_finished => tracing::info!("stopped"),
-        signal = signals.next() => tracing::warn!(signal, "stopped at once; the next start goes on from here"),
+        signal = signals.next() => tracing::warn!(signal, "stopped before work finished; the next start resumes it"),
     }
     end.map(drop)
 }
@@ -87,14 +87,14 @@ async fn until_end(
     tokio::select! {
         signal = signal => Ok(signal),
         Some(ended) = listeners.join_next() => Err(ended_early("a listener", ended)),
-        Some(ended) = loops.join_next() => Err(ended_early("a loop in the background", ended)),
+        Some(ended) = loops.join_next() => Err(ended_early("a background loop", ended)),
     }
 }
 
 fn ended_early(what: &str, ended: Result<(), JoinError>) -> Failure {
     match ended {
-        Ok(()) => Failure::new(format!("{what} ended by itself")),
-        Err(error) => Failure::new(format!("{what} broke: {error}")),
+        Ok(()) => Failure::new(format!("{what} exited unexpectedly")),
+        Err(error) => Failure::new(format!("{what} failed: {error}")),
     }
 }
 
@@ -102,7 +102,7 @@ fn ended_early(what: &str, ended: Result<(), JoinError>) -> Failure {
 async fn mend(assembly: &Assembly) -> Outcome {
     let Reconciled { repaired, quarantined } = assembly.service.reconcile().await?;
     if repaired > 0 {
-        tracing::warn!(repaired, "domains or mailboxes of the mail server differed from the accounts; repaired");
+        tracing::warn!(repaired, "repaired domains or mailboxes of the mail server that differed from the accounts");
     }
     for Quarantined { address, messages, .. } in quarantined {
         tracing::warn!(mailbox = %address, messages, "quarantined mail has no owner; see `mailapi doctor`");
@@ -131,12 +131,12 @@ pub(super) async fn finish(mut tasks: JoinSet<()>, grace: Duration, what: &str) 
     let ended = async {
         while let Some(end) = tasks.join_next().await {
             if let Err(error) = end {
-                tracing::error!(%error, what, "a task broke");
+                tracing::error!(%error, what, "task panicked");
             }
         }
     };
     if tokio::time::timeout(grace, ended).await.is_err() {
-        tracing::warn!(what, "not everything was finished within the grace");
+        tracing::warn!(what, "grace period expired; unfinished work was dropped");
     }
 }
 
@@ -153,10 +153,10 @@ mod tests {
             listeners.spawn(pending());
             loops.spawn(pending());
             let ending = if of_listeners { &mut listeners } else { &mut loops };
-            ending.spawn(async move { assert!(!broken, "out of order") });
+            ending.spawn(async move { assert!(!broken, "the task fails") });
             let end = until_end(pending(), &mut listeners, &mut loops).await.unwrap_err().to_string();
             assert_eq!(end.contains("listener"), of_listeners, "{end}");
-            assert_eq!(end.contains("broke"), broken, "{end}");
+            assert_eq!(end.contains("failed"), broken, "{end}");
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) enum Command {
 
 #[derive(Debug, Args)]
 pub(super) struct NewToken {
-    /// Whether the token reaches everything, or one mailbox
+    /// Whether the token gives access to everything, or to one mailbox
     #[arg(long = "type", value_enum, value_name = "TYPE")]
     kind: Kind,
     /// The token's name in lists
@@ -55,9 +55,9 @@ pub(super) struct NewToken {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Kind {
-    /// Reaches everything
+    /// Gives access to everything
     Admin,
-    /// Reaches the mailbox it is bound to
+    /// Gives access to its mailbox only
     User,
 }
 

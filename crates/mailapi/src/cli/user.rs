@@ -124,7 +124,7 @@ async fn show(service: &Service, email: &EmailAddress, shown: &Shown) -> Outcome
 async fn remove(service: &Service, email: &EmailAddress, yes: bool) -> Outcome {
     if !yes {
         service.get_user(&caller(), email).await.map_err(|error| about(email, error))?;
-        confirm(&format!("{} and all mail in this mailbox are removed.", email.shown()))?;
+        confirm(&format!("This removes {} and all mail in this mailbox.", email.shown()))?;
     }
     service.delete_user(&caller(), email).await.map_err(|error| about(email, error))
 }

@@ -14,7 +14,7 @@ pub(super) fn put(files: &[PrintedFile], directory: Option<&Path>) -> Outcome {
         return print(&shown.collect::<String>());
     };
     std::fs::create_dir_all(directory)
-        .map_err(|error| Failure::new(format!("{} cannot be made: {error}", directory.display())))?;
+        .map_err(|error| Failure::new(format!("{} cannot be created: {error}", directory.display())))?;
     files.iter().try_for_each(|file| {
         let failed =
             |error| Failure::new(format!("{} cannot be written: {error}", directory.join(file.name()).display()));

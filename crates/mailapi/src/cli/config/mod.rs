@@ -40,11 +40,11 @@ pub(super) enum Command {
     },
 }
 
-/// What the server proves itself with.
+/// The certificate that the server presents.
 #[derive(Debug, Args)]
 pub(super) struct Proof {
-    /// The certificate for mail programs, with its chain; without one, Dovecot listens to this machine alone, and
-    /// Postfix keeps the one it has
+    /// The certificate for mail programs, with its chain; without one, Dovecot listens on the loopback address only,
+    /// and Postfix keeps its present certificate
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The certificate's private key
@@ -58,7 +58,7 @@ impl Proof {
     }
 }
 
-/// The versions of Dovecot, as they are named on the command line.
+/// Versions of Dovecot, as written on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Version {
     /// 2.3, as in Debian 12
@@ -83,7 +83,7 @@ pub(super) struct Output {
     /// Write the files into this directory instead of printing them
     #[arg(long, value_name = "DIRECTORY")]
     write: Option<PathBuf>,
-    /// The database user that only looks up; without one, mailapi's own
+    /// A database user that may only read; without one, mailapi's own user
     #[arg(long, value_name = "NAME", requires = "lookup_password_file")]
     lookup_user: Option<String>,
     /// A file that holds that user's password
@@ -96,8 +96,8 @@ impl Output {
         if config.mail.external.users.is_set() {
             // The printed files would make Postfix and Dovecot look mailboxes up in mailapi's database.
             return Err(Failure::new(
-                "mail.external.users is set: Postfix and Dovecot keep the configuration that they have; the operating \
-                 guide says what is added to it",
+                "mail.external.users is set: keep the present configuration of Postfix and Dovecot, and add the lines \
+                 from the operating guide",
             ));
         }
         let mut database = config.database.lookup(&config.data_dir)?;
@@ -126,7 +126,7 @@ pub(super) fn run(command: &Command, config: &Config) -> Outcome {
             config.check_files()?;
             let note = host_name::missing(config).map(|why| format!("note: {why}; {}\n", host_name::ADVICE));
             let warnings: String = config.warnings().iter().map(|warning| format!("warning: {warning}\n")).collect();
-            print(&format!("the configuration is fine: {}\n{warnings}{}", config.origin(), note.unwrap_or_default()))
+            print(&format!("the configuration is valid: {}\n{warnings}{}", config.origin(), note.unwrap_or_default()))
         }
         Command::Print => print(&config.to_toml()),
         Command::Postfix { output, proof } => {

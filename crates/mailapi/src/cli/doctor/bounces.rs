@@ -13,21 +13,21 @@ pub(super) async fn bounces(config: &Config, backend: &Backend) -> Finding {
     let Some((mailbox, delimiter)) = config.mail.external.bounce_mailbox() else {
         return Finding::unknown(
             WHAT,
-            "they go to the author of a message, and what another server gives up later is not known; \
-             [mail.external.bounces] names a mailbox for them",
+            "sent to the author of each message; to record delayed bounces, set a mailbox in [mail.external.bounces]",
         );
     };
     if let Err(error) = backend.mailboxes.folders(mailbox).await {
         let mend =
-            format!("make the mailbox, `mailapi user add {mailbox}`, or name another in [mail.external.bounces]");
+            format!("create the mailbox with `mailapi user add {mailbox}`, or set another in [mail.external.bounces]");
         return Finding::wrong(WHAT, format!("{mailbox} cannot be read: {error}"), mend);
     }
     match output_of("postconf", &["-xh", "recipient_delimiter"]) {
         Some(Ok(delimiters)) if !delimiters.contains(delimiter) => Finding::wrong(
             WHAT,
-            format!("Postfix does not deliver what has a `{delimiter}` behind the mailbox's name"),
+            format!("Postfix does not deliver addresses with a `{delimiter}` after the mailbox name"),
             format!(
-                "postconf -e 'recipient_delimiter = {delimiter}{delimiters}' && postfix reload, and the same in Dovecot"
+                "run `postconf -e 'recipient_delimiter = {delimiter}{delimiters}' && postfix reload`, and set the same \
+                 in Dovecot"
             ),
         ),
         _ => Finding::fine(WHAT, format!("{mailbox} can be read")),

@@ -50,9 +50,9 @@ impl Finding {
             State::Fine(how) => format!("ok     {what}: {how}\n"),
             State::Unknown(why) => format!("-      {what}: {why}\n"),
             State::Noted { what_happened, advice } => {
-                format!("note   {what}: {what_happened}\n       against it: {advice}\n")
+                format!("note   {what}: {what_happened}\n       advice: {advice}\n")
             }
-            State::Wrong { why, mend } => format!("WRONG  {what}: {why}\n       to mend it: {mend}\n"),
+            State::Wrong { why, mend } => format!("WRONG  {what}: {why}\n       to fix it: {mend}\n"),
         }
     }
 }
@@ -64,10 +64,10 @@ mod tests {
     #[test]
     fn what_is_wrong_says_how_to_mend_it() {
         let wrong = Finding::wrong("IMAP", "connection refused", "start Dovecot");
-        assert!(wrong.is_wrong() && wrong.shown().ends_with("to mend it: start Dovecot\n"));
+        assert!(wrong.is_wrong() && wrong.shown().ends_with("to fix it: start Dovecot\n"));
         assert!(!Finding::unknown("doveadm", "not used").is_wrong());
         let noted = Finding::noted("log", "a file vanished", "keep it");
-        assert!(!noted.is_wrong() && noted.shown().ends_with("against it: keep it\n"));
+        assert!(!noted.is_wrong() && noted.shown().ends_with("advice: keep it\n"));
         assert_eq!(Finding::fine("IMAP", "it works").shown(), "ok     IMAP: it works\n");
     }
 }

@@ -15,17 +15,17 @@ pub(super) fn losses(config: &Config, now: Timestamp) -> Option<Finding> {
     Some(match FollowerStatus::saved(&settings) {
         Err(error) => Finding::wrong(
             LOSSES,
-            format!("what the follower keeps in {} cannot be read: {error}", settings.state_dir.display()),
+            format!("the state of the log follower in {} cannot be read: {error}", settings.state_dir.display()),
             "run the doctor as root or as mailapi's user",
         ),
-        Ok(None) => Finding::unknown(LOSSES, "the log has not been followed for long enough to know"),
+        Ok(None) => Finding::unknown(LOSSES, "unknown, because the log follower has saved no state yet"),
         Ok(Some(status)) => match status.losses(now, settings.index_lifetime) {
-            None => Finding::fine(LOSSES, "none that the follower knows of"),
+            None => Finding::fine(LOSSES, "none detected"),
             Some(losses) => Finding::noted(
                 LOSSES,
-                format!("{losses}. What was sent then may stay `submitted`"),
-                "keep rotated logs beside the log and readable, lift the rate limits of the logger, and let a logger \
-                 apart from Postfix (rsyslog, the journal) write the log",
+                format!("{losses}. Messages sent then may stay `submitted`"),
+                "keep rotated logs readable in the directory of the log, remove the rate limits of the logger, and let \
+                 rsyslog or the journal write the log instead of Postfix",
             ),
         },
     })
@@ -38,7 +38,7 @@ pub(super) fn clock(config: &Config) -> Option<Finding> {
     (ahead != 0).then(|| {
         Finding::noted(
             "log clock",
-            format!("it is {} seconds {direction} mailapi's; log times are corrected by this", ahead.abs()),
+            format!("{} seconds {direction} mailapi's clock; log times are corrected by this difference", ahead.abs()),
             "give both the same time zone (TZ), or let the logger write RFC 3339 times, and synchronize both clocks",
         )
     })
@@ -51,8 +51,8 @@ pub(super) async fn queue(config: &Config) -> Option<Finding> {
         None => Finding::unknown(
             QUEUE,
             format!(
-                "not used: what a crash of Postfix interrupts stays `pending` for {} minutes; on Postfix's host, \
-                 mail.external.log.postqueue = [\"postqueue\", \"-j\"] decides it in a few minutes",
+                "not configured: a message that a crash of Postfix interrupts stays `pending` for {} minutes; to \
+                 decide it sooner, set mail.external.log.postqueue = [\"postqueue\", \"-j\"] on Postfix's host",
                 settings.retry_time.as_secs() / 60
             ),
         ),
@@ -60,8 +60,8 @@ pub(super) async fn queue(config: &Config) -> Option<Finding> {
         Some(Err(error)) => Finding::wrong(
             QUEUE,
             error,
-            "compare mail.external.log.postqueue with postqueue(1); authorized_mailq_users of Postfix must let \
-             mailapi's user ask, and Postfix must run",
+            "check that Postfix runs, that mail.external.log.postqueue is a command of postqueue(1), and that \
+             authorized_mailq_users of Postfix includes mailapi's user",
         ),
     })
 }

@@ -24,8 +24,8 @@ pub(super) fn quarantine(found: Result<Vec<Quarantined>, Unavailable>) -> Findin
         format!("{messages} messages of {address} since {since}")
     };
     let listed: Vec<_> = found.iter().map(one).collect();
-    let advice = "this mail is kept, and no account can read it; its account was deleted by an earlier version or \
-                  between two starts";
+    let advice = "mailapi keeps this mail, but no account can read it; its account was deleted by an earlier version \
+                  or between two starts";
     Finding::noted(WHAT, listed.join(", "), advice)
 }
 
@@ -42,7 +42,7 @@ pub(super) fn log(config: &Config) -> Finding {
     match (external.log_place(), config.log_follower(&config.data_dir)) {
         (Some(LogPlace::File(path)), Some(settings)) => log_file(&path, &settings),
         (Some(LogPlace::Journal(directory)), Some(settings)) => journal(directory.as_deref(), &settings),
-        _ => Finding::unknown("log", "not followed here; `mailapi follow` must run on the mail server's host"),
+        _ => Finding::unknown("log", "not followed here; run `mailapi follow` on the mail server's host"),
     }
 }
 
@@ -54,8 +54,8 @@ fn log_file(path: &Path, settings: &LogSettings) -> Finding {
             return Finding::wrong(
                 "log",
                 format!("{path} cannot be read: {error}"),
-                "name Postfix's log in mail.external.log.path and let mailapi's user read it, on Debian by the group \
-                 adm; without a syslog daemon set maillog_file of Postfix, or mail.external.log.journal",
+                "set mail.external.log.path to Postfix's log, and let mailapi's user read it (on Debian, by the group \
+                 adm); without a syslog daemon, set maillog_file of Postfix, or mail.external.log.journal",
             );
         }
     };
@@ -68,7 +68,7 @@ fn log_file(path: &Path, settings: &LogSettings) -> Finding {
     }
     let what = format!("none of the newest {lines} lines of {path} is a Postfix line that mailapi understands");
     let advice = "compare mail.external.log.path and syslog_name with Postfix's maillog_file and syslog_name; mailapi reads \
-                  the traditional form, with RFC 3339 times too, and RFC 5424, for which rsyslog needs \
+                  the traditional syslog format, also with RFC 3339 times, and RFC 5424, for which rsyslog needs \
                   global(parser.permitSlashInProgramName=\"on\")";
     foreign(settings, what, advice)
 }
@@ -85,13 +85,13 @@ fn foreign(settings: &LogSettings, what: String, advice: &'static str) -> Findin
 }
 
 fn journal(directory: Option<&Path>, settings: &LogSettings) -> Finding {
-    let mend = "let mailapi's user read the journal, by the group systemd-journal";
+    let mend = "add mailapi's user to the group systemd-journal, which may read the journal";
     let directory = directory.map(|path| format!("--directory={}", path.display()));
     let arguments = ["--quiet", "--lines=1", "--output=cat"].into_iter().chain(directory.as_deref());
     match output_of("journalctl", &arguments.collect::<Vec<_>>()) {
         Some(Ok(_)) => journal_of_postfix(settings),
         Some(Err(error)) => Finding::wrong("log", error, mend),
-        None => Finding::wrong("log", "there is no journalctl", "name a log file in mail.external.log.path"),
+        None => Finding::wrong("log", "journalctl is not installed", "set mail.external.log.path to a log file"),
     }
 }
 
@@ -117,14 +117,14 @@ fn journal_of_postfix(settings: &LogSettings) -> Finding {
 /// provides them.
 pub(super) fn postfix(maps: Option<&Example>) -> Vec<Finding> {
     let Some(Ok(long_ids)) = output_of("postconf", &["-h", "enable_long_queue_ids"]) else {
-        return vec![Finding::unknown("Postfix", "it is not on this machine; run the doctor there, too")];
+        return vec![Finding::unknown("Postfix", "not on this machine; run the doctor on its host, too")];
     };
     let ids = match long_ids.as_str() {
-        "yes" => Finding::fine("queue ids", "they are long and never come back"),
+        "yes" => Finding::fine("queue ids", "long, and never reused"),
         _ => Finding::wrong(
             "queue ids",
-            "Postfix uses short ones again, so that messages can be mixed up",
-            "postconf -e 'enable_long_queue_ids = yes' && postfix reload",
+            "Postfix reuses short queue ids, so messages can be mixed up",
+            "run `postconf -e 'enable_long_queue_ids = yes' && postfix reload`",
         ),
     };
     let Some(Example { domain, mailbox }) = maps else { return vec![ids] };
@@ -138,8 +138,8 @@ pub(super) fn postfix(maps: Option<&Example>) -> Vec<Finding> {
 
 /// Looks a key up in a Postfix table, which must contain it.
 fn table(what: &'static str, parameter: &str, key: Option<&str>) -> Finding {
-    let mend = "run the script that `mailapi config postfix --write` made, and see that Postfix may read the tables";
-    let Some(key) = key else { return Finding::unknown(what, "there is nothing that could be asked for yet") };
+    let mend = "run the script that `mailapi config postfix --write` creates, and let Postfix read the tables";
+    let Some(key) = key else { return Finding::unknown(what, "not checked, because there is nothing to look up yet") };
     let tables = match output_of("postconf", &["-xh", parameter]) {
         Some(Ok(tables)) if tables.contains(':') => tables,
         _ => return Finding::wrong(what, format!("{parameter} of Postfix names no table"), mend),
@@ -159,11 +159,11 @@ fn table(what: &'static str, parameter: &str, key: Option<&str>) -> Finding {
 /// Checks this machine's clock, which times in the log and in messages are compared with.
 pub(super) fn clock() -> Finding {
     match output_of("timedatectl", &["show", "--property=NTPSynchronized", "--value"]) {
-        Some(Ok(answer)) if answer == "yes" => Finding::fine("clock", "it is synchronized"),
+        Some(Ok(answer)) if answer == "yes" => Finding::fine("clock", "synchronized"),
         Some(Ok(answer)) if answer == "no" => {
-            Finding::wrong("clock", "it is not synchronized", "timedatectl set-ntp true, or install chrony")
+            Finding::wrong("clock", "not synchronized", "run `timedatectl set-ntp true`, or install chrony")
         }
-        _ => Finding::unknown("clock", "this machine does not tell whether it is synchronized"),
+        _ => Finding::unknown("clock", "this machine does not report whether it is synchronized"),
     }
 }
 

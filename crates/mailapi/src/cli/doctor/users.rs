@@ -13,7 +13,7 @@ pub(super) async fn users(service: &Service) -> (Option<Finding>, Option<EmailAd
     match service.probe_directory().await {
         Ok(None) => (None, None),
         Ok(Some(DirectoryProbe { first: None, .. })) => {
-            (Some(Finding::unknown(WHAT, "mailbox_query answers, and there is no mailbox")), None)
+            (Some(Finding::unknown(WHAT, "mailbox_query works, but returns no mailbox")), None)
         }
         Ok(Some(DirectoryProbe { first, unknown_schemes })) if unknown_schemes.is_empty() => {
             (Some(Finding::fine(WHAT, "both queries work")), first)
@@ -26,7 +26,7 @@ pub(super) async fn users(service: &Service) -> (Option<Finding>, Option<EmailAd
             (Some(Finding::wrong(WHAT, why, mend)), first)
         }
         Err(error) => {
-            let mend = "see that the database runs, that its user may read, and that the queries of \
+            let mend = "check that the database runs, that its user may read, and that the queries of \
                         [mail.external.users] fit its tables";
             (Some(Finding::wrong(WHAT, error, mend)), None)
         }
