@@ -104,7 +104,7 @@ async fn follow_deliveries(service: Service, mut shutdown: Shutdown) {
             Ok((_, true)) => continue,
             Ok((_, false)) => Duration::MAX,
             Err(error) => {
-                tracing::warn!(%error, "the delivery feed could not be followed");
+                tracing::warn!(%error, "failed to process the delivery feed; retrying");
                 RETRY_PAUSE
             }
         };
@@ -115,14 +115,14 @@ async fn follow_deliveries(service: Service, mut shutdown: Shutdown) {
         }
     }
     // The last requests may have caused events after the last round.
-    log_failure("the delivery feed could not be followed to its end", service.follow_once().await);
-    log_failure("could not save the state of the log follower", service.stop_following().await);
+    log_failure("failed to process the last delivery events before the stop", service.follow_once().await);
+    log_failure("failed to save the state of the log follower", service.stop_following().await);
 }
 
 /// Synchronizes the copied accounts with the external user database.
 async fn sync_directory(service: Service, mut ticks: Ticks) {
     loop {
-        log_failure("the user database could not be read", service.sync_directory_once().await);
+        log_failure("failed to synchronize accounts with the user database", service.sync_directory_once().await);
         if !ticks.next().await {
             return;
         }
@@ -138,7 +138,7 @@ async fn collect_bounces(service: Service, mut shutdown: Shutdown) {
             Ok((_, true)) => continue,
             Ok((_, false)) => Duration::ZERO,
             Err(error) => {
-                tracing::warn!(%error, "bounces could not be collected");
+                tracing::warn!(%error, "failed to collect bounces; retrying");
                 RETRY_PAUSE
             }
         };
@@ -162,7 +162,7 @@ async fn roll_up(service: Service, mut shutdown: Shutdown) {
             Ok(step) if step.more => Duration::ZERO,
             Ok(_) => service.stats_limits().roll_up_pause,
             Err(error) => {
-                tracing::warn!(%error, "the statistics could not be brought up to date");
+                tracing::warn!(%error, "failed to update the statistics; retrying");
                 RETRY_PAUSE
             }
         };
@@ -171,14 +171,14 @@ async fn roll_up(service: Service, mut shutdown: Shutdown) {
             () = tokio::time::sleep(pause) => {}
         }
     }
-    log_failure("counts of mail from outside could not be written", service.write_inbound_once().await);
+    log_failure("failed to store the counts of inbound mail", service.write_inbound_once().await);
 }
 
 /// Writes the last use of tokens at intervals and at shutdown.
 async fn write_last_used(service: Service, mut ticks: Ticks) {
     loop {
         let goes_on = ticks.next().await;
-        log_failure("last uses of tokens could not be written", service.write_last_used_once().await);
+        log_failure("failed to store the last uses of tokens", service.write_last_used_once().await);
         if !goes_on {
             return;
         }
@@ -188,14 +188,14 @@ async fn write_last_used(service: Service, mut ticks: Ticks) {
 /// Recovers messages whose submission was interrupted.
 async fn recover(service: Service, pending_grace: Duration, mut ticks: Ticks) {
     while ticks.next().await {
-        log_failure("interrupted messages could not be looked up", service.recover_once(pending_grace).await);
+        log_failure("failed to look up interrupted messages", service.recover_once(pending_grace).await);
     }
 }
 
 /// Removes expired records.
 async fn prune(service: Service, mut ticks: Ticks) {
     while ticks.next().await {
-        log_failure("old records could not be removed", service.prune_once().await);
+        log_failure("failed to remove expired records", service.prune_once().await);
     }
 }
 

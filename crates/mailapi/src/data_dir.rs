@@ -28,7 +28,7 @@ pub(crate) struct DataDir(PathBuf);
 
 /// Lock of a running server on a data directory. It is released on drop, or when the process ends in any way.
 #[derive(Debug)]
-pub(crate) struct ServerLock(#[expect(dead_code, reason = "holding the file open is what keeps the lock")] File);
+pub(crate) struct ServerLock(#[expect(dead_code, reason = "the open file holds the lock")] File);
 
 impl DataDir {
     /// Opens the directory; creates it with access for its owner alone if it is missing.
@@ -122,7 +122,7 @@ impl DataDir {
 pub(crate) fn no_installation(what: &str, path: &Path) -> Failure {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     Failure::new(format!(
-        "there is no {what} {}; call the command in the directory of the installation, or with its --config; \
+        "there is no {what} {}; run the command in the directory of the installation, or with its --config; \
          `mailapi migrate` creates a new one",
         path.display()
     ))

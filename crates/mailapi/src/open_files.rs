@@ -19,8 +19,8 @@ pub(crate) fn connections_of_http(wanted: usize, files: u64) -> usize {
         tracing::warn!(
             files,
             connections = most,
-            "advanced.http.max_connections is more than half of the files that this process may open (RLIMIT_NOFILE); \
-             HTTP takes fewer connections"
+            "advanced.http.max_connections exceeds half of the open files limit (RLIMIT_NOFILE); HTTP accepts fewer \
+             connections"
         );
     }
     wanted.min(most)
@@ -37,8 +37,8 @@ pub(crate) fn connections_of_mail(wanted: ConnectionLimits, files: u64) -> Conne
     tracing::warn!(
         files,
         connections = most,
-        "advanced.listeners.max_connections is more than an eighth of the files that this process may open \
-         (RLIMIT_NOFILE); each listener takes fewer connections"
+        "advanced.listeners.max_connections exceeds an eighth of the open files limit (RLIMIT_NOFILE); each listener \
+         accepts fewer connections"
     );
     let max_connections_per_client = wanted.max_connections_per_client.min((most / 2).max(1));
     ConnectionLimits { max_connections: most, max_connections_per_client, ..wanted }

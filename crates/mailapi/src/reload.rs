@@ -157,7 +157,7 @@ pub(crate) async fn keep_fresh(mut files: Files, config: Config, mut hangups: Ha
         }
         // A file that stays unusable is logged once.
         for error in failed.iter().filter(|error| asked || !known.contains(*error)) {
-            tracing::error!(%error, "a file cannot be used; what was read before stays in use");
+            tracing::error!(%error, "a file cannot be used; its previous content stays in use");
         }
         if asked {
             tracing::info!("SIGHUP: all files were read");
@@ -224,6 +224,6 @@ mod tests {
         assert_eq!(used.get().expose(), "new");
         std::fs::write(&file, "").unwrap();
         assert_eq!(files.reload_once(&config).failed.len(), 1);
-        assert_eq!(used.get().expose(), "new", "what was read before stays in use");
+        assert_eq!(used.get().expose(), "new", "the previous password stays in use");
     }
 }

@@ -17,7 +17,7 @@ impl SystemClock {
 }
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "everybody else takes the time from this clock")]
+    #[expect(clippy::disallowed_methods, reason = "all other code takes this clock as a parameter")]
     fn now(&self) -> Timestamp {
         let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let millis = since_epoch.map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX));
@@ -30,7 +30,7 @@ impl Clock for SystemClock {
 }
 
 /// Microseconds since the Unix epoch, for log lines only: no decision depends on them.
-#[expect(clippy::disallowed_methods, reason = "what a test decides goes by the clock that is handed in")]
+#[expect(clippy::disallowed_methods, reason = "log lines only; decisions use the clock parameter")]
 pub(crate) fn microseconds_now() -> i64 {
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since_epoch.map_or(0, |elapsed| i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX))
@@ -63,10 +63,10 @@ fn name_of(id: u32, users: &str) -> Option<&str> {
 pub(crate) struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
-    #[expect(clippy::disallowed_methods, reason = "everybody else takes randomness from this source")]
+    #[expect(clippy::disallowed_methods, reason = "all other code takes this source as a parameter")]
     fn fill(&self, buffer: &mut [u8]) {
         // Without randomness every token could be guessed, so a panic is safer than continuing.
-        getrandom::fill(buffer).expect("the operating system gives random bytes");
+        getrandom::fill(buffer).expect("the operating system provides random bytes");
     }
 }
 

@@ -123,7 +123,7 @@ impl Assembly {
                 ..config.message_store()
             };
             let embedded = Embedded::open(sqlite, settings, Arc::clone(&clock), Arc::clone(&entropy), buffer.clone());
-            let failed = |error| Failure::new(format!("the maildrop cannot be opened: {error}"));
+            let failed = |error| Failure::new(format!("the message store cannot be opened: {error}"));
             let embedded = embedded.await.map_err(failed)?;
             MailServer::Embedded(if mail_in_store_file { embedded.following_accounts() } else { embedded })
         };
@@ -192,7 +192,7 @@ async fn open_store(
         }
         None => store,
     };
-    let failed = |error| Failure::new(format!("the database cannot be brought up to date: {error}"));
+    let failed = |error| Failure::new(format!("the tables of the database cannot be updated: {error}"));
     store.migrate(clock.now()).await.map_err(failed)?;
     Ok((store, file))
 }
@@ -215,7 +215,7 @@ async fn return_key(store: &Store, entropy: &dyn Entropy) -> Outcome<BounceKey> 
     // The key of the first node wins; all other nodes receive the stored one.
     let kept =
         store.secrets().get_or_keep(NAME, Secret::new(fresh)).await.map_err(|error| failed(error.to_string()))?;
-    let bytes = kept.into_inner().try_into().map_err(|_| failed("it has another length".to_owned()))?;
+    let bytes = kept.into_inner().try_into().map_err(|_| failed("its length is wrong".to_owned()))?;
     Ok(BounceKey::new(bytes))
 }
 
@@ -229,7 +229,7 @@ fn open_file(file: &Path) -> Outcome<Sqlite> {
 fn dns(settings: &DnsSettings) -> Outcome<Arc<dyn Dns>> {
     const PORT: u16 = 53;
     let network = NetworkDns::new(settings).or_else(|error| {
-        tracing::warn!(%error, "this machine itself is asked for names");
+        tracing::warn!(%error, "no usable name servers; falling back to 127.0.0.1");
         let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
         NetworkDns::new(&DnsSettings { servers: vec![itself], ..settings.clone() })
     });

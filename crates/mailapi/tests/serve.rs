@@ -21,7 +21,7 @@ fn a_second_server_on_one_directory_is_refused() {
     assert!(complaint.contains(&format!("process {}", first.id())), "{complaint}");
     assert_eq!(work_dir.run(&["domain", "add", "example.org"]).answer(), "");
     assert_eq!(first.stop("TERM").0, Some(0));
-    assert_eq!(work_dir.serve().stop("TERM").0, Some(0), "the lock goes with the process");
+    assert_eq!(work_dir.serve().stop("TERM").0, Some(0), "the lock ends with the process");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_port_that_is_taken_is_told_with_the_setting() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr.starts_with("mailapi: http.listen: cannot listen on 127.0.0.1:"), "{stderr}");
-    assert!(!work_dir.data().join("admin-token").exists(), "a start that failed must not have made a token");
+    assert!(!work_dir.data().join("admin-token").exists(), "a failed start must not create a token");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
         messages.filter(|message| message.contains("RLIMIT_NOFILE") && message.contains(text)).count()
     };
     assert_eq!(warned("http.max_connections"), 1);
-    assert_eq!(warned("each listener takes fewer connections"), 3, "SMTP, submission and IMAP");
+    assert_eq!(warned("each listener accepts fewer connections"), 3, "SMTP, submission and IMAP");
 }
 
 /// Writes a new certificate and its key; returns the certificate without its PEM frame.
@@ -230,7 +230,7 @@ fn a_hang_up_ends_nothing_and_shows_the_new_certificate() {
     }
     std::fs::write(work_dir.path().join("cert.pem"), "garbage").unwrap();
     server.signal("HUP");
-    server.read_until("a file cannot be used; what was read before stays in use");
+    server.read_until("a file cannot be used; its previous content stays in use");
     assert!(shown_certificate(&listeners[0].0, "imap").contains(&new));
     assert_eq!(server.stop("TERM").0, Some(0));
 }

@@ -256,12 +256,12 @@ impl BufferKeys {
         let (all, inbound) = (self.max_disk_bytes.0, self.max_inbound_disk_bytes.0);
         for (key, room) in [("max_disk_bytes", all), ("max_inbound_disk_bytes", inbound)] {
             if room < max_message_bytes.max(1) {
-                let why = format!("must have room for a message of limits.max_message_bytes, {max_message_bytes}");
+                let why = format!("must be at least limits.max_message_bytes ({max_message_bytes})");
                 return Err(ConfigError::new(format!("advanced.buffer.{key}: {why}")));
             }
         }
         if inbound > all {
-            let why = format!("is a part of advanced.buffer.max_disk_bytes, at most {all}");
+            let why = format!("must be at most advanced.buffer.max_disk_bytes ({all})");
             return Err(ConfigError::new(format!("advanced.buffer.max_inbound_disk_bytes: {why}")));
         }
         Ok(())
@@ -274,7 +274,7 @@ impl DeliveryKeys {
         let each = self.max_connections_per_destination as u64;
         at_least_one("advanced.delivery.max_connections_per_destination", each)?;
         if self.retry_intervals.is_empty() {
-            return Err(ConfigError::new("advanced.delivery.retry_intervals: name at least one"));
+            return Err(ConfigError::new("advanced.delivery.retry_intervals: must have at least one interval"));
         }
         Ok(())
     }
@@ -312,8 +312,8 @@ mod tests {
             ("auth.password_rounds = 999", rounds),
             ("auth.password_rounds = 1000001", rounds),
             ("auth.concurrent_hashes = 0", "advanced.auth.concurrent_hashes: must be at least 1"),
-            ("sending.recovery_interval = \"0s\"", "advanced.sending.recovery_interval: must be longer than nothing"),
-            ("delivery.retry_intervals = []", "advanced.delivery.retry_intervals: name at least one"),
+            ("sending.recovery_interval = \"0s\"", "advanced.sending.recovery_interval: must be greater than 0"),
+            ("delivery.retry_intervals = []", "advanced.delivery.retry_intervals: must have at least one interval"),
             ("imap.max_connections_per_user = 0", "advanced.imap.max_connections_per_user: must be at least 1"),
             ("postgres.connections = 0", "advanced.postgres.connections: must be at least 1"),
         ] {
@@ -326,11 +326,11 @@ mod tests {
     fn a_buffer_without_room_for_the_largest_message_is_refused() {
         let check = |buffer: &str| check(&format!("limits.max_message_bytes = \"10MiB\"\n[advanced.buffer]\n{buffer}"));
         for (buffer, why) in [
-            ("max_disk_bytes = 0", "advanced.buffer.max_disk_bytes: must have room"),
-            ("max_disk_bytes = \"9MiB\"", "advanced.buffer.max_disk_bytes: must have room"),
-            ("max_inbound_disk_bytes = 0", "advanced.buffer.max_inbound_disk_bytes: must have room"),
-            ("max_inbound_disk_bytes = \"9MiB\"", "advanced.buffer.max_inbound_disk_bytes: must have room"),
-            ("max_disk_bytes = \"1GiB\"", "advanced.buffer.max_inbound_disk_bytes: is a part"),
+            ("max_disk_bytes = 0", "advanced.buffer.max_disk_bytes: must be at least"),
+            ("max_disk_bytes = \"9MiB\"", "advanced.buffer.max_disk_bytes: must be at least"),
+            ("max_inbound_disk_bytes = 0", "advanced.buffer.max_inbound_disk_bytes: must be at least"),
+            ("max_inbound_disk_bytes = \"9MiB\"", "advanced.buffer.max_inbound_disk_bytes: must be at least"),
+            ("max_disk_bytes = \"1GiB\"", "advanced.buffer.max_inbound_disk_bytes: must be at most"),
         ] {
             let error = check(buffer).unwrap_err();
             assert!(error.starts_with(why), "{buffer}: {error}");

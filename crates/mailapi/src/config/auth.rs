@@ -50,11 +50,11 @@ mod tests {
         };
         assert_eq!(
             refused(|auth| auth.session_inactivity = HumanDuration(Duration::ZERO)),
-            "auth.session_inactivity: must be longer than nothing"
+            "auth.session_inactivity: must be greater than 0"
         );
         assert_eq!(
             refused(|auth| auth.session_lifetime = HumanDuration(Duration::ZERO)),
-            "auth.session_lifetime: must be longer than nothing"
+            "auth.session_lifetime: must be greater than 0"
         );
         assert_eq!(Auth::default().check(), Ok(()));
     }

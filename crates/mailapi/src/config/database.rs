@@ -52,12 +52,12 @@ impl Database {
             return Ok(DatabasePlace::Postgres(Box::new(url)));
         }
         if password.is_some() {
-            return Err(ConfigError::new("database.password: only a PostgreSQL server asks for one".to_owned()));
+            return Err(ConfigError::new("database.password: set it only with a PostgreSQL url".to_owned()));
         }
         match url.as_ref().map(|url| url.expose().strip_prefix("sqlite:")) {
             None => Ok(DatabasePlace::Sqlite(Self::usual_file(data_dir))),
             Some(Some(path)) if !path.is_empty() => Ok(DatabasePlace::Sqlite(PathBuf::from(path))),
-            Some(_) => wrong("not understood; leave it empty, or write sqlite:PATH or postgres://USER@HOST/DATABASE"),
+            Some(_) => wrong("invalid; leave it empty, or write sqlite:PATH or postgres://USER@HOST/DATABASE"),
         }
     }
 
@@ -114,7 +114,7 @@ mod tests {
         let mode = refused("url = \"postgres://u@db/mail?sslmode=perhaps\"");
         assert_eq!(mode, "database.url: sslmode must be one of disable, prefer, require, verify-full");
         let useless = refused("password = \"secret\"");
-        assert_eq!(useless, "database.password: only a PostgreSQL server asks for one");
+        assert_eq!(useless, "database.password: set it only with a PostgreSQL url");
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Log {
     pub(crate) fn filter(&self) -> Result<EnvFilter, ConfigError> {
         EnvFilter::builder()
             .parse(&self.level)
-            .map_err(|error| ConfigError::new(format!("log.level: `{}` is not understood: {error}", self.level)))
+            .map_err(|error| ConfigError::new(format!("log.level: `{}` is not valid: {error}", self.level)))
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {

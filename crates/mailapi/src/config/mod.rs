@@ -239,7 +239,7 @@ fn at_least_one(key: &str, value: u64) -> Result<(), ConfigError> {
 /// Rejects a duration of zero, which would end before any work.
 fn longer_than_nothing(key: &str, HumanDuration(duration): HumanDuration) -> Result<(), ConfigError> {
     match duration.is_zero() {
-        true => Err(ConfigError::new(format!("{key}: must be longer than nothing"))),
+        true => Err(ConfigError::new(format!("{key}: must be greater than 0"))),
         false => Ok(()),
     }
 }
@@ -349,7 +349,7 @@ mod tests {
             ),
             (
                 "[database]\nurl = \"mysql://db/mail\"",
-                "database.url: not understood; leave it empty, or write sqlite:PATH or postgres://USER@HOST/DATABASE",
+                "database.url: invalid; leave it empty, or write sqlite:PATH or postgres://USER@HOST/DATABASE",
             ),
         ] {
             let config = Config::from_layers(Some(("mailapi.toml", text)), &[]).unwrap();

@@ -15,7 +15,9 @@ impl FromStr for HumanDuration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("`{text}` is no duration; write a number and a unit, such as 250ms, 30s, 10m, 8h or 5d");
+        let wrong = || {
+            format!("`{text}` is not a valid duration; write a number and a unit, such as 250ms, 30s, 10m, 8h or 5d")
+        };
         let span: jiff::Span = text.parse().map_err(|_| wrong())?;
         let signed = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
         Duration::try_from(signed).map(Self).map_err(|_| wrong())
@@ -48,7 +50,7 @@ impl FromStr for ByteSize {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let size: bytesize::ByteSize = text.parse().map_err(|_| {
-            format!("`{text}` is no size; write a number of bytes, or a number and a unit such as 25MiB")
+            format!("`{text}` is not a valid size; write a number of bytes, or a number and a unit such as 25MiB")
         })?;
         Ok(Self(size.as_u64()))
     }

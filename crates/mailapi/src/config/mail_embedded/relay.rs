@@ -21,7 +21,7 @@ impl FromStr for RelayAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("`{text}` is not understood; write host:port, such as smtp.example.net:587");
+        let wrong = || format!("`{text}` is not valid; write host:port, such as smtp.example.net:587");
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let host = match bare {

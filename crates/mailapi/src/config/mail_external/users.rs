@@ -94,7 +94,7 @@ mod tests {
         }
         assert!(error("url = \"sqlite:users.db\"").contains("password_query"));
         let often = error(&format!("{QUERIES}url = \"sqlite:users.db\"\nsync_interval = \"0s\""));
-        assert_eq!(often, "mail.external.users.sync_interval: must be longer than nothing");
+        assert_eq!(often, "mail.external.users.sync_interval: must be greater than 0");
         toml::from_str::<UserKeys>(&format!("{QUERIES}url = \"sqlite:users.db\"")).unwrap().check().unwrap();
         UserKeys::default().check().unwrap();
     }
