@@ -1,6 +1,6 @@
 //! The background loops of an idle server wait without spinning.
 
-#[expect(dead_code, reason = "other stories use the rest of it")]
+#[expect(dead_code, reason = "other tests use the rest of it")]
 mod external_host;
 mod support;
 

@@ -126,8 +126,8 @@ async fn check(caller: &Caller, server: &Server, answered: &HashSet<String>) {
             let copies = copies.remove(format!("<{id}@{DOMAIN}>").as_str()).unwrap_or(0);
             // `failed` means that the mail server never received the message.
             let expected = usize::from(*status != "failed");
-            assert_eq!(copies, expected, "{id} is {status} and lies in {name}'s inbox {copies} times");
+            assert_eq!(copies, expected, "{id} is {status}, and {name}'s inbox has {copies} copies");
         }
-        assert!(copies.is_empty(), "nothing was delivered that was never recorded: {copies:?}");
+        assert!(copies.is_empty(), "messages without a record were delivered: {copies:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Delayed bounces: another server accepts a message and later reports a failure. The real binary runs between a
 //! real Postfix and Dovecot.
 
-#[expect(dead_code, reason = "other stories use the rest of it")]
+#[expect(dead_code, reason = "other tests use the rest of it")]
 mod external_host;
 mod support;
 

@@ -1,7 +1,7 @@
 //! Any process is killed while mail is being sent. Each message that was answered with 202 was submitted once and
 //! arrives, its reported status is true, and no message stays undecided.
 
-#[expect(dead_code, reason = "other stories use the rest of it")]
+#[expect(dead_code, reason = "other tests use the rest of it")]
 mod external_host;
 mod support;
 
@@ -38,7 +38,7 @@ enum Victim {
 
 const VICTIMS: [Victim; 4] = [Victim::Mailapi, Victim::Postfix, Victim::Dovecot, Victim::MailapiWithPostfix];
 
-#[expect(clippy::print_stdout, reason = "the figures are a proof, shown with --nocapture")]
+#[expect(clippy::print_stdout, reason = "the figures are a result, shown with --nocapture")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_thousand_sends_survive_random_kills() {
     let mut host = ExternalHost::open_on(Engine::Sqlite, &[], |postfix| postfix.separate_logger = true).await;
@@ -191,12 +191,12 @@ impl Everything {
                 (self.copies(&self.remote, &remote(number.parse().unwrap())), self.copies(&self.local, subject));
             let queue_ids = self.log.entered.get(id).map_or(&[][..], Vec::as_slice);
             match status.as_str() {
-                "failed" => assert_eq!(copies, (0, 0), "{subject} ({id}) has failed, and came"),
+                "failed" => assert_eq!(copies, (0, 0), "{subject} ({id}) is `failed`, but was delivered"),
                 "sent" => {
-                    assert_eq!(queue_ids.len(), 1, "{subject} ({id}) was handed over as {queue_ids:?}");
+                    assert_eq!(queue_ids.len(), 1, "{subject} ({id}) was submitted as {queue_ids:?}");
                     let may_repeat = self.log.may_repeat(&queue_ids[0]);
                     let is_right = |count: usize| count == 1 || count > 1 && may_repeat;
-                    assert!(is_right(copies.0) && is_right(copies.1), "{subject} ({id}) came {copies:?}");
+                    assert!(is_right(copies.0) && is_right(copies.1), "{subject} ({id}) has {copies:?} copies");
                 }
                 other => panic!("{subject} ({id}) is {other}"),
             }

@@ -1,7 +1,7 @@
 //! Peak memory of the real binary with an attachment of 50 MB. It is uploaded and downloaded in front of a real
 //! Postfix and Dovecot. It is sent to the built-in mail server by the API, by SMTP and by IMAP.
 
-#[expect(dead_code, reason = "other stories use the rest of it")]
+#[expect(dead_code, reason = "other tests use the rest of it")]
 mod external_host;
 mod support;
 
@@ -27,7 +27,7 @@ const PASSWORD: &str = "correct horse battery";
 const LIMITS: [(&str, &str); 2] =
     [("MAILAPI_HTTP__MAX_REQUEST_BYTES", "80MiB"), ("MAILAPI_LIMITS__MAX_MESSAGE_BYTES", "80MiB")];
 
-#[expect(clippy::print_stdout, reason = "the figures are what one wants to know")]
+#[expect(clippy::print_stdout, reason = "the figures are a result of the test")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attachment_of_50_mb_is_not_in_memory_at_once() {
     let mut host = ExternalHost::open_on(Engine::Sqlite, &LIMITS, |postfix| {
@@ -56,7 +56,7 @@ async fn an_attachment_of_50_mb_is_not_in_memory_at_once() {
     assert!(up <= UPLOAD && down <= DOWNLOAD, "{up} bytes up, {down} down");
 }
 
-#[expect(clippy::print_stdout, reason = "the figures are what one wants to know")]
+#[expect(clippy::print_stdout, reason = "the figures are a result of the test")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_built_in_server_streams_50_mb_on_every_listener() {
     let (attachment, mut host) = (bytes(), BuiltIn::open().await);

@@ -38,17 +38,13 @@ async fn nodes_on_one_database_share_tokens_and_revocations() {
     let (one, two) = (WorkDir::new(), WorkDir::new());
     let (here, there) = (node(&one, &database), node(&two, &database));
     let admin = here.token();
-    assert!(there.first_start.is_none(), "the first start was that of the other node");
+    assert!(there.first_start.is_none(), "the other node made the first start");
     assert_eq!(get(&there, "/tokens/me", &admin).await.0, 200);
 
     let made = on(&database, two.command(&["token", "create", "--type", "admin", "--name", "second"])).output();
     let value = String::from_utf8(made.unwrap().stdout).unwrap().trim_end().to_owned();
     let (status, me) = get(&here, "/tokens/me", &value).await;
-    assert_eq!(
-        (status, get(&there, "/tokens/me", &value).await.0),
-        (200, 200),
-        "both nodes have it in their caches now"
-    );
+    assert_eq!((status, get(&there, "/tokens/me", &value).await.0), (200, 200), "both nodes cache it now");
 
     let id = me["id"].as_i64().unwrap();
     let revoke = reqwest::Client::new().delete(here.api(&format!("/tokens/{id}"))).header("X-MAILAPI-TOKEN", &admin);

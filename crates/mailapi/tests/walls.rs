@@ -39,7 +39,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (&["tokio-rustls"], &["backend-embedded", "backend-external"]),
     (&["rustls-native-certs"], &["tls"]),
     (&["hickory-resolver"], &["dns"]),
-    // In `backend` JSON is the form of a stored digest, not of a protocol.
+    // In `backend` JSON is the form of a stored message structure, not of a protocol.
     (&["serde_json"], &["http", "backend", "backend-external"]),
     (&["sha-crypt", "mail-auth"], &["service"]),
 ];
@@ -54,7 +54,7 @@ fn arrows_point_down_only() {
     for package in metadata.workspace_packages().into_iter().filter(|package| !is_tool(package)) {
         let name = short(package);
         let allowed = ARROWS.iter().find(|(from, _)| *from == name).map(|(_, to)| *to);
-        let allowed = allowed.unwrap_or_else(|| panic!("{name} is not in the table of arrows"));
+        let allowed = allowed.unwrap_or_else(|| panic!("{name} is not in the table of dependencies"));
         for target in dependencies(package).filter_map(|name| ours(&name)) {
             assert!(allowed.contains(&target.as_str()), "{name} must not depend on {target}");
         }

@@ -287,7 +287,7 @@ impl Memory {
         Self { now: value("VmRSS:"), peak: value("VmHWM:") }
     }
 
-    #[expect(clippy::print_stdout, reason = "the figures are what one wants to know")]
+    #[expect(clippy::print_stdout, reason = "the figures are a result of the test")]
     fn report(&self, attack: &str) {
         println!("{attack}: {} MiB at the peak, {} MiB afterwards", self.peak >> 20, self.now >> 20);
     }

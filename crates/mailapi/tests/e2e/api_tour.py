@@ -21,14 +21,14 @@ def story(server):
     for default, actual in place.items():
         assert default in pasted, default
         pasted = pasted.replace(default, actual)
-    # A command that fails ends it, also one that hands its answer on.
+    # A failed command ends the script, also at the start of a pipe.
     script = "set -eo pipefail\n" + pasted
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done
     calls = pasted.count("call ") - pasted.count("# call ") - pasted.count("$(call ")
     assert done.stdout.count('"success":true') >= calls - 3, "but for one token, one file and one line of the set-up"
     assert "Hello!" in done.stdout and '"name":"Ann"' in done.stdout, done.stdout
-    assert server.get("/domains")["total"] == 0, "it cleans up behind itself"
+    assert server.get("/domains")["total"] == 0, "the tour removes what it created"
 
 
 if __name__ == "__main__":

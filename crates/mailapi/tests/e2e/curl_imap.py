@@ -1,4 +1,4 @@
-"""curl speaks IMAP too: it lists folders, searches, and fetches what the API gives as the raw message."""
+"""curl speaks IMAP too: it lists folders, searches, and fetches the same bytes as the raw message of the API."""
 
 import smtplib
 import subprocess
@@ -19,7 +19,7 @@ def story(server):
         assert done.returncode == expected, (command, done)
         return done.stdout
 
-    # 67 is curl's word for a refused log-in.
+    # curl exits with 67 when the server rejects the log-in.
     curl("/", password="wrong password", expected=67)
     assert b"INBOX" in curl("/")
     assert curl("/INBOX?SUBJECT%20curl").split() == [b"*", b"SEARCH", b"1"]

@@ -1,4 +1,4 @@
-"""The lines that a first start prints, and those of README.md, work as they are, and their mail is read at every door."""
+"""The lines that a first start prints, and those of README.md, work as they are. Each protocol shows their mail."""
 
 import imaplib
 import json
@@ -39,7 +39,7 @@ def readme_lines(server):
 
 def story(server):
     prepare, create, send, read = paragraphs(server.shown).values()
-    assert server.token not in prepare + create + send + read, "the lines must be safe in a shell's history"
+    assert server.token not in prepare + create + send + read, "the token must not appear in the shell's history"
     assert paste(prepare, create).count('"success":true') == 3
     sent = json.loads(paste(prepare, send))
     assert sent["success"] and sent["status"] == "submitted" and sent["recipient_count"] == 1, sent
@@ -66,7 +66,7 @@ def story(server):
     assert b"DKIM-Signature:" in ok(client.uid("FETCH", str(message["uid"]), "(BODY.PEEK[])"))[0][1]
     client.logout()
 
-    # What the command line does is in force without a restart.
+    # Changes by the command line take effect without a restart.
     token = server.run("token", "create", "--type", "user", "--name", "ben's", "--email", "ben@try.test").strip()
     admin, server.token = server.token, token
     assert server.get("/mail/inbox")["total"] == 1

@@ -11,7 +11,7 @@ from harness import PASSWORD, running
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SETUP = os.path.join(HERE, "schemathesis")
-# Enough to come by everything more than once, and few enough for every run of ./test.
+# Each operation gets several examples, and ./test stays short.
 EXAMPLES = os.environ.get("MAILAPI_SCHEMATHESIS_EXAMPLES", "15")
 SEED = "20261120"
 ROOT = "root@guard.test"
@@ -31,7 +31,7 @@ def made(server, path, body, status=201):
 
 
 def populate(server):
-    """Makes what the dictionaries of the set-up name; and what its hooks have to know."""
+    """Creates the records in the dictionaries of the set-up. Returns the variables of its hooks."""
     for domain in ["guard.test", "example.test", "example.com"]:
         made(server, "/domains", {"domain": domain})
     for email in [ROOT, "alice@example.test", "bob@example.test", "carol@guard.test", "eve@example.com"]:
@@ -59,7 +59,7 @@ def schemathesis():
 def story(server):
     guarded = populate(server)
     environment = {**os.environ, "SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": SETUP, **guarded}
-    # From a file: of a document that it fetches, the operation that served it is not tested.
+    # Schemathesis does not test the operation from which it fetched the document, so it reads a file.
     document = os.path.join(server.directory, "openapi.json")
     with open(document, "w", encoding="utf-8") as file:
         file.write(server.run("openapi"))
@@ -71,10 +71,10 @@ def story(server):
     sys.stdout.write(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     me = server.get("/auth/me")
-    assert (me["email"], me["token_type"]) == (ROOT, "admin"), "the token worked until the end, and for everything"
+    assert (me["email"], me["token_type"]) == (ROOT, "admin"), "the token works until the end, with all rights"
 
 
 if __name__ == "__main__":
-    # An admin who is a user: then the operations about the caller's own mailbox have something to show.
+    # The admin is a user, so the operations on the caller's own mailbox return data.
     with running({"AUTH__ADMINS": ROOT}) as server:
         story(server)

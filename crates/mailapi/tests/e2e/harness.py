@@ -1,4 +1,4 @@
-"""A real server for one story, and the few things that every story does with it."""
+"""A real server for one story, and helpers that every story uses."""
 
 import contextlib
 import imaplib
@@ -55,7 +55,7 @@ class Server:
         )
 
     def start_for_people(self, last_line):
-        """Starts with the log for people; keeps what is shown up to the given last line."""
+        """Starts with the log for people, and keeps the output up to the given line."""
         self._spawn("human")
         for line in self.process.stdout:
             self.shown += line
@@ -175,7 +175,7 @@ def needs(*programs):
 
 
 def until(true, what):
-    """Asks again and again, as a client would, for what happens in the background."""
+    """Polls, as a client would, until background work has happened."""
     deadline = time.monotonic() + 30
     while not (answer := true()):
         assert time.monotonic() < deadline, what

@@ -1,4 +1,4 @@
-"""What a mail program does by IMAP, with Python's imaplib: folders, append, search, flags, copy, expunge, idle."""
+"""The work of a mail program by IMAP, with Python's imaplib: folders, append, search, flags, copy, expunge, idle."""
 
 import imaplib
 import smtplib
@@ -61,7 +61,7 @@ def messages(server, bob):
 
 
 def idle(server, bob):
-    """imaplib learnt IDLE only lately, so its socket is used directly."""
+    """imaplib supports IDLE only since Python 3.14, so its socket is used directly."""
     with server.logged_in(bob) as client:
         ok(client.select("INBOX"))
         client.send(b"A1 IDLE\r\n")
@@ -73,7 +73,7 @@ def idle(server, bob):
             while b"EXISTS" not in (line := client.readline()):
                 assert line, "the connection ended"
         except socket.timeout:
-            raise AssertionError("nobody told of the new message") from None
+            raise AssertionError("IDLE did not report the new message") from None
         client.send(b"DONE\r\n")
         while not client.readline().startswith(b"A1 OK"):
             pass

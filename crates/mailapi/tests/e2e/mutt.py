@@ -27,7 +27,7 @@ push "<first-entry><pipe-message>cat > {output}<enter><display-message><exit><fl
 
 
 def run_on_a_terminal(command, environment, seconds):
-    """mutt refuses to work without a terminal, so it gets one that nobody looks at."""
+    """mutt refuses to work without a terminal, so it gets a pseudoterminal."""
     ours, theirs = pty.openpty()
     # ncurses 6.5, as in Debian 13, opens no terminal without a size.
     termios.tcsetwinsize(theirs, (24, 80))

@@ -1,4 +1,4 @@
-"""Mail from outside, by smtplib and by swaks: the API and IMAP show one and the same message, and reading through the
+"""Mail from outside, by smtplib and by swaks: the API and IMAP show the same message, and reading through the
 API changes nothing."""
 
 import re
@@ -22,12 +22,12 @@ def flags_by_uid(client):
 def refuses_what_is_not_ours(server, bob):
     with smtplib.SMTP(*server.smtp) as smtp:
         smtp.ehlo("outside.test")
-        assert "auth" not in smtp.esmtp_features, "nobody logs in where mail from outside comes in"
+        assert "auth" not in smtp.esmtp_features, "the listener for mail from outside offers no log-in"
         smtp.mail("eve@outside.test")
         for recipient in ("nobody@story.test", "somebody@elsewhere.test"):
             code, reply = smtp.rcpt(recipient)
             assert code == 550, (recipient, code, reply)
-        assert smtp.rcpt(bob)[0] == 250, "one refused recipient must not harm the others"
+        assert smtp.rcpt(bob)[0] == 250, "a rejected recipient must not affect the others"
         smtp.rset()
 
 
@@ -59,7 +59,7 @@ def story(server):
     first = listed[1]
     assert first["message_id"] == "<from-smtplib@outside.test>" and first["has_attachments"], first
 
-    # Everything that the API can do with a message, and the flags stay as they were.
+    # No read through the API changes the flags.
     path = f"/mailbox/{bob}/messages/{first['uid']}"
     assert "Zwölf Boxkämpfer" in server.get(path)["body"]["text"]
     assert server.get(f"{path}/attachment/0") == b"\x00\x01\x02" * 1000
@@ -71,12 +71,12 @@ def story(server):
         assert seen_by_imap == {message["uid"]: set(message["flags"]) for message in server.messages(bob)}
         assert all("\\Seen" not in flags for flags in seen_by_imap.values()), seen_by_imap
 
-        # A flag that a mail program sets is what the API shows.
+        # The API shows a flag that a mail program sets.
         ok(client.uid("STORE", str(first["uid"]), "+FLAGS", "(\\Seen \\Flagged)"))
         assert set(server.get(path)["flags"]) == {"\\Seen", "\\Flagged"}
         assert server.get(f"/mailbox/{bob}/folders")["folders"][0]["unread"] == 1
 
-        # Both doors give the same bytes.
+        # IMAP and the API return the same bytes.
         raw = ok(client.uid("FETCH", str(first["uid"]), "(BODY.PEEK[])"))[0][1]
         assert raw == server.get(f"{path}/raw")
 

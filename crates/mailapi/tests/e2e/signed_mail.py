@@ -1,4 +1,4 @@
-"""Each DKIM signature holds for another implementation, whatever the body ends in.
+"""Another implementation verifies each DKIM signature, for every ending of the body.
 
 MAILAPI_DKIM_MESSAGES says how many random messages are signed.
 """
@@ -23,7 +23,7 @@ FIELDS = ["Subject: Hi ", "Subject:  a   b\r\n\tc", "subject:x", "X-Other: y", "
 
 
 def randomly(number):
-    """A random message; the first ones end like bodies that were signed wrongly once."""
+    """A random message; the first ones end like bodies that once got wrong signatures."""
     random.seed(number)
     fields = random.sample(FIELDS, random.randint(0, 3))
     body = ENDINGS[number] if number < len(ENDINGS) else "".join(random.choices(PIECES, k=random.randint(0, 9)))

@@ -1,4 +1,4 @@
-"""A user's mail program hands in mail: only with the password, and only as the user."""
+"""A user's mail program submits mail: only with the password, and only as the user."""
 
 import smtplib
 from email.message import EmailMessage
@@ -23,7 +23,7 @@ def refused(action, *codes):
     except smtplib.SMTPRecipientsRefused as error:
         assert all(code in codes for code, _ in error.recipients.values()), error.recipients
     else:
-        raise AssertionError("it was not refused")
+        raise AssertionError("the server did not reject it")
 
 
 def story(server):

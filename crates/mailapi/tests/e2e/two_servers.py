@@ -1,5 +1,5 @@
-"""Mail travels from one server to another: delivered, refused with a notice to the sender, and put off while the other
-is away."""
+"""Mail travels from one server to another: delivered, bounced to the sender, and deferred while the other server is
+stopped."""
 
 from harness import DOMAIN, running, tell, until
 
@@ -28,7 +28,7 @@ def story(far):
     with running(settings) as near:
         (alice,) = near.create_people("alice")
 
-        # One recipient is there, one is not: each has a fate of its own, and the sender is told of the second.
+        # One recipient exists, one does not: each has its own status, and the sender gets a notice about the second.
         path = send(near, alice, carol, f"nobody@{FAR}")
         until(lambda: near.get(path)["status"] == "partial", "the message never arrived")
         found = recipients_by_address(near, path)
@@ -39,7 +39,7 @@ def story(far):
         (notice,) = near.messages(alice)
         text = near.get(f"/mailbox/{alice}/messages/{notice['uid']}/raw")
         assert b"multipart/report" in text and f"nobody@{FAR}".encode() in text
-        # The notice tells what the log knows already.
+        # The delivery log has the same bounce as the notice.
         near.get("/mail/delivery-log/sync")
         assert near.get("/mail/delivery-log?status=bounced")["total"] == 1
 
@@ -48,10 +48,10 @@ def story(far):
         assert b"DKIM-Signature: " in raw and f"Return-Path: <{alice}>".encode() in raw
         assert raw.count(b"\r\nReceived: ") + raw.startswith(b"Received: ") >= 1
 
-        # The far server goes away: the message is put off, and the near one ends all the same.
+        # The far server stops: the message is deferred, and the near server still stops cleanly.
         far.stop()
         path = send(near, alice, carol)
-        until(lambda: recipients_by_address(near, path)[carol]["status"] == "deferred", "nobody noticed")
+        until(lambda: recipients_by_address(near, path)[carol]["status"] == "deferred", "the message was not deferred")
         put_off = recipients_by_address(near, path)[carol]
         assert put_off["attempts"] == 1 and near.get(path)["status"] == "submitted", put_off
         assert near.get(f"/mail/delivery-log?recipient={carol}&status=deferred")["total"] == 1

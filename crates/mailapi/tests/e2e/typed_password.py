@@ -8,7 +8,7 @@ from harness import DOMAIN, PASSWORD, tell, until
 
 
 def type_on_a_terminal(server, arguments, answers, hidden=True):
-    """Runs a command on a terminal of its own, answers each question, and gives the exit code and what was shown."""
+    """Runs a command on its own terminal, and answers each question. Returns the exit code and the output."""
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(server.directory)
@@ -18,13 +18,13 @@ def type_on_a_terminal(server, arguments, answers, hidden=True):
     while True:
         try:
             piece = os.read(terminal, 4096)
-        except OSError:  # what Linux says when the other side is gone
+        except OSError:  # Linux fails the read after the other side has closed
             break
         if not piece:
             break
         shown += piece
         if shown.endswith(b": ") and answers:
-            # The question comes before the echo is switched off; nobody types as quickly as a test.
+            # The question appears before the echo is off, and a test types faster than a person.
             until(lambda: not hidden or not termios.tcgetattr(terminal)[3] & termios.ECHO, "the terminal still echoes")
             os.write(terminal, answers.pop(0).encode() + b"\n")
     os.close(terminal)
@@ -43,7 +43,7 @@ def story(server):
     assert code == 0 and PASSWORD not in shown and "New password: " in shown, (code, shown)
     with server.logged_in(ann):
         pass
-    # The address is looked at before the password is asked for.
+    # The address is checked before the password is requested.
     for wrong in (ann, "ann@nowhere.test"):
         code, shown = type_on_a_terminal(server, ["user", "add", wrong], [])
         assert code == 1 and "password" not in shown, (code, shown)

@@ -256,7 +256,7 @@ impl ExternalHost {
     pub(crate) async fn until(&self, patience: Duration, is_so: impl AsyncFn() -> bool) {
         let end = Instant::now() + patience;
         while !is_so().await {
-            assert!(Instant::now() < end, "it did not come to be");
+            assert!(Instant::now() < end, "the condition does not hold in time");
             sleep(LOOK_AGAIN).await;
         }
     }

@@ -1,4 +1,4 @@
-"""What a mail program does: hands a message in, or looks into a mailbox. Prints the server's last answer.
+"""A mail program: submits a message, or counts the messages of a mailbox. Prints the server's last reply.
 
 mail_program.py submit PORT CERTIFICATE tls|plain USER|- PASSWORD SENDER RECIPIENT
 mail_program.py look   PORT CERTIFICATE USER PASSWORD

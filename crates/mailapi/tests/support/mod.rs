@@ -98,7 +98,7 @@ impl Answer {
     pub(crate) fn complaint(self) -> String {
         assert_ne!(self.code, Some(0), "{self:?}");
         assert_eq!((self.stdout.as_str(), self.stderr.lines().count()), ("", 1), "{self:?}");
-        self.stderr.trim_end().strip_prefix("mailapi: ").expect("every complaint says who complains").to_owned()
+        self.stderr.trim_end().strip_prefix("mailapi: ").expect("an error line starts with `mailapi: `").to_owned()
     }
 }
 

@@ -1,4 +1,4 @@
-"""What a schema cannot say: rules between two members, and which things the run itself stands on."""
+"""Rules that a schema cannot express: between two members, and for the records that the run needs."""
 
 import functools
 import itertools
@@ -14,7 +14,7 @@ TOKEN_HEADER = "X-MAILAPI-TOKEN"
 ROOT = os.environ["GUARD_EMAIL"]
 # Wrong current passwords lock the mailbox whose session changes its password.
 LOCKED = "carol@guard.test"
-# What the run must not lose, and what is asked for instead: something that does not exist.
+# Records that the run must not lose, each with a replacement that does not exist.
 GUARDED = {
     "email": ([ROOT, "alice@example.test"], "nobody@guard.test"),
     "domain": (["guard.test", "example.test"], "absent.test"),
@@ -47,7 +47,7 @@ def before_call(context, case, kwargs):
 
 
 def spare_the_run(case):
-    """Takes nothing away from whom everything is asked with and about."""
+    """Keeps the accounts and tokens that the run needs."""
     takes_away = case.method in ("PUT", "DELETE") or case.path.endswith(("/disable", "/reset-password"))
     for name, (guarded, other) in GUARDED.items():
         value = (case.path_parameters or {}).get(name)
@@ -79,7 +79,7 @@ def fresh_session(email):
 
 
 def ask_for_what_exists(case):
-    """Of each second call: what a dictionary cannot know beforehand, or what an arbitrary value never hits."""
+    """Every second call uses values that exist, which dictionaries and arbitrary values cannot provide."""
     body = case.body if isinstance(case.body, dict) else {}
     if case.path.endswith("/mail/send") and "from" in body:
         body["from"] = "Alice <alice@example.test>"
