@@ -21,7 +21,7 @@ pub(super) struct FormerValue<'a> {
     pub(super) key: String,
     /// Fate of the setting.
     pub(super) former: Former,
-    /// Position of the key, in octets.
+    /// Position of the key, in bytes.
     pub(super) span: Range<usize>,
     value: Spanned<DeValue<'a>>,
 }
