@@ -32,7 +32,7 @@ impl Default for DnsSettings {
 
 /// The resolver cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the system's name servers cannot be read: {0}")]
+#[error("cannot read the system's name servers: {0}")]
 pub struct DnsSetupError(String);
 
 /// Queries name servers over the network.

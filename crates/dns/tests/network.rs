@@ -63,11 +63,11 @@ async fn every_record_type_is_found_and_no_data_is_not_nxdomain() {
     mx.sort();
     let exchange = |preference, exchange: &str| MailExchange { preference, exchange: exchange.to_owned() };
     assert_eq!(mx, [exchange(10, "mx1.example.test"), exchange(20, "mx2.example.test")]);
-    assert_eq!(dns.txt("example.test.").await.unwrap(), ["v=spf1 mx -all"], "strings are put together");
+    assert_eq!(dns.txt("example.test.").await.unwrap(), ["v=spf1 mx -all"], "the strings of a record are joined");
     let addresses = dns.addresses("mx1.example.test").await.unwrap();
     assert_eq!(addresses, ["192.0.2.17".parse().unwrap(), "2001:db8::17".parse::<std::net::IpAddr>().unwrap()]);
     assert_eq!(dns.names_of("192.0.2.17".parse().unwrap()).await.unwrap(), ["mx1.example.test"]);
-    assert_eq!(dns.txt("mx1.example.test").await, Ok(Vec::new()), "the name is there and has no text");
+    assert_eq!(dns.txt("mx1.example.test").await, Ok(Vec::new()), "the name exists without a TXT record");
     assert_eq!(dns.mx("nowhere.test").await, Err(DnsError::NoSuchName));
 }
 
