@@ -24,7 +24,7 @@ pub enum Trust {
 
 /// No authority is trusted, or a certificate or key cannot be used. The text never contains a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("TLS cannot be set up: {0}")]
+#[error("cannot set up TLS: {0}")]
 pub struct TlsError(String);
 
 impl TlsError {
@@ -49,10 +49,10 @@ pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
         Trust::System => builder.with_root_certificates(roots(rustls_native_certs::load_native_certs().certs)?.0),
         Trust::Authorities(pem) => {
             let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-            let unreadable = |error| TlsError(format!("the authorities cannot be read: {error}"));
+            let unreadable = |error| TlsError(format!("cannot read the CA certificates: {error}"));
             let (roots, unusable) = roots(certificates.map_err(unreadable)?)?;
             if unusable > 0 {
-                tracing::warn!(unusable, "certificates of authorities are passed over, since they cannot be used");
+                tracing::warn!(unusable, "unusable CA certificates ignored");
             }
             builder.with_root_certificates(roots)
         }
@@ -65,7 +65,7 @@ pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
 fn roots(certificates: Vec<CertificateDer<'static>>) -> Result<(RootCertStore, usize), TlsError> {
     let mut roots = RootCertStore::empty();
     let (_, unusable) = roots.add_parsable_certificates(certificates);
-    if roots.is_empty() { Err(TlsError::new("no certificate authority is trusted")) } else { Ok((roots, unusable)) }
+    if roots.is_empty() { Err(TlsError::new("there is no usable CA certificate")) } else { Ok((roots, unusable)) }
 }
 
 /// Accepts every certificate. It still verifies the handshake signature, so the peer holds the certificate's key; its
