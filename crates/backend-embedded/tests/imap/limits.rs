@@ -140,7 +140,7 @@ async fn a_client_that_never_stops_cannot_delay_shutdown() {
     let last = timeout(PATIENCE, talking).await.expect("the client is sent away").unwrap();
     // Input that arrives after the server disconnected may discard its last response.
     let last = last.unwrap_or_default();
-    assert!(["", "x NO Not carried out", "* BYE The server is shutting down"].contains(&last.as_str()), "{last}");
+    assert!(["", "x NO Command not completed", "* BYE The server is shutting down"].contains(&last.as_str()), "{last}");
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn commands_that_wait_when_the_server_ends_are_not_carried_out() {
         }
     }
     assert!(carried_out < COMMANDS, "{carried_out}");
-    assert_eq!(rest, ["x NO Not carried out", "* BYE The server is shutting down"]);
+    assert_eq!(rest, ["x NO Command not completed", "* BYE The server is shutting down"]);
     server.end().await;
 }
 

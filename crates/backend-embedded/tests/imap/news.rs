@@ -83,11 +83,11 @@ async fn a_removed_folder_ends_the_selection_and_a_rename_does_not() {
     let appended = removed.append("INBOX", "", MAIL).await;
     // The client must learn that the message is stored, or it would store it again.
     assert!(appended.end.starts_with("OK [APPENDUID "), "{appended:?}");
-    assert_eq!(removed.line().await.as_deref(), Some("* BYE the selected mailbox is gone"));
+    assert_eq!(removed.line().await.as_deref(), Some("* BYE Selected mailbox was deleted or renamed"));
     assert_eq!(removed.line().await, None);
     server.message_store.remove_mailbox(&ann()).await.unwrap();
     assert_eq!(renamed.run("NOOP").await.end, "OK Done");
-    assert_eq!(renamed.line().await.as_deref(), Some("* BYE the selected mailbox is gone"));
+    assert_eq!(renamed.line().await.as_deref(), Some("* BYE Selected mailbox was deleted or renamed"));
     assert!(admin.run("LIST \"\" *").await.end.starts_with("NO [UNAVAILABLE]"));
 }
 
@@ -128,7 +128,7 @@ async fn a_user_disabled_during_idle_reads_no_later_mail() {
     assert_eq!(idle.line().await.as_deref(), Some("* BYE The account is disabled, or its password was changed"));
     assert_eq!(idle.line().await, None);
     other.send(b"x FETCH 1 BODY[]\r\n").await;
-    assert_eq!(other.line().await.as_deref(), Some("x NO Not carried out"));
+    assert_eq!(other.line().await.as_deref(), Some("x NO Command not completed"));
     assert_eq!(other.line().await.as_deref(), Some("* BYE The account is disabled, or its password was changed"));
     assert_eq!(other.line().await, None);
 }

@@ -90,7 +90,7 @@ async fn a_search_for_too_many_texts_is_refused() {
     let mut client = server.ann_in("INBOX").await;
     assert_eq!(
         client.run("SEARCH TEXT a TEXT b TEXT c TEXT d").await.end,
-        "NO [LIMIT] A limit of the server is reached"
+        "NO [LIMIT] Server limit reached"
     );
     client.ok("SEARCH TEXT a TEXT b TEXT c TEXT a").await;
 }

@@ -15,13 +15,13 @@ use crate::token::{FrameReader, Poll, Refusal, Side, StreamPoll, SyntaxError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
     /// A response exceeds [`ClientLimits`].
-    #[error("the server's answer is too long")]
+    #[error("the server's response is too long")]
     TooLong,
     /// A response breaks the grammar.
-    #[error("the server's answer is not understood: {0}")]
+    #[error("the server's response is invalid: {0}")]
     Syntax(#[from] SyntaxError),
     /// The server sent a response to no command.
-    #[error("the server answered what was not asked")]
+    #[error("the server sent an unexpected response")]
     Unexpected,
 }
 

@@ -49,7 +49,7 @@ pub(super) enum Response {
 
 impl Response {
     pub(super) fn read(frame: Frame, limits: &ClientLimits) -> Result<Self, ClientError> {
-        const INVALID: SyntaxError = SyntaxError("not a response");
+        const INVALID: SyntaxError = SyntaxError("invalid response");
         let Some(Part::Text(line)) = frame.parts().first() else { return Err(INVALID.into()) };
         if line.starts_with(b"+") {
             return Ok(Self::Continuation);

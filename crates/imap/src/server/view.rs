@@ -78,7 +78,7 @@ pub enum Untagged {
 
 /// The mailbox is no longer the selected one; the client must select again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the selected mailbox is gone")]
+#[error("Selected mailbox was deleted or renamed")]
 pub struct Gone;
 
 /// The selected mailbox as reported to the client.
@@ -448,7 +448,7 @@ mod tests {
             view.sync(changes(vec![entry(9, ""), entry(5, "\\Seen")], vec![], UidRanges::of(9..10)), true).unwrap();
         let flags = Untagged::Flags { number: 2, uid: 5, flags: entry(5, "\\Seen").flags, is_recent: true };
         assert_eq!(news, [Untagged::Exists(4), Untagged::Recent(3), flags]);
-        assert_eq!(view.recent().ranges(), [(5, 9)], "adjoining ranges are one");
+        assert_eq!(view.recent().ranges(), [(5, 9)], "adjacent ranges are merged");
         let news = view.sync(changes(vec![], vec![8], UidRanges::default()), true).unwrap();
         assert_eq!(news, [Untagged::Expunge(3), Untagged::Recent(2)]);
     }

@@ -260,7 +260,7 @@ impl Cursor {
                 other => value.push(other),
             }
         }
-        Err(SyntaxError("quoted string without an end"))
+        Err(SyntaxError("unterminated quoted string"))
     }
 
     /// Reads a quoted string or literal. Bytes above 127 are accepted (RFC 6855 clients send UTF-8); NUL is not

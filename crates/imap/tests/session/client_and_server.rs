@@ -34,7 +34,7 @@ impl Talk {
 
     fn next(&mut self) -> Event {
         loop {
-            match self.client.poll().expect("a response that is understood") {
+            match self.client.poll().expect("a valid response") {
                 Event::NeedMore => self.exchange(),
                 event => return event,
             }
@@ -54,7 +54,7 @@ impl Talk {
         }
         self.host.drive(&mut self.session);
         let answer = self.session.take_output();
-        assert!(!answer.is_empty(), "both wait");
+        assert!(!answer.is_empty(), "deadlock: client and server both wait");
         self.client.feed(&answer);
     }
 

@@ -47,7 +47,7 @@ fn a_command_that_was_carried_out_is_completed_before_bye() {
         let (lines, is_closed) = answer(command);
         let [.., completion, bye] = lines.as_slice() else { panic!("{command}: {lines:?}") };
         assert!(completion.starts_with("c OK"), "{command}: {lines:?}");
-        assert_eq!(bye, "* BYE the selected mailbox is gone", "{command}: {lines:?}");
+        assert_eq!(bye, "* BYE Selected mailbox was deleted or renamed", "{command}: {lines:?}");
         assert_eq!(lines.iter().filter(|line| line.starts_with("c ")).count(), 1, "{command}: {lines:?}");
         assert!(is_closed, "{command}");
     }
@@ -76,7 +76,7 @@ fn list_with_figures(host: &mut MemoryHost) -> Session {
     host.drive(&mut session);
     session.take_output();
     session.feed(b"c LIST \"\" INBOX RETURN (STATUS (MESSAGES))\r\n");
-    let Step::Run(_) = session.step() else { panic!("the list is asked for") };
+    let Step::Run(_) = session.step() else { panic!("LIST must run") };
     session
 }
 
@@ -96,7 +96,7 @@ fn news_within_a_list_with_figures_are_not_lost() {
     host.mailboxes[0].messages.remove(0);
     let update = host.update(&session);
     session.finish(Ok(inbox()), update);
-    let Step::Run(_) = session.step() else { panic!("the figures are asked for") };
+    let Step::Run(_) = session.step() else { panic!("STATUS must run") };
     session.finish(Ok(Reply::Statuses(Vec::new())), None);
     let told = lines(&mut session);
     assert!(told.iter().any(|line| line == "* 1 EXPUNGE"), "{told:?}");
@@ -107,10 +107,10 @@ fn a_folder_gone_within_a_list_with_figures_is_told_last() {
     let mut session = list_with_figures(&mut MemoryHost::new());
     session.finish(Ok(inbox()), Some(FolderUpdate::Gone));
     assert!(!lines(&mut session).iter().any(|line| line.starts_with("* BYE")));
-    let Step::Run(_) = session.step() else { panic!("the figures are asked for") };
+    let Step::Run(_) = session.step() else { panic!("STATUS must run") };
     // The host reports the deletion only once.
     session.finish(Ok(Reply::Statuses(Vec::new())), None);
-    assert_eq!(lines(&mut session), ["c OK LIST completed", "* BYE the selected mailbox is gone"]);
+    assert_eq!(lines(&mut session), ["c OK LIST completed", "* BYE Selected mailbox was deleted or renamed"]);
     assert!(matches!(session.step(), Step::Close));
 }
 
@@ -118,12 +118,12 @@ fn a_folder_gone_within_a_list_with_figures_is_told_last() {
 fn a_command_that_is_not_carried_out_is_refused_before_bye() {
     let mut session = list_with_figures(&mut MemoryHost::new());
     session.bye("The server is shutting down");
-    assert_eq!(lines(&mut session), ["c NO Not carried out", "* BYE The server is shutting down"]);
+    assert_eq!(lines(&mut session), ["c NO Command not completed", "* BYE The server is shutting down"]);
     assert!(matches!(session.step(), Step::Close));
     let mut session = list_with_figures(&mut MemoryHost::new());
     session.finish(Ok(inbox()), Some(FolderUpdate::Gone));
-    let Step::Run(_) = session.step() else { panic!("the figures are asked for") };
+    let Step::Run(_) = session.step() else { panic!("STATUS must run") };
     session.bye("The server is shutting down");
     let told = lines(&mut session);
-    assert_eq!(told[1..], ["c NO Not carried out", "* BYE The server is shutting down"], "one BYE");
+    assert_eq!(told[1..], ["c NO Command not completed", "* BYE The server is shutting down"], "one BYE");
 }

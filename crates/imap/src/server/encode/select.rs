@@ -15,7 +15,7 @@ pub(in crate::server) fn write_selected(writer: &mut Writer, view: &SelectedView
         writer.raw("* OK [UNSEEN ").number(u64::from(unseen)).raw("] First unseen message").crlf();
     }
     if view.is_read_only() {
-        writer.raw("* OK [PERMANENTFLAGS ()] No changes are kept").crlf();
+        writer.raw("* OK [PERMANENTFLAGS ()] No permanent flags permitted").crlf();
     } else {
         writer.raw("* OK [PERMANENTFLAGS ");
         let system = SystemFlag::ALL.map(SystemFlag::as_str);
@@ -23,7 +23,7 @@ pub(in crate::server) fn write_selected(writer: &mut Writer, view: &SelectedView
         writer.list(system.into_iter().chain(keywords).chain(["\\*"]), |writer, word| {
             writer.raw(word);
         });
-        writer.raw("] Changes are kept").crlf();
+        writer.raw("] Flags permitted").crlf();
     }
     writer.raw("* OK [UIDVALIDITY ").number(u64::from(view.uid_validity())).raw("] UIDs are valid").crlf();
     writer.raw("* OK [UIDNEXT ").number(u64::from(view.uid_next())).raw("] Next UID").crlf();

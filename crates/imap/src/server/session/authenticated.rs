@@ -34,7 +34,7 @@ pub(super) enum Pending {
 pub(super) fn run(session: &mut Session, tag: &str, command: Command) -> Result<Flow, Command> {
     Ok(match command {
         Command::Login { .. } | Command::Authenticate { .. } | Command::StartTls => {
-            Flow::Complete(Completion::bad("Logged in already"))
+            Flow::Complete(Completion::bad("Already logged in"))
         }
         Command::Enable => {
             session.out.raw("* ENABLED").crlf();

@@ -202,7 +202,7 @@ pub enum Failure {
     #[error("No such mailbox")]
     NoSuchMailbox,
     /// A mailbox of this name exists.
-    #[error("Mailbox exists already")]
+    #[error("Mailbox already exists")]
     AlreadyExists,
     /// The quota is exceeded.
     #[error("Quota exceeded")]
@@ -214,10 +214,10 @@ pub enum Failure {
     #[error("Permission denied")]
     NotPermitted,
     /// Impossible, such as renaming a mailbox to a name below itself.
-    #[error("This cannot be done")]
+    #[error("Operation not possible")]
     Cannot,
     /// A limit of the server, such as the number of mailboxes.
-    #[error("A limit of the server is reached")]
+    #[error("Server limit reached")]
     Limit,
     /// A temporary failure.
     #[error("Temporarily unavailable")]

@@ -302,7 +302,7 @@ impl Session {
     /// host gets a NO first: without its tagged response, the client could not know whether it was carried out.
     pub fn bye(&mut self, text: &str) {
         if let Some(Running { tag, .. }) = self.running.take() {
-            Completion::refused("Not carried out").write(&mut self.out, &tag);
+            Completion::refused("Command not completed").write(&mut self.out, &tag);
         }
         self.out.raw("* BYE ").text(text).crlf();
         self.closing = true;

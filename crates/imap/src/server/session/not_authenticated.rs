@@ -20,11 +20,11 @@ pub(super) fn run(session: &mut Session, tag: &str, command: Command) -> Flow {
         Command::StartTls => Flow::Complete(Completion::bad("STARTTLS is not available")),
         Command::Login { .. } | Command::Authenticate { .. } if !session.takes_passwords() => {
             // PRIVACYREQUIRED invites the client to retry after STARTTLS (RFC 5530 section 3).
-            Flow::Complete(Completion::no("PRIVACYREQUIRED", "Passwords are taken over TLS only"))
+            Flow::Complete(Completion::no("PRIVACYREQUIRED", "TLS is required to log in"))
         }
         Command::Login { username, password } => login(username, password),
         Command::Authenticate { mechanism, .. } if mechanism != "PLAIN" => {
-            Flow::Complete(Completion::no("CANNOT", "Unknown mechanism"))
+            Flow::Complete(Completion::no("CANNOT", "Authentication mechanism not supported"))
         }
         Command::Authenticate { initial_response: Some(response), .. } => {
             // `=` stands for an empty response (RFC 4959 section 3).
@@ -55,7 +55,7 @@ pub(super) fn plain(response: &str) -> Flow {
     match parts.as_slice() {
         [authzid, username, password] if !username.is_empty() => {
             if !authzid.is_empty() && authzid != username {
-                let text = "Acting for another user is not possible";
+                let text = "Authorization as another user is not supported";
                 return Flow::Complete(Completion::no("AUTHORIZATIONFAILED", text));
             }
             login((*username).to_owned(), Password::new((*password).to_owned()))

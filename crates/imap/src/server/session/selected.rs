@@ -89,7 +89,7 @@ pub(super) fn run(session: &mut Session, command: Command) -> Flow {
             let pending = Pending::Copy { remove, may_be_new: mailbox.may_be_new() };
             wait(Effect::Copy { folder, uids, to: mailbox, remove }, pending)
         }),
-        _ => Flow::Complete(Completion::bad("Command is not possible now")),
+        _ => Flow::Complete(Completion::bad("Command is not allowed in this state")),
     }
 }
 
@@ -179,7 +179,7 @@ pub(super) fn finish(session: &mut Session, tag: &str, pending: Pending, result:
 /// EXPUNGEISSUED (RFC 5530), since its client still counts them.
 fn completed(text: &str, uid: bool, missing: usize) -> Completion {
     if missing > 0 && !uid {
-        return Completion::no("EXPUNGEISSUED", "Some messages do not exist any more");
+        return Completion::no("EXPUNGEISSUED", "Some messages no longer exist");
     }
     Completion::ok(text)
 }
