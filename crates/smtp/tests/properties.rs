@@ -222,7 +222,7 @@ fn sent_and_received(message: &[u8], given: Given, write_bytes: usize, cut: usiz
                 let replies = serve(&mut server, &bytes, cut, &mut received);
                 transaction.push(&replies);
             }
-            TransactionStep::Read => panic!("the server owes a reply"),
+            TransactionStep::Read => panic!("the server must have replied"),
             TransactionStep::Done => break,
         }
     }

@@ -70,7 +70,7 @@ impl Exchange {
             return Progress::Failed(Reply::new(501, (5, 7, 0), "Authentication cancelled"));
         }
         let Some(response) = decode(line) else {
-            return Progress::Failed(Reply::new(501, (5, 5, 2), "The response is not base64 text"));
+            return Progress::Failed(Reply::new(501, (5, 5, 2), "Invalid base64 or UTF-8"));
         };
         match self {
             Self::PlainResponse => plain(&response),
@@ -140,7 +140,7 @@ mod tests {
                 progress = exchange.respond(line);
             }
             match progress {
-                Progress::Challenge(..) => prop_assert!(false, "nothing takes more than two responses"),
+                Progress::Challenge(..) => prop_assert!(false, "no mechanism takes more than two responses"),
                 Progress::Complete(_) => {}
                 Progress::Failed(reply) => prop_assert!(reply.is_permanent()),
             }

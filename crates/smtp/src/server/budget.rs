@@ -98,7 +98,7 @@ mod tests {
         let (mut one, mut two) = (Share::of(Some(budget.clone())), Share::of(Some(budget.clone())));
         assert!(one.grow(6) && !two.grow(5) && two.grow(4) && budget.is_used_up());
         drop(one.clone());
-        assert_eq!(budget.used(), 10, "a copy has nothing to give back");
+        assert_eq!(budget.used(), 10, "a clone has no bytes to release");
         drop(one);
         assert_eq!(budget.used(), 4);
         two.release();

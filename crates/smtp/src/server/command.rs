@@ -76,7 +76,7 @@ fn known_mechanism(mechanism: u64) -> Result<Mechanism, Reply> {
     match mechanism {
         AUTH_PLAIN => Ok(Mechanism::Plain),
         AUTH_LOGIN => Ok(Mechanism::Login),
-        _ => Err(Reply::new(504, (5, 5, 4), "Mechanism not supported")),
+        _ => Err(Reply::new(504, (5, 5, 4), "Authentication mechanism not supported")),
     }
 }
 

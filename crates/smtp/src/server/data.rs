@@ -234,7 +234,7 @@ mod tests {
             let (used, ended) = reader.read(piece);
             total += used;
             if ended {
-                assert_eq!(total, text.len(), "ended before {text:?} was over");
+                assert_eq!(total, text.len(), "ended before the end of {text:?}");
                 return Some(reader.finish());
             }
         }

@@ -160,7 +160,7 @@ fn bad_value(keyword: &str) -> Reply {
 }
 
 fn unknown(keyword: &str) -> Reply {
-    Reply::new(555, (5, 5, 4), format!("Parameter {keyword} is not known"))
+    Reply::new(555, (5, 5, 4), format!("Parameter {keyword} not recognized"))
 }
 
 /// Returns the reply to an international address without SMTPUTF8 (RFC 6531 section 3.5).

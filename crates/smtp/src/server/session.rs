@@ -274,7 +274,7 @@ impl Session {
             }
             Command::Noop => self.idle(Reply::new(250, (2, 0, 0), "Ok")),
             // VRFY does not reveal whether a mailbox exists (RFC 5321 section 7.3).
-            Command::Vrfy => self.idle(Reply::new(252, (2, 1, 5), "Send some mail, I will do my best")),
+            Command::Vrfy => self.idle(Reply::new(252, (2, 1, 5), "Cannot VRFY user, but will accept message and attempt delivery")),
             Command::Help => self.idle(Reply::new(214, (2, 0, 0), "See RFC 5321")),
             Command::Quit => {
                 self.close();
@@ -386,7 +386,7 @@ impl Session {
             return Err(out_of_order("Send EHLO or HELO first"));
         }
         if self.transaction.is_some() {
-            return Err(out_of_order("A mail transaction is open"));
+            return Err(out_of_order("A mail transaction is already open"));
         }
         if self.config.role != Role::Inbound && !self.authenticated {
             return Err(Reply::new(530, (5, 7, 0), "Authentication required"));
@@ -507,11 +507,11 @@ fn out_of_order(text: &str) -> Reply {
 }
 
 fn too_long() -> Reply {
-    Reply::new(552, (5, 3, 4), "The message is longer than the limit")
+    Reply::new(552, (5, 3, 4), "The message exceeds the maximum size")
 }
 
 fn no_room() -> Reply {
-    Reply::new(452, (4, 3, 1), "Too many messages are under way, try again later")
+    Reply::new(452, (4, 3, 1), "Too many messages in progress, try again later")
 }
 
 fn local_error() -> Reply {
@@ -522,7 +522,7 @@ fn bad_line(bad: BadLine) -> Reply {
     let text = match bad {
         BadLine::TooLong => "Line too long",
         BadLine::BareLineEnd => "Bare <CR> or <LF> received; lines must end in <CR><LF>",
-        BadLine::NotText => "The line is not text",
+        BadLine::NotText => "The line contains invalid characters",
     };
     Reply::new(500, (5, 5, 2), text)
 }

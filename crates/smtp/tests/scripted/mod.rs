@@ -152,7 +152,7 @@ fn may_send(mail: &MailFrom) -> Answer {
 fn may_receive(rcpt: &RcptTo) -> Answer {
     match rcpt.forward_path.as_str() {
         "unknown@here.example" => Answer::Refuse(Reply::new(550, (5, 1, 1), "No such user")),
-        "busy@here.example" => Answer::Refuse(Reply::new(451, (4, 3, 0), "Come again")),
+        "busy@here.example" => Answer::Refuse(Reply::new(451, (4, 3, 0), "Try again later")),
         path if path.ends_with("@here.example") => Answer::Accept,
         path if path.eq_ignore_ascii_case("postmaster") => Answer::Accept,
         _ => Answer::Refuse(Reply::new(554, (5, 7, 1), "Relaying denied")),
