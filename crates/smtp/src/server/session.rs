@@ -274,7 +274,7 @@ impl Session {
             }
             Command::Noop => self.idle(Reply::new(250, (2, 0, 0), "Ok")),
             // VRFY does not reveal whether a mailbox exists (RFC 5321 section 7.3).
-            Command::Vrfy => self.idle(Reply::new(252, (2, 1, 5), "Cannot VRFY user, but will accept message and attempt delivery")),
+            Command::Vrfy => self.idle(Reply::new(252, (2, 1, 5), "Cannot VRFY user, but will attempt delivery")),
             Command::Help => self.idle(Reply::new(214, (2, 0, 0), "See RFC 5321")),
             Command::Quit => {
                 self.close();
