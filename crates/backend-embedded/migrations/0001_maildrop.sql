@@ -1,5 +1,5 @@
--- The maildrop: domains, mailboxes, folders, messages, the queue and the delivery feed.
--- Times are milliseconds since the Unix epoch; sizes are octets.
+-- The message store: domains, mailboxes, folders, messages, the queue and the delivery feed.
+-- Times are milliseconds since the Unix epoch; sizes are bytes.
 
 -- Domains whose mail is delivered here, as A-labels.
 CREATE TABLE drop_domains (
@@ -14,8 +14,8 @@ CREATE TABLE drop_mailboxes (
     messages INTEGER NOT NULL DEFAULT 0
 );
 
--- The highest UIDVALIDITY given out so far. One row for the whole server, so that a folder, or a mailbox, that is
--- removed and made again within one second still gets a higher one.
+-- The highest UIDVALIDITY assigned so far. One row for the whole server, so that a folder or mailbox that is deleted
+-- and created again within one second still gets a higher one.
 CREATE TABLE drop_uid_validity (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     last INTEGER NOT NULL
@@ -43,8 +43,8 @@ CREATE TABLE drop_subscriptions (
     PRIMARY KEY (mailbox_id, name)
 ) WITHOUT ROWID;
 
--- One row for each message, however many folders and queue rows refer to it. A row without references waits for the
--- sweeper. The digest comes last, so that a listing never reads the pages that it overflows to.
+-- One row per message, shared by all folders and queue rows that refer to it. Maintenance deletes a row without
+-- references. The digest (message structure) comes last, so that a listing never reads its overflow pages.
 CREATE TABLE drop_messages (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     refs INTEGER NOT NULL DEFAULT 0,
@@ -63,8 +63,8 @@ CREATE TABLE drop_messages (
 );
 CREATE INDEX drop_messages_unreferenced ON drop_messages (id) WHERE refs = 0;
 
--- The octets of messages in pieces of drop_messages.chunk_len. The key is message * 65536 + piece: consecutive pieces
--- lie side by side, and no second index is needed.
+-- The bytes of messages in chunks of drop_messages.chunk_len. The key is message * 65536 + chunk: consecutive chunks
+-- are adjacent, and no second index is needed.
 CREATE TABLE drop_chunks (
     key INTEGER PRIMARY KEY,
     octets BLOB NOT NULL
@@ -85,7 +85,7 @@ CREATE TABLE drop_entries (
 CREATE INDEX drop_entries_by_message ON drop_entries (message_id, folder_id);
 CREATE INDEX drop_entries_by_modseq ON drop_entries (folder_id, modseq);
 
--- Counters follow from the entries here and nowhere else. Flag bit 1 is \Seen.
+-- Only these triggers change the counters of entries. Flag bit 1 is \Seen.
 CREATE TRIGGER drop_entries_added AFTER INSERT ON drop_entries BEGIN
     UPDATE drop_messages SET refs = refs + 1 WHERE id = NEW.message_id;
     UPDATE drop_folders
@@ -107,32 +107,32 @@ WHEN (NEW.flags & 1) <> (OLD.flags & 1) BEGIN
     UPDATE drop_folders SET unread = unread + ((NEW.flags & 1) = 0) - ((OLD.flags & 1) = 0) WHERE id = NEW.folder_id;
 END;
 
--- What a search looks into: the decoded text of a message, as the words were written.
+-- The searchable text of a message: decoded, not folded.
 CREATE TABLE drop_texts (
     message_id INTEGER PRIMARY KEY REFERENCES drop_messages (id),
     text TEXT NOT NULL
 );
 
--- Messages that a search must still read one by one. too_long: the text is there, and too long for the index.
+-- Messages without an index entry; a search reads each of their texts. too_long: the text is too long for the index.
 CREATE TABLE drop_unindexed (
     message_id INTEGER PRIMARY KEY REFERENCES drop_messages (id),
     too_long INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX drop_unindexed_waiting ON drop_unindexed (message_id) WHERE too_long = 0;
 
--- Trigrams of the folded text. owners holds the mailboxes' numbers as <7>, so that one mailbox's search can skip the
--- mail of all others.
+-- Trigrams of the folded text. owners holds the ids of the mailboxes as <7>, so that a search of one mailbox can skip
+-- the mail of all others.
 CREATE VIRTUAL TABLE drop_fts USING fts5 (
     owners, words, content = '', contentless_delete = 1, tokenize = 'trigram case_sensitive 1'
 );
 
--- A part of the index is rewritten when half of it is deleted, not a tenth as by default: a mailbox that is emptied
--- would have it rewritten many times over.
+-- A segment of the index is rewritten when half of it is deleted, not a tenth as by default: emptying a mailbox would
+-- otherwise rewrite it many times.
 INSERT INTO drop_fts (drop_fts, rank) VALUES ('deletemerge', 50);
 
--- What was taken over from the API, for finding it again after a crash, and for believing a notice that it came back:
--- left_for holds the recipients on other servers whom it was not given up for and has not come back from, one to a
--- line. Those of them who are still in the queue it has not left for yet.
+-- Messages accepted from the API: a restart after a crash looks them up, and bounces are verified against them.
+-- left_for holds the recipients on other servers, one per line, without those that failed or bounced. A recipient that
+-- is still in the queue has not been transmitted yet.
 CREATE TABLE drop_accepted (
     message_uuid TEXT NOT NULL PRIMARY KEY,
     queue_id TEXT NOT NULL,
@@ -170,8 +170,8 @@ CREATE TRIGGER drop_queue_removed AFTER DELETE ON drop_queue BEGIN
     UPDATE drop_messages SET refs = refs - 1 WHERE id = OLD.message_id;
 END;
 
--- Recipients that something is still to be done for; a finished one is removed. delivered: the message lies in a
--- mailbox here, and only the notice of success that its sender asked for is owed.
+-- Unfinished recipients; a finished one is deleted. delivered: the message is in a local mailbox, and only the success
+-- notice that its sender requested is still due.
 CREATE TABLE drop_queue_recipients (
     queue INTEGER NOT NULL REFERENCES drop_queue (id),
     position INTEGER NOT NULL,
@@ -190,13 +190,13 @@ CREATE TABLE drop_queue_recipients (
 ) WITHOUT ROWID;
 CREATE INDEX drop_queue_recipients_due ON drop_queue_recipients (next_attempt_at);
 CREATE INDEX drop_queue_recipients_leased ON drop_queue_recipients (leased_until) WHERE leased_until > 0;
--- The last recipient takes the message out of the queue.
+-- Deleting the last recipient removes the message from the queue.
 CREATE TRIGGER drop_queue_recipients_removed AFTER DELETE ON drop_queue_recipients
 WHEN NOT EXISTS (SELECT 1 FROM drop_queue_recipients WHERE queue = OLD.queue) BEGIN
     DELETE FROM drop_queue WHERE id = OLD.queue;
 END;
 
--- The delivery feed; its numbers are never used again.
+-- The delivery feed; its ids are never reused.
 CREATE TABLE drop_feed (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at INTEGER NOT NULL,
