@@ -49,7 +49,7 @@ impl Coming {
     /// Returns the complete message; `last` are its last bytes.
     pub(crate) async fn complete(&mut self, last: Vec<u8>) -> Result<Blob, BufferError> {
         if self.is_lost {
-            return Err(std::io::Error::other("a piece of it could not be kept").into());
+            return Err(std::io::Error::other("an earlier part of the message could not be buffered").into());
         }
         let Some(mut pieces) = self.pieces.take() else { return Ok(last.into()) };
         pieces.push(&last).await?;

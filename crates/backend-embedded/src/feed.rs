@@ -78,7 +78,7 @@ fn position(cursor: &FeedCursor) -> Result<i64, FeedError> {
     if cursor.0.is_empty() {
         return Ok(0);
     }
-    cursor.0.parse().map_err(|_| FeedError("the cursor is of another feed".to_owned()))
+    cursor.0.parse().map_err(|_| FeedError("the cursor belongs to another feed".to_owned()))
 }
 
 fn unreadable(error: StoreError) -> FeedError {

@@ -130,10 +130,10 @@ pub struct Taken {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AcceptError {
     /// The whole message is refused.
-    #[error("the message is refused: {0}")]
+    #[error("the message was refused: {0}")]
     Refused(Reply),
     /// Every recipient is refused.
-    #[error("every recipient is refused")]
+    #[error("all recipients were refused")]
     NoRecipients(Vec<Refusal>),
     /// The database failed.
     #[error(transparent)]
@@ -144,7 +144,7 @@ pub enum AcceptError {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotTogether {
     /// The set of refused recipients changed since the notice was prepared.
-    #[error("other recipients are refused than those that were known")]
+    #[error("the set of refused recipients changed")]
     Refused(Vec<Refusal>),
     /// See [`AcceptError`].
     #[error(transparent)]
@@ -201,7 +201,7 @@ impl MessageStore {
                 Some(Err(AcceptError::Store(error))) => Err(error.into()),
                 // The message must not be lost because its notice cannot be delivered.
                 Some(Err(refused)) => {
-                    tracing::info!(queue_id = %taken.queue_id, %refused, "a notice could not be delivered");
+                    tracing::info!(queue_id = %taken.queue_id, %refused, "delivery notice refused and discarded");
                     Ok(taken)
                 }
                 Some(Ok(_)) | None => Ok(taken),

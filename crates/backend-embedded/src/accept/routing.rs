@@ -97,11 +97,11 @@ pub(super) fn is_local_domain(connection: &Connection, domain: &DomainName) -> R
 }
 
 fn unknown() -> Reply {
-    Reply::new(550, EnhancedCode::new(5, 1, 1), "there is no such mailbox here")
+    Reply::new(550, EnhancedCode::new(5, 1, 1), "No such mailbox")
 }
 
 fn full() -> Reply {
-    Reply::new(552, EnhancedCode::new(5, 2, 2), "the mailbox is full")
+    Reply::new(552, EnhancedCode::new(5, 2, 2), "The mailbox is full")
 }
 
 /// Returns the reply for the client. Another server retries for days, while the owner can make room or the
@@ -110,16 +110,16 @@ fn full() -> Reply {
 pub(crate) fn to_client(reply: Reply, relaying: Relaying) -> Reply {
     match relaying {
         Relaying::Denied if reply == full() => {
-            Reply::new(452, EnhancedCode::new(4, 2, 2), "the mailbox is full, try again later")
+            Reply::new(452, EnhancedCode::new(4, 2, 2), "The mailbox is full, try again later")
         }
         Relaying::Denied | Relaying::Allowed => reply,
     }
 }
 
 fn no_relaying() -> Reply {
-    Reply::new(550, EnhancedCode::new(5, 7, 1), "mail for other servers is not taken here")
+    Reply::new(550, EnhancedCode::new(5, 7, 1), "Relaying denied")
 }
 
 pub(crate) fn too_long() -> Reply {
-    Reply::new(552, EnhancedCode::new(5, 3, 4), "the message is too long")
+    Reply::new(552, EnhancedCode::new(5, 3, 4), "The message exceeds the maximum size")
 }

@@ -34,7 +34,7 @@ impl Submission for MessageStore {
             // The answer must not be lost after a power loss: the caller acts on it.
             self.before_it_is_told().await.map_err(unavailable)?;
         } else if !attempt.by_this_node {
-            return Err(SubmitError::Unavailable("another node keeps its own mail".to_owned()));
+            return Err(SubmitError::Unavailable("the message may be in the message store of another node".to_owned()));
         }
         Ok(found)
     }

@@ -75,7 +75,11 @@ pub(crate) fn accept(
 
 /// Reply to a bounce that cannot be verified yet.
 fn temporary_failure() -> Reply {
-    Reply::new(451, EnhancedCode::new(4, 3, 0), "the message that this tells of is being handed over; come again later")
+    Reply::new(
+        451,
+        EnhancedCode::new(4, 3, 0),
+        "Delivery of the reported message is still in progress; try again later",
+    )
 }
 
 fn routes<'a>(connection: &Connection, mail: &'a Prepared, delimiter: Option<char>) -> Result<Routes<'a>, StoreError> {

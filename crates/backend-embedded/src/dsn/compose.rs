@@ -61,7 +61,7 @@ fn subject(report: &Report<'_>) -> String {
         Action::Failed => format!("Your message could not be delivered to {whom}"),
         Action::Delayed => format!("Your message to {whom} is delayed"),
         Action::Delivered => format!("Your message was delivered to {whom}"),
-        Action::Relayed => format!("Your message to {whom} was handed on"),
+        Action::Relayed => format!("Your message to {whom} was relayed"),
     }
 }
 
@@ -71,16 +71,16 @@ fn text(report: &Report<'_>) -> String {
     out.push_str(match report.action {
         Action::Failed => {
             "Your message could not be delivered to the recipients below.\n\
-             It will not be tried again.\n"
+             No further delivery attempts will be made.\n"
         }
         Action::Delayed => {
-            "Your message could not be delivered to the recipients below so far.\n\
-             It will be tried again; there is nothing that you have to do.\n"
+            "Your message has not been delivered to the recipients below yet.\n\
+             Delivery will be retried. You do not need to do anything.\n"
         }
         Action::Delivered => "Your message was delivered to the mailboxes of the recipients below.\n",
         Action::Relayed => {
-            "Your message was handed to the mail servers of the recipients below.\n\
-             They do not tell when they deliver it.\n"
+            "Your message was relayed to the mail servers of the recipients below.\n\
+             Those servers do not confirm final delivery.\n"
         }
     });
     for outcome in &report.recipients {
@@ -94,11 +94,11 @@ fn text(report: &Report<'_>) -> String {
             };
         }
         if let Some(until) = outcome.will_retry_until {
-            let _ = write!(out, "\n    It will be tried until {}.", Date::new(until.as_seconds()).to_rfc822());
+            let _ = write!(out, "\n    Delivery will be retried until {}.", Date::new(until.as_seconds()).to_rfc822());
         }
         out.push('\n');
     }
-    let _ = writeln!(out, "\nOur name for your message is {}.", report.queue_id);
+    let _ = writeln!(out, "\nThe queue id of your message is {}.", report.queue_id);
     out
 }
 

@@ -203,7 +203,7 @@ impl<'a> Connection<'a> {
     }
 
     fn send_away(&mut self) {
-        tracing::info!(peer = %self.peer, "an IMAP session ended with its account or its password");
+        tracing::info!(peer = %self.peer, "IMAP session closed: account disabled or password changed");
         self.user = None;
         self.coming.forget();
         self.session.bye("The account is disabled, or its password was changed");
@@ -244,7 +244,7 @@ impl<'a> Connection<'a> {
             self.coming.forget();
         }
         if let Err(error) = self.coming.keep(bytes).await {
-            tracing::warn!(peer = %self.peer, %error, "a message that comes by IMAP cannot be kept");
+            tracing::warn!(peer = %self.peer, %error, "message received over IMAP could not be buffered");
         }
     }
 
@@ -336,7 +336,7 @@ impl<'a> Connection<'a> {
             self.out.append(&mut self.session.take_output());
             self.write_when_enough().await?;
             let Some(span) = self.session.take_span() else { return Ok(()) };
-            let layout = layout.ok_or_else(|| io::Error::other("bytes of no message"))?;
+            let layout = layout.ok_or_else(|| io::Error::other("no message is open to read from"))?;
             let mut pieces = pin!(self.message_store.stream_range(layout, span));
             while let Some(piece) = pieces.next().await {
                 // The client already has the literal's length: if the literal cannot be completed, the

@@ -20,7 +20,7 @@ pub(super) fn failure(error: MessageStoreError) -> Failure {
             Failure::Unavailable
         }
         MessageStoreError::Store(error) => {
-            tracing::error!(%error, "an IMAP command could not be carried out");
+            tracing::error!(%error, "IMAP command failed");
             Failure::Unavailable
         }
     }

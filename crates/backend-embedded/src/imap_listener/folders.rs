@@ -83,7 +83,7 @@ impl User {
 
     pub(super) async fn quota(&self) -> Result<Reply, Failure> {
         let quota = Mailboxes::quota(&self.message_store, &self.address).await.map_err(|error| {
-            tracing::error!(%error, "a quota could not be read");
+            tracing::error!(%error, "quota look-up failed");
             Failure::Unavailable
         })?;
         let storage = quota.limit_bytes.map(|limit| Usage { used: quota.used_bytes, limit });

@@ -50,6 +50,6 @@ pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup
 async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<ImapSetup>, session_limits: SessionLimits) {
     let peer = arrival.peer;
     if let Err(error) = Connection::new(arrival, message_store, &setup, session_limits).run().await {
-        tracing::debug!(%peer, %error, "an IMAP connection broke");
+        tracing::debug!(%peer, %error, "IMAP connection failed");
     }
 }

@@ -141,9 +141,9 @@ pub(crate) fn insert(
 }
 
 /// Returns the error for a buffered message whose file cannot be read.
-#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+#[expect(clippy::needless_pass_by_value, reason = "map_err passes the error by value")]
 pub(crate) fn unreadable(error: io::Error) -> StoreError {
-    StoreError::Unavailable(format!("a message on its way cannot be read: {error}"))
+    StoreError::Unavailable(format!("cannot read the buffered message: {error}"))
 }
 
 fn insert_row(connection: &Connection, new: &NewContent, chunk_len: u64) -> Result<ContentId, StoreError> {

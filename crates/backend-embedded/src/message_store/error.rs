@@ -19,7 +19,7 @@ pub enum MessageStoreError {
     #[error("the attachment does not exist")]
     NoSuchAttachment,
     /// A folder of that name already exists.
-    #[error("the folder exists already")]
+    #[error("the folder already exists")]
     FolderExists,
     /// INBOX cannot be deleted, and a folder cannot be moved into itself.
     #[error("the folder cannot be changed in this way")]
@@ -28,7 +28,7 @@ pub enum MessageStoreError {
     #[error("the mailbox has too many folders")]
     TooManyFolders,
     /// The folder has no free UIDs.
-    #[error("the folder cannot take another message")]
+    #[error("the folder has no free UIDs")]
     FolderIsFull,
     /// The message would exceed the maximum number of keywords.
     #[error("the message has too many keywords")]
@@ -37,7 +37,7 @@ pub enum MessageStoreError {
     #[error("the mailbox is full")]
     OverQuota,
     /// The message exceeds the maximum size.
-    #[error("the message is too long")]
+    #[error("the message exceeds the maximum size")]
     TooLong,
     /// The database failed.
     #[error(transparent)]

@@ -65,7 +65,7 @@ fn extract(connection: &Connection, settings: &MessageStoreSettings) -> Result<V
         let text = match kept_or_read(connection, content) {
             // One damaged message must not keep the rest from being indexed.
             Err(error @ (MessageStoreError::NoSuchMessage | MessageStoreError::Store(StoreError::Unexpected(_)))) => {
-                tracing::error!(message = content.0, %error, "a message cannot be read for the index");
+                tracing::error!(message = content.0, %error, "message could not be read for the search index");
                 String::new()
             }
             text => text?,

@@ -43,7 +43,7 @@ impl MessageStore {
             rounds.begin();
             if let Err(error) = self.maintain_and_pause().await {
                 // The work remains in the database and is retried after the next change.
-                tracing::warn!(%error, "the maildrop's housekeeping failed");
+                tracing::warn!(%error, "message store maintenance failed; it is retried after the next change");
             }
             self.raised(|changes| &changes.chores).await;
         }

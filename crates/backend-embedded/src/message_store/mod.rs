@@ -235,5 +235,5 @@ impl MessageStore {
 
 /// Returns the error for a stored value that cannot be read.
 pub(crate) fn damaged(what: &str) -> StoreError {
-    StoreError::Unexpected(format!("{what} in the maildrop is damaged"))
+    StoreError::Unexpected(format!("{what} in the message store is damaged"))
 }

@@ -47,7 +47,7 @@ fn visit_whole_row(
     let mut rows = statement.query(params![key])?;
     let row = rows.next()?.ok_or(MessageStoreError::NoSuchMessage)?;
     let bytes = row.get_ref(0)?.as_blob().ok().and_then(|bytes| bytes.get(wanted));
-    take(bytes.ok_or_else(|| damaged("a piece of a message"))?);
+    take(bytes.ok_or_else(|| damaged("a chunk of a message"))?);
     Ok(())
 }
 
@@ -70,7 +70,7 @@ fn visit_long_row(
     let mut bytes = vec![0; wanted.len().min(STEP)];
     for at in wanted.clone().step_by(STEP) {
         let step = &mut bytes[..STEP.min(wanted.end - at)];
-        row.read_at_exact(step, at).map_err(|_| damaged("a piece of a message"))?;
+        row.read_at_exact(step, at).map_err(|_| damaged("a chunk of a message"))?;
         take(step);
     }
     Ok(())

@@ -147,7 +147,7 @@ pub(super) fn remove_domain(connection: &Connection, domain: &DomainName) -> Res
 }
 
 fn parsed<T: FromStr>(stored: &str) -> Result<T, ProvisioningError> {
-    stored.parse().map_err(|_| ProvisioningError("a stored name cannot be read".to_owned()))
+    stored.parse().map_err(|_| ProvisioningError("a stored name is invalid".to_owned()))
 }
 
 fn not_told(error: MessageStoreError) -> ProvisioningError {

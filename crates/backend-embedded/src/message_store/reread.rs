@@ -68,7 +68,7 @@ fn compare(connection: &Connection, settings: &MessageStoreSettings) -> Result<O
             }
             // One damaged message must not keep the rest from being compared.
             Err(error @ (MessageStoreError::NoSuchMessage | MessageStoreError::Store(StoreError::Unexpected(_)))) => {
-                tracing::error!(message = through.0, %error, "a message cannot be read for the index");
+                tracing::error!(message = through.0, %error, "message could not be read for the search index");
             }
             Err(error) => return Err(error),
         }

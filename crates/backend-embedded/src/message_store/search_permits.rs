@@ -107,13 +107,13 @@ mod tests {
         let search_permits = Arc::new(SearchPermits::new(1));
         let (ann, bob) = (MailboxId(1), MailboxId(2));
         let first = search_permits.take(ann).await;
-        assert!(search_permits.take(ann).now_or_never().is_none(), "one that gives up");
+        assert!(search_permits.take(ann).now_or_never().is_none(), "a search that is cancelled while it waits");
         let mut second = Box::pin(search_permits.take(ann));
         assert!(second.as_mut().now_or_never().is_none());
         assert!(search_permits.take(bob).now_or_never().is_some());
         drop(first);
         drop(second.await);
-        assert!(search_permits.semaphores.lock().unwrap().is_empty(), "nothing is left of them");
+        assert!(search_permits.semaphores.lock().unwrap().is_empty(), "finished searches leave no semaphore");
     }
 
     #[tokio::test]

@@ -153,7 +153,7 @@ impl MessageStore {
                 (Err(error), Mode::Copy) => {
                     let copies = done.into_iter().map(|(_, uid)| uid).collect();
                     if let Err(failed) = self.take_back(target.id, copies).await {
-                        tracing::warn!(error = %failed, "a part of a failed copy could not be taken back");
+                        tracing::warn!(error = %failed, "failed copy could not be undone; some of its messages remain");
                     }
                     return Err(error);
                 }

@@ -77,7 +77,7 @@ impl Listener {
                         None => drop(tasks.spawn(refuse(stream, peer, busy, limits.refusal_timeout))),
                     },
                     Err(error) => {
-                        tracing::warn!(%error, listener = %self.address, "a connection could not be accepted");
+                        tracing::warn!(%error, listener = %self.address, "connection could not be accepted");
                         // Without a pause, a lack of file descriptors would make this loop spin.
                         tokio::time::sleep(limits.accept_pause).await;
                     }
@@ -93,7 +93,7 @@ impl Listener {
         };
         let patience = limits.grace + limits.last_words;
         if tokio::time::timeout(patience, rest).await.is_err() {
-            tracing::warn!(listener = %self.address, connections = tasks.len(), "connections were cut");
+            tracing::warn!(listener = %self.address, connections = tasks.len(), "open connections closed at shutdown");
         }
     }
 }
@@ -119,13 +119,13 @@ fn admit<P, F>(
 }
 
 async fn refuse(mut stream: TcpStream, peer: SocketAddr, busy: &'static [u8], timeout: Duration) {
-    tracing::warn!(%peer, "a connection above the limits was refused");
+    tracing::warn!(%peer, "connection refused: connection limit reached");
     // The refusal is final whether or not its reason can be sent.
     let _ = tokio::time::timeout(timeout, stream.write_all(busy)).await;
 }
 
 fn report(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "the task of a connection failed");
+        tracing::error!(%error, "connection task failed");
     }
 }

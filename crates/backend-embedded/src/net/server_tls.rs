@@ -71,12 +71,11 @@ impl ServerTls {
 fn acceptor(certificates: &[u8], key: &[u8]) -> Result<TlsAcceptor, TlsError> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(certificates)
         .collect::<Result<_, _>>()
-        .map_err(|error| TlsError::new(format!("the certificate cannot be read: {error}")))?;
+        .map_err(|error| TlsError::new(format!("cannot read the certificate: {error}")))?;
     if chain.is_empty() {
-        return Err(TlsError::new("there is no certificate"));
+        return Err(TlsError::new("no certificate found"));
     }
-    let key =
-        PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::new("there is no private key that can be read"))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::new("no usable private key found"))?;
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))

@@ -38,7 +38,7 @@ impl Stream {
     pub fn into_plain(self) -> io::Result<TcpStream> {
         match self {
             Self::Plain(stream) => Ok(stream),
-            Self::Server(_) | Self::Client(_) => Err(io::Error::other("the connection is encrypted already")),
+            Self::Server(_) | Self::Client(_) => Err(io::Error::other("the connection is already encrypted")),
             Self::Lost => Err(io::ErrorKind::NotConnected.into()),
         }
     }

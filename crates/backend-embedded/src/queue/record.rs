@@ -107,7 +107,7 @@ impl MessageStore {
                     Ok(_) => {}
                     Err(AcceptError::Store(error)) => return Err(error),
                     Err(refused) => {
-                        tracing::info!(queue_id = %message.queue_id, %refused, "a notice could not be delivered");
+                        tracing::info!(queue_id = %message.queue_id, %refused, "delivery notice refused and discarded");
                     }
                 }
             }

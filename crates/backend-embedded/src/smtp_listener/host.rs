@@ -47,7 +47,7 @@ impl InboundHost<'_> {
         check_hops(&beginning, settings.max_hops)?;
         if beginning.len() < body.len() && !forged::has_end(&beginning) {
             // The unchecked rest of the header could contain forged fields.
-            return Err(Reply::new(554, (5, 6, 0), "The header of the message is too long"));
+            return Err(Reply::new(554, (5, 6, 0), "The message header is too long"));
         }
         if let Some((end, header)) = forged::removed(&beginning, &self.setup.hostname) {
             body.replace_beginning(end, header);

@@ -54,6 +54,6 @@ async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<Inbou
     };
     let mut host = InboundHost::new(message_store.clone(), &setup, peer.ip());
     if let Err(error) = converse(arrival, session_setup, &mut host).await {
-        tracing::debug!(%peer, %error, "an SMTP connection broke");
+        tracing::debug!(%peer, %error, "SMTP connection failed");
     }
 }

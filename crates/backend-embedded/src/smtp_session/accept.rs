@@ -54,22 +54,22 @@ pub(crate) async fn accept_message(delivery: &Delivery<'_>, mut message: Message
         return Answer::Refuse(not_looked_up(&error));
     }
     if incoming.recipients.is_empty() {
-        tracing::info!(%queue_id, "dropped a reply to a delivery notice");
+        tracing::info!(%queue_id, "reply to a delivery notice discarded");
         return Answer::Queued(queue_id.0);
     }
     match accept(delivery, incoming, &queue_id, now).await {
         Ok(taken) => {
             tracing::info!(
                 queue_id = %taken.queue_id, delivered = taken.delivered.len(), queued = taken.queued.len(),
-                refused = taken.refused.len(), "a message was taken over"
+                refused = taken.refused.len(), "message accepted"
             );
             Answer::Queued(taken.queue_id.0)
         }
         Err(NotTaken::Accept(AcceptError::Refused(reply))) => Answer::Refuse(to_wire(&reply)),
         Err(NotTaken::Accept(AcceptError::NoRecipients(refused))) => Answer::Refuse(of_all(refused, delivery.relaying)),
         Err(error) => {
-            tracing::error!(%error, "a message could not be taken over");
-            Answer::Refuse(Reply::new(451, (4, 3, 0), "The message cannot be stored at the moment"))
+            tracing::error!(%error, "message could not be accepted");
+            Answer::Refuse(Reply::new(451, (4, 3, 0), "The message cannot be stored at the moment, try again later"))
         }
     }
 }
@@ -106,9 +106,9 @@ enum NotTaken {
     Accept(#[from] AcceptError),
     #[error(transparent)]
     NoNotice(#[from] dsn::ComposeError),
-    #[error("the message cannot be read: {0}")]
+    #[error("cannot read the message: {0}")]
     Unreadable(#[from] std::io::Error),
-    #[error("the recipients that are refused change again and again")]
+    #[error("the set of refused recipients keeps changing")]
     Unsettled,
 }
 

@@ -106,7 +106,7 @@ impl Conversation<'_> {
                 }
                 Step::Keep(piece) => {
                     if let Err(error) = self.coming.keep(&piece).await {
-                        tracing::warn!(%error, "a message that comes by SMTP cannot be kept");
+                        tracing::warn!(%error, "message received over SMTP could not be buffered");
                         self.session.lose();
                     }
                 }
@@ -153,8 +153,12 @@ impl Conversation<'_> {
         match Body::complete(&mut self.coming, std::mem::take(&mut message.data)).await {
             Ok(body) => host.take(message, body).await,
             Err(error) => {
-                tracing::warn!(%error, "a message that came by SMTP cannot be kept");
-                Answer::Refuse(Reply::new(452, (4, 3, 1), "The message cannot be kept at the moment, try again later"))
+                tracing::warn!(%error, "message received over SMTP could not be buffered");
+                Answer::Refuse(Reply::new(
+                    452,
+                    (4, 3, 1),
+                    "The message cannot be stored at the moment, try again later",
+                ))
             }
         }
     }

@@ -12,7 +12,7 @@ pub(crate) fn reverse_path(mail: &MailFrom) -> Result<ReversePath, Reply> {
     if mail.reverse_path.is_empty() {
         return Ok(None);
     }
-    let refusal = |_| Reply::new(553, (5, 1, 7), "The sender's address is not one that can be answered");
+    let refusal = |_| Reply::new(553, (5, 1, 7), "The sender address is not valid");
     EmailAddress::as_given(&mail.reverse_path).map(Some).map_err(refusal)
 }
 
@@ -50,10 +50,10 @@ impl<'a> Postmaster<'a> {
 /// Returns the address of a recipient. `postmaster` is the recipient of that name without a domain.
 pub(crate) fn forward_path(recipient: &RcptTo, postmaster: Option<&EmailAddress>) -> Result<EmailAddress, Reply> {
     if has_domain(recipient) {
-        let refusal = |_| Reply::new(553, (5, 1, 3), "The recipient's address is not valid");
+        let refusal = |_| Reply::new(553, (5, 1, 3), "The recipient address is not valid");
         return EmailAddress::as_given(&recipient.forward_path).map_err(refusal);
     }
-    postmaster.cloned().ok_or_else(|| Reply::new(550, (5, 1, 1), "There is no mailbox of a postmaster here"))
+    postmaster.cloned().ok_or_else(|| Reply::new(550, (5, 1, 1), "There is no postmaster mailbox here"))
 }
 
 /// Returns whether an address is the author of our notices, which has no readers. It is accepted, because
@@ -68,6 +68,6 @@ fn has_domain(recipient: &RcptTo) -> bool {
 
 /// Logs a failed look-up. Returns a temporary failure.
 pub(crate) fn not_looked_up(error: &StoreError) -> Reply {
-    tracing::error!(%error, "a recipient could not be looked up");
+    tracing::error!(%error, "recipient look-up failed");
     Reply::new(451, (4, 3, 0), "The recipient cannot be looked up at the moment")
 }

@@ -53,7 +53,7 @@ fn address_literal(address: IpAddr) -> String {
 /// Returns the part of a message that may be header: all of a short one.
 pub(crate) async fn header_of(body: &Body, max_header_bytes: usize) -> Result<Cow<'_, [u8]>, Reply> {
     body.beginning(max_header_bytes).await.map_err(|error| {
-        tracing::error!(%error, "a message cannot be read again");
+        tracing::error!(%error, "buffered message could not be read");
         Reply::new(451, (4, 3, 0), "The message cannot be read at the moment")
     })
 }
@@ -66,7 +66,7 @@ pub(crate) fn check_hops(beginning: &[u8], max: usize) -> Result<(), Reply> {
 /// Returns the refusal of a message with more than `max` hops.
 fn too_many_hops(message: &[u8], max: usize) -> Option<Reply> {
     let hops = header_lines(message).filter(|line| is_received(line)).take(max + 1).count();
-    (hops > max).then(|| Reply::new(554, (5, 4, 6), "The message has come through too many servers"))
+    (hops > max).then(|| Reply::new(554, (5, 4, 6), "Too many hops; the message may be in a loop"))
 }
 
 fn is_received(line: &[u8]) -> bool {

@@ -103,7 +103,7 @@ impl<'a> SubmissionHost<'a> {
         let recipients = message.envelope.recipients.iter().map(|to| forward_path(to, self.postmaster.found()));
         let recipients = recipients.collect::<Result<Vec<_>, _>>()?;
         let counted = self.setup.login.may_send_to(self.grants()?, &recipients).await;
-        counted.map_err(|reached| Reply::new(452, (4, 7, 1), format!("No more today: {reached}")))
+        counted.map_err(|reached| Reply::new(452, (4, 7, 1), format!("Daily limit reached: {reached}")))
     }
 
     async fn check_recipient(&mut self, recipient: &RcptTo) -> Result<(), Reply> {
@@ -190,15 +190,15 @@ fn not_logged_in() -> Reply {
 fn bad_header(error: HeaderError) -> Reply {
     let text = match error {
         HeaderError::Twice => "From and Sender must not occur twice",
-        HeaderError::Malformed => "The header block holds a line that is no field",
-        HeaderError::TooLong => "The header block is too long",
-        HeaderError::Unreadable => "From and Sender must each name one mail address, as RFC 5322 writes it",
+        HeaderError::Malformed => "The message header contains a line that is not a field",
+        HeaderError::TooLong => "The message header is too long",
+        HeaderError::Unreadable => "From and Sender must each contain one valid address (RFC 5322)",
     };
     Reply::new(550, (5, 6, 0), text)
 }
 
 fn no_author() -> Reply {
-    Reply::new(550, (5, 6, 0), "The message names no author")
+    Reply::new(550, (5, 6, 0), "The message has no From address")
 }
 
 fn not_signed(error: SignError) -> Reply {

@@ -60,6 +60,6 @@ async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<Submi
     };
     let mut host = SubmissionHost::new(message_store.clone(), &setup, peer.ip());
     if let Err(error) = converse(arrival, session_setup, &mut host).await {
-        tracing::debug!(%peer, %error, "a submission connection broke");
+        tracing::debug!(%peer, %error, "submission connection failed");
     }
 }

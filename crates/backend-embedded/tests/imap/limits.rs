@@ -137,7 +137,7 @@ async fn a_client_that_never_stops_cannot_delay_shutdown() {
         }
     });
     server.end().await;
-    let last = timeout(PATIENCE, talking).await.expect("the client is sent away").unwrap();
+    let last = timeout(PATIENCE, talking).await.expect("the client is disconnected").unwrap();
     // Input that arrives after the server disconnected may discard its last response.
     let last = last.unwrap_or_default();
     assert!(["", "x NO Command not completed", "* BYE The server is shutting down"].contains(&last.as_str()), "{last}");

@@ -88,10 +88,7 @@ async fn rows_decide_the_rest() {
 async fn a_search_for_too_many_texts_is_refused() {
     let server = server().await;
     let mut client = server.ann_in("INBOX").await;
-    assert_eq!(
-        client.run("SEARCH TEXT a TEXT b TEXT c TEXT d").await.end,
-        "NO [LIMIT] Server limit reached"
-    );
+    assert_eq!(client.run("SEARCH TEXT a TEXT b TEXT c TEXT d").await.end, "NO [LIMIT] Server limit reached");
     client.ok("SEARCH TEXT a TEXT b TEXT c TEXT a").await;
 }
 
@@ -120,7 +117,7 @@ async fn a_long_search_gives_way_to_other_searches_of_the_mailbox() {
     }
     long.send(b"x SEARCH HEADER X-None y\r\n").await;
     assert_eq!(short.ok("SEARCH HEADER X-None y").await, ["* SEARCH"]);
-    assert!(long.line().now_or_never().is_none(), "the long search has not come to its end");
+    assert!(long.line().now_or_never().is_none(), "the long search is still running");
     assert_eq!(long.line().await.as_deref(), Some("* SEARCH"));
     assert_eq!(long.line().await.as_deref(), Some("x OK SEARCH completed"));
 }

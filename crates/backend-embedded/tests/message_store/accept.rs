@@ -33,7 +33,7 @@ async fn a_message_that_is_too_long_is_refused_as_a_whole() {
     let refused =
         test_store.message_store.accept(test_store.incoming(&["ann@example.org"], &mail("Hi", &"x".repeat(100)))).await;
     let Err(AcceptError::Refused(reply)) = refused else { panic!() };
-    assert_eq!(reply.to_string(), "552 5.3.4 the message is too long");
+    assert_eq!(reply.to_string(), "552 5.3.4 The message exceeds the maximum size");
     nothing_was_written(&test_store);
 }
 
@@ -187,12 +187,16 @@ async fn a_mailbox_of_a_domain_that_is_not_ours_captures_no_mail() {
     notice.sender = None;
     for ours in [test_store.incoming(&["ceo@elsewhere.example"], &mail("Hi", ".")), notice] {
         let taken = test_store.message_store.accept(ours).await.unwrap();
-        assert_eq!((taken.delivered, taken.queued), (Vec::new(), vec![squatter.clone()]), "it goes to the real server");
+        assert_eq!(
+            (taken.delivered, taken.queued),
+            (Vec::new(), vec![squatter.clone()]),
+            "it goes to the domain's server"
+        );
     }
     assert_eq!(test_store.message_store.quota(&squatter).await.unwrap().messages, 0);
     test_store.message_store.put_domain(&squatter.domain()).await.unwrap();
     test_store.deliver(&["ceo@elsewhere.example"], &mail("Welcome", ".")).await;
-    assert_eq!(test_store.message_store.quota(&squatter).await.unwrap().messages, 1, "once the domain is ours");
+    assert_eq!(test_store.message_store.quota(&squatter).await.unwrap().messages, 1, "after the domain became local");
 }
 
 #[tokio::test]
@@ -222,7 +226,7 @@ async fn mail_with_a_tag_goes_to_the_mailbox_before_it() {
     assert_eq!(
         test_store.message_store.quota(&bob()).await.unwrap().messages,
         2,
-        "a mailbox of the whole name comes first"
+        "a mailbox with the full local part comes first"
     );
 
     let strict =

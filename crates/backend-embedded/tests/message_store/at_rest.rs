@@ -19,7 +19,7 @@ async fn rounds(mut changed: impl AsyncFnMut() -> Option<()>) -> usize {
 
 async fn all_rest(test_store: &TestStore) {
     let drop = &test_store.message_store;
-    assert!(rounds(async || drop.queue_changed().now_or_never()).await <= ROUNDS, "the courier spins");
+    assert!(rounds(async || drop.queue_changed().now_or_never()).await <= ROUNDS, "the agent spins");
     assert!(rounds(async || DeliveryFeed::changed(drop).now_or_never()).await <= ROUNDS, "the feed's reader spins");
 }
 
@@ -31,7 +31,7 @@ async fn loops_rest_after_a_change_by_another_process() {
     for name in ["Work", "Travel"] {
         test_store.open_again().await.create_folder(&ann(), &folder(name)).await.unwrap();
         watch.changed().await;
-        assert!(test_store.message_store.queue_changed().now_or_never().is_some(), "the courier missed the change");
+        assert!(test_store.message_store.queue_changed().now_or_never().is_some(), "the agent missed the change");
         assert!(
             DeliveryFeed::changed(&test_store.message_store).now_or_never().is_some(),
             "the feed's reader missed the change"

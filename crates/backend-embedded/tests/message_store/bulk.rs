@@ -155,12 +155,12 @@ async fn a_copy_that_fails_on_its_way_is_taken_back() {
     let owner = ann();
     test_store.message_store.put_mailbox(&owner, Some(2 * used - 1)).await.unwrap();
     let copy = async || test_store.message_store.copy(inbox, uids.clone(), &folder("Sent")).await;
-    assert_eq!(copy().await, Err(MessageStoreError::OverQuota), "what does not fit is not begun");
+    assert_eq!(copy().await, Err(MessageStoreError::OverQuota), "a copy that does not fit does not start");
 
     test_store.message_store.put_mailbox(&ann(), Some(2 * used)).await.unwrap();
     let (copied, changed) = tokio::join!(copy(), test_store.message_store.put_mailbox(&owner, Some(used + used / 2)));
     changed.unwrap();
-    assert_eq!(copied, Err(MessageStoreError::OverQuota), "the quota is lowered after some steps");
+    assert_eq!(copied, Err(MessageStoreError::OverQuota), "the quota was lowered after some steps");
     let sent = test_store.message_store.folder(&ann(), &folder("Sent")).await.unwrap();
     assert_eq!((sent.messages, sent.size), (0, 0));
     assert_eq!(test_store.message_store.quota(&ann()).await.unwrap().used_bytes, used);

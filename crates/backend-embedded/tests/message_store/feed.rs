@@ -74,7 +74,7 @@ async fn without_local_accounts_events_are_durable_before_reporting() {
         // A blocked writer also blocks the flush to disk.
         database.execute_batch("BEGIN IMMEDIATE").unwrap();
         let nothing = test_store.message_store.read_after(&start, 10).now_or_never();
-        assert!(nothing.is_some_and(|batch| batch.unwrap().events.is_empty()), "there is nothing to wait for");
+        assert!(nothing.is_some_and(|batch| batch.unwrap().events.is_empty()), "an empty feed does not wait");
         database.execute_batch("COMMIT").unwrap();
         test_store.deliver(&["ann@example.org"], &mail("one", ".")).await;
 

@@ -42,12 +42,12 @@ async fn what_cannot_be_done_to_folders_is_refused() {
     message_store.delete_folder(&ann(), &folder("Old")).await.unwrap();
     let taken_below = message_store.rename_folder(&ann(), &folder("Drafts"), &folder("Old")).await;
     assert_eq!(taken_below, Err(MessageStoreError::FolderExists));
-    assert!(names(&test_store).await.contains(&"Drafts".to_owned()), "a rename is done whole or not at all");
+    assert!(names(&test_store).await.contains(&"Drafts".to_owned()), "a failed rename changes nothing");
     let (deep, drafts) = (folder("Work/a"), folder("Drafts"));
     assert_eq!(message_store.create_folder(&ann(), &deep).await, Err(MessageStoreError::TooManyFolders));
     let moved = message_store.rename_folder(&ann(), &drafts, &folder("Work/a/b")).await;
     assert_eq!(moved, Err(MessageStoreError::TooManyFolders));
-    assert!(!names(&test_store).await.contains(&"Work".to_owned()), "nothing of it was kept");
+    assert!(!names(&test_store).await.contains(&"Work".to_owned()), "the failed rename created no folder");
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn flags_change_and_a_client_sees_only_what_changed() {
     assert_eq!(changed.entries, states);
     assert_eq!(changed.folder.unread, 2);
     let again = test_store.message_store.store_flags(inbox, vec![2], FlagChange::Add, seen.clone()).await.unwrap();
-    assert_eq!(again, states, "what is so already is not a change");
+    assert_eq!(again, states, "setting a flag that is set changes nothing");
     let without = test_store.message_store.store_flags(inbox, vec![2], FlagChange::Remove, seen).await.unwrap();
     assert_eq!(without[0].flags, Flags::new());
     assert!(without[0].modseq > states[0].modseq);

@@ -38,7 +38,7 @@ fn put_off(test_store: &TestStore) -> Attempt {
 /// Records the given attempts for all due recipients.
 async fn tried(test_store: &TestStore, attempts: &[Attempt]) {
     let [message] = &test_store.message_store.claim_due(100, LEASE).await.unwrap()[..] else {
-        panic!("one message is due")
+        panic!("no due message")
     };
     let attempts = message.recipients.iter().zip(attempts);
     let result = |(recipient, attempt): (&QueuedRecipient, &Attempt)| RecipientResult {
@@ -127,13 +127,13 @@ async fn a_notice_of_what_has_not_left_yet_is_ordinary_mail() {
     let test_store = TestStore::new().await;
     let id = submitted(&test_store, &SeededEntropy::new(7)).await.to_string();
     let forged = notice(&id, "failed", "zoe@far.example");
-    assert_eq!(told(&test_store, "", "ann@example.org", &forged).await, [], "not tried yet");
+    assert_eq!(told(&test_store, "", "ann@example.org", &forged).await, [], "before the first attempt");
     tried(&test_store, &[put_off(&test_store), taken()]).await;
-    assert_eq!(told(&test_store, "", "ann@example.org", &forged).await, [], "put off");
+    assert_eq!(told(&test_store, "", "ann@example.org", &forged).await, [], "after a deferred attempt");
     assert_eq!(told(&test_store, "", "ann@example.org", &notice(&id, "failed", "joe@far.example")).await.len(), 1);
     test_store.advance(60);
     tried(&test_store, &[taken()]).await;
-    assert_eq!(told(&test_store, "", "ann@example.org", &forged).await.len(), 2, "now it can be true");
+    assert_eq!(told(&test_store, "", "ann@example.org", &forged).await.len(), 2, "after the message was transmitted");
 }
 
 #[tokio::test]
@@ -155,12 +155,14 @@ async fn a_notice_during_submission_gets_a_temporary_failure() {
     let test_store = TestStore::new().await;
     let id = submitted(&test_store, &SeededEntropy::new(7)).await.to_string();
     let early = notice(&id, "failed", "zoe@far.example");
-    let [message] = &test_store.message_store.claim_due(100, LEASE).await.unwrap()[..] else { panic!("it is due") };
+    let [message] = &test_store.message_store.claim_due(100, LEASE).await.unwrap()[..] else {
+        panic!("no due message")
+    };
     // The other server may have accepted the message, which is not recorded here yet.
     let AcceptError::Refused(reply) =
         test_store.message_store.accept(from_outside(&test_store, "", "ann@example.org", &early)).await.unwrap_err()
     else {
-        panic!("it is refused as a whole")
+        panic!("the whole message must be refused")
     };
     assert_eq!(reply.code, 451);
     // To all other mailboxes it is an ordinary message.
@@ -219,5 +221,9 @@ async fn a_recipient_can_come_back_after_members_of_it_did() {
         .map(|event| (event.recipient.as_str(), event.final_recipient.as_ref().map(|member| member.as_str())))
         .collect();
     let members = [("zoe@far.example", Some("joe@far.example")), ("zoe@far.example", Some("jim@far.example"))];
-    assert_eq!(told, [members[0], members[1], ("zoe@far.example", None)], "nothing counts behind the recipient's own");
+    assert_eq!(
+        told,
+        [members[0], members[1], ("zoe@far.example", None)],
+        "nothing counts after the recipient's own bounce"
+    );
 }

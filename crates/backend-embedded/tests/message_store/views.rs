@@ -139,7 +139,9 @@ async fn readers_see_changes_and_reread_nothing_without_one() {
     let page = async |message_store: &MessageStore, seen| {
         message_store.view(&ann(), &folder("INBOX"), Page::default(), seen).await.unwrap()
     };
-    let PageView::Now { listed, validator } = page(here, None).await else { panic!("nobody has seen it yet") };
+    let PageView::Now { listed, validator } = page(here, None).await else {
+        panic!("a request without a validator returns the page")
+    };
     assert_eq!((listed.total, listed.items[0].subject.as_str()), (1, "One"));
     assert_eq!(page(here, validator).await, PageView::Unchanged);
     assert_eq!(page(&there, validator).await, PageView::Unchanged);
@@ -148,7 +150,7 @@ async fn readers_see_changes_and_reread_nothing_without_one() {
     there.store_flags(inbox, vec![1], FlagChange::Add, Flags::from_words(["\\Seen"])).await.unwrap();
     for reader in [here, &there] {
         let PageView::Now { listed, validator: after } = page(reader, validator).await else {
-            panic!("a flag was set")
+            panic!("the page changed when a flag was set")
         };
         assert_eq!(listed.items[0].flags, ["\\Seen"]);
         assert_eq!(page(reader, after).await, PageView::Unchanged);

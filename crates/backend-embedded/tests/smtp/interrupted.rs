@@ -44,10 +44,10 @@ async fn a_delivery_agent_cut_at_any_point_loses_nothing() {
         host.send(&["zoe@far.example", "joe@far.example"], &mail("Hi")).await;
         let agent = host.agent(|settings| settings.relay = relay_at(slow));
         tokio::select! {
-            _ = agent.deliver_due_once() => panic!("the server never answers"),
+            _ = agent.deliver_due_once() => panic!("the remote server must not reply"),
             reached = stopped => reached.unwrap(),
         }
-        assert!(host.events().await.is_empty(), "{last}: nothing is on record");
+        assert!(host.events().await.is_empty(), "{last}: no event was recorded");
         // The next delivery agent, after a restart.
         host.message_store.end_leases().await.unwrap();
         host.agent_to(&sink).deliver_due_once().await.unwrap();

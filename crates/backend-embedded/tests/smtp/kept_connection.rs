@@ -90,6 +90,6 @@ async fn the_delivery_agent_reports_what_the_relay_accepted() {
         sent += certain;
         bounced += usize::from(outcomes.contains(&Outcome::Bounced));
     }
-    assert!(copies.is_empty(), "nothing is reported of {copies:?}");
+    assert!(copies.is_empty(), "no event for {copies:?}");
     assert!(sent > count / 4 && bounced > 0, "{sent} sent, {bounced} bounced");
 }

@@ -38,7 +38,7 @@ async fn with_a_full_disk_only_large_messages_fail_temporarily() {
     assert!(send(&mut line, "Subject: small\r\n\r\nHello.\r\n").await.starts_with("250"));
     let inbox = host.inbox("bob@here.example").await;
     assert_eq!(inbox.len(), 1);
-    assert!(inbox[0].ends_with("Subject: small\r\n\r\nHello.\r\n"), "nothing of the other one is in it");
+    assert!(inbox[0].ends_with("Subject: small\r\n\r\nHello.\r\n"), "no byte of the refused message is in it");
 }
 
 #[tokio::test]

@@ -48,8 +48,11 @@ async fn a_client_that_fills_one_listener_blocks_no_others() {
             assert!(refused.starts_with("421 ") || refused.starts_with("* BYE "), "{refused}");
         }
         for (other, &listener) in listeners.iter().enumerate() {
-            assert!(is_welcome(&greeting(OTHER, listener).await), "another client at door {other}");
-            assert!(other == number || is_welcome(&greeting(SAME, listener).await), "the same client at door {other}");
+            assert!(is_welcome(&greeting(OTHER, listener).await), "another client at listener {other}");
+            assert!(
+                other == number || is_welcome(&greeting(SAME, listener).await),
+                "the same client at listener {other}"
+            );
         }
     }
 }
@@ -119,10 +122,10 @@ async fn messages_under_way_have_so_much_memory_and_no_more() {
     assert!(big.say("DATA").await.starts_with("354"));
     big.send(half.as_bytes()).await;
     big.send(half.as_bytes()).await;
-    assert!(big.say(".").await.starts_with("452 4.3.1"), "it grew above what there is");
+    assert!(big.say(".").await.starts_with("452 4.3.1"), "the message exceeded the budget");
     assert!(small.say("DATA").await.starts_with("354"));
     small.send(mail("fits").as_bytes()).await;
-    assert!(small.say(".").await.starts_with("250"), "what the refused one took is free again");
+    assert!(small.say(".").await.starts_with("250"), "the refused message released its bytes");
     for command in ["MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
         assert!(big.say(command).await.starts_with("250"), "{command}");
     }
@@ -136,7 +139,7 @@ async fn messages_under_way_have_so_much_memory_and_no_more() {
     assert!(small.say("DATA").await.starts_with("354"));
     small.send(&half.as_bytes()[..40_000]).await;
     small.send(b"\r\n").await;
-    assert!(small.say(".").await.starts_with("250"), "what the one that left took is free too");
+    assert!(small.say(".").await.starts_with("250"), "the closed connection released its bytes");
     assert_eq!(host.inbox("bob@here.example").await.len(), 2);
 }
 
@@ -194,7 +197,7 @@ async fn answers(line: &mut Line, recipient: &str) -> Vec<String> {
         }
         answers
     };
-    tokio::time::timeout(Duration::from_secs(60), asked).await.expect("an answer comes at once")
+    tokio::time::timeout(Duration::from_secs(60), asked).await.expect("replies come without delay")
 }
 
 #[tokio::test]
@@ -236,7 +239,7 @@ async fn a_mailbox_that_has_sent_enough_today_is_told_why() {
         line.send(mail("today").as_bytes()).await;
         let reply = line.say(".").await;
         if is_exhausted {
-            let why = "452 4.7.1 No more today: the mailbox may send 7 messages a day (limits.messages_per_day)";
+            let why = "452 4.7.1 Daily limit reached: the mailbox may send 7 messages a day (limits.messages_per_day)";
             assert_eq!(reply, why);
         } else {
             assert!(reply.starts_with("250"), "{reply}");

@@ -65,7 +65,7 @@ async fn a_reply_without_enhanced_code_gets_the_undefined_one() {
         told("eve@far.example", Outcome::Sent, "2.0.0"),
     ];
     assert_eq!(host.told().await[..3], expected, "a notice to ann follows");
-    assert_eq!(host.events().await[0].response, "550 go away", "what was said stays as it was said");
+    assert_eq!(host.events().await[0].response, "550 go away", "the reply is recorded verbatim");
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn an_unknown_outcome_is_tried_again_rather_than_lost() {
     host.wait(5);
     agent.deliver_due_once().await.unwrap();
     assert_eq!(host.told().await[1..], [told("zoe@far.example", Outcome::Sent, "2.0.0")]);
-    assert_eq!(sink.received().len(), 2, "the sink took it both times");
+    assert_eq!(sink.received().len(), 2, "the sink accepted both copies");
 }
 
 #[tokio::test]

@@ -76,7 +76,7 @@ async fn who_knows_only_the_message_id_bounces_nothing() {
     assert!(address.starts_with("bounces+") && address.ends_with("@here.example"), "{address}");
     assert!(submitted(host.smtp, ANN, id).await.starts_with("250"));
     assert_eq!(told(&host).await, [SENT]);
-    assert_eq!(host.inbox(ANN).await.len(), 1, "it is mail like any other");
+    assert_eq!(host.inbox(ANN).await.len(), 1, "it is delivered as ordinary mail");
     let last = if address.contains("0@") { "1@" } else { "0@" };
     let at = address.find('@').unwrap();
     let other = format!("{}{last}{}", &address[..at - 1], &address[at + 1..]);
@@ -104,7 +104,7 @@ async fn nobody_bounces_what_is_still_in_the_queue() {
     host.agent_to(&sink).deliver_due_once().await.unwrap();
     assert!(submitted(host.smtp, &address_of(id), id).await.starts_with("250"));
     assert_eq!(told(&host).await, [DEFERRED]);
-    assert_eq!(host.inbox("ann@here.example").await.len(), 1, "it is mail like any other");
+    assert_eq!(host.inbox("ann@here.example").await.len(), 1, "it is delivered as ordinary mail");
 
     host.wait(60);
     host.agent_to(&sink).deliver_due_once().await.unwrap();
@@ -124,7 +124,7 @@ async fn a_bounce_that_we_tell_of_ourselves_is_one_bounce() {
     assert_eq!(told(&host).await, [REFUSED]);
     assert!(host.inbox("ann@here.example").await[0].contains("Action: failed\r\n"));
     assert!(submitted(host.smtp, &address_of(id), id).await.starts_with("250"));
-    assert_eq!(told(&host).await, [REFUSED], "no other server ever had it");
+    assert_eq!(told(&host).await, [REFUSED], "the message never left this server");
 }
 
 #[tokio::test]

@@ -182,7 +182,7 @@ impl DeliveryFeed for BounceFeed {
     async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError> {
         let place = match cursor.0.as_str() {
             "" => None,
-            _ => Some(Place::decode(cursor).ok_or_else(|| FeedError("the cursor is of another feed".to_owned()))?),
+            _ => Some(Place::decode(cursor).ok_or_else(|| FeedError("the cursor belongs to another feed".to_owned()))?),
         };
         let mut read = self.read(place).await.map_err(|error| error.to_string());
         let stuck = read.as_mut().ok().and_then(|mail| self.judge(mail));
