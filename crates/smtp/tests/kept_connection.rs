@@ -176,7 +176,7 @@ impl Wire {
             cuts: run.cuts.clone().into_iter().cycle(),
         };
         loop {
-            match wire.client.step().expect("the connection comes up") {
+            match wire.client.step().expect("the connection must succeed") {
                 ClientStep::Write(bytes) => wire.server.push(&bytes),
                 ClientStep::Ready => return wire,
                 ClientStep::Read => {
@@ -230,7 +230,7 @@ impl Wire {
                     }
                     let cut = cuts.next().unwrap_or(1).min(coming.len());
                     if cut == 0 {
-                        prop_assert!(server.is_closed(), "message {} waits for a reply that nobody owes", index);
+                        prop_assert!(server.is_closed(), "message {} waits for a reply that will never come", index);
                         return Ok(Some(transaction.abandon("closed")));
                     }
                     let piece: Vec<u8> = coming.drain(..cut).collect();

@@ -197,7 +197,7 @@ fn sent_and_received(message: &[u8], given: Given, write_bytes: usize, cut: usiz
     let mut received = Vec::new();
     client.push(&server.greeting().encode());
     loop {
-        match client.step().expect("the connection comes up") {
+        match client.step().expect("the connection must succeed") {
             ClientStep::Write(bytes) => client.push(&serve(&mut server, &bytes, cut, &mut received)),
             ClientStep::Ready => break,
             step => panic!("{step:?}"),
