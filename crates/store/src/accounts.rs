@@ -265,7 +265,7 @@ impl Accounts<'_> {
 
 /// Returns whether the first statement of a batch touched a row.
 fn touched_first(effects: &[Effect]) -> Result<bool, StoreError> {
-    let first = effects.first().ok_or_else(|| StoreError::unexpected("a batch without an effect"))?;
+    let first = effects.first().ok_or_else(|| StoreError::unexpected("a batch returned no result"))?;
     Ok(first.touched > 0)
 }
 

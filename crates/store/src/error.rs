@@ -10,16 +10,16 @@ pub enum StoreError {
     Unavailable(String),
     /// The change is committed and visible, but the disk failed afterwards. It may be lost on power failure,
     /// and all writes fail until the file is opened again.
-    #[error("the change is committed, but the disk failed: {0}")]
+    #[error("the change is committed but may not be durable: {0}")]
     DiskFailed(String),
     /// A row with the same key exists; the text names the constraint (`accounts.email`).
-    #[error("the row exists already: {0}")]
+    #[error("the row already exists: {0}")]
     Conflict(String),
     /// A referenced row is missing, or a row to be deleted is still referenced.
-    #[error("a row that this change refers to is missing or still in use")]
+    #[error("a referenced row is missing, or the row is still referenced")]
     Reference,
     /// A statement of a batch touched another number of rows than it demanded; the batch was rolled back.
-    #[error("statement {statement} of the batch touched {touched} rows")]
+    #[error("statement {statement} of the batch affected an unexpected number of rows: {touched}")]
     Guard {
         /// Position in the batch, from 0.
         statement: usize,
@@ -27,9 +27,7 @@ pub enum StoreError {
         touched: u64,
     },
     /// The database was migrated by a newer version of this program.
-    #[error(
-        "the database has version {found} of `{component}`, this program knows only up to {known}: use a newer program"
-    )]
+    #[error("the database has version {found} of `{component}`, newer than the supported {known}; use a newer program")]
     NewerSchema {
         /// The name of the set of migrations.
         component: String,
@@ -42,7 +40,7 @@ pub enum StoreError {
     #[error("a database job panicked and was rolled back")]
     Panicked,
     /// A row or a statement has an unexpected form: a bug, or a damaged file.
-    #[error("the database gave something unexpected: {0}")]
+    #[error("unexpected database error: {0}")]
     Unexpected(String),
 }
 

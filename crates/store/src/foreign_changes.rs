@@ -49,7 +49,7 @@ mod tests {
         let seen = changes.clone().after(0).await;
         assert_eq!(seen, 1);
         let again = timeout(Duration::from_secs(60), changes.clone().after(seen)).await;
-        assert!(again.is_err(), "a copy reports a change that its reader has seen");
+        assert!(again.is_err(), "the copy reports a change that its reader has already seen");
     }
 
     #[tokio::test(start_paused = true)]

@@ -22,7 +22,7 @@ impl Secrets<'_> {
         let keep = Stmt::new("INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING");
         self.0.execute(keep.bind(name).bind(fresh.into_inner().as_slice())).await?;
         let kept = self.get(name).await?;
-        kept.ok_or_else(|| StoreError::unexpected("a secret that was just kept is gone"))
+        kept.ok_or_else(|| StoreError::unexpected("a secret is missing right after it was stored"))
     }
 
     async fn get(&self, name: &str) -> Result<Option<Secret<Vec<u8>>>, StoreError> {

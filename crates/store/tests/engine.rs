@@ -237,7 +237,7 @@ async fn errors_do_not_repeat_values() {
     let sqlite = file.open_with_tables().await;
     insert(&sqlite, "a secret").await.unwrap();
     let again = insert(&sqlite, "a secret").await.unwrap_err();
-    assert_eq!(again.to_string(), "the row exists already: parents.name");
+    assert_eq!(again.to_string(), "the row already exists: parents.name");
     let text = sqlite
         .write(|connection| {
             connection.execute_batch("CREATE VIRTUAL TABLE words USING fts5 (word)")?;

@@ -27,7 +27,7 @@ impl Changed {
         let mut statement = connection.prepare_cached("SELECT email FROM accounts WHERE domain = ?1")?;
         let emails = statement.query_map(params![name.as_str()], |row| row.get::<_, String>(0))?;
         let account = |email: rusqlite::Result<String>| {
-            let address = email?.parse().map_err(|_| StoreError::unexpected("an account's address cannot be read"))?;
+            let address = email?.parse().map_err(|_| StoreError::unexpected("an account has an invalid address"))?;
             Ok(Self::Account(address))
         };
         let mut spelt_out: Vec<Self> = emails.map(account).collect::<Result<_, StoreError>>()?;

@@ -93,12 +93,12 @@ async fn prepare(client: &ClientWrapper, statements: &[Stmt]) -> Result<Vec<Stat
         let places = prepared.params();
         if places.len() != statement.params.len() {
             let (places, values) = (count(places.len()), count(statement.params.len()));
-            let error = format!("a statement has {places} parameters and {values} values");
+            let error = format!("a statement has {places} parameters but {values} values");
             return Err(Failed::refused(StoreError::unexpected(error)));
         }
         if let Some(place) = places.iter().zip(&statement.params).position(|(place, value)| !value.fits(place)) {
             let error =
-                format!("parameter {} is {:?} and should be {}", place + 1, statement.params[place], places[place]);
+                format!("parameter {} is {:?} instead of {}", place + 1, statement.params[place], places[place]);
             return Err(Failed::refused(StoreError::unexpected(error)));
         }
         all.push(prepared);
@@ -161,7 +161,7 @@ async fn fly(client: &ClientWrapper, steps: &[Step<'_>], kept: Kept) -> Flown {
             Some(Ok(effect)) => flown.effects.extend(effect),
             Some(Err(Trouble::Server(error))) => flown.failed = Some(Failed::of(&error, kept)),
             Some(Err(Trouble::Odd)) | None => {
-                let error = StoreError::unexpected("an answer holds a value of a kind that no column should have");
+                let error = StoreError::unexpected("a result has a column of an unsupported type");
                 flown.failed = Some(Failed { error, again: false, broken: true });
             }
         }

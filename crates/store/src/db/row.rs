@@ -64,20 +64,20 @@ impl<'a> Row<'a> {
         match self.next()? {
             Cell::Null => Ok(None),
             Cell::Text(text) => Ok(Some(text)),
-            _ => Err(self.odd("is no text")),
+            _ => Err(self.odd("is not text")),
         }
     }
 
     /// Names the column by position only: its value may be secret.
     fn odd(&self, what: &str) -> StoreError {
-        StoreError::unexpected(format!("column {} of an answer {what}", self.taken))
+        StoreError::unexpected(format!("column {} of a row {what}", self.taken))
     }
 
     pub(crate) fn int_or_null(&mut self) -> Result<Option<i64>, StoreError> {
         match self.next()? {
             Cell::Null => Ok(None),
             Cell::Int(value) => Ok(Some(value)),
-            _ => Err(self.odd("is no number")),
+            _ => Err(self.odd("is not a number")),
         }
     }
 
@@ -95,7 +95,7 @@ impl<'a> Row<'a> {
             Cell::Bool(value) => Ok(value),
             // SQLite has no boolean type.
             Cell::Int(value @ (0 | 1)) => Ok(value == 1),
-            _ => Err(self.odd("is no boolean")),
+            _ => Err(self.odd("is not a boolean")),
         }
     }
 
@@ -117,7 +117,7 @@ impl<'a> Row<'a> {
     pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
         match self.next()? {
             Cell::Blob(value) => Ok(value.into_owned()),
-            _ => Err(self.odd("holds no bytes")),
+            _ => Err(self.odd("is not binary")),
         }
     }
 
@@ -136,7 +136,7 @@ impl<'a> Row<'a> {
     /// Reads a value that was stored as text.
     pub(crate) fn parsed_or_null<T: FromStr>(&mut self) -> Result<Option<T>, StoreError> {
         let text = self.looked_at()?;
-        text.map(|text| text.parse().map_err(|_| self.odd("is not what it should be"))).transpose()
+        text.map(|text| text.parse().map_err(|_| self.odd("has an invalid value"))).transpose()
     }
 
     pub(crate) fn parsed<T: FromStr>(&mut self) -> Result<T, StoreError> {
@@ -179,6 +179,6 @@ pub(crate) fn exactly_one<T>(items: Vec<T>) -> Result<T, StoreError> {
     let mut items = items.into_iter();
     match (items.next(), items.next()) {
         (Some(item), None) => Ok(item),
-        _ => Err(StoreError::unexpected("an answer has not exactly one part")),
+        _ => Err(StoreError::unexpected("expected exactly one result")),
     }
 }

@@ -104,10 +104,10 @@ fn cell(value: ValueRef<'_>) -> Result<Cell<'_>, StoreError> {
         ValueRef::Null => Cell::Null,
         ValueRef::Integer(value) => Cell::Int(value),
         ValueRef::Text(value) => {
-            let text = std::str::from_utf8(value).map_err(|_| StoreError::unexpected("a text is not UTF-8"))?;
+            let text = std::str::from_utf8(value).map_err(|_| StoreError::unexpected("a text column is not UTF-8"))?;
             Cell::Text(text.into())
         }
         ValueRef::Blob(value) => Cell::Blob(value.into()),
-        ValueRef::Real(_) => return Err(StoreError::unexpected("a column holds a fraction")),
+        ValueRef::Real(_) => return Err(StoreError::unexpected("a column has a fractional number")),
     })
 }

@@ -14,7 +14,7 @@ pub struct DirectoryQueries {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryQueryError {
     /// The password query does not use exactly the parameter `$1`.
-    #[error("the password query must ask for the address $1, and for nothing else")]
+    #[error("the password query must have exactly one parameter: the address, `$1`")]
     Password,
     /// The mailbox query is not a SELECT, or has parameters.
     #[error("the mailbox query must be one SELECT without parameters")]

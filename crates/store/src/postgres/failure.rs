@@ -34,7 +34,7 @@ impl Failed {
 
     /// The server did not answer in time.
     pub(super) fn timed_out() -> Self {
-        let error = StoreError::Unavailable("the server does not answer".to_owned());
+        let error = StoreError::Unavailable("the server does not respond".to_owned());
         Self { error, again: false, broken: true }
     }
 
@@ -46,11 +46,11 @@ impl Failed {
         };
         let code = failure.code();
         if is_in_the_way(code) {
-            let error = StoreError::Unavailable(format!("others were in the way ({})", code.code()));
+            let error = StoreError::Unavailable(format!("conflicting transactions ({})", code.code()));
             return Self { error, again: true, broken: false };
         }
         if is_forgotten_statement(failure) {
-            let error = StoreError::unexpected("a prepared statement no longer fits the tables");
+            let error = StoreError::unexpected("a prepared statement no longer matches the tables");
             return Self { error, again: true, broken: true };
         }
         let error = translated(failure);
@@ -90,7 +90,7 @@ fn translated(failure: &DbError) -> StoreError {
         return StoreError::Reference;
     }
     match code.code().get(..2).unwrap_or_default() {
-        "23" => StoreError::Unexpected(format!("a row breaks the rule {}", constraint())),
+        "23" => StoreError::Unexpected(format!("a row violates the constraint {}", constraint())),
         // Syntax or schema errors: their messages quote only the statement's text, never values.
         "42" => StoreError::Unexpected(format!("{} ({})", code.code(), failure.message())),
         // Connection, resources, locks, operator, I/O, and a server that is read-only.
@@ -108,7 +108,7 @@ fn condition(code: &SqlState) -> String {
         "57P03" => "the server is starting up",
         "53100" => "the disk is full",
         "53300" => "the server has too many connections",
-        "25006" => "the server takes no changes",
+        "25006" => "the server is read-only",
         _ => return code.code().to_owned(),
     };
     format!("{name} ({})", code.code())
@@ -131,7 +131,7 @@ pub(super) fn unreachable(error: &PoolError) -> StoreError {
         PoolError::Timeout(_) => none_free(),
         PoolError::Closed => StoreError::closed(),
         PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
-            StoreError::unexpected("the pool of connections is not set up")
+            StoreError::unexpected("the connection pool is not configured")
         }
     }
 }

@@ -47,7 +47,7 @@ impl Listener {
                 let began = Instant::now();
                 let lost = ear.hear(&line.node, &count).await;
                 let why = lost.as_ref().map_or_else(StoreError::closed, connecting);
-                tracing::warn!(error = %why, "changes by other nodes are not heard of for a while");
+                tracing::warn!(error = %why, "PostgreSQL LISTEN connection lost; cached entries may be stale until it reconnects");
                 if began.elapsed() < retry {
                     // Without a pause, a server that closes each connection at once would be retried in a tight loop.
                     tokio::time::sleep(retry).await;
@@ -60,7 +60,7 @@ impl Listener {
                 };
                 // Notifications may have been missed, so count one change.
                 count.send_modify(|count| *count += 1);
-                tracing::info!("changes by other nodes are heard of again");
+                tracing::info!("PostgreSQL LISTEN connection restored");
             }
         });
         Ok(Self { changes, task: task.abort_handle() })

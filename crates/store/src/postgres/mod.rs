@@ -104,7 +104,7 @@ impl Postgres {
         let encoding = effects.pop().and_then(|mut effect| effect.rows.pop()).map(|mut row| row.text()).transpose()?;
         match encoding.as_deref() {
             Some("UTF8") => Ok(()),
-            _ => Err(StoreError::unexpected("the database must be made with ENCODING 'UTF8'")),
+            _ => Err(StoreError::unexpected("the database must be created with ENCODING 'UTF8'")),
         }
     }
 

@@ -21,6 +21,8 @@ pub(super) fn connector(trust: &Trust) -> Result<MakeRustlsConnect, StoreError> 
 }
 
 fn authorities(file: &Path) -> Result<Vec<u8>, StoreError> {
-    let unreadable = |error| StoreError::Unavailable(format!("no authorities for TLS: {}: {error}", file.display()));
+    let unreadable = |error| {
+        StoreError::Unavailable(format!("cannot read certificate authorities from {}: {error}", file.display()))
+    };
     std::fs::read(file).map_err(unreadable)
 }

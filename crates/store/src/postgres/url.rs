@@ -43,7 +43,7 @@ pub enum PostgresUrlError {
     #[error("write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special characters percent-encoded")]
     Malformed,
     /// The host is missing.
-    #[error("it names no host")]
+    #[error("the host is missing")]
     NoHost,
     /// Unknown `sslmode`.
     #[error("sslmode must be one of disable, prefer, require, verify-full")]

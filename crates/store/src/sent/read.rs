@@ -202,7 +202,7 @@ fn read_recipient(mut row: Row) -> Result<(i64, SentRecipient), StoreError> {
 
 fn read_kind(name: &str) -> Result<RecipientKind, StoreError> {
     let kind = RecipientKind::ALL.into_iter().find(|kind| kind.as_str() == name);
-    kind.ok_or_else(|| StoreError::unexpected("a recipient is of no known kind"))
+    kind.ok_or_else(|| StoreError::unexpected("a recipient has an unknown kind"))
 }
 
 pub(super) fn read_pending(mut row: Row) -> Result<PendingMessage, StoreError> {

@@ -13,8 +13,10 @@ impl From<Error> for StoreError {
                 Self::unexpected(format!("{} ({msg})", ffi::code_to_str(error.extended_code)))
             }
             Error::QueryReturnedNoRows => Self::unexpected("a row is missing"),
-            Error::QueryReturnedMoreThanOneRow => Self::unexpected("there are several rows instead of one"),
-            Error::InvalidColumnType(_, name, kind) => Self::unexpected(format!("column {name} holds {kind}")),
+            Error::QueryReturnedMoreThanOneRow => Self::unexpected("several rows instead of one"),
+            Error::InvalidColumnType(_, name, kind) => {
+                Self::unexpected(format!("column {name} has the unexpected type {kind}"))
+            }
             Error::FromSqlConversionFailure(column, kind, _) => {
                 Self::unexpected(format!("column {column} cannot be read from {kind}"))
             }
@@ -28,7 +30,7 @@ impl From<Error> for StoreError {
             }
             Error::MultipleStatement => Self::unexpected("several statements instead of one"),
             Error::ExecuteReturnedResults => Self::unexpected("a statement returned rows"),
-            _ => Self::unexpected("the engine refused a statement or a value"),
+            _ => Self::unexpected("SQLite rejected a statement or a value"),
         }
     }
 }
@@ -59,6 +61,6 @@ fn constraint(extended_code: i32, message: Option<&str>) -> StoreError {
             StoreError::Conflict(name)
         }
         ffi::SQLITE_CONSTRAINT_FOREIGNKEY => StoreError::Reference,
-        _ => StoreError::Unexpected(format!("a row breaks the rule {name}")),
+        _ => StoreError::Unexpected(format!("a row violates the constraint {name}")),
     }
 }

@@ -69,7 +69,7 @@ impl Flusher {
         let thread = thread::Builder::new()
             .name("sqlite-flusher".to_owned())
             .spawn(move || serve(flush, &waiting, &done))
-            .map_err(|error| StoreError::Unavailable(format!("no thread for flushing: {error}")))?;
+            .map_err(|error| StoreError::Unavailable(format!("cannot start the flusher thread: {error}")))?;
         Ok(Self { groups: Some(groups), thread })
     }
 
@@ -87,7 +87,7 @@ impl Flusher {
             None => Some(group),
         };
         let Some(unheard) = unheard else { return Ok(()) };
-        let gone = "nobody flushes the log any more".to_owned();
+        let gone = "the flusher thread has ended".to_owned();
         let lost = StoreError::DiskFailed(gone.clone());
         unheard.into_iter().for_each(|job| answer(job, Some(&lost)));
         Err(gone)
@@ -107,7 +107,7 @@ fn serve(mut flush: impl Flush, waiting: &Receiver<Vec<Box<dyn Job>>>, done: &Se
         // One flush covers all groups that are waiting.
         let groups: Vec<_> = std::iter::once(group).chain(waiting.try_iter()).collect();
         if failed.is_none() {
-            failed = flush_guarded(&mut flush).err().map(|error| format!("flushing the log: {error}"));
+            failed = flush_guarded(&mut flush).err().map(|error| format!("cannot flush the write-ahead log: {error}"));
         }
         // Answer the writer first, because its next commit waits for this. If the writer has ended, it needs
         // no answer.
@@ -217,8 +217,8 @@ mod tests {
         test_writer.orders.send(Err(io::Error::other("a broken disk"))).unwrap();
         assert_eq!(test_writer.writer.keeps(), Ok(()));
         let lost = test_writer.write(Answered::OnDisk, "lost").await.unwrap().unwrap_err();
-        let why = "flushing the log: a broken disk".to_owned();
-        assert_eq!(lost, StoreError::DiskFailed(why.clone()), "it is committed, so it is not said to be refused");
+        let why = "cannot flush the write-ahead log: a broken disk".to_owned();
+        assert_eq!(lost, StoreError::DiskFailed(why.clone()), "a committed change must not be reported as refused");
         let refused = StoreError::Unavailable(why);
         for answered in [Answered::OnDisk, Answered::InOrder] {
             assert_eq!(test_writer.write(answered, "later").await.unwrap(), Err(refused.clone()));
@@ -241,7 +241,7 @@ mod tests {
         test_writer.orders.send(Ok(())).unwrap();
         assert_eq!(first.await.unwrap(), Ok(1));
         test_writer.asked.recv().unwrap();
-        assert!(!third.is_finished(), "it was written after that flush had begun");
+        assert!(!third.is_finished(), "the change was written after that flush began");
         test_writer.orders.send(Ok(())).unwrap();
         assert!(third.await.unwrap().is_ok());
     }
@@ -289,7 +289,7 @@ mod tests {
         // Queue it before the other job ends, so that the writer is never idle between the two.
         let asked = test_writer.asked;
         let next = test_writer.writer.queue(Answered::InOrder, move |_: &Connection| {
-            asked.recv_timeout(Duration::from_secs(60)).map_err(|_| StoreError::unexpected("nobody asked the disk"))
+            asked.recv_timeout(Duration::from_secs(60)).map_err(|_| StoreError::unexpected("no flush was requested"))
         });
         drop(release);
         assert_eq!(lazy.await, Ok(1));
@@ -325,7 +325,7 @@ mod tests {
         let test_writer =
             test_writer_with(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() }, |_, _| Bomb);
         let lost = test_writer.write(Answered::OnDisk, "lost").await.unwrap();
-        assert_eq!(lost, Err(StoreError::DiskFailed("flushing the log: it panicked".to_owned())));
+        assert_eq!(lost, Err(StoreError::DiskFailed("cannot flush the write-ahead log: it panicked".to_owned())));
         test_writer.writer.close().await;
     }
 

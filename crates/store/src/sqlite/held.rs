@@ -20,7 +20,7 @@ const RETRY: Duration = Duration::from_millis(5);
 /// The lock, held while any operation of this process is running. The system releases it when the process
 /// dies.
 #[derive(Debug)]
-pub(crate) struct FileHeld(#[expect(dead_code, reason = "holding it open is what keeps the lock")] File);
+pub(crate) struct FileHeld(#[expect(dead_code, reason = "the open file holds the lock")] File);
 
 /// The lock of one database file.
 #[derive(Debug)]
@@ -41,7 +41,8 @@ impl HeldFile {
         if let Some(held) = held.upgrade() {
             return Ok(held);
         }
-        let failed = |error: io::Error| StoreError::Unavailable(format!("its directory cannot be locked: {error}"));
+        let failed =
+            |error: io::Error| StoreError::Unavailable(format!("the database's directory cannot be locked: {error}"));
         let directory = File::open(&self.directory).map_err(failed)?;
         loop {
             match directory.try_lock() {

@@ -105,7 +105,9 @@ fn use_write_ahead_log(connection: &Connection, settings: &SqliteSettings) -> Re
         let switched = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
         match switched.map_err(StoreError::from) {
             Ok(mode) if mode == "wal" => return Ok(()),
-            Ok(_) => return Err(StoreError::Unavailable("the file system allows no write-ahead log".to_owned())),
+            Ok(_) => {
+                return Err(StoreError::Unavailable("the file system does not support a write-ahead log".to_owned()));
+            }
             Err(error) if error.is_unavailable() && Instant::now() < give_up => thread::park_timeout(WAL_RETRY),
             Err(error) => return Err(error),
         }

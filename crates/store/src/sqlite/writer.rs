@@ -127,7 +127,7 @@ impl Writer {
         let thread = thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || Thread { connection, settings, jobs, changes, seen_version, disk }.serve())
-            .map_err(|error| StoreError::Unavailable(format!("no thread for the writer: {error}")))?;
+            .map_err(|error| StoreError::Unavailable(format!("cannot start the writer thread: {error}")))?;
         let begun = AtomicU64::new(0);
         Ok(Self { queue, permits, begun, foreign, thread: Mutex::new(Some(thread)), flusher: flusher_id, failed })
     }
@@ -346,7 +346,7 @@ impl Thread {
         let keep = job.run(&self.connection);
         // Some conditions (disk full, out of memory) make SQLite roll back the whole transaction by itself.
         if self.connection.is_autocommit() {
-            return Err(StoreError::Unavailable("the transaction was rolled back by the engine".to_owned()));
+            return Err(StoreError::Unavailable("SQLite rolled the transaction back".to_owned()));
         }
         if !keep {
             self.execute("ROLLBACK TO job")?;
