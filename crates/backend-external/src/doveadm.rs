@@ -59,7 +59,7 @@ impl DoveadmSettings {
     pub fn parse_url(text: &str) -> Result<Uri, String> {
         let url: Option<Uri> = text.parse().ok();
         let is_fine = |url: &Uri| matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some();
-        url.filter(is_fine).ok_or_else(|| format!("`{text}` is not understood; write http://127.0.0.1:8081"))
+        url.filter(is_fine).ok_or_else(|| format!("`{text}` is not a valid URL; use the form http://127.0.0.1:8081"))
     }
 
     /// Returns the default settings for this URL.
@@ -86,10 +86,10 @@ pub struct Doveadm {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DoveadmError {
     /// Dovecot has no such mailbox.
-    #[error("Dovecot knows no such mailbox")]
+    #[error("Dovecot has no such mailbox")]
     NoSuchMailbox,
     /// The interface is unreachable, rejected the API key, or refused a command.
-    #[error("Dovecot's administration: {0}")]
+    #[error("Dovecot's administration interface: {0}")]
     Failed(String),
 }
 
@@ -163,18 +163,18 @@ impl Doveadm {
     /// Runs commands and returns their responses, in order.
     async fn run(&self, commands: &[Value]) -> Result<Vec<Value>, DoveadmError> {
         let answer = timeout(self.settings.timeout, self.ask(Value::from(commands).to_string()));
-        let answer = answer.await.map_err(|_| DoveadmError::failed("no answer in time"))??;
+        let answer = answer.await.map_err(|_| DoveadmError::failed("it did not respond in time"))??;
         let answers = answers(&answer)?;
         if answers.len() == commands.len() {
             Ok(answers)
         } else {
-            Err(DoveadmError::failed("it did not answer every command"))
+            Err(DoveadmError::failed("it did not respond to every command"))
         }
     }
 
     async fn ask(&self, body: String) -> Result<Bytes, DoveadmError> {
         let stream = timeout(self.settings.connect_timeout, self.connect());
-        let stream = stream.await.map_err(|_| DoveadmError::failed("it cannot be reached in time"))??;
+        let stream = stream.await.map_err(|_| DoveadmError::failed("the connection timed out"))??;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(DoveadmError::failed)?;
         // The task ends when the sender is dropped.
@@ -186,8 +186,8 @@ impl Doveadm {
         connection.abort();
         match status {
             StatusCode::OK => Ok(body.map_err(DoveadmError::failed)?.to_bytes()),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(DoveadmError::failed("it refuses the API key")),
-            status => Err(DoveadmError::failed(format!("it answers {status}"))),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(DoveadmError::failed("it rejected the API key")),
+            status => Err(DoveadmError::failed(format!("it returned {status}"))),
         }
     }
 
@@ -243,14 +243,16 @@ fn recalculation(mailbox: &EmailAddress) -> Value {
 
 /// Parses a response. "Nothing found" counts as success: there was nothing to do.
 fn answers(bytes: &[u8]) -> Result<Vec<Value>, DoveadmError> {
-    let nonsense = || DoveadmError::failed("its answer is not understood");
+    let nonsense = || DoveadmError::failed("its response is malformed");
     let Ok(Value::Array(answers)) = serde_json::from_slice(bytes) else { return Err(nonsense()) };
     let answer = |answer: Value| match (answer[0].as_str(), &answer[1]) {
         (Some("doveadmResponse"), content) => Ok(content.clone()),
         (Some("error"), error) => match error["exitCode"].as_u64() {
             Some(NO_USER) => Err(DoveadmError::NoSuchMailbox),
             Some(NOTHING_FOUND) => Ok(Value::Null),
-            _ => Err(DoveadmError::failed(format!("it refuses `{}`: {error}", answer[2].as_str().unwrap_or_default()))),
+            _ => {
+                Err(DoveadmError::failed(format!("it rejected `{}`: {error}", answer[2].as_str().unwrap_or_default())))
+            }
         },
         _ => Err(nonsense()),
     };

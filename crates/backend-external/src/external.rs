@@ -60,7 +60,7 @@ pub enum OpenError {
     #[error(transparent)]
     Follower(#[from] FollowerError),
     /// The configured mailbox cannot receive bounces.
-    #[error("the mailbox for bounces: {0}")]
+    #[error("the bounce mailbox: {0}")]
     Bounces(#[from] ReturnAddressError),
 }
 

@@ -28,7 +28,7 @@ impl SharedDatabase {
         if let Some(doveadm) = &self.doveadm
             && let Err(error @ DoveadmError::Failed(_)) = doveadm.flush_auth_cache(mailbox).await
         {
-            tracing::warn!(%error, %mailbox, "what Dovecot remembers of a mailbox could not be flushed");
+            tracing::warn!(%error, %mailbox, "could not flush Dovecot's authentication cache for a mailbox");
         }
     }
 }
@@ -65,7 +65,7 @@ impl Provisioning for SharedDatabase {
         if let Some(doveadm) = &self.doveadm
             && let Err(error @ DoveadmError::Failed(_)) = doveadm.let_go(mailbox).await
         {
-            tracing::warn!(%error, %mailbox, "the sessions of a removed mailbox could not be ended");
+            tracing::warn!(%error, %mailbox, "could not end the sessions of a removed mailbox");
         }
         // If the server no longer has the mailbox, the purge has not erased the index.
         self.mailboxes.erase_index(mailbox).await;

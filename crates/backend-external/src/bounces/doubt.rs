@@ -48,7 +48,7 @@ impl SteppedOver {
         self.0.retain(|_, at| at.elapsed() < memory);
         let uids: Vec<String> = self.0.keys().map(|(_, uid)| uid.to_string()).collect();
         (!uids.is_empty())
-            .then(|| format!("the server could not read messages of the bounces' mailbox: UID {}", uids.join(", ")))
+            .then(|| format!("the server could not read messages of the bounce mailbox: UID {}", uids.join(", ")))
     }
 }
 

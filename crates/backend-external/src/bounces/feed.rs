@@ -89,7 +89,7 @@ impl BounceFeed {
         let validity = mail.from.uid_validity;
         let now = Doubt::after_failure(*doubt, validity, uid);
         if others_can_be_read && now.failures >= self.settings.limits.message_tries {
-            tracing::warn!(uid, reason, "a mail in the bounces' mailbox ends every connection and is left out");
+            tracing::warn!(uid, reason, "skipped a message in the bounce mailbox that ends every connection");
             mail.messages.push(ReadMessage::unreadable(uid));
             (mail.to, mail.more) = (Place::behind(validity, uid), true);
             *doubt = None;
@@ -161,10 +161,10 @@ impl Ignored {
     fn log(&self) {
         let Self { harmless, forged, other } = *self;
         if forged > 0 {
-            tracing::warn!(forged, "notifications to addresses that were never given out were ignored");
+            tracing::warn!(forged, "ignored bounces to return addresses that were never issued");
         }
         if harmless + other > 0 {
-            tracing::debug!(harmless, other, "mail that tells of no failure came to the bounces' mailbox");
+            tracing::debug!(harmless, other, "ignored mail without a failure report in the bounce mailbox");
         }
     }
 }
@@ -191,10 +191,10 @@ impl DeliveryFeed for BounceFeed {
             Some(reason) if read.as_ref().is_ok_and(|mail| mail.messages.is_empty()) => Err(reason),
             _ => read,
         };
-        let mail = read.map_err(|error| FeedError(format!("the bounces' mailbox: {error}")))?;
+        let mail = read.map_err(|error| FeedError(format!("the bounce mailbox: {error}")))?;
         if place.is_some_and(|place| place.uid_validity != mail.from.uid_validity) {
             // Events of the first reading arrive twice; the reader of the feed discards duplicates.
-            tracing::warn!("the bounces' mailbox was made anew (another UIDVALIDITY): all of it is read again");
+            tracing::warn!("the UIDVALIDITY of the bounce mailbox changed; reading it again from the start");
         }
         Ok(self.batch(mail, max))
     }

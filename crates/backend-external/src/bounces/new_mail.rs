@@ -135,11 +135,7 @@ impl ReadNewMail<'_> {
         match fetched.await {
             Ok(_) => Ok(read),
             Err(ImapError::Refused(refusal)) if is_final(&refusal) => {
-                tracing::warn!(
-                    uid,
-                    said = refusal.text,
-                    "a mail in the bounces' mailbox cannot be read and is left out"
-                );
+                tracing::warn!(uid, said = refusal.text, "skipped an unreadable message in the bounce mailbox");
                 Ok(Some(ReadMessage::unreadable(uid)))
             }
             Err(error) => Err(error),

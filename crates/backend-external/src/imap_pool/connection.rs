@@ -176,7 +176,7 @@ impl ImapConnection {
     pub(super) async fn greeting(&mut self) -> Result<StatusResponse, ImapError> {
         match self.event().await? {
             Event::Greeting(status) => Ok(status),
-            _ => Err(self.broken("no greeting")),
+            _ => Err(self.broken("the server sent no greeting")),
         }
     }
 
@@ -218,7 +218,7 @@ impl ImapConnection {
                 Event::Untagged(untagged) => each(untagged),
                 Event::Done(status) if status.is_ok() => return Ok(status),
                 Event::Done(status) => return Err(ImapError::Refused(status)),
-                _ => return Err(self.broken("an answer that nobody asked for")),
+                _ => return Err(self.broken("the server sent an unexpected response")),
             }
         }
     }
@@ -277,7 +277,7 @@ impl ImapConnection {
             Ok(Ok(bytes)) => {
                 self.allowance.bytes += bytes as u64;
                 if self.allowance.bytes > self.max_answer {
-                    return Err(self.broken("its answer is too long"));
+                    return Err(self.broken("the server's response is too long"));
                 }
                 // A server that never pauses would hold this thread for megabytes: the runtime counts reads, not bytes.
                 self.unyielded += bytes;
@@ -286,10 +286,10 @@ impl ImapConnection {
                     tokio::task::yield_now().await;
                 }
                 let held = self.held.grow_to(self.allowance.bytes);
-                held.map_err(|Full| self.broken("answers of the server take too much memory at the moment"))
+                held.map_err(|Full| self.broken("responses of the server take too much memory at the moment"))
             }
             Ok(Err(error)) => Err(self.broken(&error.to_string())),
-            Err(_) => Err(self.broken("the server did not answer in time")),
+            Err(_) => Err(self.broken("the server did not respond in time")),
         }
     }
 
@@ -397,7 +397,7 @@ impl ImapConnection {
             }
         });
         match asked.await {
-            Ok(_) => told.ok_or_else(|| ImapError::unavailable("the server told no status")),
+            Ok(_) => told.ok_or_else(|| ImapError::unavailable("the server sent no status")),
             Err(ImapError::Refused(status)) => Err(refused_folder(status)),
             Err(error) => Err(error),
         }
@@ -438,7 +438,8 @@ impl ImapConnection {
         });
         match opened.await {
             Ok(_) => {
-                let exists = exists.ok_or_else(|| self.broken("an opened folder without a count"))?;
+                let exists =
+                    exists.ok_or_else(|| self.broken("the server sent no message count for the opened folder"))?;
                 let state = FolderState { opening: Arc::default(), told: 0 };
                 self.folder =
                     Some(OpenFolder { name: name.clone(), uid_validity, exists, opened_at: Instant::now(), state });

@@ -65,7 +65,7 @@ impl Dialer {
                     MailboxError::NoSuchMailbox
                 }
                 Refused::Master(reason) => {
-                    tracing::error!(%reason, "the IMAP server refuses the master log-in");
+                    tracing::error!(%reason, "the IMAP server refused the master log-in");
                     attempt.refused(self.settings.refused_pause, &reason);
                     MailboxError::Unavailable(reason)
                 }
@@ -102,7 +102,8 @@ impl Dialer {
     /// Connects, encrypts, and reads the capabilities.
     async fn reach(&self) -> Result<ImapConnection, String> {
         let greeted = timeout(self.settings.connect_timeout, self.greeted()).await;
-        let outcome = greeted.unwrap_or_else(|_| Err(ImapError::Broken("no answer in time".to_owned())));
+        let outcome =
+            greeted.unwrap_or_else(|_| Err(ImapError::Broken("the server did not respond in time".to_owned())));
         outcome.map_err(|error| match MailboxError::from(error) {
             MailboxError::Unavailable(reason) => format!("the IMAP server cannot be reached: {reason}"),
             other => other.to_string(),
@@ -118,12 +119,12 @@ impl Dialer {
         let greeting = connection.greeting().await?;
         if greeting.status != Status::Ok {
             // PREAUTH would be a session of an unknown user.
-            return Err(ImapError::Broken(format!("the server greets with {:?}: {}", greeting.status, greeting.text)));
+            return Err(ImapError::Broken(format!("unexpected greeting {:?}: {}", greeting.status, greeting.text)));
         }
         ask_capabilities(&mut connection).await?;
         if *tls == TlsMode::StartTls {
             if !connection.capabilities().has("STARTTLS") {
-                return Err(ImapError::Broken("the server offers no STARTTLS".to_owned()));
+                return Err(ImapError::Broken("the server does not offer STARTTLS".to_owned()));
             }
             connection.run(Command::start_tls(), |_| {}).await?;
             connection.encrypt(host, self.tls.clone()).await?;
@@ -142,9 +143,7 @@ impl Dialer {
         let command = if capabilities.has("AUTH=PLAIN") {
             Command::authenticate_plain(mailbox.as_str(), &settings.master_user, &password, &capabilities)
         } else if capabilities.has("LOGINDISABLED") {
-            return Err(ImapError::Broken(
-                "the server allows no log-in with a password, perhaps for want of TLS".to_owned(),
-            ));
+            return Err(ImapError::Broken("the server does not allow password log-ins; it may require TLS".to_owned()));
         } else {
             let user = format!("{}{}{}", mailbox.as_str(), settings.master_separator, settings.master_user);
             Command::login(&user, &password)

@@ -37,7 +37,7 @@ impl From<ImapError> for MailboxError {
         match error {
             ImapError::Told(error) => error,
             ImapError::Refused(status) => Self::Unavailable(format!("the server refused: {}", status.text)),
-            ImapError::Broken(reason) => Self::Unavailable(format!("the connection broke: {reason}")),
+            ImapError::Broken(reason) => Self::Unavailable(format!("the connection failed: {reason}")),
         }
     }
 }

@@ -99,7 +99,7 @@ impl ImapPool {
         let outcome = job.run(pooled.connection()).await;
         match outcome.as_ref().err().and_then(stale_reason) {
             Some(reason) if pooled.was_kept() => {
-                tracing::debug!(%reason, "a kept IMAP connection was dead");
+                tracing::debug!(%reason, "discarded a closed IMAP connection; retrying on another one");
                 pooled.connection().give_up();
                 // The slot must be free before another one is requested.
                 drop(pooled);

@@ -29,7 +29,7 @@ impl PooledConnection {
     pub(crate) fn connection(&mut self) -> &mut ImapConnection {
         match &mut self.held {
             Some((connection, _)) => connection,
-            None => unreachable!("a lease holds its connection until it is dropped"),
+            None => unreachable!("the connection is present until the value is dropped"),
         }
     }
 

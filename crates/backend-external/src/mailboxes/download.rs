@@ -105,6 +105,6 @@ impl Download {
         if let Some(tell) = self.on_other_size.take() {
             tell(given);
         }
-        Err(MailboxError::Unavailable("the attachment is not as long as it seemed".to_owned()))
+        Err(MailboxError::Unavailable("the attachment does not have its expected size".to_owned()))
     }
 }

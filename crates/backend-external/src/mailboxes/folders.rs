@@ -28,7 +28,7 @@ impl Job for ListFolders {
                 None => sum_of_sizes(connection, &name).await?,
             };
             let Some((messages, unread)) = status.messages.zip(status.unseen) else {
-                return Err(ImapError::unavailable("the server sent no counts of a folder"));
+                return Err(ImapError::unavailable("the server sent no message counts for a folder"));
             };
             infos.push(FolderInfo { name, messages, unread, size });
         }
@@ -69,7 +69,7 @@ pub(super) async fn demand_removed(connection: &mut ImapConnection, refused: &[F
     }
     let is_there = |folder: &Folder| refused.contains(&folder.name);
     match all(connection).await?.iter().any(is_there) {
-        true => Err(ImapError::unavailable("the server refuses a folder that it lists")),
+        true => Err(ImapError::unavailable("the server refused to open a folder that it lists")),
         false => Ok(()),
     }
 }

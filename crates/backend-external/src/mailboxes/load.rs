@@ -54,7 +54,7 @@ pub(super) async fn load_from_open(
         }
         found => found?.ok_or(ImapError::Told(MailboxError::NoSuchMessage))?,
     };
-    let size = found.size.ok_or_else(|| ImapError::unavailable("the server told no size"))?;
+    let size = found.size.ok_or_else(|| ImapError::unavailable("the server sent no size"))?;
     let start = found.take_section(&[], &SectionText::All).ok_or_else(left_out)?;
     let (flags, arrived) = (shown_flags(found.flags.take().unwrap_or_default()), arrived(&found));
     // Some servers report a wrong size. A slice shorter than requested is certainly the whole message.

@@ -60,7 +60,7 @@ impl ReadMessage<'_> {
         let mut attributes = vec![FetchAttribute::Flags, FetchAttribute::Size, FetchAttribute::Arrived];
         attributes.extend(sections(&measured.parts, self.settings));
         let Some(mut found) = fetch_current(connection, self.uid, &attributes).await? else { return Ok(None) };
-        let size = found.size.ok_or_else(|| ImapError::unavailable("the server told no size"))?;
+        let size = found.size.ok_or_else(|| ImapError::unavailable("the server sent no size"))?;
         let flags = shown_flags(found.flags.take().unwrap_or_default());
         let message = assembled(&found, self.uid, size, flags, arrived(&found), &measured.parts);
         Ok(Some(measured.told_in(message)))

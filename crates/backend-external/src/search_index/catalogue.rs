@@ -43,7 +43,7 @@ impl Catalogue {
             transaction.pragma_update(None, "user_version", FORM)?;
             transaction.commit()?;
         } else if form != FORM {
-            return Err(IndexError::Damaged("the catalogue is of another form".to_owned()));
+            return Err(IndexError::Damaged("the catalogue has another format".to_owned()));
         }
         let catalogue = Self { connection };
         // Read everything once, so that damage shows now.

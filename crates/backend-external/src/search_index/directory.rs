@@ -39,7 +39,7 @@ impl Directory {
         let Some(lock) = lock(path)? else { return Ok(None) };
         let catalogue = match Catalogue::open(path, settings) {
             Err(IndexError::Damaged(reason)) => {
-                tracing::warn!(reason, "the catalogue of the search index is damaged; the index is made again");
+                tracing::warn!(reason, "the catalogue of the search index is damaged; rebuilding the index");
                 remove_files(&Catalogue::file(path));
                 Catalogue::open(path, settings)?
             }
@@ -100,7 +100,7 @@ impl Directory {
         let opened = self.open_file(id, mailbox, last_searched);
         let index = match opened {
             Err(IndexError::Damaged(reason)) => {
-                tracing::warn!(%mailbox, reason, "the search index of a mailbox is damaged and is made again");
+                tracing::warn!(%mailbox, reason, "the search index of a mailbox is damaged; rebuilding it");
                 self.remove(id)?;
                 id = self.catalogue.add(mailbox, now)?;
                 self.open_file(id, mailbox, now)?
@@ -166,7 +166,7 @@ impl Directory {
     /// Marks a mailbox as too large. Otherwise it would be indexed and removed repeatedly.
     fn refuse(&self, listed: &Listed, now: Timestamp) -> Result<(), IndexError> {
         let Ok(mailbox) = listed.mailbox.parse() else { return Ok(()) };
-        tracing::warn!(%mailbox, bytes = listed.bytes, "a mailbox has no room in the search index");
+        tracing::warn!(%mailbox, bytes = listed.bytes, "a mailbox is too large for the search index");
         let id = self.catalogue.add(&mailbox, now)?;
         self.catalogue.mark_too_large(id)
     }

@@ -8,16 +8,16 @@ use rusqlite::ffi;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IndexError {
     /// The file is damaged, or belongs to another mailbox.
-    #[error("the file is not as it was written: {0}")]
+    #[error("the file is damaged: {0}")]
     Damaged(String),
     /// The file cannot be read or written at the moment.
     #[error("the file cannot be used: {0}")]
     Unusable(String),
     /// The time limit was exceeded.
-    #[error("it took too long")]
+    #[error("the operation took too long")]
     TooLong,
     /// Other searches hold the permits.
-    #[error("other searches are at it")]
+    #[error("too many searches are running")]
     Busy,
 }
 
@@ -28,7 +28,7 @@ impl From<rusqlite::Error> for IndexError {
             ReadOnly, SystemIoFailure,
         };
         let rusqlite::Error::SqliteFailure(failure, _) = error else {
-            return Self::Damaged("a row is not as it should be".to_owned());
+            return Self::Damaged("a row is invalid".to_owned());
         };
         let condition = ffi::code_to_str(failure.extended_code).to_owned();
         match failure.code {

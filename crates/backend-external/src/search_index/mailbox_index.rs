@@ -140,7 +140,7 @@ impl MailboxIndex {
             }
             outcome
         });
-        running.await.unwrap_or_else(|_| Err(IndexError::Unusable("the work was interrupted".to_owned())))
+        running.await.unwrap_or_else(|_| Err(IndexError::Unusable("the task was interrupted".to_owned())))
     }
 
     fn keep(&self, connection: Connection) {
@@ -284,7 +284,7 @@ pub(super) fn remove_files(file: &Path) {
     for file in files_of(file) {
         match fs::remove_file(&file) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                tracing::warn!(%error, file = %file.display(), "a file of the search index cannot be removed");
+                tracing::warn!(%error, file = %file.display(), "could not remove a file of the search index");
             }
             _ => {}
         }

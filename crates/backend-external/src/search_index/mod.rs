@@ -78,7 +78,7 @@ impl SearchIndex {
         match opened {
             Ok(index) => index.flatten(),
             Err(error) => {
-                tracing::warn!(%mailbox, %error, "the search index of a mailbox cannot be opened");
+                tracing::warn!(%mailbox, %error, "could not open the search index of a mailbox");
                 None
             }
         }
@@ -112,7 +112,7 @@ impl SearchIndex {
     pub(crate) async fn erase(&self, mailbox: &EmailAddress) {
         let of = mailbox.clone();
         if let Err(error) = self.with_directory(move |directory| directory.erase(&of)).await {
-            tracing::warn!(%mailbox, %error, "the search index of a mailbox cannot be removed");
+            tracing::warn!(%mailbox, %error, "could not remove the search index of a mailbox");
         }
     }
 
@@ -123,7 +123,7 @@ impl SearchIndex {
         }
         let now = self.clock.now();
         if let Err(error) = self.with_directory(move |directory| directory.prune(now)).await {
-            tracing::warn!(%error, "the search index cannot be tidied");
+            tracing::warn!(%error, "could not prune the search index");
         }
     }
 
@@ -136,7 +136,7 @@ impl SearchIndex {
         match self.with_directory(move |directory| directory.mailboxes_behind(&behind, count)).await {
             Ok(mailboxes) => mailboxes.unwrap_or_default(),
             Err(error) => {
-                tracing::warn!(%error, "the search index cannot be read");
+                tracing::warn!(%error, "could not read the search index");
                 Vec::new()
             }
         }
@@ -150,7 +150,7 @@ impl SearchIndex {
     /// Removes the files of an index that is turned off. Blocks.
     pub(crate) fn remove_unused(settings: &SearchSettings) {
         if let Err(error) = Directory::remove_all(&settings.directory) {
-            tracing::warn!(%error, "the search index cannot be removed");
+            tracing::warn!(%error, "could not remove the search index");
         }
     }
 
@@ -184,7 +184,7 @@ impl SearchIndex {
             }
             directory.as_mut().map(job).transpose()
         });
-        running.await.unwrap_or_else(|_| Err(IndexError::Unusable("the work was interrupted".to_owned())))
+        running.await.unwrap_or_else(|_| Err(IndexError::Unusable("the task was interrupted".to_owned())))
     }
 }
 

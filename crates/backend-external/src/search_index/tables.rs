@@ -45,11 +45,11 @@ pub(super) fn prepare(connection: &mut Connection, mailbox: &EmailAddress) -> Re
         return Ok(transaction.commit()?);
     }
     if form != FORM {
-        return Err(IndexError::Damaged("it is of another form".to_owned()));
+        return Err(IndexError::Damaged("it has another format".to_owned()));
     }
     let owner: String = connection.query_row("SELECT mailbox FROM about", [], |row| row.get(0))?;
     if owner != mailbox.as_str() {
-        return Err(IndexError::Damaged("it is another mailbox's".to_owned()));
+        return Err(IndexError::Damaged("it belongs to another mailbox".to_owned()));
     }
     let sql = "SELECT count(*) FROM folders f
         WHERE f.messages <> (SELECT count(*) FROM messages m WHERE m.id BETWEEN (f.id << 32) AND (f.id << 32) + 4294967295)";
@@ -71,7 +71,7 @@ pub(super) fn folders(connection: &Connection) -> Result<Vec<(FolderName, Folder
     let mut folders = Vec::new();
     for row in rows {
         let (name, state) = row?;
-        let name = name.parse().map_err(|_| IndexError::Damaged("the name of a folder".to_owned()))?;
+        let name = name.parse().map_err(|_| IndexError::Damaged("the name of a folder is invalid".to_owned()))?;
         folders.push((name, state));
     }
     Ok(folders)

@@ -74,7 +74,7 @@ impl Submission for SmtpSubmission {
             End::NoRecipients => Err(SubmitError::NoRecipients(refused())),
             End::Failed(failure) => Err(SubmitError::Unavailable(failure.to_string())),
             End::OutcomeUnknown(failure) => {
-                tracing::warn!(message_id = %envelope.message_id, %failure, "the reply to a message was lost");
+                tracing::warn!(message_id = %envelope.message_id, %failure, "the connection ended before the reply to a message; its outcome is unknown");
                 if let Some(log) = &self.log {
                     log.note_lost(envelope.message_id);
                 }
@@ -95,7 +95,9 @@ impl Submission for SmtpSubmission {
         }
         match found {
             LookupResult::Taken(accepted) => Ok(Some(accepted)),
-            LookupResult::NotTaken if self.is_one_of_several => unavailable("another host may have the message"),
+            LookupResult::NotTaken if self.is_one_of_several => {
+                unavailable("another mail host may have accepted the message")
+            }
             LookupResult::NotTaken => Ok(None),
             LookupResult::Silent => unavailable("the mail server was silent for too long"),
             LookupResult::Undecided(reason) => unavailable(reason),

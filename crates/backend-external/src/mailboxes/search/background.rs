@@ -56,7 +56,7 @@ impl ImapMailboxes {
                 Ok(()) => {}
                 Err(MailboxError::NoSuchMailbox) => return index.erase(&mailbox).await,
                 Err(error) => {
-                    return tracing::debug!(%mailbox, %error, "nothing is told of a mailbox at the moment");
+                    return tracing::debug!(%mailbox, %error, "could not check an indexed mailbox");
                 }
             }
         }
@@ -115,7 +115,7 @@ impl ImapMailboxes {
                 false
             }
             Err(error) => {
-                tracing::debug!(%mailbox, %error, "a mailbox cannot be indexed at the moment");
+                tracing::debug!(%mailbox, %error, "could not index a mailbox");
                 false
             }
         }
@@ -124,9 +124,9 @@ impl ImapMailboxes {
     /// Handles an index that failed: removes it if it is damaged, so that it is rebuilt, and otherwise keeps it.
     pub(super) async fn give_up_index(&self, index: &SearchIndex, mailbox: &EmailAddress, error: &IndexError) {
         if matches!(error, IndexError::Busy) {
-            return tracing::debug!(%mailbox, %error, "a search is left to the server");
+            return tracing::debug!(%mailbox, %error, "the search index is busy; the IMAP server searches instead");
         }
-        tracing::warn!(%mailbox, %error, "the search index of a mailbox is of no use");
+        tracing::warn!(%mailbox, %error, "the search index of a mailbox failed");
         if matches!(error, IndexError::Damaged(_)) {
             index.erase(mailbox).await;
         }
