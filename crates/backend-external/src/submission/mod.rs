@@ -74,7 +74,10 @@ impl Submission for SmtpSubmission {
             End::NoRecipients => Err(SubmitError::NoRecipients(refused())),
             End::Failed(failure) => Err(SubmitError::Unavailable(failure.to_string())),
             End::OutcomeUnknown(failure) => {
-                tracing::warn!(message_id = %envelope.message_id, %failure, "the connection ended before the reply to a message; its outcome is unknown");
+                tracing::warn!(
+                    message_id = %envelope.message_id, %failure,
+                    "the connection ended before the reply to a message; its outcome is unknown"
+                );
                 if let Some(log) = &self.log {
                     log.note_lost(envelope.message_id);
                 }

@@ -47,7 +47,10 @@ impl Listener {
                 let began = Instant::now();
                 let lost = ear.hear(&line.node, &count).await;
                 let why = lost.as_ref().map_or_else(StoreError::closed, connecting);
-                tracing::warn!(error = %why, "PostgreSQL LISTEN connection lost; cached entries may be stale until it reconnects");
+                tracing::warn!(
+                    error = %why,
+                    "PostgreSQL LISTEN connection lost; cached entries may be stale until it reconnects"
+                );
                 if began.elapsed() < retry {
                     // Without a pause, a server that closes each connection at once would be retried in a tight loop.
                     tokio::time::sleep(retry).await;

@@ -148,7 +148,7 @@ impl CatchUp<'_> {
         connection.refresh().await?;
         let Some(still) = list(connection, first).await? else { return Ok((entries, Some(first))) };
         for uid in silent.into_iter().filter(|&uid| still.contains(uid)) {
-            tracing::warn!(folder = %self.name, uid, "the server sent no data for a message; it is indexed without text");
+            tracing::warn!(folder = %self.name, uid, "the server sent no data for a message; indexing no text");
             entries.push(Entry::without_text(uid));
         }
         Ok((entries, unread))

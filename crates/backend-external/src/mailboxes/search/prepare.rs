@@ -174,7 +174,7 @@ impl Prepare<'_> {
             }
             // A server bug may be limited to this connection, so the pool retries that one on another.
             Err(Trouble::Imap(ImapError::Refused(status))) if status.code != Some(Code::ServerBug) => {
-                tracing::warn!(mailbox = %self.mailbox, reason = status.text, "could not read a folder for the search index");
+                tracing::warn!(mailbox = %self.mailbox, reason = status.text, "could not read a folder for its index");
                 Ok(Progress::Unfit)
             }
             outcome => outcome,
