@@ -120,7 +120,7 @@ fn domains_users_and_tokens_come_and_go() {
     let work_dir = WorkDir::new();
     let user = ["user", "add", "ann@example.org", "--name", "Ann", "--quota", "1GiB"];
     assert_eq!(work_dir.run(&["domain", "add", "example.org", "--description", "ours", "--init"]).answer(), "");
-    assert_eq!(work_dir.run(&["domain", "add", "Example.ORG"]).complaint(), "example.org: the domain exists already");
+    assert_eq!(work_dir.run(&["domain", "add", "Example.ORG"]).complaint(), "example.org: the domain already exists");
     let domains = work_dir.run(&["domain", "list"]).answer();
     assert!(domains.contains("example.org") && domains.contains("ours"), "{domains}");
 
@@ -129,7 +129,7 @@ fn domains_users_and_tokens_come_and_go() {
     assert_eq!(work_dir.run_with_input(&user, "correct horse\n").answer(), "");
     assert_eq!(
         work_dir.run_with_input(&user, "correct horse\n").complaint(),
-        "ann@example.org: the user exists already"
+        "ann@example.org: the user already exists"
     );
     assert_eq!(work_dir.run_with_input(&["user", "passwd", "ann@example.org"], "battery staple\r\n").answer(), "");
     let users = work_dir.run(&["user", "list", "--domain", "example.org"]).answer();

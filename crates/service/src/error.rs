@@ -12,10 +12,10 @@ use crate::mail::ComposeError;
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
     /// The account database is unreachable; a later retry may succeed.
-    #[error("the database is not available: {0}")]
+    #[error("{0}")]
     Database(StoreError),
     /// No disk space to buffer a large message; a later retry may succeed.
-    #[error("there is no room for a large message: {0}")]
+    #[error("no disk space for a large message: {0}")]
     Room(io::Error),
     /// The mail server is unreachable or temporarily failing.
     #[error("{0}")]

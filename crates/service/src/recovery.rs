@@ -89,7 +89,7 @@ impl Service {
         }
         if recovered != Recovered::default() {
             let Recovered { submitted, failed, open } = recovered;
-            tracing::warn!(submitted, failed, open, "messages were pending since before a stop");
+            tracing::warn!(submitted, failed, open, "recovered messages left pending by an unclean shutdown");
         }
         Ok(recovered)
     }
@@ -107,7 +107,7 @@ impl Service {
                 recovered.submitted += 1;
             }
             Ok(None) => {
-                let reason = "the sending was interrupted, and the mail server never had the message in its queue";
+                let reason = "sending was interrupted, and the mail server never queued the message";
                 sent.failed(id, now, Failure { reason, reply: None, refused: &[] }).await?;
                 recovered.failed += 1;
             }

@@ -18,7 +18,7 @@ pub(crate) type CallerCache = EpochCache<TokenHash, Caller>;
 #[derive(Debug, thiserror::Error)]
 pub enum AuthenticateError {
     /// The token does not exist.
-    #[error("the token is not known")]
+    #[error("the token does not exist")]
     Unknown,
     /// The token was revoked, disabled or logged out, it expired, or its mailbox is disabled or deleted.
     #[error("the token has expired or is inactive")]

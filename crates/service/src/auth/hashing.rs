@@ -77,7 +77,7 @@ impl HashingThreads {
         share: Share,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unavailable> {
-        let broken = |error: String| Unavailable::Unforeseen(format!("password hashing: {error}"));
+        let broken = |error: String| Unavailable::Unforeseen(format!("password hashing failed: {error}"));
         let permit = self.permits.take(share).await;
         self.start_another().map_err(|error| broken(error.to_string()))?;
         let (done, answer) = oneshot::channel();

@@ -88,7 +88,7 @@ impl Login for Service {
         self.sender(grants, address).await.map_err(|error| match error {
             SendError::SenderNotAuthorized => SendAsError::Denied(Denied),
             error => {
-                tracing::error!(%error, "the right to send could not be checked");
+                tracing::error!(%error, "could not check the right to send");
                 SendAsError::Unavailable
             }
         })
@@ -104,7 +104,7 @@ fn told(error: CredentialsError) -> LoginError {
         CredentialsError::Refused => LoginError::Refused,
         CredentialsError::Locked { .. } | CredentialsError::TooManyFromClient { .. } => LoginError::Locked,
         CredentialsError::Unavailable(error) => {
-            tracing::error!(%error, "a log-in could not be completed");
+            tracing::error!(%error, "could not complete a log-in");
             LoginError::Unavailable
         }
     }
@@ -222,7 +222,7 @@ impl Service {
         let hash = found.credentials.password_hash.clone();
         if let Some(scheme) = unknown_scheme(&hash) {
             let mailbox = found.credentials.email.as_str();
-            tracing::warn!(mailbox, scheme, "the password is hashed by a scheme that cannot be verified here");
+            tracing::warn!(mailbox, scheme, "unsupported password hash scheme; log-in refused");
         }
         let is_cheap = is_cheap(&hash);
         let matches = self.verify(password.clone(), hash, share).await?;

@@ -62,7 +62,7 @@ fn hash_password(password: &SecretText, rounds: u32, entropy: &dyn Entropy) -> R
 }
 
 fn computed(password: &SecretText, salt: &[u8], rounds: u32) -> Result<PasswordHash, Unavailable> {
-    let refused = |error: String| Unavailable::Unforeseen(format!("password hashing: {error}"));
+    let refused = |error: String| Unavailable::Unforeseen(format!("password hashing failed: {error}"));
     let params = Params::new(rounds).map_err(|error| refused(error.to_string()))?;
     ShaCrypt::SHA512
         .hash_password_customized(

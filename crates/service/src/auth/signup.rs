@@ -54,13 +54,13 @@ pub struct SignedUp {
 #[derive(Debug, thiserror::Error)]
 pub enum SignUpError {
     /// Sign-up is disabled.
-    #[error("sign-ups are switched off")]
+    #[error("sign-ups are disabled")]
     Closed,
     /// The request is invalid.
     #[error(transparent)]
     Invalid(#[from] Violations),
     /// The domain exists already.
-    #[error("the domain exists already")]
+    #[error("the domain already exists")]
     DomainExists,
     /// Too many attempts for this domain or by this client, or too many pending domains.
     #[error("too many sign-ups; try again later")]

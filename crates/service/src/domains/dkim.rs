@@ -53,7 +53,7 @@ impl Service {
             error => error.into(),
         })?;
         self.0.epoch.end();
-        audit!(by, domain = %name, selector = key.selector, "DKIM key made");
+        audit!(by, domain = %name, selector = key.selector, "DKIM key created");
         Ok(key)
     }
 

@@ -35,7 +35,7 @@ impl Service {
     async fn expire_domain(&self, domain: &DomainName) -> Result<bool, DomainError> {
         match self.0.store.domains().get(domain).await? {
             Some(found) if !found.approved && found.user_count <= 1 => {
-                tracing::info!(%domain, "the domain was not approved in time");
+                tracing::info!(%domain, "removing a domain that was not approved in time");
                 self.remove_domain(domain, true, &Caller::operator()).await?;
                 Ok(true)
             }

@@ -34,7 +34,7 @@ pub enum DomainError {
     #[error("the domain does not exist")]
     NotFound,
     /// A domain of this name exists.
-    #[error("the domain exists already")]
+    #[error("the domain already exists")]
     Exists,
     /// The domain still has mailboxes.
     #[error("the domain still has mailboxes")]
@@ -43,7 +43,7 @@ pub enum DomainError {
     #[error("the domain has no DKIM key yet")]
     AwaitsApproval,
     /// The domain had the maximum number of new DKIM keys today.
-    #[error("the domain has had too many new keys today")]
+    #[error("too many new keys for the domain today")]
     TooManyKeys {
         /// Time until the next day.
         retry_after: Duration,

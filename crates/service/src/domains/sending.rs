@@ -60,7 +60,7 @@ impl Service {
 impl SignOutgoing for Service {
     async fn sign(&self, from: &DomainName, message: Blob) -> Result<Blob, SignError> {
         let unavailable = |error: Unavailable| {
-            tracing::error!(domain = %from, %error, "a message could not be signed");
+            tracing::error!(domain = %from, %error, "could not sign a message");
             SignError::Unavailable
         };
         let domain = self.sending_domain(from).await.map_err(unavailable)?.ok_or(SignError::NotAllowed)?;

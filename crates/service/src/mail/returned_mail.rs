@@ -54,10 +54,10 @@ impl Service {
             }
         }
         if false_reports > 0 {
-            tracing::warn!(false_reports, "bounces that cannot be true have been ignored: late, or of what never was");
+            tracing::warn!(false_reports, "ignored bounces for expired or unknown messages");
         }
         if old_news > 0 {
-            tracing::debug!(known = old_news, "bounces came back as mail that were known already");
+            tracing::debug!(known = old_news, "ignored bounces that were already recorded");
         }
         Ok(kept)
     }

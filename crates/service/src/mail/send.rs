@@ -117,10 +117,10 @@ pub enum SendError {
         wait: Duration,
     },
     /// The idempotency key was used with another body.
-    #[error("the idempotency key was used for another request")]
+    #[error("the idempotency key was used with a different request")]
     IdempotencyConflict,
     /// The first request with this idempotency key is still in progress after the maximum wait.
-    #[error("the first request with this idempotency key is still being worked on")]
+    #[error("the first request with this idempotency key is still in progress")]
     IdempotencyInFlight,
     /// The mail server did not accept the message. It is recorded as failed.
     #[error("the message could not be sent: {reason}")]
@@ -134,7 +134,7 @@ pub enum SendError {
         retryable: bool,
     },
     /// The connection was lost before the mail server confirmed the message, which stays pending until recovery.
-    #[error("the mail server has not confirmed the message; its status will tell")]
+    #[error("the mail server has not confirmed the message; check its status later")]
     OutcomeUnknown {
         /// The message identifier, under which the outcome will be recorded.
         message_id: MessageId,
@@ -366,7 +366,10 @@ impl Service {
         let refused: Vec<(EmailAddress, Reply)> = refused.into_iter().map(|r| (r.recipient, r.reply)).collect();
         let now = self.0.clock.now();
         if let Err(error) = self.0.store.sent().submitted(id, &queue_id, now, &refused).await {
-            tracing::error!(message_id = %id, %queue_id, %error, "submitted, but that could not be stored yet");
+            tracing::error!(
+                message_id = %id, %queue_id, %error,
+                "message submitted, but its status could not be stored yet"
+            );
         }
         Submitted { message_id: id, queue_id, recipient_count }
     }
@@ -385,7 +388,7 @@ impl Service {
         };
         let failure = Failure { reason: &reason, reply: reply.as_ref(), refused: &refused };
         self.0.store.sent().failed(id, self.0.clock.now(), failure).await?;
-        tracing::warn!(message_id = %id, reason, "the mail server did not take a message");
+        tracing::warn!(message_id = %id, reason, "the mail server did not accept a message");
         Ok(SendError::Failed { message_id: id, reason, retryable })
     }
 }

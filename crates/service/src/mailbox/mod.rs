@@ -50,7 +50,7 @@ impl Service {
         match self.0.store.accounts().get(address).await {
             Ok(None) => return Err(MailboxError::NoSuchMailbox),
             Ok(Some(_)) => self.0.known_mailboxes.put(address.clone(), mark, ()),
-            Err(error) => tracing::warn!(%error, "the account of a mailbox could not be looked up"),
+            Err(error) => tracing::warn!(%error, "could not look up the account of a mailbox"),
         }
         Ok(address)
     }

@@ -26,7 +26,7 @@ pub enum PermissionError {
     #[error("the permission does not exist")]
     NotFound,
     /// The mailbox has the permission already.
-    #[error("the permission was granted before")]
+    #[error("the user already has this permission on the domain")]
     Exists,
     /// The mailbox to grant it to does not exist.
     #[error("the user does not exist")]

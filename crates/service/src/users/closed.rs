@@ -47,7 +47,10 @@ impl Service {
     /// Opens an account whose deletion failed. If opening fails too, the account is removed later.
     pub(crate) async fn reopen(&self, email: &EmailAddress) {
         if let Err(error) = self.0.store.accounts().set_closed(email, false).await {
-            tracing::error!(mailbox = %email, %error, "the account stays closed and will be deleted");
+            tracing::error!(
+                mailbox = %email, %error,
+                "could not reopen an account; it stays closed and will be deleted"
+            );
         }
     }
 
@@ -66,7 +69,7 @@ impl Service {
                 match self.remove_if_closed(&email).await {
                     Ok(was_closed) => removed += u64::from(was_closed),
                     Err(error) => {
-                        tracing::warn!(mailbox = %email, %error, "a closed account cannot be removed yet");
+                        tracing::warn!(mailbox = %email, %error, "could not remove a closed account; retried later");
                         return Ok(removed);
                     }
                 }

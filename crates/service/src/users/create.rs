@@ -87,7 +87,10 @@ impl Service {
     /// Removes an account without a mailbox, so that the caller can repeat the request.
     async fn take_back(&self, email: &EmailAddress) {
         if let Err(error) = self.0.store.accounts().delete(email, self.0.clock.now()).await {
-            tracing::error!(mailbox = %email, %error, "an account without a mailbox stays until the next start");
+            tracing::error!(
+                mailbox = %email, %error,
+                "could not remove an account without a mailbox; it stays until the next start"
+            );
         }
         self.0.epoch.end();
     }
@@ -97,7 +100,7 @@ impl Service {
         let quota = in_time(self.0.backend.mailboxes.quota(email), self.0.settings.quota_patience).await;
         // Not an error: the account exists, and the mail server may be set up later.
         quota
-            .inspect_err(|error| tracing::debug!(mailbox = %email, %error, "a new mailbox cannot be looked at yet"))
+            .inspect_err(|error| tracing::debug!(mailbox = %email, %error, "could not read the usage of a new mailbox"))
             .ok()
     }
 }

@@ -82,14 +82,14 @@ impl Service {
         synced.mailboxes = seen.len();
         if seen.is_empty() {
             // A table that is being filled is more likely than an installation without mailboxes.
-            tracing::warn!("the user database lists no mailbox; nothing is taken away");
+            tracing::warn!("the user database lists no mailboxes; no user is removed");
         } else {
             self.look_for_gone(directory, &seen, &mut synced).await?;
         }
         if synced.changed + synced.gone + synced.forgotten > 0 {
             self.0.epoch.end();
             let DirectorySynced { mailboxes, changed, gone, forgotten } = synced;
-            tracing::info!(mailboxes, changed, gone, forgotten, odd_rows, "the user database was read");
+            tracing::info!(mailboxes, changed, gone, forgotten, odd_rows, "user database synced");
         }
         Ok(synced)
     }

@@ -37,7 +37,7 @@ impl Service {
         }
         self.0.epoch.end();
         self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
-        audit!(by, mailbox = %email, active, "user switched");
+        audit!(by, mailbox = %email, active, "user enabled or disabled");
         self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)
     }
 }

@@ -49,7 +49,7 @@ pub enum UserError {
     #[error("the user does not exist")]
     NotFound,
     /// An account with this address exists.
-    #[error("the user exists already")]
+    #[error("the user already exists")]
     Exists,
     /// The domain does not exist.
     #[error("the domain does not exist")]

@@ -146,7 +146,7 @@ impl<'a> Questions<'a> {
     /// Logs all failures in one line.
     fn end(self) {
         if let Some((mailbox, error)) = self.first_failure {
-            tracing::warn!(%mailbox, %error, unknown = self.unknown, "what mailboxes hold is not known");
+            tracing::warn!(%mailbox, %error, unknown = self.unknown, "mailbox usage unavailable");
         }
     }
 }

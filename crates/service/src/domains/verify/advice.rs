@@ -14,8 +14,14 @@ pub(super) async fn check(context: &Context<'_>) -> Vec<RecordCheck> {
 async fn mta_sts(context: &Context<'_>) -> RecordCheck {
     let name = format!("_mta-sts.{}", context.domain);
     let check = RecordCheck::required("MTA-STS", name, "v=STSv1; id=1".to_owned()).advised();
-    tagged(context, check, "STSv1", "id", "It lets others insist on TLS; it needs a policy file on a web server, too.")
-        .await
+    tagged(
+        context,
+        check,
+        "STSv1",
+        "id",
+        "The record lets other servers require TLS; it also needs a policy file on a web server.",
+    )
+    .await
 }
 
 /// Checks the address for reports of TLS failures (RFC 8460 section 3).
@@ -23,7 +29,7 @@ async fn tls_rpt(context: &Context<'_>) -> RecordCheck {
     let name = format!("_smtp._tls.{}", context.domain);
     let expected = format!("v=TLSRPTv1; rua=mailto:postmaster@{}", context.domain);
     let check = RecordCheck::required("TLS-RPT", name, expected).advised();
-    tagged(context, check, "TLSRPTv1", "rua", "It lets others report failures of TLS to you.").await
+    tagged(context, check, "TLSRPTv1", "rua", "The record lets other servers report TLS failures to you.").await
 }
 
 async fn tagged(context: &Context<'_>, check: RecordCheck, version: &str, tag: &str, purpose: &str) -> RecordCheck {
@@ -52,19 +58,19 @@ async fn ptr(context: &Context<'_>) -> Vec<RecordCheck> {
     let expected = context.host.to_owned();
     if context.addresses.is_empty() {
         let check = RecordCheck::required("PTR", context.host.to_owned(), expected).advised();
-        let hint = format!("{} has no address in DNS, so the sending address is not known.", context.host);
+        let hint = format!("{} has no address in DNS, so the sending address is unknown.", context.host);
         return vec![check.with(RecordStatus::Missing, Vec::new(), hint)];
     }
     let mut checks = Vec::new();
     for address in &context.addresses {
         let check = RecordCheck::required("PTR", address.to_string(), expected.clone()).advised();
-        let hint = "Many receivers refuse mail from an address whose name is not the server's; its provider sets it.";
+        let hint = "Ask the provider of the address to set the server's name; many receivers reject mail without it.";
         checks.push(match context.dns.names_of(*address).await {
             Err(DnsError::NoSuchName) => check.with(RecordStatus::Missing, Vec::new(), hint),
             Err(error) => check.unanswered(&error),
             Ok(found) if found.is_empty() => check.with(RecordStatus::Missing, found, hint),
             Ok(found) if found.iter().any(|name| name.eq_ignore_ascii_case(context.host)) => {
-                check.with(RecordStatus::Ok, found, "The address has the server's name.")
+                check.with(RecordStatus::Ok, found, "The address resolves to the server's name.")
             }
             Ok(found) => check.with(RecordStatus::Mismatch, found, hint),
         });

@@ -5,7 +5,7 @@ use mailapi_model::DkimKey;
 use super::tags::Tags;
 use super::{Context, RecordCheck, RecordStatus, texts};
 
-const NO_KEY: &str = "The domain has no key; it gets one when it is approved, or when an admin asks for one.";
+const NO_KEY: &str = "The domain has no key; it gets one when it is approved, or when an admin requests one.";
 
 /// Checks the keys. Only the signing key is required; a newer one is not until it signs.
 pub(super) async fn check(context: &Context<'_>, keys: &[DkimKey]) -> Vec<RecordCheck> {
@@ -28,13 +28,13 @@ async fn check_key(context: &Context<'_>, key: &DkimKey) -> RecordCheck {
         Ok(found) => found,
     };
     if found.is_empty() {
-        let hint = "Add the record; without it nobody can check the signatures made with this key.";
+        let hint = "Add the record; without it receivers cannot verify signatures made with this key.";
         return check.with(RecordStatus::Missing, found, hint);
     }
     if found.iter().any(|text| publishes(text, key)) {
-        return check.with(RecordStatus::Ok, found, "It is our key.");
+        return check.with(RecordStatus::Ok, found, "The published key is this server's key.");
     }
-    check.with(RecordStatus::Mismatch, found, "It is another key than ours: replace the record.")
+    check.with(RecordStatus::Mismatch, found, "The published key does not match this server's key; replace the record.")
 }
 
 /// Whether a record publishes this key: `p=` must match apart from white space (RFC 6376 section 3.6.1).

@@ -28,7 +28,7 @@ pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
             let (status, hint) = judged(policy, "p", "The policy states how receivers treat forged mail.");
             return check.with(status, own, hint);
         }
-        _ => return check.with(RecordStatus::Mismatch, own, "Several policies count as none; keep one."),
+        _ => return check.with(RecordStatus::Mismatch, own, "Receivers ignore several policies; keep one."),
     }
     match inherited(context).await {
         Err(error) => check.unanswered(&error),
@@ -38,7 +38,7 @@ pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
             check.with(status, vec![policy], hint)
         }
         Ok(None) => {
-            let hint = "Add the record; many receivers refuse or mark mail of a domain without one.";
+            let hint = "Add the record; many receivers reject or mark mail from a domain without one.";
             check.with(RecordStatus::Missing, Vec::new(), hint)
         }
     }
@@ -98,7 +98,8 @@ fn judged(policy: &str, tag: &str, fine: &str) -> (RecordStatus, String) {
     }
     let is_reported = tags.get("rua").is_some_and(|rua| rua.split(',').any(|to| to.trim().starts_with("mailto:")));
     if is_reported {
-        let hint = format!("Without a valid {tag}= it counts as p=none: receivers report and accept forged mail.");
+        let hint =
+            format!("Without a valid {tag}= the policy counts as p=none: receivers report and accept forged mail.");
         return (RecordStatus::Ok, hint);
     }
     (RecordStatus::Mismatch, "p=, sp= and np= must be none, quarantine or reject.".to_owned())

@@ -199,6 +199,6 @@ impl RecordCheck {
     }
 
     fn unanswered(self, error: &DnsError) -> Self {
-        self.with(RecordStatus::Error, Vec::new(), format!("Nothing is known about it: {error}."))
+        self.with(RecordStatus::Error, Vec::new(), format!("The DNS look-up failed: {error}."))
     }
 }

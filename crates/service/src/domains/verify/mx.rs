@@ -19,19 +19,24 @@ pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
         return check.with(status, found, hint);
     }
     if exchanges.is_empty() {
-        return check.with(RecordStatus::Missing, found, "Add the record, or mail for the domain does not come here.");
+        return check.with(
+            RecordStatus::Missing,
+            found,
+            "Add the record; without it mail for the domain does not reach this server.",
+        );
     }
     // An exchange under another name is right if it shares an address with the mail server.
     for exchange in exchanges.iter().map(|mx| mx.exchange.as_str()) {
         if exchange.eq_ignore_ascii_case(context.host) {
-            return check.with(RecordStatus::Ok, found, "Mail for the domain comes here.");
+            return check.with(RecordStatus::Ok, found, "Mail for the domain reaches this server.");
         }
         let theirs = context.dns.addresses(exchange).await.unwrap_or_default();
         if theirs.iter().any(|address| context.addresses.contains(address)) {
-            let hint = format!("{exchange} has an address of {}: mail for the domain comes here.", context.host);
+            let hint =
+                format!("{exchange} has an address of {}: mail for the domain reaches this server.", context.host);
             return check.with(RecordStatus::Ok, found, hint);
         }
     }
-    let hint = format!("Mail for the domain goes elsewhere; add {} unless that is meant.", context.host);
+    let hint = format!("Mail for the domain goes to another server; add {} unless that is intended.", context.host);
     check.with(RecordStatus::Mismatch, found, hint)
 }

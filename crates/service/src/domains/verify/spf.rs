@@ -34,14 +34,21 @@ pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
             return check.with(RecordStatus::Missing, found, "Add the record; without it receivers distrust the mail.");
         }
         [policy] => policy.clone(),
-        _ => return check.with(RecordStatus::Mismatch, found, "Several policies count as broken: keep one."),
+        _ => {
+            return check.with(
+                RecordStatus::Mismatch,
+                found,
+                "Receivers treat several policies as an error; keep one.",
+            );
+        }
     };
     let mut walk = Walk { dns: context.dns, addresses: &context.addresses, lookups: 0 };
     match walk.policy(domain, &policy, 0).await {
         Err(Fault::Dns(error)) => check.unanswered(&error),
         Err(Fault::Broken(why)) => check.with(RecordStatus::Mismatch, found, why),
         Ok(_) if walk.lookups > MAX_LOOKUPS => {
-            let hint = format!("It takes {} look-ups; with more than {MAX_LOOKUPS} it counts as broken.", walk.lookups);
+            let hint =
+                format!("The policy needs {} look-ups; with more than {MAX_LOOKUPS} it is invalid.", walk.lookups);
             check.with(RecordStatus::Mismatch, found, hint)
         }
         Ok(result) => judge(check, found, result, &walk, context),
@@ -55,16 +62,16 @@ fn judge(
     walk: &Walk<'_>,
     context: &Context<'_>,
 ) -> RecordCheck {
-    let lookups = format!("It takes {} of {MAX_LOOKUPS} look-ups.", walk.lookups);
+    let lookups = format!("The policy needs {} of {MAX_LOOKUPS} look-ups.", walk.lookups);
     match result {
         _ if context.addresses.is_empty() => {
             let hint =
-                format!("{lookups} Whether it allows our address is not known: {} has none in DNS.", context.host);
+                format!("{lookups} Whether it allows this server is unknown: {} has no address in DNS.", context.host);
             check.with(RecordStatus::Ok, found, hint)
         }
         SpfResult::Allowed => check.with(RecordStatus::Ok, found, lookups),
         SpfResult::Unknown => {
-            let hint = format!("{lookups} It has macros, so whether it allows our address shows only with real mail.");
+            let hint = format!("{lookups} It has macros, so only real mail shows whether it allows this server.");
             check.with(RecordStatus::Ok, found, hint)
         }
         SpfResult::NotAllowed => {
@@ -104,9 +111,9 @@ impl Walk<'_> {
     /// Evaluates a policy. All mechanisms count, even after the deciding one: mail that matches none costs a
     /// receiver all their look-ups.
     async fn policy(&mut self, domain: &str, text: &str, depth: u32) -> Result<SpfResult, Fault> {
-        let broken = |what: &str| Fault::Broken(format!("The policy of {domain} breaks the grammar{what}."));
+        let broken = |what: &str| Fault::Broken(format!("The policy of {domain} has a syntax error{what}."));
         if let Some(term) = text.split_ascii_whitespace().skip(1).find(|term| !is_term(term)) {
-            return Err(broken(&format!(" with {term}")));
+            return Err(broken(&format!(" in {term}")));
         }
         let policy = Spf::parse(text.as_bytes()).map_err(|_| broken(""))?;
         let mut decided = None;
@@ -159,8 +166,9 @@ impl Walk<'_> {
     fn count_lookup(&mut self) -> Result<(), Fault> {
         self.lookups += 1;
         if self.lookups > MAX_COUNTED {
-            let why =
-                format!("It takes more than {MAX_COUNTED} look-ups; with more than {MAX_LOOKUPS} it counts as broken.");
+            let why = format!(
+                "The policy needs more than {MAX_COUNTED} look-ups; with more than {MAX_LOOKUPS} it is invalid."
+            );
             return Err(Fault::Broken(why));
         }
         Ok(())
@@ -195,7 +203,7 @@ impl Walk<'_> {
             exchanges => exchanges.map_err(Fault::Dns)?,
         };
         if exchanges.len() > MAX_EXCHANGES {
-            let why = format!("{name} has more than {MAX_EXCHANGES} mail servers; with so many mx counts as broken.");
+            let why = format!("{name} has more than {MAX_EXCHANGES} mail servers, the maximum for an mx mechanism.");
             return Err(Fault::Broken(why));
         }
         let mut addresses = Vec::new();

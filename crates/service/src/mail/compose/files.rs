@@ -60,7 +60,7 @@ impl<'x> Files<'x> {
         match filled {
             Filled { error: Some(error), .. } => Err(error.into()),
             // Without this check, a message would be sent without its file.
-            Filled { missing: 1.., .. } => Err(io::Error::other("a file has found no place").into()),
+            Filled { missing: 1.., .. } => Err(io::Error::other("an attachment was not written to the message").into()),
             Filled { .. } => Ok(()),
         }
     }
