@@ -66,10 +66,10 @@ struct Inner {
 pub enum BufferError {
     /// [`BufferSettings::max_disk_bytes`] is reached, or [`BufferSettings::max_inbound_disk_bytes`] for
     /// unauthenticated clients.
-    #[error("messages on their way take all the room that they may have on the disk")]
+    #[error("the disk buffer for messages in transit is full")]
     Full,
     /// The disk failed, or is full.
-    #[error("a message on its way cannot be written to the disk: {0}")]
+    #[error("cannot write a message to the disk buffer: {0}")]
     Disk(#[from] io::Error),
 }
 
@@ -261,7 +261,7 @@ impl BufferWriter {
 }
 
 fn lost() -> BufferError {
-    io::Error::other("a part of it was lost before").into()
+    io::Error::other("an earlier write failed").into()
 }
 
 /// Blocks; see [`BufferWriter::write`].

@@ -36,7 +36,9 @@ pub trait Mailboxes: Send + Sync {
     ) -> Result<Listed<MessageSummary>, MailboxError> {
         match self.view(mailbox, folder, page, None).await? {
             PageView::Now { listed, .. } => Ok(listed),
-            PageView::Unchanged => Err(MailboxError::Unavailable("a page was called unchanged without a mark".into())),
+            PageView::Unchanged => {
+                Err(MailboxError::Unavailable("the backend reported an unchanged page without a validator".into()))
+            }
         }
     }
 
@@ -241,7 +243,7 @@ pub struct SearchText(String);
 
 /// The search text is too short or too long, or contains invalid characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must have 2 to 200 characters, some that can be seen, and no control characters")]
+#[error("must have 2 to 200 characters, not all whitespace, and no control characters")]
 pub struct SearchTextError;
 
 impl SearchText {

@@ -105,5 +105,5 @@ pub struct Quarantined {
 
 /// Provisioning failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the mail server could not be told: {0}")]
+#[error("the mail server could not be updated: {0}")]
 pub struct ProvisioningError(pub String);

@@ -99,7 +99,7 @@ impl SubmitError {
     /// Failure reason when the send was cancelled before commit.
     #[must_use]
     pub fn withdrawn() -> Self {
-        Self::Unavailable("the message was withdrawn before it was handed over".to_owned())
+        Self::Unavailable("the message was cancelled before it was submitted".to_owned())
     }
 
     /// Returns whether a retry may succeed.

@@ -13,7 +13,7 @@ const VERSION: u8 = 2;
 
 /// The bytes are not a structure of this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("these bytes are no message digest of version {VERSION}")]
+#[error("not a message structure of version {VERSION}")]
 pub struct MessageStructureError;
 
 type Person = (String, String);
