@@ -104,7 +104,7 @@ mod tests {
         assert_eq!((message_id.to_string().as_str(), reports.len()), (OURS, 1));
         assert_eq!((reports[0].recipient.as_str(), reports[0].status), ("gone@example.net", "5.1.1".parse().ok()));
         let bare = text.replace("Return-Path: <>\r\nDelivered-To", "X-Delivered-To");
-        assert!(matches!(judged(&bare), Notice::Failure { .. }), "the To field tells it, too");
+        assert!(matches!(judged(&bare), Notice::Failure { .. }), "the To field alone is enough");
     }
 
     proptest! {

@@ -71,9 +71,13 @@ mod tests {
         let room = Arc::new(AnswerRoom::default());
         let [mut one, mut two] = [(); 2].map(|()| room.hold());
         assert_eq!((one.grow_to(MOST), two.grow_to(2 * FREE), two.grow_to(2 * FREE + 1)), (Ok(()), Ok(()), Err(Full)));
-        assert_eq!((one.grow_to(1), two.grow_to(2 * FREE + 1)), (Ok(()), Err(Full)), "what was taken stays");
+        assert_eq!(
+            (one.grow_to(1), two.grow_to(2 * FREE + 1)),
+            (Ok(()), Err(Full)),
+            "a refused growth keeps what is held"
+        );
         drop(two);
-        assert_eq!(one.grow_to(2 * MOST), Ok(()), "a long answer is alone");
+        assert_eq!(one.grow_to(2 * MOST), Ok(()), "one long answer takes all the room");
         one.release();
         assert_eq!(*room.taken(), 0);
     }

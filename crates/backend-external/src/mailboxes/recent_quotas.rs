@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(quotas.shown(&bob), Some(held(1)), "it was fresh");
         advance(FRESH_FOR).await;
         quotas.refresh(&bob, ready(Ok(held(3))));
-        assert_eq!(quotas.shown(&bob), Some(held(1)), "nobody waits for the refresh");
+        assert_eq!(quotas.shown(&bob), Some(held(1)), "no caller waits for the refresh");
         settle().await;
         assert_eq!(quotas.shown(&bob), Some(held(3)));
         assert!(quotas.state().refreshed.is_empty());
@@ -292,7 +292,7 @@ mod tests {
     async fn a_refresh_that_waits_does_not_ask_for_a_removed_mailbox() {
         let (quotas, bob) = with_bob().await;
         advance(FRESH_FOR).await;
-        quotas.refresh(&bob, async { panic!("it is not asked") });
+        quotas.refresh(&bob, async { panic!("the server must not be asked") });
         quotas.forget(&bob);
         settle().await;
         assert!(quotas.state().refreshed.is_empty());
@@ -307,6 +307,6 @@ mod tests {
         assert_eq!(quotas.ask_anew(&bob, ready(away())).await, away());
         assert_eq!(quotas.shown(&bob), None);
         assert_eq!(quotas.ask_anew(&bob, ready(Ok(held(3)))).await, Ok(held(3)));
-        assert_eq!(quotas.shown(&bob), None, "nobody listed it since");
+        assert_eq!(quotas.shown(&bob), None, "the mailbox was not listed since");
     }
 }

@@ -80,7 +80,7 @@ impl PostfixConfiguration<'_> {
 # Sets Postfix up for mailapi. It may be run again; `postfix reload` makes it take effect.
 set -eu
 
-# Queue ids that never come back: with short ones, messages could be mixed up in the log.
+# Long queue ids are never reused; with short ones, the log could mix up messages.
 postconf -e 'enable_long_queue_ids = yes'
 postconf -e 'syslog_name = {name}'
 
@@ -94,7 +94,7 @@ postconf -e 'smtpd_sender_login_maps = proxy:{kind}:{directory}/senders.cf'
 postconf -e 'proxy_read_maps = $virtual_mailbox_domains $virtual_mailbox_maps $virtual_alias_maps $virtual_alias_domains $local_recipient_maps $mydestination $canonical_maps $sender_canonical_maps $recipient_canonical_maps $relocated_maps $transport_maps $mynetworks $smtpd_sender_login_maps'
 postconf -e 'smtputf8_enable = yes'
 
-# Users hand in mail with their own passwords, which Dovecot verifies.
+# Users submit mail with their own passwords, which Dovecot verifies.
 postconf -e 'smtpd_sasl_type = dovecot'
 postconf -e 'smtpd_sasl_path = private/auth'
 {certificate}postconf -M 'submission/inet=submission inet n - y - - smtpd'
@@ -104,7 +104,7 @@ postconf -P 'submission/inet/smtpd_sasl_auth_enable=yes'
 postconf -P 'submission/inet/smtpd_sender_restrictions=reject_authenticated_sender_login_mismatch'
 postconf -P 'submission/inet/smtpd_relay_restrictions=permit_sasl_authenticated,reject'
 
-# mailapi hands in mail from this machine.
+# mailapi submits mail from this machine.
 postconf -M '127.0.0.1:{port}/inet=127.0.0.1:{port} inet n - y - - smtpd'
 postconf -P '127.0.0.1:{port}/inet/syslog_name={name}/api'
 postconf -P '127.0.0.1:{port}/inet/mynetworks=127.0.0.0/8'

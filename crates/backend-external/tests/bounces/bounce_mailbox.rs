@@ -41,7 +41,7 @@ impl BounceMailbox {
         let nothing = Duration::ZERO;
         // An open session survives the server's master process.
         let imap = ImapSettings { unknown_mailbox_pause: nothing, pause: nothing, idle_lifetime: nothing, ..imap };
-        let pool = ImapPool::new(imap, client_config(&Trust::System).expect("the system trusts somebody"));
+        let pool = ImapPool::new(imap, client_config(&Trust::System).expect("the system's trusted certificates load"));
         let mut settings = settings(1);
         change(&mut settings.limits);
         let feed = BounceFeed::new(pool, settings).expect("a mailbox with room for return addresses");
@@ -95,7 +95,7 @@ impl BounceMailbox {
         let mut events = Vec::new();
         loop {
             let batch = self.feed.read_after(&self.cursor, 100).await.expect("the mailbox can be read");
-            self.feed.forget_until(&batch.cursor).await.expect("there is nothing to forget");
+            self.feed.forget_until(&batch.cursor).await.expect("the feed accepts the cursor");
             self.cursor = batch.cursor;
             events.extend(batch.events);
             if !batch.more {

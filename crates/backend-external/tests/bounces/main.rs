@@ -128,5 +128,5 @@ async fn a_long_notice_is_read_as_far_as_it_matters() {
     mailbox.mail(1, &notice.replace("--x--", &format!("--x\r\n{returned}")));
     assert_eq!(recipients(&mailbox.read().await), ["gone@example.net"]);
     let patience = Duration::from_secs(60);
-    tokio::time::timeout(patience, mailbox.feed.changed()).await.expect("it is looked at again");
+    tokio::time::timeout(patience, mailbox.feed.changed()).await.expect("the mailbox is read again");
 }

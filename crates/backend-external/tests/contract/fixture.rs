@@ -77,7 +77,8 @@ impl ExternalFixture {
         store.domains().insert(&new, None).await.expect("a new domain");
         let state = tempfile::tempdir().expect("a temporary directory");
         let settings = host.servers.settings(state.path());
-        let external = External::open(settings, Arc::new(Nobody), Arc::new(RealClock)).expect("its parts fit");
+        let external =
+            External::open(settings, Arc::new(Nobody), Arc::new(RealClock)).expect("the settings fit together");
         let mut backend = external.backend();
         let submitted = SubmissionRecorder::new(backend.submission.clone());
         backend.submission = submitted.clone();

@@ -97,7 +97,10 @@ async fn after_any_kill_the_log_decides_each_message() {
     for id in ids {
         let copies = copies(&host, id);
         assert!(copies > 0 || !taken.contains(&id), "{id} was lost");
-        assert!(copies == 0 || taken.contains(&id) || open.contains(&id), "{id} came although nobody had it");
+        assert!(
+            copies == 0 || taken.contains(&id) || open.contains(&id),
+            "{id} was delivered, but no send of it was accepted or left open"
+        );
     }
 }
 

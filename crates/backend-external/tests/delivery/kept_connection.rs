@@ -169,7 +169,7 @@ async fn what_postfix_took_is_what_we_report() {
     for (message, outcome) in &sent {
         compare(message, outcome.as_ref(), arrived.remove(&message.sender).as_ref());
     }
-    assert!(arrived.is_empty(), "nobody sent {arrived:?}");
+    assert!(arrived.is_empty(), "{arrived:?} arrived but was never sent");
     let accepted = sent.iter().filter(|(_, outcome)| matches!(outcome, Some(Outcome { end: End::Accepted(_), .. })));
     let accepted = accepted.count();
     assert!(kept > count / 2 && accepted > count / 10, "{kept} over a kept connection, {accepted} accepted");

@@ -80,7 +80,7 @@ impl MailHost {
         };
         if tokio::time::timeout(PATIENCE, reading).await.is_err() {
             let log = std::fs::read_to_string(self.postfix.log()).unwrap_or_default();
-            panic!("after {PATIENCE:?} only this is known: {:?}\nPostfix said:\n{log}", self.events);
+            panic!("after {PATIENCE:?} only these events were read: {:?}\nPostfix logged:\n{log}", self.events);
         }
     }
 }

@@ -35,13 +35,13 @@ struct Sent {
     refused: Vec<MessageId>,
 }
 
-#[expect(clippy::disallowed_methods, reason = "the length of a long run is asked for from outside")]
+#[expect(clippy::disallowed_methods, reason = "the environment sets the length of a long run")]
 fn messages() -> usize {
     std::env::var("MAILAPI_TEST_STORM").ok().and_then(|count| count.parse().ok()).unwrap_or(40)
 }
 
 /// Returns the file for the counts of a long run.
-#[expect(clippy::disallowed_methods, reason = "the report of a long run is asked for from outside")]
+#[expect(clippy::disallowed_methods, reason = "the environment asks for the report of a long run")]
 fn report_path() -> Option<String> {
     std::env::var("MAILAPI_TEST_STORM_REPORT").ok()
 }

@@ -34,7 +34,7 @@ pub(crate) fn imap_settings(port: u16) -> ImapSettings {
 
 /// Returns a pool with these settings.
 pub(crate) fn pool(settings: ImapSettings) -> ImapPool {
-    ImapPool::new(settings, client_config(&Trust::System).expect("the system trusts somebody"))
+    ImapPool::new(settings, client_config(&Trust::System).expect("the system's trusted certificates load"))
 }
 
 /// Returns the port over this pool.

@@ -34,7 +34,7 @@ fn patient(port: u16) -> ImapSettings {
 }
 
 fn rounds(variable: &str, default: usize) -> usize {
-    #[expect(clippy::disallowed_methods, reason = "how long tests run is no configuration of the product")]
+    #[expect(clippy::disallowed_methods, reason = "the length of a test is no configuration of the product")]
     let value = std::env::var(variable);
     value.map_or(default, |value| value.parse().expect("a number of rounds"))
 }

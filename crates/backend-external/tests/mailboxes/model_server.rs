@@ -202,7 +202,7 @@ impl ModelServer {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, ServerState> {
-        self.state.lock().expect("nobody panicked")
+        self.state.lock().expect("no thread panicked while holding the state")
     }
 }
 
@@ -312,7 +312,7 @@ impl Conversation {
     /// Returns the bytes of the response after cutting, and whether the connection continues.
     fn reply(&mut self, tag: &str, command: &str) -> (Vec<Vec<u8>>, bool) {
         let state = self.state.clone();
-        let mut state = state.lock().expect("nobody panicked");
+        let mut state = state.lock().expect("no thread panicked while holding the state");
         let Answer { mut data, news, mut end } = self.answer(&state, tag, command);
         let mut lines = std::mem::take(&mut self.late);
         state.has_left_out |= std::mem::take(&mut self.is_late);

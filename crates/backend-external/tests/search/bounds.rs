@@ -31,12 +31,12 @@ async fn who_was_searched_longest_ago_makes_room() {
     setup.restart();
     setup.mailboxes.prune_index().await;
     let left = setup.files();
-    assert_eq!(left.len(), 2, "bob made room");
+    assert_eq!(left.len(), 2, "bob's index was evicted");
     search(&setup, &ann).await;
     search(&setup, &eve).await;
     assert_eq!(setup.files(), left);
     search(&setup, &bob).await;
-    assert_eq!(setup.files(), left, "nobody makes room and takes it back at once");
+    assert_eq!(setup.files(), left, "an evicted index does not return at once");
     setup.clock.advance(setup.settings.evicted_pause);
     search(&setup, &bob).await;
     assert_eq!(setup.files().len(), 3);

@@ -50,7 +50,7 @@ async fn the_first_large_search_uses_the_server_and_the_next_does_not() {
     let messages: Vec<Vec<u8>> = (1..=5).map(|number| marked(&format!("number {number}"), "needle")).collect();
     let messages: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
     let bob = setup.server.mailbox_with("bob", &messages).await;
-    assert!(!setup.mailboxes.index_once().await, "nobody searched yet");
+    assert!(!setup.mailboxes.index_once().await, "no mailbox was searched yet");
     assert_eq!(setup.search(&bob, &in_inbox("needle")).await.total, 5);
     assert!(!setup.answers_from_index(&bob).await);
     assert!(setup.mailboxes.index_once().await);
