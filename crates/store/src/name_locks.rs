@@ -145,6 +145,6 @@ mod tests {
         for n in 0..100 {
             drop(name_locks.take(LockedName::Address(&format!("u{n}@example.org").parse().unwrap())).await);
         }
-        assert!(name_locks.0.lock().unwrap().len() <= 2, "the newest ones at most");
+        assert!(name_locks.0.lock().unwrap().len() <= 2, "unused locks are removed");
     }
 }

@@ -254,7 +254,7 @@ async fn two_handles_on_one_file_both_write_and_tell_each_other() {
     let server = file.open_with_tables().await;
     let command_line = file.open();
     let seen_by_server = server.foreign_changes();
-    assert_eq!(seen_by_server.count(), 0, "its own migrations are not foreign");
+    assert_eq!(seen_by_server.count(), 0, "the server's own migrations are not foreign changes");
 
     let mut tasks = Vec::new();
     for n in 0..200 {
@@ -295,7 +295,7 @@ async fn a_database_of_a_newer_program_is_refused_and_left_alone() {
     let refused = sqlite.migrate("test", TABLES, NOW).await.unwrap_err();
     assert_eq!(refused, StoreError::NewerSchema { component: "test".to_owned(), found: 2, known: 1 });
     assert!(refused.to_string().contains("use a newer program"));
-    assert_eq!(sqlite.migrate("another", &[], NOW).await, Ok(0), "components do not know of each other");
+    assert_eq!(sqlite.migrate("another", &[], NOW).await, Ok(0), "components are independent of each other");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -348,7 +348,7 @@ async fn closing_writes_what_waits_and_refuses_what_follows() {
     assert!(sqlite.read_one(|_| Ok::<_, StoreError>(())).await.unwrap_err().is_unavailable());
     sqlite.close().await;
     let log = file.path.with_extension("db-wal");
-    assert!(!log.exists(), "the write-ahead log is folded in");
+    assert!(!log.exists(), "the write-ahead log is merged into the file");
     assert_eq!(names(&file.open()).await, ["first", "waiting"]);
 }
 
@@ -476,9 +476,9 @@ async fn a_search_that_takes_too_long_is_stopped_and_holds_nobody_up() {
     let sqlite = Sqlite::open(&file.path, settings).unwrap();
     let endless = begin_endless_search(&sqlite).await;
     let one = |connection: &Connection| Ok::<i64, StoreError>(connection.query_row("SELECT 1", [], |row| row.get(0))?);
-    assert_eq!(sqlite.scan(one).await, Ok(1), "a scan does not wait behind it");
+    assert_eq!(sqlite.scan(one).await, Ok(1), "a scan does not wait for a search");
     assert!(matches!(endless.await.unwrap(), Err(StoreError::Unavailable(_))));
-    assert_eq!(sqlite.search(one).await, Ok(1), "the next one does not feel it");
+    assert_eq!(sqlite.search(one).await, Ok(1), "an interrupted search does not affect the next one");
     let panicking: Result<(), StoreError> = sqlite.search(|_| panic!("on purpose")).await;
     assert_eq!(panicking, Err(StoreError::Panicked));
 }
@@ -492,5 +492,5 @@ async fn a_search_is_stopped_also_when_nobody_waits_for_it() {
     let abandoned = begin_endless_search(&sqlite).await;
     abandoned.abort();
     let one = |connection: &Connection| Ok::<i64, StoreError>(connection.query_row("SELECT 1", [], |row| row.get(0))?);
-    assert_eq!(sqlite.search(one).await, Ok(1), "its connection is free again");
+    assert_eq!(sqlite.search(one).await, Ok(1), "the connection is free again");
 }

@@ -31,7 +31,11 @@ async fn credentials_follow_the_password_and_the_active_flag() {
         assert_eq!(store.accounts().set_active(&ann, false, at(2)).await, Ok(true));
         assert_eq!(store.accounts().note_login(&ann, Verified::Hash(&new_hash), at(3)).await, Ok(false), "disabled");
         assert_eq!(store.accounts().set_active(&ann, true, at(2)).await, Ok(true));
-        assert_eq!(store.accounts().note_login(&ann, Verified::Elsewhere, at(3)).await, Ok(false), "it is ours");
+        assert_eq!(
+            store.accounts().note_login(&ann, Verified::Elsewhere, at(3)).await,
+            Ok(false),
+            "the password is stored here, not elsewhere"
+        );
         assert_eq!(store.accounts().note_login(&ann, Verified::Hash(&new_hash), at(3)).await, Ok(true));
         assert_eq!(store.accounts().set_active(&ann, false, at(2)).await, Ok(true));
 
@@ -63,7 +67,7 @@ async fn a_hash_is_replaced_only_if_it_is_the_verified_one() {
         store.tokens().insert(&session, 50).await.unwrap();
         assert_eq!(store.accounts().replace_password_hash(&ann, &reset, &again, at(3)).await, Ok(true));
         assert_eq!(hash().await, again);
-        assert!(works(store, &session).await, "it is the same password");
+        assert!(works(store, &session).await, "a new hash of the same password keeps the session");
     })
     .await;
 }
@@ -84,7 +88,7 @@ async fn a_log_in_brings_a_session_only_while_what_was_verified_holds() {
         store.accounts().set_active(&ann, false, at(2)).await.unwrap();
         assert_eq!(log_in(Verified::Hash(&new)).await, None, "the account was disabled meanwhile");
         store.accounts().set_active(&ann, true, at(3)).await.unwrap();
-        assert_eq!(log_in(Verified::Elsewhere).await, None, "the account is ours");
+        assert_eq!(log_in(Verified::Elsewhere).await, None, "the password is stored here, not elsewhere");
         assert_eq!(store.tokens().by_hash(&session.hash).await, Ok(None));
         assert_eq!(store.accounts().get(&ann).await.unwrap().unwrap().last_login_at, None);
 
@@ -175,7 +179,7 @@ async fn a_deleted_account_loses_permissions_and_tokens() {
         // A new account with the same address inherits nothing.
         add_account(store, "ann@example.org", 5).await;
         let ended = store.tokens().by_hash(&of_ann.hash).await.unwrap().unwrap();
-        assert!(!ended.record.is_active, "still known, so that its holder learns that it has ended");
+        assert!(!ended.record.is_active, "the record remains, so that the response can say that the session ended");
         let revived = mailapi_store::TokenChange { is_active: Some(true), ..Default::default() };
         assert_eq!(store.tokens().update(ended.record.id, &revived).await, Ok(false));
         assert!(store.tokens().by_hash(&of_bob.hash).await.unwrap().unwrap().record.is_active);

@@ -90,7 +90,7 @@ async fn passwords_and_mailboxes_of_postfixadmin_are_read() {
             found.map(|hash| hash.expose().clone())
         };
         assert_eq!(password("ann@example.org").await.as_deref(), Some("{SSHA512}x"));
-        assert_eq!(password("bob@example.org").await, None, "who is not active has none");
+        assert_eq!(password("bob@example.org").await, None, "an inactive user has no password");
         assert_eq!(password("eve@example.net").await.as_deref(), Some("{CRYPT}$6$z"));
         assert_eq!(password("o'neil@example.net").await, None);
         let ann = directory.mailbox(&email("ann@example.org")).await.unwrap().unwrap();
@@ -144,7 +144,7 @@ async fn a_file_that_another_one_replaces_is_not_read_any_longer() {
     std::fs::rename(&next, &file).unwrap();
     assert_eq!(everything(&directory).await.0, ["eve@example.org"]);
     std::fs::remove_file(&file).unwrap();
-    assert!(directory.ping().await.is_err(), "what is gone is not read either");
+    assert!(directory.ping().await.is_err(), "a removed file cannot be read");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -207,7 +207,11 @@ async fn copies_follow_their_mailboxes_and_skip_own_accounts() {
         }
         let rest = copies.after(Some(&email("a@example.org")), 10).await.unwrap();
         let rest: Vec<_> = rest.iter().map(|copy| (copy.active, copy.gone_since)).collect();
-        assert_eq!(rest, [(false, Some(at(4))); 2], "the first time counts, also of who was switched off before");
+        assert_eq!(
+            rest,
+            [(false, Some(at(4))); 2],
+            "the first time counts, also for mailboxes that were disabled before"
+        );
         // A mailbox that exists again is no longer missing, even if nothing else changed.
         assert_eq!(copies.keep(&[mailbox("eve@example.net", "Eve", false, None)], at(6)).await, Ok(1));
         let eve = copies.after(Some(&email("b@example.org")), 1).await.unwrap();

@@ -67,7 +67,7 @@ async fn a_pending_domain_is_approved_and_signs_with_its_first_key() {
         let off = DomainChange { active: Some(false), description: None };
         store.domains().update(&pending.name, &off).await.unwrap();
         let waiting = store.domains().list(&only_pending, page(50, 0)).await.unwrap();
-        assert_eq!(waiting.total, 0, "one that is switched off waits for nobody's approval");
+        assert_eq!(waiting.total, 0, "an approved domain does not wait for approval when it is inactive");
         assert!(store.domains().get(&pending.name).await.unwrap().unwrap().approved);
     })
     .await;

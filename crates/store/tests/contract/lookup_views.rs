@@ -37,7 +37,7 @@ async fn mail_servers_find_what_they_look_up(engine: Engine) {
     assert_eq!(domains(), "example.net\nexample.org", "a domain that waits for approval gets no mail");
     let off = mailapi_store::DomainChange { active: Some(false), description: None };
     store.domains().update(&domain("example.net"), &off).await.unwrap();
-    assert_eq!(domains(), "example.net\nexample.org", "one that is switched off sends no more, and still gets mail");
+    assert_eq!(domains(), "example.net\nexample.org", "an inactive domain sends no mail but still gets mail");
     assert_eq!(logins("eve@example.net"), "");
 
     store.accounts().set_active(&email("bob@example.org"), false, at(9)).await.unwrap();
@@ -51,7 +51,11 @@ async fn mail_servers_find_what_they_look_up(engine: Engine) {
     assert_eq!(receiving(), "bob@example.org\neve@example.net", "a closed account gets no mail");
     store.accounts().set_closed(&email("ann@example.org"), false).await.unwrap();
     assert_eq!(receiving(), "ann@example.org\nbob@example.org\neve@example.net");
-    assert_eq!(logins("bob@example.org"), "eve@example.net", "who holds the right may still send as it");
+    assert_eq!(
+        logins("bob@example.org"),
+        "eve@example.net",
+        "a holder of the permission may still send as the address"
+    );
     let hash = engine.sql("SELECT password_hash FROM mailapi_credentials WHERE email = 'ann@example.org' AND active");
     assert_eq!(hash, "{SHA512-CRYPT}$6$salt$hash");
 }

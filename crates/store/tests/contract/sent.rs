@@ -183,7 +183,7 @@ async fn a_message_that_was_not_taken_failed_for_everybody() {
         store.sent().submitted(message_id(2), &QueueId("Q2".to_owned()), at(2), &[]).await.unwrap();
         assert!(store.sent().failed(message_id(2), at(3), failure).await.unwrap_err().is_guard_failed());
         let record = store.sent().get(message_id(2)).await.unwrap().unwrap();
-        assert_eq!(record.message.status, MessageStatus::Submitted, "what was taken does not fail any more");
+        assert_eq!(record.message.status, MessageStatus::Submitted, "a submitted message cannot fail any more");
     })
     .await;
 }
@@ -202,7 +202,7 @@ async fn each_refusal_is_in_the_delivery_log_once() {
         // Recovery after a crash may record the result twice.
         for seconds in [5, 6] {
             store.sent().submitted(message_id(1), &queue_id, at(seconds), &refused).await.unwrap();
-            let failure = Failure { reason: "nobody was taken", reply: None, refused: &refused };
+            let failure = Failure { reason: "no recipient was accepted", reply: None, refused: &refused };
             store.sent().failed(message_id(2), at(seconds), failure).await.unwrap();
         }
 
@@ -291,7 +291,10 @@ async fn a_total_is_the_present_owners_on_every_page() {
             store.sent().begin(&message).await.unwrap();
         }
         let again = store.sent().begin(&new_sent(3, &["bob@example.net"])).await;
-        assert!(matches!(again, Err(StoreError::Conflict(_))), "what was not stored is not counted: {again:?}");
+        assert!(
+            matches!(again, Err(StoreError::Conflict(_))),
+            "a message that was not stored is not counted: {again:?}"
+        );
 
         let total = async |filter: &SentFilter, offset| {
             let listed = store.sent().list(filter, page(2, offset)).await.unwrap();

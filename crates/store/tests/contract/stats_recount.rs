@@ -117,7 +117,7 @@ impl Model {
                 let by_name = state.is_open() && refused.iter().any(|(refused, _)| refused == address);
                 by_name || (with_reply && state == RecipientStatus::Pending)
             }),
-            Err(error) => assert!(matches!(error, StoreError::Guard { .. }), "only what was submitted cannot fail"),
+            Err(error) => assert!(matches!(error, StoreError::Guard { .. }), "a submitted message cannot fail"),
         }
     }
 

@@ -80,7 +80,7 @@ async fn both_sets_of_migrations_make_equal_tables() {
     };
     assert!(here == there, "only on SQLite:\n{}\nonly on PostgreSQL:\n{}", only(&here, &there), only(&there, &here));
     for kind in ["column", "view", "key", "unique", "index", "reference"] {
-        assert!(here.iter().any(|fact| fact.starts_with(kind)), "nothing was said of any {kind}");
+        assert!(here.iter().any(|fact| fact.starts_with(kind)), "the comparison found no {kind}");
     }
 }
 

@@ -78,7 +78,11 @@ async fn the_last_admin_token_that_works_can_be_kept() {
         let off = TokenChange { is_active: Some(false), ..TokenChange::default() };
         assert_eq!(store.tokens().update_but_last_admin(expired, &off, at(9)).await, Ok(true));
         assert_eq!(store.tokens().update_but_last_admin(one, &off, at(9)).await, Ok(true));
-        assert_eq!(store.tokens().update_but_last_admin(two, &off, at(9)).await, Ok(false), "it became the last");
+        assert_eq!(
+            store.tokens().update_but_last_admin(two, &off, at(9)).await,
+            Ok(false),
+            "the last working admin token cannot be disabled"
+        );
         assert_eq!(store.tokens().update_but_last_admin(user, &off, at(9)).await, Ok(true));
         assert_eq!(store.tokens().update_but_last_admin(TokenId(99), &off, at(9)).await, Ok(false));
         assert_eq!(store.tokens().count_active_admin(at(9)).await, Ok(1));
@@ -93,7 +97,11 @@ async fn the_last_admin_token_that_works_can_be_kept() {
         assert_eq!(store.tokens().count_active_admin(at(9)).await, Ok(0));
         assert_eq!(store.tokens().has_had_admin().await, Ok(true));
         for revoked in [one, expired, user] {
-            assert_eq!(store.tokens().update(revoked, &on).await, Ok(false), "for good, though it was off before");
+            assert_eq!(
+                store.tokens().update(revoked, &on).await,
+                Ok(false),
+                "revocation is permanent, also for a disabled token"
+            );
         }
     })
     .await;
@@ -160,7 +168,7 @@ async fn a_mailbox_has_only_so_many_tokens_that_may_work() {
         assert!(store.tokens().insert(&early, 3).await.unwrap_err().is_guard_failed());
         assert_eq!(store.tokens().by_hash(&early.hash).await, Ok(None));
 
-        store.tokens().insert(&token(5, "ann@example.org"), 3).await.expect("one has ended at 4");
+        store.tokens().insert(&token(5, "ann@example.org"), 3).await.expect("one token has expired");
         assert!(store.tokens().insert(&token(6, "ann@example.org"), 3).await.unwrap_err().is_guard_failed());
         store.tokens().revoke(first).await.unwrap();
         store.tokens().insert(&token(6, "ann@example.org"), 3).await.expect("one was revoked");

@@ -57,8 +57,8 @@ async fn a_change_whose_connection_ends_is_kept_whole_or_not_at_all() {
         let Some(found) = found else { continue };
         assert_eq!(found.recipients.len(), 1);
         let is_taken = found.message.status == MessageStatus::Submitted;
-        assert!(is_taken || !taken, "message {number} was taken and is not");
-        assert_eq!(is_taken, found.message.submitted_at.is_some(), "half a change was kept");
+        assert!(is_taken || !taken, "message {number} was accepted and is not stored as submitted");
+        assert_eq!(is_taken, found.message.submitted_at.is_some(), "half of a change was stored");
     }
 }
 
@@ -80,7 +80,7 @@ async fn a_lost_server_is_unavailable_and_used_again_when_back() {
     let before = heard.count();
     server.start_again();
     assert!(store.accounts().get(&parse("ann@example.org")).await.unwrap().is_some());
-    assert_eq!(store.domains().get(&parse("example.net")).await, Ok(None), "what was refused was not done");
+    assert_eq!(store.domains().get(&parse("example.net")).await, Ok(None), "a refused change is not made");
     store.domains().insert(&new_domain("example.net"), None).await.unwrap();
     let before = heard.after(before).await;
     database.sql("UPDATE domains SET active = FALSE");

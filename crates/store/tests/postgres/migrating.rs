@@ -15,7 +15,7 @@ async fn a_database_of_a_newer_program_is_refused_and_left_alone() {
     assert_eq!(engine.migrate("test", NEWER, at(0)).await, Ok(2));
     let refused = engine.migrate("test", &NEWER[..1], at(0)).await.unwrap_err();
     assert_eq!(refused, StoreError::NewerSchema { component: "test".to_owned(), found: 2, known: 1 });
-    assert_eq!(engine.migrate("another", &[], at(0)).await, Ok(0), "components do not know of each other");
+    assert_eq!(engine.migrate("another", &[], at(0)).await, Ok(0), "components are independent of each other");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,5 +58,5 @@ async fn a_node_goes_on_when_another_has_changed_the_tables_under_it() {
 
     database.sql("ALTER TABLE domains ALTER COLUMN description TYPE VARCHAR(500)");
 
-    assert_eq!(store.domains().get(&domain.name).await, Ok(before), "its prepared statement fitted no longer");
+    assert_eq!(store.domains().get(&domain.name).await, Ok(before), "the prepared statement no longer matched");
 }
