@@ -157,7 +157,7 @@ mod tests {
                 }
             }
         }
-        assert!(permits.take(Name('-', 0)).now_or_never().is_some(), "the place is free again");
+        assert!(permits.take(Name('-', 0)).now_or_never().is_some(), "the permit is free again");
         order
     }
 

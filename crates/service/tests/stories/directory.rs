@@ -268,7 +268,7 @@ async fn the_list_follows_the_user_database() {
         place.service.sync_directory_once().await.unwrap();
         assert!(
             matches!(place.service.authenticate(&session).await, Err(AuthenticateError::Expired { .. })),
-            "for good"
+            "the session stays ended"
         );
     }
 }
@@ -338,7 +338,7 @@ async fn a_directory_domain_gets_a_key_and_signs_once_published() {
     let key = place.service.rotate_dkim(&operator, &name, DkimAlgorithm::Ed25519).await.unwrap();
     let signs = async || place.service.get_domain(&operator, &name).await.unwrap().dkim_selector;
     place.service.verify_domain(&operator, &name).await.unwrap();
-    assert_eq!(signs().await, None, "nobody could look it up");
+    assert_eq!(signs().await, None, "the record is not published yet");
     place.app.dns.set_txt(&key.dns_name(&name), &[&key.dns_value()]);
     place.service.verify_domain(&operator, &name).await.unwrap();
     assert_eq!(signs().await, Some(key.selector));

@@ -114,7 +114,7 @@ async fn a_client_that_guesses_at_many_mailboxes_is_delayed() {
     }
     let at_the_api = app.service.login(ANN, &secret(PASSWORD), by(LoginProtocol::Http, "192.0.2.1")).await;
     assert!(matches!(at_the_api, Err(CredentialsError::TooManyFromClient { .. })), "{at_the_api:?}");
-    assert_eq!(try_in(&app, BOB, PASSWORD, web_mail).await, Ok(()), "bob has been here before");
+    assert_eq!(try_in(&app, BOB, PASSWORD, web_mail).await, Ok(()), "bob logged in from this address before");
     assert_eq!(try_in(&app, ANN, PASSWORD, imap("192.0.2.2")).await, Ok(()));
     app.clock.advance(Duration::from_secs(30));
     assert_eq!(try_in(&app, ANN, PASSWORD, web_mail).await, Ok(()));
@@ -167,7 +167,7 @@ async fn a_session_ends_with_the_account_or_its_password() {
 
     app.service.delete_user(&admin, &ann).await.unwrap();
     assert_eq!(app.service.renew(&mut session).await, Err(LoginError::Refused));
-    assert_eq!(app.service.renew(&mut other).await, Ok(()), "nobody else is sent away");
+    assert_eq!(app.service.renew(&mut other).await, Ok(()), "sessions of other users go on");
 }
 
 /// Disabling and enabling may both happen between two commands of a mail program.

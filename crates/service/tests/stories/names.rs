@@ -391,7 +391,7 @@ fn in_flight() -> usize {
 }
 
 fn number_of_environment(key: &str) -> Option<usize> {
-    #[expect(clippy::disallowed_methods, reason = "how long a test runs is no configuration of the product")]
+    #[expect(clippy::disallowed_methods, reason = "the length of a test is no configuration of the product")]
     let number = std::env::var(key).ok();
     number.map(|number| number.parse().expect("a number"))
 }

@@ -97,7 +97,7 @@ async fn what_another_node_hands_over_is_not_called_failed() {
     let recovered = app.service.recover_once(Duration::ZERO).await.unwrap();
     assert_eq!(recovered.open + recovered.failed, 2, "{recovered:?}");
     let found = app.store.sent().get(theirs.message_id).await.unwrap().unwrap();
-    assert_eq!(found.message.status, MessageStatus::Pending, "only its own node has the mail that it took");
+    assert_eq!(found.message.status, MessageStatus::Pending, "only the node that accepted the message has it");
 }
 
 #[tokio::test]

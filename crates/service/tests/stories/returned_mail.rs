@@ -204,7 +204,11 @@ async fn a_manual_sync_reads_the_bounce_mailbox_and_health_shows_it() {
     let synced = story.service.sync_delivery_log(&Caller::operator()).await.unwrap();
     assert_eq!(synced.messages_updated, 1);
     let health = story.service.health().await;
-    assert_eq!((health.bounces, health.is_ok()), (Some(Err("unavailable")), true), "mail goes in and out without it");
+    assert_eq!(
+        (health.bounces, health.is_ok()),
+        (Some(Err("unavailable")), true),
+        "mail works without the bounce mailbox"
+    );
     assert_eq!(story.app.service.health().await.bounces, None);
     // A failed step keeps the cursor.
     story.mailbox.0.lock().unwrap().clear();

@@ -48,7 +48,7 @@ async fn one_unknown_recipient_bounces_and_the_others_get_their_mail() {
     let (admin, bob) = (caller(&app, app.admin()).await, "bob@example.org".parse().unwrap());
     let reader = admin.grants.may_read(&bob).unwrap();
     let inbox = app.service.list_messages(&reader, &FolderName::inbox(), Page::default(), None).await.unwrap();
-    let PageView::Now { listed: inbox, .. } = inbox else { panic!("nobody has seen it before") };
+    let PageView::Now { listed: inbox, .. } = inbox else { panic!("a first read cannot be unchanged") };
     assert_eq!((inbox.total, inbox.items[0].subject.as_str()), (1, "Hello"));
     assert_eq!(inbox.items[0].message_id, format!("<{}@example.org>", submitted.message_id));
 }

@@ -61,7 +61,7 @@ async fn an_approved_domain_sends_and_receives() {
     assert!(matches!(early, Err(SendError::DomainNotAllowed)));
 
     let admin = caller(&app, app.admin()).await;
-    assert!(app.service.approve_domain(&eve, &signed_up.domain).await.is_err(), "not by herself");
+    assert!(app.service.approve_domain(&eve, &signed_up.domain).await.is_err(), "eve may not approve her own domain");
     let approved = app.service.approve_domain(&admin, &signed_up.domain).await.unwrap();
     assert!(approved.active && approved.dkim_selector.is_some());
     app.service.send(&eve, message("eve@new.example", &["eve@new.example"])).await.unwrap();
@@ -92,8 +92,8 @@ async fn a_stranger_gets_a_small_mailbox_until_an_admin_approves() {
     for signed_up in [first, second] {
         app.service.approve_domain(&admin, &signed_up.domain).await.unwrap();
     }
-    assert_eq!(limit(&app, "eve@one.example").await, Some(1 << 30), "what every new user has");
-    assert_eq!(limit(&app, "eve@two.example").await, Some(7000), "what the admin said");
+    assert_eq!(limit(&app, "eve@one.example").await, Some(1 << 30), "the default of new users");
+    assert_eq!(limit(&app, "eve@two.example").await, Some(7000), "the value that the admin set");
     app.mailbox("ann@example.org", None).await;
     assert_eq!(limit(&app, "ann@example.org").await, Some(1 << 30));
     app.mailbox("bob@example.org", Some(5000)).await;

@@ -108,7 +108,7 @@ impl Mailboxes for Held {
     }
 
     async fn folders(&self, _: &EmailAddress) -> Result<Vec<FolderInfo>, MailboxError> {
-        unreachable!("nobody reads here")
+        unreachable!("this test reads no mail")
     }
 
     async fn view(
@@ -118,11 +118,11 @@ impl Mailboxes for Held {
         _: Page,
         _: Option<Validator>,
     ) -> Result<PageView, MailboxError> {
-        unreachable!("nobody reads here")
+        unreachable!("this test reads no mail")
     }
 
     async fn read(&self, _: &EmailAddress, _: &FolderName, _: u32) -> Result<FullMessage, MailboxError> {
-        unreachable!("nobody reads here")
+        unreachable!("this test reads no mail")
     }
 
     async fn open_attachment(
@@ -132,15 +132,15 @@ impl Mailboxes for Held {
         _: u32,
         _: u32,
     ) -> Result<OpenedAttachment, MailboxError> {
-        unreachable!("nobody reads here")
+        unreachable!("this test reads no mail")
     }
 
     async fn open_raw(&self, _: &EmailAddress, _: &FolderName, _: u32) -> Result<OpenedMessage, MailboxError> {
-        unreachable!("nobody reads here")
+        unreachable!("this test reads no mail")
     }
 
     async fn search(&self, _: &EmailAddress, _: &SearchQuery) -> Result<Listed<SearchHit>, MailboxError> {
-        unreachable!("nobody reads here")
+        unreachable!("this test reads no mail")
     }
 }
 
