@@ -330,7 +330,7 @@ mod tests {
         let mut second = buffer.writer();
         second.push(&[2; 10]).await.unwrap();
         assert!(matches!(second.push(&[2]).await, Err(BufferError::Full)));
-        assert!(second.push(&[2]).await.is_err(), "a message with a hole is no message");
+        assert!(second.push(&[2]).await.is_err(), "a message with a missing part must not be readable");
         assert!(second.finish().is_err());
         let clone = first.slice(10..12);
         drop(first);
@@ -355,9 +355,12 @@ mod tests {
         drop(user);
         assert_eq!(buffer.taken(), 0);
         let user = held(&buffer, 30).await.unwrap();
-        assert!(matches!(held(&buffer.for_strangers(), 15).await, Err(BufferError::Full)), "all of it is all of it");
+        assert!(
+            matches!(held(&buffer.for_strangers(), 15).await, Err(BufferError::Full)),
+            "no space is left when users hold all of it"
+        );
         drop(user);
-        assert!(held(&buffer.for_strangers(), 20).await.is_ok(), "what was refused is not counted");
+        assert!(held(&buffer.for_strangers(), 20).await.is_ok(), "refused content is not counted");
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ pub async fn a_delivery_is_told_once(fixture: &dyn Fixture) {
     let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
     let start = end_of_feed(fixture).await;
     let sent = send(fixture, &[&bob, &nobody]).await;
-    let queue_id = sent.answer.expect("the message is taken").queue_id;
+    let queue_id = sent.answer.expect("the message is accepted").queue_id;
     let events = events_of(fixture, &start, sent.id).await;
     assert_eq!(events.len(), 1, "{events:?}");
     let event = &events[0];

@@ -105,7 +105,7 @@ pub async fn a_long_attachment_is_streamed(fixture: &dyn Fixture) {
     let opened = mailboxes.open_attachment(&bob, &inbox, uid, 1).await.unwrap();
     assert_eq!(opened.info.size, content.len() as u64);
     let (bytes, longest) = bytes(opened.content).await;
-    assert!(bytes == content, "other bytes came out");
+    assert!(bytes == content, "the downloaded bytes differ");
     assert!(longest <= MAX_CHUNK, "a chunk of {longest} bytes");
     // Dropping a stream in the middle must not break later reads.
     drop(mailboxes.open_attachment(&bob, &inbox, uid, 1).await.unwrap());

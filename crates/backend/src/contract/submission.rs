@@ -23,7 +23,7 @@ pub async fn when_nobody_is_known_nothing_is_taken(fixture: &dyn Fixture) {
 /// If one recipient is unknown, the other receives the message.
 pub async fn one_unknown_recipient_does_not_harm_the_others(fixture: &dyn Fixture) {
     let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
-    let accepted = send(fixture, &[&nobody, &bob]).await.answer.expect("the message is taken");
+    let accepted = send(fixture, &[&nobody, &bob]).await.answer.expect("the message is accepted");
     assert!(!accepted.queue_id.0.is_empty());
     assert_eq!(accepted.refused.len(), 1);
     assert_eq!((&accepted.refused[0].recipient, code(&accepted.refused[0])), (&nobody, "5.1.1".to_owned()));
@@ -34,7 +34,7 @@ pub async fn one_unknown_recipient_does_not_harm_the_others(fixture: &dyn Fixtur
 pub async fn a_message_that_was_taken_is_found_again(fixture: &dyn Fixture) {
     let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
     let sent = send(fixture, &[&bob, &nobody]).await;
-    let accepted = sent.answer.expect("the message is taken");
+    let accepted = sent.answer.expect("the message is accepted");
     let found = fixture.backend().submission.find(&attempt(fixture, sent.id)).await.unwrap();
     assert_eq!(found, Some(accepted));
 }
@@ -56,7 +56,7 @@ pub async fn a_message_that_may_not_go_is_not_taken(fixture: &dyn Fixture) {
     let held = send_when(fixture, &[&bob], "Hello.", commit_gate).await;
     assert!(matches!(held.answer, Err(SubmitError::Unavailable(_))));
     let sent = send(fixture, &[&bob]).await;
-    sent.answer.expect("the message is taken");
+    sent.answer.expect("the message is accepted");
     let messages = listed(fixture, &bob, &FolderName::inbox()).await;
     let own_id = format!("<{}@{}>", sent.id, fixture.domain());
     assert_eq!(messages.iter().map(|message| message.message_id.as_str()).collect::<Vec<_>>(), [own_id]);
@@ -67,7 +67,7 @@ pub async fn a_message_that_may_not_go_is_not_taken(fixture: &dyn Fixture) {
 pub async fn a_recipient_of_several_gets_one_copy(fixture: &dyn Fixture) {
     let (bob, eve) = (mailbox(fixture, "bob").await, mailbox(fixture, "eve").await);
     let sent = send(fixture, &[&bob, &eve]).await;
-    assert_eq!(sent.answer.expect("the message is taken").refused, []);
+    assert_eq!(sent.answer.expect("the message is accepted").refused, []);
     for recipient in [&bob, &eve] {
         let messages = listed(fixture, recipient, &FolderName::inbox()).await;
         let own_id = format!("<{}@{}>", sent.id, fixture.domain());
