@@ -38,12 +38,12 @@ impl TestBackend {
     /// When the variable has another value.
     #[must_use]
     pub fn of_environment() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "on which backend tests run is no configuration of the product")]
+        #[expect(clippy::disallowed_methods, reason = "the backend of the tests is no configuration of the product")]
         let backend = std::env::var("MAILAPI_TEST_BACKEND").unwrap_or_default();
         match backend.as_str() {
             "" | "embedded" => Self::Embedded,
             "external" => Self::External,
-            other => panic!("MAILAPI_TEST_BACKEND is embedded or external, not {other}"),
+            other => panic!("MAILAPI_TEST_BACKEND must be embedded or external, not {other}"),
         }
     }
 
@@ -139,7 +139,7 @@ impl TestMailServer {
                 });
                 let servers = servers.await;
                 let external = External::open(servers.settings(&directory.join("follower")), inbound, clock.clone());
-                let external = external.expect("its parts fit");
+                let external = external.expect("the settings fit together");
                 let submitted = SubmissionRecorder::new(external.backend().submission);
                 Kind::External(Box::new(ExternalHost { servers, external, submitted }))
             }
@@ -191,7 +191,7 @@ impl TestMailServer {
             let message = Bytes::copy_from_slice(message);
             let now = self.clock.now();
             let incoming = Incoming::new(sender.clone(), [recipient.clone()], message, now, Relaying::Denied);
-            message_store.accept(incoming).await.expect("a message that is taken");
+            message_store.accept(incoming).await.expect("an accepted message");
         }
     }
 
@@ -245,7 +245,7 @@ impl TestMailServer {
             (mailbox.parse().expect("an address"), folder.parse().expect("a folder's name"));
         match message_store.create_folder(&mailbox, &folder).await {
             Ok(_) | Err(MessageStoreError::FolderExists) => {}
-            Err(error) => panic!("the folder is not made: {error}"),
+            Err(error) => panic!("cannot create the folder: {error}"),
         }
         let message = Bytes::copy_from_slice(message);
         message_store.append(&mailbox, &folder, &Flags::default(), None, message).await.expect("room for a message");

@@ -26,12 +26,12 @@ impl TestEngine {
     /// When the variable has another value.
     #[must_use]
     pub fn of_environment() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "on which engine tests run is no configuration of the product")]
+        #[expect(clippy::disallowed_methods, reason = "the engine of the tests is no configuration of the product")]
         let engine = std::env::var("MAILAPI_TEST_ENGINE").unwrap_or_default();
         match engine.as_str() {
             "" | "sqlite" => Self::Sqlite,
             "postgres" => Self::Postgres,
-            other => panic!("MAILAPI_TEST_ENGINE is sqlite or postgres, not {other}"),
+            other => panic!("MAILAPI_TEST_ENGINE must be sqlite or postgres, not {other}"),
         }
     }
 }
@@ -128,10 +128,10 @@ const FILE: &str = "mailapi.db";
 /// beside it.
 fn open_file(directory: &Path) -> Sqlite {
     let path = directory.join(FILE);
-    fs::set_permissions(directory, Permissions::from_mode(0o777)).expect("a directory of ours");
+    fs::set_permissions(directory, Permissions::from_mode(0o777)).expect("permissions can be set");
     if !path.exists() {
         fs::write(&path, "").expect("an empty file");
-        fs::set_permissions(&path, Permissions::from_mode(0o666)).expect("a file of ours");
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).expect("permissions can be set");
     }
     Sqlite::open(&path, SqliteSettings::default()).expect("a database")
 }

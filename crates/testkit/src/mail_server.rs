@@ -183,7 +183,7 @@ impl RealMailServer {
 /// Returns whether doveadm over HTTP is used. With `MAILAPI_TEST_DOVEADM=off` in the environment, mail is
 /// removed over IMAP: Dovecot starts a process for each doveadm request, which costs more than the request.
 fn is_administered() -> bool {
-    #[expect(clippy::disallowed_methods, reason = "on which backend tests run is no configuration of the product")]
+    #[expect(clippy::disallowed_methods, reason = "the backend of the tests is no configuration of the product")]
     let doveadm = std::env::var("MAILAPI_TEST_DOVEADM").unwrap_or_default();
     doveadm != "off"
 }
@@ -201,10 +201,10 @@ fn write_all(directory: &Path, name: &str, files: impl FnOnce(&str) -> Vec<Print
 fn for_their_users(directory: &Path) {
     for entry in fs::read_dir(directory).expect("printed files") {
         let path = entry.expect("a directory entry").path();
-        fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("a file of ours");
-        #[expect(clippy::disallowed_methods, reason = "the age of a file is measured by the machine's clock")]
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("permissions can be set");
+        #[expect(clippy::disallowed_methods, reason = "file times use the machine's clock")]
         let old = SystemTime::now() - 2 * OLD_ENOUGH;
-        let file = File::options().write(true).open(&path).expect("a file of ours");
+        let file = File::options().write(true).open(&path).expect("the file can be opened");
         file.set_times(FileTimes::new().set_modified(old)).expect("the file's time can be set");
     }
 }

@@ -71,7 +71,7 @@ impl PostgresServer {
             let (keeper, directory) = Keeper::start(&programs, port)?;
             Some((keeper, directory, port))
         });
-        let (keeper, directory, port) = started.expect("PostgreSQL starts; what it says stands above");
+        let (keeper, directory, port) = started.expect("PostgreSQL starts; its output is above");
         Self {
             programs,
             directory,
@@ -260,9 +260,9 @@ impl Keeper {
     }
 
     fn order(&mut self, order: &str) {
-        let orders = self.orders.as_mut().expect("it is not dropped");
-        writeln!(orders, "{order}").expect("the server's keeper listens");
-        self.answer().expect("the server's keeper did as it was told");
+        let orders = self.orders.as_mut().expect("the server is not dropped yet");
+        writeln!(orders, "{order}").expect("the keeper process reads its input");
+        self.answer().expect("the keeper process confirms the order");
     }
 }
 

@@ -203,7 +203,7 @@ impl StrictSmtp {
         match envelope {
             _ if self.closed || refused => {}
             Some(envelope) if !envelope.recipients.is_empty() => self.dot(envelope),
-            _ => self.fault("a dot for nobody", "554 nobody"),
+            _ => self.fault("a dot without recipients", "554 no recipients"),
         }
     }
 

@@ -25,9 +25,9 @@ impl Accounts {
         let directory = file.parent().expect("a directory");
         fs::create_dir(directory).expect("a directory for accounts");
         // Dovecot's users read the file, and need SQLite's shared memory beside it.
-        fs::set_permissions(directory, Permissions::from_mode(0o777)).expect("a directory of ours");
+        fs::set_permissions(directory, Permissions::from_mode(0o777)).expect("permissions can be set");
         fs::write(file, "").expect("an empty file");
-        fs::set_permissions(file, Permissions::from_mode(0o666)).expect("a file of ours");
+        fs::set_permissions(file, Permissions::from_mode(0o666)).expect("permissions can be set");
         let connection = Connection::open(file).expect("a database");
         connection.execute_batch(TABLES).expect("tables");
         Self(Mutex::new(connection))
@@ -50,7 +50,7 @@ impl Accounts {
     }
 
     fn run(&self, sql: &str, parameters: impl rusqlite::Params) {
-        let connection = self.0.lock().expect("nobody panicked with the accounts");
+        let connection = self.0.lock().expect("no thread panicked while holding the accounts");
         connection.execute(sql, parameters).expect("the accounts can be changed");
     }
 }

@@ -94,14 +94,14 @@ impl Dovecot {
             let parents = [inbox.join("cur"), folder.clone(), inbox.join("tmp"), inbox.clone(), self.home(address)];
             let domain = self.home(address).parent().map(Path::to_path_buf);
             for path in parents.into_iter().chain(domain) {
-                chown(path, Some(MAIL_UID), Some(MAIL_UID)).expect("root gives the maildir away");
+                chown(path, Some(MAIL_UID), Some(MAIL_UID)).expect("root can change the maildir's owner");
             }
         }
         // Dovecot's hash of a file name depends mostly on its last seven letters. With equal ones, a large
         // folder takes minutes.
         let file = folder.join(format!("{}.M{number}P1.{number:07}", 1_700_000_000 + number));
         fs::write(&file, message).expect("the message is written");
-        chown(file, Some(MAIL_UID), Some(MAIL_UID)).expect("root gives the message away");
+        chown(file, Some(MAIL_UID), Some(MAIL_UID)).expect("root can change the message's owner");
     }
 
     /// Runs `doveadm` for an operation of a mail client or the operator; returns its output.
@@ -168,7 +168,7 @@ impl Dovecot {
     pub fn append(&self, address: &str, folder: &str, message: &[u8]) {
         let mut command = Command::new("doveadm");
         command.arg("-c").arg(self.path("dovecot.conf")).args(["save", "-u", address, "-m", folder]);
-        let mut child = command.stdin(Stdio::piped()).spawn().expect("doveadm is run");
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("doveadm starts");
         let mut input = child.stdin.take().expect("a pipe");
         input.write_all(message).expect("the message is read");
         drop(input);
@@ -182,7 +182,7 @@ impl Dovecot {
     fn run_doveadm(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new("doveadm");
         command.arg("-c").arg(self.path("dovecot.conf")).args(arguments);
-        command.output().expect("doveadm is run")
+        command.output().expect("doveadm starts")
     }
 
     fn home(&self, address: &str) -> PathBuf {

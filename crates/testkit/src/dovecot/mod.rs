@@ -133,7 +133,7 @@ impl Dovecot {
         for place in [&mail, &sockets] {
             fs::create_dir(place).expect("a directory");
         }
-        chown(&mail, Some(MAIL_UID), Some(MAIL_UID)).expect("root gives the mail directory away");
+        chown(&mail, Some(MAIL_UID), Some(MAIL_UID)).expect("root can change the mail directory's owner");
         Self {
             imap,
             lmtp: free_port(),
@@ -194,11 +194,11 @@ impl Dovecot {
         command.arg("-F").arg("-c").arg(self.path("dovecot.conf")).stdin(Stdio::null());
         let output = fs::File::create(self.path("output")).expect("a file for its output");
         command.stdout(output.try_clone().expect("the same file")).stderr(output);
-        let mut child = command.spawn().expect("dovecot is run");
+        let mut child = command.spawn().expect("dovecot starts");
         let guard = Guard::over(child.id().into(), self.directory.path());
         for _ in 0..STARTING.0 {
             let is_there = TcpStream::connect(self.imap).await.is_ok() && TcpStream::connect(self.lmtp).await.is_ok();
-            let has_ended = child.try_wait().expect("the child is asked").is_some();
+            let has_ended = child.try_wait().expect("the process's state can be read").is_some();
             if is_there && !has_ended {
                 self.child = Some((child, guard));
                 return;

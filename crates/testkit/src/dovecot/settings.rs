@@ -55,12 +55,12 @@ impl DovecotFormat {
 /// # Panics
 /// When the product does not support the version.
 pub(crate) fn installed_version() -> DovecotVersion {
-    let output = Command::new(PROGRAM).arg("--version").output().expect("dovecot is run");
+    let output = Command::new(PROGRAM).arg("--version").output().expect("dovecot starts");
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     match told.split('.').take(2).collect::<Vec<_>>()[..] {
         ["2", "3"] => DovecotVersion::V2_3,
         ["2", "4"] => DovecotVersion::V2_4,
-        _ => panic!("nothing is printed for Dovecot {told}"),
+        _ => panic!("unsupported Dovecot version: {told}"),
     }
 }
 
@@ -78,11 +78,11 @@ pub(super) fn print(directory: &Path, imap: SocketAddr, accounts: PathBuf, setti
         doveadm: None,
         certificate: certificate.map(|(certificate, key)| (certificate.as_path(), key.as_path())),
     };
-    fs::create_dir(directory).expect("a directory for what is printed");
+    fs::create_dir(directory).expect("a directory for the printed files");
     for file in configuration.files(directory.to_str().expect("a path in UTF-8")) {
         file.write(directory).expect("a file is written");
         let mode = Permissions::from_mode(0o644);
-        fs::set_permissions(directory.join(file.name()), mode).expect("a file of ours");
+        fs::set_permissions(directory.join(file.name()), mode).expect("permissions can be set");
     }
 }
 

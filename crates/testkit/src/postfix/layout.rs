@@ -135,7 +135,7 @@ biff = no
     fn write(&self, name: &str, text: &str) {
         let mut file = File::create(self.path(name)).expect("a file");
         file.write_all(text.as_bytes()).expect("room for a file");
-        #[expect(clippy::disallowed_methods, reason = "the time of a file is the system's")]
+        #[expect(clippy::disallowed_methods, reason = "file times use the machine's clock")]
         let before = SystemTime::now() - OLD_ENOUGH;
         file.set_modified(before).expect("the file's time can be set");
     }

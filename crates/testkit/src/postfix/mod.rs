@@ -128,7 +128,7 @@ impl Postfix {
     /// When Postfix is not installed, the user is not root, or it does not start; the message names the reason.
     pub async fn start(settings: &PostfixSettings) -> Self {
         let program = PathBuf::from(default_of("daemon_directory")).join("master");
-        assert!(program.exists(), "Postfix is not whole: there is no {}", program.display());
+        assert!(program.exists(), "the Postfix installation is incomplete: {} is missing", program.display());
         let dir = tempfile::Builder::new().prefix("postfix-").tempdir().expect("a temporary directory");
         let (smtp, api) = (free_port(), free_port());
         let mut postfix = Self { dir, master: None, program, smtp, api, logger: None };
@@ -259,7 +259,7 @@ impl Postfix {
             }
         };
         if tokio::time::timeout(PATIENCE, greeting).await.is_err() {
-            panic!("Postfix does not answer at {address}; it said:\n{}", self.said());
+            panic!("Postfix does not answer at {address}; it logged:\n{}", self.said());
         }
     }
 
@@ -274,7 +274,7 @@ impl Postfix {
         };
         match tokio::time::timeout(PATIENCE, found).await {
             Ok(found) => found,
-            Err(_) => panic!("there is not {what}; Postfix said:\n{}", self.said()),
+            Err(_) => panic!("timed out waiting for {what}; Postfix logged:\n{}", self.said()),
         }
     }
 
