@@ -102,7 +102,7 @@ impl<C: Client> Load for Clients<C> {
         let (cpu, client_cpu) = (self.server.cpu()? - server_before, Process::Own.cpu()? - own_before);
         latencies.sort_unstable();
         if latencies.is_empty() {
-            return Err(Failure::new("nothing was done within the window"));
+            return Err(Failure::new("no operation ended within the window"));
         }
         Ok(Sample { latencies, elapsed, cpu, client_cpu })
     }

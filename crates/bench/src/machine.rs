@@ -35,7 +35,7 @@ pub(crate) fn in_short() -> Outcome<String> {
     ))
 }
 
-#[expect(clippy::disallowed_methods, reason = "a report says when it was made; nothing is decided by it")]
+#[expect(clippy::disallowed_methods, reason = "a report contains its date; no decision depends on it")]
 fn today() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
 }

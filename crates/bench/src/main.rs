@@ -39,11 +39,11 @@ use soak::Soak;
 #[derive(Debug, Parser)]
 #[command(name = "mailapi-bench", max_term_width = 100)]
 struct Arguments {
-    /// The binary to be measured [default: the one beside this program, brought up to date first]
+    /// The binary to measure [default: the one beside this program, rebuilt if it is outdated]
     #[arg(long, global = true, value_name = "FILE")]
     product: Option<PathBuf>,
 
-    /// A setting to be tried, such as MAILAPI_LOG__LEVEL=warn; may be given several times
+    /// A setting to apply, such as MAILAPI_LOG__LEVEL=warn; may be repeated
     #[arg(long = "set", global = true, value_name = "NAME=VALUE")]
     tried: Vec<String>,
 
@@ -55,22 +55,22 @@ struct Arguments {
 enum Command {
     /// Measure everything and write the figures into the documentation
     All {
-        /// The file with the place for the figures
+        /// The file that receives the figures
         #[arg(long, value_name = "FILE", default_value = "docs/benchmarks.md")]
         write: PathBuf,
     },
     #[command(flatten)]
     One(Case),
-    /// Go through every case in small: does it work, and do both sides count the same?
+    /// Run every case in small, and check that both sides count the same
     Smoke,
-    /// Mixed traffic at a steady pace for an hour: does the server grow?
+    /// Run mixed traffic at a steady pace for an hour, and check that the server does not grow
     Soak(Soak),
-    /// How costs grow with what a server holds: folders, sent mail, accounts, clients
+    /// Measure how costs grow with folders, sent mail, accounts and clients
     Scale(scale_cases::Arguments),
-    /// Be a floor, for another process of this program
+    /// Serve as a floor for another process of this program
     #[command(hide = true)]
     Floor {
-        /// Which
+        /// The floor
         kind: Kind,
     },
 }

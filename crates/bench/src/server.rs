@@ -62,7 +62,10 @@ impl Product {
         if binary.is_file() {
             return Ok(Self { binary, tried });
         }
-        Err(Failure::new(format!("{} is not there: build it, or name one with --product", binary.display())))
+        Err(Failure::new(format!(
+            "{} does not exist; build it, or name another binary with --product",
+            binary.display()
+        )))
     }
 
     /// Adds a setting.
@@ -159,7 +162,7 @@ impl Server {
                 return Ok(());
             }
         }
-        Err(Failure::new("the server does not come to rest"))
+        Err(Failure::new("the server does not become idle"))
     }
 
     /// Stops the server; fails if it logged errors.

@@ -28,7 +28,7 @@ impl MailHost {
     /// discards it at delivery, which costs little more than accepting it.
     pub(crate) async fn open(scale: &Scale) -> Outcome<Self> {
         if let Some(missing) = NEEDED.iter().find(|program| !Path::new(program).exists()) {
-            return Err(Failure::new(format!("{missing} is not there: install Postfix and Dovecot, as ./test does")));
+            return Err(Failure::new(format!("{missing} does not exist; install Postfix and Dovecot, as ./test does")));
         }
         let dovecot = Dovecot::start_with(MANY_CONNECTIONS).await;
         for mailbox in [READER, WRITER, RECEIVER, PROBED] {

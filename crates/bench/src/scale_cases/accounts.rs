@@ -36,7 +36,7 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
         domains = users / USERS;
         site = MailSite::on(&product, directory).await?;
         grown.note(format!(
-            "With {} users a start takes {:.0} ms, in which mail server and accounts are compared.",
+            "With {} users a start takes {:.0} ms, including the comparison of mail server and accounts.",
             whole(users as f64),
             site.server.start_took.as_secs_f64() * 1e3
         ))?;
@@ -137,9 +137,9 @@ async fn ask(site: &MailSite, mine: &[String], size: &Size, users: usize, grown:
         Request::post(&api("/auth/login"), "", &body)
     };
     let admin = |path: &str| vec![Request::get(&api(path), &server.admin)];
-    let cold = Some("nobody is remembered here, and a large table's pages are not in the readers' cache");
+    let cold = Some("no token is cached here, and a large table's pages are not in the readers' cache");
     let counted = Some("the total is counted in an index");
-    let scanned = Some("a part of a name or an address is looked for in all of them");
+    let scanned = Some("a part of a name or an address is compared with all of them");
     let of_domain = format!("/users?domain={}", domain(users / USERS / 2));
     for (named, requests) in [
         (("token check", cold), askers.iter().map(me).collect()),

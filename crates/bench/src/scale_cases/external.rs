@@ -58,8 +58,8 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     }
     site.stop().await?;
     grown.note(format!(
-        "Times are those of product and Dovecot together; a search of text, which Dovecot reads through message by \
-         message, is not among them. The largest folder has {} messages.",
+        "The times include product and Dovecot. Text search is not measured: Dovecot reads message by message. \
+         The largest folder has {} messages.",
         whole(size.external_folders.last().copied().unwrap_or_default() as f64)
     ))?;
     Ok(grown)
@@ -87,7 +87,7 @@ async fn ask(site: &MailSite, size: &Size, owner: &str, messages: usize, grown: 
     let mut random = Random::new(SEED);
     let reads = (0..READ).map(|_| get(&format!("/messages/{}", 1 + random.below(messages)))).collect();
     let pages = (0..READ).map(|_| get(&format!("/messages?offset={}", random.below(messages.max(51) - 50)))).collect();
-    let fetched = Some("summaries are remembered, and the pages of a large folder are seldom seen twice");
+    let fetched = Some("summaries are cached, and the pages of a large folder are seldom read twice");
     for (named, requests) in [
         (("list of 50", None), vec![get("/messages")]),
         (("any page of 50", fetched), pages),

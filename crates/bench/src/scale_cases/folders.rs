@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(250);
 const PIECES: i64 = 1 << 16;
 
 pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
-    let mut grown = Grown::new("Folders: what a message costs among many", "messages in the folder", size);
+    let mut grown = Grown::new("Folders: the cost of a message among many", "messages in the folder", size);
     let mut site = MailSite::with_people(product).await?;
     for &messages in size.folders {
         site = fill(site, product, messages, &mut grown).await?;
@@ -222,9 +222,9 @@ async fn ask(site: &MailSite, size: &Size, messages: usize, beside: &str, grown:
     let frequent = two_words(site, &owner).await?;
     let named = |name: &str, grows| (format!("{name}{beside}"), grows);
     let middle = get(&format!("/messages?offset={}", messages / 2));
-    let passing = Some("the entries before the page are passed over, one by one");
+    let passing = Some("the entries before the page are skipped one by one");
     let postings = Some("the places of the text's trigrams are compared");
-    let all = Some("the total counts all hits, and they are put in order");
+    let all = Some("the total counts all hits, and the hits are sorted");
     for ((name, grows), requests) in [
         (named("list of 50", None), vec![get("/messages")]),
         (named("read one", None), reads(messages, get)),
@@ -239,7 +239,7 @@ async fn ask(site: &MailSite, size: &Size, messages: usize, beside: &str, grown:
     }
     let Some(imap) = server.imap else { return Ok(()) };
     let selecting = Selecting::log_in(imap, &owner, PASSWORD).await?;
-    let whole = Some("IMAP numbers all messages of the folder that is opened");
+    let whole = Some("IMAP numbers all messages of an opened folder");
     let (name, grows) = named("IMAP SELECT", whole);
     grown.load(plan, (&name, grows), messages, Clients::new(vec![selecting], server.process())).await
 }

@@ -56,7 +56,7 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
         };
         grown.add(("line", Some("a batch changes more pages of the log's indexes")), lines, figures)?;
         grown.note(format!(
-            "{} lines were known after {:.1} s; the most memory meanwhile was {:.1} MiB.",
+            "{} lines were read after {:.1} s; peak memory {:.1} MiB.",
             whole(count),
             elapsed.as_secs_f64(),
             process.peak()? as f64 / MIB
@@ -96,12 +96,12 @@ async fn until(site: &MailSite, messages: usize) -> Outcome {
     let last = format!("/mail/delivery-log?limit=1&queue_id={}", queue_id(messages - 1));
     while site.get(&last).await?["total"] == 0 {
         if began.elapsed() > PATIENCE {
-            return Err(Failure::new("the end of the log never came to be known"));
+            return Err(Failure::new("the end of the log was never read"));
         }
         tokio::time::sleep(LOOK).await;
     }
     let known = site.get("/mail/delivery-log?limit=1").await?["total"].as_u64();
-    same("deliveries that are known", known, Some(messages as u64))
+    same("recorded deliveries", known, Some(messages as u64))
 }
 
 fn queue_id(number: usize) -> String {

@@ -92,12 +92,12 @@ const SMALL: Size = Size {
 /// Which groups, and where the figures go.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What is made larger and larger [default: everything]
+    /// The groups to measure [default: all]
     groups: Vec<Group>,
-    /// In small: does it work?
+    /// Use small sizes, to check that the groups work
     #[arg(long)]
     small: bool,
-    /// A directory for a picture and a table of each group
+    /// The directory for a picture and a table of each group
     #[arg(long, value_name = "DIRECTORY")]
     write: Option<PathBuf>,
 }

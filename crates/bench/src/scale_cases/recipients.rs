@@ -31,8 +31,7 @@ const LOOK: Duration = Duration::from_millis(250);
 const ALL_TIME: &str = "/stats/delivery?start_date=2020-01-01";
 
 pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
-    let mut grown =
-        Grown::new("Sent mail: what looking at it costs the more there is", "recipients of sent mail", size);
+    let mut grown = Grown::new("Sent mail: the cost of reading as it grows", "recipients of sent mail", size);
     let mut site = MailSite::with_people(product).await?;
     send(&site).await?;
     let mut there = REAL * RECIPIENTS;
@@ -130,7 +129,7 @@ async fn ask(site: &MailSite, size: &Size, recipients: usize, grown: &mut Grown)
     let statuses = some_messages(site, messages).await?;
     let statuses = statuses.iter().map(|id| get(&format!("/mail/{id}/status"), &writer)).collect();
     let counting = Some("the total of a filtered list is counted in an index");
-    let passing = Some("the entries before the page are passed over, one by one");
+    let passing = Some("the entries before the page are skipped one by one");
     let middle = format!("/mail/sent?offset={}", messages / 2);
     for (named, requests) in [
         (("statistics of 7 days", None), vec![get("/stats/delivery", &admin)]),

@@ -45,16 +45,16 @@ const FEW: Scale = Scale { messages: 1_000, ..FULL };
 /// How long, how fast, and where the figures go.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Soak {
-    /// How long the traffic lasts
+    /// Duration of the traffic in minutes
     #[arg(long, default_value_t = 60)]
     minutes: u64,
-    /// How many times faster than usual, where usual is about forty requests and messages a second
+    /// Speed as a multiple of the usual one, about forty requests and messages a second
     #[arg(long, default_value_t = 1.0, value_name = "TIMES")]
     haste: f64,
-    /// In front of a private Postfix and Dovecot instead of with the mail server that is built in
+    /// Use a private Postfix and Dovecot instead of the built-in mail server
     #[arg(long)]
     external: bool,
-    /// A directory for the picture and the figures
+    /// The directory for the picture and the figures
     #[arg(long, value_name = "DIRECTORY")]
     write: Option<PathBuf>,
 }
@@ -165,15 +165,13 @@ impl Report<'_> {
         let times: usize = self.counts.iter().map(|count| count.times).sum();
         writeln!(
             text,
-            "![Resident memory over time]({}.svg)\n\nThe server used {:.0} % of one processor. The first sixth is for \
-             caches to fill; growth is the median of the slopes between the medians of the other {} parts.\n",
+            "![Resident memory over time]({}.svg)\n\nThe server used {:.0} % of one processor. Caches fill during the \
+             first sixth; growth is the median of the slopes between the medians of the other {} parts.\n",
             self.name,
             share * 100.0,
             WINDOWS - 1
         )?;
-        text.push_str(
-            "| figure | from | to | growth per hour | noise of a single look | |\n|---|--:|--:|--:|--:|---|\n",
-        );
+        text.push_str("| figure | from | to | growth per hour | noise of one sample | |\n|---|--:|--:|--:|--:|---|\n");
         for Verdict { figure, growth: Growth { from, to, per_hour, noise, .. }, unit, holds } in self.verdicts() {
             writeln!(
                 text,
@@ -187,9 +185,8 @@ impl Report<'_> {
         }
         writeln!(
             text,
-            "\nPeak {:.1} MiB; at rest afterwards {:.1} MiB. The database had {:.0} MiB at the end: what was sent and \
-             logged is kept, mail is removed when mailboxes are emptied.\n\n| what was done ({times} times in all) | \
-             times |\n|---|--:|",
+            "\nPeak {:.1} MiB; at rest afterwards {:.1} MiB. The database had {:.0} MiB at the end: sent mail and \
+             logs are kept, and emptying a mailbox removes its mail.\n\n| operation ({times} in all) | times |\n|---|--:|",
             self.at_rest.peak as f64 / MIB,
             self.at_rest.resident as f64 / MIB,
             last.database as f64 / MIB,

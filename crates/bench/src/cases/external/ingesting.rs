@@ -53,7 +53,7 @@ pub(super) async fn measure(external: &External, scale: &Scale) -> Outcome<Vec<R
     let rate = lines as f64 / began.elapsed().as_secs_f64();
 
     let messages = senders.begun() as u64 + 1;
-    same("messages that are known to be delivered", sent(&site, "&status=sent").await?, messages)?;
+    same("messages recorded as delivered", sent(&site, "&status=sent").await?, messages)?;
     site.stop().await?;
     let case = format!("Postfix: a log of {lines} lines in one go, {messages} messages of {} ours", messages * 10 - 9);
     Ok(vec![Row::at_least(&case, rate, GOAL)])
@@ -70,7 +70,7 @@ async fn until_sent(site: &MailSite, id: &str, began: Instant) -> Outcome {
     let request = Request::get(&api(&format!("/mail/{id}/status")), &site.server.admin);
     while connection.json(&request, 200).await?["status"] != "sent" {
         if began.elapsed() > PATIENCE {
-            return Err(Failure::new("the end of the log never came to be known"));
+            return Err(Failure::new("the end of the log was never read"));
         }
         tokio::time::sleep(LOOK).await;
     }

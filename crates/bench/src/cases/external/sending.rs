@@ -53,7 +53,7 @@ async fn at(concurrency: usize, external: &External, scale: &Scale) -> Outcome<R
     same("messages that left Postfix' queue", removed - removed_before, begun + raw)?;
     site.server.settle().await?;
     same("messages in the list of sent mail", sent(site, "").await? - sent_before, begun as u64)?;
-    same("messages that are known to be delivered", sent(site, "&status=sent").await?, sent(site, "").await?)?;
+    same("messages recorded as delivered", sent(site, "&status=sent").await?, sent(site, "").await?)?;
 
     let goal = if concurrency == 16 { Goal { ratio: Some(0.9), ..Goal::default() } } else { Goal::default() };
     Ok(Row::Compared { case: "Postfix: send".to_owned(), concurrency, comparison, goal })
@@ -68,7 +68,7 @@ pub(super) async fn status(external: &External, scale: &Scale) -> Outcome<Vec<Ro
     let (meanwhile, mut delays) = tokio::try_join!(others.run(window), probe(external, &requests[0], window))?;
     settled(external).await?;
     site.server.settle().await?;
-    same("messages that are known to be delivered", sent(site, "&status=sent").await?, sent(site, "").await?)?;
+    same("messages recorded as delivered", sent(site, "&status=sent").await?, sent(site, "").await?)?;
     delays.sort_unstable();
     let at = |part: usize| delays.get(delays.len() * part / 100).copied().unwrap_or_default().as_secs_f64();
     let case = format!(
@@ -97,7 +97,7 @@ async fn probe(external: &External, message: &Request, window: Duration) -> Outc
         let request = Request::get(&api(&format!("/mail/{id}/status")), admin);
         while connection.json(&request, 200).await?["status"] != "sent" {
             if logged.elapsed() > PATIENCE {
-                return Err(Failure::new("a delivery in the log never came to be known"));
+                return Err(Failure::new("a delivery in the log was never recorded"));
             }
         }
         delays.push(logged.elapsed());
