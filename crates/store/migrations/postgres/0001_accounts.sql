@@ -1,15 +1,15 @@
--- Domains, accounts, and what they may do.
+-- Domains, accounts, tokens and permissions.
 --
--- Times are milliseconds since 1970-01-01 UTC. Names and addresses are kept in their canonical form (lower case,
--- A-labels); a column `*_given` beside it holds the international form in which it was given, when there is one.
--- Texts are ordered by their bytes, whatever the database's own order: COLLATE "C".
+-- Times are milliseconds since 1970-01-01 UTC. Names and addresses are stored in their canonical form (lower case,
+-- A-labels). A column `*_given` beside one contains the international form that was given, if it differs.
+-- Texts are ordered by their bytes, independent of the database's own order: COLLATE "C".
 
 CREATE TABLE domains (
     name TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     name_given TEXT COLLATE "C",
     active BOOLEAN NOT NULL,
     description TEXT COLLATE "C",
-    -- As it was shown; nobody looks a domain up by it.
+    -- The form that is shown; no query searches by it.
     creator_email TEXT COLLATE "C",
     created_at BIGINT NOT NULL,
     verified_at BIGINT
@@ -25,7 +25,7 @@ CREATE TABLE dkim_keys (
     private_key BYTEA NOT NULL,
     public_key TEXT COLLATE "C" NOT NULL,
     created_at BIGINT NOT NULL,
-    -- Since when it signs; null until the world can find it in DNS. The newest of these is the current one.
+    -- Since when the key signs; null until its record is found in DNS. The newest signing key is the current one.
     signs_since BIGINT,
     UNIQUE (domain, selector)
 );
@@ -53,15 +53,15 @@ CREATE TABLE tokens (
     hash BYTEA NOT NULL UNIQUE,
     prefix TEXT COLLATE "C" NOT NULL,
     kind TEXT COLLATE "C" NOT NULL,
-    -- No reference: the tokens of a deleted account stay known, so that their holders are told "expired".
+    -- No reference: tokens outlive a deleted account, so that requests with them get "expired".
     email TEXT COLLATE "C",
     email_given TEXT COLLATE "C",
     name TEXT COLLATE "C" NOT NULL,
     is_active BOOLEAN NOT NULL,
     is_session BOOLEAN NOT NULL,
-    -- True once its account was deleted: known by its hash, in no list, and nothing switches it on again.
+    -- True after the account was deleted. The token is found by its hash, is in no list, and stays disabled.
     is_removed BOOLEAN NOT NULL,
-    -- True once it was revoked: nothing switches it on again.
+    -- True after the token was revoked. Revocation is permanent.
     is_revoked BOOLEAN NOT NULL,
     created_at BIGINT NOT NULL,
     last_used_at BIGINT,
@@ -86,9 +86,9 @@ CREATE INDEX permissions_by_time ON permissions (granted_at, id);
 CREATE INDEX permissions_by_email ON permissions (email, granted_at, id);
 CREATE INDEX permissions_by_domain ON permissions (domain, granted_at, id);
 
--- Nodes cache rows of these tables. Each change tells of itself on the channel mailapi_changes, with the name of the node
--- whose connection made it; a change by hand or by another program has no name. What is written at every use, and is
--- cached by nobody, is left out.
+-- Nodes cache rows of these tables. Each change sends a notification on the channel mailapi_changes, with the name of
+-- the node that made it. A change by hand or by another program has no name. Columns that are written at every use are
+-- not cached, so their changes send nothing.
 CREATE FUNCTION mailapi_tell_change() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_notify('mailapi_changes', COALESCE(current_setting('mailapi.node', TRUE), ''));

@@ -1,6 +1,6 @@
--- How many messages were sent, so that a list knows its total without counting what it does not show. The scope is the
--- mailbox that sent them, or everybody, which is the empty text. A count is the sum of its slots: each connection adds
--- to one of its own, or they would wait for each other's commits.
+-- Number of sent messages, so that a list gets its total without counting rows that it does not show. The scope is the
+-- sending mailbox, or the empty text for all. A count is the sum of its slots: each connection adds to its own slot,
+-- because connections would otherwise wait for each other's commits.
 
 CREATE TABLE sent_counts (
     scope TEXT COLLATE "C" NOT NULL,
@@ -24,7 +24,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
--- The trigger comes first: it waits for those who write, and keeps them out until the count below is stored.
+-- Create the trigger first: it waits for running writers, and blocks new ones until the count below is stored.
 CREATE TRIGGER sent_messages_counted AFTER INSERT OR DELETE ON sent_messages
     FOR EACH ROW EXECUTE FUNCTION mailapi_count_sent();
 

@@ -1,2 +1,2 @@
--- The name of the data directory whose process hands the message over to the mail server; null where that does not matter.
+-- The name of the data directory of the process that submits the message; null if it does not matter.
 ALTER TABLE sent_messages ADD COLUMN node TEXT COLLATE "C";

@@ -1,5 +1,5 @@
--- Every selector that a domain has had, whatever became of its key or of the domain: resolvers remember a record for as
--- long as its owner said, so none is given to another key.
+-- Every selector that a domain has had, even after its key or the domain was deleted. Resolvers cache a record until
+-- its TTL ends, so a selector is never reused for another key.
 CREATE TABLE dkim_selectors (
     domain TEXT COLLATE "C" NOT NULL,
     selector TEXT COLLATE "C" NOT NULL,
@@ -11,7 +11,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
--- The trigger comes first: it waits for those who write, and keeps them out until the rows below are stored.
+-- Create the trigger first: it waits for running writers, and blocks new ones until the rows below are stored.
 CREATE TRIGGER dkim_keys_added AFTER INSERT ON dkim_keys
     FOR EACH ROW EXECUTE FUNCTION mailapi_note_selector();
 INSERT INTO dkim_selectors (domain, selector) SELECT domain, selector FROM dkim_keys;

@@ -1,16 +1,17 @@
--- Whether the mailbox may hold mail of another owner: its account is being deleted, or it is new and has an address that
--- was deleted before. Such a mailbox gets no mail until it was emptied.
+-- Whether the mailbox may contain mail of another owner: its account is being deleted, or its address belonged to a
+-- deleted account. Such a mailbox gets no mail until it has been emptied.
 ALTER TABLE accounts ADD COLUMN closed BOOLEAN NOT NULL DEFAULT FALSE;
 CREATE INDEX accounts_closed ON accounts (email) WHERE closed;
 
 -- Postfix, virtual_mailbox_maps: SELECT email FROM mailapi_virtual_mailboxes WHERE email = '%s' AND receives
--- Dovecot, user database: the same for LMTP alone. Its administration has to find a closed mailbox to empty it.
--- Replaced and not made anew: what was granted on it stays.
+-- Dovecot, user database: the same condition, but only for LMTP: its administration must find a closed mailbox to empty
+-- it.
+-- Replaced, not dropped and created again: grants on the view remain.
 CREATE OR REPLACE VIEW mailapi_virtual_mailboxes (email, domain, local_part, quota_bytes, active, receives) AS
 SELECT email, domain, SUBSTR(email, 1, LENGTH(email) - LENGTH(domain) - 1), quota_bytes, active, NOT closed
 FROM accounts;
 
--- Nobody logs in to a closed account.
+-- A closed account does not permit log-ins.
 CREATE OR REPLACE VIEW mailapi_credentials (email, password_hash, active) AS
 SELECT email, password_hash, active AND NOT closed FROM accounts;
 

@@ -1,15 +1,15 @@
--- Domains, accounts, and what they may do.
+-- Domains, accounts, tokens and permissions.
 --
--- Times are milliseconds since 1970-01-01 UTC. Names and addresses are kept in their canonical form (lower case,
--- A-labels); a column `*_given` beside it holds the international form in which it was given, when there is one.
--- Every index of a table with an integer key ends with that key by itself.
+-- Times are milliseconds since 1970-01-01 UTC. Names and addresses are stored in their canonical form (lower case,
+-- A-labels). A column `*_given` beside one contains the international form that was given, if it differs.
+-- An index of a table with an integer key ends with that key implicitly.
 
 CREATE TABLE domains (
     name TEXT NOT NULL PRIMARY KEY,
     name_given TEXT,
     active BOOLEAN NOT NULL,
     description TEXT,
-    -- As it was shown; nobody looks a domain up by it.
+    -- The form that is shown; no query searches by it.
     creator_email TEXT,
     created_at BIGINT NOT NULL,
     verified_at BIGINT
@@ -25,7 +25,7 @@ CREATE TABLE dkim_keys (
     private_key BLOB NOT NULL,
     public_key TEXT NOT NULL,
     created_at BIGINT NOT NULL,
-    -- Since when it signs; null until the world can find it in DNS. The newest of these is the current one.
+    -- Since when the key signs; null until its record is found in DNS. The newest signing key is the current one.
     signs_since BIGINT,
     UNIQUE (domain, selector)
 );
@@ -53,15 +53,15 @@ CREATE TABLE tokens (
     hash BLOB NOT NULL UNIQUE,
     prefix TEXT NOT NULL,
     kind TEXT NOT NULL,
-    -- No reference: the tokens of a deleted account stay known, so that their holders are told "expired".
+    -- No reference: tokens outlive a deleted account, so that requests with them get "expired".
     email TEXT,
     email_given TEXT,
     name TEXT NOT NULL,
     is_active BOOLEAN NOT NULL,
     is_session BOOLEAN NOT NULL,
-    -- True once its account was deleted: known by its hash, in no list, and nothing switches it on again.
+    -- True after the account was deleted. The token is found by its hash, is in no list, and stays disabled.
     is_removed BOOLEAN NOT NULL,
-    -- True once it was revoked: nothing switches it on again.
+    -- True after the token was revoked. Revocation is permanent.
     is_revoked BOOLEAN NOT NULL,
     created_at BIGINT NOT NULL,
     last_used_at BIGINT,

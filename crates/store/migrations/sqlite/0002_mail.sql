@@ -1,4 +1,4 @@
--- Sent mail, what became of it, and the answers that are kept for repeated requests.
+-- Sent mail, its statuses, and the responses that are kept for repeated requests.
 
 CREATE TABLE sent_messages (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -8,13 +8,13 @@ CREATE TABLE sent_messages (
     mailbox_given TEXT,
     sender TEXT NOT NULL,
     sender_given TEXT,
-    -- The To recipients as they were shown, one per line: an address holds no line break.
+    -- The To recipients in the form that is shown, one per line: an address contains no line break.
     to_list TEXT NOT NULL,
     subject TEXT NOT NULL,
     recipient_count BIGINT NOT NULL,
     status TEXT NOT NULL,
     queue_id TEXT,
-    -- Why the mail server did not take it.
+    -- Why the mail server did not accept the message.
     failure TEXT,
     created_at BIGINT NOT NULL,
     submitted_at BIGINT,
@@ -25,7 +25,7 @@ CREATE INDEX sent_by_mailbox ON sent_messages (mailbox, created_at);
 CREATE INDEX sent_by_token ON sent_messages (token_id, created_at);
 CREATE INDEX sent_by_sender ON sent_messages (sender, created_at);
 CREATE INDEX sent_by_status ON sent_messages (status, created_at);
--- What a crash may have left between "stored" and "taken".
+-- Messages that a crash may have left stored but not submitted.
 CREATE INDEX sent_unresolved ON sent_messages (id) WHERE submitted_at IS NULL AND failed_at IS NULL;
 
 CREATE TABLE sent_recipients (
@@ -35,7 +35,7 @@ CREATE TABLE sent_recipients (
     position BIGINT NOT NULL,
     kind TEXT NOT NULL,
     status TEXT NOT NULL,
-    -- Whether the mail server refused it at submission (RFC 5321 section 3.3).
+    -- Whether the mail server refused the recipient at submission (RFC 5321 section 3.3).
     refused BOOLEAN NOT NULL,
     dsn TEXT,
     smtp_response TEXT,
@@ -66,7 +66,7 @@ CREATE TABLE delivery_events (
     sender TEXT,
     recipient TEXT NOT NULL,
     outcome TEXT NOT NULL,
-    -- True when a returned mail said so, false when the mail server itself did.
+    -- True if a returned mail reported the event, false if the mail server did.
     returned_mail BOOLEAN NOT NULL,
     dsn TEXT,
     response TEXT NOT NULL,

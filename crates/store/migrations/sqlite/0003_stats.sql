@@ -1,13 +1,13 @@
--- Statistics: journals of what has changed, and the counts that a roll-up makes of them.
+-- Statistics: journals of changes, and the counts that a roll-up computes from them.
 --
--- A change is noted in the transaction that makes it, by a trigger, so that no path can forget it. A roll-up moves
--- what was noted into the counts and takes it out of the journal in one transaction: each change is counted once.
--- Counts are kept per hour and again per day of UTC, each named by its first moment; a long period is then a few days
--- and the hours around them.
+-- A trigger records each change in the transaction that makes it, so no code path can omit it. A roll-up moves the
+-- recorded changes from the journal into the counts in one transaction: each change is counted once. Counts are per
+-- hour and per day of UTC, each named by its first moment. A long period is read as a few days and the hours around
+-- them.
 
 CREATE TABLE status_changes (
     id INTEGER PRIMARY KEY,
-    -- No reference: what was noted may outlive its message.
+    -- No reference: an entry may outlive its message.
     sent_id BIGINT NOT NULL,
     email TEXT NOT NULL,
     status_before TEXT NOT NULL,
@@ -21,7 +21,7 @@ BEGIN
     VALUES (NEW.sent_id, NEW.email, OLD.status, NEW.status, NEW.refused);
 END;
 
--- Everything that was sent before there were statistics is counted by the first roll-ups.
+-- The first roll-ups count all mail that was sent before statistics existed.
 INSERT INTO status_changes (sent_id, email, status_before, status_after, refused)
 SELECT sent_id, email, 'pending', status, refused FROM sent_recipients WHERE status <> 'pending' ORDER BY sent_id;
 
@@ -34,14 +34,14 @@ CREATE TABLE inbound_mail (
     outcome TEXT NOT NULL
 );
 
--- How many roll-ups there were: whoever prepared one while another was stored starts again.
+-- Number of roll-ups. A roll-up that was prepared while another one was stored starts again.
 CREATE TABLE roll_ups (
     step BIGINT NOT NULL PRIMARY KEY
 ) WITHOUT ROWID;
 INSERT INTO roll_ups (step) VALUES (0);
 
--- Recipients of sent mail, by the time at which the message was stored. The scope is whose mail: that of a sender's
--- address, of a sender's domain, or everybody's, which is the empty text.
+-- Recipients of sent mail, by the time at which the message was stored. The scope is a sender's address, a sender's
+-- domain, or the empty text for all mail.
 CREATE TABLE sent_totals (
     scope TEXT NOT NULL,
     span TEXT NOT NULL,
@@ -54,7 +54,7 @@ CREATE TABLE sent_totals (
     PRIMARY KEY (scope, span, start_at)
 ) WITHOUT ROWID;
 
--- The same by the recipients' domains.
+-- The same counts by the recipients' domains.
 CREATE TABLE sent_to_domains (
     scope TEXT NOT NULL,
     span TEXT NOT NULL,
@@ -68,19 +68,19 @@ CREATE TABLE sent_to_domains (
     PRIMARY KEY (scope, span, start_at, recipient_domain)
 ) WITHOUT ROWID;
 
--- Mail from outside for a domain of ours, counted per recipient.
+-- Mail from outside for a local domain, counted per recipient.
 CREATE TABLE inbound_totals (
     domain TEXT NOT NULL,
     span TEXT NOT NULL,
     start_at BIGINT NOT NULL,
     accepted BIGINT NOT NULL,
     rejected BIGINT NOT NULL,
-    -- Of the accepted.
+    -- Included in accepted.
     spam BIGINT NOT NULL,
     PRIMARY KEY (domain, span, start_at)
 ) WITHOUT ROWID;
 
--- Of the accepted only: the senders of what is rejected are mostly made up, each time another.
+-- Accepted mail only: the senders of rejected mail are mostly invented, and differ each time.
 CREATE TABLE inbound_from_domains (
     domain TEXT NOT NULL,
     span TEXT NOT NULL,

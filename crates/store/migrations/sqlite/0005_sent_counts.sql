@@ -1,5 +1,5 @@
--- How many messages were sent, so that a list knows its total without counting what it does not show. The scope is the
--- mailbox that sent them, or everybody, which is the empty text. Slots are of use where writers meet; here one writes.
+-- Number of sent messages, so that a list gets its total without counting rows that it does not show. The scope is the
+-- sending mailbox, or the empty text for all. Slots help concurrent writers; here there is one writer.
 
 CREATE TABLE sent_counts (
     scope TEXT NOT NULL,
@@ -15,7 +15,7 @@ CREATE TRIGGER sent_messages_added AFTER INSERT ON sent_messages BEGIN
         ON CONFLICT (scope, slot) DO UPDATE SET messages = messages + 1;
 END;
 
--- Nothing removes a sent message yet; should something, the counts follow.
+-- No code removes sent messages yet. If some does, the counts follow.
 CREATE TRIGGER sent_messages_removed AFTER DELETE ON sent_messages BEGIN
     UPDATE sent_counts SET messages = messages - 1 WHERE scope IN ('', OLD.mailbox) AND slot = 0;
 END;

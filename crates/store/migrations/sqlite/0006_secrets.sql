@@ -1,4 +1,4 @@
--- Random octets that all nodes share, by what they are for; each is made once, by the first node that needs it.
+-- Random secrets that all nodes share, by purpose. The first node that needs one creates it.
 
 CREATE TABLE secrets (
     name TEXT NOT NULL PRIMARY KEY,

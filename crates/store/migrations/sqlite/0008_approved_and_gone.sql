@@ -1,10 +1,10 @@
--- What was concluded until now, as facts of their own.
+-- Facts that queries derived until now, in columns of their own.
 
--- Since when a copy's mailbox is missing in the user database that is not ours; null while it is there.
+-- Since when a copy's mailbox is missing in the external user database; null while it exists.
 ALTER TABLE accounts ADD COLUMN gone_since BIGINT;
 
--- Whether a domain was let in: by an admin, or because its mailboxes are of that user database. One that is switched off
--- stays approved; one that was signed up is not, until an admin says so.
+-- Whether a domain is approved: by an admin, or because its mailboxes are in the external user database. An inactive
+-- domain stays approved. A domain that was signed up is not approved until an admin approves it.
 ALTER TABLE domains ADD COLUMN approved BOOLEAN NOT NULL DEFAULT FALSE;
 DROP INDEX domains_by_state;
 CREATE INDEX domains_by_state ON domains (approved, created_at, name);

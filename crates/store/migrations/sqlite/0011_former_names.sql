@@ -1,4 +1,4 @@
--- When an account or a domain of this name was last deleted: what was counted in that hour is in part its own.
+-- When an account or a domain of this name was last deleted: the counts of that hour include mail of the deleted one.
 CREATE TABLE former_names (
     name TEXT NOT NULL PRIMARY KEY,
     gone_at BIGINT NOT NULL

@@ -1,5 +1,5 @@
--- Every selector that a domain has had, whatever became of its key or of the domain: resolvers remember a record for as
--- long as its owner said, so none is given to another key.
+-- Every selector that a domain has had, even after its key or the domain was deleted. Resolvers cache a record until
+-- its TTL ends, so a selector is never reused for another key.
 CREATE TABLE dkim_selectors (
     domain TEXT NOT NULL,
     selector TEXT NOT NULL,

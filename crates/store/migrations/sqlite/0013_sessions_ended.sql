@@ -1,2 +1,2 @@
--- How often the sessions of an account were ended by disabling it: a session that began before the last time is over.
+-- Number of times that disabling the account ended its sessions. A session that began before the last time is invalid.
 ALTER TABLE accounts ADD COLUMN sessions_ended BIGINT NOT NULL DEFAULT 0;

@@ -1,4 +1,4 @@
--- Addresses as they were given, where that is not the canonical form: local parts keep their case.
+-- Addresses as they were given, if that is not the canonical form: local parts keep their case.
 
 ALTER TABLE delivery_events ADD COLUMN sender_given TEXT;
 ALTER TABLE delivery_events ADD COLUMN recipient_given TEXT;
