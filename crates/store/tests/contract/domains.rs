@@ -10,7 +10,7 @@ async fn a_domain_is_there_once() {
         assert!(again.is_conflict(), "{again}");
         assert!(!format!("{again:?}").contains("private"));
         let current = store.dkim_keys().current(&domain("example.org")).await.unwrap().unwrap();
-        assert_eq!(current.selector, "m1", "the refused one left no key behind");
+        assert_eq!(current.selector, "m1", "a rejected change stores no key");
     })
     .await;
 }

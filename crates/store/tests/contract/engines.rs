@@ -48,7 +48,7 @@ impl Engine {
     pub(crate) async fn postgres() -> Self {
         let database = PostgresServer::shared().database().await;
         let store = Store::on_postgres(database.open().await);
-        assert_eq!(store.migrate(at(0)).await, Ok(0), "it is a copy of a migrated one");
+        assert_eq!(store.migrate(at(0)).await, Ok(0), "the database is a copy of a migrated one");
         Self { store, home: Home::Server(database) }
     }
 

@@ -21,7 +21,7 @@ async fn a_message_is_stored_whole_or_not_at_all() {
         assert_eq!(recipients.len(), 1);
 
         again.message_id = message_id(2);
-        assert_eq!(store.sent().begin(&again).await, Ok(Begun::New), "the refused one left no key behind");
+        assert_eq!(store.sent().begin(&again).await, Ok(Begun::New), "a rejected change stores no key");
         assert_eq!(store.sent().get(message_id(3)).await, Ok(None));
     })
     .await;

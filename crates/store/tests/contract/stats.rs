@@ -40,7 +40,11 @@ async fn what_was_never_handed_over_is_not_counted_as_sent() {
         let unreachable = Failure { reason: "no mail server", reply: None, refused: &[] };
         store.sent().failed(message_id(2), at(3), unreachable).await.unwrap();
         store.stats().roll_up_once(MOST).await.unwrap();
-        assert_eq!(total(store, SentScope::All).await, SentCounts::default(), "pending, or failed by itself");
+        assert_eq!(
+            total(store, SentScope::All).await,
+            SentCounts::default(),
+            "pending and failed messages are not counted"
+        );
 
         store.sent().begin(&new_sent(3, &["bob@example.net", "eve@example.net"])).await.unwrap();
         let refused = [(email("eve@example.net"), reply.clone())];
@@ -80,7 +84,11 @@ async fn counts_follow_a_recipient_from_state_to_state() {
                 assert_eq!(total(store, scope).await, counts);
             }
         }
-        assert_eq!(total(store, SentScope::Domain(domain("example.net"))).await, none, "it only got the mail");
+        assert_eq!(
+            total(store, SentScope::Domain(domain("example.net"))).await,
+            none,
+            "the domain only received the mail"
+        );
         assert_eq!(total(store, SentScope::Address(email("bob@example.org"))).await, none);
     })
     .await;

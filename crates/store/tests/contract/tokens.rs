@@ -168,11 +168,11 @@ async fn a_mailbox_has_only_so_many_tokens_that_may_work() {
         assert!(store.tokens().insert(&early, 3).await.unwrap_err().is_guard_failed());
         assert_eq!(store.tokens().by_hash(&early.hash).await, Ok(None));
 
-        store.tokens().insert(&token(5, "ann@example.org"), 3).await.expect("one token has expired");
+        store.tokens().insert(&token(5, "ann@example.org"), 3).await.expect("an expired token makes room");
         assert!(store.tokens().insert(&token(6, "ann@example.org"), 3).await.unwrap_err().is_guard_failed());
         store.tokens().revoke(first).await.unwrap();
-        store.tokens().insert(&token(6, "ann@example.org"), 3).await.expect("one was revoked");
-        store.tokens().insert(&token(7, "bob@example.org"), 3).await.expect("another mailbox has its own");
+        store.tokens().insert(&token(6, "ann@example.org"), 3).await.expect("a revoked token makes room");
+        store.tokens().insert(&token(7, "bob@example.org"), 3).await.expect("each mailbox has a limit of its own");
         store.tokens().insert(&new_token(8, TokenKind::Admin, None), 0).await.expect("no mailbox");
     })
     .await;
@@ -198,7 +198,7 @@ async fn a_log_in_too_many_ends_the_oldest_session() {
             working.push(store.tokens().get(id).await.unwrap().unwrap().is_active);
         }
         assert_eq!(working, [false, false, true, true]);
-        assert!(store.tokens().get(api).await.unwrap().unwrap().is_active, "an API token is no session");
+        assert!(store.tokens().get(api).await.unwrap().unwrap().is_active, "an API token is not a session");
     })
     .await;
 }

@@ -21,9 +21,9 @@ async fn a_node_hears_of_the_changes_of_others_and_not_of_its_own() {
     heard_there.after(0).await;
     there.accounts().set_active(&parse("ann@example.org"), false, at(1)).await.unwrap();
     // Notifications arrive in commit order: an earlier own change would have been counted by now.
-    assert_eq!(heard_here.after(0).await, 1, "its own changes are not foreign");
+    assert_eq!(heard_here.after(0).await, 1, "a node's own changes are not foreign");
     database.sql("UPDATE accounts SET active = TRUE");
-    assert_eq!(heard_here.after(1).await, 2, "a change by hand is");
+    assert_eq!(heard_here.after(1).await, 2, "a change by hand is foreign");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,7 +187,7 @@ async fn two_nodes_cannot_switch_off_the_last_two_admin_tokens() {
         let (here, there, now) = (nodes[0].tokens(), nodes[1].tokens(), at(1));
         let changed =
             tokio::join!(here.update_but_last_admin(one, &off, now), there.update_but_last_admin(two, &off, now));
-        assert_ne!(changed.0.unwrap(), changed.1.unwrap(), "one of them was the last");
+        assert_ne!(changed.0.unwrap(), changed.1.unwrap(), "exactly one of the two tokens was the last");
         assert_eq!(nodes[0].tokens().count_active_admin(now).await, Ok(1));
         database.sql("UPDATE tokens SET is_active = FALSE");
     }
@@ -203,7 +203,7 @@ async fn two_nodes_cannot_revoke_the_last_two_admin_tokens() {
         let (here, there) = (nodes[0].tokens(), nodes[1].tokens());
         let now = at(1);
         let revoked = tokio::join!(here.revoke_but_last_admin(one, now), there.revoke_but_last_admin(two, now));
-        assert_ne!(revoked.0.unwrap(), revoked.1.unwrap(), "one of them was the last");
+        assert_ne!(revoked.0.unwrap(), revoked.1.unwrap(), "exactly one of the two tokens was the last");
         assert_eq!(nodes[0].tokens().count_active_admin(at(1)).await, Ok(1));
         database.sql("UPDATE tokens SET is_active = FALSE");
     }
@@ -218,7 +218,7 @@ async fn a_name_is_waited_for_longer_than_a_statement_may_take() {
     let held = here.lock_address(&parse(ANN)).await.unwrap();
     let domain = parse::<EmailAddress>(ANN).domain();
     let mut waiting = pin!(there.lock_domain(&domain));
-    assert!(timeout(limit * 2, &mut waiting).await.is_err(), "it is held");
+    assert!(timeout(limit * 2, &mut waiting).await.is_err(), "the lock is held");
     // A waiting operation holds nothing that others need.
     drop(there.lock_address(&parse("bob@example.net")).await.unwrap());
     drop(held);

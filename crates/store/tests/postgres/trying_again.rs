@@ -98,7 +98,7 @@ async fn a_change_is_made_also_when_its_caller_no_longer_waits() {
     for number in 0..20 {
         left += u32::from(begin_and_leave(store.sent().begin(&new_sent(number))).await);
     }
-    assert!(left > 0, "some were left in the middle");
+    assert!(left > 0, "some calls were interrupted");
     store.close().await;
     for number in 0..20 {
         assert!(other.sent().get(message_id(number)).await.unwrap().is_some(), "message {number}");
@@ -116,7 +116,7 @@ async fn a_reader_that_no_longer_waits_leaves_no_transaction_behind() {
         left += u32::from(begin_and_leave(store.sent().get(message_id(1))).await);
         assert!(store.sent().get(message_id(1)).await.unwrap().is_some());
     }
-    assert!(left > 0, "some were left in the middle");
+    assert!(left > 0, "some calls were interrupted");
     let idle = "SELECT COUNT(*) FROM pg_stat_activity \
                 WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
     assert_eq!(database.sql(idle), "0");
