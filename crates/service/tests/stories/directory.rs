@@ -173,7 +173,7 @@ async fn health_names_a_user_database_that_cannot_be_read() {
         assert_eq!(place.service.health().await.users, Some(Err("unavailable")));
         place.users.sql("ALTER TABLE elsewhere RENAME TO mailbox").await;
         place.app.clock.advance(Duration::from_secs(60));
-        assert_eq!(place.service.health().await.users, Some(Err("unavailable")), "until the next look");
+        assert_eq!(place.service.health().await.users, Some(Err("unavailable")), "unavailable until the next sync");
         place.service.sync_directory_once().await.unwrap();
         place.app.clock.advance(Duration::from_secs(60));
         assert_eq!(place.service.health().await.users, Some(Ok(())));

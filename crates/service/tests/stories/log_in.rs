@@ -49,7 +49,10 @@ async fn a_lock_out_of_the_api_leaves_mail_programs_alone() {
         assert!(matches!(refused, Err(CredentialsError::Refused)));
     }
     let locked = app.service.login(ANN, &secret(PASSWORD), HERE).await;
-    assert!(matches!(locked, Err(CredentialsError::Locked { .. })), "the API's lock-out is for every address");
+    assert!(
+        matches!(locked, Err(CredentialsError::Locked { .. })),
+        "the lock of the API applies to every client address"
+    );
     for protocol in [LoginProtocol::Imap, LoginProtocol::Submission] {
         assert_eq!(try_in(&app, ANN, PASSWORD, by(protocol, "192.0.2.1")).await, Ok(()), "{protocol}");
         assert_eq!(try_in(&app, ANN, PASSWORD, by(protocol, "203.0.113.9")).await, Ok(()), "{protocol}");
@@ -92,7 +95,7 @@ async fn the_delay_grows_with_each_wrong_password_and_ends() {
     }
     assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Ok(()));
     assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LoginError::Refused));
-    assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Ok(()), "a success forgives what was before it");
+    assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Ok(()), "a successful log-in clears earlier failures");
 }
 
 #[tokio::test]
@@ -182,7 +185,7 @@ async fn a_session_stays_over_when_its_account_is_enabled_again() {
     assert_eq!(app.service.renew(&mut session).await, Err(LoginError::Refused));
     let mut session = enter(&app, "ann@example.org").await;
     app.service.enable_user(&admin, &ann).await.unwrap();
-    assert_eq!(app.service.renew(&mut session).await, Ok(()), "what was enabled already ends nothing");
+    assert_eq!(app.service.renew(&mut session).await, Ok(()), "enabling an enabled account ends no session");
 }
 
 #[tokio::test]

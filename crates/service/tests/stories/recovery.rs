@@ -178,7 +178,7 @@ async fn mail_without_an_account_is_kept_apart_from_the_next_owner() {
     app.mailbox("bob@example.org", None).await;
     assert_eq!(backend.mailboxes.quota(&address("bob")).await.unwrap().messages, 0);
     let again = app.service.reconcile().await.unwrap();
-    assert_eq!((again.repaired, again.quarantined.len()), (0, 1), "it stays there");
+    assert_eq!((again.repaired, again.quarantined.len()), (0, 1), "the mailbox stays in quarantine");
 }
 
 fn pending(name: &str, app: &TestApp) -> mailapi_model::NewDomain {

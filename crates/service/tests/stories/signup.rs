@@ -49,7 +49,7 @@ async fn nobodys_mail_is_caught_by_signing_up_its_domain() {
     assert_eq!(elsewhere[0].recipients, ["victim@big.example"], "it goes to the real server of the domain");
     let victim = "victim@big.example".parse().unwrap();
     assert_eq!(app.mail_server.backend().mailboxes.quota(&victim).await.unwrap().messages, 0);
-    assert_eq!(app.service.reconcile().await.unwrap().repaired, 0, "a restart changes nothing about it");
+    assert_eq!(app.service.reconcile().await.unwrap().repaired, 0, "a restart does not change the pending domain");
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn an_unapproved_domain_expires_with_its_user() {
     assert_eq!(names, ["late.example", "kept.example"]);
     let gone: EmailAddress = "eve@old.example".parse().unwrap();
     assert!(app.store.accounts().get(&gone).await.unwrap().is_none());
-    assert!(app.mail_server.backend().mailboxes.quota(&gone).await.is_err(), "its mailbox is gone too");
+    assert!(app.mail_server.backend().mailboxes.quota(&gone).await.is_err(), "its mailbox is removed too");
     app.mail_server.backend().mailboxes.quota(&"ann@kept.example".parse().unwrap()).await.unwrap();
     app.service.sign_up(request("old.example", "bob@old.example"), HERE).await.expect("the name is free again");
 }

@@ -210,7 +210,7 @@ async fn an_ended_session_stays_ended_when_the_clock_goes_back() {
     app.clock.advance(11 * MINUTE);
     assert!(is_ended(&idle).await);
     app.clock.set_back(11 * MINUTE);
-    assert!(is_ended(&idle).await, "found idle");
+    assert!(is_ended(&idle).await, "a session found idle stays ended");
 
     let old = app.service.login("ann@example.org", &password, HERE).await.unwrap();
     let unseen = app.service.login("ann@example.org", &password, HERE).await.unwrap();
@@ -218,7 +218,7 @@ async fn an_ended_session_stays_ended_when_the_clock_goes_back() {
     assert!(is_ended(&old).await);
     app.service.prune_once().await.unwrap();
     app.clock.set_back(8 * 60 * MINUTE);
-    assert!(is_ended(&old).await, "found too old");
+    assert!(is_ended(&old).await, "a session found too old stays ended");
     assert!(is_ended(&unseen).await, "not shown, and its time was over");
     let fresh = app.service.login("ann@example.org", &password, HERE).await.unwrap();
     app.service.authenticate(&fresh.value).await.unwrap();
@@ -237,7 +237,7 @@ async fn a_mailbox_has_only_so_many_tokens_and_sessions() {
         assert!(matches!(refused, Err(TokenError::TooMany { most: 2 })));
     }
     app.service.revoke_token(&ann, ann.token.as_ref().unwrap().id).await.unwrap();
-    app.service.create_token(&ann, new()).await.expect("one was revoked");
+    app.service.create_token(&ann, new()).await.expect("a revoked token makes room");
 
     let mut sessions = Vec::new();
     for _ in 0..3 {
@@ -246,7 +246,7 @@ async fn a_mailbox_has_only_so_many_tokens_and_sessions() {
         sessions.push(session.value);
     }
     let oldest = app.service.authenticate(&sessions[0]).await;
-    assert!(matches!(oldest, Err(AuthenticateError::Expired { .. })), "also where it was remembered");
+    assert!(matches!(oldest, Err(AuthenticateError::Expired { .. })), "a cached session ends too");
     for session in &sessions[1..] {
         app.service.authenticate(session).await.unwrap();
     }

@@ -178,7 +178,7 @@ impl Story {
     async fn listed(&self) -> Vec<(String, Option<u64>)> {
         let operator = Caller::operator();
         let listing = self.service.list_users(&operator, UserQuery::default(), Page::new(50, 0));
-        let listed = tokio::time::timeout(AT_ONCE, listing).await.expect("a list, whatever hangs");
+        let listed = tokio::time::timeout(AT_ONCE, listing).await.expect("a list, even if the mail server hangs");
         let shown = |user: User| (user.account.email.to_string(), user.quota.map(|quota| quota.messages));
         let mut shown: Vec<_> = listed.unwrap().items.into_iter().map(shown).collect();
         shown.sort();
@@ -271,7 +271,7 @@ async fn an_account_with_a_hanging_mailbox_can_be_managed() {
         let seen = story.service.get_user(&operator, &ann).await.unwrap();
         assert_eq!((seen.account.active, seen.quota), (false, None));
     });
-    at_once.await.expect("answers, whatever hangs");
+    at_once.await.expect("answers, even if the mail server hangs");
 }
 
 #[tokio::test]

@@ -164,10 +164,10 @@ async fn no_selector_is_ever_given_to_a_second_key() {
     let mut had = HashSet::new();
     for _ in 0..3 {
         let domain = app.service.create_domain(&admin, name.clone(), None).await.unwrap();
-        assert!(had.insert(domain.dkim_selector.unwrap()), "a domain that was deleted and made again");
+        assert!(had.insert(domain.dkim_selector.unwrap()), "a domain that was deleted and created again");
         for _ in 0..2 {
             let key = app.service.rotate_dkim(&admin, &name, DkimAlgorithm::Ed25519).await.unwrap();
-            assert!(had.insert(key.selector), "a key that was made again");
+            assert!(had.insert(key.selector), "a key that was created again");
         }
         app.service.delete_domain(&admin, &name, true).await.unwrap();
     }
