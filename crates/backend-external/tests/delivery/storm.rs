@@ -246,11 +246,14 @@ async fn whatever_is_rotated_killed_and_deleted_no_state_is_wrong() {
         assert!(is_right, "{id} to {recipient} is {state:?}, received: {got}\n{:?}\n{}", host.events, log());
     }
     for id in &sent.refused {
-        assert!(!received.iter().any(|(of, _)| *of == id.to_string()), "{id} was refused and came");
+        assert!(!received.iter().any(|(of, _)| *of == id.to_string()), "{id} was refused but arrived");
     }
     for id in &sent.unknown {
         if let Ok(None) = host.submission.find(&attempt(*id)).await {
-            assert!(!received.iter().any(|(of, _)| *of == id.to_string()), "{id} never came, and came");
+            assert!(
+                !received.iter().any(|(of, _)| *of == id.to_string()),
+                "{id} was reported as not accepted but arrived"
+            );
         }
     }
     let count = |wanted: State| states.values().filter(|state| **state == wanted).count();

@@ -87,7 +87,7 @@ impl Setup {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, watching).await.expect("the answer behind the list");
+        tokio::time::timeout(PATIENCE, watching).await.expect("the response after the list");
         self.server.assert_no_surprise();
     }
 }
@@ -105,7 +105,7 @@ async fn a_list_shows_what_was_held_and_asks_behind_its_answer() {
     assert_eq!(setup.listed().await, Ok(quota(1)));
     assert_eq!(setup.listed_at_once(), quota(1));
     pass(A_MOMENT).await;
-    assert_eq!(setup.listed_at_once(), quota(1), "the server hears the question behind the answer");
+    assert_eq!(setup.listed_at_once(), quota(1), "the server gets the request after the response");
     setup.watch(quota(2)).await;
     assert_eq!(setup.server.connections(), 1);
 }
