@@ -43,7 +43,7 @@ async fn a_body_has_to_say_that_it_is_json() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_told_where_it_goes_wrong() {
+async fn invalid_json_is_refused_with_the_line_of_the_mistake() {
     let app = App::start().await;
     for text in [
         &b""[..],
@@ -73,7 +73,7 @@ async fn json_that_is_no_object_breaks_a_rule() {
 }
 
 #[tokio::test]
-async fn members_that_nobody_knows_are_ignored() {
+async fn unknown_members_are_ignored() {
     let app = App::start().await;
     let body = json!({ "domain": "example.org", "unknown": { "deep": [1, null] } });
     app.post(&app.admin, "/domains", body).await.assert(StatusCode::CREATED);

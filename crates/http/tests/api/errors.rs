@@ -18,7 +18,7 @@ async fn an_unknown_path_is_an_envelope() {
 }
 
 #[tokio::test]
-async fn an_unknown_method_is_told_which_ones_there_are() {
+async fn an_unsupported_method_gets_405_with_an_allow_header() {
     let app = App::start().await;
     for (method, path, allow) in [
         (Method::PATCH, "/users", "GET,HEAD,POST"),

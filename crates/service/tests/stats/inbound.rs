@@ -9,7 +9,7 @@ use mailapi_testkit::TestApp;
 use crate::moment;
 
 #[tokio::test]
-async fn only_mail_for_domains_of_ours_is_counted() {
+async fn only_mail_for_local_domains_is_counted() {
     let app = TestApp::start().await;
     app.domain("one.example").await;
     let tell = |domain: &str, outcome| {

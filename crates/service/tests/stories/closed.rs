@@ -73,7 +73,7 @@ async fn mail_during_a_deletion_is_not_the_next_owners() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mail_during_a_deletion_is_not_for_who_signs_up_next() {
+async fn mail_during_a_deletion_is_not_for_the_next_owner() {
     let pair = Pair::start().await;
     let name = Name::new(0);
     pair.begin(Before::Owner, &name).await;

@@ -181,7 +181,7 @@ async fn health_names_a_user_database_that_cannot_be_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_logged_in_reads_sends_and_holds_tokens_and_permissions() {
+async fn a_directory_user_reads_sends_and_has_tokens_and_permissions() {
     for place in Installation::on_each_engine().await {
         let ann = place.caller("ann@example.org", "Hello world!").await;
         let mine = place.service.get_user(&Caller::operator(), &address("ann@example.org")).await.unwrap();
@@ -313,7 +313,7 @@ async fn a_mailbox_that_is_gone_is_switched_off_and_forgotten_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_was_switched_off_there_is_not_forgotten_sooner_when_gone() {
+async fn a_disabled_directory_user_is_not_forgotten_sooner_when_gone() {
     let [place, _] = Installation::on_each_engine().await;
     place.service.sync_directory_once().await.unwrap();
     place.app.clock.advance(Duration::from_secs(7 * 24 * 60 * 60));

@@ -109,7 +109,7 @@ async fn a_discarded_message_is_reported_once_for_all_recipients() {
 }
 
 #[tokio::test]
-async fn once_the_queue_id_is_stored_the_report_keeps_nobody_open() {
+async fn after_the_queue_id_is_stored_a_report_closes_all_recipients() {
     let story = Story::begin().await;
     assert_eq!(story.discard(story.id, &story.queue_id, &["dan@example.net"]).await, (2, 1));
     let (status, recipients) = story.statuses().await;
@@ -130,7 +130,7 @@ async fn during_submission_refusals_are_left_to_the_reply() {
 }
 
 #[tokio::test]
-async fn whoever_got_a_message_before_it_was_deleted_keeps_it() {
+async fn recipients_delivered_before_the_deletion_stay_delivered() {
     let story = Story::begin().await;
     let event = |recipient: &str, outcome| DeliveryEvent {
         at: story.app.clock.now(),

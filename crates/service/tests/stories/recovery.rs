@@ -78,7 +78,7 @@ async fn handing_over_twice_delivers_once() {
 }
 
 #[tokio::test]
-async fn a_fresh_message_is_left_to_whoever_is_handing_it_over() {
+async fn a_fresh_message_is_left_to_the_process_that_submits_it() {
     let app = TestApp::start().await;
     app.user("bob@example.org").await;
     begin(&app, 7, &["bob@example.org"]).await;
@@ -111,7 +111,7 @@ async fn however_many_were_interrupted_each_has_its_turn() {
 }
 
 #[tokio::test]
-async fn the_mail_server_is_told_of_accounts_that_it_does_not_know() {
+async fn reconciliation_creates_missing_mailboxes() {
     let app = TestApp::start().await;
     app.domain("example.org").await;
     // The state after a crash before the mail server was changed.
@@ -133,7 +133,7 @@ async fn the_mail_server_is_told_of_accounts_that_it_does_not_know() {
 }
 
 #[tokio::test]
-async fn the_mail_server_is_told_of_a_quota_that_a_crash_kept_from_it() {
+async fn reconciliation_sets_a_quota_that_a_crash_left_unset() {
     let app = TestApp::start().await;
     for name in ["ann", "bob", "cid"] {
         app.user(&format!("{name}@example.org")).await;
@@ -202,7 +202,7 @@ async fn a_mailbox_that_outlived_its_account_is_not_the_next_owners() {
 }
 
 #[tokio::test]
-async fn a_database_without_accounts_costs_nobody_a_mailbox() {
+async fn an_account_missing_from_the_database_keeps_its_mailbox() {
     let app = TestApp::start().await;
     app.mailbox("bob@example.org", None).await;
     app.deliver("cid@far.example", "bob@example.org", "Subject: Hi\n\nHello\n").await;
@@ -213,7 +213,7 @@ async fn a_database_without_accounts_costs_nobody_a_mailbox() {
 }
 
 #[tokio::test]
-async fn a_database_without_domains_costs_nobody_a_domain() {
+async fn a_domain_missing_from_the_database_stays_in_the_mail_server() {
     let app = TestApp::start().await;
     app.mailbox("bob@example.org", None).await;
     let domain = "example.org".parse().unwrap();

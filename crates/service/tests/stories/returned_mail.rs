@@ -187,7 +187,7 @@ async fn an_alias_member_bounces_once_and_the_alias_does_not() {
 }
 
 #[tokio::test]
-async fn nobody_can_invent_addresses_without_end() {
+async fn bounces_cannot_add_addresses_without_limit() {
     let story = Story::begin().await;
     let most = Settings::default().bounce_members;
     for number in 0..=most {

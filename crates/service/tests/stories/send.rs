@@ -11,7 +11,7 @@ use mailapi_testkit::TestApp;
 use crate::{caller, message};
 
 #[tokio::test]
-async fn nobody_sends_as_somebody_else_or_from_a_foreign_domain() {
+async fn sending_as_another_user_or_from_a_foreign_domain_is_refused() {
     let app = TestApp::start().await;
     let ann = app.user("ann@example.org").await;
     app.user("bob@example.org").await;
@@ -92,7 +92,7 @@ async fn a_repeated_request_sends_once() {
 }
 
 #[tokio::test]
-async fn strangers_are_not_told_that_a_message_exists() {
+async fn a_foreign_message_looks_as_if_it_did_not_exist() {
     let app = TestApp::start().await;
     let (ann, bob) = (app.user("ann@example.org").await, app.user("bob@example.org").await);
     let (ann, bob) = (caller(&app, &ann).await, caller(&app, &bob).await);

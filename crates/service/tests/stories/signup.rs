@@ -35,7 +35,7 @@ async fn an_admins_domain_and_one_that_exists_cannot_be_signed_up() {
 }
 
 #[tokio::test]
-async fn nobodys_mail_is_caught_by_signing_up_its_domain() {
+async fn signing_up_a_foreign_domain_captures_no_mail() {
     let app = TestApp::start().await;
     let ann = app.user("ann@example.org").await;
     let ann = caller(&app, &ann).await;

@@ -230,7 +230,7 @@ async fn one_broken_mailbox_takes_nothing_from_the_others() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_one_mailbox_that_hangs_after_the_other() {
+async fn a_list_does_not_wait_for_each_hanging_mailbox_in_turn() {
     let story = Story::begin().await;
     for name in NAMES {
         story.mailboxes.hang_mailbox(name);

@@ -40,7 +40,7 @@ async fn publish(app: &TestApp, name: &DomainName) {
 }
 
 #[tokio::test]
-async fn a_domain_that_nobody_published_lacks_everything() {
+async fn an_unpublished_domain_lacks_every_record() {
     let (app, name) = app_with_domain().await;
     let report = verified(&app, &name).await;
     assert!(!report.verified);
@@ -61,7 +61,7 @@ async fn a_published_domain_is_verified_despite_advice() {
 }
 
 #[tokio::test]
-async fn a_server_without_a_name_is_recommended_to_nobody() {
+async fn a_server_without_a_public_name_is_not_recommended() {
     for host in ["localhost", "mailhost"] {
         let app = TestApp::start_with(|settings| settings.service.mail_host = host.to_owned()).await;
         app.domain("example.org").await;
@@ -127,7 +127,7 @@ async fn assert_spf_mismatch(app: &TestApp, name: &DomainName, reason: &str) {
 }
 
 #[tokio::test]
-async fn a_tree_of_includes_that_nobody_could_look_up_ends_the_look() {
+async fn an_include_tree_beyond_the_limit_ends_the_lookup() {
     let (app, name) = app_with_domain().await;
     publish(&app, &name).await;
     for level in 0..9 {

@@ -103,7 +103,7 @@ async fn guesses_at_once_are_five_guesses_too() {
 }
 
 #[tokio::test]
-async fn a_session_is_told_once_and_works() {
+async fn a_login_returns_a_working_session_token() {
     let (app, ..) = App::with_ann_and_bob().await;
     app.put(&app.admin, "/users/ann@example.org", json!({ "name": "Ann Lee" })).await.assert(StatusCode::OK);
     app.clock.advance(MINUTE);

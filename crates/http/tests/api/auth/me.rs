@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::App;
 
 #[tokio::test]
-async fn a_session_is_told_whose_it_is_and_what_was_delegated() {
+async fn a_session_sees_its_user_and_the_users_permissions() {
     let (app, ..) = App::with_ann_and_bob().await;
     app.get("", "/auth/me").await.assert_error(401, "NO_API_TOKEN");
     let session = app.log_in("ann@example.org").await;
@@ -23,7 +23,7 @@ async fn a_session_is_told_whose_it_is_and_what_was_delegated() {
 }
 
 #[tokio::test]
-async fn an_api_token_is_told_that_it_is_one() {
+async fn an_api_token_is_shown_as_not_a_session() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     let me = app.get(&ann, "/auth/me").await.assert(StatusCode::OK);
     assert_eq!(

@@ -101,7 +101,7 @@ async fn no_answer_repeats_the_password() {
 }
 
 #[tokio::test]
-async fn where_none_are_allowed_nobody_signs_up() {
+async fn with_signups_disabled_a_request_is_refused() {
     let app = App::with(|settings, _| settings.signups_per_hour = 0).await;
     sign_up(&app, request()).await.assert_error(403, "ACCESS_DENIED");
     assert_eq!(app.get(&app.admin, "/domains/pending").await.json()["total"], 0);

@@ -10,7 +10,7 @@ use crate::support::{App, PASSWORD, api};
 const PATH: &str = "/domains/example.org/dkim";
 
 #[tokio::test]
-async fn who_manages_a_domain_sees_its_key_and_only_admins_make_one() {
+async fn domain_managers_see_the_key_and_only_admins_create_one() {
     let (app, ann, bob) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", Permission::ManageDomains, "example.org").await;
     app.get(&bob, PATH).await.assert_error(403, "ACCESS_DENIED");

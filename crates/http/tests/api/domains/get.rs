@@ -6,7 +6,7 @@ use mailapi_model::Permission;
 use crate::support::App;
 
 #[tokio::test]
-async fn only_who_manages_a_domain_sees_it() {
+async fn only_managers_of_a_domain_see_it() {
     let (app, ann, bob) = App::with_ann_and_bob().await;
     for path in ["/domains/example.org", "/domains/nowhere.example", "/domains/no%20domain"] {
         app.get(&ann, path).await.assert_error(403, "ACCESS_DENIED");

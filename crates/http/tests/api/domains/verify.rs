@@ -11,7 +11,7 @@ fn record<'a>(report: &'a Value, kind: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn only_who_manages_a_domain_verifies_it() {
+async fn only_managers_of_a_domain_verify_it() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     for name in ["example.org", "nowhere.example"] {
         app.get(&ann, &format!("/domains/{name}/verify")).await.assert_error(403, "ACCESS_DENIED");
@@ -20,7 +20,7 @@ async fn only_who_manages_a_domain_verifies_it() {
 }
 
 #[tokio::test]
-async fn every_record_is_told_with_what_is_expected_and_found() {
+async fn every_record_is_shown_with_its_expected_and_found_values() {
     let app = App::with(|settings, _| settings.mail_host = "mx.example.net".to_owned()).await;
     app.domain("example.org").await;
     let ann = app.user("ann@example.org").await;

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use crate::support::App;
 
 #[tokio::test]
-async fn nobody_opens_another_inbox_by_naming_it() {
+async fn naming_another_inbox_does_not_open_it() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     app.get(&ann, "/mail/inbox?mailbox=bob@example.org").await.assert_error(403, "ACCESS_DENIED");
     app.get(&ann, "/mail/inbox?folder=Nowhere").await.assert_error(400, "INVALID_FOLDER");

@@ -24,7 +24,7 @@ async fn send_with_key(app: &App, token: &str, key: &str, body: &Value) -> Answe
 }
 
 #[tokio::test]
-async fn nobody_sends_as_somebody_else() {
+async fn sending_as_another_user_is_refused() {
     let (app, ann, bob) = App::with_ann_and_bob().await;
     let as_bob = with(|m| m["from"] = json!("Ann <bob@example.org>"));
     app.post(&ann, "/mail/send", as_bob.clone()).await.assert_error(403, "SENDER_NOT_AUTHORIZED");

@@ -88,7 +88,7 @@ async fn pages_go_from_the_newest_to_the_oldest() {
 const INBOX: &str = "/mailbox/bob@example.org/messages";
 
 #[tokio::test]
-async fn what_was_written_before_is_for_nobody_who_may_not_read_it() {
+async fn a_cached_page_is_served_only_to_authorized_readers() {
     let (app, ann, bob) = bobs_mailbox().await;
     for _ in 0..2 {
         app.get(&bob, INBOX).await.assert(StatusCode::OK);

@@ -10,7 +10,7 @@ fn grant(email: &str, permission: &str, domain: &str) -> Value {
 }
 
 #[tokio::test]
-async fn only_admins_grant_and_nobody_else_learns_of_the_body() {
+async fn only_admins_grant_and_others_are_refused_before_parsing() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", mailapi_model::Permission::ManageUsers, "example.org").await;
     let own = grant("ann@example.org", "view_mailbox", "example.org");

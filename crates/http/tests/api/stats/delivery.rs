@@ -40,7 +40,7 @@ async fn a_sender_that_is_not_ones_own_is_out_of_sight() {
 }
 
 #[tokio::test]
-async fn the_last_seven_days_are_told_day_by_day() {
+async fn the_last_seven_days_are_listed_day_by_day() {
     let (app, ann, _) = app_with_mail().await;
     let stats = app.get(&ann, "/stats/delivery").await.assert(StatusCode::OK);
     let summary = json!({
@@ -76,7 +76,7 @@ async fn a_date_ends_with_its_day_and_a_time_where_it_says() {
 }
 
 #[tokio::test]
-async fn hours_and_recipients_domains_are_told_too() {
+async fn the_breakdown_can_be_by_hour_or_recipient_domain() {
     let (app, ann, _) = app_with_mail().await;
     let by = async |query: &str| app.get(&ann, &format!("/stats/delivery?{query}")).await.assert(StatusCode::OK);
     let (now, hour) = (app.now(), |time: Timestamp| format!("{}:00:00Z", &time.to_string()[..13]));

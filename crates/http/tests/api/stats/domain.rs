@@ -9,7 +9,7 @@ use super::{app_with_mail, count};
 use crate::support::day;
 
 #[tokio::test]
-async fn only_who_may_see_statistics_sees_them() {
+async fn only_callers_with_view_stats_see_statistics() {
     let (app, ann, _) = app_with_mail().await;
     app.grant("ann@example.org", Permission::ManageDomains, "example.org").await;
     for name in ["example.org", "nowhere.example", "a%20b"] {
@@ -23,7 +23,7 @@ async fn only_who_may_see_statistics_sees_them() {
 }
 
 #[tokio::test]
-async fn both_directions_are_told() {
+async fn both_directions_of_mail_are_shown() {
     let (app, ann, _) = app_with_mail().await;
     app.grant("ann@example.org", Permission::ViewStats, "example.org").await;
     let event = |outcome| InboundEvent {

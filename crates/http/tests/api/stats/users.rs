@@ -6,7 +6,7 @@ use mailapi_model::Permission;
 use super::app_with_mail;
 
 #[tokio::test]
-async fn a_user_is_nobody_elses_business() {
+async fn other_users_cannot_see_a_users_statistics() {
     let (app, _, bob) = app_with_mail().await;
     for email in ["ann@example.org", "nobody@example.org", "nobody"] {
         app.get(&bob, &format!("/stats/users/{email}")).await.assert_error(403, "ACCESS_DENIED");
@@ -19,7 +19,7 @@ async fn a_user_is_nobody_elses_business() {
 }
 
 #[tokio::test]
-async fn the_user_and_who_may_see_statistics_see_them() {
+async fn the_user_and_callers_with_view_stats_see_statistics() {
     let (app, ann, bob) = app_with_mail().await;
     app.grant("bob@example.org", Permission::ViewStats, "example.org").await;
     for token in [&ann, &bob, &app.admin] {

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::App;
 
 #[tokio::test]
-async fn the_token_itself_is_told_without_success() {
+async fn the_token_is_shown_without_a_success_member() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     let mut me = app.get(&ann, "/tokens/me").await.assert(StatusCode::OK);
     let id = me["id"].take();

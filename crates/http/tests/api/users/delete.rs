@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{App, PASSWORD};
 
 #[tokio::test]
-async fn who_may_not_delete_deletes_nobody() {
+async fn deleting_without_permission_removes_nothing() {
     let app = App::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
     app.domain("example.org").await;
     let (root, ann) = (app.user("root@example.org").await, app.user("ann@example.org").await);

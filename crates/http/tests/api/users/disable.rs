@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{App, PASSWORD};
 
 #[tokio::test]
-async fn who_may_not_disable_disables_nobody() {
+async fn disabling_without_permission_changes_nothing() {
     let app = App::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
     app.domain("example.org").await;
     let (root, ann) = (app.user("root@example.org").await, app.user("ann@example.org").await);

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::App;
 
 #[tokio::test]
-async fn who_may_not_enable_enables_nobody() {
+async fn enabling_without_permission_changes_nothing() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     app.post_empty(&app.admin, "/users/bob@example.org/disable").await.assert(StatusCode::OK);
     app.post_empty(&ann, "/users/bob@example.org/enable").await.assert_error(403, "ACCESS_DENIED");

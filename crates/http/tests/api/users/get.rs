@@ -6,7 +6,7 @@ use mailapi_model::Permission;
 use crate::support::App;
 
 #[tokio::test]
-async fn only_who_manages_a_domains_users_sees_them() {
+async fn only_managers_of_a_domains_users_see_them() {
     let (app, ann, bob) = App::with_ann_and_bob().await;
     for path in ["/users/bob@example.org", "/users/nobody@example.org", "/users/nobody"] {
         app.get(&ann, path).await.assert_error(403, "ACCESS_DENIED");

@@ -11,7 +11,7 @@ fn emails(body: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_caller_that_manages_nobody_is_refused() {
+async fn a_caller_without_manage_users_is_refused() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     app.get(&ann, "/users").await.assert_error(403, "ACCESS_DENIED");
     app.get(&ann, "/users?domain=example.org").await.assert_error(403, "ACCESS_DENIED");

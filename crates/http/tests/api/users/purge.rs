@@ -9,7 +9,7 @@ use crate::support::App;
 const PATH: &str = "/users/bob@example.org/purge";
 
 #[tokio::test]
-async fn who_may_not_purge_removes_nothing() {
+async fn purging_without_permission_removes_nothing() {
     let (app, ann, bob) = App::with_ann_and_bob().await;
     app.deliver("bob@example.org", "Subject: x\n\nx\n").await;
     app.grant("ann@example.org", Permission::ViewMailbox, "example.org").await;

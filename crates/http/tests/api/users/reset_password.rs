@@ -46,7 +46,7 @@ async fn a_password_that_was_brought_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn without_a_password_a_strong_one_is_made_and_told_once() {
+async fn without_a_password_a_strong_one_is_generated_and_shown_once() {
     let (app, ..) = App::with_ann_and_bob().await;
     let mut made = Vec::new();
     for answer in
