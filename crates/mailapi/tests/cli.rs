@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use support::WorkDir;
 
 #[test]
-fn a_mistake_is_told_in_one_line_and_by_the_exit_code() {
+fn a_failing_command_prints_one_line_and_sets_the_exit_code() {
     let work_dir = WorkDir::new();
     work_dir.run(&["migrate"]).answer();
     for (arguments, code, expected) in [
@@ -37,7 +37,7 @@ fn a_mistake_is_told_in_one_line_and_by_the_exit_code() {
 }
 
 #[test]
-fn a_wrong_configuration_is_told_with_its_place() {
+fn a_wrong_configuration_is_reported_with_its_place() {
     let work_dir = WorkDir::new();
     std::fs::write(work_dir.path().join("mailapi.toml"), "[http]\nlisen = \"127.0.0.1:1\"\n").unwrap();
     let complaint = work_dir.run(&["config", "check"]).complaint();

@@ -48,7 +48,7 @@ async fn each_recipient_to_its_end(engine: Engine) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_cannot_be_stored_is_not_handed_over() {
+async fn a_message_that_cannot_be_stored_is_not_transmitted() {
     let host = ExternalHost::open(Engine::Sqlite).await;
     let database = rusqlite::Connection::open(host.work_dir.path().join("db/mailapi.db")).unwrap();
     let stop = "CREATE TRIGGER stop BEFORE INSERT ON sent_messages BEGIN SELECT RAISE(FAIL, 'stopped'); END";
@@ -106,7 +106,7 @@ async fn without_dovecot_users_are_listed_and_none_is_deleted() {
     assert_eq!(host.get("/users/ann@example.org").await.expect(200)["user"]["quota_known"], false);
     assert_eq!(message_counts(&host).await, [("ann", 0), ("bob", 1)].map(counted));
     assert_eq!(users_shown(&host), ["ann@example.org ?", "bob@example.org 1"]);
-    nobody_is_called_purged_or_deleted(&host, "ann@example.org").await;
+    assert_purge_and_delete_fail(&host, "ann@example.org").await;
 
     host.dovecot.stop();
     // A Dovecot process with an open connection may outlive the master for a while.
@@ -114,7 +114,7 @@ async fn without_dovecot_users_are_listed_and_none_is_deleted() {
     let counts = tokio::time::timeout(SOON, message_counts(&host)).await;
     assert_eq!(counts.expect("an answer, and no wait for Dovecot"), [("ann", 0), ("bob", 0)].map(counted));
     assert_eq!(users_shown(&host), ["ann@example.org ?", "bob@example.org ?"]);
-    nobody_is_called_purged_or_deleted(&host, "bob@example.org").await;
+    assert_purge_and_delete_fail(&host, "bob@example.org").await;
 
     host.dovecot.resume().await;
     host.restart_mailapi();
@@ -125,7 +125,7 @@ async fn without_dovecot_users_are_listed_and_none_is_deleted() {
     assert_eq!(host.request("DELETE", "/users/ann@example.org").await.status, 200);
 }
 
-async fn nobody_is_called_purged_or_deleted(host: &ExternalHost, email: &str) {
+async fn assert_purge_and_delete_fail(host: &ExternalHost, email: &str) {
     for path in [format!("/users/{email}/purge"), format!("/users/{email}")] {
         assert_eq!(host.request("DELETE", &path).await.error(), (500, "IMAP_ERROR".to_owned()), "{path}");
     }
@@ -225,7 +225,7 @@ async fn the_doctor_names_a_master_password_that_dovecot_refuses() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mailbox_that_nobody_has_costs_no_log_in() {
+async fn a_missing_mailbox_costs_no_log_in() {
     let host = ExternalHost::open(Engine::Sqlite).await;
     let missing = host.get("/mailbox/nobody@example.org/folders").await;
     assert_eq!(missing.error(), (404, "MAILBOX_NOT_FOUND".to_owned()));

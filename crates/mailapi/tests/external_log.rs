@@ -205,7 +205,7 @@ async fn a_status_appears_when_its_line_is_written_without_polling() {
 const UNWANTED: &str = "X-Unwanted: yes";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mail_from_outside_is_counted_for_domains_of_ours_alone() {
+async fn mail_from_outside_is_counted_for_local_domains_only() {
     let milter = refuse_unwanted().await;
     let host = ExternalHost::open_on(Engine::Sqlite, &[], |postfix| {
         let marks = "regexp:{{/^X-Spam-Flag: yes/ WARN}}".to_owned();

@@ -25,7 +25,7 @@ fn a_second_server_on_one_directory_is_refused() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_with_the_setting() {
+fn a_port_in_use_is_an_error_with_the_setting() {
     let work_dir = WorkDir::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut command = work_dir.command(&["serve"]);

@@ -465,7 +465,7 @@ async fn begin_endless_search(sqlite: &Sqlite) -> tokio::task::JoinHandle<Result
 }
 
 #[tokio::test]
-async fn a_search_that_takes_too_long_is_stopped_and_holds_nobody_up() {
+async fn a_search_beyond_the_time_limit_is_stopped_and_blocks_no_one() {
     let file = File::new();
     let settings = SqliteSettings {
         search_connections: 1,
@@ -484,7 +484,7 @@ async fn a_search_that_takes_too_long_is_stopped_and_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_search_is_stopped_also_when_nobody_waits_for_it() {
+async fn an_abandoned_search_is_stopped_too() {
     let file = File::new();
     let search_timeout = std::time::Duration::from_millis(50);
     let settings = SqliteSettings { search_connections: 1, search_timeout, ..SqliteSettings::default() };

@@ -86,7 +86,7 @@ async fn a_fetch_of_many_messages_names_each_once_whatever_the_steps() {
 }
 
 #[tokio::test]
-async fn messages_that_are_gone_are_left_out_and_the_client_is_told() {
+async fn a_fetch_omits_removed_messages_and_answers_expungeissued() {
     let server = TestServer::open_with(|settings| settings.listeners.imap.fetch_messages = 2).await;
     for n in 0..5 {
         server.put("INBOX", format!("Subject: {n}\r\n\r\n")).await;

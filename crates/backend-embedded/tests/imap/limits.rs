@@ -99,7 +99,7 @@ async fn a_mailbox_has_a_limited_number_of_sessions() {
 }
 
 #[tokio::test]
-async fn connections_above_the_limit_are_told_so() {
+async fn connections_above_the_limit_get_bye_with_the_reason() {
     let server = TestServer::open_with(|settings| settings.listeners.imap_connections.max_connections = 1).await;
     let _first = server.connect().await;
     let mut second = Client::connect(server.address).await;
@@ -109,7 +109,7 @@ async fn connections_above_the_limit_are_told_so() {
 }
 
 #[tokio::test]
-async fn everybody_is_told_when_the_server_ends() {
+async fn every_client_gets_bye_when_the_server_stops() {
     let server = TestServer::open().await;
     let (mut fresh, mut selected, mut idle) =
         (server.connect().await, server.ann_in("INBOX").await, server.ann_in("INBOX").await);

@@ -17,7 +17,7 @@ fn nothing_was_written(test_store: &TestStore) {
 }
 
 #[tokio::test]
-async fn mail_for_nobody_here_is_refused_and_leaves_nothing() {
+async fn mail_without_a_local_recipient_is_refused_and_not_stored() {
     let test_store = TestStore::new().await;
     let mut incoming = test_store.incoming(&["nobody@example.org", "carl@elsewhere.example"], &mail("Hi", "."));
     incoming.relaying = Relaying::Denied;
@@ -106,7 +106,7 @@ fn attempt(envelope: &Envelope) -> Attempt {
 }
 
 #[tokio::test]
-async fn a_message_from_the_api_is_taken_over_once_and_found_again() {
+async fn a_message_from_the_api_is_accepted_once_and_found_again() {
     let test_store = TestStore::new().await;
     let envelope = envelope(&["ann@example.org", "nobody@example.org", "carl@elsewhere.example"]);
     assert_eq!(test_store.message_store.find(&attempt(&envelope)).await.unwrap(), None);
@@ -122,7 +122,7 @@ async fn a_message_from_the_api_is_taken_over_once_and_found_again() {
 }
 
 #[tokio::test]
-async fn what_was_taken_over_is_forgotten_when_it_is_old() {
+async fn old_submissions_are_forgotten() {
     let test_store = TestStore::new().await;
     let envelope = envelope(&["ann@example.org", "nobody@example.org"]);
     test_store.message_store.submit(envelope.clone(), Blob::from(mail("Hi", "."))).await.unwrap();

@@ -52,7 +52,7 @@ async fn a_claimed_recipient_is_given_out_again_only_after_its_lease() {
 }
 
 #[tokio::test]
-async fn what_goes_to_the_next_server_is_what_was_handed_over() {
+async fn the_queue_keeps_the_message_and_its_envelope_options() {
     let test_store = TestStore::new().await;
     let message = mail("Hi", "Hello.");
     let mut incoming = test_store.incoming(&["carl@elsewhere.example", "ann@example.org"], &message);
@@ -104,7 +104,7 @@ async fn recipients_end_one_by_one_and_the_last_removes_the_message() {
 }
 
 #[tokio::test]
-async fn a_result_that_comes_twice_is_told_once() {
+async fn a_repeated_result_is_one_event() {
     let test_store = TestStore::new().await;
     test_store.deliver(&["carl@elsewhere.example", "dora@elsewhere.example"], &mail("Hi", ".")).await;
     let [queued] = &claim(&test_store).await[..] else { panic!() };
@@ -139,7 +139,7 @@ async fn a_bounce_and_what_it_reports_are_one_transaction() {
 }
 
 #[tokio::test]
-async fn a_notice_that_nobody_takes_does_not_hold_up_the_result() {
+async fn an_undeliverable_notice_does_not_block_the_result() {
     let test_store = TestStore::new().await;
     test_store.deliver(&["carl@elsewhere.example"], &mail("Hi", ".")).await;
     let [queued] = &claim(&test_store).await[..] else { panic!() };

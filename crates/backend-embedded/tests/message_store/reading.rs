@@ -9,7 +9,7 @@ use mailapi_model::Page;
 use super::test_store::{TestStore, address, ann, bytes, folder, mail};
 
 #[tokio::test]
-async fn what_is_missing_is_told_apart() {
+async fn a_missing_mailbox_folder_and_message_are_different_errors() {
     let test_store = TestStore::new().await;
     test_store.deliver(&["ann@example.org"], &mail("Hi", ".")).await;
     let (message_store, inbox) = (&test_store.message_store, folder("INBOX"));

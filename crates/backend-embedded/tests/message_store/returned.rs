@@ -137,7 +137,7 @@ async fn a_notice_of_what_has_not_left_yet_is_ordinary_mail() {
 }
 
 #[tokio::test]
-async fn whom_no_server_took_it_for_it_never_comes_back_from() {
+async fn a_recipient_that_no_server_accepted_cannot_bounce_later() {
     let test_store = TestStore::new().await;
     let id = submitted(&test_store, &SeededEntropy::new(7)).await.to_string();
     tried(&test_store, &[refused(), expired()]).await;
@@ -187,7 +187,7 @@ async fn our_own_notices_tell_nothing_of_returned_mail() {
 }
 
 #[tokio::test]
-async fn a_message_that_comes_back_is_told_once_for_each_recipient() {
+async fn a_returned_message_is_one_event_for_each_recipient() {
     let test_store = TestStore::new().await;
     let id = sent(&test_store, &SeededEntropy::new(7)).await;
     test_store.advance(60);

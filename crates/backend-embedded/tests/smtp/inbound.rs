@@ -6,7 +6,7 @@ use crate::mail_host::{MailHost, address, mail};
 use crate::socket::Line;
 
 #[tokio::test]
-async fn every_recipient_of_ours_is_counted_and_nobody_elses() {
+async fn only_recipients_in_local_domains_are_counted() {
     let host = MailHost::open().await;
     let mut line = Line::to(host.smtp).await;
     line.reply().await;

@@ -8,7 +8,7 @@ use crate::mail_host::{MailHost, mail};
 use crate::socket::Line;
 
 #[tokio::test]
-async fn a_client_with_too_many_connections_is_told_to_come_again() {
+async fn a_client_with_too_many_connections_gets_a_temporary_failure() {
     let host = MailHost::open_with(|listeners, _| listeners.smtp_connections.max_connections_per_client = 1).await;
     let mut first = Line::to(host.smtp).await;
     assert!(first.reply().await.starts_with("220"));
@@ -225,7 +225,7 @@ async fn a_user_s_old_address_list_is_answered_at_once() {
 }
 
 #[tokio::test]
-async fn a_mailbox_that_has_sent_enough_today_is_told_why() {
+async fn a_mailbox_at_its_daily_limit_is_refused_with_the_reason() {
     let host = MailHost::open().await;
     let mut line = Line::to(host.submission).await;
     line.reply().await;

@@ -97,7 +97,7 @@ const REFUSED: (Outcome, Evidence) = (Outcome::Bounced, Evidence::MailServer);
 const CAME_BACK: (Outcome, Evidence) = (Outcome::Bounced, Evidence::ReturnedMail);
 
 #[tokio::test]
-async fn nobody_bounces_what_is_still_in_the_queue() {
+async fn a_notice_about_a_queued_recipient_bounces_nothing() {
     let (host, sink) = (open().await, SmtpSink::start().await);
     sink.refuse(ZOE, &["451 4.7.1 Later"]);
     let id = sent(&host, &SeededEntropy::new(7)).await;
@@ -116,7 +116,7 @@ async fn nobody_bounces_what_is_still_in_the_queue() {
 }
 
 #[tokio::test]
-async fn a_bounce_that_we_tell_of_ourselves_is_one_bounce() {
+async fn a_notice_after_our_own_bounce_adds_no_second_one() {
     let (host, sink) = (open().await, SmtpSink::start().await);
     sink.refuse(ZOE, &["550 5.1.1 Unknown"]);
     let id = sent(&host, &SeededEntropy::new(7)).await;

@@ -36,7 +36,7 @@ async fn a_missing_mailbox_or_server_is_reported_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn what_nobody_was_sent_is_not_believed() {
+async fn a_notice_without_a_valid_return_address_changes_nothing() {
     let mut mailbox = BounceMailbox::open(|_| {}).await;
     let id = mailbox.id(1);
     // To the mailbox itself, and to addresses that resemble return addresses.
@@ -59,7 +59,7 @@ async fn what_nobody_was_sent_is_not_believed() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_once_with_all_that_the_notice_says() {
+async fn a_failure_is_one_event_with_all_details_of_the_notice() {
     let mut mailbox = BounceMailbox::open(|_| {}).await;
     mailbox.notice(1, 1, &["gone@example.net"]);
     let events = mailbox.read().await;

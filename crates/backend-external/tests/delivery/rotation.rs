@@ -71,7 +71,7 @@ async fn rotated_logs_lose_and_double_nothing() {
 }
 
 #[tokio::test]
-async fn logs_that_are_counted_upward_are_told_once() {
+async fn rotated_logs_that_count_upward_are_read_once() {
     let mut host = MailHost::open(|_| {}).await;
     let log = host.postfix.log();
     let mut sent = Vec::new();

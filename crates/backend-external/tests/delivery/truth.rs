@@ -75,7 +75,7 @@ async fn what_cannot_be_delivered_in_time_expires() {
 }
 
 #[tokio::test]
-async fn what_a_rule_of_postfix_discards_is_told_whole() {
+async fn a_message_discarded_by_header_checks_is_reported_once() {
     let rules = ("header_checks".to_owned(), "regexp:{{/^From:/ DISCARD no adverts}}".to_owned());
     let mut host = MailHost::open(|settings| settings.parameters.push(rules)).await;
     let (id, answer) = host.send(&["good@example.net", "bob@example.org", "nobody@example.org"]).await;

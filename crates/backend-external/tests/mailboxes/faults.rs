@@ -234,7 +234,7 @@ async fn no_password_is_sent_in_clear_text_when_tls_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_dead_connection_is_replaced_once_and_nobody_notices() {
+async fn a_dead_connection_is_replaced_once_without_an_error() {
     let news = "C: NOOP\nS: {tag} OK\nC: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
     for end in ["C: NOOP\nclose", "C: NOOP\nS: * BYE please relogin\nclose", "C: NOOP\nS: * OK half an ans\nclose"] {
         let again = INBOX.to_owned()
@@ -330,7 +330,7 @@ async fn a_download_that_breaks_off_is_an_error() {
 }
 
 #[tokio::test]
-async fn changes_of_others_may_be_told_anywhere() {
+async fn other_clients_changes_may_appear_anywhere_in_an_answer() {
     let with_news = SUMMARY
         .replace("S: * 1 FETCH", "S: * 2 EXISTS\nS: * 9 FETCH (FLAGS (\\Deleted))\nS: * OK [ALERT] hm\nS: * 1 FETCH")
         .replace("S: {tag}", "S: * 1 FETCH (UID 5 FLAGS (\\Flagged))\nS: * 1 EXPUNGE\nS: * 0 RECENT\nS: {tag}");

@@ -224,7 +224,7 @@ async fn up_to<F: Future>(turns: usize, work: F) -> Option<F::Output> {
 
 /// `MAILAPI_TEST_IMAP_ROUNDS` sets the number of queries to the server with faults.
 #[tokio::test]
-async fn a_kept_connection_tells_the_truth_or_an_error() {
+async fn a_kept_connection_returns_the_truth_or_an_error() {
     const QUESTIONS: usize = 100;
     let work = async {
         for seed in 0..rounds("MAILAPI_TEST_IMAP_ROUNDS", 2_000).div_ceil(QUESTIONS) {

@@ -58,7 +58,7 @@ async fn a_mailbox_too_large_to_index_is_left_to_the_server() {
 }
 
 #[tokio::test]
-async fn what_nobody_searches_is_forgotten() {
+async fn an_index_without_searches_is_forgotten() {
     let mut setup = Indexed::start().await;
     let [ann, bob] = [mailbox(&setup, "ann").await, mailbox(&setup, "bob").await];
     search(&setup, &ann).await;

@@ -211,7 +211,7 @@ hang";
 }
 
 #[tokio::test]
-async fn a_server_that_tells_little_is_asked_for_every_uid() {
+async fn a_server_without_uidnext_is_asked_for_every_uid() {
     let little = "\
 C: STATUS \"Kept\" (MESSAGES UIDNEXT UIDVALIDITY)
 S: * STATUS \"Kept\" (MESSAGES 1)

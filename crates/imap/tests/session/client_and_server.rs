@@ -96,7 +96,7 @@ fn what_does_not_exist_is_refused() {
 }
 
 #[test]
-fn starttls_forgets_what_was_told_in_clear_text() {
+fn starttls_discards_capabilities_from_clear_text() {
     let mut talk = Talk::begin(100, true);
     assert!(talk.client.capabilities().is_some_and(|told| told.has("STARTTLS")));
     assert!(talk.ask(Command::start_tls()).0.is_ok());
@@ -184,7 +184,7 @@ fn pipelined_commands_are_answered_in_order() {
 }
 
 #[test]
-fn an_answer_that_overtakes_another_is_told_behind_it() {
+fn an_early_answer_is_returned_in_the_order_of_the_commands() {
     let mut connection = Connection::new(ClientLimits::default());
     connection.feed(b"* OK ready\r\n");
     assert!(matches!(connection.poll(), Ok(Event::Greeting(_))));

@@ -98,7 +98,7 @@ fn what_is_too_long_ends_the_connection() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_ends_the_connection() {
+fn an_unexpected_answer_ends_the_connection() {
     for input in ["a2 OK what\r\n", "+ go on\r\n", "x\r\n", "* \r\n"] {
         assert!(matches!(events(input.as_bytes(), 50, false)[..], [Err(_)]), "{input}");
     }

@@ -103,7 +103,7 @@ fn news_within_a_list_with_figures_are_not_lost() {
 }
 
 #[test]
-fn a_folder_gone_within_a_list_with_figures_is_told_last() {
+fn a_folder_deleted_during_list_status_is_reported_last() {
     let mut session = list_with_figures(&mut MemoryHost::new());
     session.finish(Ok(inbox()), Some(FolderUpdate::Gone));
     assert!(!lines(&mut session).iter().any(|line| line.starts_with("* BYE")));

@@ -85,7 +85,7 @@ async fn long_texts_sent_at_once_stay_small() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slow_uploads_stop_nobody() {
+async fn slow_uploads_stop_no_other_client() {
     let host = EmbeddedHost::open(&[]).await;
     let mut slow = Vec::new();
     // Large bodies that need much of the budget, and the maximum number of small ones per client.

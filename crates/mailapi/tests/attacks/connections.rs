@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt;
 use crate::embedded_host::{EmbeddedHost, size};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_never_read_stop_nobody() {
+async fn clients_that_never_read_stop_no_other_client() {
     let host = EmbeddedHost::open(&[]).await;
     let mut stuck = Vec::new();
     let request = "GET /n HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2_000);

@@ -82,7 +82,7 @@ fn tricks() -> Vec<Attack> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hostile_imap_server_stops_nobody() {
+async fn a_hostile_imap_server_stops_no_other_client() {
     let (imap, smtp) = (ScriptedServer::start(&["hang".to_owned()]).await, SmtpSink::start().await);
     let host = EmbeddedHost::open(&[
         ("MAILAPI_MAIL__BACKEND", "external"),

@@ -89,7 +89,7 @@ async fn a_fresh_message_is_left_to_the_process_that_submits_it() {
 }
 
 #[tokio::test]
-async fn what_another_node_hands_over_is_not_called_failed() {
+async fn a_message_of_another_node_is_not_marked_failed() {
     let app = TestApp::start_with(|settings| settings.service.node = Some("here".to_owned())).await;
     app.user("bob@example.org").await;
     let theirs = begin_at(&app, 8, &["bob@example.org"], Some("there")).await;

@@ -32,7 +32,7 @@ async fn submit(store: &Store, number: u64, recipients: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_never_handed_over_is_not_counted_as_sent() {
+async fn a_message_that_was_never_submitted_is_not_counted_as_sent() {
     on_every_engine(async |store| {
         let reply = Reply { code: 550, enhanced: None, text: "no".to_owned() };
         store.sent().begin(&new_sent(1, &["bob@example.net"])).await.unwrap();

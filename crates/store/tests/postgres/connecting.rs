@@ -13,7 +13,7 @@ async fn open(url: &str) -> Result<Postgres, StoreError> {
 const RIGHT: &str = "pass%2Fword%3A%20100%25";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_not_let_in_is_told_why_and_no_password() {
+async fn a_refused_connection_names_the_reason_and_no_password() {
     let database = database().await;
     let wrong = open(&database.url_with("localhost", "wrong-secret", "")).await.unwrap_err();
     assert!(wrong.is_unavailable());

@@ -27,7 +27,7 @@ async fn a_node_hears_of_the_changes_of_others_and_not_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_written_at_every_use_is_told_to_nobody() {
+async fn columns_written_at_every_use_send_no_notification() {
     let database = database().await;
     let store = node(&database).await;
     add_account(&store, "ann@example.org").await;
