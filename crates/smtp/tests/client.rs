@@ -1,8 +1,8 @@
 //! The client against servers with correct, wrong and missing replies.
 
 use mailapi_smtp::client::{
-    Client, ClientConfig, ClientStep, End, Failure, Outcome, RecipientOutcome, Stage, TlsPolicy, TransactionStep,
-    queue_id_in,
+    Cause, Client, ClientConfig, ClientStep, End, Failure, MessageFacts, Outcome, RecipientOutcome, Stage, TlsPolicy,
+    Transaction, TransactionStep, queue_id_in,
 };
 use mailapi_smtp::{Credentials, Envelope, Notify, Password, Reply, Ret};
 
@@ -45,20 +45,35 @@ fn ready(ehlo: &str) -> Client {
 /// Sends `MESSAGE`. Every read gets the next piece of the script; after its end the connection is lost.
 /// Returns the writes, one string each, and the outcome.
 fn send(client: &mut Client, envelope: &Envelope, server: &[&str]) -> (Vec<String>, Outcome) {
-    let mut transaction = client.transaction(envelope, MESSAGE);
+    let mut transaction = begin(client, envelope);
     let mut writes = Vec::new();
     let mut server = server.iter();
     loop {
         match transaction.step() {
-            TransactionStep::Write(bytes) => writes.push(String::from_utf8(bytes).unwrap()),
+            TransactionStep::Write(bytes) => {
+                assert!(!bytes.ends_with(b"\r\n.\r\n"), "the final dot is not announced");
+                writes.push(String::from_utf8(bytes).unwrap());
+            }
+            TransactionStep::WriteEnd(bytes) => {
+                assert!(bytes.ends_with(b"\r\n.\r\n"), "no final dot");
+                writes.push(String::from_utf8(bytes).unwrap());
+            }
             TransactionStep::Read => match server.next() {
                 Some(said) => transaction.push(said.as_bytes()),
-                None => return (writes, transaction.abandon("reset by peer")),
+                None => return (writes, transaction.abandon(reset())),
             },
-            TransactionStep::Message => unreachable!("the message was given as a whole"),
+            TransactionStep::Message => transaction.give(MESSAGE, true),
             TransactionStep::Done => return (writes, transaction.finish()),
         }
     }
+}
+
+fn begin<'a>(client: &'a mut Client, envelope: &'a Envelope) -> Transaction<'a> {
+    client.transaction(envelope, MessageFacts::of(MESSAGE))
+}
+
+fn reset() -> Cause {
+    Cause::Io("reset by peer".to_owned())
 }
 
 fn to(recipients: &[&str]) -> Envelope {
@@ -74,8 +89,8 @@ fn codes(outcome: &Outcome) -> Vec<u16> {
     outcome.recipient_outcomes().map(code).collect()
 }
 
-fn lost() -> Failure {
-    Failure::Lost("reset by peer".to_owned())
+fn lost(stage: Stage) -> Failure {
+    Failure::Lost { stage, cause: reset() }
 }
 
 #[test]
@@ -89,7 +104,7 @@ fn an_unfit_server_is_not_used() {
 
     let refused = end(config(), &["554 5.7.1 Go away\r\n"]);
     let reply = Reply::new(554, (5, 7, 1), "Go away");
-    assert_eq!(refused, Failure::Refused { stage: Stage::Connect, reply });
+    assert_eq!(refused, Failure::Refused { stage: Stage::Greeting, reply });
     assert!(!refused.is_transient());
     assert!(matches!(end(config(), &["220 a\r\n", "421 4.3.2 Later\r\n"]), Failure::Closing(_)));
     assert!(matches!(end(config(), &["HTTP/1.1 400 Bad Request\r\n"]), Failure::Protocol(_)));
@@ -261,15 +276,15 @@ fn a_late_reply_never_answers_the_next_message() {
 fn after_a_failed_write_nothing_more_counts_as_sent() {
     let mut client = ready(PIPELINING);
     let envelope = to(&["a@r.example"]);
-    let mut transaction = client.transaction(&envelope, MESSAGE);
+    let mut transaction = begin(&mut client, &envelope);
     transaction.step();
-    let outcome = transaction.broke_off(b"250 ok\r\n250 ok\r\n354 go\r\n", "broken pipe");
-    assert_eq!(outcome.end, End::Failed(Failure::Lost("broken pipe".to_owned())));
+    let outcome = transaction.broke_off(b"250 ok\r\n250 ok\r\n354 go\r\n", reset());
+    assert_eq!(outcome.end, End::Failed(lost(Stage::Message)));
 
     let mut client = ready(PIPELINING);
-    let mut transaction = client.transaction(&envelope, MESSAGE);
+    let mut transaction = begin(&mut client, &envelope);
     transaction.step();
-    let outcome = transaction.broke_off(b"421 4.3.2 bye\r\n", "broken pipe");
+    let outcome = transaction.broke_off(b"421 4.3.2 bye\r\n", reset());
     assert!(matches!(outcome.end, End::Failed(Failure::Closing(_))), "{outcome:?}");
 }
 
@@ -312,37 +327,71 @@ fn a_refused_data_or_message_counts_for_accepted_recipients() {
 
 #[test]
 fn a_connection_lost_before_the_final_dot_is_a_failure() {
-    for server in [&[][..], &["250 ok\r\n"], &["250 ok\r\n250 ok\r\n35"]] {
+    let servers = [("", Stage::Mail), ("250 ok\r\n", Stage::Rcpt), ("250 ok\r\n250 ok\r\n35", Stage::Data)];
+    for (server, stage) in servers {
         let mut client = ready(PIPELINING);
-        let (_, outcome) = send(&mut client, &to(&["a@r.example"]), server);
-        assert_eq!(outcome.end, End::Failed(lost()), "{server:?}");
+        let (_, outcome) = send(&mut client, &to(&["a@r.example"]), &[server]);
+        assert_eq!(outcome.end, End::Failed(lost(stage)), "{server:?}");
         assert_eq!(codes(&outcome), [0]);
         assert!(!client.is_ready());
-        assert_eq!(client.step(), Err(lost()));
+        assert_eq!(client.step(), Err(lost(stage)));
     }
 }
 
 #[test]
+fn a_connection_lost_before_it_is_ready_names_the_stage() {
+    let starttls = "250-a\r\n250 STARTTLS\r\n";
+    let servers = [
+        (&[][..], Stage::Greeting),
+        (&["220 a\r\n"], Stage::Hello),
+        (&["220 a\r\n", "502 what?\r\n"], Stage::Hello),
+        (&["220 a\r\n", starttls], Stage::StartTls),
+        (&["220 a\r\n", starttls, "220 go\r\n"], Stage::Hello),
+    ];
+    for (server, stage) in servers {
+        let (mut client, _, end) = connect(ClientConfig::new("mail.example"), server);
+        assert_eq!(end, Ok(ClientStep::Read));
+        assert_eq!(client.abandon(reset()), lost(stage));
+        assert_eq!(client.step(), Err(lost(stage)));
+    }
+}
+
+#[test]
+fn implicit_tls_comes_before_the_greeting() {
+    let implicit = || ClientConfig { tls: TlsPolicy::Implicit, ..config() };
+    let (client, written, end) = connect(implicit(), &["220 a\r\n", "250-a\r\n250 STARTTLS\r\n"]);
+    assert_eq!(end, Ok(ClientStep::Ready));
+    assert_eq!(written, "(handshake)\r\nEHLO mail.example\r\n");
+    assert!(client.is_tls());
+
+    let mut client = Client::new(implicit());
+    assert_eq!(client.step(), Ok(ClientStep::StartTls));
+    assert_eq!(client.abandon(reset()), Failure::Handshake(reset()));
+}
+
+#[test]
 fn a_connection_lost_in_the_middle_of_the_message_is_a_failure() {
-    let small = ClientConfig { write_bytes: 8, ..config() };
-    let (mut client, _, _) = connect(small, &["220 a\r\n", PIPELINING]);
+    let mut client = ready(PIPELINING);
     let envelope = to(&["a@r.example"]);
-    let mut transaction = client.transaction(&envelope, MESSAGE);
+    let mut transaction = begin(&mut client, &envelope);
     assert!(matches!(transaction.step(), TransactionStep::Write(_)));
     transaction.push(b"250 ok\r\n250 ok\r\n354 go\r\n");
-    assert!(matches!(transaction.step(), TransactionStep::Write(piece) if !piece.ends_with(b".\r\n")));
-    let outcome = transaction.abandon("reset by peer");
-    assert_eq!(outcome.end, End::Failed(lost()));
+    assert_eq!(transaction.step(), TransactionStep::Message);
+    transaction.give(&MESSAGE[..8], false);
+    assert_eq!(transaction.step(), TransactionStep::Write(MESSAGE[..8].to_vec()));
+    let outcome = transaction.abandon(reset());
+    assert_eq!(outcome.end, End::Failed(lost(Stage::Message)));
 }
 
 #[test]
 fn a_refusal_during_data_counts_and_closes_the_connection() {
-    let small = ClientConfig { write_bytes: 8, ..config() };
-    let (mut client, _, _) = connect(small, &["220 a\r\n", PIPELINING]);
+    let mut client = ready(PIPELINING);
     let envelope = to(&["a@r.example"]);
-    let mut transaction = client.transaction(&envelope, MESSAGE);
+    let mut transaction = begin(&mut client, &envelope);
     transaction.step();
     transaction.push(b"250 ok\r\n250 ok\r\n354 go\r\n");
+    assert_eq!(transaction.step(), TransactionStep::Message);
+    transaction.give(&MESSAGE[..8], false);
     transaction.step();
     transaction.push(b"552 5.3.4 too long\r\n");
     assert_eq!(transaction.step(), TransactionStep::Done);
@@ -436,7 +485,7 @@ fn what_the_sender_asked_for_is_passed_on() {
     envelope.mail.ret = Some(Ret::Full);
     envelope.mail.envid = Some("a b".to_owned());
     envelope.recipients[0].notify = Some(Notify { failure: true, ..Notify::NEVER });
-    let mut transaction = client.transaction(&envelope, "Subject: ä\r\n\r\n".as_bytes());
+    let mut transaction = client.transaction(&envelope, MessageFacts::of("Subject: ä\r\n\r\n".as_bytes()));
     let TransactionStep::Write(commands) = transaction.step() else { panic!("nothing to write") };
     assert_eq!(
         String::from_utf8(commands).unwrap(),
@@ -449,7 +498,7 @@ fn what_the_sender_asked_for_is_passed_on() {
 fn a_transaction_that_was_dropped_leaves_no_connection() {
     let mut client = ready(PIPELINING);
     let envelope = to(&["a@r.example"]);
-    let mut transaction = client.transaction(&envelope, MESSAGE);
+    let mut transaction = begin(&mut client, &envelope);
     transaction.step();
     drop(transaction);
     assert!(!client.is_ready());

@@ -5,10 +5,11 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{
-    Client, ClientConfig, ClientStep, MessageFacts, Outcome, RecipientOutcome, TlsPolicy, TransactionStep,
+    Cause, Client, ClientConfig, ClientStep, MessageFacts, Outcome, RecipientOutcome, TlsPolicy, TransactionStep,
 };
 use mailapi_testkit::{Moment, Reaction, Received, StrictRecord, StrictSmtp};
 use proptest::prelude::*;
@@ -26,8 +27,8 @@ struct Plan {
     midway: Reaction,
     dot: Reaction,
     body: Vec<u8>,
-    /// The message is passed in pieces of this size instead of as a whole.
-    piece: Option<usize>,
+    /// The message is passed in pieces of this size.
+    piece: usize,
     trouble: Trouble,
     /// The server's unsolicited output after the transaction.
     late: Option<&'static str>,
@@ -48,7 +49,6 @@ enum Trouble {
 #[derive(Debug, Clone)]
 struct Run {
     pipelining: bool,
-    write_bytes: usize,
     in_flight: usize,
     /// Replies arrive in pieces of these lengths.
     cuts: Vec<usize>,
@@ -101,7 +101,7 @@ fn plan() -> impl Strategy<Value = Plan> {
         seldom(),
         dot(),
     );
-    (server, body, proptest::option::of(1..20_usize), trouble(), late()).prop_map(
+    (server, body, prop_oneof![1..20_usize, Just(4096)], trouble(), late()).prop_map(
         |(server, body, piece, trouble, late)| {
             let (reset, mail, rcpts, data, data_for_nobody, midway, dot) = server;
             Plan { reset, mail, rcpts, data, data_for_nobody, midway, dot, body, piece, trouble, late }
@@ -111,14 +111,8 @@ fn plan() -> impl Strategy<Value = Plan> {
 
 fn run() -> impl Strategy<Value = Run> {
     let cuts = proptest::collection::vec(prop_oneof![1..60_usize, Just(4096)], 1..6);
-    (any::<bool>(), 1..40_usize, prop_oneof![1..4_usize, Just(256)], cuts, proptest::collection::vec(plan(), 1..=20))
-        .prop_map(|(pipelining, write_bytes, in_flight, cuts, plans)| Run {
-            pipelining,
-            write_bytes,
-            in_flight,
-            cuts,
-            plans,
-        })
+    (any::<bool>(), prop_oneof![1..4_usize, Just(256)], cuts, proptest::collection::vec(plan(), 1..=20))
+        .prop_map(|(pipelining, in_flight, cuts, plans)| Run { pipelining, in_flight, cuts, plans })
 }
 
 fn sender(message: usize) -> String {
@@ -165,7 +159,6 @@ impl Wire {
         let (plans, now) = (run.plans.clone(), now.clone());
         let config = ClientConfig {
             tls: TlsPolicy::Never,
-            write_bytes: run.write_bytes,
             max_commands_in_flight: run.in_flight,
             ..ClientConfig::new("mail.example")
         };
@@ -192,11 +185,8 @@ impl Wire {
     fn send(&mut self, index: usize, plan: &Plan) -> Result<Option<Outcome>, TestCaseError> {
         let Self { server, client, coming, cuts } = self;
         let envelope = Envelope::new(sender(index), (0..plan.rcpts.len()).map(|at| recipient(index, at)));
-        let mut pieces = plan.body.chunks(plan.piece.unwrap_or(1)).peekable();
-        let mut transaction = match plan.piece {
-            Some(_) => client.transaction_in_pieces(&envelope, MessageFacts::of(&plan.body)),
-            None => client.transaction(&envelope, &plan.body),
-        };
+        let mut pieces = plan.body.chunks(plan.piece).peekable();
+        let mut transaction = client.transaction(&envelope, MessageFacts::of(&plan.body));
         let (mut reads, mut writes) = (0, 0);
         loop {
             match transaction.step() {
@@ -205,33 +195,35 @@ impl Wire {
                     let piece = pieces.next().unwrap_or_default();
                     transaction.give(piece, pieces.peek().is_none());
                 }
-                TransactionStep::Write(bytes) => {
+                TransactionStep::Write(bytes) | TransactionStep::WriteEnd(bytes) => {
                     if let Trouble::BrokenWrite(at, part) = plan.trouble
                         && at == writes
                     {
                         server.push(&bytes[..part.index(bytes.len() + 1)]);
                         coming.extend(server.output());
                         let said: Vec<u8> = coming.drain(..).collect();
-                        return Ok(Some(transaction.broke_off(&said, "broken")));
+                        return Ok(Some(transaction.broke_off(&said, Cause::Closed)));
                     }
                     writes += 1;
                     if server.is_closed() {
                         let said: Vec<u8> = coming.drain(..).collect();
-                        return Ok(Some(transaction.broke_off(&said, "broken")));
+                        return Ok(Some(transaction.broke_off(&said, Cause::Closed)));
                     }
                     server.push(&bytes);
                     coming.extend(server.output());
                 }
                 TransactionStep::Read => {
                     match plan.trouble {
-                        Trouble::TimeOut(at) if at == reads => return Ok(Some(transaction.abandon("timed out"))),
+                        Trouble::TimeOut(at) if at == reads => {
+                            return Ok(Some(transaction.abandon(Cause::TimedOut(Duration::ZERO))));
+                        }
                         Trouble::Dropped(at) if at == reads => return Ok(None),
                         _ => reads += 1,
                     }
                     let cut = cuts.next().unwrap_or(1).min(coming.len());
                     if cut == 0 {
                         prop_assert!(server.is_closed(), "message {} waits for a reply that will never come", index);
-                        return Ok(Some(transaction.abandon("closed")));
+                        return Ok(Some(transaction.abandon(Cause::Closed)));
                     }
                     let piece: Vec<u8> = coming.drain(..cut).collect();
                     transaction.push(&piece);

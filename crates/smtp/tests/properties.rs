@@ -1,6 +1,6 @@
 //! Properties that hold for any bytes from outside, in pieces of any size.
 
-use mailapi_smtp::client::{Client, ClientConfig, ClientStep, End, MessageFacts, TransactionStep};
+use mailapi_smtp::client::{Cause, Client, ClientConfig, ClientStep, End, MessageFacts, TransactionStep};
 use mailapi_smtp::server::{Answer, Config, Question, Role, Session, Step};
 use mailapi_smtp::{Envelope, Reply};
 use proptest::prelude::*;
@@ -88,15 +88,15 @@ fn run_client(bytes: &[u8], cuts: &[Index]) -> (Vec<u8>, Option<End>) {
         }
     }
     let envelope = Envelope::new("a@b.example", ["c@d.example", "e@d.example"]);
-    let mut transaction = client.transaction(&envelope, b"x\r\n");
+    let mut transaction = client.transaction(&envelope, MessageFacts::of(b"x\r\n"));
     loop {
         match transaction.step() {
-            TransactionStep::Write(bytes) => written.extend(bytes),
+            TransactionStep::Write(bytes) | TransactionStep::WriteEnd(bytes) => written.extend(bytes),
             TransactionStep::Read => match pieces.next() {
                 Some(piece) => transaction.push(piece),
-                None => return (written, Some(transaction.abandon("over").end)),
+                None => return (written, Some(transaction.abandon(Cause::Closed).end)),
             },
-            TransactionStep::Message => unreachable!("the message was given as a whole"),
+            TransactionStep::Message => transaction.give(b"x\r\n", true),
             TransactionStep::Done => return (written, Some(transaction.finish().end)),
         }
     }
@@ -159,18 +159,17 @@ proptest! {
     #[test]
     fn a_message_arrives_as_it_was_sent(
         lines in proptest::collection::vec("(\\.{0,3}|\\x00)[a-z.\\xe9]{0,12}\\.?", 0..12),
-        write_bytes in 1_usize..40,
+        piece_bytes in 1_usize..40,
         cut in 1_usize..40,
     ) {
         let message: Vec<u8> = lines.iter().flat_map(|line| [line.as_bytes(), b"\r\n"].concat()).collect();
-        prop_assert_eq!(&sent_and_received(&message, Given::Whole, write_bytes, cut), &message);
-        prop_assert_eq!(&sent_and_received(&message, Given::InPieces, write_bytes, cut), &message);
+        prop_assert_eq!(&sent_and_received(&message, piece_bytes, cut), &message);
     }
 
     #[test]
     fn any_bytes_arrive_with_their_line_ends_made_right(
         message in proptest::collection::vec(proptest::sample::select(b".\r\nx\0".to_vec()), 0..40),
-        write_bytes in 1_usize..10,
+        piece_bytes in 1_usize..10,
     ) {
         let mut expected = message.escape_ascii().to_string();
         expected = expected.replace("\\r\\n", "\n").replace("\\r", "\n").replace("\\n", "\n");
@@ -178,22 +177,14 @@ proptest! {
             expected.push('\n');
         }
         let expected = expected.replace("\\x00", "\0").replace('\n', "\r\n");
-        prop_assert_eq!(&sent_and_received(&message, Given::Whole, write_bytes, 5), expected.as_bytes());
-        prop_assert_eq!(&sent_and_received(&message, Given::InPieces, write_bytes, 5), expected.as_bytes());
+        prop_assert_eq!(&sent_and_received(&message, piece_bytes, 5), expected.as_bytes());
     }
 }
 
-/// How a client passes its message.
-#[derive(Clone, Copy, PartialEq)]
-enum Given {
-    Whole,
-    InPieces,
-}
-
 /// Sends a message from the client to the server. Returns what the server's host received.
-fn sent_and_received(message: &[u8], given: Given, write_bytes: usize, cut: usize) -> Vec<u8> {
-    let mut server = Session::new(Config { piece_bytes: write_bytes, ..Config::new("mx.example", Role::Inbound) });
-    let mut client = Client::new(ClientConfig { write_bytes, ..ClientConfig::new("a.example") });
+fn sent_and_received(message: &[u8], piece_bytes: usize, cut: usize) -> Vec<u8> {
+    let mut server = Session::new(Config { piece_bytes, ..Config::new("mx.example", Role::Inbound) });
+    let mut client = Client::new(ClientConfig::new("a.example"));
     let mut received = Vec::new();
     client.push(&server.greeting().encode());
     loop {
@@ -205,20 +196,17 @@ fn sent_and_received(message: &[u8], given: Given, write_bytes: usize, cut: usiz
     }
     let envelope = Envelope::new("a@b.example", ["c@d.example"]);
     let mut facts = MessageFacts::new();
-    message.chunks(cut).for_each(|piece| facts.see(piece));
+    message.chunks(piece_bytes).for_each(|piece| facts.see(piece));
     assert_eq!(facts, MessageFacts::of(message));
-    let mut pieces = message.chunks(cut).peekable();
-    let mut transaction = match given {
-        Given::Whole => client.transaction(&envelope, message),
-        Given::InPieces => client.transaction_in_pieces(&envelope, facts),
-    };
+    let mut pieces = message.chunks(piece_bytes).peekable();
+    let mut transaction = client.transaction(&envelope, facts);
     loop {
         match transaction.step() {
             TransactionStep::Message => {
                 let piece = pieces.next().unwrap_or_default();
                 transaction.give(piece, pieces.peek().is_none());
             }
-            TransactionStep::Write(bytes) => {
+            TransactionStep::Write(bytes) | TransactionStep::WriteEnd(bytes) => {
                 let replies = serve(&mut server, &bytes, cut, &mut received);
                 transaction.push(&replies);
             }

@@ -203,7 +203,7 @@ impl Unreached {
             Self::Handshake(why) => (later((7, 5), format!("no TLS with {label}: {why}")), false),
             // A refusal of the connection or of EHLO is the server's verdict. Other failures may be caused by our
             // settings.
-            Self::Greeting(Failure::Refused { stage: Stage::Connect | Stage::Hello, reply }) => {
+            Self::Greeting(Failure::Refused { stage: Stage::Greeting | Stage::Hello, reply }) => {
                 (from_wire(&reply), true)
             }
             Self::Greeting(failure) => match failure.reply().filter(|reply| reply.is_transient()) {

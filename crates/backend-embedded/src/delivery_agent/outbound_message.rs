@@ -14,28 +14,24 @@ const PIECE_BYTES: usize = 256 * 1024;
 /// A message with the facts that MAIL declares.
 pub(super) struct OutboundMessage {
     bytes: Blob,
-    /// Set for a message that is not in memory.
-    facts: Option<MessageFacts>,
+    facts: MessageFacts,
 }
 
 impl OutboundMessage {
     /// Reads through a message that is not in memory, to compute its facts.
     pub(super) async fn of(bytes: Blob) -> io::Result<Self> {
-        if bytes.in_memory().is_some() {
-            return Ok(Self { bytes, facts: None });
+        if let Some(facts) = bytes.in_memory().map(|bytes| MessageFacts::of(bytes)) {
+            return Ok(Self { bytes, facts });
         }
         let reading = tokio::task::spawn_blocking(move || {
             let facts = MessageFacts::of_pieces(bytes.pieces(PIECE_BYTES))?;
-            Ok(Self { bytes, facts: Some(facts) })
+            Ok(Self { bytes, facts })
         });
         reading.await.map_err(io::Error::other).flatten()
     }
 
     pub(super) fn begin<'a>(&'a self, client: &'a mut Client, envelope: &'a Envelope) -> Transaction<'a> {
-        match (&self.facts, self.bytes.in_memory()) {
-            (None, Some(bytes)) => client.transaction(envelope, bytes),
-            (facts, _) => client.transaction_in_pieces(envelope, facts.clone().unwrap_or_default()),
-        }
+        client.transaction(envelope, self.facts.clone())
     }
 
     /// Returns the piece that starts at `offset`, and whether it is the last one.

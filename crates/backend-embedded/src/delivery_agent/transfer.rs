@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use mailapi_smtp::Envelope;
-use mailapi_smtp::client::{Client, ClientStep, Failure, Outcome, TransactionStep};
+use mailapi_smtp::client::{Cause, Client, ClientStep, Failure, Outcome, TransactionStep};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -37,11 +37,11 @@ pub(super) async fn bring_up(
             ClientStep::Ready => return Ok(false),
             ClientStep::StartTls => return Ok(true),
             ClientStep::Write(bytes) => {
-                write(stream, &bytes, settings.write_timeout).await.map_err(lost)?;
+                write(stream, &bytes, settings.write_timeout).await.map_err(|error| client.abandon(cause(&error)))?;
                 due = Instant::now() + settings.greeting_timeout;
             }
             ClientStep::Read => {
-                let read = read(stream, &mut buffer, due).await.map_err(lost)?;
+                let read = read(stream, &mut buffer, due).await.map_err(|error| client.abandon(cause(&error)))?;
                 client.push(&buffer[..read]);
             }
         }
@@ -68,13 +68,13 @@ impl Link {
         loop {
             match transaction.step() {
                 TransactionStep::Done => return Ok(transaction.finish()),
-                TransactionStep::Write(bytes) => {
+                TransactionStep::Write(bytes) | TransactionStep::WriteEnd(bytes) => {
                     let written = write(&mut self.stream, &bytes, settings.write_timeout);
                     if let Err(error) = timeout_at(end, written).await.unwrap_or_else(|_| Err(too_slow())) {
                         // A server that closes early often sends the reason.
                         let due = end.min(Instant::now() + settings.reply_timeout);
                         let said = read(&mut self.stream, &mut buffer, due).await.unwrap_or(0);
-                        return Ok(transaction.broke_off(&buffer[..said], error.to_string()));
+                        return Ok(transaction.broke_off(&buffer[..said], cause(&error)));
                     }
                     due = Instant::now() + settings.reply_timeout;
                 }
@@ -85,7 +85,7 @@ impl Link {
                     }
                     Err(error) => {
                         // Without the final dot the server has no message, and the connection is unusable.
-                        transaction.abandon(error.to_string());
+                        transaction.abandon(Cause::Unreadable(error.to_string()));
                         return Err(error);
                     }
                 },
@@ -96,7 +96,7 @@ impl Link {
                     }
                     match read(&mut self.stream, &mut buffer, end.min(due)).await {
                         Ok(read) => transaction.push(&buffer[..read]),
-                        Err(error) => return Ok(transaction.abandon(error.to_string())),
+                        Err(error) => return Ok(transaction.abandon(cause(&error))),
                     }
                 }
             }
@@ -138,9 +138,8 @@ fn too_slow() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the server takes too long")
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
-fn lost(error: io::Error) -> Failure {
-    Failure::Lost(error.to_string())
+fn cause(error: &io::Error) -> Cause {
+    Cause::Io(error.to_string())
 }
 
 #[cfg(test)]
@@ -215,7 +214,7 @@ mod tests {
                 let mut link = Link { client, stream, relay: "mx.example".to_owned(), used: 0 };
                 let envelope = Envelope::new("ann@mail.example", ["zoe@far.example"]);
                 let outcome = link.send(&envelope, &outbound, &settings).await.unwrap();
-                assert!(matches!(outcome.end, End::Failed(Failure::Lost(_))), "{outcome:?}");
+                assert!(matches!(outcome.end, End::Failed(Failure::Lost { .. })), "{outcome:?}");
                 allowed = settings.reply_timeout;
             }
             assert!(begun.elapsed() < allowed + Duration::from_secs(60), "{answers}: {:?}", begun.elapsed());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use mailapi_backend::CommitGate;
 use mailapi_smtp::client::{
-    Client, ClientConfig, ClientStep, Failure, Outcome, TlsPolicy, Transaction, TransactionStep,
+    Cause, Client, ClientConfig, ClientStep, Failure, Outcome, TlsPolicy, Transaction, TransactionStep,
 };
 use mailapi_smtp::{Credentials, Envelope, Password};
 use rustls::pki_types::ServerName;
@@ -94,11 +94,15 @@ impl Connection {
         loop {
             match transaction.step() {
                 TransactionStep::Done => break,
-                TransactionStep::Write(bytes) => {
-                    // Dots are doubled inside a message, so only its end matches.
-                    if bytes.ends_with(b"\r\n.\r\n") || bytes == b".\r\n" {
-                        patience = settings.data_timeout;
-                    }
+                step @ (TransactionStep::Write(_) | TransactionStep::WriteEnd(_)) => {
+                    let bytes = match step {
+                        TransactionStep::WriteEnd(bytes) => {
+                            patience = settings.data_timeout;
+                            bytes
+                        }
+                        TransactionStep::Write(bytes) => bytes,
+                        _ => Vec::new(),
+                    };
                     if let Err(reason) = write(&mut self.stream, &bytes, settings.command_timeout).await {
                         // A server that closes early may have sent the reason.
                         let said = within(settings.command_timeout, self.stream.read(&mut self.read)).await;
@@ -106,20 +110,22 @@ impl Connection {
                     }
                     reply_due = ReplyDue::new(patience);
                 }
-                TransactionStep::Message if !commit_gate.is_open().await => return transaction.abandon(WITHDRAWN),
+                TransactionStep::Message if !commit_gate.is_open().await => {
+                    return transaction.abandon(Cause::Withdrawn);
+                }
                 // If the server gave up waiting after DATA, nothing was transmitted, so a retry is safe.
                 TransactionStep::Message if given == 0 && has_spoken(&mut self.stream) => {
-                    return transaction.abandon(IMPATIENT);
+                    return transaction.abandon(Cause::NotAwaited);
                 }
                 TransactionStep::Message => match outbound.piece(given).await {
                     Ok((piece, is_last)) => {
                         given += piece.len();
                         transaction.give(&piece, is_last);
                     }
-                    Err(error) => return transaction.abandon(error.to_string()),
+                    Err(error) => return transaction.abandon(Cause::Unreadable(error.to_string())),
                 },
                 TransactionStep::Read => match reply_due.read(&transaction, &mut self.stream, &mut self.read).await {
-                    Ok(0) => return transaction.abandon("the server closed the connection"),
+                    Ok(0) => return transaction.abandon(Cause::Closed),
                     Ok(count) => transaction.push(&self.read[..count]),
                     Err(reason) => return transaction.abandon(reason),
                 },
@@ -187,7 +193,7 @@ impl ReplyDue {
         transaction: &Transaction<'_>,
         stream: &mut Box<dyn Blob>,
         buffer: &mut [u8],
-    ) -> Result<usize, String> {
+    ) -> Result<usize, Cause> {
         if transaction.replies_read() > self.replies_before {
             *self = Self { replies_before: transaction.replies_read(), ..Self::new(self.patience) };
         }
@@ -200,7 +206,7 @@ fn has_spoken(stream: &mut Box<dyn Blob>) -> bool {
     stream.read(&mut [0; 1]).now_or_never().is_some()
 }
 
-async fn write(stream: &mut Box<dyn Blob>, bytes: &[u8], patience: Duration) -> Result<(), String> {
+async fn write(stream: &mut Box<dyn Blob>, bytes: &[u8], patience: Duration) -> Result<(), Cause> {
     within(patience, async {
         stream.write_all(bytes).await?;
         stream.flush().await
@@ -208,18 +214,9 @@ async fn write(stream: &mut Box<dyn Blob>, bytes: &[u8], patience: Duration) -> 
     .await
 }
 
-async fn within<T>(patience: Duration, work: impl Future<Output = std::io::Result<T>>) -> Result<T, String> {
+async fn within<T>(patience: Duration, work: impl Future<Output = std::io::Result<T>>) -> Result<T, Cause> {
     match timeout(patience, work).await {
-        Ok(done) => done.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("{TIMED_OUT} after {patience:?}")),
+        Ok(done) => done.map_err(|error| Cause::Io(error.to_string())),
+        Err(_) => Err(Cause::TimedOut(patience)),
     }
 }
-
-/// Failure reason when the send was cancelled before commit.
-pub(super) const WITHDRAWN: &str = "the message was withdrawn";
-
-/// Failure reason when the server disconnected, or announced it, before commit.
-pub(super) const IMPATIENT: &str = "the server did not wait for the message";
-
-/// Prefix of the failure reasons of time-outs, which do not come from a closed idle connection.
-pub(super) const TIMED_OUT: &str = "timed out";

@@ -15,12 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mailapi_backend::CommitGate;
 use mailapi_model::Blob;
 use mailapi_smtp::Envelope;
-use mailapi_smtp::client::{End, Failure, Outcome};
+use mailapi_smtp::client::{Cause, End, Failure, Outcome};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use crate::breaker::Breaker;
-use connection::{Connection, IMPATIENT, TIMED_OUT, WITHDRAWN};
+use connection::Connection;
 use outbound_message::OutboundMessage;
 pub use settings::SmtpSettings;
 
@@ -68,7 +68,7 @@ impl SmtpPool {
             }
         }
         let outcome = self.send_over(self.fresh().await?, envelope, &outbound, &mut commit_gate).await;
-        if !is_lost_by(&outcome, IMPATIENT) {
+        if !matches!(outcome.end, End::Failed(Failure::Lost { cause: Cause::NotAwaited, .. })) {
             return Ok(outcome);
         }
         // The commit gate is open by now, so the server does not have to wait again.
@@ -125,7 +125,7 @@ impl SmtpPool {
         match self.connection_permits.try_acquire() {
             Ok(connection_permit) => Ok(connection_permit),
             Err(_) if commit_gate.is_open().await => self.connection_permit().await,
-            Err(_) => Err(WITHDRAWN.to_owned()),
+            Err(_) => Err(Cause::Withdrawn.to_string()),
         }
     }
 
@@ -187,12 +187,8 @@ impl SmtpPool {
 /// out of step. Excludes time-outs, where the server is present but slow, and cancelled messages.
 fn died_while_idle(outcome: &Outcome) -> bool {
     match &outcome.end {
-        End::Failed(Failure::Lost(reason)) => !reason.starts_with(TIMED_OUT) && reason != WITHDRAWN,
+        End::Failed(Failure::Lost { cause: Cause::TimedOut(_) | Cause::Withdrawn, .. }) => false,
         End::Failed(_) => true,
         _ => false,
     }
-}
-
-fn is_lost_by(outcome: &Outcome, why: &str) -> bool {
-    matches!(&outcome.end, End::Failed(Failure::Lost(reason)) if reason == why)
 }

@@ -31,7 +31,7 @@ impl OutboundMessage {
     }
 
     pub(super) fn begin<'a>(&'a self, client: &'a mut Client, envelope: &'a Envelope) -> Transaction<'a> {
-        client.transaction_in_pieces(envelope, self.facts.clone())
+        client.transaction(envelope, self.facts.clone())
     }
 
     /// Returns the piece at `offset`, and whether it is the last one.

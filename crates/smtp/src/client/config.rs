@@ -7,7 +7,7 @@ use crate::secret::Credentials;
 pub struct ClientConfig {
     /// Our name in EHLO: a host name or an address literal.
     pub hello_name: String,
-    /// When to use STARTTLS. Default: when it is offered.
+    /// When to use TLS. Default: when it is offered.
     pub tls: TlsPolicy,
     /// Credentials for AUTH PLAIN. Default: none.
     pub credentials: Option<Credentials>,
@@ -16,8 +16,6 @@ pub struct ClientConfig {
     /// Maximum number of unanswered commands when PIPELINING is offered. It limits the buffering on both
     /// sides, so that neither blocks the other (RFC 2920 section 3.1). Default: 256.
     pub max_commands_in_flight: usize,
-    /// Approximate size of one write of the message, in bytes. Default: 256 KiB.
-    pub write_bytes: usize,
     /// Maximum length of a reply line in bytes. RFC 5321 section 4.5.3.1.5 allows 512; real servers send longer
     /// lines. Default: 4096.
     pub max_reply_line_bytes: usize,
@@ -34,20 +32,21 @@ impl ClientConfig {
             credentials: None,
             auth_without_tls: false,
             max_commands_in_flight: 256,
-            write_bytes: 256 * 1024,
             max_reply_line_bytes: 4096,
             max_reply_lines: 128,
         }
     }
 }
 
-/// When to use STARTTLS. It is never used on a connection with implicit TLS.
+/// When to use TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsPolicy {
     /// Do not use TLS.
     Never,
-    /// Use TLS if the server offers it, clear text otherwise (RFC 7435).
+    /// Use STARTTLS if the server offers it, clear text otherwise (RFC 7435).
     WhenOffered,
-    /// Fail without TLS.
+    /// Use STARTTLS, and fail without it.
     Required,
+    /// Use TLS from the first octet (RFC 8314 section 3).
+    Implicit,
 }

@@ -6,7 +6,7 @@ use super::body::MessageFacts;
 use super::capabilities::Capabilities;
 use super::commands;
 use super::config::{ClientConfig, TlsPolicy};
-use super::outcome::{Failure, Stage};
+use super::outcome::{Cause, Failure, Stage};
 use super::reply_reader::ReplyReader;
 use super::transaction::Transaction;
 use crate::envelope::Envelope;
@@ -68,14 +68,14 @@ pub(super) enum State {
 }
 
 impl Client {
-    /// Returns a client for a newly opened connection. With implicit TLS, the host performs the handshake and
-    /// calls [`Client::tls_established`] before the first step.
+    /// Returns a client for a newly opened connection.
     pub fn new(config: ClientConfig) -> Self {
+        let is_implicit = config.tls == TlsPolicy::Implicit;
         Self {
             reader: ReplyReader::new(config.max_reply_line_bytes, config.max_reply_lines),
             config,
             capabilities: Capabilities::default(),
-            state: State::Greeting,
+            state: if is_implicit { State::Handshake } else { State::Greeting },
             needs_reset: false,
             tls: false,
         }
@@ -98,7 +98,7 @@ impl Client {
             State::Handshake => return Ok(ClientStep::StartTls),
             State::Closed(failure) => return Err(failure.clone()),
             // The dropped transaction may have left a reply unread, or a message incomplete.
-            State::Busy => return Err(Failure::Lost("a transaction was cut short".to_owned())),
+            State::Busy => return Err(Failure::Closed),
             _ => {}
         }
         let step = match self.reader.next() {
@@ -109,38 +109,49 @@ impl Client {
         step.inspect_err(|failure| self.close(failure.clone()))
     }
 
-    /// Reports that the handshake requested by [`ClientStep::StartTls`], or the one before the greeting, is
-    /// complete. After STARTTLS the session restarts with EHLO (RFC 3207 section 4.2).
+    /// Reports that the handshake requested by [`ClientStep::StartTls`] is complete. After STARTTLS the session
+    /// restarts with EHLO (RFC 3207 section 4.2).
     pub fn tls_established(&mut self) {
         self.tls = true;
-        if self.state == State::Handshake {
-            self.state = State::Encrypted;
-        }
+        self.state = match self.config.tls {
+            TlsPolicy::Implicit => State::Greeting,
+            _ => State::Encrypted,
+        };
     }
 
-    /// Starts a transaction. The message is dot-stuffed, a bare CR or LF becomes CRLF, and a missing CRLF at
-    /// the end is added; it is not changed otherwise. On a connection that is not ready, the transaction
-    /// fails at once.
-    pub fn transaction<'a>(&'a mut self, envelope: &'a Envelope, message: &'a [u8]) -> Transaction<'a> {
-        Transaction::begin(self, envelope, MessageFacts::of(message), Some(message))
+    /// Abandons a connection that is not ready yet, after a time-out, a network error or a failed TLS handshake.
+    pub fn abandon(&mut self, cause: Cause) -> Failure {
+        let failure = match self.state {
+            State::Handshake => Failure::Handshake(cause),
+            State::Greeting => Failure::Lost { stage: Stage::Greeting, cause },
+            State::StartTls => Failure::Lost { stage: Stage::StartTls, cause },
+            State::Auth => Failure::Lost { stage: Stage::Auth, cause },
+            _ => Failure::Lost { stage: Stage::Hello, cause },
+        };
+        self.close(failure.clone());
+        failure
     }
 
-    /// Like [`Client::transaction`], for a streamed message ([`TransactionStep::Message`]). `facts` describe
-    /// the whole message.
-    pub fn transaction_in_pieces<'a>(&'a mut self, envelope: &'a Envelope, facts: MessageFacts) -> Transaction<'a> {
-        Transaction::begin(self, envelope, facts, None)
+    /// Starts a transaction. `facts` describe the whole message, which the host passes in pieces
+    /// ([`TransactionStep::Message`]). The message is dot-stuffed, a bare CR or LF becomes CRLF, and a missing
+    /// CRLF at the end is added; it is not changed otherwise. On a connection that is not ready, the
+    /// transaction fails at once.
+    ///
+    /// [`TransactionStep::Message`]: super::TransactionStep::Message
+    pub fn transaction<'a>(&'a mut self, envelope: &'a Envelope, facts: MessageFacts) -> Transaction<'a> {
+        Transaction::begin(self, envelope, facts)
     }
 
     /// Checks that a transaction can start. Unsolicited data from the server, even half a reply, ends the
     /// connection: it would be read as the reply to MAIL.
     pub(super) fn begin_transaction(&mut self) -> Result<(), Failure> {
         if self.step()? != ClientStep::Ready {
-            return Err(Failure::Protocol("not ready"));
+            return Err(Failure::Protocol("session not ready"));
         }
         let failure = match self.reader.next() {
             Ok(None) if self.reader.is_empty() => return Ok(()),
             Ok(Some(reply)) if reply.code == 421 => Failure::Closing(reply),
-            Ok(_) => Failure::Protocol("a reply came that nothing had asked for"),
+            Ok(_) => Failure::Protocol("unsolicited reply"),
             Err(what) => Failure::Protocol(what),
         };
         self.close(failure.clone());
@@ -149,7 +160,7 @@ impl Client {
 
     /// Ends the session. Returns the bytes to write before closing; the host need not wait for a reply.
     pub fn quit(&mut self) -> Vec<u8> {
-        self.close(Failure::Lost("QUIT was sent".to_owned()));
+        self.close(Failure::Closed);
         b"QUIT\r\n".to_vec()
     }
 
@@ -179,7 +190,7 @@ impl Client {
         }
         match &self.state {
             State::Greeting if reply.is_positive() => Ok(self.send_ehlo()),
-            State::Greeting => Err(refused(Stage::Connect, reply)),
+            State::Greeting => Err(refused(Stage::Greeting, reply)),
             State::Ehlo if reply.is_positive() => {
                 self.capabilities = Capabilities::of(&reply);
                 self.after_hello()
@@ -231,7 +242,7 @@ impl Client {
         // Bytes after the reply to STARTTLS arrived in clear text and must not be read as encrypted
         // (CVE-2011-0411).
         if !self.reader.is_empty() {
-            return Err(Failure::Protocol("there is text behind the reply to STARTTLS"));
+            return Err(Failure::Protocol("data after the reply to STARTTLS"));
         }
         self.state = State::Handshake;
         Ok(ClientStep::StartTls)

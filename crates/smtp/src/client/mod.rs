@@ -6,18 +6,18 @@
 //! [`Outcome`] with a verdict for each recipient. Afterwards [`Client::is_ready`] returns whether the
 //! connection can be reused.
 //!
-//! With PIPELINING, MAIL, all RCPT and DATA leave in one write, and the final dot always leaves with the end
-//! of the message. A message of moderate size therefore takes two writes. The host should disable Nagle's
-//! algorithm (TCP_NODELAY).
+//! With PIPELINING, MAIL, all RCPT and DATA leave in one write. The final dot always leaves with the end of the
+//! message, as [`TransactionStep::WriteEnd`]. The host should disable Nagle's algorithm (TCP_NODELAY).
 //!
 //! The host implements the time-outs (RFC 5321 section 4.5.3.2). A time-out covers a whole reply, not each of
 //! its octets ([`Transaction::replies_read`]). When a time-out passes, or a read or write fails, the host
-//! calls [`Transaction::abandon`], which decides whether the server may have accepted the message. After a
-//! failed write, one more read is useful: a server that closes early often sends the reason
+//! calls [`Transaction::abandon`] with the [`Cause`], which decides whether the server may have accepted the
+//! message. After a failed write, one more read is useful: a server that closes early often sends the reason
 //! ([`Transaction::broke_off`]).
 //!
 //! ```
-//! use mailapi_smtp::{Envelope, client::{Client, ClientConfig, ClientStep, End, TransactionStep, queue_id_in}};
+//! use mailapi_smtp::Envelope;
+//! use mailapi_smtp::client::{Client, ClientConfig, ClientStep, End, MessageFacts, TransactionStep, queue_id_in};
 //!
 //! let mut client = Client::new(ClientConfig::new("mail.example"));
 //! client.push(b"220 mx.remote.example ESMTP\r\n");
@@ -26,11 +26,14 @@
 //! assert_eq!(client.step(), Ok(ClientStep::Ready));
 //!
 //! let envelope = Envelope::new("ann@mail.example", ["bob@remote.example", "carol@remote.example"]);
-//! let mut transaction = client.transaction(&envelope, b"Subject: hello\r\n\r\n.\r\n");
+//! let message = b"Subject: hello\r\n\r\n.\r\n";
+//! let mut transaction = client.transaction(&envelope, MessageFacts::of(message));
 //! assert!(matches!(transaction.step(), TransactionStep::Write(commands) if commands.ends_with(b"DATA\r\n")));
 //! transaction.push(b"250 Ok\r\n250 Ok\r\n550 5.1.1 Unknown\r\n354 Go ahead\r\n");
+//! assert_eq!(transaction.step(), TransactionStep::Message);
+//! transaction.give(message, true);
 //! let body = b"Subject: hello\r\n\r\n..\r\n.\r\n".to_vec();
-//! assert_eq!(transaction.step(), TransactionStep::Write(body));
+//! assert_eq!(transaction.step(), TransactionStep::WriteEnd(body));
 //! transaction.push(b"250 2.0.0 Ok: queued as 4Zyx7Q2bBzz3Q\r\n");
 //! assert_eq!(transaction.step(), TransactionStep::Done);
 //! let outcome = transaction.finish();
@@ -53,6 +56,6 @@ pub use body::MessageFacts;
 pub use capabilities::Capabilities;
 pub use config::{ClientConfig, TlsPolicy};
 pub use connection::{Client, ClientStep};
-pub use outcome::{End, Failure, Outcome, RecipientOutcome, Stage};
+pub use outcome::{Cause, End, Failure, Outcome, RecipientOutcome, Stage};
 pub use queue_id::queue_id_in;
 pub use transaction::{Transaction, TransactionStep};

@@ -1,14 +1,15 @@
 //! Outcomes of connections and transactions.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::reply::Reply;
 
-/// The command that the server refused.
+/// Stage of a session: the command that the server refused, or has not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The connection itself; the reply is the greeting.
-    Connect,
+    /// The greeting, before any command.
+    Greeting,
     /// EHLO, and HELO after it.
     Hello,
     /// STARTTLS.
@@ -19,6 +20,8 @@ pub enum Stage {
     Rset,
     /// MAIL.
     Mail,
+    /// RCPT.
+    Rcpt,
     /// DATA.
     Data,
     /// The message itself.
@@ -28,21 +31,51 @@ pub enum Stage {
 impl fmt::Display for Stage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Connect => "the connection",
+            Self::Greeting => "the greeting",
             Self::Hello => "EHLO",
             Self::StartTls => "STARTTLS",
             Self::Auth => "AUTH",
             Self::Rset => "RSET",
             Self::Mail => "MAIL",
+            Self::Rcpt => "RCPT",
             Self::Data => "DATA",
             Self::Message => "the message",
         })
     }
 }
 
+/// Reason of the host to abandon a connection.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Cause {
+    /// The server closed the connection without a reply.
+    #[error("the server closed the connection")]
+    Closed,
+    /// This time limit passed.
+    #[error("timed out after {0:?}")]
+    TimedOut(Duration),
+    /// The network or TLS failed.
+    #[error("{0}")]
+    Io(String),
+    /// The message cannot be read on this side.
+    #[error("the message cannot be read: {0}")]
+    Unreadable(String),
+    /// The message was cancelled before its first octet was written.
+    #[error("the message was withdrawn")]
+    Withdrawn,
+    /// The server closed the connection, or sent a reply, while it should have waited for the message.
+    #[error("the server did not wait for the message")]
+    NotAwaited,
+}
+
 /// Reason why a connection cannot be used any longer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
+    /// The TCP connection was not established.
+    #[error("cannot connect: {0}")]
+    Connect(Cause),
+    /// The TLS handshake failed.
+    #[error("TLS handshake failed: {0}")]
+    Handshake(Cause),
     /// The server refused a command before the transaction.
     #[error("{stage} was refused: {reply}")]
     Refused {
@@ -52,10 +85,10 @@ pub enum Failure {
         reply: Reply,
     },
     /// The server closes the connection (421, RFC 5321 section 3.8).
-    #[error("the server closes the connection: {0}")]
+    #[error("the server is closing the connection: {0}")]
     Closing(Reply),
     /// The server violated the protocol.
-    #[error("the server does not keep to the protocol: {0}")]
+    #[error("the server violated the SMTP protocol: {0}")]
     Protocol(&'static str),
     /// TLS is required and not offered.
     #[error("the server does not offer STARTTLS, which is required")]
@@ -64,11 +97,19 @@ pub enum Failure {
     #[error("the server does not offer AUTH PLAIN")]
     AuthNotOffered,
     /// Credentials are configured, but the connection is not encrypted.
-    #[error("the password would be sent without TLS")]
+    #[error("the password is not sent without TLS; enable TLS for this server")]
     AuthWithoutTls,
-    /// The connection broke, or the host abandoned it; the text contains the reason.
-    #[error("the connection was lost: {0}")]
-    Lost(String),
+    /// The host abandoned the session.
+    #[error("connection lost at {stage}: {cause}")]
+    Lost {
+        /// The command without a reply.
+        stage: Stage,
+        /// The reason.
+        cause: Cause,
+    },
+    /// QUIT was sent, or the host dropped a transaction before its end.
+    #[error("the connection is closed")]
+    Closed,
 }
 
 impl Failure {
@@ -146,7 +187,7 @@ impl Outcome {
             End::Refused { reply, .. } => RecipientOutcome::Refused(reply),
             End::Failed(failure) => RecipientOutcome::Failed(failure),
             End::OutcomeUnknown(failure) => RecipientOutcome::Unknown(failure),
-            End::NoRecipients => RecipientOutcome::Failed(&Failure::Protocol("a recipient has no reply")),
+            End::NoRecipients => RecipientOutcome::Failed(&Failure::Protocol("missing reply to RCPT")),
         }
     }
 }

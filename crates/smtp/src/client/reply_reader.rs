@@ -31,7 +31,7 @@ impl ReplyReader {
     pub(super) fn next(&mut self) -> Result<Option<Reply>, &'static str> {
         while let Some(end) = self.bytes.iter().position(|&byte| byte == b'\n') {
             if end >= self.max_line_bytes {
-                return Err("a reply line is too long");
+                return Err("reply line too long");
             }
             let line: Vec<u8> = self.bytes.drain(..=end).collect();
             if let Some(reply) = self.line(&line)? {
@@ -40,7 +40,7 @@ impl ReplyReader {
         }
         // The limit also applies to a line that has not ended yet: a server must not fill our memory.
         if self.bytes.len() >= self.max_line_bytes {
-            return Err("a reply line is too long");
+            return Err("reply line too long");
         }
         Ok(None)
     }
@@ -48,13 +48,13 @@ impl ReplyReader {
     fn line(&mut self, line: &[u8]) -> Result<Option<Reply>, &'static str> {
         let line = String::from_utf8_lossy(line);
         let line = line.trim_end_matches(['\r', '\n']);
-        let (code, rest) = line.split_at_checked(3).ok_or("a reply has no code")?;
-        let code = reply_code(code).ok_or("a reply has no code")?;
+        let (code, rest) = line.split_at_checked(3).ok_or("reply without a code")?;
+        let code = reply_code(code).ok_or("reply without a code")?;
         let (last, text) = match rest.as_bytes().first() {
             None => (true, ""),
             Some(b' ') => (true, &rest[1..]),
             Some(b'-') => (false, &rest[1..]),
-            Some(_) => return Err("a reply code is not followed by a space"),
+            Some(_) => return Err("no space after a reply code"),
         };
         self.append(code, text)?;
         Ok(if last { self.partial.take() } else { None })
@@ -68,7 +68,7 @@ impl ReplyReader {
                 self.partial = Some(Reply { code, enhanced, text: text.to_owned() });
             }
             Some(reply) if reply.code != code => {
-                return Err("the lines of a reply carry different codes");
+                return Err("different codes in one reply");
             }
             Some(reply) => {
                 self.lines += 1;
@@ -77,7 +77,7 @@ impl ReplyReader {
             }
         }
         if self.lines > self.max_lines {
-            return Err("a reply has too many lines");
+            return Err("too many lines in a reply");
         }
         Ok(())
     }

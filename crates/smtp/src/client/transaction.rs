@@ -6,7 +6,7 @@ use std::fmt;
 use super::body::{BodyWriter, MessageFacts};
 use super::commands;
 use super::connection::{Client, State};
-use super::outcome::{End, Failure, Outcome, Stage};
+use super::outcome::{Cause, End, Failure, Outcome, Stage};
 use crate::envelope::{BodyType, Envelope};
 use crate::reply::Reply;
 
@@ -15,6 +15,8 @@ use crate::reply::Reply;
 pub enum TransactionStep {
     /// Write these bytes.
     Write(Vec<u8>),
+    /// Write these bytes, which end with the final dot: from now on the server may have the message.
+    WriteEnd(Vec<u8>),
     /// Read from the server and pass the bytes to [`Transaction::push`].
     Read,
     /// Pass the next piece of the message to [`Transaction::give`].
@@ -28,6 +30,7 @@ impl fmt::Debug for TransactionStep {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Write(bytes) => write!(formatter, "Write({} bytes)", bytes.len()),
+            Self::WriteEnd(bytes) => write!(formatter, "WriteEnd({} bytes)", bytes.len()),
             Self::Read => formatter.write_str("Read"),
             Self::Message => formatter.write_str("Message"),
             Self::Done => formatter.write_str("Done"),
@@ -40,9 +43,7 @@ pub struct Transaction<'a> {
     client: &'a mut Client,
     envelope: &'a Envelope,
     facts: MessageFacts,
-    /// The unwritten rest of a message that was passed as a whole.
-    rest: Option<&'a [u8]>,
-    /// The next piece of a streamed message in wire format, and whether it is the last one.
+    /// The next piece of the message in wire format, and whether it is the last one.
     given: Option<(Vec<u8>, bool)>,
     body: BodyWriter,
     smtputf8: bool,
@@ -93,19 +94,13 @@ enum DataState {
 }
 
 impl<'a> Transaction<'a> {
-    /// Starts a transaction. `message` is the whole message, or `None` if it is streamed.
-    pub(super) fn begin(
-        client: &'a mut Client,
-        envelope: &'a Envelope,
-        facts: MessageFacts,
-        message: Option<&'a [u8]>,
-    ) -> Self {
+    /// Starts a transaction for a message with these facts.
+    pub(super) fn begin(client: &'a mut Client, envelope: &'a Envelope, facts: MessageFacts) -> Self {
         let smtputf8 = needs_smtputf8(envelope, &facts);
         let next = if client.needs_reset { Next::Rset } else { Next::Mail };
         let mut transaction = Self {
             envelope,
             facts,
-            rest: message,
             given: None,
             body: BodyWriter::new(),
             smtputf8,
@@ -141,7 +136,10 @@ impl<'a> Transaction<'a> {
             return TransactionStep::Done;
         }
         if let Some(bytes) = self.output() {
-            return TransactionStep::Write(bytes);
+            return match self.data {
+                DataState::Sent => TransactionStep::WriteEnd(bytes),
+                _ => TransactionStep::Write(bytes),
+            };
         }
         if self.wants_piece() {
             return TransactionStep::Message;
@@ -182,50 +180,61 @@ impl<'a> Transaction<'a> {
     }
 
     fn wants_piece(&self) -> bool {
-        self.data == DataState::Sending && self.rest.is_none() && self.given.is_none()
+        self.data == DataState::Sending && self.given.is_none()
     }
 
-    /// Abandons the connection after a time-out or a network error; `reason` describes it.
-    pub fn abandon(mut self, reason: impl Into<String>) -> Outcome {
+    /// Abandons the connection.
+    pub fn abandon(mut self, cause: Cause) -> Outcome {
         if self.end.is_none() {
-            self.fail(Failure::Lost(reason.into()));
+            self.fail(Failure::Lost { stage: self.stage(), cause });
         }
         self.finish()
     }
 
-    /// Abandons the connection after a failed write. `last_words` is the server's last output, which often
-    /// contains the reason. Unlike after [`Transaction::step`], unwritten octets do not count as sent.
-    pub fn broke_off(mut self, last_words: &[u8], reason: impl Into<String>) -> Outcome {
-        self.push(last_words);
-        self.read_replies();
-        self.abandon(reason)
+    /// Returns the stage of the oldest command without a reply.
+    fn stage(&self) -> Stage {
+        match self.awaiting.front() {
+            Some(Sent::Rset) => Stage::Rset,
+            Some(Sent::Mail) | None => Stage::Mail,
+            Some(Sent::Rcpt(_)) => Stage::Rcpt,
+            Some(Sent::Data) => Stage::Data,
+            Some(Sent::Message) => Stage::Message,
+        }
     }
 
-    /// Returns the outcome. Before [`TransactionStep::Done`] this has the effect of [`Transaction::abandon`].
+    /// Abandons the connection after a failed write. `last_words` is the server's last output, which often
+    /// contains the reason. Unlike after [`Transaction::step`], unwritten octets do not count as sent.
+    pub fn broke_off(mut self, last_words: &[u8], cause: Cause) -> Outcome {
+        self.push(last_words);
+        self.read_replies();
+        self.abandon(cause)
+    }
+
+    /// Returns the outcome. Before [`TransactionStep::Done`] this closes the connection.
     pub fn finish(mut self) -> Outcome {
         if self.end.is_none() {
-            self.fail(Failure::Lost("it was given up".to_owned()));
+            self.fail(Failure::Closed);
         }
-        let lost = || End::Failed(Failure::Lost(String::new()));
-        Outcome { rcpt_replies: std::mem::take(&mut self.rcpt_replies), end: self.end.take().unwrap_or_else(lost) }
+        let end = self.end.take().unwrap_or(End::Failed(Failure::Closed));
+        Outcome { rcpt_replies: std::mem::take(&mut self.rcpt_replies), end }
     }
 
     /// Refuses locally what must not be sent, with the reply that a server would give.
     fn refuse_what_cannot_be_said(&mut self) {
         if self.smtputf8 && !self.client.capabilities.smtputf8 {
-            let text = "The next server does not offer SMTPUTF8, which the message needs";
+            let text = "The message needs SMTPUTF8, which the next server does not offer";
             return self.refuse_mail(Reply::new(550, (5, 6, 7), text));
         }
         // An unchecked address could inject a parameter or a command.
         let sender = &self.envelope.mail.reverse_path;
         if !sender.is_empty() && !commands::is_address(sender) {
-            let text = "The sender is not a mail address";
+            let text = "Invalid sender address";
             return self.refuse_mail(Reply::new(553, (5, 1, 7), text));
         }
         for (recipient, reply) in self.envelope.recipients.iter().zip(&mut self.rcpt_replies) {
             let address = &recipient.forward_path;
             if address.is_empty() || !commands::is_address(address) {
-                let text = "The recipient is not a mail address";
+                let text = "Invalid recipient address";
                 *reply = Some(Reply::new(553, (5, 1, 3), text));
             }
         }
@@ -241,7 +250,7 @@ impl<'a> Transaction<'a> {
     /// Returns the next bytes to write: a piece of the message, or as many commands as may be unanswered.
     fn output(&mut self) -> Option<Vec<u8>> {
         if self.data == DataState::Sending {
-            let (piece, is_last) = self.piece()?;
+            let (piece, is_last) = self.given.take()?;
             // Set before the host writes: once the dot may have left, a lost connection means an unknown
             // outcome.
             if is_last {
@@ -256,14 +265,6 @@ impl<'a> Transaction<'a> {
         let mut out = Vec::new();
         while self.awaiting.len() < in_flight && self.command(&mut out) {}
         (!out.is_empty()).then_some(out)
-    }
-
-    /// Returns the next available piece of the message, and whether it is the last one.
-    fn piece(&mut self) -> Option<(Vec<u8>, bool)> {
-        let Some(rest) = &mut self.rest else { return self.given.take() };
-        let (piece, behind) = rest.split_at(rest.len().min(self.client.config.write_bytes.max(1)));
-        *rest = behind;
-        Some((self.body.write(piece, behind.is_empty()), behind.is_empty()))
     }
 
     /// Appends the next command. Returns false if none is left or sensible.
@@ -341,7 +342,7 @@ impl<'a> Transaction<'a> {
         }
         // Only DATA has an intermediate reply here.
         if reply.code / 100 == 3 && sent != Sent::Data {
-            return self.fail(Failure::Protocol("a reply asks for more where nothing follows"));
+            return self.fail(Failure::Protocol("unexpected intermediate reply"));
         }
         match sent {
             Sent::Rset if reply.is_positive() => self.client.needs_reset = false,
@@ -361,7 +362,7 @@ impl<'a> Transaction<'a> {
     fn on_unasked(&mut self, reply: Reply) {
         self.fail(match reply.code {
             421 => Failure::Closing(reply),
-            _ => Failure::Protocol("a reply came that nothing had asked for"),
+            _ => Failure::Protocol("unsolicited reply"),
         });
     }
 
@@ -396,18 +397,18 @@ impl<'a> Transaction<'a> {
             // and a recipient that the server accepted without reporting it would get it. Closing the
             // connection completes nothing.
             self.conclude();
-            self.client.close(Failure::Protocol("data was asked for without a recipient"));
+            self.client.close(Failure::Protocol("354 without an accepted recipient"));
         } else if reply.code / 100 > 3 {
             self.data = DataState::Refused(reply);
         } else {
-            self.fail(Failure::Protocol("DATA was answered without 354"));
+            self.fail(Failure::Protocol("unexpected reply to DATA"));
         }
     }
 
     fn on_message_reply(&mut self, reply: Reply) {
         let complete = self.data == DataState::Sent;
         if reply.is_positive() && !complete {
-            return self.fail(Failure::Protocol("a message was taken before its end"));
+            return self.fail(Failure::Protocol("message accepted before its end"));
         }
         if reply.code == 421 && !complete {
             // The server timed out before the end of the message, so this is not its verdict on the message.
