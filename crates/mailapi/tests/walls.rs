@@ -13,8 +13,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("http", &["service", "model"]),
     ("service", &["backend", "store", "model"]),
-    ("backend-external", &["backend", "smtp", "imap", "tls", "model"]),
-    ("backend-embedded", &["backend", "smtp", "imap", "store", "tls", "model"]),
+    ("backend-external", &["backend", "smtp-client", "smtp", "imap", "tls", "model"]),
+    ("backend-embedded", &["backend", "smtp-client", "smtp", "imap", "store", "tls", "model"]),
+    ("smtp-client", &["smtp", "model"]),
     ("dns", &["backend", "model"]),
     ("backend", &["model"]),
     ("store", &["tls", "model"]),
@@ -36,7 +37,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
     // A backend calls a mail server's administration over HTTP.
     (&["hyper"], &["http", "backend-external"]),
     (&["toml", "clap", "rpassword", "tracing-subscriber", "getrandom"], &["mailapi"]),
-    (&["tokio-rustls"], &["backend-embedded", "backend-external"]),
+    (&["tokio-rustls"], &["backend-embedded", "backend-external", "smtp-client"]),
     (&["rustls-native-certs"], &["tls"]),
     (&["hickory-resolver"], &["dns"]),
     // In `backend` JSON is the form of a stored message structure, not of a protocol.
@@ -91,7 +92,7 @@ fn the_environment_and_the_network_are_touched_only_at_home() {
             if name != "mailapi" {
                 assert!(!text.contains("std::env") && !text.contains("env::var"), "{shown} reads the environment");
             }
-            if !["backend-embedded", "backend-external", "http", "mailapi"].contains(&name.as_str()) {
+            if !["backend-embedded", "backend-external", "smtp-client", "http", "mailapi"].contains(&name.as_str()) {
                 let socket = ["TcpStream", "TcpListener", "UdpSocket"].iter().find(|socket| text.contains(**socket));
                 assert!(socket.is_none(), "{shown} opens sockets");
             }

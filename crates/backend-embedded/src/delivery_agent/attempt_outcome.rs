@@ -33,7 +33,7 @@ impl AttemptOutcome {
 
     /// Returns the result if the message cannot be read locally.
     pub(super) fn unreadable() -> Self {
-        let reply = Reply::new(451, EnhancedCode::new(4, 3, 0), "the message cannot be read here at the moment");
+        let reply = Reply::new(451, EnhancedCode::new(4, 3, 0), "the message cannot be read at the moment");
         Self { taken: false, reply, said_by_server: false, relay: None, notifies: false }
     }
 }
@@ -44,10 +44,12 @@ pub(super) fn attempt_outcomes(outcome: &Outcome, relay: &str, notifies: bool) -
         let (taken, reply, said_by_server) = match recipient_outcome {
             RecipientOutcome::Accepted(reply) => (true, from_wire(reply), true),
             RecipientOutcome::Refused(reply) => (false, from_wire(reply), true),
-            RecipientOutcome::Failed(failure) => (false, lost(failure, relay, "before the message was taken"), false),
+            RecipientOutcome::Failed(failure) => {
+                (false, lost(failure, relay, "before the message was accepted"), false)
+            }
             // A second delivery is better than a lost message (RFC 1047).
             RecipientOutcome::Unknown(failure) => {
-                (false, lost(failure, relay, "before the message was answered: it may have been delivered"), false)
+                (false, lost(failure, relay, "before the reply to the message: it may have been delivered"), false)
             }
         };
         AttemptOutcome { taken, reply, said_by_server, relay: Some(relay.to_owned()), notifies }
@@ -57,7 +59,7 @@ pub(super) fn attempt_outcomes(outcome: &Outcome, relay: &str, notifies: bool) -
 
 /// Returns the reply for a lost connection. It is temporary, since it is not a verdict on the message.
 fn lost(failure: &Failure, relay: &str, when: &str) -> Reply {
-    let text = one_line(&format!("the connection to {relay} ended {when} ({failure})"));
+    let text = one_line(&format!("connection to {relay} lost {when} ({failure})"));
     Reply::new(421, EnhancedCode::new(4, 4, 2), text)
 }
 
@@ -100,6 +102,6 @@ fn delay_is_due(
 
 /// Returns the reply for an expired message (RFC 3463 section 3.5, X.4.7).
 fn expired(last: &Reply) -> Reply {
-    let text = format!("the message could not be delivered in time; the last answer was: {last}");
+    let text = format!("the message could not be delivered in time; last reply: {last}");
     Reply::new(554, EnhancedCode::new(5, 4, 7), text)
 }

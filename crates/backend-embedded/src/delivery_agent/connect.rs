@@ -3,15 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 
 use mailapi_model::{DomainName, EnhancedCode, Reply};
-use mailapi_smtp::client::{Client, ClientConfig, Failure, Stage, TlsPolicy};
+use mailapi_smtp::client::{ClientConfig, Failure, Stage, TlsPolicy};
 use mailapi_smtp::{Credentials, Password};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use mailapi_smtp_client::Connection;
 
 use super::next_hop::{loops, not_resolved, servers};
-use super::transfer::{Link, bring_up};
-use super::{Inner, Relay, RelayTls};
-use crate::net::{ClientTls, Stream};
+use super::{Inner, Relay};
 use crate::replies::{from_wire, one_line};
 
 /// A common destination of messages.
@@ -25,6 +22,15 @@ pub(super) enum Destination {
     Domain(DomainName),
 }
 
+/// A connection to a destination.
+pub(super) struct Link {
+    pub(super) connection: Connection,
+    /// `host[address]:port`.
+    pub(super) relay: String,
+    /// Number of messages sent over it.
+    pub(super) used: usize,
+}
+
 /// Failure to connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NoLink {
@@ -36,25 +42,11 @@ pub(super) struct NoLink {
     pub(super) said_by_server: bool,
 }
 
-impl NoLink {
-    const fn without_server(reply: Reply) -> Self {
-        Self { reply, relay: None, said_by_server: false }
-    }
-}
-
 /// A server at one address.
 struct Target<'a> {
     host: &'a str,
     address: SocketAddr,
     relay: Option<&'a Relay>,
-}
-
-/// TLS settings of a connection.
-#[derive(Clone, Copy)]
-struct TlsUse<'a> {
-    policy: TlsPolicy,
-    implicit: bool,
-    client: &'a ClientTls,
 }
 
 impl Inner {
@@ -63,9 +55,11 @@ impl Inner {
         match (destination, &self.settings.relay) {
             (Destination::Domain(domain), _) => self.connect_to_domain(domain).await,
             (_, Some(relay)) => self.connect_to_relay(relay).await.map_err(NoLink::for_now),
-            (_, None) => {
-                Err(NoLink::without_server(Reply::new(451, EnhancedCode::new(4, 3, 5), "there is no relay any more")))
-            }
+            (_, None) => Err(NoLink::without_server(Reply::new(
+                451,
+                EnhancedCode::new(4, 3, 5),
+                "no relay is configured any more",
+            ))),
         }
     }
 
@@ -123,60 +117,26 @@ impl Inner {
 
     /// Connects to one server. If optional TLS fails, retries without it (RFC 7435).
     async fn reach(&self, target: &Target<'_>) -> Result<Link, NoLink> {
-        let tls = self.tls_use(target);
-        match self.open(target, tls).await {
-            Err(Unreached::Handshake(_)) if tls.policy == TlsPolicy::WhenOffered && !tls.implicit => {
-                self.open(target, TlsUse { policy: TlsPolicy::Never, ..tls }).await
-            }
-            reached => reached,
-        }
-        .map_err(|unreached| unreached.into_failure(target))
-    }
-
-    fn tls_use(&self, target: &Target<'_>) -> TlsUse<'_> {
-        let how = target.relay.map_or(RelayTls::WhenOffered, |relay| relay.tls);
-        let policy = match how {
-            RelayTls::Never => TlsPolicy::Never,
-            RelayTls::WhenOffered => TlsPolicy::WhenOffered,
-            RelayTls::Required | RelayTls::Implicit => TlsPolicy::Required,
+        let policy = target.relay.map_or(TlsPolicy::WhenOffered, |relay| relay.tls);
+        let opened = match self.open(target, policy).await {
+            Err(Failure::Handshake(_)) if policy == TlsPolicy::WhenOffered => self.open(target, TlsPolicy::Never).await,
+            opened => opened,
         };
-        let verified = self.relay_tls.as_ref().filter(|_| how.is_verified());
-        TlsUse { policy, implicit: how == RelayTls::Implicit, client: verified.unwrap_or(&self.any_tls) }
+        opened.map_err(|failure| NoLink::of(&failure, target.label()))
     }
 
-    async fn open(&self, target: &Target<'_>, tls: TlsUse<'_>) -> Result<Link, Unreached> {
-        let settings = &self.settings;
-        let connecting = timeout(settings.connect_timeout, TcpStream::connect(target.address)).await;
-        let connected = connecting.map_err(|_| Unreached::Connect("it takes too long".to_owned()))?;
-        let mut stream = connected.and_then(Stream::plain).map_err(|error| Unreached::Connect(error.to_string()))?;
-        let mut client = Client::new(self.client_config(target, tls.policy));
-        if tls.implicit {
-            self.handshake(target, tls, &mut stream).await?;
-            client.tls_established();
-        }
-        while bring_up(&mut client, &mut stream, settings).await.map_err(Unreached::Greeting)? {
-            self.handshake(target, tls, &mut stream).await?;
-            client.tls_established();
-        }
-        Ok(Link { client, stream, relay: target.label(), used: 0 })
-    }
-
-    async fn handshake(&self, target: &Target<'_>, tls: TlsUse<'_>, stream: &mut Stream) -> Result<(), Unreached> {
-        let handshake = timeout(self.settings.greeting_timeout, tls.client.upgrade(target.host, stream)).await;
-        let done = handshake.map_err(|_| Unreached::Handshake("it takes too long".to_owned()))?;
-        done.map_err(|error| Unreached::Handshake(error.to_string()))
-    }
-
-    fn client_config(&self, target: &Target<'_>, policy: TlsPolicy) -> ClientConfig {
-        let mut config = ClientConfig::new(self.hostname.as_str());
-        config.tls = policy;
-        config.credentials = target.relay.and_then(|relay| relay.credentials.as_ref()).map(|login| Credentials {
+    async fn open(&self, target: &Target<'_>, policy: TlsPolicy) -> Result<Link, Failure> {
+        let login = target.relay.and_then(|relay| relay.credentials.as_ref());
+        let credentials = login.map(|login| Credentials {
             username: login.username.clone(),
             password: Password::new(login.password.get().into_inner()),
         });
-        // On loopback a password is safe without TLS.
-        config.auth_without_tls = target.address.ip().is_loopback();
-        config
+        let config = ClientConfig { tls: policy, credentials, ..ClientConfig::new(self.hostname.as_str()) };
+        let verified = self.relay_tls.as_ref().filter(|_| target.relay.is_some_and(Relay::is_verified));
+        let tls = verified.unwrap_or(&self.any_tls);
+        let limits = self.settings.time_limits;
+        let connection = Connection::open(target.address, target.host, config, tls, limits).await?;
+        Ok(Link { connection, relay: target.label(), used: 0 })
     }
 }
 
@@ -186,42 +146,35 @@ impl Target<'_> {
     }
 }
 
-/// Reason why a server was not reached.
-enum Unreached {
-    Connect(String),
-    Handshake(String),
-    Greeting(Failure),
-}
+impl NoLink {
+    const fn without_server(reply: Reply) -> Self {
+        Self { reply, relay: None, said_by_server: false }
+    }
 
-impl Unreached {
-    fn into_failure(self, target: &Target<'_>) -> NoLink {
-        let label = target.label();
-        let later =
-            |code: (u16, u16), text: String| Reply::new(421, EnhancedCode::new(4, code.0, code.1), one_line(&text));
-        let (reply, said_by_server) = match self {
-            Self::Connect(why) => (later((4, 1), format!("no connection to {label}: {why}")), false),
-            Self::Handshake(why) => (later((7, 5), format!("no TLS with {label}: {why}")), false),
+    fn of(failure: &Failure, label: String) -> Self {
+        let later = |subject, detail, text: String| {
+            (Reply::new(421, EnhancedCode::new(4, subject, detail), one_line(&text)), false)
+        };
+        let (reply, said_by_server) = match failure {
+            Failure::Connect(cause) => later(4, 1, format!("cannot connect to {label}: {cause}")),
+            Failure::Handshake(cause) => later(7, 5, format!("TLS handshake with {label} failed: {cause}")),
             // A refusal of the connection or of EHLO is the server's verdict. Other failures may be caused by our
             // settings.
-            Self::Greeting(Failure::Refused { stage: Stage::Greeting | Stage::Hello, reply }) => {
-                (from_wire(&reply), true)
-            }
-            Self::Greeting(failure) => match failure.reply().filter(|reply| reply.is_transient()) {
+            Failure::Refused { stage: Stage::Greeting | Stage::Hello, reply } => (from_wire(reply), true),
+            failure => match failure.reply().filter(|reply| reply.is_transient()) {
                 Some(reply) => (from_wire(reply), true),
-                None => (later((4, 2), format!("{label} does not take us: {failure}")), false),
+                None => later(4, 2, format!("no SMTP session with {label}: {failure}")),
             },
         };
-        NoLink { reply, relay: Some(label), said_by_server }
+        Self { reply, relay: Some(label), said_by_server }
     }
-}
 
-impl NoLink {
     /// Makes a relay failure temporary: a refusal by our own relay is not the message's fault.
     fn for_now(self) -> Self {
         if self.reply.is_transient() {
             return self;
         }
-        let text = format!("the relay cannot be used: {}", self.reply);
+        let text = format!("relay unavailable: {}", self.reply);
         let reply = Reply::new(451, EnhancedCode::new(4, 4, 0), text);
         Self { reply, relay: self.relay, said_by_server: false }
     }
@@ -246,7 +199,7 @@ impl Failures {
 }
 
 fn no_address(name: &str) -> Reply {
-    Reply::new(550, EnhancedCode::new(5, 4, 4), format!("{name} has no address that mail could go to"))
+    Reply::new(550, EnhancedCode::new(5, 4, 4), format!("{name} has no IP address for mail"))
 }
 
 fn is_this_machine(address: IpAddr) -> bool {

@@ -1,15 +1,15 @@
 //! One connection's work: messages for one destination, sent one after another.
 
 use bytes::Bytes;
+use mailapi_backend::read_bytes;
 use mailapi_model::Timestamp;
-use mailapi_smtp::client::{End, Outcome};
+use mailapi_smtp::client::{Cause, End, Failure, Outcome};
+use mailapi_smtp_client::OutboundMessage;
 
 use super::attempt_outcome::{AttemptOutcome, attempt_outcomes, follow_up};
-use super::connect::{Destination, NoLink};
+use super::connect::{Destination, Link, NoLink};
 use super::envelope::envelope;
 use super::notices::{Tried, wants_notice};
-use super::outbound_message::OutboundMessage;
-use super::transfer::Link;
 use super::{DeliveryAgent, Inner};
 use crate::message_store::{MessageStoreError, unreadable};
 use crate::queue::{Attempt, Notice, QueuedMessage, RecipientResult};
@@ -35,16 +35,16 @@ pub(super) async fn run(delivery_agent: DeliveryAgent, destination: Destination,
     let mut delivery = Delivery { delivery_agent: inner, destination, link: None, unreachable: None };
     for Claimed { message, leased_until } in work {
         // After the end of its lease, a message could be claimed and sent a second time.
-        if inner.message_store.clock().now().plus(inner.settings.message_timeout) > leased_until {
+        if inner.message_store.clock().now().plus(inner.settings.time_limits.message) > leased_until {
             continue;
         }
         let queue_id = message.queue_id.clone();
         if let Err(error) = delivery.carry(message).await {
-            tracing::error!(%queue_id, %error, "a message could not be read; it is tried again");
+            tracing::error!(%queue_id, %error, "message could not be read; it is retried when its lease ends");
         }
     }
     if let Some(link) = delivery.link {
-        link.quit(&inner.settings).await;
+        link.connection.close().await;
     }
 }
 
@@ -90,22 +90,20 @@ impl Delivery<'_> {
     /// Attempts one SMTP transaction. Returns one result per recipient.
     async fn try_once(&mut self, message: &QueuedMessage, outbound: &OutboundMessage) -> Vec<AttemptOutcome> {
         loop {
-            let settings = &self.delivery_agent.settings;
             let mut link = match self.link().await {
                 Ok(link) => link,
                 Err(no_link) => return vec![AttemptOutcome::without_link(&no_link); message.recipients.len()],
             };
-            let offered = link.client.capabilities();
+            let offered = link.connection.capabilities();
             let envelope = envelope(message, self.delivery_agent.reverse_path(message).await, offered);
-            let outcome = match link.send(&envelope, outbound, settings).await {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    tracing::error!(queue_id = %message.queue_id, %error, "a message could not be read while it was sent");
-                    return vec![AttemptOutcome::unreadable(); message.recipients.len()];
-                }
-            };
+            link.used += 1;
+            let outcome = link.connection.send(&envelope, outbound).await;
+            if let End::Failed(Failure::Lost { cause: cause @ Cause::Unreadable(_), .. }) = &outcome.end {
+                tracing::error!(queue_id = %message.queue_id, error = %cause, "message transfer aborted; it is retried later");
+                return vec![AttemptOutcome::unreadable(); message.recipients.len()];
+            }
             let (relay, was_kept) = (link.relay.clone(), link.used > 1);
-            if link.client.is_ready() {
+            if link.connection.is_reusable() {
                 self.link = Some(link);
             }
             // A reused connection may fail, for example at the server's message limit. The message was not
@@ -119,7 +117,7 @@ impl Delivery<'_> {
     /// Returns the open connection, or a new one.
     async fn link(&mut self) -> Result<Link, NoLink> {
         if let Some(mut link) = self.link.take()
-            && link.is_usable()
+            && link.connection.is_reusable()
         {
             return Ok(link);
         }
@@ -155,9 +153,9 @@ impl Delivery<'_> {
         let beginning = if wants_notice(&message, &tried) { self.beginning(outbound).await } else { Bytes::new() };
         let notices = self.delivery_agent.notices(&message, &tried, &beginning).await;
         drop(tried);
-        let taken = attempt_outcomes.iter().filter(|attempt_outcome| attempt_outcome.taken).count();
+        let accepted = attempt_outcomes.iter().filter(|attempt_outcome| attempt_outcome.taken).count();
         let relay = attempt_outcomes.first().and_then(|attempt_outcome| attempt_outcome.relay.clone());
-        tracing::info!(queue_id = %message.queue_id, relay, tried = attempt_outcomes.len(), taken, "a message was tried");
+        tracing::info!(queue_id = %message.queue_id, relay, recipients = attempt_outcomes.len(), accepted, "delivery attempted");
         let result = |(position, attempt)| RecipientResult { position, attempt };
         let positions: Vec<_> = message.recipients.iter().map(|recipient| recipient.position).collect();
         let results = positions.into_iter().zip(attempts).map(result).collect();
@@ -168,9 +166,9 @@ impl Delivery<'_> {
     async fn beginning(&self, outbound: &OutboundMessage) -> Bytes {
         let settings = &self.delivery_agent.settings;
         let whole = usize::try_from(settings.max_returned_message_bytes).unwrap_or(usize::MAX);
-        let read = outbound.beginning(whole.max(settings.max_returned_header_bytes)).await;
+        let read = read_bytes(outbound.content(), 0..whole.max(settings.max_returned_header_bytes)).await;
         read.unwrap_or_else(|error| {
-            tracing::error!(%error, "a message cannot be read for a notice");
+            tracing::error!(%error, "message could not be read for a notice; the notice omits it");
             Bytes::new()
         })
     }
@@ -181,7 +179,7 @@ impl Delivery<'_> {
         let Inner { message_store, settings, .. } = self.delivery_agent;
         let mut pause = settings.first_record_pause;
         while let Err(error) = message_store.record(message.clone(), results.clone(), notices.clone()).await {
-            tracing::error!(queue_id = %message.queue_id, %error, "what became of a message is not on record yet");
+            tracing::error!(queue_id = %message.queue_id, %error, "delivery results could not be stored; retrying");
             tokio::time::sleep(pause).await;
             pause = pause.saturating_mul(2).min(settings.longest_record_pause);
         }

@@ -20,27 +20,26 @@ mod envelope;
 mod in_flight;
 mod next_hop;
 mod notices;
-mod outbound_message;
 mod queue_run;
 mod retry;
 mod return_hosts;
 mod settings;
-mod transfer;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::{Dns, Rounds};
-use mailapi_tls::{TlsError, Trust};
+use mailapi_tls::{TlsError, Trust, client_config};
 
 use crate::MessageStore;
 use crate::message_store::MessageStoreError;
-use crate::net::{ClientTls, Shutdown};
+use crate::net::Shutdown;
 use in_flight::InFlight;
 use queue_run::QueueRun;
 use return_hosts::ReturnHosts;
 
-pub use settings::{DeliveryAgentSettings, Relay, RelayLogin, RelayTls};
+pub use mailapi_smtp::client::TlsPolicy as RelayTls;
+pub use settings::{DeliveryAgentSettings, Relay, RelayLogin};
 
 /// Delivers the queue. Clones share the state. A queue must have only one delivery agent.
 #[derive(Clone)]
@@ -55,9 +54,9 @@ struct Inner {
     in_flight: InFlight,
     return_hosts: ReturnHosts,
     /// For opportunistic TLS, which accepts any certificate.
-    any_tls: ClientTls,
+    any_tls: Arc<rustls::ClientConfig>,
     /// For a relay with a verified certificate.
-    relay_tls: Option<ClientTls>,
+    relay_tls: Option<Arc<rustls::ClientConfig>>,
 }
 
 impl DeliveryAgent {
@@ -71,9 +70,9 @@ impl DeliveryAgent {
         dns: Arc<dyn Dns>,
         settings: DeliveryAgentSettings,
     ) -> Result<Self, TlsError> {
-        let any_tls = ClientTls::new(&Trust::Anybody)?;
-        let verified = settings.relay.as_ref().filter(|relay| relay.tls.is_verified());
-        let relay_tls = verified.map(|relay| ClientTls::new(&relay.trust)).transpose()?;
+        let any_tls = client_config(&Trust::Anybody)?;
+        let verified = settings.relay.as_ref().filter(|relay| relay.is_verified());
+        let relay_tls = verified.map(|relay| client_config(&relay.trust)).transpose()?;
         let (hostname, in_flight, return_hosts) = (hostname.into(), InFlight::default(), ReturnHosts::default());
         Ok(Self(Arc::new(Inner {
             message_store,
@@ -109,7 +108,7 @@ impl DeliveryAgent {
         let Inner { message_store, settings, .. } = &*self.0;
         if let Err(error) = message_store.end_leases().await {
             // The leases still end by themselves, only later.
-            tracing::warn!(%error, "leases of an earlier courier could not be ended");
+            tracing::warn!(%error, "leases of the previous run could not be ended; their messages wait until the leases expire");
         }
         let mut queue_run = QueueRun::new(self.clone());
         loop {
@@ -117,7 +116,7 @@ impl DeliveryAgent {
             let pause = match self.step(&mut queue_run).await {
                 Ok(pause) => pause,
                 Err(error) => {
-                    tracing::error!(%error, "the queue could not be read");
+                    tracing::error!(%error, "the queue could not be read; retrying");
                     settings.failure_pause
                 }
             };
@@ -133,7 +132,7 @@ impl DeliveryAgent {
         queue_run.give_up_waiting();
         let rest = async { while queue_run.finish_one().await {} };
         if tokio::time::timeout(settings.grace, rest).await.is_err() {
-            tracing::warn!("deliveries were cut; they are tried again");
+            tracing::warn!("deliveries aborted at shutdown; they are retried after the next start");
         }
     }
 

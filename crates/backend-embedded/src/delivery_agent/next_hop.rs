@@ -22,7 +22,7 @@ pub(super) async fn servers(
         return Ok(vec![domain.as_str().to_owned()]);
     }
     if records.iter().all(|mx| mx.exchange == NOBODY) {
-        let text = format!("the domain {domain} takes no mail");
+        let text = format!("the domain {domain} does not accept mail");
         return Err(Reply::new(556, EnhancedCode::new(5, 1, 10), text));
     }
     records.retain(|mx| mx.exchange != NOBODY);
@@ -52,10 +52,10 @@ pub(super) fn loops(domain: &DomainName) -> Reply {
 pub(super) fn not_resolved(error: &DnsError, name: &str) -> Reply {
     match error {
         DnsError::NoSuchName => {
-            Reply::new(550, EnhancedCode::new(5, 1, 2), format!("there is no host or domain {name}"))
+            Reply::new(550, EnhancedCode::new(5, 1, 2), format!("host or domain {name} does not exist"))
         }
         DnsError::Timeout | DnsError::Failed(_) => {
-            Reply::new(451, EnhancedCode::new(4, 4, 3), format!("the name {name} cannot be looked up: {error}"))
+            Reply::new(451, EnhancedCode::new(4, 4, 3), format!("DNS look-up of {name} failed: {error}"))
         }
     }
 }

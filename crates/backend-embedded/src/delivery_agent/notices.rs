@@ -41,7 +41,9 @@ impl Inner {
             }
             match self.notice(message, sender, action, recipients, bytes).await {
                 Ok(mail) => notices.push(Notice { mail, of_delay: action == Action::Delayed }),
-                Err(error) => tracing::error!(queue_id = %message.queue_id, %error, "a notice could not be made"),
+                Err(error) => {
+                    tracing::error!(queue_id = %message.queue_id, %error, "notice to the sender could not be composed; it is skipped")
+                }
             }
         }
         notices

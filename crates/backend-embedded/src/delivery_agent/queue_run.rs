@@ -58,7 +58,7 @@ impl QueueRun {
     pub(super) async fn finish_one(&mut self) -> bool {
         let Some(ended) = self.deliveries.join_next_with_id().await else { return false };
         if let Err(error) = &ended {
-            tracing::error!(%error, "a delivery failed");
+            tracing::error!(%error, "delivery task panicked; its messages are retried when their leases end");
         }
         // A panicked delivery must release its connection, too.
         self.give_back(ended.map_or_else(|error: JoinError| error.id(), |(id, ())| id));

@@ -3,9 +3,24 @@
 use std::time::Duration;
 
 use mailapi_model::SharedSecret;
+use mailapi_smtp::client::TlsPolicy;
+use mailapi_smtp_client::TimeLimits;
 use mailapi_tls::Trust;
 
 use crate::dsn::RETURNED_HEADER_BYTES;
+
+/// The limits that RFC 5321 section 4.5.3.2 recommends at least.
+const TIME_LIMITS: TimeLimits = TimeLimits {
+    // A host that is down should not hold back the next one.
+    connect: Duration::from_secs(30),
+    greeting: Duration::from_mins(5),
+    // Longer than all its steps together.
+    setup: Duration::from_hours(1),
+    write: Duration::from_mins(3),
+    reply: Duration::from_mins(10),
+    final_reply: Duration::from_mins(10),
+    message: Duration::from_mins(30),
+};
 
 /// Settings of the delivery agent. `default()` sets the defaults named at each field.
 #[derive(Debug, Clone)]
@@ -43,19 +58,8 @@ pub struct DeliveryAgentSettings {
     pub busy_pause: Duration,
     /// Duration of a claim; must be longer than the time-out of a message. Default 1 hour.
     pub lease: Duration,
-    /// Time-out of a connection attempt. Default 30 s.
-    pub connect_timeout: Duration,
-    /// Time-out of each reply until the connection is ready, and of the TLS handshake. Default 5 minutes (RFC
-    /// 5321 section 4.5.3.2.1).
-    pub greeting_timeout: Duration,
-    /// Time-out of a reply. Default 10 minutes, as required for the final dot (RFC 5321 section 4.5.3.2.6).
-    pub reply_timeout: Duration,
-    /// Time-out of writing one piece of a message. Default 3 minutes (RFC 5321 section 4.5.3.2.5).
-    pub write_timeout: Duration,
-    /// Time-out of a whole message. Default 30 minutes.
-    pub message_timeout: Duration,
-    /// Size of one read in bytes. Default 4 KiB.
-    pub read_bytes: usize,
+    /// Time limits of a connection. The limit of a whole message must be shorter than the lease.
+    pub time_limits: TimeLimits,
     /// Maximum size in bytes of the header block in a notice. Default 64 KiB.
     pub max_returned_header_bytes: usize,
     /// Maximum size in bytes of a message that is returned as a whole on its sender's request. Default 1
@@ -75,9 +79,7 @@ pub struct DeliveryAgentSettings {
 
 impl Default for DeliveryAgentSettings {
     fn default() -> Self {
-        const fn minutes(count: u64) -> Duration {
-            Duration::from_secs(count * 60)
-        }
+        let minutes = Duration::from_mins;
         Self {
             relay: None,
             port: 25,
@@ -93,12 +95,7 @@ impl Default for DeliveryAgentSettings {
             max_claimed: 2_000,
             busy_pause: minutes(1),
             lease: minutes(60),
-            connect_timeout: Duration::from_secs(30),
-            greeting_timeout: minutes(5),
-            reply_timeout: minutes(10),
-            write_timeout: minutes(3),
-            message_timeout: minutes(30),
-            read_bytes: 4 * 1024,
+            time_limits: TIME_LIMITS,
             max_returned_header_bytes: RETURNED_HEADER_BYTES,
             max_returned_message_bytes: 1024 * 1024,
             longest_pause: minutes(60),
@@ -117,8 +114,9 @@ pub struct Relay {
     pub host: String,
     /// Port.
     pub port: u16,
-    /// TLS mode of the connection.
-    pub tls: RelayTls,
+    /// TLS mode of the connection. With `Required` and `Implicit`, the certificate must be valid for the host name;
+    /// with `WhenOffered`, any certificate is accepted.
+    pub tls: TlsPolicy,
     /// Trusted issuers, if the certificate is verified.
     pub trust: Trust,
     /// Login credentials. They are sent only over TLS, or to a loopback address.
@@ -138,25 +136,10 @@ impl Relay {
     /// Returns a relay with opportunistic TLS and without credentials.
     #[must_use]
     pub fn new(host: impl Into<String>, port: u16) -> Self {
-        Self { host: host.into(), port, tls: RelayTls::WhenOffered, trust: Trust::System, credentials: None }
+        Self { host: host.into(), port, tls: TlsPolicy::WhenOffered, trust: Trust::System, credentials: None }
     }
-}
 
-/// TLS mode of the connection to the relay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RelayTls {
-    /// No TLS.
-    Never,
-    /// STARTTLS if it is offered, with any certificate.
-    WhenOffered,
-    /// STARTTLS, with a certificate for the host name.
-    Required,
-    /// Implicit TLS (port 465, RFC 8314), with a certificate for the host name.
-    Implicit,
-}
-
-impl RelayTls {
-    pub(super) const fn is_verified(self) -> bool {
-        matches!(self, Self::Required | Self::Implicit)
+    pub(super) const fn is_verified(&self) -> bool {
+        matches!(self.tls, TlsPolicy::Required | TlsPolicy::Implicit)
     }
 }

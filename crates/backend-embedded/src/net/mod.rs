@@ -3,14 +3,12 @@
 //! This module contains no mail protocol. A listener passes each accepted connection to its protocol with the
 //! [`Shutdown`] signal; the protocol decides which work it still finishes.
 
-mod client_tls;
 mod limits;
 mod listener;
 mod server_tls;
 mod shutdown;
 mod stream;
 
-pub use client_tls::ClientTls;
 pub use limits::ConnectionLimits;
 pub use listener::{Arrival, Listener};
 pub use server_tls::ServerTls;

@@ -62,7 +62,7 @@ impl ServerTls {
         let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let handshake = acceptor.accept(plain);
         let encrypted = tokio::time::timeout(self.handshake_timeout, handshake).await??;
-        *stream = Stream::Server(Box::new(encrypted));
+        *stream = Stream::Tls(Box::new(encrypted));
         Ok(())
     }
 }

@@ -6,17 +6,15 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::{client, server};
+use tokio_rustls::server::TlsStream;
 
-/// A connection to or from this server.
+/// A client's connection to this server.
 #[derive(Debug)]
 pub enum Stream {
     /// Not encrypted.
     Plain(TcpStream),
-    /// Encrypted; we are the server.
-    Server(Box<server::TlsStream<TcpStream>>),
-    /// Encrypted; we are the client.
-    Client(Box<client::TlsStream<TcpStream>>),
+    /// Encrypted.
+    Tls(Box<TlsStream<TcpStream>>),
     /// Lost in a handshake: reads return the end of the stream, writes fail.
     Lost,
 }
@@ -38,7 +36,7 @@ impl Stream {
     pub fn into_plain(self) -> io::Result<TcpStream> {
         match self {
             Self::Plain(stream) => Ok(stream),
-            Self::Server(_) | Self::Client(_) => Err(io::Error::other("the connection is already encrypted")),
+            Self::Tls(_) => Err(io::Error::other("the connection is already encrypted")),
             Self::Lost => Err(io::ErrorKind::NotConnected.into()),
         }
     }
@@ -46,7 +44,7 @@ impl Stream {
     /// Returns whether the connection is encrypted.
     #[must_use]
     pub const fn is_tls(&self) -> bool {
-        matches!(self, Self::Server(_) | Self::Client(_))
+        matches!(self, Self::Tls(_))
     }
 }
 
@@ -54,8 +52,7 @@ impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Server(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Client(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
             Self::Lost => Poll::Ready(Ok(())),
         }
     }
@@ -65,8 +62,7 @@ impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Server(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Client(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
             Self::Lost => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
@@ -74,8 +70,7 @@ impl AsyncWrite for Stream {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Server(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Client(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
             Self::Lost => Poll::Ready(Ok(())),
         }
     }
@@ -83,8 +78,7 @@ impl AsyncWrite for Stream {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Server(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Client(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Lost => Poll::Ready(Ok(())),
         }
     }

@@ -5,36 +5,44 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend_embedded::net::{ClientTls, Stream};
 use mailapi_model::Outcome;
 use mailapi_testkit::dialog::Peer;
-use mailapi_tls::Trust;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use mailapi_tls::{Trust, client_config};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
 use crate::mail_host::MailHost;
 
 /// Longer than any reply takes, so that a test without a reply fails instead of waiting forever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
 /// A connection that reads lines.
 pub(crate) struct Line {
-    stream: Stream,
+    stream: Box<dyn Stream>,
     unread: Vec<u8>,
 }
 
 impl Line {
     pub(crate) async fn to(address: SocketAddr) -> Self {
-        Self { stream: Stream::plain(TcpStream::connect(address).await.unwrap()).unwrap(), unread: Vec::new() }
+        Self::over(TcpStream::connect(address).await.unwrap())
     }
 
     /// Connects from another address of this machine.
     pub(crate) async fn from(client: [u8; 4], address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::from((client, 0))).unwrap();
-        Self { stream: Stream::plain(socket.connect(address).await.unwrap()).unwrap(), unread: Vec::new() }
+        Self::over(socket.connect(address).await.unwrap())
+    }
+
+    fn over(stream: TcpStream) -> Self {
+        stream.set_nodelay(true).unwrap();
+        Self { stream: Box::new(stream), unread: Vec::new() }
     }
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
@@ -75,8 +83,15 @@ impl Line {
     }
 
     pub(crate) async fn start_tls(&mut self) -> bool {
-        let tls = ClientTls::new(&Trust::Anybody).unwrap();
-        self.unread.is_empty() && tls.upgrade("mx.here.example", &mut self.stream).await.is_ok()
+        if !self.unread.is_empty() {
+            return false;
+        }
+        let tls = TlsConnector::from(client_config(&Trust::Anybody).unwrap());
+        let plain = std::mem::replace(&mut self.stream, Box::new(tokio::io::empty()));
+        let name = "mx.here.example".try_into().unwrap();
+        let Ok(encrypted) = tls.connect(name, plain).await else { return false };
+        self.stream = Box::new(encrypted);
+        true
     }
 
     pub(crate) async fn hang_up(&mut self) {

@@ -4,8 +4,6 @@
 //! a restart. If a connection dies before the final dot is written, the message is sent over a new one, which cannot
 //! duplicate it. After the final dot, nothing is ever sent again.
 
-mod connection;
-mod outbound_message;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -16,12 +14,11 @@ use mailapi_backend::CommitGate;
 use mailapi_model::Blob;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{Cause, End, Failure, Outcome};
+use mailapi_smtp_client::{Connection, OutboundMessage};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use crate::breaker::Breaker;
-use connection::Connection;
-use outbound_message::OutboundMessage;
 pub use settings::SmtpSettings;
 
 /// Connections to one SMTP server.
@@ -30,8 +27,14 @@ pub struct SmtpPool {
     tls: Arc<rustls::ClientConfig>,
     connection_permits: Semaphore,
     /// The most recently used one is last, so unneeded ones expire.
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<Idle>>,
     breaker: Breaker,
+}
+
+/// An idle connection.
+struct Idle {
+    connection: Connection,
+    since: Instant,
 }
 
 impl SmtpPool {
@@ -59,10 +62,10 @@ impl SmtpPool {
         mut commit_gate: CommitGate,
     ) -> Result<Outcome, String> {
         let outbound =
-            OutboundMessage::of(message).await.map_err(|error| format!("the message cannot be read: {error}"))?;
+            OutboundMessage::of(message).await.map_err(|error| Cause::Unreadable(error.to_string()).to_string())?;
         let _connection_permit = self.connection_permit_for(&mut commit_gate).await?;
         if let Some(warm) = self.warm() {
-            let outcome = self.send_over(warm, envelope, &outbound, &mut commit_gate).await;
+            let outcome = self.send_over(warm.connection, envelope, &outbound, &mut commit_gate).await;
             if !died_while_idle(&outcome) {
                 return Ok(outcome);
             }
@@ -82,7 +85,7 @@ impl SmtpPool {
         outbound: &OutboundMessage,
         commit_gate: &mut CommitGate,
     ) -> Outcome {
-        let outcome = connection.send(&self.settings, envelope, outbound, commit_gate).await;
+        let outcome = connection.send_when(commit_gate.is_open(), envelope, outbound).await;
         self.keep(connection);
         outcome
     }
@@ -94,11 +97,11 @@ impl SmtpPool {
     pub async fn check(&self) -> Result<(), String> {
         // If all connections are in use, the server evidently works.
         let Ok(_connection_permit) = self.connection_permits.try_acquire() else { return Ok(()) };
-        let connection = match self.warm() {
-            Some(warm) => warm,
-            None => self.fresh().await?,
-        };
-        self.keep(connection);
+        match self.warm() {
+            // It carried no message, so its idle time goes on.
+            Some(warm) => self.idle().push(warm),
+            None => self.keep(self.fresh().await?),
+        }
         Ok(())
     }
 
@@ -137,48 +140,50 @@ impl SmtpPool {
     }
 
     /// Returns an idle connection that appears to be alive.
-    fn warm(&self) -> Option<Connection> {
+    fn warm(&self) -> Option<Idle> {
         self.close_expired();
         loop {
-            let mut connection = self.idle().pop()?;
-            if connection.is_alive() {
-                return Some(connection);
+            let mut idle = self.idle().pop()?;
+            if idle.connection.is_reusable() {
+                return Some(idle);
             }
         }
     }
 
     async fn fresh(&self) -> Result<Connection, String> {
         let attempt = self.breaker.attempt()?;
-        match Connection::open(&self.settings, &self.tls).await {
+        let SmtpSettings { host, port, time_limits, .. } = &self.settings;
+        let config = self.settings.client_config();
+        match Connection::open((host.as_str(), *port), host, config, &self.tls, *time_limits).await {
             Ok(connection) => {
                 attempt.succeeded();
                 Ok(connection)
             }
-            Err(reason) => {
-                let reason = format!("{}:{}: {reason}", self.settings.host, self.settings.port);
+            Err(failure) => {
+                let reason = format!("{host}:{port}: {failure}");
                 attempt.failed(&reason);
                 Err(reason)
             }
         }
     }
 
-    fn keep(&self, connection: Connection) {
-        if connection.is_ready() {
-            self.idle().push(connection);
+    fn keep(&self, mut connection: Connection) {
+        if connection.is_reusable() {
+            self.idle().push(Idle { connection, since: Instant::now() });
         }
         self.close_expired();
     }
 
     fn close_expired(&self) {
         let now = Instant::now();
-        let lives = |connection: &Connection| now.duration_since(connection.used_at) < self.settings.idle_lifetime;
-        let expired: Vec<Connection> = self.idle().extract_if(.., |connection| !lives(connection)).collect();
-        for connection in expired {
-            tokio::spawn(connection.close(self.settings.command_timeout));
+        let has_expired = |idle: &mut Idle| now.duration_since(idle.since) >= self.settings.idle_lifetime;
+        let expired: Vec<Idle> = self.idle().extract_if(.., has_expired).collect();
+        for idle in expired {
+            tokio::spawn(idle.connection.close());
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,8 +3,24 @@
 use std::time::Duration;
 
 use mailapi_model::{Secret, SharedSecret};
+use mailapi_smtp::client::{ClientConfig, TlsPolicy};
+use mailapi_smtp::{Credentials, Password};
+use mailapi_smtp_client::TimeLimits;
 
 use crate::TlsMode;
+
+/// Shorter limits than for other hosts' servers: a request waits, and the server is on the operator's network.
+const TIME_LIMITS: TimeLimits = TimeLimits {
+    connect: Duration::from_secs(5),
+    greeting: Duration::from_secs(5),
+    setup: Duration::from_secs(5),
+    write: Duration::from_secs(30),
+    reply: Duration::from_secs(30),
+    // The mail server's own filters run before its reply.
+    final_reply: Duration::from_mins(2),
+    // Only bounds a server that accepts each piece in the last second.
+    message: Duration::from_hours(24),
+};
 
 /// The SMTP server that accepts mail, and the limits on its use. [`SmtpSettings::new`] returns the defaults that the
 /// fields list.
@@ -28,13 +44,8 @@ pub struct SmtpSettings {
     /// How long an idle connection is kept. Default: 1 minute; Postfix closes it after 5, and after 10 seconds under
     /// load.
     pub idle_lifetime: Duration,
-    /// Time limit for connecting, until the server accepts mail. Default: 5 seconds.
-    pub connect_timeout: Duration,
-    /// Time limit for a reply, or for the transfer of a piece. Default: 30 seconds.
-    pub command_timeout: Duration,
-    /// Time limit for the reply to a message. Beyond it the outcome is unknown, so it should exceed the time of the
-    /// mail server's own filters. Default: 2 minutes.
-    pub data_timeout: Duration,
+    /// Time limits of a connection.
+    pub time_limits: TimeLimits,
     /// How long a message waits for a connection slot. Default: 30 seconds.
     pub wait_timeout: Duration,
     /// Consecutive connection failures before a pause. Default: 3.
@@ -57,13 +68,24 @@ impl SmtpSettings {
             hello_name: "localhost".to_owned(),
             max_connections: 16,
             idle_lifetime: Duration::from_mins(1),
-            connect_timeout: Duration::from_secs(5),
-            command_timeout: Duration::from_secs(30),
-            data_timeout: Duration::from_mins(2),
+            time_limits: TIME_LIMITS,
             wait_timeout: Duration::from_secs(30),
             failures_until_pause: 3,
             pause: Duration::from_secs(1),
             max_pause: Duration::from_secs(15),
         }
+    }
+
+    pub(super) fn client_config(&self) -> ClientConfig {
+        let credentials = self.username.as_ref().map(|username| Credentials {
+            username: username.clone(),
+            password: Password::new(self.password.get().into_inner()),
+        });
+        let tls = match self.tls {
+            TlsMode::None => TlsPolicy::Never,
+            TlsMode::StartTls => TlsPolicy::Required,
+            TlsMode::Implicit => TlsPolicy::Implicit,
+        };
+        ClientConfig { tls, credentials, ..ClientConfig::new(self.hello_name.as_str()) }
     }
 }
