@@ -105,14 +105,13 @@ fn an_unfit_server_is_not_used() {
     let refused = end(config(), &["554 5.7.1 Go away\r\n"]);
     let reply = Reply::new(554, (5, 7, 1), "Go away");
     assert_eq!(refused, Failure::Refused { stage: Stage::Greeting, reply });
-    assert!(!refused.is_transient());
     assert!(matches!(end(config(), &["220 a\r\n", "421 4.3.2 Later\r\n"]), Failure::Closing(_)));
     assert!(matches!(end(config(), &["HTTP/1.1 400 Bad Request\r\n"]), Failure::Protocol(_)));
     assert!(matches!(end(config(), &["220 a\r\n", "550 no\r\n"]), Failure::Refused { stage: Stage::Hello, .. }));
     assert_eq!(end(required(), &["220 a\r\n", PLAIN]), Failure::TlsNotOffered);
     let starttls = "250-a\r\n250 STARTTLS\r\n";
     let not_now = end(required(), &["220 a\r\n", starttls, "454 not now\r\n"]);
-    assert!(matches!(not_now, Failure::Refused { stage: Stage::StartTls, .. }) && not_now.is_transient());
+    assert!(matches!(not_now, Failure::Refused { stage: Stage::StartTls, .. }));
     let auth = "250-a\r\n250 AUTH PLAIN\r\n";
     assert_eq!(end(with_password(), &["220 a\r\n", auth]), Failure::AuthWithoutTls);
     let clear = ClientConfig { auth_without_tls: true, ..with_password() };
@@ -147,7 +146,7 @@ fn the_password_is_sent_after_the_handshake() {
     assert_eq!(end, Ok(ClientStep::Ready));
     let auth = "AUTH PLAIN AGFubgBzZWNyZXQ=";
     assert_eq!(written, format!("EHLO mail.example\r\nSTARTTLS\r\n(handshake)\r\nEHLO mail.example\r\n{auth}\r\n"));
-    assert!(client.is_tls() && !format!("{client:?}").contains("secret"));
+    assert!(!format!("{client:?}").contains("secret"));
 }
 
 #[test]
@@ -359,10 +358,9 @@ fn a_connection_lost_before_it_is_ready_names_the_stage() {
 #[test]
 fn implicit_tls_comes_before_the_greeting() {
     let implicit = || ClientConfig { tls: TlsPolicy::Implicit, ..config() };
-    let (client, written, end) = connect(implicit(), &["220 a\r\n", "250-a\r\n250 STARTTLS\r\n"]);
+    let (_, written, end) = connect(implicit(), &["220 a\r\n", "250-a\r\n250 STARTTLS\r\n"]);
     assert_eq!(end, Ok(ClientStep::Ready));
     assert_eq!(written, "(handshake)\r\nEHLO mail.example\r\n");
-    assert!(client.is_tls());
 
     let mut client = Client::new(implicit());
     assert_eq!(client.step(), Ok(ClientStep::StartTls));

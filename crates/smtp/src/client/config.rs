@@ -16,11 +16,6 @@ pub struct ClientConfig {
     /// Maximum number of unanswered commands when PIPELINING is offered. It limits the buffering on both
     /// sides, so that neither blocks the other (RFC 2920 section 3.1). Default: 256.
     pub max_commands_in_flight: usize,
-    /// Maximum length of a reply line in bytes. RFC 5321 section 4.5.3.1.5 allows 512; real servers send longer
-    /// lines. Default: 4096.
-    pub max_reply_line_bytes: usize,
-    /// Maximum number of lines in a reply. Default: 128.
-    pub max_reply_lines: usize,
 }
 
 impl ClientConfig {
@@ -32,8 +27,6 @@ impl ClientConfig {
             credentials: None,
             auth_without_tls: false,
             max_commands_in_flight: 256,
-            max_reply_line_bytes: 4096,
-            max_reply_lines: 128,
         }
     }
 }

@@ -72,7 +72,7 @@ impl Client {
     pub fn new(config: ClientConfig) -> Self {
         let is_implicit = config.tls == TlsPolicy::Implicit;
         Self {
-            reader: ReplyReader::new(config.max_reply_line_bytes, config.max_reply_lines),
+            reader: ReplyReader::default(),
             config,
             capabilities: Capabilities::default(),
             state: if is_implicit { State::Handshake } else { State::Greeting },
@@ -173,11 +173,6 @@ impl Client {
     /// Returns the extensions of the last reply to EHLO.
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities
-    }
-
-    /// Returns whether the connection is encrypted.
-    pub fn is_tls(&self) -> bool {
-        self.tls
     }
 
     pub(super) fn close(&mut self, failure: Failure) {

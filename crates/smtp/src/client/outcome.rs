@@ -120,11 +120,6 @@ impl Failure {
             _ => None,
         }
     }
-
-    /// Returns whether another attempt may succeed. Only a 5xx reply is permanent.
-    pub fn is_transient(&self) -> bool {
-        !self.reply().is_some_and(Reply::is_permanent)
-    }
 }
 
 /// Outcome of a transaction for the recipients that were not refused individually.

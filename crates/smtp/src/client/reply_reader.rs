@@ -2,21 +2,20 @@
 
 use crate::reply::{EnhancedCode, Reply};
 
+/// Maximum length of a reply line. RFC 5321 section 4.5.3.1.5 allows 512; real servers send longer lines.
+const MAX_LINE_BYTES: usize = 4096;
+/// Maximum number of lines in a reply. The longest real one, to EHLO, has about 20.
+const MAX_LINES: usize = 128;
+
 /// Unread bytes and the lines of an incomplete reply.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ReplyReader {
     bytes: Vec<u8>,
     partial: Option<Reply>,
     lines: usize,
-    max_line_bytes: usize,
-    max_lines: usize,
 }
 
 impl ReplyReader {
-    pub(super) fn new(max_line_bytes: usize, max_lines: usize) -> Self {
-        Self { bytes: Vec::new(), partial: None, lines: 0, max_line_bytes, max_lines }
-    }
-
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -30,7 +29,7 @@ impl ReplyReader {
     /// error.
     pub(super) fn next(&mut self) -> Result<Option<Reply>, &'static str> {
         while let Some(end) = self.bytes.iter().position(|&byte| byte == b'\n') {
-            if end >= self.max_line_bytes {
+            if end >= MAX_LINE_BYTES {
                 return Err("reply line too long");
             }
             let line: Vec<u8> = self.bytes.drain(..=end).collect();
@@ -39,7 +38,7 @@ impl ReplyReader {
             }
         }
         // The limit also applies to a line that has not ended yet: a server must not fill our memory.
-        if self.bytes.len() >= self.max_line_bytes {
+        if self.bytes.len() >= MAX_LINE_BYTES {
             return Err("reply line too long");
         }
         Ok(None)
@@ -76,7 +75,7 @@ impl ReplyReader {
                 reply.text.push_str(text);
             }
         }
-        if self.lines > self.max_lines {
+        if self.lines > MAX_LINES {
             return Err("too many lines in a reply");
         }
         Ok(())
@@ -103,14 +102,14 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8]) -> Result<Option<Reply>, &'static str> {
-        let mut reader = ReplyReader::new(40, 3);
+        let mut reader = ReplyReader::default();
         reader.push(bytes);
         reader.next()
     }
 
     #[test]
     fn what_is_no_reply_is_refused() {
-        let long = [b'2'; 40];
+        let many_lines = "250-a\r\n".repeat(MAX_LINES + 1);
         for wrong in [
             "\r\n",
             "25\r\n",
@@ -120,12 +119,12 @@ mod tests {
             "250x\r\n",
             "250\tx\r\n",
             "250-a\r\n251 b\r\n",
-            "250-1\r\n250-2\r\n250-3\r\n250 4\r\n",
+            &many_lines,
             "2é\r\n",
         ] {
             assert!(read(wrong.as_bytes()).is_err(), "{wrong:?}");
         }
-        assert!(read(&long).is_err());
+        assert!(read(&[b'2'; MAX_LINE_BYTES]).is_err());
     }
 
     #[test]
