@@ -364,3 +364,110 @@ async fn session(app: &App) -> String {
     let body = json!({ "email": "alice@example.test", "password": "correct horse battery staple" });
     app.post("", "/auth/login", body).await.json()["token"].as_str().unwrap().to_owned()
 }
+
+/// A member of a request body: its place in the example, its name in errors, and whether it is required.
+struct Member {
+    pointer: String,
+    field: String,
+    required: bool,
+}
+
+/// Lists the members that `schema` describes, as far as `example` has objects that contain them.
+fn members_of(schema: &Value, example: &Value, at: (&str, &str), document: &Value, found: &mut Vec<Member>) {
+    let (schema, (pointer, field)) = (resolved(schema, document), at);
+    let mut add = |name: &str, schema: &Value, required: bool| {
+        let pointer = format!("{pointer}/{name}");
+        let field = if field.is_empty() { name.to_owned() } else { format!("{field}.{name}") };
+        members_of(schema, &example[name], (&pointer, &field), document, found);
+        found.push(Member { pointer, field, required });
+    };
+    for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+        add(name, member, schema["required"].as_array().is_some_and(|required| required.contains(&name[..].into())));
+    }
+    if schema["additionalProperties"].is_object() {
+        example.as_object().into_iter().flatten().for_each(|(name, _)| add(name, &Value::Null, false));
+    }
+    if schema["items"].is_object() && example.is_array() {
+        let (pointer, field) = (format!("{pointer}/0"), format!("{field}[0]"));
+        members_of(&schema["items"], &example[0], (&pointer, &field), document, found);
+        found.push(Member { pointer, field, required: false });
+    }
+}
+
+/// Replaces the value at a JSON pointer whose parent exists; `None` removes it.
+fn replaced(mut body: Value, pointer: &str, value: Option<Value>) -> Value {
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    match (body.pointer_mut(parent).unwrap(), value) {
+        (Value::Object(members), Some(value)) => drop(members.insert(name.to_owned(), value)),
+        (Value::Object(members), None) => drop(members.remove(name)),
+        (Value::Array(items), Some(value)) => items[0] = value,
+        (other, _) => panic!("{pointer}: {other}"),
+    }
+    body
+}
+
+#[tokio::test]
+async fn every_member_of_a_body_is_read_as_documented() {
+    let app = App::with(|_, http| http.limits.per_minute = 0).await;
+    let (document, mut count) = (document(), 0);
+    for (path, method, operation) in operations(&document) {
+        let schema = resolved(&operation["requestBody"]["content"]["application/json"]["schema"], &document);
+        let Some(example) = schema.get("example") else { continue };
+        let invalid = async |body: Value| {
+            let request = Request::builder().method(method.to_uppercase().as_str());
+            let request = request.uri(path_of_examples(&path, &operation)).header("X-MAILAPI-TOKEN", &app.admin);
+            let request = request.header("content-type", "application/json").body(Body::from(body.to_string()));
+            let answer = app.send(request.unwrap()).await;
+            if answer.status == 422 { answer.json()["details"].as_array().unwrap().clone() } else { Vec::new() }
+        };
+        let mut members = Vec::new();
+        members_of(schema, example, ("", ""), &document, &mut members);
+        for Member { pointer, field, required } in members {
+            count += 1;
+            let at = format!("{method} {path}: {field}");
+            // No member accepts a fraction.
+            let wrong = invalid(replaced(example.clone(), &pointer, Some(json!(1.5)))).await;
+            assert_eq!(wrong.iter().map(|detail| &detail["field"]).collect::<Vec<_>>(), [&field[..]], "{at}");
+            if field.ends_with(']') {
+                continue;
+            }
+            for value in [None, Some(Value::Null)] {
+                let missing = invalid(replaced(example.clone(), &pointer, value)).await;
+                let named = missing.contains(&json!({ "field": field, "message": "is required" }));
+                assert_eq!(named, required, "{at}: {missing:?}");
+            }
+        }
+    }
+    assert!(count >= 54, "{count} members");
+}
+
+#[tokio::test]
+async fn every_parameter_of_a_query_is_read_as_documented() {
+    let app = App::with(|_, http| http.limits.per_minute = 0).await;
+    let mut count = 0;
+    for (path, method, operation) in operations(&document()) {
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        for parameter in parameters.filter(|parameter| parameter["in"] == "query") {
+            let (name, schema) = (parameter["name"].as_str().unwrap(), &parameter["schema"]);
+            let is_any_text = schema["type"] == "string"
+                && ["format", "enum", "minLength"].iter().all(|rule| schema.get(rule).is_none());
+            if is_any_text {
+                continue;
+            }
+            count += 1;
+            let send = async |query: String| {
+                let path = path_of_examples(&path, &operation);
+                let request = Request::builder().method(method.to_uppercase().as_str()).uri(format!("{path}?{query}"));
+                app.send(request.header("X-MAILAPI-TOKEN", &app.admin).body(Body::empty()).unwrap()).await
+            };
+            // No parameter with a rule accepts a single hyphen.
+            let others = if operation["operationId"] == "search_messages" && name != "q" { "q=minutes&" } else { "" };
+            let answer = send(format!("{others}{name}=-")).await;
+            assert_eq!(answer.assert_invalid(), [name], "{method} {path}");
+            if parameter["required"] == true {
+                assert_eq!(send(String::new()).await.assert_invalid(), [name], "{method} {path}");
+            }
+        }
+    }
+    assert!(count >= 56, "{count} parameters");
+}
