@@ -10,7 +10,7 @@ use base64::{DecodeError, Engine};
 use mailapi_model::Blob;
 use mailapi_service::{Buffer, BufferWriter};
 
-use crate::json::LongText;
+use crate::request_body::LongText;
 
 const CONFIG: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);

@@ -16,7 +16,7 @@ use crate::bounded_json;
 use crate::byte_budget::{BytePermit, Full, Share};
 use crate::client_address::caller;
 use crate::error::ApiError;
-use crate::json::{Members, parse};
+use crate::json::{object, parse};
 use crate::long_strings::{LongStrings, Mistake, StringSplitter};
 use crate::settings::HttpSettings;
 use crate::state::HttpState;
@@ -26,10 +26,10 @@ const MOST_TEXT: usize = 4 * 1024 * 1024;
 
 /// A parsed send request. The original bytes are no longer in memory.
 pub(crate) struct LargeJsonBody {
-    /// Members of the object.
-    pub(crate) members: Members,
+    /// The object.
+    pub(crate) value: Value,
     /// Long strings in files, if any.
-    pub(crate) long: Option<Arc<LongStrings>>,
+    pub(crate) long: Option<LongStrings>,
     /// Length of the body in bytes.
     pub(crate) length: usize,
     /// `Idempotency-Key` of the request, if any.
@@ -68,7 +68,7 @@ impl FromRequest<HttpState> for LargeJsonBody {
                 let key_of = move |bytes: &[u8]| name.map(|name| key(&name, BodyHash::of(bytes)));
                 let (value, idempotency) = parse(bytes.freeze(), state, key_of).await?;
                 Ok(Self {
-                    members: Members::of(value, None)?,
+                    value: object(value)?,
                     long: None,
                     length,
                     idempotency,
@@ -81,10 +81,9 @@ impl FromRequest<HttpState> for LargeJsonBody {
                 let read = on_thread(move || apart.finish()).await?;
                 let (value, long) = read?;
                 let memory = Arc::new(Mutex::new(memory));
-                let long = Some(Arc::new(long.with_memory(Arc::clone(&memory))));
                 Ok(Self {
-                    members: Members::of(value, long.clone())?,
-                    long,
+                    value: object(value)?,
+                    long: Some(long.with_memory(Arc::clone(&memory))),
                     length,
                     idempotency,
                     permits: permits(memory),

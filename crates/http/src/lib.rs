@@ -29,6 +29,7 @@ mod parser_errors;
 mod path;
 mod query;
 mod records;
+mod request_body;
 mod request_id;
 mod request_layer;
 mod response_cache;

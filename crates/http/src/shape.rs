@@ -1,18 +1,22 @@
 //! JSON shapes that several operations share.
 
+use std::fmt;
+use std::str::FromStr;
+
 use mailapi_model::{
-    EmailAddress, MessageId, MessageStatus, OneLine, Outcome, PasswordRule, RecipientKind, RecipientStatus, Timestamp,
-    TokenKind,
+    DkimAlgorithm, DomainName, EmailAddress, MessageId, MessageStatus, OneLine, Outcome, PasswordRule, Permission,
+    RecipientKind, RecipientStatus, Secret, SecretText, Timestamp, TokenKind, Violations,
 };
 use mailapi_service::domains::RecordStatus;
 use mailapi_service::mailbox::SearchText;
+use mailapi_service::stats::{GroupBy, Sender};
 use serde::{Serialize, Serializer};
-use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
-use utoipa::openapi::{RefOr, Required, Schema};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::error::ErrorCode;
+use crate::request_body::{Schemas, Text, reference};
 
 /// A time in UTC with milliseconds.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +57,7 @@ pub(crate) fn shown<S: Serializer>(address: &EmailAddress, serializer: S) -> Res
     serializer.serialize_str(address.shown())
 }
 
-/// Declares string types, for the document. They describe what `model` accepts; `model` validates the values.
+/// Declares string types of the document. They describe what `model` accepts; `model` validates the values.
 macro_rules! texts {
     ($($(#[doc = $doc:literal])+ $name:ident: $build:expr;)+) => {
         $(
@@ -93,6 +97,12 @@ texts! {
     /// `ok`: published as expected; `missing`: not published; `mismatch`: published with a different value; `error`:
     /// DNS lookup failed.
     RecordState: |text| text.enum_values(Some([RecordStatus::Ok, RecordStatus::Missing, RecordStatus::Mismatch, RecordStatus::Error].map(RecordStatus::as_str)));
+    /// Permission name.
+    PermissionName: |text| text.enum_values(Some(Permission::ALL.map(Permission::as_str)));
+    /// Signature algorithm of a DKIM key.
+    DkimAlgorithmName: |text| text.enum_values(Some([DkimAlgorithm::Rsa2048, DkimAlgorithm::Ed25519].map(DkimAlgorithm::as_str)));
+    /// Grouping of a breakdown.
+    GroupByName: |text| text.enum_values(Some(GroupBy::ALL.map(GroupBy::as_str)));
     /// Error code.
     ErrorCodeName: |text| text.enum_values(Some(ErrorCode::ALL.map(ErrorCode::as_str)));
     /// One line of text.
@@ -138,25 +148,88 @@ texts! {
 #[expect(dead_code, reason = "describes downloads in the document; they are streamed")]
 pub(crate) struct Blob(Vec<u8>);
 
-/// Parameters of every list, for the document.
-pub(crate) struct PageParameters;
+/// Declares how strings in requests are read.
+macro_rules! read_texts {
+    ($($name:ident => $read:ty: $parse:expr;)+) => {
+        $(impl Text for $name {
+            type Read = $read;
 
-impl IntoParams for PageParameters {
-    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let parameter = |name: &str, text: &str, schema: ObjectBuilder| {
-            ParameterBuilder::new()
-                .name(name)
-                .parameter_in(ParameterIn::Query)
-                .required(Required::False)
-                .description(Some(text))
-                .schema(Some(schema.schema_type(Type::Integer)))
-                .build()
-        };
-        let limit = ObjectBuilder::new().minimum(Some(1)).default(Some(50.into()));
-        let offset = ObjectBuilder::new().minimum(Some(0)).default(Some(0.into()));
-        vec![
-            parameter("limit", "Maximum number of items to return. Values above 200 are reduced to 200.", limit),
-            parameter("offset", "Number of items to skip.", offset),
-        ]
-    }
+            fn inline() -> RefOr<Schema> {
+                <Self as PartialSchema>::schema()
+            }
+
+            fn schema(schemas: &mut Schemas) -> RefOr<Schema> {
+                reference::<Self>(schemas)
+            }
+
+            fn parse(field: &str, text: String) -> Result<$read, Violations> {
+                let parse: fn(&str, String) -> Result<$read, Violations> = $parse;
+                parse(field, text)
+            }
+        })+
+    };
+}
+
+read_texts! {
+    MessageState => MessageStatus: parsed;
+    DeliveryOutcome => Outcome: parsed;
+    TokenType => TokenKind: parsed;
+    PermissionName => Permission: parsed;
+    DkimAlgorithmName => DkimAlgorithm: parsed;
+    GroupByName => GroupBy: parsed;
+    AddressOrDomain => Sender: parsed;
+    Searched => SearchText: parsed;
+    NewPassword => SecretText: PasswordRule::parse;
+    ShortText => String: |field, text| OneLine::parse(field, &text);
+    DateOrTime => Timestamp: |field, text| checked(field, Timestamp::parse_date_or_time(&text));
+    // The operation validates these, to name all violations of its rules at once.
+    TokenName => String: unchanged;
+    HeaderText => String: unchanged;
+    NamedAddressText => String: unchanged;
+    MediaType => String: unchanged;
+    ContentId => String: unchanged;
+}
+
+/// Declares how strings without a name in the document are described and read.
+macro_rules! plain_texts {
+    ($($name:ty => $read:ty: $build:expr, $parse:expr;)+) => {
+        $(impl Text for $name {
+            type Read = $read;
+
+            fn inline() -> RefOr<Schema> {
+                let build: fn(ObjectBuilder) -> ObjectBuilder = $build;
+                build(ObjectBuilder::new().schema_type(Type::String)).into()
+            }
+
+            fn parse(field: &str, text: String) -> Result<$read, Violations> {
+                let parse: fn(&str, String) -> Result<$read, Violations> = $parse;
+                parse(field, text)
+            }
+        })+
+    };
+}
+
+/// File name, at most 255 bytes in UTF-8.
+pub(crate) struct FileName;
+
+plain_texts! {
+    EmailAddress => Self: |text| text.format(Some(SchemaFormat::KnownFormat(KnownFormat::IdnEmail))), parsed;
+    DomainName => Self: |text| text.format(Some(SchemaFormat::KnownFormat(KnownFormat::IdnHostname))), parsed;
+    MessageId => Self: |text| text.format(Some(SchemaFormat::Custom("uuid".to_owned()))), parsed;
+    FileName => String: |text| text.min_length(Some(1)).max_length(Some(255)).pattern(Some(ON_ONE_LINE)), unchanged;
+    String => Self: |text| text, unchanged;
+    SecretText => Self: |text| text, |_, text| Ok(Secret::new(text));
+}
+
+fn parsed<T: FromStr<Err: fmt::Display>>(field: &str, text: String) -> Result<T, Violations> {
+    checked(field, text.parse())
+}
+
+fn unchanged(_: &str, text: String) -> Result<String, Violations> {
+    Ok(text)
+}
+
+/// The error of `result` as the violation of `field`.
+pub(crate) fn checked<T, E: fmt::Display>(field: &str, result: Result<T, E>) -> Result<T, Violations> {
+    result.map_err(|error| Violations::of(field, error.to_string()))
 }

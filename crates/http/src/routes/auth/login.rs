@@ -1,25 +1,25 @@
 //! `POST /auth/login`.
 
 use axum::extract::State;
-use mailapi_model::{LoginProtocol, Secret, SecretText, Violations, Visitor};
-use utoipa::ToSchema;
+use mailapi_model::{LoginProtocol, SecretText, Visitor};
 
 use super::SessionBody;
 use crate::answer::Json;
 use crate::caller::Anybody;
 use crate::error::{ApiError, documented_errors};
-use crate::json::{JsonBody, Members};
+use crate::json::JsonBody;
+use crate::request_body::request_body;
 use crate::state::HttpState;
 
-/// Credentials.
-#[derive(ToSchema)]
-#[schema(as = Login, example = json!({ "email": "alice@example.test", "password": "correct horse battery staple" }))]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-pub(crate) struct LoginBody {
-    /// Mailbox address.
-    email: String,
-    /// Password of the mailbox.
-    password: String,
+request_body! {
+    /// Credentials.
+    pub(crate) struct LoginBody as "Login" {
+        /// Mailbox address.
+        email: String,
+        /// Password of the mailbox.
+        password: SecretText,
+    }
+    example { "email": "alice@example.test", "password": "correct horse battery staple" }
 }
 
 documented_errors!(Errors, documented_public_with_body, [InvalidCredentials, AccountLocked]);
@@ -34,17 +34,10 @@ documented_errors!(Errors, documented_public_with_body, [InvalidCredentials, Acc
 pub(crate) async fn login(
     State(state): State<HttpState>,
     Anybody { address }: Anybody,
-    body: JsonBody,
+    body: JsonBody<LoginBody>,
 ) -> Result<Json<SessionBody>, ApiError> {
-    let (email, password) = read(body.members)?;
+    // Any text is accepted: an invalid address or password fails like wrong credentials.
+    let LoginBody { email, password } = body.read()?;
     let session = state.service().login(&email, &password, Visitor { protocol: LoginProtocol::Http, address }).await?;
     Ok(Json(SessionBody::new(&session, state.service().settings().session_inactivity)))
-}
-
-/// Accepts any text: an invalid address or password fails like wrong credentials.
-fn read(mut members: Members) -> Result<(String, SecretText), Violations> {
-    let mut violations = Violations::none();
-    let email = members.required_text("email", &mut violations);
-    let password = members.required_text("password", &mut violations).map(Secret::new);
-    violations.or(email.zip(password))
 }

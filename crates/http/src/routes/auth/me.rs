@@ -9,8 +9,7 @@ use utoipa::ToSchema;
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode, documented_errors};
-use crate::routes::permissions::PermissionName;
-use crate::shape::{Moment, TokenType};
+use crate::shape::{Moment, PermissionName, TokenType};
 use crate::state::HttpState;
 
 /// The caller.

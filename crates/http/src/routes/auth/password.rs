@@ -1,7 +1,7 @@
 //! `POST /auth/password`.
 
 use axum::extract::State;
-use mailapi_model::{PasswordRule, Secret, SecretText, Violations};
+use mailapi_model::{SecretText, Violations};
 use mailapi_service::auth::ChangePasswordError;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -9,23 +9,21 @@ use utoipa::ToSchema;
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
-use crate::json::{JsonBody, Members};
+use crate::json::JsonBody;
+use crate::request_body::request_body;
 use crate::routes::to_the_end;
 use crate::shape::NewPassword;
 use crate::state::HttpState;
 
-/// The current and the new password.
-#[derive(ToSchema)]
-#[schema(as = ChangePassword, example = json!({
-    "current_password": "correct horse battery staple", "new_password": "a staple for every horse"
-}))]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-pub(crate) struct ChangePasswordBody {
-    /// Current password.
-    current_password: String,
-    /// New password: at least 8 characters.
-    #[schema(value_type = NewPassword)]
-    new_password: String,
+request_body! {
+    /// The current and the new password.
+    pub(crate) struct ChangePasswordBody as "ChangePassword" {
+        /// Current password.
+        current_password: SecretText,
+        /// New password: at least 8 characters.
+        new_password: NewPassword,
+    }
+    example { "current_password": "correct horse battery staple", "new_password": "a staple for every horse" }
 }
 
 /// The password was changed.
@@ -51,20 +49,12 @@ documented_errors!(Errors, documented_with_body, [InvalidCredentials, AccountLoc
 pub(crate) async fn change_password(
     State(state): State<HttpState>,
     Caller(caller): Caller,
-    body: JsonBody,
+    body: JsonBody<ChangePasswordBody>,
 ) -> Result<Json<PasswordChanged>, ApiError> {
-    let (current, new) = read(body.members)?;
+    let ChangePasswordBody { current_password: current, new_password: new } = body.read()?;
     let service = state.service().clone();
     to_the_end(async move { service.change_password(&caller, &current, new).await }).await??;
     Ok(Json(PasswordChanged { success: true, message: "The password was changed." }))
-}
-
-fn read(mut members: Members) -> Result<(SecretText, SecretText), Violations> {
-    let mut violations = Violations::none();
-    let current = members.required_text("current_password", &mut violations).map(Secret::new);
-    let new = members.required_text("new_password", &mut violations);
-    let new = new.and_then(|text| violations.merge(PasswordRule::parse("new_password", text)));
-    violations.or(current.zip(new))
 }
 
 impl From<ChangePasswordError> for ApiError {

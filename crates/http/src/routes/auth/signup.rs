@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use mailapi_model::{LoginProtocol, PasswordRule, Violations, Visitor};
+use mailapi_model::{DomainName, EmailAddress, LoginProtocol, Visitor};
 use mailapi_service::auth::{SignUp, SignUpError, SignedUp};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -10,31 +10,28 @@ use utoipa::ToSchema;
 use crate::answer::Json;
 use crate::caller::Anybody;
 use crate::error::{ApiError, ErrorCode, documented_errors};
-use crate::json::{JsonBody, Members};
+use crate::json::JsonBody;
+use crate::request_body::request_body;
 use crate::routes::to_the_end;
 use crate::shape::{Moment, NewPassword, ShortText, TokenType};
 use crate::state::HttpState;
 
-/// A new domain and its first user.
-#[derive(ToSchema)]
-#[schema(as = SignUp, example = json!({
+request_body! {
+    /// A new domain and its first user.
+    pub(crate) struct SignUpBody as "SignUp" {
+        /// Domain name; must not be registered yet.
+        domain: DomainName,
+        /// Address of the first user, in this domain.
+        email: EmailAddress,
+        /// Password of the first user: at least 8 characters.
+        password: NewPassword,
+        /// Display name of the first user: one line of at most 200 characters.
+        name: Option<ShortText>,
+    }
+    example {
         "domain": "example.test", "email": "alice@example.test", "password": "correct horse battery staple",
         "name": "Alice Lee"
-}))]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-pub(crate) struct SignUpBody {
-    /// Domain name; must not be registered yet.
-    #[schema(format = IdnHostname)]
-    domain: String,
-    /// Address of the first user, in this domain.
-    #[schema(format = IdnEmail)]
-    email: String,
-    /// Password of the first user: at least 8 characters.
-    #[schema(value_type = NewPassword)]
-    password: String,
-    /// Display name of the first user: one line of at most 200 characters.
-    #[schema(value_type = Option<ShortText>)]
-    name: Option<String>,
+    }
 }
 
 /// The new domain, pending approval, and a session of its first user.
@@ -95,23 +92,13 @@ documented_errors!(Errors, documented_public_with_body, [AccessDenied, DomainExi
 pub(crate) async fn signup(
     State(state): State<HttpState>,
     Anybody { address }: Anybody,
-    body: JsonBody,
+    body: JsonBody<SignUpBody>,
 ) -> Result<(StatusCode, Json<SignedUpBody>), ApiError> {
-    let request = read(body.members)?;
+    let SignUpBody { domain, email, password, name } = body.read()?;
+    let request = SignUp { domain, email, password, name: name.unwrap_or_default() };
     let (service, from) = (state.service().clone(), Visitor { protocol: LoginProtocol::Http, address });
     let signed_up = to_the_end(async move { service.sign_up(request, from).await }).await??;
     Ok((StatusCode::CREATED, Json(signed_up.into())))
-}
-
-fn read(mut members: Members) -> Result<SignUp, Violations> {
-    let mut violations = Violations::none();
-    let domain = members.required_parsed("domain", &mut violations);
-    let email = members.required_parsed("email", &mut violations);
-    let password = members.required_text("password", &mut violations);
-    let password = password.and_then(|text| violations.merge(PasswordRule::parse("password", text)));
-    let name = members.one_line("name", &mut violations).unwrap_or_default();
-    let ((domain, email), password) = violations.or(domain.zip(email).zip(password))?;
-    Ok(SignUp { domain, email, password, name })
 }
 
 impl From<SignUpError> for ApiError {

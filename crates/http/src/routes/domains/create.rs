@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use mailapi_model::{DomainName, Violations};
+use mailapi_model::DomainName;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -10,22 +10,21 @@ use super::DomainRecord;
 use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
-use crate::json::{JsonBody, Members};
+use crate::json::JsonBody;
+use crate::request_body::request_body;
 use crate::routes::to_the_end;
 use crate::shape::ShortText;
 use crate::state::HttpState;
 
-/// A domain to create.
-#[derive(ToSchema)]
-#[schema(example = json!({ "domain": "example.test", "description": "Main domain" }))]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-pub(crate) struct CreateDomain {
-    /// Domain name; internationalized names as Unicode or in ASCII form (`xn--`).
-    #[schema(format = IdnHostname)]
-    domain: String,
-    /// Note for admins: one line of at most 200 characters.
-    #[schema(value_type = Option<ShortText>)]
-    description: Option<String>,
+request_body! {
+    /// A domain to create.
+    pub(crate) struct CreateDomain as "CreateDomain" {
+        /// Domain name; internationalized names as Unicode or in ASCII form (`xn--`).
+        domain: DomainName,
+        /// Note for admins: one line of at most 200 characters.
+        description: Option<ShortText>,
+    }
+    example { "domain": "example.test", "description": "Main domain" }
 }
 
 /// The new domain.
@@ -47,18 +46,10 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, DomainExists]);
 pub(crate) async fn create(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,
-    body: JsonBody,
+    body: JsonBody<CreateDomain>,
 ) -> Result<(StatusCode, Json<DomainCreated>), ApiError> {
-    let (name, description) = read(body.members)?;
+    let CreateDomain { domain: name, description } = body.read()?;
     let service = state.service().clone();
     let domain = to_the_end(async move { service.create_domain(&caller, name, description).await }).await??;
     Ok((StatusCode::CREATED, Json(DomainCreated { success: true, domain: domain.into() })))
-}
-
-fn read(mut members: Members) -> Result<(DomainName, Option<String>), Violations> {
-    let mut violations = Violations::none();
-    let name = members.required_parsed("domain", &mut violations);
-    let description = members.one_line("description", &mut violations);
-    let name = violations.or(name)?;
-    Ok((name, description))
 }

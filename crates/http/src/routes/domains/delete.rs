@@ -9,7 +9,7 @@ use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
-use crate::query::Query;
+use crate::query::{Query, query_parameters};
 use crate::routes::to_the_end;
 use crate::state::HttpState;
 
@@ -25,6 +25,14 @@ pub(crate) struct DomainDeleted {
     domain: String,
 }
 
+query_parameters! {
+    /// Consent to delete users.
+    pub(crate) struct DeleteDomain {
+        /// Also delete the domain's users and all their mail; false by default.
+        force: Option<bool>;
+    }
+}
+
 documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, DomainNotEmpty, ValidationError, ImapError]);
 
 /// Delete a domain
@@ -35,18 +43,17 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, DomainNotE
 #[utoipa::path(delete, path = "/domains/{domain}", tag = "domains", operation_id = "delete_domain",
     params(
         ("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test"),
-        ("force" = Option<bool>, Query, description = "Also delete the domain's users and all their mail; false by default."),
+        DeleteDomain,
     ),
     responses((status = 200, description = "The domain was deleted.", body = DomainDeleted), Errors))]
 pub(crate) async fn delete(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,
     path: PathParameters,
-    mut query: Query,
+    query: Query<DeleteDomain>,
 ) -> Result<Json<DomainDeleted>, ApiError> {
     let name = domain_in(&path, &caller)?;
-    let force = query.flag("force").unwrap_or(false);
-    query.check()?;
+    let force = query.read()?.force.unwrap_or(false);
     let (service, domain) = (state.service().clone(), name.shown().to_owned());
     to_the_end(async move { service.delete_domain(&caller, &name, force).await }).await??;
     Ok(Json(DomainDeleted { success: true, message: "The domain was deleted.", domain }))

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Violations};
+use mailapi_model::{DkimAlgorithm, DkimKey, DomainName};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -10,10 +10,11 @@ use super::domain_in;
 use crate::answer::Json;
 use crate::caller::{AdminCaller, Caller};
 use crate::error::{ApiError, documented_errors};
-use crate::json::{Members, OptionalJsonBody};
+use crate::json::OptionalJsonBody;
 use crate::path::PathParameters;
+use crate::request_body::request_body;
 use crate::routes::to_the_end;
-use crate::shape::Moment;
+use crate::shape::{DkimAlgorithmName, Moment};
 use crate::state::HttpState;
 
 /// The public part of a DKIM key, and the DNS record to publish.
@@ -43,18 +44,6 @@ pub(crate) struct DkimRecord {
     public_key: String,
     /// Creation time.
     created_at: Moment,
-}
-
-/// Signature algorithm of a DKIM key.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "describes the names in the document; they are read as `mailapi_model::DkimAlgorithm`")]
-enum DkimAlgorithmName {
-    /// RSA with 2048 bits (RFC 6376), supported by every receiver.
-    #[schema(rename = "rsa-sha256")]
-    Rsa,
-    /// Ed25519 (RFC 8463), not supported by every receiver.
-    #[schema(rename = "ed25519-sha256")]
-    Ed25519,
 }
 
 impl DkimRecord {
@@ -92,13 +81,13 @@ pub(crate) async fn get_dkim(
     Ok(Json(DkimRecord::new(&name, key)))
 }
 
-/// Algorithm of the new key.
-#[derive(ToSchema)]
-#[schema(example = json!({ "algorithm": "rsa-sha256" }))]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-pub(crate) struct RotateDkim {
-    /// Signature algorithm; `rsa-sha256` by default.
-    algorithm: Option<DkimAlgorithmName>,
+request_body! {
+    /// Algorithm of the new key.
+    pub(crate) struct RotateDkim as "RotateDkim" {
+        /// Signature algorithm; `rsa-sha256` by default.
+        algorithm: Option<DkimAlgorithmName>,
+    }
+    example { "algorithm": "rsa-sha256" }
 }
 
 documented_errors!(RotateErrors, documented_with_body, [AccessDenied, DomainNotFound, NotFound]);
@@ -115,17 +104,11 @@ pub(crate) async fn rotate_dkim(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,
     path: PathParameters,
-    OptionalJsonBody(members): OptionalJsonBody,
+    OptionalJsonBody(body): OptionalJsonBody<RotateDkim>,
 ) -> Result<(StatusCode, Json<DkimRecord>), ApiError> {
     let name = domain_in(&path, &caller)?;
-    let algorithm = read(members)?;
+    let algorithm = body.read()?.algorithm.unwrap_or(DkimAlgorithm::Rsa2048);
     let (service, domain) = (state.service().clone(), name.clone());
     let key = to_the_end(async move { service.rotate_dkim(&caller, &name, algorithm).await }).await??;
     Ok((StatusCode::CREATED, Json(DkimRecord::new(&domain, key))))
-}
-
-fn read(mut members: Members) -> Result<DkimAlgorithm, Violations> {
-    let mut violations = Violations::none();
-    let algorithm = members.parsed("algorithm", &mut violations).unwrap_or(DkimAlgorithm::Rsa2048);
-    violations.or(Some(algorithm))
 }

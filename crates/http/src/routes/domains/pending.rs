@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
-use crate::query::Query;
-use crate::shape::{Moment, PageParameters};
+use crate::query::{PageParameters, Query};
+use crate::shape::Moment;
 use crate::state::HttpState;
 
 /// A page of domains pending approval.
@@ -67,10 +67,9 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 pub(crate) async fn pending(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,
-    mut query: Query,
+    query: Query<PageParameters>,
 ) -> Result<Json<DomainsPending>, ApiError> {
-    let page = query.page();
-    query.check()?;
+    let page = query.read()?;
     let listed = state.service().pending_domains(&caller, page).await?;
     Ok(Json(DomainsPending {
         success: true,

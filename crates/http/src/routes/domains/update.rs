@@ -1,29 +1,27 @@
 //! `PUT /domains/{domain}`.
 
 use axum::extract::State;
-use mailapi_model::Violations;
 use mailapi_service::domains::DomainChange;
-use utoipa::ToSchema;
 
 use super::DomainManager;
 use super::get::DomainFound;
 use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
-use crate::json::{JsonBody, Members};
+use crate::json::JsonBody;
+use crate::request_body::{Change, request_body};
 use crate::routes::to_the_end;
 use crate::shape::ShortText;
 use crate::state::HttpState;
 
-/// Changes to a domain. Absent members stay unchanged.
-#[derive(ToSchema)]
-#[schema(example = json!({ "active": false, "description": "Retired domain" }))]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-pub(crate) struct UpdateDomain {
-    /// Whether the domain can send mail. Only an admin can activate a domain pending approval.
-    active: Option<bool>,
-    /// Note for admins: one line of at most 200 characters; null clears it.
-    #[schema(value_type = Option<ShortText>)]
-    description: Option<String>,
+request_body! {
+    /// Changes to a domain. Absent members stay unchanged.
+    pub(crate) struct UpdateDomain as "UpdateDomain" {
+        /// Whether the domain can send mail. Only an admin can activate a domain pending approval.
+        active: Option<bool>,
+        /// Note for admins: one line of at most 200 characters; null clears it.
+        description: Change<ShortText>,
+    }
+    example { "active": false, "description": "Retired domain" }
 }
 
 documented_errors!(Errors, documented_with_body, [AccessDenied, DomainNotFound]);
@@ -39,17 +37,11 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, DomainNotFound])
 pub(crate) async fn update(
     State(state): State<HttpState>,
     DomainManager { caller, name }: DomainManager,
-    body: JsonBody,
+    body: JsonBody<UpdateDomain>,
 ) -> Result<Json<DomainFound>, ApiError> {
-    let change = read(body.members)?;
+    let UpdateDomain { active, description } = body.read()?;
+    let change = DomainChange { active, description };
     let service = state.service().clone();
     let domain = to_the_end(async move { service.update_domain(&caller, &name, change).await }).await??;
     Ok(Json(DomainFound { success: true, domain: domain.into() }))
-}
-
-fn read(mut members: Members) -> Result<DomainChange, Violations> {
-    let mut violations = Violations::none();
-    let active = members.flag("active", &mut violations);
-    let description = members.change("description", &mut violations, Members::one_line);
-    violations.or(Some(DomainChange { active, description }))
 }

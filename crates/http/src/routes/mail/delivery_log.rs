@@ -1,7 +1,7 @@
 //! `GET /mail/delivery-log`.
 
 use axum::extract::State;
-use mailapi_model::{DeliveryLogEntry, EmailAddress, QueueId};
+use mailapi_model::{DeliveryLogEntry, EmailAddress, MessageId, QueueId};
 use mailapi_service::mail::{DeliveryLogError, DeliveryLogFilter};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
-use crate::query::Query;
-use crate::shape::{DateOrTime, DeliveryOutcome, Moment, PageParameters};
+use crate::query::{EndDate, PageParameters, Query, StartDate, query_parameters};
+use crate::shape::{DeliveryOutcome, Moment};
 use crate::state::HttpState;
 
 /// A page of the delivery log.
@@ -88,21 +88,26 @@ impl From<DeliveryLogEntry> for DeliveryLogItem {
     }
 }
 
-/// Outcome of a delivery attempt.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "describes the names in the document; they are read as `mailapi_model::Outcome`")]
-enum OutcomeName {
-    /// Accepted by the next mail server, or stored in the mailbox.
-    Sent,
-    /// Temporary failure; the mail server retries.
-    Deferred,
-    /// Rejected permanently.
-    Bounced,
-    /// Given up after retrying for the maximum time.
-    Expired,
-    /// Rejected temporarily during the send; the mail server does not retry.
-    Failed,
+query_parameters! {
+    /// Filters of the list.
+    pub(crate) struct ListDeliveryLog {
+        /// Only entries for this message.
+        message_id: Option<MessageId>;
+        /// Only entries with this queue identifier.
+        queue_id: Option<String>;
+        /// Only entries for mail from this address.
+        sender: Option<EmailAddress>;
+        /// Only entries for mail to this address.
+        recipient: Option<EmailAddress>;
+        /// Only entries with this outcome.
+        status: Option<DeliveryOutcome>;
+        /// Only entries at this time or later.
+        start_date: Option<StartDate>;
+        /// Only entries before this time, or up to the end of this date.
+        end_date: Option<EndDate>;
+        /// Page of the list.
+        page: PageParameters;
+    }
 }
 
 documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
@@ -111,34 +116,24 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 ///
 /// For admins. Returns every delivery attempt of the mail server, for all messages, newest first.
 #[utoipa::path(get, path = "/mail/delivery-log", tag = "mail", operation_id = "list_delivery_log",
-    params(
-        ("message_id" = Option<String>, Query, format = "uuid", description = "Only entries for this message."),
-        ("queue_id" = Option<String>, Query, description = "Only entries with this queue identifier."),
-        ("sender" = Option<String>, Query, format = IdnEmail, description = "Only entries for mail from this address."),
-        ("recipient" = Option<String>, Query, format = IdnEmail, description = "Only entries for mail to this address."),
-        ("status" = inline(Option<OutcomeName>), Query, description = "Only entries with this outcome."),
-        ("start_date" = inline(Option<DateOrTime>), Query, description = "Only entries at this time or later."),
-        ("end_date" = inline(Option<DateOrTime>), Query,
-            description = "Only entries before this time, or up to the end of this date."),
-        PageParameters,
-    ),
+    params(ListDeliveryLog),
     responses((status = 200, description = "A page of the delivery log.", body = DeliveryLog), Errors))]
 pub(crate) async fn delivery_log(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,
-    mut query: Query,
+    query: Query<ListDeliveryLog>,
 ) -> Result<Json<DeliveryLog>, ApiError> {
+    let ListDeliveryLog { message_id, queue_id, sender, recipient, status, start_date, end_date, page } =
+        query.read()?;
     let filter = DeliveryLogFilter {
-        message_id: query.parsed("message_id"),
-        queue_id: query.text("queue_id").map(|id| QueueId(id.to_owned())),
-        sender: query.parsed("sender"),
-        recipient: query.parsed("recipient"),
-        status: query.parsed("status"),
-        start: query.start_date(),
-        end: query.end_date(),
+        message_id,
+        queue_id: queue_id.map(QueueId),
+        sender,
+        recipient,
+        status,
+        start: start_date,
+        end: end_date,
     };
-    let page = query.page();
-    query.check()?;
     let listed = state.service().delivery_log(&caller, &filter, page).await?;
     Ok(Json(DeliveryLog {
         success: true,

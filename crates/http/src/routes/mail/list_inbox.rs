@@ -7,10 +7,21 @@ use mailapi_service::mail::ListInboxError;
 use crate::answer::WrittenJson;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
-use crate::query::Query;
-use crate::routes::mailbox::{MessagesListed, folder_in, written_page};
-use crate::shape::PageParameters;
+use crate::query::{PageParameters, Query, query_parameters};
+use crate::routes::mailbox::{MessagesListed, folder_or_inbox, written_page};
 use crate::state::HttpState;
+
+query_parameters! {
+    /// Mailbox, folder and page.
+    pub(crate) struct ListInbox {
+        /// Mailbox address; the caller's own by default.
+        mailbox: Option<EmailAddress>;
+        /// Folder name; `INBOX` by default.
+        folder: Option<String>;
+        /// Page of the folder.
+        page: PageParameters;
+    }
+}
 
 documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFolder, ValidationError, ImapError,]);
 
@@ -19,22 +30,15 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFo
 /// Returns the caller's own INBOX in the same form as `/mailbox/{email}/messages`. With an admin's API token, which has
 /// no mailbox, `mailbox` is required.
 #[utoipa::path(get, path = "/mail/inbox", tag = "mail", operation_id = "list_inbox_messages",
-    params(
-        ("mailbox" = Option<String>, Query, format = IdnEmail, description = "Mailbox address; the caller's own by default."),
-        ("folder" = Option<String>, Query, description = "Folder name; `INBOX` by default."),
-        PageParameters,
-    ),
+    params(ListInbox),
     responses((status = 200, description = "A page of messages.", body = MessagesListed), Errors))]
 pub(crate) async fn list_inbox(
     State(state): State<HttpState>,
     Caller(caller): Caller,
-    mut query: Query,
+    query: Query<ListInbox>,
 ) -> Result<WrittenJson, ApiError> {
-    let mailbox: Option<EmailAddress> = query.parsed("mailbox");
-    let page = query.page();
-    let folder = folder_in(&query);
-    query.check()?;
-    let folder = folder?;
+    let ListInbox { mailbox, folder, page } = query.read()?;
+    let folder = folder_or_inbox(folder)?;
     let reader = state.service().inbox_to_list(&caller, mailbox.as_ref())?;
     written_page(&state, &reader, folder, page).await
 }

@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
-use crate::query::Query;
-use crate::shape::{DateOrTime, MessageState, Moment, PageParameters, shown, written};
+use crate::query::{EndDate, PageParameters, Query, StartDate, query_parameters};
+use crate::shape::{MessageState, Moment, shown, written};
 use crate::state::HttpState;
 
 /// A page of sent messages.
@@ -78,23 +78,22 @@ fn all_shown<S: Serializer>(addresses: &[EmailAddress], serializer: S) -> Result
     serializer.collect_seq(addresses.iter().map(EmailAddress::shown))
 }
 
-/// Status of a message.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "describes the names in the document; they are read as `mailapi_model::MessageStatus`")]
-enum MessageStatusName {
-    /// Stored, not yet submitted to the mail server.
-    Pending,
-    /// Submitted to the mail server; at least one delivery is still open.
-    Submitted,
-    /// Delivered to all recipients.
-    Sent,
-    /// Delivered to some recipients; bounced or failed for the rest.
-    Partial,
-    /// Bounced for all recipients.
-    Bounced,
-    /// Not accepted by the mail server.
-    Failed,
+query_parameters! {
+    /// Filters of the list.
+    pub(crate) struct ListSent {
+        /// Only messages with this status.
+        status: Option<MessageState>;
+        /// Only messages from this address.
+        from: Option<EmailAddress>;
+        /// Only messages with this address in `to`, `cc` or `bcc`.
+        recipient: Option<EmailAddress>;
+        /// Only messages stored at this time or later.
+        start_date: Option<StartDate>;
+        /// Only messages stored before this time, or up to the end of this date.
+        end_date: Option<EndDate>;
+        /// Page of the list.
+        page: PageParameters;
+    }
 }
 
 documented_errors!(Errors, documented, [ValidationError]);
@@ -104,30 +103,15 @@ documented_errors!(Errors, documented, [ValidationError]);
 /// Returns the messages that were sent through this API, newest first. Admins see all messages; other callers see those
 /// of their own mailbox.
 #[utoipa::path(get, path = "/mail/sent", tag = "mail", operation_id = "list_sent_messages",
-    params(
-        ("status" = inline(Option<MessageStatusName>), Query, description = "Only messages with this status."),
-        ("from" = Option<String>, Query, format = IdnEmail, description = "Only messages from this address."),
-        ("recipient" = Option<String>, Query, format = IdnEmail, description = "Only messages with this address in `to`, `cc` or `bcc`."),
-        ("start_date" = inline(Option<DateOrTime>), Query, description = "Only messages stored at this time or later."),
-        ("end_date" = inline(Option<DateOrTime>), Query,
-            description = "Only messages stored before this time, or up to the end of this date."),
-        PageParameters,
-    ),
+    params(ListSent),
     responses((status = 200, description = "A page of sent messages.", body = SentListed), Errors))]
 pub(crate) async fn list_sent(
     State(state): State<HttpState>,
     Caller(caller): Caller,
-    mut query: Query,
+    query: Query<ListSent>,
 ) -> Result<Json<SentListed>, ApiError> {
-    let wanted = SentQuery {
-        status: query.parsed("status"),
-        from: query.parsed("from"),
-        recipient: query.parsed("recipient"),
-        start: query.start_date(),
-        end: query.end_date(),
-    };
-    let page = query.page();
-    query.check()?;
+    let ListSent { status, from, recipient, start_date: start, end_date: end, page } = query.read()?;
+    let wanted = SentQuery { status, from, recipient, start, end };
     let listed = state.service().list_sent(&caller, wanted, page).await?;
     Ok(Json(SentListed {
         success: true,

@@ -8,94 +8,73 @@ use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageSt
 use mailapi_service::mail::{SendError, SendRequest, Submitted};
 use mailapi_service::{Buffer, Unavailable};
 use serde::Serialize;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::{RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
 
 use crate::answer::Json;
 use crate::caller::Caller;
-use crate::contents::{Content, Contents};
+use crate::contents::Contents;
 use crate::error::{ApiError, ErrorCode, documented_errors};
-use crate::json::{Members, offload};
+use crate::json::offload;
 use crate::large_json::LargeJsonBody;
-use crate::shape::{Base64, ContentId, HeaderText, MediaType, MessageState, NamedAddressText};
+use crate::long_strings::LongStrings;
+use crate::request_body::{AtLeastOne, CustomHeaders, Kind, Place, request_body};
+use crate::shape::{Base64, ContentId, FileName, HeaderText, MediaType, MessageState, NamedAddressText};
 use crate::state::HttpState;
 
-/// A message to send.
-#[derive(ToSchema)]
-#[schema(as = SendRequest, example = json!({
-    "from": "Alice <alice@example.test>", "to": ["Bob <bob@example.test>"], "cc": ["alice@example.test"],
-    "subject": "Meeting minutes", "body": { "text": "See attached.", "html": "<p>See attached.</p>" },
-    "reply_to": "alice@example.test", "headers": { "X-Campaign": "minutes" },
-    "attachments": [{ "filename": "minutes.txt", "content": "SGVsbG8h", "content_type": "text/plain" }]
-}))]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-pub(crate) struct SendBody {
-    /// Sender: `user@host` or `Name <user@host>`. The domain must be active, and the token must be allowed to send as
-    /// this address.
-    from: NamedAddressText,
-    /// Recipients: at least one. By default at most 1,000 in `to`, `cc` and `bcc` together.
-    #[schema(min_items = 1)]
-    to: Vec<NamedAddressText>,
-    /// Carbon copy recipients.
-    cc: Option<Vec<NamedAddressText>>,
-    /// Blind carbon copy recipients, hidden from all other recipients.
-    bcc: Option<Vec<NamedAddressText>>,
-    /// Subject; empty by default.
-    subject: Option<HeaderText>,
-    /// Message text.
-    body: MessageBody,
-    /// Reply-To address.
-    reply_to: Option<NamedAddressText>,
-    /// Additional headers. Structural headers such as `From` or `Content-Type` cannot be set.
-    headers: Option<CustomHeaders>,
-    /// Attached files.
-    attachments: Option<Vec<Attachment>>,
-}
-
-/// Message text: plain text, HTML, or both. At least one is required.
-#[derive(ToSchema)]
-#[schema(example = json!({ "text": "See attached.", "html": "<p>See attached.</p>" }))]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-struct MessageBody {
-    /// Plain text.
-    text: Option<String>,
-    /// HTML.
-    html: Option<String>,
-}
-
-/// Custom headers, for the document.
-struct CustomHeaders;
-
-impl PartialSchema for CustomHeaders {
-    fn schema() -> RefOr<Schema> {
-        // A field name of RFC 5322 section 2.2.
-        const NAME: &str = r"^[!-9;-~]{1,76}$";
-        let name = ObjectBuilder::new().schema_type(Type::String).pattern(Some(NAME));
-        ObjectBuilder::new()
-            .property_names(Some(name.build()))
-            .additional_properties(Some(HeaderText::schema()))
-            .description(Some("Header names with their values."))
-            .into()
+request_body! {
+    /// A message to send.
+    pub(crate) struct SendBody as "SendRequest" {
+        /// Sender: `user@host` or `Name <user@host>`. The domain must be active, and the token must be allowed to send as
+        /// this address.
+        from: NamedAddressText,
+        /// Recipients: at least one. By default at most 1,000 in `to`, `cc` and `bcc` together.
+        to: AtLeastOne<NamedAddressText>,
+        /// Carbon copy recipients.
+        cc: Option<Vec<NamedAddressText>>,
+        /// Blind carbon copy recipients, hidden from all other recipients.
+        bcc: Option<Vec<NamedAddressText>>,
+        /// Subject; empty by default.
+        subject: Option<HeaderText>,
+        /// Message text.
+        body: MessageBody,
+        /// Reply-To address: `user@host` or `Name <user@host>`.
+        reply_to: Option<NamedAddressText>,
+        /// Additional headers. Structural headers such as `From` or `Content-Type` cannot be set.
+        headers: Option<CustomHeaders>,
+        /// Attached files.
+        attachments: Option<Vec<Attachment>>,
+    }
+    example {
+        "from": "Alice <alice@example.test>", "to": ["Bob <bob@example.test>"], "cc": ["alice@example.test"],
+        "subject": "Meeting minutes", "body": { "text": "See attached.", "html": "<p>See attached.</p>" },
+        "reply_to": "alice@example.test", "headers": { "X-Campaign": "minutes" },
+        "attachments": [{ "filename": "minutes.txt", "content": "SGVsbG8h", "content_type": "text/plain" }]
     }
 }
 
-impl ToSchema for CustomHeaders {}
+request_body! {
+    /// Message text: plain text, HTML, or both. At least one is required.
+    struct MessageBody as "MessageBody" {
+        /// Plain text.
+        text: Option<String>,
+        /// HTML.
+        html: Option<String>,
+    }
+    example { "text": "See attached.", "html": "<p>See attached.</p>" }
+}
 
-/// An attached file.
-#[derive(ToSchema)]
-#[schema(as = SendAttachment)]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-struct Attachment {
-    /// File name, at most 255 bytes in UTF-8.
-    #[schema(min_length = 1, max_length = 255, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
-    filename: String,
-    /// Content in base64.
-    content: Base64,
-    /// Media type; `application/octet-stream` by default.
-    content_type: Option<MediaType>,
-    /// Content-ID of an inline file, which `cid:` links in the HTML body refer to.
-    content_id: Option<ContentId>,
+request_body! {
+    /// An attached file.
+    struct Attachment as "SendAttachment" {
+        /// File name, at most 255 bytes in UTF-8.
+        filename: FileName,
+        /// Content in base64.
+        content: Base64,
+        /// Media type, such as `text/plain; charset=utf-8`; `application/octet-stream` by default.
+        content_type: Option<MediaType>,
+        /// Content-ID of an inline file, with or without angle brackets. `cid:` links in the HTML body refer to it.
+        content_id: Option<ContentId>,
+    }
 }
 
 /// Result of a send.
@@ -166,63 +145,38 @@ pub(crate) async fn send(
 fn read(body: LargeJsonBody, limits: &DraftLimits, buffer: &Buffer) -> Result<SendRequest, ApiError> {
     let mut violations = Violations::none();
     let idempotency = body.idempotency.and_then(|key| violations.check("Idempotency-Key", key));
-    let mut contents = Contents::new(buffer);
-    let (mut fields, files) = draft_fields(body.members, &mut contents, &mut violations);
-    let contents = contents.finish().map_err(Unavailable::Room)?;
-    // Lost strings would be reported as missing members, so this error comes first.
-    if let Some(error) = body.long.as_ref().and_then(|long| long.lost()) {
+    let request = SendBody::read(body.value, &Place::root(body.long.as_ref()), &mut violations);
+    // Lost strings are empty, and would be reported as violations of the operation's rules.
+    if let Some(error) = body.long.as_ref().and_then(LongStrings::lost) {
         return Err(Unavailable::Room(error).into());
     }
-    violations.or(Some(()))?;
-    for (file, content) in fields.attachments.iter_mut().zip(files) {
+    let request = violations.or(request)?;
+    Ok(SendRequest { draft: Draft::parse(draft_fields(request, buffer)?, limits)?, idempotency })
+}
+
+fn draft_fields(request: SendBody, buffer: &Buffer) -> Result<DraftFields, Unavailable> {
+    let SendBody { from, to, cc, bcc, subject, body, reply_to, headers, attachments } = request;
+    let mut contents = Contents::new(buffer);
+    let decode = |Attachment { filename, content, content_type, content_id }| {
+        (AttachmentFields { filename, content: None, content_type, content_id }, contents.decode(content))
+    };
+    let (mut attachments, decoded): (Vec<_>, Vec<_>) = attachments.unwrap_or_default().into_iter().map(decode).unzip();
+    let contents = contents.finish().map_err(Unavailable::Room)?;
+    for (file, content) in attachments.iter_mut().zip(decoded) {
         file.content = content.map(|content| contents.get(content));
     }
-    Ok(SendRequest { draft: Draft::parse(fields, limits)?, idempotency })
-}
-
-/// Reads the draft; returns the contents of the attachments separately, in the same order.
-fn draft_fields(
-    mut members: Members,
-    contents: &mut Contents,
-    violations: &mut Violations,
-) -> (DraftFields, Vec<Option<Content>>) {
-    members.require("to", violations);
-    members.require("body", violations);
-    let (text, html) = match members.object("body", violations) {
-        Some(mut body) => (body.text("text", violations), body.text("html", violations)),
-        None => (None, None),
-    };
-    let (attachments, files) = attachments(members.objects("attachments", violations), contents, violations);
-    let fields = DraftFields {
-        from: members.required_text("from", violations).unwrap_or_default(),
-        to: members.texts("to", violations),
-        cc: members.texts("cc", violations),
-        bcc: members.texts("bcc", violations),
-        subject: members.text("subject", violations),
-        text,
-        html,
-        reply_to: members.text("reply_to", violations),
-        headers: members.object("headers", violations).map(|it| it.into_texts(violations)).unwrap_or_default(),
+    Ok(DraftFields {
+        from,
+        to,
+        cc: cc.unwrap_or_default(),
+        bcc: bcc.unwrap_or_default(),
+        subject,
+        text: body.text,
+        html: body.html,
+        reply_to,
+        headers: headers.unwrap_or_default(),
         attachments,
-    };
-    (fields, files)
-}
-
-fn attachments(
-    files: Vec<Members>,
-    contents: &mut Contents,
-    violations: &mut Violations,
-) -> (Vec<AttachmentFields>, Vec<Option<Content>>) {
-    let read = |mut file: Members| {
-        let fields = AttachmentFields {
-            filename: file.required_text("filename", violations).unwrap_or_default(),
-            content: None,
-            content_type: file.text("content_type", violations),
-            content_id: file.text("content_id", violations),
-        };
-        (fields, file.required_long_text("content", violations).and_then(|text| contents.decode(text)))
-    };
-    files.into_iter().map(read).unzip()
+    })
 }
 
 /// `Retry-After` of a repeated request that waited for the first response in vain.

@@ -4,14 +4,22 @@ use axum::extract::State;
 use axum::response::Response;
 use mailapi_service::mailbox::OpenedAttachment;
 
-use super::{folder_in, folder_in_path, mailbox_in};
+use super::{FolderParameter, folder_in_path, folder_or_inbox, mailbox_in};
 use crate::caller::Caller;
 use crate::download::download;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
-use crate::query::Query;
+use crate::query::{Query, query_parameters};
 use crate::shape::Blob;
 use crate::state::HttpState;
+
+query_parameters! {
+    /// Choice between attachments of one name.
+    pub(crate) struct NamedAttachment {
+        /// Index of the attachment, if several have the same name.
+        index: Option<u32>;
+    }
+}
 
 documented_errors!(
     Errors,
@@ -29,7 +37,7 @@ documented_errors!(
         ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
         ("uid" = u32, Path, description = "IMAP UID of the message.", example = 1),
         ("index" = u32, Path, description = "Index of the attachment, from `attachments`.", example = 0),
-        ("folder" = Option<String>, Query, description = "Folder name; `INBOX` by default."),
+        FolderParameter,
     ),
     responses(
         (status = 200, description = "The content of the file.", content(
@@ -44,13 +52,12 @@ pub(crate) async fn download_attachment(
     State(state): State<HttpState>,
     Caller(caller): Caller,
     path: PathParameters,
-    query: Query,
+    query: Query<FolderParameter>,
 ) -> Result<Response, ApiError> {
     let mailbox = mailbox_in(&path, &caller)?;
-    let folder = folder_in(&query);
-    query.check()?;
+    let folder = folder_or_inbox(query.read()?.folder)?;
     let service = state.service();
-    let opened = service.download_attachment(&caller, &mailbox, &folder?, path.uid(), path.index()).await?;
+    let opened = service.download_attachment(&caller, &mailbox, &folder, path.uid(), path.index()).await?;
     Ok(file(opened))
 }
 
@@ -65,7 +72,7 @@ pub(crate) async fn download_attachment(
         ("folder" = String, Path, description = "Folder name, percent-encoded.", example = "INBOX"),
         ("uid" = u32, Path, description = "IMAP UID of the message.", example = 1),
         ("name" = String, Path, description = "File name of the attachment, percent-encoded.", example = "minutes.txt"),
-        ("index" = Option<u32>, Query, description = "Index of the attachment, if several have the same name."),
+        NamedAttachment,
     ),
     responses(
         (status = 200, description = "The content of the file.", content(
@@ -80,11 +87,10 @@ pub(crate) async fn download_attachment_named(
     State(state): State<HttpState>,
     Caller(caller): Caller,
     path: PathParameters,
-    mut query: Query,
+    query: Query<NamedAttachment>,
 ) -> Result<Response, ApiError> {
     let mailbox = mailbox_in(&path, &caller)?;
-    let index = query.number("index");
-    query.check()?;
+    let NamedAttachment { index } = query.read()?;
     let folder = folder_in_path(&path)?;
     let (uid, name) = (path.uid(), path.text("name"));
     let service = state.service();

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 
-use super::{folder_in, mailbox_in};
+use super::{FolderParameter, folder_or_inbox, mailbox_in};
 use crate::caller::Caller;
 use crate::download::download;
 use crate::error::{ApiError, documented_errors};
@@ -26,7 +26,7 @@ documented_errors!(
     params(
         ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
         ("uid" = u32, Path, description = "IMAP UID of the message.", example = 1),
-        ("folder" = Option<String>, Query, description = "Folder name; `INBOX` by default."),
+        FolderParameter,
     ),
     responses(
         (status = 200, description = "The raw message.", content(
@@ -41,12 +41,11 @@ pub(crate) async fn download_raw(
     State(state): State<HttpState>,
     Caller(caller): Caller,
     path: PathParameters,
-    query: Query,
+    query: Query<FolderParameter>,
 ) -> Result<Response, ApiError> {
     let mailbox = mailbox_in(&path, &caller)?;
-    let folder = folder_in(&query);
-    query.check()?;
+    let folder = folder_or_inbox(query.read()?.folder)?;
     let uid = path.uid();
-    let opened = state.service().download_raw(&caller, &mailbox, &folder?, uid).await?;
+    let opened = state.service().download_raw(&caller, &mailbox, &folder, uid).await?;
     Ok(download("message/rfc822", &format!("{uid}.eml"), opened.size, opened.content))
 }

@@ -8,14 +8,14 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::shape::{Named, named};
-use super::{folder_in, folder_in_path, reader_in};
+use super::{folder_in_path, folder_or_inbox, reader_in};
 use crate::answer::{WrittenJson, written};
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
-use crate::query::Query;
+use crate::query::{PageParameters, Query, query_parameters};
 use crate::response_cache::{CachedResponse, PageKey};
-use crate::shape::{Moment, PageParameters};
+use crate::shape::Moment;
 use crate::state::HttpState;
 
 /// A page of a folder.
@@ -96,6 +96,16 @@ impl From<MessageSummary> for MessageEntry {
     }
 }
 
+query_parameters! {
+    /// Folder and page.
+    pub(crate) struct ListMessages {
+        /// Folder name; `INBOX` by default.
+        folder: Option<String>;
+        /// Page of the folder.
+        page: PageParameters;
+    }
+}
+
 documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFolder, ValidationError, ImapError,]);
 
 /// List messages
@@ -105,19 +115,18 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFo
 #[utoipa::path(get, path = "/mailbox/{email}/messages", tag = "mailbox", operation_id = "list_messages",
     params(
         ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
-        ("folder" = Option<String>, Query, description = "Folder name; `INBOX` by default."),
-        PageParameters,
+        ListMessages,
     ),
     responses((status = 200, description = "A page of the folder.", body = MessagesListed), Errors))]
 pub(crate) async fn list_messages(
     State(state): State<HttpState>,
     Caller(caller): Caller,
     path: PathParameters,
-    query: Query,
+    query: Query<ListMessages>,
 ) -> Result<WrittenJson, ApiError> {
     let reader = reader_in(&path, &caller)?;
-    let folder = folder_in(&query);
-    list(&state, &reader, folder, query).await
+    let ListMessages { folder, page } = query.read()?;
+    written_page(&state, &reader, folder_or_inbox(folder)?, page).await
 }
 
 /// List messages in a folder
@@ -135,22 +144,11 @@ pub(crate) async fn list_folder_messages(
     State(state): State<HttpState>,
     Caller(caller): Caller,
     path: PathParameters,
-    query: Query,
+    query: Query<PageParameters>,
 ) -> Result<WrittenJson, ApiError> {
     let reader = reader_in(&path, &caller)?;
-    let folder = folder_in_path(&path);
-    list(&state, &reader, folder, query).await
-}
-
-async fn list(
-    state: &HttpState,
-    reader: &ReadMailbox,
-    folder: Result<FolderName, ApiError>,
-    mut query: Query,
-) -> Result<WrittenJson, ApiError> {
-    let page = query.page();
-    query.check()?;
-    written_page(state, reader, folder?, page).await
+    let page = query.read()?;
+    written_page(&state, &reader, folder_in_path(&path)?, page).await
 }
 
 /// Serves the cached page if the mail server confirms that it has not changed.

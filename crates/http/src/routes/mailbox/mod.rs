@@ -18,7 +18,7 @@ pub(crate) use list_messages::{MessagesListed, written_page};
 
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
-use crate::query::Query;
+use crate::query::query_parameters;
 use crate::router::api_routes as routes;
 use crate::state::HttpState;
 
@@ -53,9 +53,17 @@ fn reader_in(path: &PathParameters, caller: &Caller) -> Result<ReadMailbox, ApiE
     Ok(caller.grants.may_read(&mailbox)?)
 }
 
-/// Folder in the query, INBOX by default. An invalid name is an unknown folder.
-pub(crate) fn folder_in(query: &Query) -> Result<FolderName, ApiError> {
-    query.text("folder").map_or_else(|| Ok(FolderName::inbox()), folder)
+query_parameters! {
+    /// Folder of the operation.
+    struct FolderParameter {
+        /// Folder name; `INBOX` by default.
+        folder: Option<String>;
+    }
+}
+
+/// Folder of a query, INBOX by default. An invalid name is an unknown folder.
+pub(crate) fn folder_or_inbox(name: Option<String>) -> Result<FolderName, ApiError> {
+    name.map_or_else(|| Ok(FolderName::inbox()), |name| folder(&name))
 }
 
 /// Folder in the path.

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::shape::{AttachmentEntry, Named, named};
-use super::{folder_in, folder_in_path, mailbox_in};
+use super::{FolderParameter, folder_in_path, folder_or_inbox, mailbox_in};
 use crate::answer::{Json, LARGE, written};
 use crate::byte_budget::Share;
 use crate::caller::Caller;
@@ -129,19 +129,18 @@ documented_errors!(
     params(
         ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
         ("uid" = u32, Path, description = "IMAP UID of the message.", example = 1),
-        ("folder" = Option<String>, Query, description = "Folder name; `INBOX` by default."),
+        FolderParameter,
     ),
     responses((status = 200, description = "The message.", body = MessageFound), Errors))]
 pub(crate) async fn read_message(
     State(state): State<HttpState>,
     Caller(caller): Caller,
     path: PathParameters,
-    query: Query,
+    query: Query<FolderParameter>,
 ) -> Result<Response, ApiError> {
     let mailbox = mailbox_in(&path, &caller)?;
-    let folder = folder_in(&query);
-    query.check()?;
-    read(&state, &caller, &mailbox, &folder?, path.uid()).await
+    let folder = folder_or_inbox(query.read()?.folder)?;
+    read(&state, &caller, &mailbox, &folder, path.uid()).await
 }
 
 /// Read a message in a folder
@@ -159,10 +158,8 @@ pub(crate) async fn read_folder_message(
     State(state): State<HttpState>,
     Caller(caller): Caller,
     path: PathParameters,
-    query: Query,
 ) -> Result<Response, ApiError> {
     let mailbox = mailbox_in(&path, &caller)?;
-    query.check()?;
     read(&state, &caller, &mailbox, &folder_in_path(&path)?, path.uid()).await
 }
 

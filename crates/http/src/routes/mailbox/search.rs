@@ -1,18 +1,18 @@
 //! `GET /mailbox/{email}/search`.
 
 use axum::extract::State;
-use mailapi_service::mailbox::{FolderScope, SearchHit, SearchQuery, SearchText};
+use mailapi_service::mailbox::{FolderScope, SearchHit, SearchQuery};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::shape::Named;
-use super::{folder_in, mailbox_in};
+use super::{folder_or_inbox, mailbox_in};
 use crate::answer::Json;
 use crate::caller::Caller;
-use crate::error::{ApiError, ErrorCode, documented_errors};
+use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
-use crate::query::Query;
-use crate::shape::{Moment, PageParameters, Searched};
+use crate::query::{PageParameters, Query, query_parameters};
+use crate::shape::{Moment, Searched};
 use crate::state::HttpState;
 
 /// A page of search results.
@@ -66,6 +66,18 @@ impl From<SearchHit> for HitEntry {
     }
 }
 
+query_parameters! {
+    /// Text, folder and page.
+    pub(crate) struct SearchParameters {
+        /// Text to search for: 2 to 200 characters, not all whitespace.
+        q: Searched, example "minutes";
+        /// Folder name, or `*` for all folders; `INBOX` by default.
+        folder: Option<String>;
+        /// Page of the results.
+        page: PageParameters;
+    }
+}
+
 documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFolder, ValidationError, ImapError,]);
 
 /// Search messages
@@ -75,28 +87,22 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFo
 #[utoipa::path(get, path = "/mailbox/{email}/search", tag = "mailbox", operation_id = "search_messages",
     params(
         ("email" = String, Path, format = IdnEmail, description = "Mailbox address.", example = "alice@example.test"),
-        ("q" = inline(Searched), Query, description = "Text to search for: 2 to 200 characters, not all whitespace.",
-            example = "minutes"),
-        ("folder" = Option<String>, Query, description = "Folder name, or `*` for all folders; `INBOX` by default."),
-        PageParameters,
+        SearchParameters,
     ),
     responses((status = 200, description = "A page of search results.", body = MessagesFound), Errors))]
 pub(crate) async fn search(
     State(state): State<HttpState>,
     Caller(caller): Caller,
     path: PathParameters,
-    mut query: Query,
+    query: Query<SearchParameters>,
 ) -> Result<Json<MessagesFound>, ApiError> {
     let mailbox = mailbox_in(&path, &caller)?;
-    let text: Option<SearchText> = query.required("q");
-    let page = query.page();
-    let scope = match query.text("folder") {
-        Some("*") => Ok(FolderScope::All),
-        _ => folder_in(&query).map(FolderScope::One),
+    let SearchParameters { q: text, folder, page } = query.read()?;
+    let scope = match folder.as_deref() {
+        Some("*") => FolderScope::All,
+        _ => FolderScope::One(folder_or_inbox(folder)?),
     };
-    query.check()?;
-    let Some(text) = text else { return Err(ErrorCode::ValidationError.into()) };
-    let wanted = SearchQuery { text, scope: scope?, page };
+    let wanted = SearchQuery { text, scope, page };
     let listed = state.service().search(&caller, &mailbox, &wanted).await?;
     Ok(Json(MessagesFound {
         success: true,

@@ -7,30 +7,26 @@ use mailapi_service::permissions::BulkGranted;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::PermissionName;
 use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
-use crate::json::{JsonBody, Members};
+use crate::json::JsonBody;
+use crate::request_body::{AtLeastOne, request_body};
 use crate::routes::to_the_end;
+use crate::shape::PermissionName;
 use crate::state::HttpState;
 
-/// Permissions to grant to one user on one domain.
-#[derive(ToSchema)]
-#[schema(example = json!({
-        "email": "alice@example.test", "permissions": ["manage_users", "view_stats"], "domain": "example.test"
-}))]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-pub(crate) struct GrantPermissions {
-    /// Address of the user; not an admin.
-    #[schema(format = IdnEmail)]
-    email: String,
-    /// Permission names: at least one.
-    #[schema(min_items = 1)]
-    permissions: Vec<PermissionName>,
-    /// Domain name.
-    #[schema(format = IdnHostname)]
-    domain: String,
+request_body! {
+    /// Permissions to grant to one user on one domain.
+    pub(crate) struct GrantPermissions as "GrantPermissions" {
+        /// Address of the user; not an admin.
+        email: EmailAddress,
+        /// Permission names: at least one.
+        permissions: AtLeastOne<PermissionName>,
+        /// Domain name.
+        domain: DomainName,
+    }
+    example { "email": "alice@example.test", "permissions": ["manage_users", "view_stats"], "domain": "example.test" }
 }
 
 /// Granted and skipped permissions.
@@ -71,23 +67,13 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound, Do
 pub(crate) async fn bulk(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,
-    body: JsonBody,
+    body: JsonBody<GrantPermissions>,
 ) -> Result<(StatusCode, Json<PermissionsGranted>), ApiError> {
-    let (email, permissions, domain) = read(body.members)?;
+    let GrantPermissions { email, permissions, domain } = body.read()?;
+    if permissions.is_empty() {
+        return Err(Violations::of("permissions", "must name at least one").into());
+    }
     let service = state.service().clone();
     let granted = async move { service.grant_permissions(&caller, &email, permissions, &domain).await };
     Ok((StatusCode::CREATED, Json(to_the_end(granted).await??.into())))
-}
-
-fn read(mut members: Members) -> Result<(EmailAddress, Vec<Permission>, DomainName), Violations> {
-    let mut violations = Violations::none();
-    let email = members.required_parsed("email", &mut violations);
-    members.require("permissions", &mut violations);
-    let permissions: Vec<Permission> = members.all_parsed("permissions", &mut violations);
-    let domain = members.required_parsed("domain", &mut violations);
-    if permissions.is_empty() && violations.is_empty() {
-        violations.add("permissions", "must name at least one");
-    }
-    let (email, domain) = violations.or(email.zip(domain))?;
-    Ok((email, permissions, domain))
 }

@@ -1,7 +1,7 @@
 //! `GET /permissions`.
 
 use axum::extract::State;
-use mailapi_model::{Listed, Page, PermissionRecord};
+use mailapi_model::{DomainName, EmailAddress, Listed, Page, PermissionRecord};
 use mailapi_service::permissions::PermissionQuery;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -10,8 +10,7 @@ use super::PermissionBody;
 use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
-use crate::query::Query;
-use crate::shape::PageParameters;
+use crate::query::{PageParameters, Query, query_parameters};
 use crate::state::HttpState;
 
 /// A page of permissions.
@@ -41,26 +40,32 @@ impl PermissionsListed {
     }
 }
 
+query_parameters! {
+    /// Filters of the list.
+    pub(crate) struct ListPermissions {
+        /// Only permissions of this user.
+        email: Option<EmailAddress>;
+        /// Only permissions on this domain.
+        domain: Option<DomainName>;
+        /// Page of the list.
+        page: PageParameters;
+    }
+}
+
 documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 
 /// List permissions
 ///
 /// For admins. Returns all granted permissions, newest first.
 #[utoipa::path(get, path = "/permissions", tag = "permissions", operation_id = "list_permissions",
-    params(
-        ("email" = Option<String>, Query, format = IdnEmail, description = "Only permissions of this user."),
-        ("domain" = Option<String>, Query, format = IdnHostname, description = "Only permissions on this domain."),
-        PageParameters,
-    ),
+    params(ListPermissions),
     responses((status = 200, description = "A page of permissions.", body = PermissionsListed), Errors))]
 pub(crate) async fn list(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,
-    mut query: Query,
+    query: Query<ListPermissions>,
 ) -> Result<Json<PermissionsListed>, ApiError> {
-    let wanted = PermissionQuery { email: query.parsed("email"), domain: query.parsed("domain") };
-    let page = query.page();
-    query.check()?;
-    let listed = state.service().list_permissions(&caller, wanted, page).await?;
+    let ListPermissions { email, domain, page } = query.read()?;
+    let listed = state.service().list_permissions(&caller, PermissionQuery { email, domain }, page).await?;
     Ok(Json(PermissionsListed::new(listed, page)))
 }

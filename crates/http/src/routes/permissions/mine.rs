@@ -6,8 +6,7 @@ use super::list::PermissionsListed;
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
-use crate::query::Query;
-use crate::shape::PageParameters;
+use crate::query::{PageParameters, Query};
 use crate::state::HttpState;
 
 documented_errors!(Errors, documented, [ValidationError]);
@@ -21,10 +20,9 @@ documented_errors!(Errors, documented, [ValidationError]);
 pub(crate) async fn mine(
     State(state): State<HttpState>,
     Caller(caller): Caller,
-    mut query: Query,
+    query: Query<PageParameters>,
 ) -> Result<Json<PermissionsListed>, ApiError> {
-    let page = query.page();
-    query.check()?;
+    let page = query.read()?;
     let listed = state.service().own_permissions(&caller, page).await?;
     Ok(Json(PermissionsListed::new(listed, page)))
 }

@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
 use crate::router::api_routes as routes;
-use crate::shape::Moment;
+use crate::shape::{Moment, PermissionName};
 use crate::state::HttpState;
 
 /// Every operation of this area.
@@ -25,23 +25,6 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
         .routes(routes!(bulk::bulk))
         .routes(routes!(mine::mine))
         .routes(routes!(revoke::revoke))
-}
-
-/// Permission name.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "describes the names in the document; they are read as `mailapi_model::Permission`")]
-pub(crate) enum PermissionName {
-    /// Create, update, enable, disable, delete and purge users of the domain, and reset their passwords.
-    ManageUsers,
-    /// View, update and verify the domain.
-    ManageDomains,
-    /// Read the mail of every user of the domain.
-    ViewMailbox,
-    /// View the statistics of the domain and its users.
-    ViewStats,
-    /// Send as every user of the domain.
-    SendMail,
 }
 
 /// A permission of a user on one domain.

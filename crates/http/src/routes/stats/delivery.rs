@@ -5,12 +5,12 @@ use mailapi_service::stats::{DeliveryQuery, DeliveryStats};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{BreakdownItem, GroupByName, PeriodBody, Summary, period};
+use super::{BreakdownItem, PeriodBody, PeriodParameters, Summary};
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
-use crate::query::Query;
-use crate::shape::{AddressOrDomain, DateOrTime};
+use crate::query::{Query, query_parameters};
+use crate::shape::{AddressOrDomain, GroupByName};
 use crate::state::HttpState;
 
 /// Delivery statistics.
@@ -38,6 +38,18 @@ impl From<DeliveryStats> for DeliveryBody {
     }
 }
 
+query_parameters! {
+    /// Period, filter and grouping.
+    pub(crate) struct DeliveryParameters {
+        /// Period.
+        period: PeriodParameters;
+        /// Only mail from this address or domain.
+        sender: Option<AddressOrDomain>;
+        /// Grouping of `breakdown`; `day` by default.
+        group_by: Option<GroupByName>;
+    }
+}
+
 documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 
 /// Get delivery statistics
@@ -45,24 +57,14 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 /// Counts recipients by their current status, at the time of the message. Admins see all mail. Other callers see mail
 /// of the domains on which they have `view_stats`, and their own.
 #[utoipa::path(get, path = "/stats/delivery", tag = "stats", operation_id = "get_delivery_stats",
-    params(
-        ("start_date" = inline(Option<DateOrTime>), Query, description = "Start of the period; 7 days ago by default."),
-        ("end_date" = inline(Option<DateOrTime>), Query,
-            description = "End of the period, exclusive for a time and inclusive for a date; now by default."),
-        ("sender" = inline(Option<AddressOrDomain>), Query, description = "Only mail from this address or domain."),
-        ("group_by" = inline(Option<GroupByName>), Query, description = "Grouping of `breakdown`; `day` by default."),
-    ),
+    params(DeliveryParameters),
     responses((status = 200, description = "The delivery statistics.", body = DeliveryBody), Errors))]
 pub(crate) async fn delivery(
     State(state): State<HttpState>,
     Caller(caller): Caller,
-    mut query: Query,
+    query: Query<DeliveryParameters>,
 ) -> Result<Json<DeliveryBody>, ApiError> {
-    let wanted = DeliveryQuery {
-        period: period(&mut query),
-        sender: query.parsed("sender"),
-        group_by: query.parsed("group_by").unwrap_or_default(),
-    };
-    query.check()?;
+    let DeliveryParameters { period, sender, group_by } = query.read()?;
+    let wanted = DeliveryQuery { period: period.into(), sender, group_by: group_by.unwrap_or_default() };
     Ok(Json(state.service().delivery_stats(&caller, wanted).await?.into()))
 }

@@ -5,14 +5,13 @@ use mailapi_service::stats::{DomainCount, DomainStats};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{PeriodBody, period};
+use super::{PeriodBody, PeriodParameters};
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
 use crate::query::Query;
 use crate::routes::domains::domain_in;
-use crate::shape::DateOrTime;
 use crate::state::HttpState;
 
 /// Statistics of one domain, counted per recipient.
@@ -116,19 +115,16 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, Validation
 #[utoipa::path(get, path = "/stats/domain/{domain}", tag = "stats", operation_id = "get_domain_stats",
     params(
         ("domain" = String, Path, format = IdnHostname, description = "Domain name.", example = "example.test"),
-        ("start_date" = inline(Option<DateOrTime>), Query, description = "Start of the period; 7 days ago by default."),
-        ("end_date" = inline(Option<DateOrTime>), Query,
-            description = "End of the period, exclusive for a time and inclusive for a date; now by default."),
+        PeriodParameters,
     ),
     responses((status = 200, description = "The statistics of the domain.", body = DomainStatsBody), Errors))]
 pub(crate) async fn domain(
     State(state): State<HttpState>,
     Caller(caller): Caller,
     path: PathParameters,
-    mut query: Query,
+    query: Query<PeriodParameters>,
 ) -> Result<Json<DomainStatsBody>, ApiError> {
     let name = domain_in(&path, &caller)?;
-    let period = period(&mut query);
-    query.check()?;
+    let period = query.read()?.into();
     Ok(Json(state.service().domain_stats(&caller, &name, period).await?.into()))
 }

@@ -5,12 +5,11 @@ use mailapi_service::stats::{DomainDelivery, delivery_rate};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{PeriodBody, period};
+use super::{PeriodBody, PeriodParameters};
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
-use crate::query::Query;
-use crate::shape::{DateOrTime, PageParameters};
+use crate::query::{PageParameters, Query, query_parameters};
 use crate::state::HttpState;
 
 /// A page of statistics by sender domain.
@@ -67,27 +66,31 @@ impl From<DomainDelivery> for DomainSummary {
     }
 }
 
+query_parameters! {
+    /// Period and page.
+    pub(crate) struct ListDomainStats {
+        /// Period.
+        period: PeriodParameters;
+        /// Page of the list.
+        page: PageParameters;
+    }
+}
+
 documented_errors!(Errors, documented, [ValidationError]);
 
 /// List delivery statistics by domain
 ///
 /// Returns domains, newest first. Admins see all domains; other callers see those on which they have `view_stats`.
 #[utoipa::path(get, path = "/stats/domains", tag = "stats", operation_id = "list_domain_stats",
-    params(
-        ("start_date" = inline(Option<DateOrTime>), Query, description = "Start of the period; 7 days ago by default."),
-        ("end_date" = inline(Option<DateOrTime>), Query,
-            description = "End of the period, exclusive for a time and inclusive for a date; now by default."),
-        PageParameters,
-    ),
+    params(ListDomainStats),
     responses((status = 200, description = "The statistics of each domain.", body = DomainsStats), Errors))]
 pub(crate) async fn domains(
     State(state): State<HttpState>,
     Caller(caller): Caller,
-    mut query: Query,
+    query: Query<ListDomainStats>,
 ) -> Result<Json<DomainsStats>, ApiError> {
-    let (period, page) = (period(&mut query), query.page());
-    query.check()?;
-    let stats = state.service().domains_stats(&caller, period, page).await?;
+    let ListDomainStats { period, page } = query.read()?;
+    let stats = state.service().domains_stats(&caller, period.into(), page).await?;
     Ok(Json(DomainsStats {
         success: true,
         period: stats.period.into(),

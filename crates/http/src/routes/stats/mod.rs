@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::error::{ApiError, ErrorCode};
-use crate::query::Query;
+use crate::query::{EndDate, StartDate, query_parameters};
 use crate::router::api_routes as routes;
 use crate::shape::Moment;
 use crate::state::HttpState;
@@ -110,22 +110,20 @@ impl From<BreakdownEntry> for BreakdownItem {
     }
 }
 
-/// Grouping of a breakdown.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "describes the names in the document; they are read as the service's own `GroupBy`")]
-enum GroupByName {
-    /// Days in UTC, including days without mail.
-    Day,
-    /// Hours in UTC, including hours without mail.
-    Hour,
-    /// Recipient domains with the highest counts first.
-    Domain,
+query_parameters! {
+    /// Period of the statistics.
+    struct PeriodParameters {
+        /// Start of the period; 7 days ago by default.
+        start_date: Option<StartDate>;
+        /// End of the period, exclusive for a time and inclusive for a date; now by default.
+        end_date: Option<EndDate>;
+    }
 }
 
-/// `start_date` and `end_date`.
-fn period(query: &mut Query) -> PeriodQuery {
-    PeriodQuery { start: query.start_date(), end: query.end_date() }
+impl From<PeriodParameters> for PeriodQuery {
+    fn from(PeriodParameters { start_date: start, end_date: end }: PeriodParameters) -> Self {
+        Self { start, end }
+    }
 }
 
 impl From<StatsError> for ApiError {

@@ -4,14 +4,14 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{BreakdownItem, GroupByName, PeriodBody, Summary, period};
+use super::{BreakdownItem, PeriodBody, PeriodParameters, Summary};
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
-use crate::query::Query;
+use crate::query::{Query, query_parameters};
 use crate::routes::users::user_in;
-use crate::shape::DateOrTime;
+use crate::shape::GroupByName;
 use crate::state::HttpState;
 
 /// Delivery statistics of one user.
@@ -29,6 +29,16 @@ pub(crate) struct UserStats {
     breakdown: Vec<BreakdownItem>,
 }
 
+query_parameters! {
+    /// Period and grouping.
+    pub(crate) struct UserStatsParameters {
+        /// Period.
+        period: PeriodParameters;
+        /// Grouping of `breakdown`; `day` by default.
+        group_by: Option<GroupByName>;
+    }
+}
+
 documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ValidationError]);
 
 /// Get a user's statistics
@@ -37,22 +47,19 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ValidationEr
 #[utoipa::path(get, path = "/stats/users/{email}", tag = "stats", operation_id = "get_user_stats",
     params(
         ("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test"),
-        ("start_date" = inline(Option<DateOrTime>), Query, description = "Start of the period; 7 days ago by default."),
-        ("end_date" = inline(Option<DateOrTime>), Query,
-            description = "End of the period, exclusive for a time and inclusive for a date; now by default."),
-        ("group_by" = inline(Option<GroupByName>), Query, description = "Grouping of `breakdown`; `day` by default."),
+        UserStatsParameters,
     ),
     responses((status = 200, description = "The statistics of the user.", body = UserStats), Errors))]
 pub(crate) async fn users(
     State(state): State<HttpState>,
     Caller(caller): Caller,
     path: PathParameters,
-    mut query: Query,
+    query: Query<UserStatsParameters>,
 ) -> Result<Json<UserStats>, ApiError> {
     let email = user_in(&path, &caller)?;
-    let (period, group_by) = (period(&mut query), query.parsed("group_by").unwrap_or_default());
-    query.check()?;
-    let stats = state.service().user_stats(&caller, &email, period, group_by).await?;
+    let UserStatsParameters { period, group_by } = query.read()?;
+    let group_by = group_by.unwrap_or_default();
+    let stats = state.service().user_stats(&caller, &email, period.into(), group_by).await?;
     Ok(Json(UserStats {
         success: true,
         email: email.shown().to_owned(),

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use mailapi_model::{TokenKind, TokenRecord, TokenValue, Violations};
+use mailapi_model::{EmailAddress, TokenKind, TokenRecord, TokenValue};
 use mailapi_service::tokens::CreateToken;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -11,26 +11,25 @@ use super::TokenInfo;
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
-use crate::json::{JsonBody, Members};
+use crate::json::JsonBody;
+use crate::request_body::request_body;
 use crate::shape::{DateOrTime, TokenName, TokenType};
 use crate::state::HttpState;
 
-/// A token to create: a user token, or an admin token, which has no `email`.
-#[derive(ToSchema)]
-#[schema(as = CreateToken, example = json!({
-    "name": "Newsletter", "token_type": "user", "email": "alice@example.test"
-}))]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-pub(crate) struct CreateTokenBody {
-    /// Display name: 1 to 200 characters.
-    name: TokenName,
-    /// Token type; `user` by default.
-    token_type: Option<TokenType>,
-    /// Mailbox that a user token is bound to; the caller's own by default.
-    #[schema(format = IdnEmail)]
-    email: Option<String>,
-    /// Expiry time in the future; never by default.
-    expires_at: Option<DateOrTime>,
+request_body! {
+    /// A token to create: a user token, or an admin token, which has no `email`.
+    pub(crate) struct CreateTokenBody as "CreateToken" {
+        /// Display name: 1 to 200 characters.
+        name: TokenName,
+        /// `admin`: full access; `user`: the mailbox that the token is bound to. `user` by default.
+        token_type: Option<TokenType>,
+        /// Mailbox that a user token is bound to; the caller's own by default.
+        email: Option<EmailAddress>,
+        /// Expiry time in the future: a date-time such as `2026-11-20T12:15:30+02:00` (any offset, UTC by default), or a
+        /// date such as `2026-11-20`. Never by default.
+        expires_at: Option<DateOrTime>,
+    }
+    example { "name": "Newsletter", "token_type": "user", "email": "alice@example.test" }
 }
 
 /// The new token with its value.
@@ -68,19 +67,10 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound]);
 pub(crate) async fn create(
     State(state): State<HttpState>,
     Caller(caller): Caller,
-    body: JsonBody,
+    body: JsonBody<CreateTokenBody>,
 ) -> Result<(StatusCode, Json<TokenCreated>), ApiError> {
-    let new = read(body.members)?;
+    let CreateTokenBody { name, token_type, email, expires_at } = body.read()?;
+    let new = CreateToken { name, kind: token_type.unwrap_or(TokenKind::User), email, expires_at };
     let (record, value) = state.service().create_token(&caller, new).await?;
     Ok((StatusCode::CREATED, Json(TokenCreated::new(record, &value))))
-}
-
-fn read(mut members: Members) -> Result<CreateToken, Violations> {
-    let mut violations = Violations::none();
-    let name = members.required_text("name", &mut violations);
-    let kind = members.parsed("token_type", &mut violations).unwrap_or(TokenKind::User);
-    let email = members.parsed("email", &mut violations);
-    let expires_at = members.time("expires_at", &mut violations);
-    let name = violations.or(name)?;
-    Ok(CreateToken { name, kind, email, expires_at })
 }

@@ -8,8 +8,7 @@ use super::TokenInfo;
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
-use crate::query::Query;
-use crate::shape::PageParameters;
+use crate::query::{PageParameters, Query};
 use crate::state::HttpState;
 
 /// A page of tokens.
@@ -38,10 +37,9 @@ documented_errors!(Errors, documented, [ValidationError]);
 pub(crate) async fn list(
     State(state): State<HttpState>,
     Caller(caller): Caller,
-    mut query: Query,
+    query: Query<PageParameters>,
 ) -> Result<Json<TokensListed>, ApiError> {
-    let page = query.page();
-    query.check()?;
+    let page = query.read()?;
     let listed = state.service().list_tokens(&caller, page).await?;
     Ok(Json(TokensListed {
         success: true,

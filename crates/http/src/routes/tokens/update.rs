@@ -1,33 +1,32 @@
 //! `PUT /tokens/{id}`.
 
 use axum::extract::State;
-use mailapi_model::Violations;
 use mailapi_service::tokens::UpdateToken;
-use utoipa::ToSchema;
 
 use super::get::TokenFound;
 use super::token_in;
 use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
-use crate::json::{JsonBody, Members};
+use crate::json::JsonBody;
 use crate::path::PathParameters;
+use crate::request_body::{Change, request_body};
 use crate::routes::to_the_end;
 use crate::shape::{DateOrTime, TokenName};
 use crate::state::HttpState;
 
-/// Changes to a token. Absent members stay unchanged.
-#[derive(ToSchema)]
-#[schema(as = UpdateToken, example = json!({ "name": "Old newsletter", "is_active": false, "expires_at": null }))]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-pub(crate) struct UpdateTokenBody {
-    /// Display name: 1 to 200 characters.
-    #[schema(value_type = Option<TokenName>)]
-    name: Option<String>,
-    /// Whether the token is active.
-    is_active: Option<bool>,
-    /// Expiry time in the future; null means never.
-    expires_at: Option<DateOrTime>,
+request_body! {
+    /// Changes to a token. Absent members stay unchanged.
+    pub(crate) struct UpdateTokenBody as "UpdateToken" {
+        /// Display name: 1 to 200 characters.
+        name: Option<TokenName>,
+        /// Whether the token is active.
+        is_active: Option<bool>,
+        /// Expiry time in the future: a date-time such as `2026-11-20T12:15:30+02:00` (any offset, UTC by default), or a
+        /// date such as `2026-11-20`. Null means never.
+        expires_at: Change<DateOrTime>,
+    }
+    example { "name": "Old newsletter", "is_active": false, "expires_at": null }
 }
 
 documented_errors!(Errors, documented_with_body, [AccessDenied, TokenNotFound]);
@@ -43,19 +42,12 @@ pub(crate) async fn update(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,
     path: PathParameters,
-    body: JsonBody,
+    body: JsonBody<UpdateTokenBody>,
 ) -> Result<Json<TokenFound>, ApiError> {
     let id = token_in(&path, &caller)?;
-    let change = read(body.members)?;
+    let UpdateTokenBody { name, is_active, expires_at } = body.read()?;
+    let change = UpdateToken { name, is_active, expires_at };
     let service = state.service().clone();
     let token = to_the_end(async move { service.update_token(&caller, id, change).await }).await??;
     Ok(Json(TokenFound { success: true, info: token.into() }))
-}
-
-fn read(mut members: Members) -> Result<UpdateToken, Violations> {
-    let mut violations = Violations::none();
-    let name = members.text("name", &mut violations);
-    let is_active = members.flag("is_active", &mut violations);
-    let expires_at = members.change("expires_at", &mut violations, Members::time);
-    violations.or(Some(UpdateToken { name, is_active, expires_at }))
 }

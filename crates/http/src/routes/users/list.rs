@@ -1,6 +1,7 @@
 //! `GET /users`.
 
 use axum::extract::State;
+use mailapi_model::DomainName;
 use mailapi_service::users::UserQuery;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -9,8 +10,7 @@ use super::UserRecord;
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
-use crate::query::Query;
-use crate::shape::PageParameters;
+use crate::query::{PageParameters, Query, query_parameters};
 use crate::state::HttpState;
 
 /// A page of users.
@@ -28,6 +28,20 @@ pub(crate) struct UsersListed {
     users: Vec<UserRecord>,
 }
 
+query_parameters! {
+    /// Filters of the list.
+    pub(crate) struct ListUsers {
+        /// Only users of this domain.
+        domain: Option<DomainName>;
+        /// Only enabled users (true) or only disabled users (false).
+        active: Option<bool>;
+        /// Only users with this text in the address or name.
+        q: Option<String>;
+        /// Page of the list.
+        page: PageParameters;
+    }
+}
+
 documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 
 /// List users
@@ -35,25 +49,15 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 /// Returns users, newest first. Admins see all users. Callers with `manage_users` see the users of those domains,
 /// except admins.
 #[utoipa::path(get, path = "/users", tag = "users", operation_id = "list_users",
-    params(
-        ("domain" = Option<String>, Query, format = IdnHostname, description = "Only users of this domain."),
-        ("active" = Option<bool>, Query, description = "Only enabled users (true) or only disabled users (false)."),
-        ("q" = Option<String>, Query, description = "Only users with this text in the address or name."),
-        PageParameters,
-    ),
+    params(ListUsers),
     responses((status = 200, description = "A page of users.", body = UsersListed), Errors))]
 pub(crate) async fn list(
     State(state): State<HttpState>,
     Caller(caller): Caller,
-    mut query: Query,
+    query: Query<ListUsers>,
 ) -> Result<Json<UsersListed>, ApiError> {
-    let wanted = UserQuery {
-        domain: query.parsed("domain"),
-        active: query.flag("active"),
-        q: query.text("q").filter(|text| !text.is_empty()).map(ToOwned::to_owned),
-    };
-    let page = query.page();
-    query.check()?;
+    let ListUsers { domain, active, q, page } = query.read()?;
+    let wanted = UserQuery { domain, active, q: q.filter(|text| !text.is_empty()) };
     let listed = state.service().list_users(&caller, wanted, page).await?;
     Ok(Json(UsersListed {
         success: true,

@@ -92,7 +92,7 @@ async fn a_local_part_is_sent_as_given_and_compared_folded() {
 #[tokio::test]
 async fn every_member_that_is_missing_or_of_a_wrong_type_is_named() {
     let (app, ann, _) = App::with_ann_and_bob().await;
-    assert_eq!(app.post(&ann, "/mail/send", json!({})).await.assert_invalid(), ["to", "body", "from"]);
+    assert_eq!(app.post(&ann, "/mail/send", json!({})).await.assert_invalid(), ["from", "to", "body"]);
     let body = json!({
         "from": 1, "to": "bob@example.org", "cc": [2], "bcc": {}, "subject": [], "body": { "text": 1, "html": false },
         "reply_to": 0, "headers": { "X-A": 1 }, "attachments": [{ "filename": 1 }, "file"],
