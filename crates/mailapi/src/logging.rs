@@ -1,8 +1,8 @@
 //! Log output of the process: format and destination.
 
 mod audit_file;
-mod batch;
 mod json;
+mod output;
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -15,8 +15,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::config::{Log, LogFormat};
 use crate::failure::Outcome;
 use audit_file::AuditFile;
-use batch::{Batch, BatchEnd, BatchLimits};
 use json::{JsonFields, JsonLines};
+use output::LogEnd;
 
 /// Form of log lines, decided by the setting and the destination stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,11 +52,11 @@ impl Style {
 pub(crate) struct Logging {
     /// Form of log lines.
     pub(crate) style: Style,
-    /// Writes the gathered lines on drop.
-    _end: Option<BatchEnd>,
+    /// Writes the queued lines on drop.
+    _end: Option<LogEnd>,
 }
 
-/// Starts logging for the rest of the process. Keep the returned handle until the end: its drop writes the waiting lines.
+/// Starts logging for the rest of the process. Keep the returned handle until the end: its drop writes the queued lines.
 pub(crate) fn start(log: &Log, destination: Destination, data_dir: &Path) -> Outcome<Logging> {
     match destination {
         Destination::Stdout => start_server(log),
@@ -67,19 +67,14 @@ pub(crate) fn start(log: &Log, destination: Destination, data_dir: &Path) -> Out
 fn start_server(log: &Log) -> Outcome<Logging> {
     // The listener addresses are logged at any level: there is no other way to learn them.
     let filter = log.filter()?.add_directive(concat!(env!("CARGO_PKG_NAME"), "::welcome=info").parse()?);
-    let (lines, registry) = (tracing_subscriber::fmt::layer(), tracing_subscriber::registry().with(filter));
+    let (queue, end) = output::queued(std::io::stdout(), |lines| tracing::warn!(lines, "log lines dropped"));
+    let (lines, registry) = (tracing_subscriber::fmt::layer().with_writer(queue), tracing_subscriber::registry());
     let style = Style::of(log.format, &std::io::stdout());
-    let mut end = None;
     match style {
-        Style::Human => registry.with(lines.with_ansi(std::io::stdout().is_terminal())).try_init()?,
-        Style::Json => {
-            let limits = BatchLimits { wait: log.gather_for.0, bytes: log.gather_bytes.as_usize() };
-            let (batch, batch_end) = Batch::start(std::io::stdout(), limits)?;
-            end = Some(batch_end);
-            registry.with(lines.fmt_fields(JsonFields).event_format(JsonLines).with_writer(batch)).try_init()?;
-        }
+        Style::Human => registry.with(filter).with(lines.with_ansi(std::io::stdout().is_terminal())).try_init()?,
+        Style::Json => registry.with(filter).with(lines.fmt_fields(JsonFields).event_format(JsonLines)).try_init()?,
     }
-    Ok(Logging { style, _end: end })
+    Ok(Logging { style, _end: Some(end) })
 }
 
 /// A command logs only warnings. Its audit events are appended to the audit file.

@@ -29,13 +29,6 @@ impl Clock for SystemClock {
     }
 }
 
-/// Microseconds since the Unix epoch, for log lines only: no decision depends on them.
-#[expect(clippy::disallowed_methods, reason = "log lines only; decisions use the clock parameter")]
-pub(crate) fn microseconds_now() -> i64 {
-    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since_epoch.map_or(0, |elapsed| i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX))
-}
-
 /// Operating-system user of this process, for the audit log: the name from `/etc/passwd`, otherwise the number.
 /// With sudo(8), the name of the calling user follows.
 #[expect(clippy::disallowed_methods, reason = "sudo(8) sets the variable; it is not a setting of this product")]

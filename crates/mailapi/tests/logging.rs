@@ -96,6 +96,22 @@ fn each_request_is_one_line_with_who_and_from_where() {
 }
 
 #[test]
+fn an_unread_log_delays_no_request_and_loses_no_line() {
+    /// Their lines are more than a pipe and a write hold together.
+    const REQUESTS: usize = 1_000;
+    let work_dir = WorkDir::new();
+    let server = server(&work_dir, &[]);
+    let (address, admin) = (http(&server.running), server.token());
+    for _ in 0..REQUESTS {
+        assert_eq!(ask(&address, &admin, "GET", "/domains", "").0, 200);
+    }
+    let (code, log) = server.stop("TERM");
+    assert_eq!(code, Some(0));
+    assert_eq!(events(&log, |event| event["message"] == "request completed").len(), REQUESTS);
+    assert!(log.lines().last().unwrap().contains("\"message\":\"stopped\""), "the log ends with the end");
+}
+
+#[test]
 fn the_lines_about_requests_can_be_switched_off() {
     for (level, lines) in [("off", 0), ("debug", 0), ("warn", 1)] {
         let work_dir = WorkDir::new();

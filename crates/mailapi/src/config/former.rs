@@ -148,6 +148,7 @@ pub(super) const REMOVED: &[(&str, &[&str])] = &[
         "max_small_request_bytes", "body_pause", "body_timeout", "discard_timeout", "discard_bytes",
         "long_work_bytes", "long_string_bytes", "kept_page_bytes", "health_timeout"
     ]),
+    ("log", &["gather_for", "gather_bytes"]),
     ("database.sqlite", &[
         "group_jobs", "group_time", "queue_jobs", "read_connections", "scan_connections", "search_connections",
         "search_timeout", "busy_timeout", "foreign_check", "statement_cache", "writer_cache_kib",

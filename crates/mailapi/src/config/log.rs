@@ -1,14 +1,12 @@
 //! `[log]`: log output.
 
-use std::time::Duration;
-
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::ConfigError;
-use super::values::{ByteSize, HumanDuration, Text};
+use super::values::Text;
 
 /// The section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,10 +18,6 @@ pub(crate) struct Log {
     pub(crate) access: Text<LevelFilter>,
     /// Form of log lines.
     pub(crate) format: LogFormat,
-    /// Longest time that a JSON line of the server waits to be written together with others.
-    pub(crate) gather_for: HumanDuration,
-    /// Size of a batch of lines that is written at once.
-    pub(crate) gather_bytes: ByteSize,
 }
 
 /// How a log line looks.
@@ -40,13 +34,7 @@ pub(crate) enum LogFormat {
 
 impl Default for Log {
     fn default() -> Self {
-        Self {
-            level: "info".to_owned(),
-            access: Text(LevelFilter::INFO),
-            format: LogFormat::Auto,
-            gather_for: HumanDuration(Duration::from_millis(5)),
-            gather_bytes: ByteSize(64 * 1024),
-        }
+        Self { level: "info".to_owned(), access: Text(LevelFilter::INFO), format: LogFormat::Auto }
     }
 }
 
