@@ -4,8 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use jiff::civil::{DateTime, Time};
-use jiff::fmt::temporal::Pieces;
+use jiff::fmt::StdIoWrite;
+use jiff::fmt::temporal::{DateTimePrinter, Pieces};
 use jiff::tz::Offset;
 
 /// A time in UTC with millisecond precision, counted from the Unix epoch.
@@ -94,7 +96,6 @@ impl Timestamp {
 
     /// Converts a civil time at this offset from UTC.
     fn of_civil(shown: DateTime, offset: Offset) -> Result<Self, TimestampError> {
-        const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
         let since_epoch = shown.duration_since(EPOCH).as_millis();
         let millis = i64::try_from(since_epoch).map_err(|_| TimestampError)? - i64::from(offset.seconds()) * 1000;
         let moment = Self::from_millis(millis);
@@ -160,63 +161,22 @@ impl TimestampText {
 }
 
 impl Timestamp {
-    /// Formats the time without the overhead of a formatter: lists contain hundreds of them.
+    /// Formats the time without an allocation: lists contain hundreds of them.
     #[must_use]
     pub fn to_text(self) -> TimestampText {
-        let days = self.0.div_euclid(DAY_MILLIS);
-        let millis = u32::try_from(self.0.rem_euclid(DAY_MILLIS)).unwrap_or_default();
-        let (seconds, minutes) = (millis / 1000, millis / 60_000);
-        let (year, month, day) = civil(days);
+        static PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+        let since_epoch = SignedDuration::from_millis(self.0);
+        let shown = EPOCH.checked_add(since_epoch).expect("a timestamp is within the years 1 to 9999");
         let mut text = *b"0000-00-00T00:00:00.000Z";
-        text[0..2].copy_from_slice(two_digits(year / 100));
-        text[2..4].copy_from_slice(two_digits(year % 100));
-        text[5..7].copy_from_slice(two_digits(month));
-        text[8..10].copy_from_slice(two_digits(day));
-        text[11..13].copy_from_slice(two_digits(minutes / 60));
-        text[14..16].copy_from_slice(two_digits(minutes % 60));
-        text[17..19].copy_from_slice(two_digits(seconds % 60));
-        text[20..22].copy_from_slice(two_digits(millis % 1000 / 10));
-        text[22] = two_digits(millis % 10)[1];
+        // The printer writes no offset, so the last octet remains.
+        PRINTER.print_datetime(&shown, StdIoWrite(&mut text[..])).expect("the form has a fixed length");
         TimestampText(text)
     }
 }
 
+/// A `jiff::Timestamp` ends before the year 9999 does, so civil times are counted from this one.
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
-
-/// Converts a day number since 1970-01-01 to year, month and day in the proleptic Gregorian calendar.
-///
-/// Years start in March here, so that a leap day is the last day of its year, and 400 years always have
-/// 146,097 days.
-fn civil(days: i64) -> (u32, u32, u32) {
-    // A `Timestamp` has no days before the year 0 of this calendar.
-    let days = u32::try_from(days + 719_468).unwrap_or_default();
-    // An era is a cycle of 400 years.
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // From March on, five months always have 153 days.
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u32::from(month <= 2);
-    (year, month, day)
-}
-
-/// Returns the last two digits of a number.
-const fn two_digits(number: u32) -> &'static [u8; 2] {
-    &TWO_DIGITS[(number % 100) as usize]
-}
-
-/// `00` to `99`.
-static TWO_DIGITS: [[u8; 2]; 100] = {
-    let mut pairs = [*b"00"; 100];
-    let mut number = 0;
-    while number < pairs.len() {
-        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
-        number += 1;
-    }
-    pairs
-};
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -342,8 +302,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_moment_is_shown_as_the_calendar_has_it(millis in Timestamp::EARLIEST..=Timestamp::LATEST) {
-            let epoch = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
-            let expected = epoch.checked_add(jiff::SignedDuration::from_millis(millis)).unwrap();
+            let expected = EPOCH.checked_add(SignedDuration::from_millis(millis)).unwrap();
             let (moment, expected) = (Timestamp::from_millis(millis), format!("{expected:.3}Z"));
             prop_assert_eq!(moment.to_string(), expected.as_str());
             prop_assert_eq!(expected.parse(), Ok(moment), "and read back");
