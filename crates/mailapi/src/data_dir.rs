@@ -101,21 +101,35 @@ impl DataDir {
         Failure::new(format!("another server{owner} is running on the data directory {}", self.0.display()))
     }
 
-    /// Writes the admin token to its file, readable by the owner alone.
+    /// Writes the admin token to its file, readable by the owner alone. The file is then durable.
     pub(crate) fn write_admin_token(&self, value: &str) -> Outcome {
-        let path = self.admin_token_file();
-        let failed = |error| Failure::new(format!("{} cannot be written: {error}", path.display()));
         // An existing file may have another mode or be a link.
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
+        self.remove_admin_token()?;
+        let path = self.admin_token_file();
         let mut options = OpenOptions::new();
         // `create_new` refuses a link that appeared meanwhile.
         options.write(true).create_new(true).mode(FILE_MODE);
-        let mut file = options.open(&path).map_err(failed)?;
-        writeln!(file, "{value}").and_then(|()| file.sync_all()).map_err(failed)
+        let written = options.open(&path).and_then(|mut file| {
+            writeln!(file, "{value}")?;
+            file.sync_all()?;
+            // The file's name is durable only with its directory.
+            File::open(&self.0)?.sync_all()
+        });
+        written.map_err(|error| token_file_failed(&path, &error))
     }
+
+    /// Removes the file of the admin token, if it exists.
+    pub(crate) fn remove_admin_token(&self) -> Outcome {
+        let path = self.admin_token_file();
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(token_file_failed(&path, &error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn token_file_failed(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{} cannot be written: {error}", path.display()))
 }
 
 /// Failure of a command that must not create anything: wrong directory, or no first start yet.

@@ -59,6 +59,38 @@ fn the_first_start_makes_one_admin_token_and_later_ones_none() {
 }
 
 #[test]
+fn a_token_that_cannot_be_written_is_not_stored() {
+    let work_dir = WorkDir::new();
+    work_dir.run(&["migrate"]).answer();
+    let file = work_dir.data().join("admin-token");
+    std::fs::create_dir(&file).unwrap();
+    let complaint = work_dir.run(&["serve"]).complaint();
+    assert!(complaint.contains("admin-token cannot be written"), "{complaint}");
+    let tokens = work_dir.run(&["token", "list"]).answer();
+    assert!(!tokens.contains("initial admin"), "{tokens}");
+
+    std::fs::remove_dir(&file).unwrap();
+    let first = work_dir.serve();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{}\n", first.token()));
+}
+
+#[test]
+fn a_token_that_cannot_be_stored_leaves_no_file() {
+    let work_dir = WorkDir::new();
+    work_dir.run(&["migrate"]).answer();
+    let file = work_dir.data().join("admin-token");
+    let database = rusqlite::Connection::open(work_dir.data().join("mailapi.db")).unwrap();
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON tokens BEGIN SELECT RAISE(ABORT, 'refused'); END";
+    database.execute_batch(refuse).unwrap();
+    work_dir.run(&["serve"]).complaint();
+    assert!(!file.exists());
+
+    database.execute_batch("DROP TRIGGER refuse").unwrap();
+    let first = work_dir.serve();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{}\n", first.token()));
+}
+
+#[test]
 fn the_first_start_makes_an_admin_token_despite_cli_data() {
     let work_dir = WorkDir::new();
     work_dir.run(&["domain", "add", "example.org", "--init"]).answer();

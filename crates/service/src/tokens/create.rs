@@ -61,6 +61,21 @@ impl Service {
         caller: &Caller,
         new: CreateToken,
     ) -> Result<(TokenRecord, TokenValue), TokenError> {
+        let value = TokenValue::random_api(self.0.entropy.as_ref());
+        let record = self.create_token_with(caller, new, &value).await?;
+        Ok((record, value))
+    }
+
+    /// Creates a token with a random value of the caller.
+    ///
+    /// # Errors
+    /// See [`TokenError`].
+    pub async fn create_token_with(
+        &self,
+        caller: &Caller,
+        new: CreateToken,
+        value: &TokenValue,
+    ) -> Result<TokenRecord, TokenError> {
         let email = new.email.clone().or_else(|| caller.grants.mailbox().cloned());
         let email = match (new.kind, email) {
             (TokenKind::Admin, _) => caller.grants.admin().map(|_| None)?,
@@ -75,7 +90,6 @@ impl Service {
         {
             return Err(TokenError::UserNotFound);
         }
-        let value = TokenValue::random_api(self.0.entropy.as_ref());
         let token = NewToken {
             hash: value.hash(),
             prefix: value.prefix(),
@@ -94,6 +108,6 @@ impl Service {
             error => error.into(),
         })?;
         audit!(caller, token = %record.id, kind = record.kind.as_str(), "token created");
-        Ok((record, value))
+        Ok(record)
     }
 }
