@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
 use support::WorkDir;
@@ -228,6 +229,33 @@ fn the_doctor_notices_a_journal_that_is_not_postfixs() {
         let shown = doctor();
         assert!(shown.contains(expected), "{shown}");
     }
+}
+
+#[test]
+fn the_doctor_runs_journalctl_once() {
+    let work_dir = WorkDir::new();
+    work_dir.run(&["migrate"]).answer();
+    let programs = work_dir.path().join("programs");
+    let (program, runs) = (programs.join("journalctl"), work_dir.path().join("runs"));
+    std::fs::create_dir(&programs).unwrap();
+    let doctor = |end: &str| {
+        let script = format!("#!/bin/sh\necho run >>{}\n{end}\n", runs.display());
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        std::fs::write(&runs, "").unwrap();
+        let mut command = work_dir.command(&["doctor"]);
+        command.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
+        command.env("MAILAPI_MAIL__BACKEND", "external").env("MAILAPI_MAIL__EXTERNAL__LOG__JOURNAL", "true");
+        command.env("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "secret of the master");
+        let shown = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        (shown, std::fs::read_to_string(&runs).unwrap())
+    };
+    let (shown, runs) = doctor("exit 0");
+    assert!(shown.contains("note   log: the journal has no entry of the mail facility"), "{shown}");
+    assert_eq!(runs, "run\n");
+    let (shown, runs) = doctor("echo 'No journal files were opened' >&2; exit 1");
+    assert!(shown.contains("WRONG  log: ") && shown.contains(": No journal files were opened"), "{shown}");
+    assert_eq!(runs, "run\n");
 }
 
 /// Every leaf of the command line, with its exit code in an empty directory.

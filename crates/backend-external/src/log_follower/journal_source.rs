@@ -141,9 +141,16 @@ pub(super) fn newest(
     mut each: impl FnMut(Timestamp, &str, &str),
 ) -> io::Result<()> {
     let mut command = journalctl(settings);
-    let output = command.args(["--output=export", &format!("--lines={count}"), MAIL_FACILITY]).output()?;
+    command.args(["--output=export", &format!("--lines={count}"), MAIL_FACILITY]);
+    let output = command.stderr(Stdio::piped()).output()?;
     if !output.status.success() {
-        return Err(io::Error::other(format!("{} ended with {}", settings.program.display(), output.status)));
+        let reason = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(format!(
+            "{} ended with {}: {}",
+            settings.program.display(),
+            output.status,
+            reason.trim()
+        )));
     }
     let mut entries = output.stdout.as_slice();
     while let Some(entry) = read_entry(&mut entries, settings.max_record_bytes)? {
