@@ -6,7 +6,6 @@
 
 mod cases;
 mod client;
-mod curve;
 mod floor;
 mod load;
 mod machine;
@@ -29,7 +28,6 @@ use clap::{Parser, Subcommand, ValueEnum};
 use tokio::runtime::{Builder, Runtime};
 
 use cases::{Bench, Case};
-use floor::process::Kind;
 use outcome::Outcome;
 use scale::{FULL, SMOKE, Scale};
 use server::Product;
@@ -67,12 +65,9 @@ enum Command {
     Soak(Soak),
     /// Measure how costs grow with folders, sent mail, accounts and clients
     Scale(scale_cases::Arguments),
-    /// Serve as a floor for another process of this program
+    /// Serve as the HTTP floor for another process of this program
     #[command(hide = true)]
-    Floor {
-        /// The floor
-        kind: Kind,
-    },
+    Floor,
 }
 
 fn main() -> Outcome {
@@ -80,12 +75,7 @@ fn main() -> Outcome {
     let product = || Product::find(product, tried);
     match command {
         // A multi-threaded runtime, like that of the product.
-        Command::Floor { kind } => Runtime::new()?.block_on(async {
-            match kind {
-                Kind::Http => floor::http::serve().await,
-                Kind::Wire => floor::wire::serve().await,
-            }
-        }),
+        Command::Floor => Runtime::new()?.block_on(floor::http::serve()),
         Command::All { write } => on_one_thread(async {
             let figures = measure(product()?, FULL, Case::value_variants()).await?;
             report::write(&write, &figures)

@@ -5,7 +5,6 @@ mod build;
 mod bulk;
 mod external;
 mod flood;
-mod http;
 mod reading;
 mod rest;
 mod sending;
@@ -19,7 +18,7 @@ use clap::{Subcommand, ValueEnum};
 
 use crate::client::http::{Connection, Request};
 use crate::floor;
-use crate::floor::process::{Floor, Kind};
+use crate::floor::process::Floor;
 use crate::load::{Client, Clients};
 use crate::mail::{Author, WRITER};
 use crate::mail_site::{MailSite, api};
@@ -35,8 +34,6 @@ use reading::Reading;
 /// A case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Subcommand)]
 pub(crate) enum Case {
-    /// The HTTP floor itself, beside the ceiling of the load generator
-    Http,
     /// GET /tokens/me
     Token,
     /// GET /mail/{message_id}/status
@@ -106,7 +103,6 @@ impl Bench {
     pub(crate) async fn run(&mut self, case: Case) -> Outcome<Vec<Row>> {
         let scale = self.scale;
         let rows = match case {
-            Case::Http => http::measure(&scale).await,
             Case::Token => self.reading().await?.token(&scale).await,
             Case::Status => self.reading().await?.status(&scale).await,
             Case::Sent => self.reading().await?.sent(&scale).await,
@@ -235,7 +231,7 @@ async fn beside_http_floor(
     let bytes = mean_answer(server.http, &requests).await?;
     let mut rows = Vec::new();
     for &concurrency in scale.concurrency {
-        let floor = Floor::start(Kind::Http)?;
+        let floor = Floor::start()?;
         let constant: Arc<[Request]> = vec![floor::http::request(bytes)].into();
         let mut ours = http_clients(concurrency, server.http, server.process(), &requests, 200).await?;
         let mut floors = http_clients(concurrency, floor.address, floor.process(), &constant, 200).await?;

@@ -4,4 +4,3 @@ pub(crate) mod disk;
 pub(crate) mod http;
 pub(crate) mod imap;
 pub(crate) mod process;
-pub(crate) mod wire;

@@ -7,15 +7,6 @@ use std::process::{Child, Command, Stdio};
 use crate::outcome::{Failure, Outcome};
 use crate::process::Process;
 
-/// Which floor a child is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Kind {
-    /// The product's HTTP stack with a constant answer.
-    Http,
-    /// A socket with a constant answer: what the load generator can reach at most.
-    Wire,
-}
-
 /// A running floor; killed on drop.
 #[derive(Debug)]
 pub(crate) struct Floor {
@@ -25,19 +16,15 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    /// Starts this program again as a floor.
-    pub(crate) fn start(kind: Kind) -> Outcome<Self> {
-        let name = match kind {
-            Kind::Http => "http",
-            Kind::Wire => "wire",
-        };
+    /// Starts this program again as the HTTP floor.
+    pub(crate) fn start() -> Outcome<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        let mut child = command.args(["floor", name]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut child = command.arg("floor").stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         if let Some(stdout) = child.stdout.take() {
             BufReader::new(stdout).read_line(&mut line)?;
         }
-        let address = line.trim().parse().map_err(|_| Failure::new(format!("the floor {name} did not start")))?;
+        let address = line.trim().parse().map_err(|_| Failure::new("the HTTP floor did not start"))?;
         Ok(Self { child, address })
     }
 

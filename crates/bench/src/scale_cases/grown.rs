@@ -1,15 +1,13 @@
-//! Costs of operations at several sizes: measured, drawn, and written as tables.
+//! Costs of operations at several sizes: measured, and written as tables.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Size;
 use crate::cases::http_clients;
 use crate::client::http::Request;
-use crate::curve::{Axis, Chart, Series};
 use crate::load::{Client, Clients, Load};
 use crate::measure::{Comparison, Figures, Plan, compare, figures};
 use crate::outcome::Outcome;
@@ -42,7 +40,7 @@ struct Operation {
     points: Vec<Point>,
 }
 
-/// The cost that is judged and drawn.
+/// The cost that is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judge {
     /// The product's processor time, which other load on the machine affects least.
@@ -53,19 +51,12 @@ pub(super) enum Judge {
 
 impl Judge {
     fn cost(self, point: &Point) -> f64 {
-        // Processor time is counted in ticks, and a logarithmic axis has no place for zero.
+        // Processor time is counted in ticks and may be zero, but costs are divided by each other.
         let cost = match self {
             Self::Processor => point.seen.cpu,
             Self::Latency => point.seen.p50,
         };
         millis(cost).max(0.001)
-    }
-
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Processor => "processor time of one operation, ms",
-            Self::Latency => "median time of one operation, ms",
-        }
     }
 }
 
@@ -79,7 +70,7 @@ pub(super) struct Grown {
     /// Whether each figure is printed at once.
     is_shown: bool,
     operations: Vec<Operation>,
-    /// Remarks on figures that the curves do not show.
+    /// Remarks on figures that the table does not show.
     notes: Vec<String>,
 }
 
@@ -178,15 +169,13 @@ impl Grown {
     }
 
     /// Formats a section of the documentation.
-    pub(super) fn text(&self, picture: &str) -> Outcome<String> {
+    pub(super) fn text(&self) -> Outcome<String> {
         let mut text = format!("# {}\n\n", self.title);
-        if self.is_drawn() {
+        // Some groups have only notes.
+        if !self.operations.is_empty() {
             writeln!(
                 text,
-                "![{} by {}]({picture})\n\n| operation | {} | per second | p50 ms | p99 ms | processor ms | |\n\
-                 |---|--:|--:|--:|--:|--:|---|",
-                self.judge.words(),
-                self.size,
+                "| operation | {} | per second | p50 ms | p99 ms | processor ms | |\n|---|--:|--:|--:|--:|--:|---|",
                 self.size
             )?;
         }
@@ -202,7 +191,7 @@ impl Grown {
                 writeln!(text, "| {name} | {size} | {rate} | {p50:.3} | {p99:.3} | {cpu:.3} | {verdict} |")?;
             }
         }
-        if self.is_drawn() {
+        if !self.operations.is_empty() {
             text.push('\n');
         }
         for note in &self.notes {
@@ -218,27 +207,6 @@ impl Grown {
         let alone = self.operations.iter().find(|other| other.name == name)?;
         let same_size = alone.points.iter().find(|other| other.size == point.size)?;
         Some(self.judge.cost(point) / self.judge.cost(same_size))
-    }
-
-    /// Whether the group has a chart; some have only notes.
-    pub(super) const fn is_drawn(&self) -> bool {
-        !self.operations.is_empty()
-    }
-
-    /// Draws the costs.
-    pub(super) fn draw(&self, file: &Path) -> Outcome {
-        let curves = self.operations.iter().filter(|operation| !operation.name.ends_with(BESIDE));
-        let series = curves.map(|operation| Series {
-            name: operation.name.clone(),
-            points: operation.points.iter().map(|point| (point.size, self.judge.cost(point))).collect(),
-        });
-        let chart = Chart {
-            title: self.title.to_owned(),
-            across: (self.size.to_owned(), Axis::Tenfolds),
-            up: (self.judge.words().to_owned(), Axis::Tenfolds),
-            series: series.collect(),
-        };
-        Ok(std::fs::write(file, chart.svg()?)?)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Costs as a function of the data on a server: `mailapi-bench scale`. Each group writes a table and a chart.
+//! Costs as a function of the data on a server: `mailapi-bench scale`. Each group writes a table.
 
 mod accounts;
 mod bulk;
@@ -97,7 +97,7 @@ pub(crate) struct Arguments {
     /// Use small sizes, to check that the groups work
     #[arg(long)]
     small: bool,
-    /// The directory for a picture and a table of each group
+    /// The directory for a table of each group
     #[arg(long, value_name = "DIRECTORY")]
     write: Option<PathBuf>,
 }
@@ -112,11 +112,7 @@ pub(crate) async fn run(arguments: &Arguments, product: &Product) -> Outcome {
         if let Some(directory) = &arguments.write {
             std::fs::create_dir_all(directory)?;
             let name = group.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-            let picture = format!("{name}.svg");
-            if grown.is_drawn() {
-                grown.draw(&directory.join(&picture))?;
-            }
-            let text = format!("{}\nWritten by `mailapi-bench scale {name}`. {machine}\n", grown.text(&picture)?);
+            let text = format!("{}\nWritten by `mailapi-bench scale {name}`. {machine}\n", grown.text()?);
             std::fs::write(directory.join(format!("{name}.md")), text)?;
         }
     }

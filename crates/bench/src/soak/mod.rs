@@ -12,7 +12,6 @@ use std::time::Duration;
 use mailapi_testkit::SmtpSink;
 use tokio::time::Instant;
 
-use crate::curve::{Axis, Chart, Series};
 use crate::machine;
 use crate::mail_site::{MailHost, MailSite};
 use crate::outcome::{Failure, Outcome, same};
@@ -54,7 +53,7 @@ pub(crate) struct Soak {
     /// Use a private Postfix and Dovecot instead of the built-in mail server
     #[arg(long)]
     external: bool,
-    /// The directory for the picture and the figures
+    /// The directory for the figures
     #[arg(long, value_name = "DIRECTORY")]
     write: Option<PathBuf>,
 }
@@ -95,7 +94,6 @@ pub(crate) async fn run(soak: &Soak, product: &Product) -> Outcome {
     writeln!(std::io::stdout(), "{text}")?;
     if let Some(directory) = &soak.write {
         std::fs::create_dir_all(directory)?;
-        std::fs::write(directory.join(format!("{name}.svg")), report.chart().svg()?)?;
         std::fs::write(directory.join(format!("{name}.md")), text)?;
     }
     if report.verdicts().iter().all(|verdict| verdict.holds) {
@@ -165,9 +163,8 @@ impl Report<'_> {
         let times: usize = self.counts.iter().map(|count| count.times).sum();
         writeln!(
             text,
-            "![Resident memory over time]({}.svg)\n\nThe server used {:.0} % of one processor. Caches fill during the \
+            "The server used {:.0} % of one processor. Caches fill during the \
              first sixth; growth is the median of the slopes between the medians of the other {} parts.\n",
-            self.name,
             share * 100.0,
             WINDOWS - 1
         )?;
@@ -195,27 +192,5 @@ impl Report<'_> {
             writeln!(text, "| {what} | {times} |")?;
         }
         Ok(text)
-    }
-
-    fn chart(&self) -> Chart {
-        let series = |name: &str, figure: fn(&Snapshot) -> f64| Series {
-            name: name.to_owned(),
-            points: self
-                .snapshots
-                .iter()
-                .map(|snapshot| (snapshot.at.as_secs_f64() / 60.0, figure(snapshot)))
-                .collect(),
-        };
-        Chart {
-            title: "Soak: mixed traffic at a steady pace".to_owned(),
-            across: ("minutes".to_owned(), Axis::Even),
-            up: ("MiB, number".to_owned(), Axis::Even),
-            series: vec![
-                series("peak memory, MiB", |snapshot| snapshot.peak as f64 / MIB),
-                series("resident memory, MiB", |snapshot| snapshot.resident as f64 / MIB),
-                series("open files", |snapshot| snapshot.files as f64),
-                series("threads", |snapshot| snapshot.threads as f64),
-            ],
-        }
     }
 }
