@@ -141,14 +141,6 @@ impl Doveadm {
         self.run(&commands).await.map(drop)
     }
 
-    /// Recalculates the quota usage.
-    ///
-    /// # Errors
-    /// [`DoveadmError`].
-    pub async fn recalculate_quota(&self, mailbox: &EmailAddress) -> Result<(), DoveadmError> {
-        self.run(&[recalculation(mailbox)]).await.map(drop)
-    }
-
     /// Removes all mail, recalculates the quota, and returns the number of folders and messages removed.
     async fn expunge_all(&self, mailbox: &EmailAddress) -> Result<Purged, DoveadmError> {
         let user = mailbox.as_str();

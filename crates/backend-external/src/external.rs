@@ -10,7 +10,7 @@ use crate::bounces::{BounceFeed, BounceSettings, ReturnAddressError};
 use crate::delivery_feed::{FollowedElsewhere, HostLog};
 use crate::doveadm::{Doveadm, DoveadmError, DoveadmSettings};
 use crate::imap_pool::{ImapPool, ImapSettings};
-use crate::log_follower::{FollowerError, FollowerStatus, LogFollower, LogSettings};
+use crate::log_follower::{FollowerError, LogFollower, LogSettings};
 use crate::mailboxes::{ImapMailboxes, ImapPurge, MailboxSettings, Purge};
 use crate::provisioning::SharedDatabase;
 use crate::search_index::{IndexUse, SearchIndex, SearchSettings};
@@ -46,7 +46,6 @@ pub struct External {
     submission: Arc<SmtpSubmission>,
     pool: ImapPool,
     mailboxes: Arc<ImapMailboxes>,
-    log: Option<Arc<LogFollower>>,
     doveadm: Option<Arc<Doveadm>>,
 }
 
@@ -105,7 +104,7 @@ impl External {
             None => Arc::new(FollowedElsewhere),
         };
         let smtp = SmtpPool::new(settings.smtp, tls);
-        let submission = SmtpSubmission::new(smtp, log.clone()).returning_to(returns);
+        let submission = SmtpSubmission::new(smtp, log).returning_to(returns);
         let submission = Arc::new(submission.one_of_several(settings.log_host.is_some()));
         let backend = Backend {
             submission: submission.clone(),
@@ -114,7 +113,7 @@ impl External {
             bounce_feed: bounces.map(|bounces| Arc::new(bounces) as Arc<dyn DeliveryFeed>),
             provisioning: Arc::new(SharedDatabase::new(mailboxes.clone(), doveadm.clone())),
         };
-        Ok(Self { backend, submission, pool, mailboxes, log, doveadm })
+        Ok(Self { backend, submission, pool, mailboxes, doveadm })
     }
 
     /// Returns the backend port.
@@ -133,12 +132,6 @@ impl External {
     #[must_use]
     pub const fn mailboxes(&self) -> &Arc<ImapMailboxes> {
         &self.mailboxes
-    }
-
-    /// Returns the state of the log follower; `None` if another process follows the log.
-    #[must_use]
-    pub fn log_status(&self) -> Option<FollowerStatus> {
-        self.log.as_ref().map(|log| log.status())
     }
 
     /// Drops the cached data and idle connections of a mailbox.

@@ -9,9 +9,6 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// The target of the log events.
-    pub const TARGET: &'static str = "mailapi::rounds";
-
     /// Starts counting the rounds of the loop with this name.
     #[must_use]
     pub const fn of(name: &'static str) -> Self {

@@ -44,7 +44,7 @@ impl FromRequestParts<HttpState> for Caller {
             Err(AuthenticateError::Unavailable(_)) => None,
         };
         if let Some(key) = key {
-            count(parts, state, key).await?;
+            count(parts, state, key)?;
         }
         let caller = known?.at(address(parts, state));
         if let Some(arrival) = parts.extensions.get::<Arrival>() {
@@ -78,7 +78,7 @@ impl FromRequestParts<HttpState> for Anybody {
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
         let address = address(parts, state);
-        count(parts, state, LimitKey::of_client(address)).await?;
+        count(parts, state, LimitKey::of_client(address))?;
         Ok(Self { address })
     }
 }
@@ -91,9 +91,9 @@ fn address(parts: &Parts, state: &HttpState) -> IpAddr {
     client_address(&parts.extensions, &parts.headers, &state.settings().trusted_proxies)
 }
 
-async fn count(parts: &Parts, state: &HttpState, key: LimitKey) -> Result<(), ApiError> {
+fn count(parts: &Parts, state: &HttpState, key: LimitKey) -> Result<(), ApiError> {
     let note = parts.extensions.get::<Arrival>().map(|arrival| &arrival.noted.limit);
-    take(state.limits(), state.settings().limits, key, state.clock().now(), note).await
+    take(state.limits(), state.settings().limits, key, state.clock().now(), note)
 }
 
 impl From<AuthenticateError> for ApiError {

@@ -42,7 +42,7 @@ mod state;
 mod write_timeout;
 
 pub use client_address::{Network, NetworkError};
-pub use limits::{LimitKey, LimitStore, LimitWindow, MemoryLimits, RequestLimits, Taken, WindowUse};
+pub use limits::RequestLimits;
 pub use openapi::openapi_json;
 pub use records::{created_token_json, domain_json, domains_json, token_json, tokens_json, user_json, users_json};
 pub use router::router;

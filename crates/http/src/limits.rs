@@ -9,7 +9,6 @@ use std::net::IpAddr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use mailapi_model::{ClientNetwork, Timestamp, TokenId};
 
@@ -41,11 +40,11 @@ impl RequestLimits {
 
 /// A time window and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LimitWindow {
+pub(crate) struct LimitWindow {
     /// Length of the window, from its first request.
-    pub length: Duration,
+    pub(crate) length: Duration,
     /// Maximum number of requests; zero means unlimited.
-    pub limit: u64,
+    pub(crate) limit: u64,
 }
 
 impl LimitWindow {
@@ -56,7 +55,7 @@ impl LimitWindow {
 
 /// Requests with the same key are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LimitKey {
+pub(crate) enum LimitKey {
     /// Requests of a token.
     Token(TokenId),
     /// Requests of an address without a token, or with an unknown one.
@@ -65,36 +64,27 @@ pub enum LimitKey {
 
 impl LimitKey {
     /// The key for a client's address.
-    #[must_use]
-    pub fn of_client(address: IpAddr) -> Self {
+    pub(crate) fn of_client(address: IpAddr) -> Self {
         Self::Client(ClientNetwork::of(address))
     }
 }
 
 /// State of one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WindowUse {
+pub(crate) struct WindowUse {
     /// Requests counted in it.
-    pub used: u64,
+    pub(crate) used: u64,
     /// End of the window.
-    pub ends_at: Timestamp,
+    pub(crate) ends_at: Timestamp,
 }
 
 /// Result of counting a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
+pub(crate) struct Taken {
     /// Whether it was counted; false if a window was full.
-    pub counted: bool,
+    pub(crate) counted: bool,
     /// The windows after the request, in the order of the argument.
-    pub windows: [WindowUse; 2],
-}
-
-/// Counts requests: in memory for one node, in a shared store for several.
-#[async_trait]
-pub trait LimitStore: Send + Sync {
-    /// Counts one request atomically in all windows, or in none if one of them is full. A store that is unavailable
-    /// decides by itself.
-    async fn take(&self, key: LimitKey, windows: [LimitWindow; 2], now: Timestamp) -> Taken;
+    pub(crate) windows: [WindowUse; 2],
 }
 
 /// A started window.
@@ -112,7 +102,7 @@ impl Counter {
 }
 
 /// Counts in the memory of this process.
-pub struct MemoryLimits {
+pub(crate) struct RequestCounts {
     shards: Vec<Mutex<Shard>>,
     hasher: RandomState,
 }
@@ -123,37 +113,28 @@ struct Shard {
     prune_at: usize,
 }
 
-impl MemoryLimits {
+impl RequestCounts {
     const SHARDS: usize = 16;
     /// Number of keys in a shard before expired ones are first removed.
     const FIRST_PRUNE: usize = 1024;
 
-    /// An empty store.
-    #[must_use]
-    pub fn new() -> Self {
+    /// Counts nothing yet.
+    pub(crate) fn new() -> Self {
         let shard = || Mutex::new(Shard { counters: HashMap::new(), prune_at: Self::FIRST_PRUNE });
         Self { shards: std::iter::repeat_with(shard).take(Self::SHARDS).collect(), hasher: RandomState::new() }
+    }
+
+    /// Counts one request atomically in all windows, or in none if one of them is full.
+    fn take(&self, key: LimitKey, windows: [LimitWindow; 2], now: Timestamp) -> Taken {
+        let mut shard = self.shard(key).lock().unwrap_or_else(PoisonError::into_inner);
+        shard.prune(windows, now);
+        shard.take(key, windows, now)
     }
 
     fn shard(&self, key: LimitKey) -> &Mutex<Shard> {
         let count = self.shards.len() as u64;
         let index = usize::try_from(self.hasher.hash_one(key) % count).unwrap_or(0);
         &self.shards[index]
-    }
-}
-
-impl Default for MemoryLimits {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-#[async_trait]
-impl LimitStore for MemoryLimits {
-    async fn take(&self, key: LimitKey, windows: [LimitWindow; 2], now: Timestamp) -> Taken {
-        let mut shard = self.shard(key).lock().unwrap_or_else(PoisonError::into_inner);
-        shard.prune(windows, now);
-        shard.take(key, windows, now)
     }
 }
 
@@ -184,7 +165,7 @@ impl Shard {
         }
         let over = |counters: &[Counter; 2]| counters.iter().zip(windows).all(|(c, w)| c.is_over(w.length, now));
         self.counters.retain(|_, counters| !over(counters));
-        self.prune_at = (self.counters.len() * 2).max(MemoryLimits::FIRST_PRUNE);
+        self.prune_at = (self.counters.len() * 2).max(RequestCounts::FIRST_PRUNE);
     }
 }
 
@@ -227,15 +208,15 @@ pub(crate) struct RateLimitNote(OnceLock<RateLimit>);
 ///
 /// # Errors
 /// 429 if a window is full; `note` is set in either case.
-pub(crate) async fn take(
-    store: &dyn LimitStore,
+pub(crate) fn take(
+    counts: &RequestCounts,
     limits: RequestLimits,
     key: LimitKey,
     now: Timestamp,
     note: Option<&RateLimitNote>,
 ) -> Result<(), ApiError> {
     let windows = limits.windows();
-    let taken = store.take(key, windows, now).await;
+    let taken = counts.take(key, windows, now);
     let state = RateLimit::tightest(windows, &taken, now);
     if let (Some(note), Some(state)) = (note, state) {
         // A request is counted once; a second state could only come from a second extractor and would be the same.
@@ -267,41 +248,41 @@ mod tests {
         RequestLimits { per_minute, per_hour }.windows()
     }
 
-    #[tokio::test]
-    async fn a_full_window_rejects_until_it_ends() {
-        let store = MemoryLimits::new();
+    #[test]
+    fn a_full_window_rejects_until_it_ends() {
+        let store = RequestCounts::new();
         let windows = limits(2, 3);
         let at = |seconds| NOON.plus(Duration::from_secs(seconds));
         for (second, counted) in
             [(0, true), (10, true), (20, false), (59, false), (60, true), (61, false), (3600, true)]
         {
-            assert_eq!(store.take(ANN, windows, at(second)).await.counted, counted, "second {second}");
+            assert_eq!(store.take(ANN, windows, at(second)).counted, counted, "second {second}");
         }
-        let other = store.take(LimitKey::Token(TokenId(2)), windows, at(61)).await;
+        let other = store.take(LimitKey::Token(TokenId(2)), windows, at(61));
         assert!(other.counted, "another token has windows of its own");
     }
 
-    #[tokio::test]
-    async fn the_answer_tells_of_the_window_that_is_full_first() {
-        let store = MemoryLimits::new();
+    #[test]
+    fn the_answer_tells_of_the_window_that_is_full_first() {
+        let store = RequestCounts::new();
         let windows = limits(100, 102);
         let mut now = NOON;
         let mut last = None;
         for _ in 0..3 {
-            last = RateLimit::tightest(windows, &store.take(ANN, windows, now).await, now);
+            last = RateLimit::tightest(windows, &store.take(ANN, windows, now), now);
             now = now.plus(Duration::from_secs(30));
         }
         // The third request is the first of a new minute: 99 left there, and as many in the hour, which ends later.
         assert_eq!(last, Some(RateLimit { limit: 102, remaining: 99, reset: Duration::from_secs(3540) }));
-        assert_eq!(RateLimit::tightest(limits(0, 0), &store.take(ANN, limits(0, 0), now).await, now), None);
+        assert_eq!(RateLimit::tightest(limits(0, 0), &store.take(ANN, limits(0, 0), now), now), None);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn exactly_the_limit_is_let_through_however_many_come_at_once() {
-        let store = Arc::new(MemoryLimits::new());
+        let store = Arc::new(RequestCounts::new());
         let one = |_| {
             let store = Arc::clone(&store);
-            tokio::spawn(async move { store.take(ANN, limits(100, 1000), NOON).await.counted })
+            tokio::spawn(async move { store.take(ANN, limits(100, 1000), NOON).counted })
         };
         let tasks: Vec<_> = (0..500).map(one).collect();
         let mut counted = 0;
@@ -311,11 +292,11 @@ mod tests {
         assert_eq!(counted, 100);
     }
 
-    #[tokio::test]
-    async fn a_clock_that_is_set_back_does_not_lock_anybody_out() {
-        let store = MemoryLimits::new();
-        assert!(store.take(ANN, limits(1, 0), NOON).await.counted);
-        assert!(store.take(ANN, limits(1, 0), NOON.minus(Duration::from_secs(86_400))).await.counted);
+    #[test]
+    fn a_clock_that_is_set_back_does_not_lock_anybody_out() {
+        let store = RequestCounts::new();
+        assert!(store.take(ANN, limits(1, 0), NOON).counted);
+        assert!(store.take(ANN, limits(1, 0), NOON.minus(Duration::from_secs(86_400))).counted);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use mailapi_model::{Clock, Entropy, Timestamp};
 use mailapi_service::Service;
 
 use crate::byte_budget::ByteBudget;
-use crate::limits::{LimitStore, MemoryLimits};
+use crate::limits::RequestCounts;
 use crate::openapi;
 use crate::request_id::NameEntropy;
 use crate::response_cache::ResponseCache;
@@ -29,7 +29,7 @@ pub struct HttpState(Arc<Parts>);
 struct Parts {
     service: Service,
     settings: HttpSettings,
-    limits: Arc<dyn LimitStore>,
+    limits: RequestCounts,
     /// Room for large bodies.
     body_budget: Arc<ByteBudget>,
     /// Memory for bodies.
@@ -46,12 +46,6 @@ impl HttpState {
     /// Serves `service` and counts requests in memory. Uses the clock and entropy of the service.
     #[must_use]
     pub fn new(service: Service, settings: HttpSettings) -> Self {
-        Self::with_limit_store(service, settings, Arc::new(MemoryLimits::new()))
-    }
-
-    /// Like `new`, with another store for request counts.
-    #[must_use]
-    pub fn with_limit_store(service: Service, settings: HttpSettings, limits: Arc<dyn LimitStore>) -> Self {
         let document = openapi::served(settings.public_url.as_deref()).into();
         let started = service.clock().now();
         let body_budget = ByteBudget::new(settings.max_request_bytes_in_flight);
@@ -62,7 +56,7 @@ impl HttpState {
         Self(Arc::new(Parts {
             service,
             settings,
-            limits,
+            limits: RequestCounts::new(),
             body_budget,
             memory,
             answers,
@@ -101,8 +95,8 @@ impl HttpState {
         &self.0.response_cache
     }
 
-    pub(crate) fn limits(&self) -> &dyn LimitStore {
-        self.0.limits.as_ref()
+    pub(crate) fn limits(&self) -> &RequestCounts {
+        &self.0.limits
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {

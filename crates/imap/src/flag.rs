@@ -117,7 +117,7 @@ impl Flags {
     }
 
     /// Adds a keyword.
-    pub fn insert_keyword(&mut self, keyword: Keyword) {
+    pub(crate) fn insert_keyword(&mut self, keyword: Keyword) {
         if let Err(at) = self.keywords.binary_search(&keyword) {
             self.keywords.insert(at, keyword);
         }
@@ -129,7 +129,7 @@ impl Flags {
     }
 
     /// Whether the keyword is set.
-    pub fn contains_keyword(&self, keyword: &Keyword) -> bool {
+    pub(crate) fn contains_keyword(&self, keyword: &Keyword) -> bool {
         self.keywords.binary_search(keyword).is_ok()
     }
 

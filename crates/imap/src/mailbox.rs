@@ -38,7 +38,7 @@ impl MailboxName {
 
     /// Whether a new mailbox may have this name. Names that a file system or another server may resolve as a path
     /// (`~`, `.`, `..`) are rejected.
-    pub fn may_be_new(&self) -> bool {
+    pub(crate) fn may_be_new(&self) -> bool {
         !self.0.starts_with('~') && !self.0.split(DELIMITER).any(|level| matches!(level, "." | ".."))
     }
 

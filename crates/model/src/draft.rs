@@ -128,7 +128,7 @@ pub struct DraftAttachment {
 impl DraftAttachment {
     /// Maximum bytes of a file name in UTF-8, as in common file systems. A name occupies one line of the
     /// message, which has at most 998 octets (RFC 5322 section 2.1.1).
-    pub const MAX_FILENAME_BYTES: usize = 255;
+    pub(crate) const MAX_FILENAME_BYTES: usize = 255;
 }
 
 impl Draft {

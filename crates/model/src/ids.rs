@@ -78,7 +78,7 @@ pub struct RequestId(String);
 
 impl RequestId {
     /// Maximum length of a caller's id.
-    pub const MAX_LENGTH: usize = 128;
+    pub(crate) const MAX_LENGTH: usize = 128;
 
     /// Accepts a caller's id of 1 to 128 letters, digits and `-_.:`.
     #[must_use]

@@ -48,7 +48,7 @@ impl TokenValue {
     /// Prefix of API tokens.
     pub const API_PREFIX: &str = "mapi_";
     /// Prefix of session tokens.
-    pub const SESSION_PREFIX: &str = "maps_";
+    pub(crate) const SESSION_PREFIX: &str = "maps_";
     /// Random characters after the prefix. 43 characters of 6 bits give 258 random bits.
     const RANDOM_LENGTH: usize = 43;
     /// Number of leading characters that may be shown, so that the owner recognises the token.

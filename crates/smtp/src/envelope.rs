@@ -29,7 +29,7 @@ impl Envelope {
     }
 
     /// Returns whether an address requires SMTPUTF8 (RFC 6531 section 3.3).
-    pub fn has_international_address(&self) -> bool {
+    pub(crate) fn has_international_address(&self) -> bool {
         !self.mail.reverse_path.is_ascii() || self.recipients.iter().any(|recipient| !recipient.forward_path.is_ascii())
     }
 }
@@ -115,16 +115,6 @@ impl RcptTo {
     pub fn meaning(self, address: &str) -> Self {
         let orcpt = address.is_ascii().then(|| format!("rfc822;{}", xtext::encode(address)));
         Self { orcpt, ..self }
-    }
-
-    /// Returns the address type (`rfc822`, `utf-8`) and the original recipient address. An `rfc822` address
-    /// is decoded. An address of another type is returned as written, the form that a notification may
-    /// contain (RFC 6533 section 3).
-    pub fn original_recipient(&self) -> Option<(&str, String)> {
-        let (address_type, address) = self.orcpt.as_deref()?.split_once(';')?;
-        let decoded =
-            if address_type.eq_ignore_ascii_case("rfc822") { xtext::decode(address)? } else { address.to_owned() };
-        Some((address_type, decoded))
     }
 }
 

@@ -208,15 +208,6 @@ impl Accounts<'_> {
         Ok(self.0.execute(statement).await?.touched > 0)
     }
 
-    /// Closes or opens all accounts of a domain.
-    ///
-    /// # Errors
-    /// When the database cannot be written.
-    pub async fn set_all_closed(&self, domain: &DomainName, closed: bool) -> Result<(), StoreError> {
-        let statement = Stmt::new("UPDATE accounts SET closed = $2 WHERE domain = $1").bind(domain).bind(closed);
-        self.0.execute(statement).await.map(drop)
-    }
-
     /// Returns whether the account is closed.
     ///
     /// # Errors

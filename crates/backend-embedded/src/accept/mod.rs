@@ -55,7 +55,7 @@ pub struct Incoming {
     pub ret: Option<Ret>,
     /// The sender's envelope identifier (RFC 3461 section 4.4).
     pub envid: Option<String>,
-    /// Our queue id, if the trace fields already contain one ([`MessageStore::new_queue_id`]).
+    /// Our queue id, if the trace fields already contain one (`MessageStore::new_queue_id`).
     pub queue_id: Option<QueueId>,
 }
 
@@ -231,7 +231,7 @@ impl MessageStore {
 
     /// Returns a new queue id.
     #[must_use]
-    pub fn new_queue_id(&self) -> QueueId {
+    pub(crate) fn new_queue_id(&self) -> QueueId {
         new_queue_id(self.entropy())
     }
 
@@ -262,7 +262,7 @@ impl MessageStore {
     ///
     /// # Errors
     /// If the database cannot be read.
-    pub async fn is_local_domain(&self, domain: &DomainName) -> Result<bool, StoreError> {
+    pub(crate) async fn is_local_domain(&self, domain: &DomainName) -> Result<bool, StoreError> {
         self.read(|connection| routing::is_local_domain(connection, domain)).await
     }
 }

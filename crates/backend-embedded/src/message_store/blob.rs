@@ -51,7 +51,7 @@ impl MessageStore {
 
     /// Streams a range of a message, so that memory does not depend on its size. Ends with
     /// [`MessageStoreError::NoSuchMessage`] if the message is removed meanwhile.
-    pub fn stream_range(
+    pub(crate) fn stream_range(
         &self,
         layout: Layout,
         range: Range<u64>,

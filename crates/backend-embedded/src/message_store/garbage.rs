@@ -30,7 +30,7 @@ impl MessageStore {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn forget_accepted_once(&self) -> Result<usize, MessageStoreError> {
+    pub(crate) async fn forget_accepted_once(&self) -> Result<usize, MessageStoreError> {
         let before = self.clock().now().minus(self.settings().accepted_memory);
         let most = self.settings().accepted_batch;
         let oldest = "SELECT 1 FROM drop_accepted WHERE accepted_at < ?1";

@@ -21,7 +21,7 @@ impl MessageStore {
     ///
     /// # Errors
     /// If the database fails. A removed folder has no UIDs.
-    pub async fn take_recent(&self, folder: FolderId) -> Result<Range<u32>, MessageStoreError> {
+    pub(crate) async fn take_recent(&self, folder: FolderId) -> Result<Range<u32>, MessageStoreError> {
         self.write(move |connection, _| take(connection, folder)).await
     }
 

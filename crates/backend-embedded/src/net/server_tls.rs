@@ -18,20 +18,19 @@ use super::Stream;
 #[derive(Clone)]
 pub struct ServerTls {
     acceptor: Arc<Mutex<TlsAcceptor>>,
-    handshake_timeout: Duration,
 }
 
-impl ServerTls {
-    /// Time limit for a handshake, unless set by [`ServerTls::with_handshake_timeout`].
-    pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit for a handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
+impl ServerTls {
     /// Parses two PEM texts: the certificate chain, leaf first, and the private key.
     ///
     /// # Errors
     /// [`TlsError`] if one of them is missing or malformed, or they do not match.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let acceptor = Arc::new(Mutex::new(acceptor(certificates, key)?));
-        Ok(Self { acceptor, handshake_timeout: Self::HANDSHAKE_TIMEOUT })
+        Ok(Self { acceptor })
     }
 
     /// Uses another certificate from the next handshake on. Connections that are already encrypted continue.
@@ -44,13 +43,6 @@ impl ServerTls {
         Ok(())
     }
 
-    /// Sets another time-out.
-    #[must_use]
-    pub fn with_handshake_timeout(mut self, timeout: Duration) -> Self {
-        self.handshake_timeout = timeout;
-        self
-    }
-
     /// Performs the server side of the handshake and replaces `stream` with the encrypted connection.
     ///
     /// # Errors
@@ -61,7 +53,7 @@ impl ServerTls {
         // Cloned, so that the lock is not held during the handshake.
         let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let handshake = acceptor.accept(plain);
-        let encrypted = tokio::time::timeout(self.handshake_timeout, handshake).await??;
+        let encrypted = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await??;
         *stream = Stream::Tls(Box::new(encrypted));
         Ok(())
     }
@@ -85,7 +77,7 @@ fn acceptor(certificates: &[u8], key: &[u8]) -> Result<TlsAcceptor, TlsError> {
 
 impl fmt::Debug for ServerTls {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ServerTls").field("handshake_timeout", &self.handshake_timeout).finish_non_exhaustive()
+        formatter.debug_struct("ServerTls").finish_non_exhaustive()
     }
 }
 

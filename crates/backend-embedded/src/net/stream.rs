@@ -33,7 +33,7 @@ impl Stream {
     ///
     /// # Errors
     /// If it is already encrypted or lost.
-    pub fn into_plain(self) -> io::Result<TcpStream> {
+    pub(crate) fn into_plain(self) -> io::Result<TcpStream> {
         match self {
             Self::Plain(stream) => Ok(stream),
             Self::Tls(_) => Err(io::Error::other("the connection is already encrypted")),

@@ -16,7 +16,7 @@ pub struct SmtpSettings {
     pub max_auth_line_bytes: usize,
     /// Maximum number of bad commands in a session. Default 20.
     pub max_errors: u32,
-    /// Delay of each reply to a refused recipient after the first [`SmtpSettings::FREE_REFUSALS`] of the
+    /// Delay of each reply to a refused recipient after the first `SmtpSettings::FREE_REFUSALS` of the
     /// session. Refusals with 4xx, and those of an authenticated client, do not count. Default 1 s.
     pub refused_recipient_delay: Duration,
     /// Maximum number of Received header fields; more indicate a mail loop (RFC 5321 section 6.3). Default
@@ -55,7 +55,7 @@ impl Default for SmtpSettings {
 
 impl SmtpSettings {
     /// Number of refusals per session without a delay: an address list has a few outdated entries.
-    pub const FREE_REFUSALS: u32 = 10;
+    pub(crate) const FREE_REFUSALS: u32 = 10;
 
     /// Returns the delay of a refusal after `before` earlier ones.
     pub(crate) fn refusal_delay(&self, before: u32) -> Duration {

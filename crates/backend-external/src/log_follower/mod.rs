@@ -113,7 +113,7 @@ pub enum LookupResult {
     /// The mail server did not accept the message.
     NotTaken,
     /// The log has no trace of the message, as it would if the mail server were down. Check that the mail server
-    /// responds, call [`LogFollower::note_alive`], and look up again.
+    /// responds, call `LogFollower::note_alive`, and look up again.
     Silent,
     /// Not decidable yet, or never; the reason.
     Undecided(&'static str),
@@ -304,13 +304,13 @@ impl LogFollower {
     }
 
     /// Notes that the connection that submitted this message ended just now without a reply.
-    pub fn note_lost(&self, message_id: MessageId) {
+    pub(crate) fn note_lost(&self, message_id: MessageId) {
         let now = self.clock.now();
         self.note(message_id, |hints| hints.ended = Some(now));
     }
 
     /// Notes that the mail server responds just now, when checked for this message.
-    pub fn note_alive(&self, message_id: MessageId) {
+    pub(crate) fn note_alive(&self, message_id: MessageId) {
         let now = self.clock.now();
         self.note(message_id, |hints| hints.alive = Some(now));
     }

@@ -149,7 +149,7 @@ impl GapKind {
 
     /// Whether more than the last lines at a normal stop may be lost.
     #[must_use]
-    pub const fn is_loss(self) -> bool {
+    pub(crate) const fn is_loss(self) -> bool {
         !matches!(self, Self::MailServerStopped)
     }
 

@@ -80,7 +80,7 @@ impl ImapMailboxes {
     }
 
     /// Removes a mailbox from the index, after its mail was removed permanently.
-    pub async fn erase_index(&self, mailbox: &EmailAddress) {
+    pub(crate) async fn erase_index(&self, mailbox: &EmailAddress) {
         if let Some(index) = &self.index {
             index.erase(mailbox).await;
         }

@@ -37,14 +37,14 @@ impl SmtpSubmission {
 
     /// Sets the return addresses that become the reverse-path of each message; `None` uses the author's address.
     #[must_use]
-    pub fn returning_to(self, returns: Option<ReturnAddress>) -> Self {
+    pub(crate) fn returning_to(self, returns: Option<ReturnAddress>) -> Self {
         Self { returns, ..self }
     }
 
     /// Sets whether this is one of several hosts that accept messages. Then a message that is not in this host's log
     /// may be in another one, so [`Submission::find`] never reports it as not accepted.
     #[must_use]
-    pub fn one_of_several(self, is_one_of_several: bool) -> Self {
+    pub(crate) fn one_of_several(self, is_one_of_several: bool) -> Self {
         Self { is_one_of_several, ..self }
     }
 }

@@ -9,7 +9,7 @@ use super::message_structure::{BodyPart, MessageStructure, PartSpan, authors};
 use crate::{Correspondent, FullMessage, SearchText};
 
 /// Maximum characters of an excerpt.
-pub const SNIPPET_CHARACTERS: usize = 200;
+pub(crate) const SNIPPET_CHARACTERS: usize = 200;
 
 /// Maximum characters before the match.
 const CHARACTERS_BEFORE_MATCH: usize = 60;
@@ -131,7 +131,7 @@ pub fn matches(joined: &str, query: &SearchText) -> bool {
 }
 
 /// Returns an excerpt of a [`SearchableText::joined`] text around the first match, on one line, of at most
-/// [`SNIPPET_CHARACTERS`] characters.
+/// `SNIPPET_CHARACTERS` characters.
 ///
 /// A match in the body is preferred to one in a field. Without a match, it is the beginning of the body.
 #[must_use]

@@ -126,7 +126,7 @@ impl SelectedView {
     }
 
     /// Whether EXAMINE selected the mailbox.
-    pub fn is_read_only(&self) -> bool {
+    pub(crate) fn is_read_only(&self) -> bool {
         self.read_only
     }
 
@@ -161,7 +161,7 @@ impl SelectedView {
     }
 
     /// The number of `\Recent` messages reported to the client.
-    pub fn recent_count(&self) -> u32 {
+    pub(crate) fn recent_count(&self) -> u32 {
         self.recent_count
     }
 
@@ -170,7 +170,7 @@ impl SelectedView {
     }
 
     /// The sequence number of the first message without `\Seen`.
-    pub fn first_unseen(&self) -> Option<u32> {
+    pub(crate) fn first_unseen(&self) -> Option<u32> {
         let at = self.messages.iter().position(|entry| !entry.flags.contains(SystemFlag::Seen))?;
         Some(number_at(at))
     }

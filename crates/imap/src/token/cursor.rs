@@ -45,7 +45,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// A cursor before the first token. `max_depth` limits [`Self::descend`].
+    /// A cursor before the first token. `max_depth` limits `Self::descend`.
     pub fn new(frame: Frame, max_depth: usize) -> Self {
         Self { frame, part: 0, offset: 0, depth: 0, max_depth, values: 0 }
     }
@@ -63,7 +63,7 @@ impl Cursor {
     }
 
     /// The byte after the next one, if the next one is a space.
-    pub fn peek_after_space(&self) -> Option<u8> {
+    pub(crate) fn peek_after_space(&self) -> Option<u8> {
         match self.rest() {
             [b' ', byte, ..] => Some(*byte),
             _ => None,
@@ -75,7 +75,7 @@ impl Cursor {
     }
 
     /// Whether only spaces are left.
-    pub fn at_end(&self) -> bool {
+    pub(crate) fn at_end(&self) -> bool {
         self.rest().iter().all(|&byte| byte == b' ') && self.part + 1 >= self.frame.parts.len()
     }
 
@@ -85,7 +85,7 @@ impl Cursor {
     }
 
     /// Skips the byte if it is next.
-    pub fn try_byte(&mut self, byte: u8) -> bool {
+    pub(crate) fn try_byte(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.offset += usize::from(found);
         found
@@ -133,7 +133,7 @@ impl Cursor {
     }
 
     /// Skips an atom.
-    pub fn skip_atom(&mut self) -> Result<(), SyntaxError> {
+    pub(crate) fn skip_atom(&mut self) -> Result<(), SyntaxError> {
         self.bare(is_atom_char, "expected an atom").map(drop)
     }
 
@@ -143,7 +143,7 @@ impl Cursor {
     }
 
     /// Reads a keyword without changing its case.
-    pub fn written_keyword(&mut self) -> Result<&str, SyntaxError> {
+    pub(crate) fn written_keyword(&mut self) -> Result<&str, SyntaxError> {
         self.bare(
             |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'=' | b'+'),
             "expected a keyword",
@@ -151,7 +151,7 @@ impl Cursor {
     }
 
     /// Skips `word` if it is exactly the next atom; case is ignored. Otherwise the position stays.
-    pub fn try_keyword(&mut self, word: &str) -> bool {
+    pub(crate) fn try_keyword(&mut self, word: &str) -> bool {
         let rest = self.rest();
         let len = rest.iter().position(|&byte| !is_atom_char(byte)).unwrap_or(rest.len());
         let found = rest[..len].eq_ignore_ascii_case(word.as_bytes());
@@ -184,7 +184,7 @@ impl Cursor {
     }
 
     /// Reads a number below 2^64.
-    pub fn number64(&mut self) -> Result<u64, SyntaxError> {
+    pub(crate) fn number64(&mut self) -> Result<u64, SyntaxError> {
         let digits = self.rest().iter().map_while(|&byte| char::from(byte).to_digit(10));
         let (mut length, mut number) = (0, Some(0_u64));
         for digit in digits {
@@ -196,12 +196,12 @@ impl Cursor {
     }
 
     /// Reads a sequence set such as `1:3,7,9:*`.
-    pub fn sequence_set(&mut self) -> Result<SequenceSet, SyntaxError> {
+    pub(crate) fn sequence_set(&mut self) -> Result<SequenceSet, SyntaxError> {
         self.take_while(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b',' | b'*')).parse()
     }
 
     /// Whether a sequence set may begin here.
-    pub fn at_sequence_set(&self) -> bool {
+    pub(crate) fn at_sequence_set(&self) -> bool {
         self.peek().is_some_and(|byte| byte.is_ascii_digit() || byte == b'*')
     }
 
@@ -277,7 +277,7 @@ impl Cursor {
     }
 
     /// Reads a quoted string or literal without NUL and converts it without a copy where possible.
-    pub fn string_as<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> Result<T, SyntaxError> {
+    pub(crate) fn string_as<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> Result<T, SyntaxError> {
         let Some(value) = self.plainly_quoted() else { return self.string().map(|value| read(&value)) };
         let (read, length) = (read(value), value.len());
         self.offset += AROUND_QUOTED + length;
@@ -285,12 +285,12 @@ impl Cursor {
     }
 
     /// Reads an atom (which may contain `]`), quoted string or literal.
-    pub fn astring(&mut self) -> Result<Vec<u8>, SyntaxError> {
+    pub(crate) fn astring(&mut self) -> Result<Vec<u8>, SyntaxError> {
         self.string_or(is_astring_char)
     }
 
     /// Reads a LIST pattern: like [`Self::astring`], but the bare form may contain wildcards.
-    pub fn list_pattern(&mut self) -> Result<Vec<u8>, SyntaxError> {
+    pub(crate) fn list_pattern(&mut self) -> Result<Vec<u8>, SyntaxError> {
         self.string_or(is_list_char)
     }
 
@@ -302,7 +302,7 @@ impl Cursor {
     }
 
     /// Skips an [`Self::astring`].
-    pub fn skip_astring(&mut self) -> Result<(), SyntaxError> {
+    pub(crate) fn skip_astring(&mut self) -> Result<(), SyntaxError> {
         if self.peek() == Some(b'"') || self.at_literal() {
             return self.string().map(drop);
         }
@@ -310,12 +310,12 @@ impl Cursor {
     }
 
     /// Reads an astring in UTF-8.
-    pub fn astring_utf8(&mut self) -> Result<String, SyntaxError> {
+    pub(crate) fn astring_utf8(&mut self) -> Result<String, SyntaxError> {
         String::from_utf8(self.astring()?).map_err(|_| SyntaxError("string is not UTF-8"))
     }
 
     /// Reads a string, or `NIL` as `None`.
-    pub fn nstring(&mut self) -> Result<Option<Vec<u8>>, SyntaxError> {
+    pub(crate) fn nstring(&mut self) -> Result<Option<Vec<u8>>, SyntaxError> {
         if self.try_keyword("NIL") { Ok(None) } else { self.string().map(Some) }
     }
 
@@ -326,7 +326,10 @@ impl Cursor {
     }
 
     /// Runs `read` one level deeper. Fails at the maximum depth, so that recursion is bounded.
-    pub fn descend<T, E: From<SyntaxError>>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
+    pub(crate) fn descend<T, E: From<SyntaxError>>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
         if self.depth >= self.max_depth {
             return Err(SyntaxError("nested too deeply").into());
         }

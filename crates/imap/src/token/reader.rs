@@ -46,7 +46,7 @@ pub struct Refusal {
     pub skipped: Option<u32>,
 }
 
-/// A result of [`FrameReader::poll_line`].
+/// A result of `FrameReader::poll_line`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LinePoll {
     /// No complete line; feed more bytes.
@@ -57,7 +57,7 @@ pub enum LinePoll {
     Overrun,
 }
 
-/// A result of [`FrameReader::poll_streaming`].
+/// A result of `FrameReader::poll_streaming`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum StreamPoll {
     /// Nothing complete; feed more bytes.
@@ -205,7 +205,7 @@ impl FrameReader {
 
     /// Returns the next response, and streams the literals of body sections of any size (RFC 3501 section 7.4.2,
     /// `BODY[<section>]`).
-    pub fn poll_streaming(&mut self) -> StreamPoll {
+    pub(crate) fn poll_streaming(&mut self) -> StreamPoll {
         if let State::Streamed { remaining } = self.state {
             return self.take_piece(remaining);
         }
@@ -263,7 +263,7 @@ impl FrameReader {
     }
 
     /// Returns the next line without looking for literals: for a response to a SASL challenge, and for `DONE`.
-    pub fn poll_line(&mut self) -> LinePoll {
+    pub(crate) fn poll_line(&mut self) -> LinePoll {
         self.take_line()
     }
 

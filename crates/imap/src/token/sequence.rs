@@ -38,7 +38,7 @@ impl SequenceSet {
     /// Formats a set such as `1:3,7` in the given order. Only ascending neighbours are joined, since COPYUID
     /// pairs two sets by position (RFC 4315 section 3). Without numbers the result is empty and invalid: callers
     /// omit the item.
-    pub fn compact(numbers: &[u32]) -> String {
+    pub(crate) fn compact(numbers: &[u32]) -> String {
         let runs = numbers.chunk_by(|before, after| before.checked_add(1) == Some(*after));
         let mut set = String::new();
         for run in runs {

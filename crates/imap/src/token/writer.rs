@@ -64,7 +64,7 @@ impl Writer {
     }
 
     /// Writes a line end.
-    pub fn crlf(&mut self) -> &mut Self {
+    pub(crate) fn crlf(&mut self) -> &mut Self {
         self.raw("\r\n")
     }
 
@@ -91,16 +91,8 @@ impl Writer {
         self
     }
 
-    /// Writes a string, or `NIL`.
-    pub fn nstring(&mut self, value: Option<&[u8]>) -> &mut Self {
-        match value {
-            Some(value) => self.string(value),
-            None => self.raw("NIL"),
-        }
-    }
-
     /// Writes an atom if the value allows it (and is not `NIL`), else a string.
-    pub fn astring(&mut self, value: &[u8]) -> &mut Self {
+    pub(crate) fn astring(&mut self, value: &[u8]) -> &mut Self {
         let bare = !value.is_empty() && value.iter().all(|&byte| is_astring_char(byte));
         // A bare NIL would be read as "no value".
         if !bare || value.eq_ignore_ascii_case(b"NIL") {
@@ -120,7 +112,7 @@ impl Writer {
 
     /// Writes the announcement of a literal whose octets the host sends on [`Writer::take_span`], each through
     /// [`without_nul`].
-    pub fn literal_span(&mut self, span: Range<u64>) -> &mut Self {
+    pub(crate) fn literal_span(&mut self, span: Range<u64>) -> &mut Self {
         self.raw("{").number(span.end.saturating_sub(span.start)).raw("}\r\n");
         self.spans.push_back((self.out.len(), span));
         self

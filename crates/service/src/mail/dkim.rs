@@ -48,7 +48,7 @@ const PIECE: usize = 64 * 1024;
 ///
 /// # Errors
 /// [`DkimError`] if the system provides no randomness.
-pub fn generate_key(algorithm: DkimAlgorithm, selector: String, now: Timestamp) -> Result<DkimKey, DkimError> {
+pub(crate) fn generate_key(algorithm: DkimAlgorithm, selector: String, now: Timestamp) -> Result<DkimKey, DkimError> {
     let (private_key, public_key) = match algorithm {
         DkimAlgorithm::Rsa2048 => {
             let pair = RsaKeyPair::generate(KeySize::Rsa2048).map_err(|e| DkimError::because("key", e))?;
@@ -100,7 +100,7 @@ impl Signer {
     ///
     /// # Errors
     /// [`DkimError`] if signing fails, or the message cannot be read.
-    pub fn header_for(&self, message: &Blob) -> Result<String, DkimError> {
+    pub(crate) fn header_for(&self, message: &Blob) -> Result<String, DkimError> {
         self.header_in_pieces(message, PIECE)
     }
 

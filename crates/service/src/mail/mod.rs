@@ -13,7 +13,8 @@ mod status;
 
 pub use compose::{ComposeError, compose, compose_large};
 pub use delivery_log::{DeliveryLogError, Synced};
-pub use dkim::{DkimError, Signer, generate_key};
+pub(crate) use dkim::generate_key;
+pub use dkim::{DkimError, Signer};
 pub use list_inbox::ListInboxError;
 pub use list_sent::{ListSentError, SentQuery};
 pub use mailapi_backend::SendLimitReached;

@@ -32,7 +32,7 @@ impl MessageBudget {
     }
 
     /// Returns whether the budget is exhausted, so that no further message can start.
-    pub fn is_used_up(&self) -> bool {
+    pub(crate) fn is_used_up(&self) -> bool {
         self.used() >= self.0.limit
     }
 

@@ -229,9 +229,9 @@ mod tests {
         );
         let read = rcpt("TO:<a@b> NOTIFY=delay,FAILURE ORCPT=rfc822;x+2By@b", false).unwrap();
         assert_eq!(read.notify.unwrap().to_string(), "FAILURE,DELAY");
-        assert_eq!(read.original_recipient(), Some(("rfc822", "x+y@b".to_owned())));
+        assert_eq!(read.orcpt.as_deref(), Some("rfc822;x+2By@b"));
         let read = rcpt("TO:<é@b> ORCPT=utf-8;é@b", true).unwrap();
-        assert_eq!(read.original_recipient(), Some(("utf-8", "é@b".to_owned())));
+        assert_eq!(read.orcpt.as_deref(), Some("utf-8;é@b"));
     }
 
     proptest! {

@@ -138,7 +138,7 @@ impl SearchKey {
 
 impl<S> SearchKey<S> {
     /// Whether the key needs more than flags, dates, sizes and UIDs.
-    pub fn needs_text(&self) -> bool {
+    pub(crate) fn needs_text(&self) -> bool {
         match self {
             Self::Header { .. } | Self::Body(_) | Self::Text(_) => true,
             Self::Not(key) => key.needs_text(),

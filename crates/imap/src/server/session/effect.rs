@@ -1,6 +1,5 @@
 //! Requests of a session to its host, and the host's replies.
 
-use crate::flag::SystemFlag;
 use crate::mailbox::MailboxName;
 use crate::secret::Password;
 use crate::server::command::{AppendMessage, FetchItem, FlagChange, SearchKey, SectionText, UidRanges};
@@ -247,12 +246,5 @@ impl FetchRequest {
         let sets_seen = |item: &FetchItem| matches!(item, FetchItem::Section(section) if !section.peek);
         let mark_seen = !read_only && items.iter().any(sets_seen);
         Self { uids, items, mark_seen }
-    }
-}
-
-impl MessageEntry {
-    /// Whether EXPUNGE removes the message.
-    pub fn is_deleted(&self) -> bool {
-        self.flags.contains(SystemFlag::Deleted)
     }
 }

@@ -149,11 +149,6 @@ impl Session {
         self.out.take_span()
     }
 
-    /// Bytes of pending output; in a long FETCH, the host sends when there are many.
-    pub fn output_len(&self) -> usize {
-        self.out.len()
-    }
-
     /// The selected mailbox, if any.
     pub fn selected(&self) -> Option<&SelectedView> {
         match &self.phase {
