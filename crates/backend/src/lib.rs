@@ -8,7 +8,6 @@
 //! [`SignOutgoing`] to sign mail. DNS look-ups go through [`Dns`].
 
 mod buffer;
-mod commit_gate;
 #[cfg(feature = "contract-suite")]
 pub mod contract;
 mod delivery_feed;
@@ -18,6 +17,7 @@ mod log_in;
 mod mailboxes;
 pub mod mime;
 mod provisioning;
+mod record;
 mod return_address;
 mod rounds;
 mod sign_outgoing;
@@ -26,7 +26,6 @@ mod submission;
 use std::sync::Arc;
 
 pub use buffer::{Buffer, BufferError, BufferSettings, BufferWriter, read_bytes};
-pub use commit_gate::{CommitGate, GateOpener};
 pub use delivery_feed::{DeliveryFeed, Discarded, FeedBatch, FeedError};
 pub use dns::{Dns, DnsError, MailExchange};
 pub use inbound_log::InboundLog;
@@ -37,6 +36,7 @@ pub use mailboxes::{
     SearchTextError, Validator,
 };
 pub use provisioning::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
+pub use record::{Record, RecordError, Recorded};
 pub use return_address::{BounceKey, ReturnAddress, ReturnAddressError};
 pub use rounds::Rounds;
 pub use sign_outgoing::{SignError, SignOutgoing};

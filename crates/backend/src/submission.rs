@@ -3,34 +3,22 @@
 use async_trait::async_trait;
 use mailapi_model::{Blob, EmailAddress, Envelope, MessageId, QueueId, Reply, Timestamp};
 
-use crate::CommitGate;
+use crate::{Record, RecordError};
 
 /// Accepts messages for delivery.
 #[async_trait]
 pub trait Submission: Send + Sync {
-    /// Submits `message` (complete, with CRLF line ends) to the envelope's recipients.
+    /// Stores the record of `message` (complete, with CRLF line ends) and submits it to the envelope's
+    /// recipients.
     ///
     /// `Ok` means that the message is durable at the mail server: callers need no queue of their own. A
-    /// rejected recipient does not affect the others.
+    /// rejected recipient does not affect the others. The record is durable no later than the message, and
+    /// says that it was submitted.
     ///
     /// # Errors
     /// After any [`SubmitError`] but [`SubmitError::OutcomeUnknown`], the mail server does not have the
-    /// message.
-    async fn submit(&self, envelope: Envelope, message: Blob) -> Result<Accepted, SubmitError> {
-        self.submit_when(envelope, message, CommitGate::opened()).await
-    }
-
-    /// Submits a message whose record is still being stored. A backend may do work that leaves no trace at
-    /// the mail server, but transmits no byte of the message before `commit_gate` opens.
-    ///
-    /// # Errors
-    /// As [`Submission::submit`]; if `commit_gate` never opens, any of them but [`SubmitError::OutcomeUnknown`].
-    async fn submit_when(
-        &self,
-        envelope: Envelope,
-        message: Blob,
-        commit_gate: CommitGate,
-    ) -> Result<Accepted, SubmitError>;
+    /// message. Its record is stored as pending, except after [`SubmitError::NotRecorded`].
+    async fn submit(&self, envelope: Envelope, message: Blob, record: &dyn Record) -> Result<Accepted, SubmitError>;
 
     /// Returns the result of an earlier [`Submission::submit`] of this message, after a crash or an unknown
     /// outcome. `None` means that the mail server does not have the message and will not accept it any more.
@@ -93,15 +81,12 @@ pub enum SubmitError {
     /// The connection ended after the message and before the reply: the mail server may have accepted it.
     #[error("the connection ended before the mail server answered")]
     OutcomeUnknown,
+    /// The message's record could not be stored, so nothing was transmitted.
+    #[error("the message could not be recorded: {0}")]
+    NotRecorded(#[from] RecordError),
 }
 
 impl SubmitError {
-    /// Failure reason when the send was cancelled before commit.
-    #[must_use]
-    pub fn withdrawn() -> Self {
-        Self::Unavailable("the message was cancelled before it was submitted".to_owned())
-    }
-
     /// Returns whether a retry may succeed.
     #[must_use]
     pub fn is_transient(&self) -> bool {
@@ -109,6 +94,7 @@ impl SubmitError {
             Self::Refused(reply) => reply.is_transient(),
             Self::NoRecipients(refused) => refused.iter().any(|refusal| refusal.reply.is_transient()),
             Self::Unavailable(_) => true,
+            Self::NotRecorded(error) => matches!(error, RecordError::Unavailable(_)),
             Self::OutcomeUnknown => false,
         }
     }
@@ -122,7 +108,7 @@ impl SubmitError {
                 let replies = || refused.iter().map(|refusal| &refusal.reply);
                 replies().find(|reply| reply.is_transient()).or_else(|| replies().next())
             }
-            Self::Unavailable(_) | Self::OutcomeUnknown => None,
+            Self::Unavailable(_) | Self::OutcomeUnknown | Self::NotRecorded(_) => None,
         }
     }
 }

@@ -99,9 +99,9 @@ impl Assembly {
         let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref(), &secrets).await?;
         let buffer = Buffer::new(config.buffer(directory.path()));
         let to_service = Arc::new(ToService::default());
-        let mail_in_store_file = file.is_some() && !config.is_external();
+        let is_one_file = file.is_some() && !config.is_external();
         let node = match role {
-            Role::Server(lock) if !mail_in_store_file => Some(directory.node(lock, entropy.as_ref())?),
+            Role::Server(lock) if !is_one_file => Some(directory.node(lock, entropy.as_ref())?),
             Role::Server(_) | Role::Follower | Role::Command => None,
         };
         let mail = if config.is_external() {
@@ -118,14 +118,14 @@ impl Assembly {
             let sqlite = file.take().map_or_else(usual, Ok)?;
             file = Some(sqlite.clone());
             let settings = MessageStoreSettings {
-                accounts_elsewhere: !mail_in_store_file,
+                accounts_elsewhere: !is_one_file,
                 return_key: Some(return_key(&store, &*entropy).await?),
                 ..config.message_store()
             };
             let embedded = Embedded::open(sqlite, settings, Arc::clone(&clock), Arc::clone(&entropy), buffer.clone());
             let failed = |error| Failure::new(format!("the message store cannot be opened: {error}"));
             let embedded = embedded.await.map_err(failed)?;
-            MailServer::Embedded(if mail_in_store_file { embedded.following_accounts() } else { embedded })
+            MailServer::Embedded(if is_one_file { embedded.following_accounts() } else { embedded })
         };
         let dns = dns(&config.dns())?;
         let service = Service::new(Parts {
@@ -135,7 +135,7 @@ impl Assembly {
             clock,
             entropy,
             buffer,
-            settings: Settings { mail_in_store_file, node, ..config.service() },
+            settings: Settings { node, ..config.service() },
         });
         let inbound = Arc::new(service.clone());
         // The value is set only here, so this cannot fail.

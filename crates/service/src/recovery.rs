@@ -112,7 +112,9 @@ impl Service {
                 recovered.failed += 1;
             }
             Err(SubmitError::Refused(_) | SubmitError::NoRecipients(_))
-            | Err(SubmitError::Unavailable(_) | SubmitError::OutcomeUnknown) => recovered.open += 1,
+            | Err(SubmitError::Unavailable(_) | SubmitError::OutcomeUnknown | SubmitError::NotRecorded(_)) => {
+                recovered.open += 1;
+            }
         }
         Ok(())
     }

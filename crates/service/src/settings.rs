@@ -57,9 +57,6 @@ pub struct Settings {
     pub draft: DraftLimits,
     /// Maximum size of a message in bytes.
     pub max_message_bytes: usize,
-    /// Whether the mail server stores accepted messages in the file of the account database. Derived from their
-    /// kinds; it saves one disk flush per message.
-    pub mail_in_store_file: bool,
     /// Time for which an `Idempotency-Key` is stored.
     pub idempotency_lifetime: Duration,
     /// Maximum time that a repeated request waits for the result of the first one.
@@ -125,7 +122,6 @@ impl Default for Settings {
             recipients_per_day: 10_000,
             draft: DraftLimits::default(),
             max_message_bytes: 25 * 1024 * 1024,
-            mail_in_store_file: false,
             idempotency_lifetime: 24 * 60 * MINUTE,
             idempotency_wait: Duration::from_secs(10),
             node: None,

@@ -41,7 +41,8 @@ pub use name_locks::NameLock;
 pub use permissions::{NewGrant, PermissionFilter, Permissions};
 pub use secrets::Secrets;
 pub use sent::{
-    Begun, Failure, Idempotency, NewSent, PendingMessage, Sent, SentFilter, SentOwner, SentRecord, StoredAnswer,
+    Begun, EnlistedRecord, Failure, Idempotency, NewSent, PendingMessage, Sent, SentFilter, SentOwner, SentRecord,
+    StoredAnswer,
 };
 pub use sign_up::NewSignUp;
 pub use stats::{

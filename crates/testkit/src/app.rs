@@ -145,6 +145,18 @@ impl TestApp {
         self.directory.path()
     }
 
+    /// Returns whether accounts and mail share one file.
+    #[must_use]
+    pub fn is_one_file(&self) -> bool {
+        TestBackend::of_environment() == TestBackend::Embedded && self.database.is_one_file()
+    }
+
+    /// Returns the number of writes to the file with the mail; on SQLite it also has the accounts.
+    #[must_use]
+    pub fn writes_begun(&self) -> u64 {
+        self.database.file().writes_begun()
+    }
+
     /// Opens the database as another process does.
     ///
     /// # Panics

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use mailapi_backend::{Accepted, Attempt, CommitGate, Submission, SubmitError};
+use mailapi_backend::{Accepted, Attempt, Record, Submission, SubmitError};
 use mailapi_model::{Blob, Envelope};
 
 /// Submits messages, and records the queue ids that the mail server assigned.
@@ -28,13 +28,8 @@ impl SubmissionRecorder {
 
 #[async_trait]
 impl Submission for SubmissionRecorder {
-    async fn submit_when(
-        &self,
-        envelope: Envelope,
-        message: Blob,
-        commit_gate: CommitGate,
-    ) -> Result<Accepted, SubmitError> {
-        let accepted = self.to.submit_when(envelope, message, commit_gate).await?;
+    async fn submit(&self, envelope: Envelope, message: Blob, record: &dyn Record) -> Result<Accepted, SubmitError> {
+        let accepted = self.to.submit(envelope, message, record).await?;
         self.queue_ids.lock().unwrap_or_else(PoisonError::into_inner).push(accepted.queue_id.0.clone());
         Ok(accepted)
     }

@@ -1,28 +1,27 @@
 //! Accepting mail from the API.
 
 use async_trait::async_trait;
-use mailapi_backend::{Accepted, Attempt, CommitGate, Submission, SubmitError};
-use mailapi_model::{Blob, Envelope};
-use mailapi_store::StoreError;
+use mailapi_backend::{Accepted, Attempt, Record, RecordError, Submission, SubmitError};
+use mailapi_model::{Blob, EmailAddress, Envelope, Reply};
+use mailapi_store::{EnlistedRecord, StoreError};
 
-use super::{AcceptError, Incoming, Relaying, transaction};
+use super::{AcceptError, Incoming, Relaying, Taken, transaction};
 use crate::MessageStore;
 
 #[async_trait]
 impl Submission for MessageStore {
-    async fn submit_when(
-        &self,
-        envelope: Envelope,
-        message: Blob,
-        mut commit_gate: CommitGate,
-    ) -> Result<Accepted, SubmitError> {
-        commit_gate.pass().await?;
+    async fn submit(&self, envelope: Envelope, message: Blob, record: &dyn Record) -> Result<Accepted, SubmitError> {
         let Envelope { message_id, sender, recipients } = envelope;
         let now = self.clock().now();
         let mut incoming = Incoming::new(sender, recipients, message, now, Relaying::Allowed);
         incoming.message_id = Some(message_id);
-        let taken = self.accept(incoming).await?;
-        Ok(Accepted { queue_id: taken.queue_id, refused: taken.refused })
+        if let Some(enlisted) = self.enlisted(record) {
+            return self.accept_recorded(incoming, enlisted, record).await;
+        }
+        record.begin().await?;
+        let accepted = accepted(self.accept(incoming).await?);
+        record.submitted(&accepted).await;
+        Ok(accepted)
     }
 
     async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
@@ -42,6 +41,62 @@ impl Submission for MessageStore {
     async fn check(&self) -> Result<(), String> {
         self.keeps().map_err(|error| error.to_string())?;
         self.readable().await
+    }
+}
+
+impl MessageStore {
+    /// Returns the record for a transaction of this store, if the account database is the same file.
+    fn enlisted(&self, record: &dyn Record) -> Option<EnlistedRecord> {
+        let enlisted = record.enlist()?.downcast::<EnlistedRecord>().ok()?;
+        Some(*enlisted).filter(|enlisted| self.is_file_of(enlisted))
+    }
+
+    /// Stores the record and accepts the message in one transaction.
+    async fn accept_recorded(
+        &self,
+        incoming: Incoming,
+        enlisted: EnlistedRecord,
+        record: &dyn Record,
+    ) -> Result<Accepted, SubmitError> {
+        let prepared = match self.prepare(incoming).await {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                // A refused message has a record, too.
+                record.begin().await?;
+                return Err(error.into());
+            }
+        };
+        let (settings, now) = (self.settings().clone(), self.clock().now());
+        let written = self.write(move |connection, touched| {
+            enlisted.begin(connection)?;
+            match transaction::accept(connection, &prepared, &settings, now, touched) {
+                Ok(taken) => {
+                    let refused: Vec<(EmailAddress, Reply)> =
+                        taken.refused.iter().map(|one| (one.recipient.clone(), one.reply.clone())).collect();
+                    enlisted.submitted(connection, &taken.queue_id, now, &refused)?;
+                    Ok(Ok(taken))
+                }
+                Err(AcceptError::Store(error)) => Err(error),
+                // A refusal comes before the first write, so the transaction has only the record.
+                Err(refused) => Ok(Err(refused)),
+            }
+        });
+        Ok(accepted(written.await.map_err(not_recorded)??))
+    }
+}
+
+fn accepted(taken: Taken) -> Accepted {
+    Accepted { queue_id: taken.queue_id, refused: taken.refused }
+}
+
+/// Returns the error of a transaction of record and message: without the one there is not the other.
+fn not_recorded(error: StoreError) -> SubmitError {
+    match error {
+        // The rows are visible to readers, and the message is delivered if it did reach the disk.
+        StoreError::DiskFailed(_) => SubmitError::OutcomeUnknown,
+        StoreError::Conflict(_) => RecordError::Exists.into(),
+        error if error.is_unavailable() => RecordError::Unavailable(error.to_string()).into(),
+        error => RecordError::Unforeseen(error.to_string()).into(),
     }
 }
 

@@ -32,7 +32,8 @@ struct Routes<'a> {
     refused: Vec<Refusal>,
 }
 
-/// Writes the whole message, or nothing.
+/// Writes the whole message, or nothing. It refuses before its first write: a caller may keep what it wrote
+/// before in the same transaction.
 pub(crate) fn accept(
     connection: &Connection,
     mail: &Prepared,

@@ -43,8 +43,8 @@ use std::sync::Arc;
 
 use mailapi_backend::Buffer;
 use mailapi_model::{Clock, EmailAddress, Entropy};
-use mailapi_store::StoreError;
 use mailapi_store::sqlite::Sqlite;
+use mailapi_store::{EnlistedRecord, StoreError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
@@ -182,6 +182,11 @@ impl MessageStore {
         // Dropping the announcement notifies the readers.
         let (answer, _announcement) = self.0.sqlite.write(job).await?;
         Ok(answer)
+    }
+
+    /// Returns whether this record belongs into the store's own file.
+    pub(crate) fn is_file_of(&self, record: &EnlistedRecord) -> bool {
+        record.is_in(&self.0.sqlite)
     }
 
     /// Waits until everything read here is durable, if the accounts are in another database.

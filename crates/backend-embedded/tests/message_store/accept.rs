@@ -1,4 +1,4 @@
-use mailapi_backend::{Attempt, Mailboxes, Provisioning, Refusal, Submission, SubmitError};
+use mailapi_backend::{Attempt, Mailboxes, Provisioning, Recorded, Refusal, Submission, SubmitError};
 use mailapi_backend_embedded::MessageStoreSettings;
 use mailapi_backend_embedded::accept::{AcceptError, RecipientCheck, Relaying};
 use mailapi_model::{Blob, Clock, Envelope, MessageId, Page, ReversePath, Timestamp};
@@ -10,7 +10,7 @@ fn codes(refused: &[Refusal]) -> Vec<String> {
     refused.iter().map(|r| format!("{} {} {}", r.recipient, r.reply.code, r.reply.enhanced.unwrap())).collect()
 }
 
-fn nothing_was_written(test_store: &TestStore) {
+pub(crate) fn nothing_was_written(test_store: &TestStore) {
     for table in ["messages", "chunks", "entries", "queue", "queue_recipients", "feed", "accepted", "unindexed"] {
         assert_eq!(test_store.number(&format!("SELECT count(*) FROM drop_{table}")), 0, "{table}");
     }
@@ -70,7 +70,7 @@ async fn a_step_that_fails_leaves_nothing_of_the_message() {
             ))
             .unwrap();
         let envelope = envelope(&["ann@example.org", "carl@elsewhere.example"]);
-        let submitted = test_store.message_store.submit(envelope, Blob::from(mail("Hi", "."))).await;
+        let submitted = test_store.message_store.submit(envelope, Blob::from(mail("Hi", ".")), &Recorded).await;
         assert!(matches!(submitted, Err(SubmitError::Unavailable(_))), "{table}");
         nothing_was_written(&test_store);
     }
@@ -111,10 +111,10 @@ async fn a_message_from_the_api_is_accepted_once_and_found_again() {
     let envelope = envelope(&["ann@example.org", "nobody@example.org", "carl@elsewhere.example"]);
     assert_eq!(test_store.message_store.find(&attempt(&envelope)).await.unwrap(), None);
     let message = Blob::from(mail("Hi", "."));
-    let first = test_store.message_store.submit(envelope.clone(), message.clone()).await.unwrap();
+    let first = test_store.message_store.submit(envelope.clone(), message.clone(), &Recorded).await.unwrap();
     assert_eq!(codes(&first.refused), ["nobody@example.org 550 5.1.1"]);
     let again = test_store.open_again().await;
-    assert_eq!(again.submit(envelope.clone(), message).await.unwrap(), first);
+    assert_eq!(again.submit(envelope.clone(), message, &Recorded).await.unwrap(), first);
     assert_eq!(again.find(&attempt(&envelope)).await.unwrap(), Some(first));
     assert_eq!(test_store.number("SELECT count(*) FROM drop_entries"), 1);
     assert_eq!(test_store.number("SELECT count(*) FROM drop_queue_recipients"), 1);
@@ -125,7 +125,7 @@ async fn a_message_from_the_api_is_accepted_once_and_found_again() {
 async fn old_submissions_are_forgotten() {
     let test_store = TestStore::new().await;
     let envelope = envelope(&["ann@example.org", "nobody@example.org"]);
-    test_store.message_store.submit(envelope.clone(), Blob::from(mail("Hi", "."))).await.unwrap();
+    test_store.message_store.submit(envelope.clone(), Blob::from(mail("Hi", ".")), &Recorded).await.unwrap();
     test_store.message_store.maintain_until_done().await.unwrap();
     assert!(test_store.message_store.find(&attempt(&envelope)).await.unwrap().is_some());
     test_store.advance(31 * 24 * 60 * 60);

@@ -9,6 +9,7 @@ mod folders;
 mod garbage;
 mod queue;
 mod reading;
+mod recorded;
 mod returned;
 mod search;
 mod test_store;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use mailapi_backend::{DeliveryFeed, Submission};
+use mailapi_backend::{DeliveryFeed, Recorded, Submission};
 use mailapi_backend_embedded::accept::{AcceptError, Incoming, Relaying};
 use mailapi_backend_embedded::queue::{Attempt, QueuedRecipient, RecipientResult};
 use mailapi_model::{
@@ -55,7 +55,7 @@ async fn submitted(test_store: &TestStore, entropy: &dyn Entropy) -> MessageId {
     let message_id = MessageId::random(entropy);
     let recipients = ["zoe@far.example", "joe@far.example", "bob@example.org"].map(address).to_vec();
     let envelope = Envelope { message_id, sender: Some(address("ann@example.org")), recipients };
-    test_store.message_store.submit(envelope, mail("Hi", ".").into()).await.unwrap();
+    test_store.message_store.submit(envelope, mail("Hi", ".").into(), &Recorded).await.unwrap();
     message_id
 }
 

@@ -18,6 +18,7 @@ use tempfile::TempDir;
 pub(crate) struct TestStore {
     directory: TempDir,
     pub(crate) clock: Arc<FakeClock>,
+    pub(crate) sqlite: Sqlite,
     pub(crate) message_store: MessageStore,
 }
 
@@ -30,17 +31,17 @@ impl TestStore {
     pub(crate) async fn with(settings: MessageStoreSettings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let clock = Arc::new(FakeClock::default());
-        let message_store = open(&directory, settings, &clock).await;
+        let (sqlite, message_store) = open(&directory, settings, &clock).await;
         message_store.put_domain(&"example.org".parse().unwrap()).await.unwrap();
         for mailbox in [ann(), bob()] {
             message_store.put_mailbox(&mailbox, None).await.unwrap();
         }
-        Self { directory, clock, message_store }
+        Self { directory, clock, sqlite, message_store }
     }
 
     /// Opens the same file with another handle, as after a restart or by another process.
     pub(crate) async fn open_again(&self) -> MessageStore {
-        open(&self.directory, MessageStoreSettings::default(), &self.clock).await
+        open(&self.directory, MessageStoreSettings::default(), &self.clock).await.1
     }
 
     /// Opens the database directly.
@@ -67,11 +68,12 @@ impl TestStore {
     }
 }
 
-async fn open(directory: &TempDir, settings: MessageStoreSettings, clock: &Arc<FakeClock>) -> MessageStore {
+async fn open(directory: &TempDir, settings: MessageStoreSettings, clock: &Arc<FakeClock>) -> (Sqlite, MessageStore) {
     let sqlite = Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap();
     let entropy = Arc::new(SeededEntropy::default());
     let buffer = Buffer::new(BufferSettings::new(directory.path()));
-    Embedded::open(sqlite, settings, clock.clone(), entropy, buffer).await.unwrap().message_store().clone()
+    let embedded = Embedded::open(sqlite.clone(), settings, clock.clone(), entropy, buffer).await.unwrap();
+    (sqlite, embedded.message_store().clone())
 }
 
 pub(crate) fn address(text: &str) -> EmailAddress {

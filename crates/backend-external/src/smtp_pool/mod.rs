@@ -4,13 +4,13 @@
 //! a restart. If a connection dies before the final dot is written, the message is sent over a new one, which cannot
 //! duplicate it. After the final dot, nothing is ever sent again.
 
+mod commit_gate;
 mod settings;
 #[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mailapi_backend::CommitGate;
 use mailapi_model::Blob;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{Cause, End, Failure, Outcome};
@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use crate::breaker::Breaker;
+pub use commit_gate::{CommitGate, GateOpener};
 pub use settings::SmtpSettings;
 
 /// Connections to one SMTP server.

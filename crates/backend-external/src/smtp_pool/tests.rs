@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mailapi_backend::CommitGate;
 use mailapi_model::Secret;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{End, Outcome};
@@ -14,7 +13,7 @@ use mailapi_tls::{Trust, client_config};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{SmtpPool, SmtpSettings};
+use super::{CommitGate, SmtpPool, SmtpSettings};
 use crate::TlsMode;
 
 fn settings(address: SocketAddr) -> SmtpSettings {

@@ -1,4 +1,7 @@
 //! Submits mail to the operator's SMTP server, usually Postfix.
+//!
+//! The envelope leaves no trace at the server, so it is sent while the message's record is being stored. The
+//! message waits at a [`CommitGate`] until the record is durable.
 
 mod convert;
 mod relaying;
@@ -8,13 +11,13 @@ mod tests;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use mailapi_backend::{Accepted, Attempt, CommitGate, Submission, SubmitError};
+use mailapi_backend::{Accepted, Attempt, Record, Submission, SubmitError};
 use mailapi_model::{Blob, Envelope};
 use mailapi_smtp::client::{End, Outcome};
 
 use crate::bounces::ReturnAddress;
 use crate::log_follower::{LogFollower, LookupResult};
-use crate::smtp_pool::SmtpPool;
+use crate::smtp_pool::{CommitGate, SmtpPool};
 pub use relaying::Relaying;
 
 /// Submits mail over SMTP. If a reply was lost, looks up the message in the log.
@@ -51,39 +54,27 @@ impl SmtpSubmission {
 
 #[async_trait]
 impl Submission for SmtpSubmission {
-    async fn submit_when(
-        &self,
-        envelope: Envelope,
-        message: Blob,
-        commit_gate: CommitGate,
-    ) -> Result<Accepted, SubmitError> {
-        let wire = convert::envelope(&envelope, self.returns.as_ref());
-        let sent = self.pool.send(&wire, message, commit_gate).await;
-        let Outcome { rcpt_replies, end } = sent.map_err(SubmitError::Unavailable)?;
-        let refused = || convert::refusals(&envelope, &rcpt_replies);
-        match end {
-            End::Accepted(reply) => {
-                let queue_id = convert::queue_id(&reply, envelope.message_id);
-                // The log may lose its line; the reply then proves the queue id.
-                if let Some(log) = &self.log {
-                    log.note_submitted(envelope.message_id, &queue_id);
+    async fn submit(&self, envelope: Envelope, message: Blob, record: &dyn Record) -> Result<Accepted, SubmitError> {
+        let accepted = if record.may_repeat() {
+            record.begin().await?;
+            self.transmit(&envelope, message, CommitGate::opened()).await?
+        } else {
+            let (opener, commit_gate) = CommitGate::closed();
+            let begin = async move {
+                let begun = record.begin().await;
+                match &begun {
+                    Ok(()) => opener.open(),
+                    // Dropping the opener cancels the transmission.
+                    Err(_) => drop(opener),
                 }
-                Ok(Accepted { queue_id, refused: refused() })
-            }
-            End::Refused { reply, .. } => Err(SubmitError::Refused(convert::reply(&reply))),
-            End::NoRecipients => Err(SubmitError::NoRecipients(refused())),
-            End::Failed(failure) => Err(SubmitError::Unavailable(failure.to_string())),
-            End::OutcomeUnknown(failure) => {
-                tracing::warn!(
-                    message_id = %envelope.message_id, %failure,
-                    "the connection ended before the reply to a message; its outcome is unknown"
-                );
-                if let Some(log) = &self.log {
-                    log.note_lost(envelope.message_id);
-                }
-                Err(SubmitError::OutcomeUnknown)
-            }
-        }
+                begun
+            };
+            let (begun, transmitted) = tokio::join!(begin, self.transmit(&envelope, message, commit_gate));
+            begun?;
+            transmitted?
+        };
+        record.submitted(&accepted).await;
+        Ok(accepted)
     }
 
     async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
@@ -109,6 +100,44 @@ impl Submission for SmtpSubmission {
 
     async fn check(&self) -> Result<(), String> {
         self.pool.check().await
+    }
+}
+
+impl SmtpSubmission {
+    /// Transmits a message as soon as its commit gate opens.
+    async fn transmit(
+        &self,
+        envelope: &Envelope,
+        message: Blob,
+        commit_gate: CommitGate,
+    ) -> Result<Accepted, SubmitError> {
+        let wire = convert::envelope(envelope, self.returns.as_ref());
+        let sent = self.pool.send(&wire, message, commit_gate).await;
+        let Outcome { rcpt_replies, end } = sent.map_err(SubmitError::Unavailable)?;
+        let refused = || convert::refusals(envelope, &rcpt_replies);
+        match end {
+            End::Accepted(reply) => {
+                let queue_id = convert::queue_id(&reply, envelope.message_id);
+                // The log may lose its line; the reply then proves the queue id.
+                if let Some(log) = &self.log {
+                    log.note_submitted(envelope.message_id, &queue_id);
+                }
+                Ok(Accepted { queue_id, refused: refused() })
+            }
+            End::Refused { reply, .. } => Err(SubmitError::Refused(convert::reply(&reply))),
+            End::NoRecipients => Err(SubmitError::NoRecipients(refused())),
+            End::Failed(failure) => Err(SubmitError::Unavailable(failure.to_string())),
+            End::OutcomeUnknown(failure) => {
+                tracing::warn!(
+                    message_id = %envelope.message_id, %failure,
+                    "the connection ended before the reply to a message; its outcome is unknown"
+                );
+                if let Some(log) = &self.log {
+                    log.note_lost(envelope.message_id);
+                }
+                Err(SubmitError::OutcomeUnknown)
+            }
+        }
     }
 }
 

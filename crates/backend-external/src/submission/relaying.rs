@@ -1,11 +1,12 @@
 //! Checks whether the server relays mail to other domains.
 
-use mailapi_backend::{CommitGate, SubmitError};
+use mailapi_backend::SubmitError;
 use mailapi_model::Reply;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{End, Outcome};
 
 use super::{SmtpSubmission, convert};
+use crate::smtp_pool::CommitGate;
 
 /// A non-existent address in a reserved domain (RFC 2606 section 2).
 const STRANGER: &str = "relay-check@mailapi.invalid";

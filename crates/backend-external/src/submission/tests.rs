@@ -1,13 +1,18 @@
 //! Tests of submission with a server that refuses mail or disconnects, and with a prepared log.
 
+use std::any::Any;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mailapi_backend::{Attempt, CommitGate, Submission, SubmitError};
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use mailapi_backend::{Accepted, Attempt, Record, RecordError, Recorded, Submission, SubmitError};
 use mailapi_model::{Blob, EmailAddress, Envelope, Timestamp};
 use mailapi_testkit::{FakeClock, SmtpSink, turns_of_the_runtime};
 use mailapi_tls::{Trust, client_config};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
 use super::SmtpSubmission;
 use crate::log_follower::{LogFollower, LogSettings, LogSource};
@@ -49,7 +54,8 @@ async fn refused_recipients_keep_replies_and_the_others_get_mail() {
     let sink = SmtpSink::start().await;
     let submission = submission(&sink, None, Duration::ZERO);
     sink.refuse("nobody@example.net", &["550 5.1.1 User unknown"]);
-    let accepted = submission.submit(envelope(&["nobody@example.net", "bob@example.net"]), message()).await.unwrap();
+    let accepted =
+        submission.submit(envelope(&["nobody@example.net", "bob@example.net"]), message(), &Recorded).await.unwrap();
     assert_eq!(accepted.queue_id.0, "SINK1");
     assert_eq!(accepted.refused.len(), 1);
     assert_eq!(accepted.refused[0].reply.to_string(), "550 5.1.1 User unknown");
@@ -62,7 +68,7 @@ async fn local_parts_leave_as_they_were_given() {
     let (sender, forwarder) = ("Ann@example.org", "SRS0=AbCd=2K=a.test=Bob@example.net");
     let given = |text| EmailAddress::as_given(text).unwrap();
     let envelope = Envelope { sender: Some(given(sender)), recipients: vec![given(forwarder)], ..envelope(&[]) };
-    submission(&sink, None, Duration::ZERO).submit(envelope, message()).await.unwrap();
+    submission(&sink, None, Duration::ZERO).submit(envelope, message(), &Recorded).await.unwrap();
     let received = &sink.received()[0];
     assert_eq!((received.sender.as_str(), &received.recipients[..]), (sender, &[forwarder.to_owned()][..]));
 }
@@ -72,45 +78,112 @@ async fn a_refusal_of_everything_is_told_as_such() {
     let sink = SmtpSink::start().await;
     let submission = submission(&sink, None, Duration::ZERO);
     sink.refuse("nobody@example.net", &["550-5.1.1 User\r\n550 5.1.1 unknown"]);
-    let error = submission.submit(envelope(&["nobody@example.net"]), message()).await.unwrap_err();
+    let error = submission.submit(envelope(&["nobody@example.net"]), message(), &Recorded).await.unwrap_err();
     let SubmitError::NoRecipients(refused) = &error else { panic!("{error}") };
     assert_eq!(refused[0].reply.text, "User unknown");
     sink.refuse_data(&["451 4.3.0 Try again later"]);
-    let error = submission.submit(envelope(&["bob@example.net"]), message()).await.unwrap_err();
+    let error = submission.submit(envelope(&["bob@example.net"]), message(), &Recorded).await.unwrap_err();
     assert!(error.is_transient());
     assert_eq!(error.reply().unwrap().to_string(), "451 4.3.0 Try again later");
     assert_eq!(sink.received(), []);
 }
 
+/// A record that is stored when the test says so.
+struct AwaitedRecord {
+    stored: Mutex<Option<oneshot::Receiver<()>>>,
+    may_repeat: bool,
+    submitted: Mutex<Vec<Accepted>>,
+}
+
+impl AwaitedRecord {
+    /// Returns a record, and the means to store it. Dropping them fails it.
+    fn new(may_repeat: bool) -> (oneshot::Sender<()>, Self) {
+        let (store, stored) = oneshot::channel();
+        (store, Self { stored: Mutex::new(Some(stored)), may_repeat, submitted: Mutex::default() })
+    }
+
+    /// Returns a record that cannot be stored.
+    fn failing(may_repeat: bool) -> Self {
+        Self::new(may_repeat).1
+    }
+}
+
+#[async_trait]
+impl Record for AwaitedRecord {
+    fn may_repeat(&self) -> bool {
+        self.may_repeat
+    }
+
+    async fn begin(&self) -> Result<(), RecordError> {
+        let stored = self.stored.lock().unwrap().take().expect("a record is stored once");
+        stored.await.map_err(|_| RecordError::Exists)
+    }
+
+    async fn submitted(&self, accepted: &Accepted) {
+        self.submitted.lock().unwrap().push(accepted.clone());
+    }
+
+    fn enlist(&self) -> Option<Box<dyn Any + Send>> {
+        None
+    }
+}
+
 #[tokio::test]
-async fn without_its_word_a_message_never_leaves_and_its_envelope_may() {
+async fn without_its_record_a_message_never_leaves() {
     let sink = SmtpSink::start().await;
     let submission = submission(&sink, None, Duration::ZERO);
     // On a new connection, and on an idle one.
     for sent_before in 0..2 {
-        let (opener, commit_gate) = CommitGate::closed();
-        drop(opener);
-        let error = submission.submit_when(envelope(&["bob@example.net"]), message(), commit_gate).await.unwrap_err();
-        assert!(matches!(error, SubmitError::Unavailable(_)), "{error}");
-        assert_eq!(sink.received().len(), sent_before);
-        submission.submit(envelope(&["bob@example.net"]), message()).await.unwrap();
+        for may_repeat in [false, true] {
+            let record = AwaitedRecord::failing(may_repeat);
+            let error = submission.submit(envelope(&["bob@example.net"]), message(), &record).await.unwrap_err();
+            assert_eq!(error, SubmitError::NotRecorded(RecordError::Exists));
+            assert_eq!((sink.received().len(), record.submitted.lock().unwrap().len()), (sent_before, 0));
+        }
+        submission.submit(envelope(&["bob@example.net"]), message(), &Recorded).await.unwrap();
     }
-    // A refusal of the envelope is reported before the commit gate opens.
+}
+
+#[tokio::test]
+async fn a_message_leaves_when_its_record_is_stored() {
+    let sink = SmtpSink::start().await;
+    let submission = submission(&sink, None, Duration::ZERO);
     sink.refuse("nobody@example.net", &["550 5.1.1 User unknown"]);
-    let (_opener, commit_gate) = CommitGate::closed();
-    let error = submission.submit_when(envelope(&["nobody@example.net"]), message(), commit_gate).await.unwrap_err();
-    assert!(matches!(error, SubmitError::NoRecipients(_)), "{error}");
-    // The commit gate may open at any time.
-    let (opener, commit_gate) = CommitGate::closed();
-    let waiting = submission.submit_when(envelope(&["bob@example.net"]), message(), commit_gate);
-    let giving = async {
-        // The client has sent everything that it may send before the commit gate opens.
-        turns_of_the_runtime().await;
-        assert_eq!(sink.received().len(), 2);
-        opener.open();
-    };
-    tokio::join!(waiting, giving).0.unwrap();
-    assert_eq!(sink.received().len(), 3);
+    for (sent_before, may_repeat) in [false, true].into_iter().enumerate() {
+        for (recipient, is_known) in [("nobody@example.net", false), ("bob@example.net", true)] {
+            let (store, record) = AwaitedRecord::new(may_repeat);
+            let submitting = submission.submit(envelope(&[recipient]), message(), &record);
+            let storing = async {
+                // The client has sent everything that it may send without the record.
+                turns_of_the_runtime().await;
+                assert_eq!(sink.received().len(), sent_before);
+                store.send(()).unwrap();
+            };
+            match tokio::join!(submitting, storing).0 {
+                Ok(accepted) if is_known => assert_eq!(*record.submitted.lock().unwrap(), [accepted]),
+                Err(SubmitError::NoRecipients(_)) if !is_known => assert_eq!(*record.submitted.lock().unwrap(), []),
+                other => panic!("{recipient}: {other:?}"),
+            }
+        }
+        assert_eq!(sink.received().len(), sent_before + 1);
+    }
+}
+
+#[tokio::test]
+async fn the_envelope_goes_ahead_unless_it_may_repeat() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let settings = SmtpSettings::new(address.ip().to_string(), address.port());
+    let submission = SmtpSubmission::new(SmtpPool::new(settings, client_config(&Trust::System).unwrap()), None);
+    for (may_repeat, connects) in [(true, false), (false, true)] {
+        let (_store, record) = AwaitedRecord::new(may_repeat);
+        let submitting = submission.submit(envelope(&["bob@example.net"]), message(), &record);
+        tokio::select! {
+            result = submitting => panic!("submitted without a record: {result:?}"),
+            accepted = listener.accept(), if connects => drop(accepted.unwrap()),
+            () = turns_of_the_runtime(), if !connects => assert!(listener.accept().now_or_never().is_none()),
+        }
+    }
 }
 
 #[tokio::test]
@@ -120,7 +193,7 @@ async fn a_lost_reply_is_looked_up_in_the_log_and_never_guessed() {
     std::fs::write(dir.path().join("mail.log"), "").unwrap();
     let careful = submission(&sink, Some(dir.path()), Duration::from_secs(3600));
     sink.hang_up_after_data(1);
-    let error = careful.submit(envelope(&["bob@example.net"]), message()).await.unwrap_err();
+    let error = careful.submit(envelope(&["bob@example.net"]), message(), &Recorded).await.unwrap_err();
     assert_eq!(error, SubmitError::OutcomeUnknown);
     assert_eq!(sink.received().len(), 1);
     // A log without a line proves nothing yet.
@@ -166,7 +239,7 @@ async fn a_dead_server_is_unavailable_and_has_nothing() {
     drop(sink);
     // The listener closes when its task ends.
     tokio::task::yield_now().await;
-    let error = dead.submit(envelope(&["bob@example.net"]), message()).await.unwrap_err();
+    let error = dead.submit(envelope(&["bob@example.net"]), message(), &Recorded).await.unwrap_err();
     assert!(matches!(error, SubmitError::Unavailable(_)) && error.is_transient());
     assert!(dead.check().await.is_err());
 }

@@ -2,9 +2,8 @@
 
 use std::fs;
 
-use mailapi_backend::CommitGate;
 use mailapi_backend_external::TlsMode;
-use mailapi_backend_external::smtp_pool::{SmtpPool, SmtpSettings};
+use mailapi_backend_external::smtp_pool::{CommitGate, SmtpPool, SmtpSettings};
 use mailapi_model::Blob;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::End;

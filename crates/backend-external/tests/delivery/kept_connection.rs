@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use mailapi_backend::CommitGate;
-use mailapi_backend_external::smtp_pool::{SmtpPool, SmtpSettings};
+use mailapi_backend_external::smtp_pool::{CommitGate, SmtpPool, SmtpSettings};
 use mailapi_model::Entropy;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{End, Outcome, RecipientOutcome};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend::{Accepted, Attempt, DeliveryFeed, Discarded, Submission, SubmitError};
+use mailapi_backend::{Accepted, Attempt, DeliveryFeed, Discarded, Recorded, Submission, SubmitError};
 use mailapi_backend_external::log_follower::{LogFollower, LogSettings, LogSource};
 use mailapi_backend_external::smtp_pool::{SmtpPool, SmtpSettings};
 use mailapi_backend_external::submission::SmtpSubmission;
@@ -103,7 +103,7 @@ pub(crate) async fn send(
         recipients: recipients.iter().map(|recipient| recipient.parse().expect("an address")).collect(),
     };
     let text = format!("Message-ID: <{message_id}@example.org>\r\nFrom: ann@example.org\r\n\r\nhello\r\n");
-    (message_id, submission.submit(envelope, text.into()).await)
+    (message_id, submission.submit(envelope, text.into(), &Recorded).await)
 }
 
 fn pool(postfix: &Postfix) -> SmtpPool {

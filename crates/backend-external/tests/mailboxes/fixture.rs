@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mailapi_backend::contract::Fixture;
 use mailapi_backend::{
-    Accepted, Attempt, Backend, CommitGate, DeliveryFeed, FeedBatch, FeedError, Provisioning, ProvisioningError,
+    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, Provisioning, ProvisioningError, Record,
     Submission, SubmitError,
 };
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
@@ -127,7 +127,7 @@ struct OtherFaces;
 
 #[async_trait]
 impl Submission for OtherFaces {
-    async fn submit_when(&self, _: Envelope, _: Blob, _: CommitGate) -> Result<Accepted, SubmitError> {
+    async fn submit(&self, _: Envelope, _: Blob, _: &dyn Record) -> Result<Accepted, SubmitError> {
         unreachable!("nothing is sent here")
     }
 

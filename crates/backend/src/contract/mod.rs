@@ -89,7 +89,8 @@ macro_rules! backend_contract {
                 one_unknown_recipient_does_not_harm_the_others
                 a_message_that_was_taken_is_found_again
                 a_message_that_was_not_taken_is_not_found
-                a_message_that_may_not_go_is_not_taken
+                a_message_without_a_record_is_not_accepted
+                a_message_is_recorded_before_it_is_accepted
                 a_recipient_of_several_gets_one_copy
                 a_healthy_server_says_so
             }

@@ -1,12 +1,16 @@
 //! Helpers shared by the stories.
 
+use std::any::Any;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
 use futures_util::StreamExt;
 use mailapi_model::{
     DeliveryEvent, EmailAddress, EnhancedCode, Envelope, FeedCursor, FolderName, MessageId, Page, Timestamp,
 };
 
 use super::{Fixture, mail};
-use crate::{Accepted, Attempt, ByteStream, CommitGate, MessageSummary, Refusal, SubmitError};
+use crate::{Accepted, Attempt, ByteStream, MessageSummary, Record, RecordError, Recorded, Refusal, SubmitError};
 
 /// Returns an address in the fixture's domain.
 pub(super) fn address(fixture: &dyn Fixture, local: &str) -> EmailAddress {
@@ -42,15 +46,15 @@ pub(super) async fn send(fixture: &dyn Fixture, recipients: &[&EmailAddress]) ->
 }
 
 pub(super) async fn send_text(fixture: &dyn Fixture, recipients: &[&EmailAddress], text: &str) -> Sent {
-    send_when(fixture, recipients, text, CommitGate::opened()).await
+    send_recorded(fixture, recipients, text, &Recorded).await
 }
 
-/// Like [`send_text`], with a commit gate.
-pub(super) async fn send_when(
+/// Like [`send_text`], with a record.
+pub(super) async fn send_recorded(
     fixture: &dyn Fixture,
     recipients: &[&EmailAddress],
     text: &str,
-    commit_gate: CommitGate,
+    record: &dyn Record,
 ) -> Sent {
     let id = fixture.new_message_id();
     let sender = mailbox(fixture, "sender").await;
@@ -59,9 +63,53 @@ pub(super) async fn send_when(
     let message = message.replace("Message-ID: <sent@elsewhere.example>", &own_id);
     let recipients = recipients.iter().map(|&recipient| recipient.clone()).collect();
     let envelope = Envelope { message_id: id, sender: Some(sender), recipients };
-    let answer = fixture.backend().submission.submit_when(envelope, message.into(), commit_gate).await;
+    let answer = fixture.backend().submission.submit(envelope, message.into(), record).await;
     fixture.settle().await;
     Sent { id, answer }
+}
+
+/// A record that notes which of its methods the backend calls.
+pub(super) struct WatchedRecord {
+    begin: Result<(), RecordError>,
+    may_repeat: bool,
+    calls: Mutex<Vec<&'static str>>,
+}
+
+impl WatchedRecord {
+    /// Returns a record whose storing ends like this.
+    pub(super) fn new(begin: Result<(), RecordError>, may_repeat: bool) -> Self {
+        Self { begin, may_repeat, calls: Mutex::default() }
+    }
+
+    /// Returns the names of the called methods, in order.
+    pub(super) fn calls(&self) -> Vec<&'static str> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, call: &'static str) {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+    }
+}
+
+#[async_trait]
+impl Record for WatchedRecord {
+    fn may_repeat(&self) -> bool {
+        self.may_repeat
+    }
+
+    async fn begin(&self) -> Result<(), RecordError> {
+        self.note("begin");
+        self.begin.clone()
+    }
+
+    async fn submitted(&self, _: &Accepted) {
+        self.note("submitted");
+    }
+
+    /// Returns a value that no backend recognizes.
+    fn enlist(&self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(()))
+    }
 }
 
 /// Returns the attempt to look up a message that was sent with [`send`].

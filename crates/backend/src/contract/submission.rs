@@ -3,8 +3,10 @@
 use mailapi_model::FolderName;
 
 use super::Fixture;
-use super::story::{address, attempt, code, end_of_feed, events_of, listed, mailbox, send, send_when};
-use crate::{CommitGate, SubmitError};
+use super::story::{
+    WatchedRecord, address, attempt, code, end_of_feed, events_of, listed, mailbox, send, send_recorded,
+};
+use crate::{RecordError, SubmitError};
 
 /// If every recipient is unknown, the message is rejected with each reply, and the feed reports nothing.
 pub async fn when_nobody_is_known_nothing_is_taken(fixture: &dyn Fixture) {
@@ -48,19 +50,35 @@ pub async fn a_message_that_was_not_taken_is_not_found(fixture: &dyn Fixture) {
     }
 }
 
-/// A message whose commit gate refuses is not accepted, and the next message is.
-pub async fn a_message_that_may_not_go_is_not_taken(fixture: &dyn Fixture) {
+/// A message whose record cannot be stored is not accepted, and the next message is.
+pub async fn a_message_without_a_record_is_not_accepted(fixture: &dyn Fixture) {
     let bob = mailbox(fixture, "bob").await;
-    let (opener, commit_gate) = CommitGate::closed();
-    drop(opener);
-    let held = send_when(fixture, &[&bob], "Hello.", commit_gate).await;
-    assert!(matches!(held.answer, Err(SubmitError::Unavailable(_))));
+    for error in [RecordError::Exists, RecordError::Unavailable("the disk is full".to_owned())] {
+        for may_repeat in [false, true] {
+            let record = WatchedRecord::new(Err(error.clone()), may_repeat);
+            let held = send_recorded(fixture, &[&bob], "Hello.", &record).await;
+            assert_eq!(held.answer, Err(SubmitError::NotRecorded(error.clone())));
+            assert_eq!(record.calls(), ["begin"]);
+            assert_eq!(fixture.backend().submission.find(&attempt(fixture, held.id)).await.unwrap(), None);
+        }
+    }
     let sent = send(fixture, &[&bob]).await;
     sent.answer.expect("the message is accepted");
     let messages = listed(fixture, &bob, &FolderName::inbox()).await;
     let own_id = format!("<{}@{}>", sent.id, fixture.domain());
     assert_eq!(messages.iter().map(|message| message.message_id.as_str()).collect::<Vec<_>>(), [own_id]);
-    assert_eq!(fixture.backend().submission.find(&attempt(fixture, held.id)).await.unwrap(), None);
+}
+
+/// An accepted message is recorded before and after. A rejected one is recorded before, whatever rejected it.
+pub async fn a_message_is_recorded_before_it_is_accepted(fixture: &dyn Fixture) {
+    let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
+    for may_repeat in [false, true] {
+        for (recipient, calls) in [(&bob, &["begin", "submitted"][..]), (&nobody, &["begin"])] {
+            let record = WatchedRecord::new(Ok(()), may_repeat);
+            let sent = send_recorded(fixture, &[recipient], "Hello.", &record).await;
+            assert_eq!((sent.answer.is_ok(), record.calls().as_slice()), (calls.len() == 2, calls));
+        }
+    }
 }
 
 /// One message to two mailboxes is stored once in each.

@@ -6,6 +6,7 @@ mod discarded;
 mod dkim;
 mod list_inbox;
 mod list_sent;
+mod new_record;
 mod returned_mail;
 mod send;
 mod sent_today;

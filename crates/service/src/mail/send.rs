@@ -1,21 +1,20 @@
-//! `POST /mail/send`: stores the message as pending, submits it, stores it as submitted, responds.
+//! `POST /mail/send`: composes the message, gives it with its record to the mail server, responds.
 //!
-//! The order matters. The message is stored before it is submitted, so every sent message has a record. It is
-//! submitted before `submitted` is stored, so this status is always true. After a crash in between it stays
-//! `pending`, and [`Service::recover_once`] asks the mail server whether it has the message.
+//! The backend stores the record: together with the message, or first as pending and then as submitted. So
+//! every sent message has a record, and `submitted` is always true. After a crash in between, the message
+//! stays `pending`, and [`Service::recover_once`] asks the mail server whether it has the message.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend::{Accepted, CommitGate, Refusal, SendLimitReached, SubmitError};
-use mailapi_model::{
-    Blob, Denied, Draft, EmailAddress, Envelope, Grants, MessageId, QueueId, Reply, SendAs, Timestamp,
-};
+use mailapi_backend::{Accepted, RecordError, Refusal, SendLimitReached, SubmitError};
+use mailapi_model::{Blob, Denied, Draft, EmailAddress, Envelope, Grants, MessageId, QueueId, SendAs, Timestamp};
 use mailapi_store::{Begun, Failure, Idempotency, NewSent, StoreError, StoredAnswer};
 use sha2::{Digest, Sha256};
 
 use super::compose::{compose, compose_large};
+use super::new_record::NewRecord;
 use crate::domains::SendingDomain;
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
@@ -215,88 +214,70 @@ impl Service {
         let counted = self.count_send(&caller.grants, &envelope.recipients);
         counted.map_err(|reached| SendError::LimitReached { reached, wait: self.rest_of_day() })?;
         let message = self.composed_and_signed(request.draft, domain, id, now).await?;
-        let (begun, answer) = self.begin_and_submit(&new, envelope, message).await;
-        let begun = begun?;
-        // The first request was counted already.
-        if !matches!(begun, Begun::New) {
-            self.uncount_send(&caller.grants);
-        }
-        match begun {
-            Begun::New => {}
-            Begun::Repeat(answer) => return answer_again(answer),
-            Begun::InFlight(_) => return Err(SendError::IdempotencyInFlight),
-            Begun::Conflict => return Err(SendError::IdempotencyConflict),
-        }
+        let record = NewRecord { store: self.0.store.clone(), clock: Arc::clone(&self.0.clock), new };
+        let answer = self.0.backend.submission.submit(envelope, message, &record).await;
+        let submitted = |queue_id| Submitted { message_id: id, queue_id, recipient_count };
         match answer {
-            Ok(accepted) => Ok(self.note_submitted(id, accepted, recipient_count).await),
-            Err(SubmitError::NoRecipients(refused)) if are_final(&refused, new.recipients.len()) => {
+            Ok(accepted) => Ok(submitted(accepted.queue_id)),
+            Err(SubmitError::NoRecipients(refused)) if are_final(&refused, record.new.recipients.len()) => {
                 // A typo in an address is not a server failure: callers that retry failures must not retry it.
                 let accepted = Accepted { queue_id: QueueId::standing_in(id), refused };
-                Ok(self.note_submitted(id, accepted, recipient_count).await)
+                record.note_submitted(&accepted).await;
+                Ok(submitted(accepted.queue_id))
+            }
+            Err(SubmitError::NotRecorded(error)) => {
+                // Nothing was sent, and the first request with the same key was counted already.
+                self.uncount_send(&caller.grants);
+                self.answer_of_the_first(record.new.idempotency.as_ref(), error).await
             }
             Err(error) => Err(self.note_not_submitted(id, error).await?),
         }
     }
 
-    /// Stores the message and submits it. Meanwhile the mail server may check the envelope, unless the request
-    /// may be a repetition.
-    async fn begin_and_submit(
+    /// Returns the answer to the first request with the same key, if that is why the message was not recorded.
+    /// If the first request is in progress, waits a while for it.
+    async fn answer_of_the_first(
         &self,
-        new: &NewSent,
-        envelope: Envelope,
-        message: Blob,
-    ) -> (Result<Begun, StoreError>, Result<Accepted, SubmitError>) {
-        let submission = &self.0.backend.submission;
-        let (opener, mut commit_gate) = CommitGate::closed();
-        let begin = async {
-            let begun = self.begin_or_wait(new).await;
-            match begun {
-                Ok(Begun::New) => opener.open(),
-                // Dropping the permit cancels the submission.
-                _ => drop(opener),
-            }
-            begun
+        request: Option<&Idempotency>,
+        error: RecordError,
+    ) -> Result<Submitted, SendError> {
+        let request = match (request, error) {
+            (Some(request), RecordError::Exists) => request,
+            (_, RecordError::Unavailable(reason)) => return Err(StoreError::Unavailable(reason).into()),
+            (_, error) => return Err(Unavailable::Unforeseen(error.to_string()).into()),
         };
-        let submit = async {
-            // A repetition must not reach the mail server at all.
-            if new.idempotency.is_some() {
-                commit_gate.pass().await?;
-            }
-            submission.submit_when(envelope, message, commit_gate).await
-        };
-        tokio::join!(begin, submit)
+        let mut seen = self.seen_before(request).await?;
+        if let Begun::InFlight(first) = seen {
+            let waited = self.wait_for(first, request);
+            seen = tokio::time::timeout(self.0.settings.idempotency_wait, waited).await.unwrap_or(Ok(seen))?;
+        }
+        match seen {
+            Begun::Repeat(answer) => answer_again(answer),
+            Begun::InFlight(_) => Err(SendError::IdempotencyInFlight),
+            Begun::New | Begun::Conflict => Err(SendError::IdempotencyConflict),
+        }
     }
 
-    /// Stores the message. If the first request with the same key is in progress, waits a while for its result.
-    async fn begin_or_wait(&self, new: &NewSent) -> Result<Begun, StoreError> {
-        let begun = self.begin(new).await?;
-        let Begun::InFlight(first) = begun else { return Ok(begun) };
-        let waited = tokio::time::timeout(self.0.settings.idempotency_wait, self.begin_after(new, first)).await;
-        waited.unwrap_or(Ok(begun))
-    }
-
-    /// Waits for the result of the first request, then tries again.
-    async fn begin_after(&self, new: &NewSent, first: MessageId) -> Result<Begun, StoreError> {
+    /// Waits for the result of the first request.
+    async fn wait_for(&self, first: MessageId, request: &Idempotency) -> Result<Begun, SendError> {
         if self.0.in_flight.contains(first) || !self.0.store.is_shared() {
             self.0.in_flight.ended(first).await;
-            return self.begin(new).await;
+            return self.seen_before(request).await;
         }
         // Another node processes it, or did until it stopped: only the database has the result.
         let mut pause = FIRST_LOOK;
         loop {
             tokio::time::sleep(pause).await;
-            match self.begin(new).await? {
+            match self.seen_before(request).await? {
                 Begun::InFlight(_) => pause = (pause * 2).min(LONGEST_LOOK),
                 answered => return Ok(answered),
             }
         }
     }
 
-    /// Stores the message as pending. The mail server never has a message on disk without this record.
-    async fn begin(&self, new: &NewSent) -> Result<Begun, StoreError> {
-        let sent = self.0.store.sent();
-        // In one file, the mail server's own commit makes this record durable too, so do not wait for the disk.
-        if self.0.settings.mail_in_store_file { sent.begin_in_one_file(new).await } else { sent.begin(new).await }
+    async fn seen_before(&self, request: &Idempotency) -> Result<Begun, SendError> {
+        let seen = self.0.store.sent().seen_before(request).await?;
+        seen.ok_or_else(|| Unavailable::Unforeseen(RecordError::Exists.to_string()).into())
     }
 
     fn new_sent(
@@ -359,21 +340,6 @@ impl Service {
         if message.len() > limit { Err(SendError::TooLarge { limit }) } else { Ok(message) }
     }
 
-    /// Stores that the mail server has the message. If that fails, the response is still 202: the message stays
-    /// pending until [`Service::recover_once`] finds it at the mail server.
-    async fn note_submitted(&self, id: MessageId, accepted: Accepted, recipient_count: u64) -> Submitted {
-        let Accepted { queue_id, refused } = accepted;
-        let refused: Vec<(EmailAddress, Reply)> = refused.into_iter().map(|r| (r.recipient, r.reply)).collect();
-        let now = self.0.clock.now();
-        if let Err(error) = self.0.store.sent().submitted(id, &queue_id, now, &refused).await {
-            tracing::error!(
-                message_id = %id, %queue_id, %error,
-                "message submitted, but its status could not be stored yet"
-            );
-        }
-        Submitted { message_id: id, queue_id, recipient_count }
-    }
-
     async fn note_not_submitted(&self, id: MessageId, error: SubmitError) -> Result<SendError, Unavailable> {
         if error == SubmitError::OutcomeUnknown {
             tracing::warn!(message_id = %id, "the mail server did not confirm the message; it stays pending");
@@ -384,7 +350,9 @@ impl Service {
         let (reply, refused) = match error {
             SubmitError::Refused(reply) => (Some(reply), Vec::new()),
             SubmitError::NoRecipients(refused) => (None, refused.into_iter().map(|r| (r.recipient, r.reply)).collect()),
-            SubmitError::Unavailable(_) | SubmitError::OutcomeUnknown => (None, Vec::new()),
+            SubmitError::Unavailable(_) | SubmitError::OutcomeUnknown | SubmitError::NotRecorded(_) => {
+                (None, Vec::new())
+            }
         };
         let failure = Failure { reason: &reason, reply: reply.as_ref(), refused: &refused };
         self.0.store.sent().failed(id, self.0.clock.now(), failure).await?;

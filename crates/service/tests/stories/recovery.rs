@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use mailapi_backend::{Backend, SubmitError};
+use mailapi_backend::{Backend, Recorded, SubmitError};
 use mailapi_model::{AccountChange, Clock as _, Envelope, MessageId, MessageStatus, NewAccount, RecipientKind, Secret};
 use mailapi_service::{Reconciled, Recovered};
 use mailapi_store::NewSent;
@@ -43,7 +43,7 @@ async fn begin_at(app: &TestApp, seed: u64, to: &[&str], node: Option<&str>) -> 
 
 async fn submit(backend: &Backend, envelope: &Envelope) -> Result<(), SubmitError> {
     let message = Bytes::from_static(b"From: ann@example.org\r\nSubject: Hello\r\n\r\nHello\r\n");
-    backend.submission.submit(envelope.clone(), message.into()).await.map(drop)
+    backend.submission.submit(envelope.clone(), message.into(), &Recorded).await.map(drop)
 }
 
 #[tokio::test]

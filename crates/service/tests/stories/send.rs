@@ -54,6 +54,29 @@ async fn one_unknown_recipient_bounces_and_the_others_get_their_mail() {
 }
 
 #[tokio::test]
+async fn a_send_to_one_file_is_one_write() {
+    let app = TestApp::start().await;
+    if !app.is_one_file() {
+        return;
+    }
+    let ann = app.user("ann@example.org").await;
+    app.user("bob@example.org").await;
+    let ann = caller(&app, &ann).await;
+    // The first message fills the caches.
+    app.service.send(&ann, message("ann@example.org", &["bob@example.org"])).await.unwrap();
+
+    let before = app.writes_begun();
+    let sent = app.service.send(&ann, message("ann@example.org", &["bob@example.org", "nobody@example.org"])).await;
+    assert_eq!(app.writes_begun() - before, 1);
+    let record = app.service.status(&ann, sent.unwrap().message_id).await.unwrap();
+    assert_eq!(record.message.status, MessageStatus::Submitted);
+    assert_eq!(
+        record.recipients.iter().map(|one| one.status).collect::<Vec<_>>(),
+        [RecipientStatus::Submitted, RecipientStatus::Bounced]
+    );
+}
+
+#[tokio::test]
 async fn a_message_for_unknown_mailboxes_bounces_at_once() {
     let app = TestApp::start().await;
     let ann = app.user("ann@example.org").await;

@@ -20,7 +20,7 @@ impl ToSql for Value {
 }
 
 /// Runs all statements. On failure the caller's savepoint rolls them back.
-pub(super) fn batch(connection: &Connection, statements: &[Stmt]) -> Result<Vec<Effect>, StoreError> {
+pub(crate) fn batch(connection: &Connection, statements: &[Stmt]) -> Result<Vec<Effect>, StoreError> {
     let mut effects = Vec::with_capacity(statements.len());
     for (position, statement) in statements.iter().enumerate() {
         // Only one connection writes, so row locks are not needed.

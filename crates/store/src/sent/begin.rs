@@ -42,16 +42,17 @@ pub enum StoredAnswer {
     },
 }
 
-/// Durability of a stored message when the call returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
-    /// On disk.
-    OnDisk,
-    /// Committed, and on disk no later than anything written afterwards.
-    BeforeWhatFollows,
+pub(super) async fn begin(db: &Db, message: &NewSent) -> Result<Begun, StoreError> {
+    match (db.batch(statements(message)).await, &message.idempotency) {
+        (Ok(_), _) => Ok(Begun::New),
+        // The unique key detects a repeat, even of a concurrent request.
+        (Err(error @ StoreError::Conflict(_)), Some(request)) => seen_before(db, request).await?.ok_or(error),
+        (Err(error), _) => Err(error),
+    }
 }
 
-pub(super) async fn begin(db: &Db, message: &NewSent, kept: Kept) -> Result<Begun, StoreError> {
+/// Returns the statements that store a message as pending.
+pub(super) fn statements(message: &NewSent) -> Vec<Stmt> {
     let mut statements = Vec::with_capacity(message.recipients.len() + 3);
     if let Some(request) = &message.idempotency {
         // An expired key may be used again.
@@ -61,16 +62,7 @@ pub(super) async fn begin(db: &Db, message: &NewSent, kept: Kept) -> Result<Begu
     statements.push(insert_message(message));
     let recipients = message.recipients.iter().zip(0..);
     statements.extend(recipients.map(|((email, kind), place)| insert_recipient(message, email, *kind, place)));
-    let stored = match kept {
-        Kept::OnDisk => db.batch(statements).await,
-        Kept::BeforeWhatFollows => db.batch_in_order(statements).await,
-    };
-    match (stored, &message.idempotency) {
-        (Ok(_), _) => Ok(Begun::New),
-        // The unique key detects a repeat, even of a concurrent request.
-        (Err(error @ StoreError::Conflict(_)), Some(request)) => seen_before(db, request).await?.ok_or(error),
-        (Err(error), _) => Err(error),
-    }
+    statements
 }
 
 fn forget_if_expired(request: &Idempotency, now: Timestamp) -> Stmt {
@@ -127,7 +119,7 @@ fn insert_recipient(message: &NewSent, email: &EmailAddress, kind: RecipientKind
 /// Finds the earlier request with this key; `None` if the conflict has another cause.
 ///
 /// A failed message is retryable if a recipient was rejected temporarily (4yz), or was not rejected at all.
-async fn seen_before(db: &Db, request: &Idempotency) -> Result<Option<Begun>, StoreError> {
+pub(super) async fn seen_before(db: &Db, request: &Idempotency) -> Result<Option<Begun>, StoreError> {
     let sql = "SELECT body_hash, idempotency.message_id, queue_id, failure, recipient_count, \
                submitted_at IS NOT NULL, failed_at IS NOT NULL, \
                EXISTS (SELECT 1 FROM sent_recipients WHERE sent_id = sent_messages.id AND status = 'failed' \

@@ -1,6 +1,7 @@
 //! Messages sent through the API.
 
 mod begin;
+mod enlisted;
 pub(crate) mod read;
 
 use mailapi_model::{EmailAddress, MessageId, QueueId, RecipientKind, Reply, Timestamp, TokenId};
@@ -9,6 +10,7 @@ use crate::StoreError;
 use crate::db::{Db, Stmt, count};
 use crate::{delivery_log, statuses};
 pub use begin::{Begun, StoredAnswer};
+pub use enlisted::EnlistedRecord;
 pub use read::{PendingMessage, SentFilter, SentOwner, SentRecord};
 
 /// The sent messages.
@@ -73,17 +75,25 @@ impl Sent<'_> {
     /// # Errors
     /// [`StoreError::Conflict`] when a message with this id exists.
     pub async fn begin(&self, message: &NewSent) -> Result<Begun, StoreError> {
-        begin::begin(self.0, message, begin::Kept::OnDisk).await
+        begin::begin(self.0, message).await
     }
 
-    /// Like [`Sent::begin`], for a mail server that stores the message in the same file afterwards: on SQLite
-    /// it does not wait for the disk. Commits reach the disk in order, so a message that the mail server has
-    /// on disk always has its record.
+    /// Returns the record of a message for a transaction of a mail server that stores its mail in the same
+    /// file; `None` if the engine has no file.
+    #[must_use]
+    pub fn enlist(&self, message: &NewSent) -> Option<EnlistedRecord> {
+        match self.0 {
+            Db::Sqlite(engine) => Some(EnlistedRecord::new(engine.clone(), message)),
+            Db::Postgres(_) => None,
+        }
+    }
+
+    /// Finds the earlier request with this key, compared with this one. It is never [`Begun::New`].
     ///
     /// # Errors
-    /// As [`Sent::begin`].
-    pub async fn begin_in_one_file(&self, message: &NewSent) -> Result<Begun, StoreError> {
-        begin::begin(self.0, message, begin::Kept::BeforeWhatFollows).await
+    /// When the database cannot be read.
+    pub async fn seen_before(&self, request: &Idempotency) -> Result<Option<Begun>, StoreError> {
+        begin::seen_before(self.0, request).await
     }
 
     /// Records that the mail server accepted the message for all recipients but the `refused`, each of which
@@ -102,12 +112,7 @@ impl Sent<'_> {
         at: Timestamp,
         refused: &[(EmailAddress, Reply)],
     ) -> Result<(), StoreError> {
-        let mut statements = vec![statuses::lock(message_id)];
-        // Rejections first: `after_submission` changes every recipient that is still pending.
-        statements.extend(refusals(message_id, queue_id, refused, at));
-        statements.push(statuses::after_submission(message_id));
-        statements.push(statuses::note_submitted(message_id, queue_id, at).demand(1));
-        self.0.batch_in_order(statements).await.map(drop)
+        self.0.batch_in_order(submitted(message_id, queue_id, at, refused)).await.map(drop)
     }
 
     /// Records that the mail server did not accept the message. Each individually rejected recipient gets an
@@ -156,6 +161,16 @@ impl Sent<'_> {
         let sql = "DELETE FROM idempotency WHERE expires_at <= $1";
         Ok(self.0.execute(Stmt::new(sql).bind(now)).await?.touched)
     }
+}
+
+/// Returns the statements of [`Sent::submitted`].
+fn submitted(message_id: MessageId, queue_id: &QueueId, at: Timestamp, refused: &[(EmailAddress, Reply)]) -> Vec<Stmt> {
+    let mut statements = vec![statuses::lock(message_id)];
+    // Rejections first: `after_submission` changes every recipient that is still pending.
+    statements.extend(refusals(message_id, queue_id, refused, at));
+    statements.push(statuses::after_submission(message_id));
+    statements.push(statuses::note_submitted(message_id, queue_id, at).demand(1));
+    statements
 }
 
 /// Returns statements that add, for each rejection, an entry to the delivery log and the recipient's status.

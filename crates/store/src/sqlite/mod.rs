@@ -70,6 +70,11 @@ impl Sqlite {
         let _ = self.0.follower.set(follower);
     }
 
+    /// Returns whether both are clones of one handle, which one writer serves.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub(crate) fn follower(&self) -> Option<Arc<dyn FollowsAccounts>> {
         self.0.follower.get().cloned()
     }

@@ -1,13 +1,14 @@
 //! A layer between the service and any mail server that injects the failures that a test requests.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    Accepted, Attempt, Backend, CommitGate, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, KnownMailbox,
+    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, KnownMailbox,
     MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Provisioning, ProvisioningError, Purged,
-    Refusal, SearchHit, SearchQuery, Submission, SubmitError, Validator,
+    Record, RecordError, Refusal, SearchHit, SearchQuery, Submission, SubmitError, Validator,
 };
 use mailapi_model::{
     Blob, DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Page, Quota,
@@ -101,25 +102,24 @@ impl Trouble {
 
 #[async_trait]
 impl Submission for Trouble {
-    async fn submit_when(
+    async fn submit(
         &self,
         mut envelope: Envelope,
         message: Blob,
-        mut commit_gate: CommitGate,
+        record: &dyn Record,
     ) -> Result<Accepted, SubmitError> {
-        commit_gate.pass().await?;
-        let refusal = self.state().refusal.take();
-        if let Some(error) = refusal {
-            return Err(error);
-        }
         let refused = std::mem::take(&mut self.state().refused);
         envelope.recipients.retain(|recipient| refused.iter().all(|refusal| refusal.recipient != *recipient));
-        if envelope.recipients.is_empty() {
-            return Err(SubmitError::NoRecipients(refused));
+        let refused_as_a_whole = envelope.recipients.is_empty().then(|| SubmitError::NoRecipients(refused.clone()));
+        let refusal = self.state().refusal.take().or(refused_as_a_whole);
+        if let Some(error) = refusal {
+            record.begin().await?;
+            return Err(error);
         }
+        let record = RefusingRecord { behind: record, refused };
+        let mut accepted = self.behind.submission.submit(envelope, message, &record).await?;
         self.state().submitted += 1;
-        let mut accepted = self.behind.submission.submit_when(envelope, message, commit_gate).await?;
-        accepted.refused.extend(refused);
+        accepted.refused.extend(record.refused);
         Ok(accepted)
     }
 
@@ -132,6 +132,33 @@ impl Submission for Trouble {
             return Err("connection refused by 192.0.2.1:25".to_owned());
         }
         self.behind.submission.check().await
+    }
+}
+
+/// A record that adds the injected refusals to the mail server's own.
+struct RefusingRecord<'a> {
+    behind: &'a dyn Record,
+    refused: Vec<Refusal>,
+}
+
+#[async_trait]
+impl Record for RefusingRecord<'_> {
+    fn may_repeat(&self) -> bool {
+        self.behind.may_repeat()
+    }
+
+    async fn begin(&self) -> Result<(), RecordError> {
+        self.behind.begin().await
+    }
+
+    async fn submitted(&self, accepted: &Accepted) {
+        let refused = accepted.refused.iter().chain(&self.refused).cloned().collect();
+        self.behind.submitted(&Accepted { queue_id: accepted.queue_id.clone(), refused }).await;
+    }
+
+    fn enlist(&self) -> Option<Box<dyn Any + Send>> {
+        // The mail server's own transaction would record its own refusals only.
+        if self.refused.is_empty() { self.behind.enlist() } else { None }
     }
 }
 

@@ -1,8 +1,6 @@
-//! The commit gate of a message: submission waits until its record is stored.
+//! The commit gate of a message: its bytes wait until its record is stored.
 
 use tokio::sync::oneshot;
-
-use crate::SubmitError;
 
 /// Waits until the message's record is committed, so that no message is sent without a trace.
 ///
@@ -41,14 +39,6 @@ impl CommitGate {
             self.0 = State::Answered(awaited.await.is_ok());
         }
         matches!(self.0, State::Answered(true))
-    }
-
-    /// Like [`CommitGate::is_open`], as a result.
-    ///
-    /// # Errors
-    /// [`SubmitError::withdrawn`] when the gate will never open.
-    pub async fn pass(&mut self) -> Result<(), SubmitError> {
-        if self.is_open().await { Ok(()) } else { Err(SubmitError::withdrawn()) }
     }
 }
 
