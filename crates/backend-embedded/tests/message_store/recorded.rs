@@ -2,12 +2,14 @@
 
 use std::any::Any;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use mailapi_backend::{Accepted, Record, RecordError, Submission, SubmitError};
 use mailapi_backend_embedded::MessageStoreSettings;
-use mailapi_model::{Blob, Clock, Envelope, MessageId, MessageStatus, RecipientKind};
-use mailapi_store::{NewSent, Store};
+use mailapi_model::{Blob, Clock, Envelope, MessageId, MessageStatus, RecipientKind, TokenId};
+use mailapi_store::{Begun, Idempotency, NewSent, Store, StoredAnswer};
 use mailapi_testkit::SeededEntropy;
 
 use super::accept::nothing_was_written;
@@ -146,4 +148,26 @@ async fn a_record_behind_another_handle_is_stored_first() {
     other.submit(envelope, message(), &record).await.unwrap();
     assert_eq!(record.calls(), ["begin", "submitted"]);
     assert_eq!(record.status().await, Some(MessageStatus::Submitted));
+}
+
+#[tokio::test]
+async fn a_repeat_gets_its_answer_when_that_is_durable() {
+    let test_store = TestStore::new().await;
+    let (envelope, mut record) = StoredRecord::new(&test_store, &["ann@example.org"]).await;
+    let expires_at = test_store.clock.now().plus(Duration::from_secs(60));
+    let request = Idempotency { token_id: TokenId(1), key: "invoice-17".to_owned(), body_hash: vec![1], expires_at };
+    record.new.idempotency = Some(request.clone());
+    test_store.message_store.submit(envelope, message(), &record).await.unwrap();
+
+    let (database, sent) = (test_store.database(), record.store.sent());
+    // A blocked writer also blocks the flush to disk.
+    database.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut seen = Box::pin(sent.seen_before(&request));
+    assert!((&mut seen).now_or_never().is_none());
+    let other = Idempotency { body_hash: vec![2], ..request.clone() };
+    let conflict = sent.seen_before(&other).now_or_never();
+    assert_eq!(conflict, Some(Ok(Some(Begun::Conflict))), "there is nothing to wait for");
+    database.execute_batch("COMMIT").unwrap();
+    let seen = seen.await.unwrap();
+    assert!(matches!(seen, Some(Begun::Repeat(StoredAnswer::Submitted { .. }))), "{seen:?}");
 }

@@ -88,12 +88,18 @@ impl Sent<'_> {
         }
     }
 
-    /// Finds the earlier request with this key, compared with this one. It is never [`Begun::New`].
+    /// Finds the earlier request with this key, compared with this one. It is never [`Begun::New`]. A stored
+    /// answer is durable on return.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// When the database cannot be read, or its disk failed.
     pub async fn seen_before(&self, request: &Idempotency) -> Result<Option<Begun>, StoreError> {
-        begin::seen_before(self.0, request).await
+        let seen = begin::seen_before(self.0, request).await?;
+        if let (Some(Begun::Repeat(_)), Db::Sqlite(engine)) = (&seen, self.0) {
+            // Commits are visible before they are on disk, and the first request may still wait for that.
+            engine.flushed().await?;
+        }
+        Ok(seen)
     }
 
     /// Records that the mail server accepted the message for all recipients but the `refused`, each of which
