@@ -148,8 +148,8 @@ async fn without_its_record_a_message_never_leaves() {
 async fn a_message_leaves_when_its_record_is_stored() {
     let sink = SmtpSink::start().await;
     let submission = submission(&sink, None, Duration::ZERO);
-    sink.refuse("nobody@example.net", &["550 5.1.1 User unknown"]);
     for (sent_before, may_repeat) in [false, true].into_iter().enumerate() {
+        sink.refuse("nobody@example.net", &["550 5.1.1 User unknown"]);
         for (recipient, is_known) in [("nobody@example.net", false), ("bob@example.net", true)] {
             let (store, record) = AwaitedRecord::new(may_repeat);
             let submitting = submission.submit(envelope(&[recipient]), message(), &record);
