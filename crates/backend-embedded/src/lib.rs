@@ -39,7 +39,6 @@ pub use smtp_session::SmtpSettings;
 #[derive(Clone)]
 pub struct Embedded {
     message_store: MessageStore,
-    follows_accounts: bool,
 }
 
 impl Embedded {
@@ -56,15 +55,16 @@ impl Embedded {
         buffer: Buffer,
     ) -> Result<Self, StoreError> {
         let message_store = MessageStore::open(sqlite, settings, clock, entropy, buffer).await?;
-        Ok(Self { message_store, follows_accounts: false })
+        Ok(Self { message_store })
     }
 
     /// Like [`Embedded::open`], for accounts in the same file: domains and mailboxes change in the
-    /// transactions that change the accounts.
+    /// transactions that change the accounts. Without it, nothing is reported to the accounts' database before
+    /// it is durable here.
     #[must_use]
     pub fn following_accounts(self) -> Self {
         self.message_store.follow_accounts();
-        Self { follows_accounts: true, ..self }
+        self
     }
 
     /// Returns the message store, which the listeners and the delivery agent use.
@@ -77,7 +77,7 @@ impl Embedded {
     #[must_use]
     pub fn backend(&self) -> Backend {
         let message_store = Arc::new(self.message_store.clone());
-        let provisioning: Arc<dyn Provisioning> = match self.follows_accounts {
+        let provisioning: Arc<dyn Provisioning> = match self.message_store.follows_accounts() {
             true => Arc::new(InAccountsFile(self.message_store.clone())),
             false => message_store.clone(),
         };

@@ -49,10 +49,6 @@ pub struct MessageStoreSettings {
     /// Key that authenticates bounces to the return address of a message. Without it, messages have no return
     /// address and no bounce is accepted. Default: none.
     pub return_key: Option<BounceKey>,
-    /// Whether accounts and delivery statuses are in another database than the mail. If so, nothing is
-    /// reported to that database before it is durable here. Default true, which is also safe, but slower,
-    /// with a single file.
-    pub accounts_elsewhere: bool,
 }
 
 impl Default for MessageStoreSettings {
@@ -77,7 +73,6 @@ impl Default for MessageStoreSettings {
             sweep_batch: 64,
             chores_rest: 4,
             return_key: None,
-            accounts_elsewhere: true,
         }
     }
 }

@@ -118,7 +118,6 @@ impl Assembly {
             let sqlite = file.take().map_or_else(usual, Ok)?;
             file = Some(sqlite.clone());
             let settings = MessageStoreSettings {
-                accounts_elsewhere: !is_one_file,
                 return_key: Some(return_key(&store, &*entropy).await?),
                 ..config.message_store()
             };

@@ -189,9 +189,14 @@ impl MessageStore {
         record.is_in(&self.0.sqlite)
     }
 
+    /// Returns whether mailboxes change together with the accounts in the same file.
+    pub(crate) fn follows_accounts(&self) -> bool {
+        self.0.sqlite.is_followed()
+    }
+
     /// Waits until everything read here is durable, if the accounts are in another database.
     pub(crate) async fn before_it_is_told(&self) -> Result<(), StoreError> {
-        if self.0.settings.accounts_elsewhere { self.0.sqlite.flushed().await } else { Ok(()) }
+        if self.follows_accounts() { Ok(()) } else { self.0.sqlite.flushed().await }
     }
 
     /// Checks that the database still stores durably.

@@ -1,6 +1,5 @@
 use futures_util::FutureExt;
 use mailapi_backend::DeliveryFeed;
-use mailapi_backend_embedded::MessageStoreSettings;
 use mailapi_model::{FeedCursor, Outcome};
 
 use super::test_store::{TestStore, mail};
@@ -68,8 +67,10 @@ async fn a_sender_that_stops_waiting_still_wakes_the_reader() {
 async fn without_local_accounts_events_are_durable_before_reporting() {
     let start = FeedCursor::default();
     for accounts_elsewhere in [true, false] {
-        let test_store =
-            TestStore::with(MessageStoreSettings { accounts_elsewhere, ..MessageStoreSettings::default() }).await;
+        let test_store = TestStore::new().await;
+        if !accounts_elsewhere {
+            test_store.follow_accounts().await;
+        }
         let database = test_store.database();
         // A blocked writer also blocks the flush to disk.
         database.execute_batch("BEGIN IMMEDIATE").unwrap();

@@ -31,7 +31,8 @@ impl TestStore {
     pub(crate) async fn with(settings: MessageStoreSettings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let clock = Arc::new(FakeClock::default());
-        let (sqlite, message_store) = open(&directory, settings, &clock).await;
+        let sqlite = file(&directory);
+        let message_store = open(&sqlite, &directory, settings, &clock).await.message_store().clone();
         message_store.put_domain(&"example.org".parse().unwrap()).await.unwrap();
         for mailbox in [ann(), bob()] {
             message_store.put_mailbox(&mailbox, None).await.unwrap();
@@ -41,7 +42,14 @@ impl TestStore {
 
     /// Opens the same file with another handle, as after a restart or by another process.
     pub(crate) async fn open_again(&self) -> MessageStore {
-        open(&self.directory, MessageStoreSettings::default(), &self.clock).await.1
+        let settings = MessageStoreSettings::default();
+        open(&file(&self.directory), &self.directory, settings, &self.clock).await.message_store().clone()
+    }
+
+    /// Makes the file that of the accounts, too.
+    pub(crate) async fn follow_accounts(&self) {
+        let settings = MessageStoreSettings::default();
+        let _ = open(&self.sqlite, &self.directory, settings, &self.clock).await.following_accounts();
     }
 
     /// Opens the database directly.
@@ -68,12 +76,14 @@ impl TestStore {
     }
 }
 
-async fn open(directory: &TempDir, settings: MessageStoreSettings, clock: &Arc<FakeClock>) -> (Sqlite, MessageStore) {
-    let sqlite = Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap();
+fn file(directory: &TempDir) -> Sqlite {
+    Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap()
+}
+
+async fn open(file: &Sqlite, directory: &TempDir, settings: MessageStoreSettings, clock: &Arc<FakeClock>) -> Embedded {
     let entropy = Arc::new(SeededEntropy::default());
     let buffer = Buffer::new(BufferSettings::new(directory.path()));
-    let embedded = Embedded::open(sqlite.clone(), settings, clock.clone(), entropy, buffer).await.unwrap();
-    (sqlite, embedded.message_store().clone())
+    Embedded::open(file.clone(), settings, clock.clone(), entropy, buffer).await.unwrap()
 }
 
 pub(crate) fn address(text: &str) -> EmailAddress {

@@ -75,6 +75,12 @@ impl Sqlite {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Returns whether mailboxes in this file follow the accounts.
+    #[must_use]
+    pub fn is_followed(&self) -> bool {
+        self.0.follower.get().is_some()
+    }
+
     pub(crate) fn follower(&self) -> Option<Arc<dyn FollowsAccounts>> {
         self.0.follower.get().cloned()
     }
