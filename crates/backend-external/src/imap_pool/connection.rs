@@ -279,14 +279,17 @@ impl ImapConnection {
                 if self.allowance.bytes > self.max_answer {
                     return Err(self.broken("the server's response is too long"));
                 }
+                // Count before yielding, since the bytes are in memory already.
+                if self.held.grow_to(self.allowance.bytes) == Err(Full) {
+                    return Err(self.broken("responses of the server take too much memory at the moment"));
+                }
                 // A server that never pauses would hold this thread for megabytes: the runtime counts reads, not bytes.
                 self.unyielded += bytes;
                 if self.unyielded >= self.read_bytes {
                     self.unyielded = 0;
                     tokio::task::yield_now().await;
                 }
-                let held = self.held.grow_to(self.allowance.bytes);
-                held.map_err(|Full| self.broken("responses of the server take too much memory at the moment"))
+                Ok(())
             }
             Ok(Err(error)) => Err(self.broken(&error.to_string())),
             Err(_) => Err(self.broken("the server did not respond in time")),
