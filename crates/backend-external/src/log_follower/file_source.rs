@@ -1,8 +1,4 @@
-//! Reads a log file across rotations.
-//!
-//! A log file can be *renamed* while the writer continues in a new file. Then the old one is read to its end. It is
-//! left only once the new one has content: until then the writer may still have the old one open. A file can be
-//! *copied and truncated*: the unread rest is in the copy. And an old file can be *compressed* or deleted.
+//! Reads a log file across rotations. The follower's module document shows the states.
 //!
 //! The open file handle survives a rename. After a restart the file is found by its inode or by its first bytes. A
 //! part that cannot be found is reported as a gap.
@@ -14,12 +10,13 @@ use std::sync::Arc;
 
 use mailapi_model::{Clock, Timestamp};
 
+use super::FollowerError;
 use super::opened::{Opened, Refilled, begins_with, first_line};
 use super::place::{FileId, FilePlace, Place};
 use super::report::GapKind;
-use super::rotated_files::{Form, LogFile, in_order_of_writing, is_one_missing, log_files};
+use super::rotated_files::{Form, LogFile, disorder, is_one_missing, log_files};
 use super::settings::FileSettings;
-use super::source::{Noticed, Record, Source, SourceError};
+use super::source::{Noticed, Record, Source};
 use super::timestamp::TimeReader;
 
 /// How often the directory is read again if files are renamed meanwhile.
@@ -55,7 +52,7 @@ pub(super) struct FileLog {
 
 impl FileLog {
     /// Opens the current file at its beginning.
-    pub(super) fn beginning(&self) -> Result<FileSource, SourceError> {
+    pub(super) fn beginning(&self) -> Result<FileSource, FollowerError> {
         let files = self.files()?;
         match files.last() {
             Some(file) if file.rotation.is_none() => Ok(self.source(self.open(file, 0)?, None)),
@@ -64,10 +61,10 @@ impl FileLog {
     }
 
     /// Opens the log at a stored position. If that no longer exists, continues after it and reports a gap.
-    pub(super) fn resume(&self, place: &FilePlace) -> Result<FileSource, SourceError> {
+    pub(super) fn resume(&self, place: &FilePlace) -> Result<FileSource, FollowerError> {
         for _ in 0..LOOKS {
             let files = self.files()?;
-            let Some(file) = self.holding(&files, place)? else { return self.after_gap(&files, place) };
+            let Some(file) = self.holding(&files, place)? else { return self.after_gap(place) };
             let opened = match Opened::open(file.clone(), place.offset, self.settings.head_bytes) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened.map_err(|error| self.unreadable(&error))?,
@@ -82,8 +79,8 @@ impl FileLog {
 
     /// Opens the oldest file needed to have at least `bytes` before the position, as far as they exist. Also returns
     /// whether no older file exists.
-    pub(super) fn earlier(&self, place: &FilePlace, bytes: u64) -> Result<Option<(FileSource, bool)>, SourceError> {
-        let files = self.files()?;
+    pub(super) fn earlier(&self, place: &FilePlace, bytes: u64) -> Result<Option<(FileSource, bool)>, FollowerError> {
+        let files = self.in_order()?;
         let Some(holding) = self.holding(&files, place)? else { return Ok(None) };
         let index = files.iter().position(|file| file.id == holding.id).unwrap_or(0);
         let (mut first, mut sum) = (index, place.offset);
@@ -95,13 +92,13 @@ impl FileLog {
     }
 
     /// Whether rotated files exist.
-    pub(super) fn has_older_files(&self) -> Result<bool, SourceError> {
-        Ok(self.listed()?.iter().any(|file| file.rotation.is_some()))
+    pub(super) fn has_older_files(&self) -> Result<bool, FollowerError> {
+        Ok(self.files()?.iter().any(|file| file.rotation.is_some()))
     }
 
     /// Returns the file that contains a position: the same inode with the same first bytes, otherwise a copy,
     /// preferably a plain one.
-    fn holding<'a>(&self, files: &'a [LogFile], place: &FilePlace) -> Result<Option<&'a LogFile>, SourceError> {
+    fn holding<'a>(&self, files: &'a [LogFile], place: &FilePlace) -> Result<Option<&'a LogFile>, FollowerError> {
         let mut copies: Vec<&LogFile> = Vec::new();
         for file in files {
             if begins_with(file, place.head).map_err(|error| self.unreadable(&error))? {
@@ -117,7 +114,8 @@ impl FileLog {
         Ok(found.copied())
     }
 
-    fn after_gap(&self, files: &[LogFile], place: &FilePlace) -> Result<FileSource, SourceError> {
+    fn after_gap(&self, place: &FilePlace) -> Result<FileSource, FollowerError> {
+        let files = &self.in_order()?[..];
         let Some(newest) = files.last() else { return Err(self.missing()) };
         // Without a file that begins later, the current one may hold lines that were already read.
         let (file, skip_before) = match self.first_newer(files, place.at) {
@@ -127,7 +125,7 @@ impl FileLog {
         let mut source = self.source(self.open(file, 0)?, Some(*place));
         source.skip_before = skip_before;
         let compressed = if files.iter().any(|file| file.form == Form::Unreadable) {
-            "; a compressed file is there that is not gzip and cannot be read"
+            "; a rotated file is compressed in another format than gzip"
         } else {
             ""
         };
@@ -164,13 +162,17 @@ impl FileLog {
         }
     }
 
-    fn open(&self, file: &LogFile, offset: u64) -> Result<Opened, SourceError> {
+    fn open(&self, file: &LogFile, offset: u64) -> Result<Opened, FollowerError> {
         Opened::open(file.clone(), offset, self.settings.head_bytes).map_err(|error| self.unreadable(&error))
     }
 
-    /// Returns all files, oldest first.
-    fn files(&self) -> Result<Vec<LogFile>, SourceError> {
-        Ok(in_order_of_writing(self.listed()?, |file| self.begun_at(file)))
+    /// Returns all files, oldest first, if their order is certain.
+    fn in_order(&self) -> Result<Vec<LogFile>, FollowerError> {
+        let files = self.files()?;
+        match disorder(&files) {
+            Some(reason) => Err(FollowerError(format!("{}: {reason}", self.settings.path.display()))),
+            None => Ok(files),
+        }
     }
 
     /// Whether this is the current file, so that none follows it.
@@ -179,7 +181,7 @@ impl FileLog {
     }
 
     /// Returns all files in the order of their names, without opening them.
-    fn listed(&self) -> Result<Vec<LogFile>, SourceError> {
+    fn files(&self) -> Result<Vec<LogFile>, FollowerError> {
         log_files(&self.settings).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.missing(),
             _ => self.unreadable(&error),
@@ -187,19 +189,19 @@ impl FileLog {
     }
 
     /// Returns the error for a log that is missing or is not a regular file (a FIFO, for example).
-    fn missing(&self) -> SourceError {
+    fn missing(&self) -> FollowerError {
         if fs::metadata(&self.settings.path).is_ok_and(|there| !there.is_file()) {
-            return SourceError::Unreadable(format!("{} is not a regular file", self.settings.path.display()));
+            return FollowerError(format!("{} is not a regular file", self.settings.path.display()));
         }
-        SourceError::Missing(self.settings.path.display().to_string())
+        FollowerError::missing(&self.settings.path)
     }
 
-    fn unreadable(&self, error: &io::Error) -> SourceError {
-        SourceError::of(&self.settings.path.display().to_string(), error)
+    fn unreadable(&self, error: &io::Error) -> FollowerError {
+        FollowerError::of(self.settings.path.display(), error)
     }
 
-    fn rotating(&self) -> SourceError {
-        SourceError::Unreadable(format!("{} is being rotated", self.settings.path.display()))
+    fn rotating(&self) -> FollowerError {
+        FollowerError(format!("{} is being rotated", self.settings.path.display()))
     }
 }
 
@@ -213,7 +215,7 @@ impl FileSource {
         }
     }
 
-    fn next_range(&mut self) -> Result<Option<Range<usize>>, SourceError> {
+    fn next_range(&mut self) -> Result<Option<Range<usize>>, FollowerError> {
         loop {
             if let Some(line) = self.opened.next_line(self.max_line) {
                 return Ok(Some(line));
@@ -231,7 +233,7 @@ impl FileSource {
     }
 
     /// Reads more of the open file, or of its copy after a truncation. Returns false at the end.
-    fn refill(&mut self) -> Result<bool, SourceError> {
+    fn refill(&mut self) -> Result<bool, FollowerError> {
         let refilled = self.opened.refill(self.settings.read_bytes);
         match refilled.map_err(|error| self.log().unreadable(&error))? {
             Refilled::More => Ok(true),
@@ -241,7 +243,7 @@ impl FileSource {
     }
 
     /// Continues after a truncation: in a copy of the file, or with a gap.
-    fn go_on_in_copy(&mut self) -> Result<(), SourceError> {
+    fn go_on_in_copy(&mut self) -> Result<(), FollowerError> {
         let log = self.log();
         let place = self.end_of_opened();
         let files = log.files()?;
@@ -249,7 +251,7 @@ impl FileSource {
         if let Some(copy) = log.holding(&copies, &place)? {
             self.opened = log.open(copy, place.offset)?;
         } else {
-            let detail = format!("the file was cut at byte {} or before, and there is no copy of it", place.offset);
+            let detail = format!("the file was truncated at byte {} or before, without a copy", place.offset);
             self.gaps.push((GapKind::Truncated, detail));
             let current = files.last().filter(|file| file.rotation.is_none()).ok_or_else(|| log.missing())?;
             self.opened = log.open(current, 0)?;
@@ -260,14 +262,14 @@ impl FileSource {
     }
 
     /// Continues in the next file. Returns false if there is none yet.
-    fn go_on(&mut self) -> Result<bool, SourceError> {
+    fn go_on(&mut self) -> Result<bool, FollowerError> {
         let log = self.log();
         // The usual case, so do not open any other file for it.
         if log.is_written_now(self.opened.file.id) {
             return Ok(false);
         }
         for _ in 0..LOOKS {
-            let files = log.files()?;
+            let files = log.in_order()?;
             let Some((next, gap)) = self.successor(&log, &files)? else { return Ok(false) };
             if next.rotation.is_none() && next.length == 0 {
                 return Ok(false);
@@ -300,7 +302,7 @@ impl FileSource {
     }
 
     /// Returns the file after the open one, and a gap if a file between them is missing.
-    fn successor(&self, log: &FileLog, files: &[LogFile]) -> Result<Option<(LogFile, Option<Noticed>)>, SourceError> {
+    fn successor(&self, log: &FileLog, files: &[LogFile]) -> Result<Option<(LogFile, Option<Noticed>)>, FollowerError> {
         let own = &self.opened.file;
         let place = self.end_of_opened();
         let index = match files.iter().position(|file| file.id == own.id) {
@@ -346,7 +348,7 @@ impl FileSource {
 }
 
 impl Source for FileSource {
-    fn next(&mut self, at: Option<Timestamp>) -> Result<Option<Record<'_>>, SourceError> {
+    fn next(&mut self, at: Option<Timestamp>) -> Result<Option<Record<'_>>, FollowerError> {
         self.at = at.or(self.at);
         loop {
             let Some(line) = self.next_range()? else { return Ok(None) };
@@ -369,9 +371,7 @@ impl Source for FileSource {
 
     fn unread(&self) -> u64 {
         let log = self.log();
-        // This runs at each poll. If no file follows, the order is irrelevant and needs no opened files.
-        let files = if log.is_written_now(self.opened.file.id) { log.listed() } else { log.files() };
-        let Ok(files) = files else { return 0 };
+        let Ok(files) = log.files() else { return 0 };
         let Some(index) = files.iter().position(|file| file.id == self.opened.file.id) else { return 0 };
         let own = if files[index].form == Form::Plain { files[index].length } else { self.opened.offset };
         let later: u64 = files[index + 1..].iter().map(|file| file.length).sum();

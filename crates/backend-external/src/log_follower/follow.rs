@@ -24,15 +24,23 @@ use super::place::{Cursor, Place};
 use super::report::{Crash, Findings, Gap, GapKind, Notes, Taken};
 use super::saved_state::{self, Saved};
 use super::settings::{LogSettings, LogSource};
-use super::source::{Record, Source, SourceError};
+use super::source::{Record, Source};
 use super::submitted_ids::SubmittedIds;
 use super::timestamp::TimeReader;
 use super::tracked_messages::TrackedMessages;
-use super::{FollowerError, LogBatch};
+use super::{FollowerError, FollowerStatus, LogBatch};
 pub(super) use lookup::{Hints, LogOutcome};
 
 /// Reason for an undecided result if the log contains no line of Postfix.
-const NOTHING_UNDERSTOOD: &str = "the mail server's log contains no line that mailapi understands";
+const NOTHING_UNDERSTOOD: &str = "the mail server's log contains no line of Postfix that mailapi can parse";
+
+/// How much of the log is read again to rebuild a lost state: some minutes of work at most.
+const REBUILD_BYTES: u64 = 256 << 20;
+/// The size at which a new index file begins, and the maximum number of files; the oldest is removed first.
+const INDEX_FILE_BYTES: u64 = 16 << 20;
+const MAX_INDEX_FILES: usize = 16;
+/// The maximum number of submitted messages that the log has not confirmed.
+const MAX_UNCONFIRMED: usize = 10_000;
 
 /// The state of the follower. [`super::LogFollower`] guards it with a lock.
 pub(super) struct Follow {
@@ -84,19 +92,6 @@ enum Replayed {
     Missed,
 }
 
-/// The follower's state for health reports.
-pub(super) struct Snapshot {
-    pub(super) gaps: Vec<Gap>,
-    pub(super) last_line_at: Option<Timestamp>,
-    pub(super) open_messages: usize,
-    pub(super) forgotten_messages: u64,
-    /// Seconds by which the log's clock is ahead of this server's.
-    pub(super) clock_ahead: i64,
-    pub(super) unread_bytes: Option<u64>,
-    /// The reason, if no file has the log's name. An older file may still be readable.
-    pub(super) missing: Option<String>,
-}
-
 /// The result of one record.
 struct Step {
     findings: Findings,
@@ -127,24 +122,18 @@ impl Live {
 impl Follow {
     pub(super) fn new(settings: LogSettings, clock: Arc<dyn Clock>) -> io::Result<Self> {
         std::fs::create_dir_all(&settings.state_dir)?;
-        let index = MessageIndex::new(
-            settings.state_dir.clone(),
-            settings.index_file_bytes,
-            settings.max_index_files,
-            settings.index_lifetime,
-        );
+        let index =
+            MessageIndex::new(settings.state_dir.clone(), INDEX_FILE_BYTES, MAX_INDEX_FILES, settings.index_lifetime);
         let saved = saved_state::load(&settings.state_dir)?;
-        let (saved_place, notes) = saved.map_or_else(Default::default, |saved| (Some(saved.place), saved.notes));
+        let (saved_place, notes) =
+            saved.map_or_else(Default::default, |saved| (Some(saved.place), saved.notes.into_owned()));
         let now = clock.now();
         let mut times = TimeReader::new(settings.time_zone.clone());
         times.set_ahead(notes.clock_ahead);
         let clock_difference = ClockDifference::new(settings.clock_tolerance);
         Ok(Self {
             times,
-            submitted_ids: Arc::new(SubmittedIds::new(
-                settings.reception_time,
-                settings.tracked.max_unconfirmed_messages,
-            )),
+            submitted_ids: Arc::new(SubmittedIds::new(settings.reception_time, MAX_UNCONFIRMED)),
             confirmed: Vec::new(),
             settings,
             clock,
@@ -217,7 +206,7 @@ impl Follow {
 
     fn save(&mut self) -> Result<(), FollowerError> {
         let Some(live) = &mut self.live else { return Ok(()) };
-        self.notes.forgotten += live.tracked.forget_stale(&self.settings.tracked) as u64;
+        self.notes.forgotten += live.tracked.forget_stale(self.settings.max_open_messages) as u64;
         // Lines before the saved position are never read again, so their index records must be durable first.
         self.index.sync()?;
         let (place, tracked) = (&live.cursor.place, &live.tracked);
@@ -239,22 +228,19 @@ impl Follow {
         }
     }
 
-    /// Returns the follower's state for health reports.
-    pub(super) fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            gaps: self.notes.gaps.clone(),
-            last_line_at: self.live.as_ref().and_then(|live| live.tracked.last_at),
-            open_messages: self.live.as_ref().map_or(0, |live| live.tracked.len()),
-            forgotten_messages: self.notes.forgotten,
-            clock_ahead: self.notes.clock_ahead / 1000,
-            unread_bytes: self.live.as_ref().map(|live| live.source.unread()),
-            missing: match &self.settings.source {
-                LogSource::File(file) if !file.path.exists() => {
-                    Some(SourceError::Missing(file.path.display().to_string()).to_string())
-                }
-                _ => None,
-            },
-        }
+    /// Returns the state for health reports. A missing file is an error even while an older one is readable.
+    pub(super) fn status(&self) -> FollowerStatus {
+        let error = match &self.settings.source {
+            LogSource::File(file) if !file.path.exists() => Some(FollowerError::missing(&file.path).to_string()),
+            _ => None,
+        };
+        let last_line_at = self.live.as_ref().and_then(|live| live.tracked.last_at);
+        FollowerStatus { error, ..FollowerStatus::new(last_line_at, &self.notes) }
+    }
+
+    #[cfg(test)]
+    pub(super) fn open_messages(&self) -> usize {
+        self.live.as_ref().map_or(0, |live| live.tracked.len())
     }
 
     /// Returns a reason if the mail server accepted a message but its log has had no line since. The log then belongs
@@ -266,10 +252,10 @@ impl Follow {
         let since = since.filter(|since| now.since(*since) >= HEARING_TIME);
         let reason = since.map(|since| match live.tracked.last_at {
             None => NOTHING_UNDERSTOOD.to_owned(),
-            Some(_) => format!("the mail server accepted mail at {since}, and its log has had no line since"),
+            Some(_) => format!("the mail server accepted mail at {since}, but its log has had no line since"),
         });
         if let Some(reason) = reason.as_ref().filter(|_| !self.is_unheard) {
-            tracing::warn!(reason, syslog_name = self.settings.syslog_name, "the mail log has no lines of Postfix");
+            tracing::warn!(reason, syslog_name = self.settings.syslog_name, "no line of Postfix in the mail log");
         }
         self.is_unheard = reason.is_some();
         reason
@@ -284,10 +270,10 @@ impl Follow {
                 && let Some(event) = live.pending.pop_front()
             {
                 batch.events.push(event);
-                live.cursor.told += 1;
+                live.cursor.reported += 1;
             }
             if live.pending.is_empty() {
-                live.cursor = Cursor { place: live.source.place(live.tracked.last_at), told: 0 };
+                live.cursor = Cursor { place: live.source.place(live.tracked.last_at), reported: 0 };
             }
             batch.more = batch.events.len() >= max || batch.lines_read >= self.settings.max_batch_lines;
             if batch.more {
@@ -318,7 +304,7 @@ impl Follow {
                 }
                 // Return what was read; the next call reports the error.
                 Err(_) if batch.lines_read > 0 => break,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
         self.index.write()?;
@@ -327,7 +313,7 @@ impl Follow {
     }
 
     /// Reads one record and applies it. Returns `None` at the end.
-    fn step(&mut self, source: &mut dyn Source, tracked: &mut TrackedMessages) -> Result<Option<Step>, SourceError> {
+    fn step(&mut self, source: &mut dyn Source, tracked: &mut TrackedMessages) -> Result<Option<Step>, FollowerError> {
         let before = tracked.last_at;
         let Some(record) = source.next(before)? else { return Ok(None) };
         match record {
@@ -362,10 +348,9 @@ impl Follow {
         }
     }
 
-    fn take_in(&mut self, tracked: &mut TrackedMessages, line: &Line<'_>) -> Result<Findings, SourceError> {
-        let findings = tracked.apply(line, &self.settings.tracked, &self.submitted_ids, &mut self.index);
-        let mut findings =
-            findings.map_err(|error| SourceError::of(&self.settings.state_dir.display().to_string(), &error))?;
+    fn take_in(&mut self, tracked: &mut TrackedMessages, line: &Line<'_>) -> Result<Findings, FollowerError> {
+        let findings = tracked.apply(line, &self.submitted_ids, &mut self.index);
+        let mut findings = findings.map_err(|error| FollowerError::of(self.settings.state_dir.display(), &error))?;
         tracked.conclude_deletion(line, self.settings.retry_time, &self.notes.gaps, &mut findings);
         Ok(findings)
     }
@@ -397,7 +382,7 @@ impl Follow {
             false if restarted() => GapKind::HostRestarted,
             false => GapKind::MailServerCrashed,
         };
-        Gap { at: self.clock.now(), from, to, kind, detail: format!("{instance} ended without saying so") }
+        Gap { at: self.clock.now(), from, to, kind, detail: format!("{instance} started without having logged a stop") }
     }
 
     /// Compares the log's clock with this server's by a line that was just read.
@@ -407,7 +392,10 @@ impl Follow {
         let by_own = replied_at.and_then(|replied_at| self.clock_difference.note_own(ahead, at, replied_at));
         let by_reading = || self.clock_difference.note_line(ahead, at, end_seen_at?, now);
         let Some(ahead) = by_own.or_else(by_reading) else { return };
-        tracing::warn!(seconds = ahead / 1000, "the mail log's clock differs from ours; its times are corrected");
+        tracing::warn!(
+            seconds = ahead / 1000,
+            "the mail log's clock differs from this server's; log times are corrected"
+        );
         self.notes.clock_ahead = ahead;
         self.times.set_ahead(ahead);
     }
@@ -422,7 +410,7 @@ impl Follow {
         }
     }
 
-    fn open(&self, place: &Place) -> Result<Box<dyn Source>, SourceError> {
+    fn open(&self, place: &Place) -> Result<Box<dyn Source>, FollowerError> {
         Ok(match (&self.settings.source, place) {
             (LogSource::File(_), Place::Beginning) => Box::new(self.file_log()?.beginning()?),
             (LogSource::File(_), Place::File(place)) => Box::new(self.file_log()?.resume(place)?),
@@ -434,7 +422,7 @@ impl Follow {
         })
     }
 
-    fn file_log(&self) -> Result<FileLog, SourceError> {
+    fn file_log(&self) -> Result<FileLog, FollowerError> {
         let LogSource::File(settings) = &self.settings.source else { return Err(of_another_source()) };
         Ok(FileLog {
             settings: settings.clone(),
@@ -446,7 +434,7 @@ impl Follow {
 
     /// Continues at a cursor, with the tracked messages that its lines may refer to.
     fn resume(&mut self, cursor: &FeedCursor) -> Result<Live, FollowerError> {
-        let cursor = Cursor::decode(cursor).ok_or_else(|| FollowerError::from(of_another_source()))?;
+        let cursor = Cursor::decode(cursor).ok_or_else(of_another_source)?;
         // The lines that the reader could not store are read again.
         self.confirmed.clear();
         self.hearing.count_anew();
@@ -458,11 +446,11 @@ impl Follow {
             _ => self.resume_behind(&cursor)?,
         };
         // The record after the position was reported in part: skip its first events.
-        if cursor.told > 0
+        if cursor.reported > 0
             && let Some(step) = self.step(live.source.as_mut(), &mut live.tracked)?
         {
             live.lines += u64::from(step.is_postfix);
-            live.pending.extend(step.findings.events.into_iter().skip(cursor.told));
+            live.pending.extend(step.findings.events.into_iter().skip(cursor.reported));
         }
         Ok(live)
     }
@@ -472,10 +460,12 @@ impl Follow {
         let mut kept: Option<TrackedMessages> = None;
         if let Some(Saved { place, tracked, .. }) = saved_state::load(&self.settings.state_dir)? {
             let source = self.open(&place)?;
-            match self.replay(source, tracked, cursor)? {
+            match self.replay(source, tracked.into_owned(), cursor)? {
                 Replayed::Reached { live, .. } => return Ok(*live),
                 // `replay` consumed the state, so load it again.
-                Replayed::Gap => kept = saved_state::load(&self.settings.state_dir)?.map(|saved| saved.tracked),
+                Replayed::Gap => {
+                    kept = saved_state::load(&self.settings.state_dir)?.map(|saved| saved.tracked.into_owned())
+                }
                 // The reader's database is older than the state.
                 Replayed::Missed => {}
             }
@@ -502,9 +492,9 @@ impl Follow {
     }
 
     /// Returns the log before a position, as much as a rebuild reads, and whether that is all of it.
-    fn earlier(&self, place: &Place) -> Result<(Option<Box<dyn Source>>, bool), SourceError> {
+    fn earlier(&self, place: &Place) -> Result<(Option<Box<dyn Source>>, bool), FollowerError> {
         let Place::File(place) = place else { return Ok((Some(self.open(&Place::Beginning)?), true)) };
-        let earlier = self.file_log()?.earlier(place, self.settings.rebuild_bytes)?;
+        let earlier = self.file_log()?.earlier(place, REBUILD_BYTES)?;
         let is_oldest = earlier.as_ref().is_none_or(|(_, is_oldest)| *is_oldest);
         Ok((earlier.map(|(source, _)| Box::new(source) as Box<dyn Source>), is_oldest))
     }
@@ -512,7 +502,7 @@ impl Follow {
     /// Notes that the tracked messages were rebuilt from lines that do not go back far enough.
     fn note_lost_state(&mut self, from: Option<Timestamp>, to: Option<Timestamp>) {
         let now = self.clock.now();
-        let detail = "the log does not go back to where the follower's state ended".to_owned();
+        let detail = "the log does not go back to the position of the saved state".to_owned();
         let gap = Gap { to: to.unwrap_or(now), ..gap_until(now, from, GapKind::StateLost, detail) };
         note_gap(&mut self.notes.gaps, &self.settings, gap);
     }
@@ -567,8 +557,8 @@ fn has_left(saved: Option<&Place>, place: &Place) -> bool {
     }
 }
 
-fn of_another_source() -> SourceError {
-    SourceError::Unreadable("the cursor is of another source".to_owned())
+fn of_another_source() -> FollowerError {
+    FollowerError("the stored position belongs to another log".to_owned())
 }
 
 /// Returns a gap from the line written at `before` until `now`.
@@ -589,7 +579,7 @@ fn note_gap(gaps: &mut Vec<Gap>, settings: &LogSettings, gap: Gap) {
         return;
     }
     if gap.kind.is_loss() {
-        tracing::warn!(kind = gap.kind.as_str(), detail = gap.detail, "a part of the mail log is missing");
+        tracing::warn!(kind = gap.kind.as_str(), detail = gap.detail, "part of the mail log is missing");
     }
     let horizon = gap.at.minus(settings.index_lifetime);
     gaps.push(gap);

@@ -10,10 +10,10 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mailapi_model::{EmailAddress, MessageId, QueueId, Reply, Timestamp};
+use mailapi_model::{MessageId, QueueId, Timestamp};
 
 use super::report::Taken;
-use super::text_record::{fields, push_line};
+use super::stored::Stored;
 
 const PREFIX: &str = "index-";
 
@@ -47,16 +47,14 @@ impl MessageIndex {
     }
 
     /// Adds a record; [`MessageIndex::write`] writes it.
+    ///
+    /// A record is a line of four fields between tabs: identifier, queue id, time, and the refused recipients as JSON.
     pub(super) fn add(&mut self, taken: &Taken) {
-        let (message_id, at) = (taken.message_id.to_string(), taken.at.as_millis().to_string());
-        push_line(&mut self.unwritten, &[&message_id, &taken.queue_id.0, &at]);
+        let Taken { at, message_id, queue_id, refused } = taken;
+        let refused = serde_json::to_string(&refused.form()).expect("lists of text can be written as JSON");
+        self.unwritten.push_str(&format!("{message_id}\t{queue_id}\t{}\t{refused}\n", at.as_millis()));
         if let Some(first) = &mut self.first {
-            first.entry(hash(&message_id)).or_insert(hash(&taken.queue_id.0));
-        }
-        for (recipient, reply) in &taken.refused {
-            let enhanced = reply.enhanced.map_or(String::new(), |code| code.to_string());
-            let (recipient, code) = (recipient.shown(), reply.code.to_string());
-            push_line(&mut self.unwritten, &[&message_id, &taken.queue_id.0, recipient, &code, &enhanced, &reply.text]);
+            first.entry(hash(&message_id.to_string())).or_insert(hash(&queue_id.0));
         }
         self.newest = self.newest.max(Some(taken.at));
     }
@@ -111,21 +109,20 @@ impl MessageIndex {
         self.current.as_ref().map_or(Ok(()), |(file, _)| file.sync_data())
     }
 
-    /// Returns the record of a message. Its first queue id counts, since later ones belong to continuations.
+    /// Returns the first record of a message: later ones are of its continuations.
     pub(super) fn find(&self, message_id: MessageId) -> io::Result<Option<Taken>> {
         let wanted = format!("{message_id}\t");
-        let mut found: Option<Taken> = None;
         for (_, path) in self.files()? {
-            let mut reader = BufReader::new(File::open(path)?);
-            let mut line = Vec::new();
+            let (mut reader, mut line) = (BufReader::new(File::open(path)?), Vec::new());
             while reader.read_until(b'\n', &mut line)? > 0 {
-                if line.starts_with(wanted.as_bytes()) {
-                    take_in(&String::from_utf8_lossy(&line), message_id, &mut found);
+                let record = line.strip_prefix(wanted.as_bytes()).and_then(|rest| record(message_id, rest));
+                if record.is_some() {
+                    return Ok(record);
                 }
                 line.clear();
             }
         }
-        Ok(found)
+        Ok(None)
     }
 
     /// Opens the newest file if it has room, otherwise a new one.
@@ -194,26 +191,23 @@ fn end_torn_line(file: &mut File, size: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn take_in(line: &str, message_id: MessageId, found: &mut Option<Taken>) {
-    let fields = fields(line.trim_end_matches('\n'));
-    match (fields.iter().map(String::as_str).collect::<Vec<_>>()[..].as_ref(), found) {
-        ([_, queue_id, at], found @ None) => {
-            let Ok(at) = at.parse().map(Timestamp::from_millis) else { return };
-            *found = Some(Taken { at, message_id, queue_id: QueueId((*queue_id).to_owned()), refused: Vec::new() });
-        }
-        ([_, queue_id, recipient, code, enhanced, text], Some(taken)) if taken.queue_id.0 == *queue_id => {
-            let (Ok(recipient), Ok(code)) = (EmailAddress::as_given(recipient), code.parse()) else { return };
-            if taken.refused.iter().all(|(known, _)| *known != recipient) {
-                let reply = Reply { code, enhanced: enhanced.parse().ok(), text: (*text).to_owned() };
-                taken.refused.push((recipient, reply));
-            }
-        }
-        _ => {}
-    }
+/// Parses the fields after the identifier; `None` for a line that a crash truncated.
+fn record(message_id: MessageId, fields: &[u8]) -> Option<Taken> {
+    let fields = std::str::from_utf8(fields).ok()?;
+    let (queue_id, rest) = fields.split_once('\t')?;
+    let (at, refused) = rest.split_once('\t')?;
+    Some(Taken {
+        at: Timestamp::from_millis(at.parse().ok()?),
+        message_id,
+        queue_id: QueueId(queue_id.to_owned()),
+        refused: Stored::of_form(serde_json::from_str(refused).ok()?)?,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use mailapi_model::{EmailAddress, Reply};
+
     use super::*;
 
     fn id(number: u8) -> MessageId {

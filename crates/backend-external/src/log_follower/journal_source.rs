@@ -6,10 +6,11 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use mailapi_model::Timestamp;
 
+use super::FollowerError;
 use super::place::Place;
 use super::report::GapKind;
 use super::settings::JournalSettings;
-use super::source::{Noticed, Record, Source, SourceError};
+use super::source::{Noticed, Record, Source};
 
 /// Selects the entries of the mail facility.
 const MAIL_FACILITY: &str = "SYSLOG_FACILITY=2";
@@ -61,7 +62,7 @@ impl JournalSource {
         Self { settings, cursor, running: None, entry, tag: String::new(), gaps: Vec::new() }
     }
 
-    fn start(&self) -> Result<Running, SourceError> {
+    fn start(&self) -> Result<Running, FollowerError> {
         let mut command = journalctl(&self.settings);
         command.arg("--output=export");
         if let Some(cursor) = &self.cursor {
@@ -69,13 +70,13 @@ impl JournalSource {
         }
         command.args([MAIL_FACILITY, "+", &format!("SYSLOG_IDENTIFIER={JOURNALD}")]);
         let program = self.settings.program.display().to_string();
-        let mut child = command.spawn().map_err(|error| SourceError::of(&program, &error))?;
-        let output = child.stdout.take().ok_or(SourceError::Unreadable(program))?;
+        let mut child = command.spawn().map_err(|error| FollowerError::of(&program, &error))?;
+        let output = child.stdout.take().ok_or(FollowerError(program))?;
         Ok(Running { child, output: BufReader::new(output), expects: self.cursor.clone() })
     }
 
     /// Reads the next entry. Returns false at the current end.
-    fn read(&mut self) -> Result<bool, SourceError> {
+    fn read(&mut self) -> Result<bool, FollowerError> {
         let mut running = match self.running.take() {
             Some(running) => running,
             None => self.start()?,
@@ -83,10 +84,10 @@ impl JournalSource {
         loop {
             let entry = read_entry(&mut running.output, self.settings.max_record_bytes);
             let program = || self.settings.program.display().to_string();
-            let Some(entry) = entry.map_err(|error| SourceError::of(&program(), &error))? else {
-                let status = running.child.wait().map_err(|error| SourceError::of(&program(), &error))?;
+            let Some(entry) = entry.map_err(|error| FollowerError::of(&program(), &error))? else {
+                let status = running.child.wait().map_err(|error| FollowerError::of(&program(), &error))?;
                 if !status.success() {
-                    return Err(SourceError::Unreadable(format!("{} ended with {status}", program())));
+                    return Err(FollowerError(format!("{} ended with {status}", program())));
                 }
                 return Ok(false);
             };
@@ -94,7 +95,7 @@ impl JournalSource {
                 Some(expected) if expected == entry.cursor => continue,
                 // Journald removed the entry, and perhaps unread ones after it.
                 Some(_) => {
-                    let detail = "the entry that was read last is no longer in the journal";
+                    let detail = "the journal no longer has the entry that was read last";
                     self.gaps.push((GapKind::JournalVacuumed, detail.to_owned()));
                 }
                 None => {}
@@ -108,7 +109,7 @@ impl JournalSource {
 }
 
 impl Source for JournalSource {
-    fn next(&mut self, _at: Option<Timestamp>) -> Result<Option<Record<'_>>, SourceError> {
+    fn next(&mut self, _at: Option<Timestamp>) -> Result<Option<Record<'_>>, FollowerError> {
         if !self.read()? {
             return Ok(None);
         }

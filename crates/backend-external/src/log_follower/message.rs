@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use mailapi_model::{DeliveryEvent, EmailAddress, EnhancedCode, MessageId, Outcome, Reply, ReversePath, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use super::fact::address;
+use super::stored::{self, StoredEvent};
 
 /// Where a message came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Origin {
     /// Unknown: its first lines precede the log, or another program wrote them.
     Unknown,
@@ -23,39 +26,27 @@ pub(super) enum Origin {
     Internal,
 }
 
-impl Origin {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Unknown, Self::Outside, Self::Loopback, Self::Submitted, Self::PickedUp, Self::Internal];
-
-    /// Returns the name in a saved state.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Outside => "outside",
-            Self::Loopback => "loopback",
-            Self::Submitted => "submitted",
-            Self::PickedUp => "picked-up",
-            Self::Internal => "internal",
-        }
-    }
-}
-
 /// A recipient that waits for the next attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Waiting {
     /// The address that Postfix delivers to.
     pub(super) to: String,
     /// The recipient in the sender's envelope.
+    #[serde(with = "stored")]
     pub(super) named: EmailAddress,
+    #[serde(with = "stored")]
     pub(super) dsn: Option<EnhancedCode>,
+    #[serde(with = "stored")]
     pub(super) relay: Option<Arc<str>>,
+    #[serde(with = "stored")]
     pub(super) response: Arc<str>,
 }
 
 /// The results for the addresses that a recipient expands to: the members of an alias, or the target of a forwarding.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Behind {
     /// The recipient in the sender's envelope.
+    #[serde(with = "stored")]
     pub(super) named: EmailAddress,
     /// Whether one of the addresses received the message.
     pub(super) got_through: bool,
@@ -64,18 +55,24 @@ pub(super) struct Behind {
 }
 
 /// A permanent failure of an address.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Failed {
+    #[serde(with = "stored")]
     pub(super) outcome: Outcome,
+    #[serde(with = "stored")]
     pub(super) dsn: Option<EnhancedCode>,
+    #[serde(with = "stored")]
     pub(super) relay: Option<Arc<str>>,
+    #[serde(with = "stored")]
     pub(super) response: Arc<str>,
 }
 
 /// A message in the queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Message {
+    #[serde(with = "stored")]
     pub(super) first_seen: Timestamp,
+    #[serde(with = "stored")]
     pub(super) last_seen: Timestamp,
     pub(super) origin: Origin,
     /// Whether its Message-ID line was read. A message can have several; the first one counts.
@@ -88,18 +85,22 @@ pub(super) struct Message {
     pub(super) held: bool,
     pub(super) marked_as_spam: bool,
     /// The identifier of the submitted message.
+    #[serde(with = "stored")]
     pub(super) message_id: Option<MessageId>,
     /// The identifier, if the message may be a copy that someone sent. Then only the recipients are reported for
     /// which a submitted message continues here.
+    #[serde(with = "stored")]
     pub(super) claims: Option<MessageId>,
     /// Whether it came from outside, or continues a message that did.
     pub(super) from_outside: bool,
     /// The reverse-path; `None` while unknown.
+    #[serde(with = "stored")]
     pub(super) sender: Option<ReversePath>,
     pub(super) waiting: Vec<Waiting>,
     /// Messages with the same Message-ID that entered while this one was in the queue.
     pub(super) successors: Vec<Successor>,
     /// For a continuation: the sender's recipient for each of its recipients.
+    #[serde(with = "stored")]
     pub(super) renamed: Vec<(EmailAddress, EmailAddress)>,
     /// The recipients that the listener refused.
     pub(super) refused: Vec<RefusedRecipient>,
@@ -109,7 +110,7 @@ pub(super) struct Message {
     pub(super) settled: u64,
     /// Whether the log is incomplete for a message that this one continues.
     pub(super) is_incomplete: bool,
-    /// Its queue id before it was requeued. Not saved: the Message-ID line follows at once.
+    /// Its queue id before it was requeued.
     pub(super) orig_id: Option<String>,
     /// Results for recipients that expand to other addresses.
     pub(super) behind: Vec<Behind>,
@@ -120,12 +121,13 @@ pub(super) struct Message {
 }
 
 /// A message that may continue another one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Successor {
     pub(super) queue_id: String,
     /// Its deliveries so far. Not saved: the line that connects the two follows at once.
+    #[serde(skip)]
     pub(super) deliveries: Vec<DeliveryEvent>,
-    /// Whether it was discarded before it entered the queue. Not saved, for the same reason.
+    /// Whether it was discarded before it entered the queue.
     pub(super) is_discarded: bool,
 }
 
@@ -136,20 +138,25 @@ impl Successor {
 }
 
 /// A next hop's acceptance of a recipient that named another queue id of this Postfix.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answer {
     /// The address that was transmitted.
+    #[serde(with = "stored")]
     pub(super) to: EmailAddress,
     /// The event to report if the other message has no delivery to that address.
+    #[serde(with = "StoredEvent")]
     pub(super) event: DeliveryEvent,
 }
 
 /// A recipient that the listener refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RefusedRecipient {
     /// The reverse-path of the transaction; `None` if the line does not contain it.
+    #[serde(with = "stored")]
     pub(super) sender: Option<ReversePath>,
+    #[serde(with = "stored")]
     pub(super) recipient: EmailAddress,
+    #[serde(with = "stored")]
     pub(super) reply: Reply,
 }
 

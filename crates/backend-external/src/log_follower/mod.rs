@@ -6,7 +6,7 @@
 //! | `message`, `tracked_messages` | the tracked messages, from their first line to `removed` |
 //! | `rotated_files`, `opened`, `file_source` | the log file across rename, copy-and-truncate and compression |
 //! | `journal_source` | the same from systemd's journal |
-//! | `place`, `saved_state`, `index` | what survives a restart |
+//! | `place`, `saved_state`, `stored`, `index` | what survives a restart |
 //! | `submitted_ids` | queue ids from the replies at submission, in case the log lost the line |
 //! | `follow` | one step: from a cursor to events and the next cursor; the look-up of one message |
 //! | `postqueue`, `queue_probe` | whether a message that a crash interrupted is in the queue |
@@ -15,9 +15,52 @@
 //! | `clock_difference` | how far the log's clock is ahead of this server's |
 //! | `hearing` | when Postfix wrote to its log, by this server's clock |
 //!
-//! The reader stores the cursor in the same transaction as the events. The cursor contains the file (device, inode, a
+//! # States
+//!
+//! ```text
+//!   start: cursor from the database, saved state from the follower's directory
+//!      |
+//!      +-- no cursor ------------------------> READING the current file from its beginning
+//!      |
+//!      +-- state at or before the cursor ----> REPLAYING --- cursor reached ---> READING
+//!      |                                          |
+//!      |                                          | lines between the two are missing
+//!      |                                          v
+//!      +-- no state, or after the cursor ----> REBUILDING from older files, up to 256 MiB
+//!                                                 |
+//!                                                 +-- they go back far enough -----------> READING
+//!                                                 +-- they do not -- gap: state_lost ----> READING
+//!
+//!   READING --- end of the current file ---> WAITING --- notification, or `poll_interval` ---> READING
+//!      |
+//!      +-- renamed, and the new file has a line ---> the rest of the old file, then the next file ---> READING
+//!      |      the old file ends within a line ------ gap: torn_line
+//!      |      a number between them is missing ----- gap: rotated_file_missing
+//!      |      the numbers count upward ------------- ERROR until the operator renames the files
+//!      |
+//!      +-- shorter, or other first bytes ---> a copy has the same first bytes (plain or gzip) ---> READING the copy
+//!      |      there is no copy --------------------- gap: truncated, then READING the current file
+//!      |
+//!      +-- after a restart, neither inode nor first bytes are found
+//!      |      gap: file_vanished, then READING the oldest file that begins after the newest line read
+//!      |
+//!      +-- missing or unreadable ---> ERROR until it can be read; the position stays
+//! ```
+//!
+//! REPLAYING and REBUILDING apply lines without reporting their events. In every other state a line is reported once:
+//! the reader stores the cursor in the same transaction as the events. The cursor contains the file (device, inode, a
 //! hash of its first bytes), the offset, and the time of the newest line. All other state is in the follower's own
 //! directory and can be rebuilt from the log.
+//!
+//! # Was a message accepted?
+//!
+//! | fact | where | until |
+//! |---|---|---|
+//! | it is in the queue, or being received | `tracked_messages` | its `removed` line |
+//! | it was queued, and under which id | `index` | 7 days |
+//! | the reply to its submission had this queue id | `submitted_ids` | the log confirms it in a saved state |
+//! | its connection ended; Postfix responded; a listing lacked it | `Lookup` | the answer, at most 7 days |
+//! | Postfix wrote to its log | `hearing` | the next line |
 
 mod clock_difference;
 mod fact;
@@ -40,15 +83,18 @@ mod sample;
 mod saved_state;
 mod settings;
 mod source;
+mod stored;
 mod submitted_ids;
 #[cfg(test)]
 mod tests;
-mod text_record;
+
 mod timestamp;
 mod tracked_messages;
 mod waker;
 
 use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -59,14 +105,13 @@ use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, Q
 use crate::bounces::ReturnAddress;
 use tokio::time::Instant;
 
-use follow::{Follow, Hints, LogOutcome, Snapshot};
+use follow::{Follow, Hints, LogOutcome};
 use postqueue::Postqueue;
-use queue_probe::{ProbeResult, QueueProbe};
+use queue_probe::{ProbeResult, QueueProbe, SECOND_LISTING};
+use report::Notes;
 pub use report::{Gap, GapKind};
 pub use sample::LogSample;
-use saved_state::Saved;
-pub use settings::{FileSettings, JournalSettings, LogSettings, LogSource, TrackingLimits};
-use source::SourceError;
+pub use settings::{FileSettings, JournalSettings, LogSettings, LogSource};
 use submitted_ids::SubmittedIds;
 use waker::Waker;
 
@@ -82,27 +127,32 @@ pub struct LogFollower {
     inbound_log: Option<Arc<dyn InboundLog>>,
     submitted_ids: Arc<SubmittedIds>,
     queue_probe: QueueProbe,
-    /// Hints about messages whose submission was interrupted.
-    hints: Mutex<HashMap<MessageId, Hints>>,
-    /// How long losses are remembered.
+    /// What is known, besides the log, about messages whose submission was interrupted.
+    lookups: Mutex<HashMap<MessageId, Lookup>>,
+    /// How long losses and look-ups are remembered.
     memory: Duration,
 }
 
-/// A piece of the log.
+/// What is known about a message besides the log.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lookup {
+    hints: Hints,
+    /// When the first queue listing without the message began.
+    absent_at: Option<Instant>,
+    /// When the newest of these was noted.
+    noted_at: Option<Timestamp>,
+}
+
+/// A piece of the log: a [`FeedBatch`] and mail from outside.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LogBatch {
-    /// Delivery events, oldest first.
-    pub events: Vec<DeliveryEvent>,
-    /// Submitted messages that were discarded, oldest first.
-    pub discarded: Vec<Discarded>,
-    /// Mail from outside, oldest first. Refused mail may be for foreign domains, which the counter has to ignore.
-    pub inbound: Vec<InboundEvent>,
-    /// Where to continue.
-    pub cursor: FeedCursor,
-    /// How many lines were read.
-    pub lines_read: u64,
-    /// Whether more lines may be available now.
-    pub more: bool,
+struct LogBatch {
+    events: Vec<DeliveryEvent>,
+    discarded: Vec<Discarded>,
+    /// Oldest first. Refused mail may be for foreign domains, which the counter has to ignore.
+    inbound: Vec<InboundEvent>,
+    cursor: FeedCursor,
+    lines_read: u64,
+    more: bool,
 }
 
 /// The result of looking up a submitted message.
@@ -124,16 +174,8 @@ pub enum LookupResult {
 pub struct FollowerStatus {
     /// Why the log could not be read, or why no new lines can come; `None` if all is well.
     pub error: Option<String>,
-    /// Whether the log is missing.
-    pub is_missing: bool,
-    /// When the log was last read.
-    pub read_at: Option<Timestamp>,
     /// The time of Postfix's newest line.
     pub last_line_at: Option<Timestamp>,
-    /// How many bytes are known to be unread.
-    pub unread_bytes: u64,
-    /// How many messages are in Postfix's queue, according to the log.
-    pub open_messages: usize,
     /// How many messages were dropped because there were too many to track.
     pub forgotten_messages: u64,
     /// The parts of the log that are known to be missing, oldest first.
@@ -143,6 +185,13 @@ pub struct FollowerStatus {
     pub clock_ahead: i64,
 }
 
+/// Returns why the rotated log files cannot be read in order, and the remedy; `None` if they can, or for a journal.
+#[must_use]
+pub fn rotation_disorder(settings: &LogSettings) -> Option<&'static str> {
+    let LogSource::File(file) = &settings.source else { return None };
+    rotated_files::log_files(file).ok().and_then(|files| rotated_files::disorder(&files))
+}
+
 /// Returns the number of messages in the mail server's queue; `None` without a command that lists it.
 pub async fn queue_length(settings: &LogSettings) -> Option<Result<usize, String>> {
     let listing = Postqueue::new(settings)?.begun_after(Instant::now()).await;
@@ -150,6 +199,12 @@ pub async fn queue_length(settings: &LogSettings) -> Option<Result<usize, String
 }
 
 impl FollowerStatus {
+    fn new(last_line_at: Option<Timestamp>, notes: &Notes) -> Self {
+        let Notes { gaps, forgotten, clock_ahead, .. } = notes;
+        let (gaps, clock_ahead) = (gaps.clone(), clock_ahead / 1000);
+        Self { error: None, last_line_at, forgotten_messages: *forgotten, gaps, clock_ahead }
+    }
+
     /// Returns the status in the saved state, for other processes, which must not change that state. `None` if there
     /// is none yet.
     ///
@@ -157,14 +212,7 @@ impl FollowerStatus {
     /// If the state cannot be read.
     pub fn saved(settings: &LogSettings) -> std::io::Result<Option<Self>> {
         let saved = saved_state::load(&settings.state_dir)?;
-        Ok(saved.map(|Saved { tracked, notes, .. }| Self {
-            last_line_at: tracked.last_at,
-            open_messages: tracked.len(),
-            forgotten_messages: notes.forgotten,
-            gaps: notes.gaps,
-            clock_ahead: notes.clock_ahead / 1000,
-            ..Self::default()
-        }))
+        Ok(saved.map(|saved| Self::new(saved.tracked.last_at, &saved.notes)))
     }
 
     /// Describes permanent losses noticed within `lately`; `None` if there are none.
@@ -184,21 +232,23 @@ impl FollowerStatus {
 
 /// Why the log cannot be followed at the moment. Nothing is lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct FollowerError {
-    reason: String,
-    is_missing: bool,
-}
+#[error("{0}")]
+pub struct FollowerError(String);
 
-impl From<SourceError> for FollowerError {
-    fn from(error: SourceError) -> Self {
-        Self { is_missing: matches!(error, SourceError::Missing(_)), reason: error.to_string() }
+impl FollowerError {
+    fn missing(path: &Path) -> Self {
+        Self(format!("there is no log at {}", path.display()))
+    }
+
+    /// Wraps an error of a file or program.
+    fn of(what: impl fmt::Display, error: &std::io::Error) -> Self {
+        Self(format!("{what}: {error}"))
     }
 }
 
 impl From<std::io::Error> for FollowerError {
     fn from(error: std::io::Error) -> Self {
-        Self { reason: format!("the state of the log follower cannot be kept: {error}"), is_missing: false }
+        Self::of("the log follower's state cannot be read or saved", &error)
     }
 }
 
@@ -216,12 +266,10 @@ impl LogFollower {
         };
         let (queue_probe, memory) = (QueueProbe::new(&settings), settings.index_lifetime);
         let follow = Follow::new(settings, clock.clone())?;
-        let submitted_ids = follow.submitted_ids();
-        let Snapshot { gaps, clock_ahead, .. } = follow.snapshot();
-        let status = FollowerStatus { gaps, clock_ahead, ..FollowerStatus::default() };
-        let (follow, status) = (Arc::new(Mutex::new(follow)), Arc::new(Mutex::new(status)));
-        let (inbound_log, hints) = (None, Mutex::default());
-        Ok(Self { follow, status, waker, clock, name, inbound_log, submitted_ids, queue_probe, hints, memory })
+        let (submitted_ids, status) = (follow.submitted_ids(), Mutex::new(follow.status()));
+        let (follow, status) = (Arc::new(Mutex::new(follow)), Arc::new(status));
+        let (inbound_log, lookups) = (None, Mutex::default());
+        Ok(Self { follow, status, waker, clock, name, inbound_log, submitted_ids, queue_probe, lookups, memory })
     }
 
     /// Also reports mail from outside, after the reader has stored the events of the same lines. A crash between the
@@ -231,26 +279,13 @@ impl LogFollower {
         Self { inbound_log: Some(inbound_log), ..self }
     }
 
-    /// Returns at most `max` events after `cursor`, with the inbound events of the same lines.
-    ///
-    /// # Errors
-    /// If the log cannot be read; [`LogFollower::status`] then shows the reason too.
-    pub async fn read(&self, cursor: &FeedCursor, max: usize) -> Result<LogBatch, FollowerError> {
-        let (cursor, status, now) = (cursor.clone(), self.status.clone(), self.clock.now());
+    async fn read(&self, cursor: &FeedCursor, max: usize) -> Result<LogBatch, FollowerError> {
+        let (cursor, status) = (cursor.clone(), self.status.clone());
         self.with_follow(move |follow| {
             let batch = follow.read(&cursor, max);
-            let snapshot = follow.snapshot();
-            let mut status = status.lock().unwrap_or_else(PoisonError::into_inner);
-            status.is_missing = snapshot.missing.is_some() || batch.as_ref().is_err_and(|error| error.is_missing);
-            status.error = batch.as_ref().err().map(ToString::to_string).or(snapshot.missing);
-            status.error = status.error.take().or_else(|| follow.unheard());
-            status.read_at = if batch.is_ok() { Some(now) } else { status.read_at };
-            status.last_line_at = snapshot.last_line_at.or(status.last_line_at);
-            status.unread_bytes = snapshot.unread_bytes.unwrap_or(status.unread_bytes);
-            status.open_messages = snapshot.open_messages;
-            status.forgotten_messages = snapshot.forgotten_messages;
-            status.gaps = snapshot.gaps;
-            status.clock_ahead = snapshot.clock_ahead;
+            let mut now = follow.status();
+            now.error = batch.as_ref().err().map(ToString::to_string).or(now.error).or_else(|| follow.unheard());
+            *status.lock().unwrap_or_else(PoisonError::into_inner) = now;
             batch
         })
         .await
@@ -263,68 +298,72 @@ impl LogFollower {
     /// If the log cannot be read, or the queue cannot be listed.
     pub async fn find(&self, attempt: &Attempt) -> Result<LookupResult, FollowerError> {
         let found = match self.look(attempt).await? {
-            LogOutcome::Told(found) => found,
+            LogOutcome::Decided(found) => found,
             LogOutcome::Interrupted(entered) => self.ask_queue(attempt, &entered).await?,
         };
         if matches!(found, LookupResult::Taken(_) | LookupResult::NotTaken) {
-            self.queue_probe.forget(attempt.message_id);
-            self.hints().remove(&attempt.message_id);
+            self.lookups().remove(&attempt.message_id);
         }
         Ok(found)
     }
 
     async fn look(&self, attempt: &Attempt) -> Result<LogOutcome, FollowerError> {
-        let hints = self.hints().get(&attempt.message_id).copied().unwrap_or_default();
-        let attempt = attempt.clone();
+        let (hints, attempt) = (self.lookup(attempt.message_id).hints, attempt.clone());
         self.with_follow(move |follow| follow.find(&attempt, hints)).await
     }
 
     async fn ask_queue(&self, attempt: &Attempt, entered: &[Accepted]) -> Result<LookupResult, FollowerError> {
-        let probed = self.queue_probe.look(attempt, entered, &self.submitted_ids).await;
-        match probed.map_err(|reason| FollowerError { reason, is_missing: false })? {
-            ProbeResult::Here(accepted) => Ok(LookupResult::Taken(accepted)),
-            ProbeResult::Open(why) => Ok(LookupResult::Undecided(why)),
-            ProbeResult::Absent { listing, suspects } => {
-                if !self.with_follow(move |follow| Ok(follow.are_named(&suspects))).await? {
-                    self.queue_probe.forget(attempt.message_id);
-                    return Ok(LookupResult::Undecided(
-                        "a message in the queue that the log does not name may be this one",
-                    ));
-                }
-                if !self.queue_probe.note_absent(attempt.message_id, &listing) {
-                    return Ok(LookupResult::Undecided("the mail server's queue will be looked through once more"));
-                }
-                // A message that left the queue meanwhile has left lines in the log.
-                Ok(match self.look(attempt).await? {
-                    LogOutcome::Told(found) => found,
-                    LogOutcome::Interrupted(_) => LookupResult::NotTaken,
-                })
-            }
+        let absent_at = self.lookup(attempt.message_id).absent_at;
+        let probed = self.queue_probe.look(attempt, entered, absent_at, &self.submitted_ids).await;
+        let (begun, suspects) = match probed.map_err(FollowerError)? {
+            ProbeResult::Here(accepted) => return Ok(LookupResult::Taken(accepted)),
+            ProbeResult::Open(why) => return Ok(LookupResult::Undecided(why)),
+            ProbeResult::Absent { begun, suspects } => (begun, suspects),
+        };
+        if !self.with_follow(move |follow| Ok(follow.are_named(&suspects))).await? {
+            self.note(attempt.message_id, |lookup| lookup.absent_at = None);
+            return Ok(LookupResult::Undecided(
+                "a message in the queue that the log does not identify may be this one",
+            ));
         }
+        if absent_at.is_none() {
+            self.note(attempt.message_id, |lookup| lookup.absent_at = Some(begun));
+            return Ok(LookupResult::Undecided(SECOND_LISTING));
+        }
+        // A message that left the queue meanwhile has left lines in the log.
+        Ok(match self.look(attempt).await? {
+            LogOutcome::Decided(found) => found,
+            LogOutcome::Interrupted(_) => LookupResult::NotTaken,
+        })
     }
 
     /// Notes that the connection that submitted this message ended just now without a reply.
     pub(crate) fn note_lost(&self, message_id: MessageId) {
         let now = self.clock.now();
-        self.note(message_id, |hints| hints.ended = Some(now));
+        self.note(message_id, |lookup| lookup.hints.ended = Some(now));
     }
 
     /// Notes that the mail server responds just now, when checked for this message.
     pub(crate) fn note_alive(&self, message_id: MessageId) {
         let now = self.clock.now();
-        self.note(message_id, |hints| hints.alive = Some(now));
+        self.note(message_id, |lookup| lookup.hints.alive = Some(now));
     }
 
-    fn note(&self, message_id: MessageId, change: impl FnOnce(&mut Hints)) {
+    fn note(&self, message_id: MessageId, change: impl FnOnce(&mut Lookup)) {
         let now = self.clock.now();
-        let mut hints = self.hints();
-        let is_recent = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) < self.memory);
-        hints.retain(|_, hints| is_recent(hints.ended) || is_recent(hints.alive));
-        change(hints.entry(message_id).or_default());
+        let mut lookups = self.lookups();
+        lookups.retain(|_, lookup| lookup.noted_at.is_some_and(|at| now.since(at) < self.memory));
+        let lookup = lookups.entry(message_id).or_default();
+        lookup.noted_at = Some(now);
+        change(lookup);
     }
 
-    fn hints(&self) -> MutexGuard<'_, HashMap<MessageId, Hints>> {
-        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lookup(&self, message_id: MessageId) -> Lookup {
+        self.lookups().get(&message_id).copied().unwrap_or_default()
+    }
+
+    fn lookups(&self) -> MutexGuard<'_, HashMap<MessageId, Lookup>> {
+        self.lookups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the return addresses of submitted messages. They identify a message too, and cannot be forged.
@@ -357,7 +396,7 @@ impl LogFollower {
         let follow = self.follow.clone();
         let done =
             tokio::task::spawn_blocking(move || work(&mut follow.lock().unwrap_or_else(PoisonError::into_inner)));
-        done.await.unwrap_or_else(|error| Err(FollowerError { reason: error.to_string(), is_missing: false }))
+        done.await.unwrap_or_else(|error| Err(FollowerError(error.to_string())))
     }
 }
 

@@ -77,11 +77,11 @@ impl Head {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cursor {
     pub(super) place: Place,
-    pub(super) told: usize,
+    pub(super) reported: usize,
 }
 
 impl Cursor {
-    /// Encodes the cursor: `file device inode offset head-length head-hash time told`, or `journal told name`.
+    /// Encodes the cursor: `file device inode offset head-length head-hash time reported`, or `journal reported name`.
     pub(super) fn encode(&self) -> FeedCursor {
         let mut text = String::new();
         let written = match &self.place {
@@ -94,9 +94,9 @@ impl Cursor {
                 head.length,
                 head.hash,
                 at.as_millis(),
-                self.told
+                self.reported
             ),
-            Place::Journal(name) => write!(text, "journal {} {name}", self.told),
+            Place::Journal(name) => write!(text, "journal {} {name}", self.reported),
         };
         written.expect("writing into a String cannot fail");
         FeedCursor(text)
@@ -105,11 +105,11 @@ impl Cursor {
     /// Decodes a cursor from [`Cursor::encode`]; `None` if it has another format.
     pub(super) fn decode(cursor: &FeedCursor) -> Option<Self> {
         if cursor.0.is_empty() {
-            return Some(Self { place: Place::Beginning, told: 0 });
+            return Some(Self { place: Place::Beginning, reported: 0 });
         }
         if let Some(rest) = cursor.0.strip_prefix("journal ") {
-            let (told, name) = rest.split_once(' ')?;
-            return Some(Self { place: Place::Journal(name.to_owned()), told: told.parse().ok()? });
+            let (reported, name) = rest.split_once(' ')?;
+            return Some(Self { place: Place::Journal(name.to_owned()), reported: reported.parse().ok()? });
         }
         let mut parts = cursor.0.strip_prefix("file ")?.split(' ');
         let mut number = || parts.next()?.parse::<u64>().ok();
@@ -117,9 +117,9 @@ impl Cursor {
         let (offset, length) = (number()?, number()?);
         let hash = u64::from_str_radix(parts.next()?, 16).ok()?;
         let at = Timestamp::from_millis(parts.next()?.parse().ok()?);
-        let told = parts.next()?.parse().ok()?;
+        let reported = parts.next()?.parse().ok()?;
         let place = FilePlace { id, offset, head: Head { length, hash }, at };
-        parts.next().is_none().then_some(Self { place: Place::File(place), told })
+        parts.next().is_none().then_some(Self { place: Place::File(place), reported })
     }
 }
 
@@ -142,14 +142,14 @@ mod tests {
         #[test]
         fn every_cursor_is_read_as_it_was_written(
             device: u64, inode: u64, offset: u64, head in proptest::collection::vec(any::<u8>(), 0..40),
-            at in 0..4_000_000_000_000_i64, told in 0..9_usize, name in "s=[0-9a-f]{8};i=[0-9a-f]{3}",
+            at in 0..4_000_000_000_000_i64, reported in 0..9_usize, name in "s=[0-9a-f]{8};i=[0-9a-f]{3}",
         ) {
             let place = FilePlace {
                 id: FileId { device, inode }, offset, head: Head::of(&head), at: Timestamp::from_millis(at),
             };
             for place in [Place::Beginning, Place::File(place), Place::Journal(name)] {
-                let told = if place == Place::Beginning { 0 } else { told };
-                let cursor = Cursor { place, told };
+                let reported = if place == Place::Beginning { 0 } else { reported };
+                let cursor = Cursor { place, reported };
                 prop_assert_eq!(Cursor::decode(&cursor.encode()), Some(cursor));
             }
         }

@@ -4,9 +4,12 @@ use std::fmt;
 
 use mailapi_backend::Discarded;
 use mailapi_model::{DeliveryEvent, EmailAddress, InboundEvent, MessageId, QueueId, Reply, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::stored;
 
 /// The detail of merged gaps.
-const MERGED: &str = "several gaps, no longer remembered one by one";
+const MERGED: &str = "several gaps, merged";
 
 /// A submitted message that the mail server accepted, for the index that [`super::LogFollower::find`] queries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,12 +51,13 @@ pub(super) struct Crash {
 }
 
 /// Findings that do not concern a single message and have to survive a restart.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Notes {
     /// Oldest first.
     pub(super) gaps: Vec<Gap>,
     /// When the newest unidentified message appeared in the queue. Any of them may be a message submitted before it
     /// appeared, so the newest one represents all.
+    #[serde(with = "stored")]
     pub(super) unnamed_at: Option<Timestamp>,
     /// How many messages were dropped because there were too many.
     pub(super) forgotten: u64,
@@ -68,13 +72,16 @@ impl Notes {
 }
 
 /// A missing part of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// When it was noticed.
+    #[serde(with = "stored")]
     pub at: Timestamp,
     /// The time of the newest line before it; zero if there is none.
+    #[serde(with = "stored")]
     pub from: Timestamp,
     /// The time of the first line after it, or when it was noticed.
+    #[serde(with = "stored")]
     pub to: Timestamp,
     /// What happened.
     pub kind: GapKind,
@@ -103,7 +110,8 @@ impl fmt::Display for Gap {
 }
 
 /// How a part of the log was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum GapKind {
     /// The file that was being read is gone, without a rotated or compressed copy.
     FileVanished,
@@ -133,27 +141,13 @@ pub enum GapKind {
 }
 
 impl GapKind {
-    pub(super) const ALL: [Self; 11] = [
-        Self::FileVanished,
-        Self::Truncated,
-        Self::RotatedFileMissing,
-        Self::TornLine,
-        Self::JournalVacuumed,
-        Self::RateLimited,
-        Self::MailServerCrashed,
-        Self::MailServerStopped,
-        Self::HostRestarted,
-        Self::StateLost,
-        Self::Incomplete,
-    ];
-
     /// Whether more than the last lines at a normal stop may be lost.
     #[must_use]
     pub(crate) const fn is_loss(self) -> bool {
         !matches!(self, Self::MailServerStopped)
     }
 
-    /// Returns the name in saved states and health reports.
+    /// Returns the name in health reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,24 +1,19 @@
 //! Lists a log file's rotated predecessors, oldest first.
 //!
 //! Their names follow one of several schemes: `mail.log.1`, `mail.log.2.gz` (logrotate), `mail.log-20261121.gz` (with
-//! `dateext`), `mail-20261121.log` (with `extension`), `maillog.20261121-074529.gz` (`postfix logrotate`). Custom
-//! rotation may also count upward, so that the highest number is the newest.
+//! `dateext`), `mail-20261121.log` (with `extension`), `maillog.20261121-074529.gz` (`postfix logrotate`). Numbers that
+//! count upward, so that the highest is the newest, are refused ([`disorder`]).
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
-
-use mailapi_model::Timestamp;
+use std::time::SystemTime;
 
 use super::place::FileId;
 use super::settings::FileSettings;
 
 /// The minimum number of digits of a date (`20261121`); fewer are a rotation number.
 const DATE_DIGITS: usize = 8;
-/// The maximum delay between the time in a line and its write to the file.
-const LOGGER_DELAY: Duration = Duration::from_secs(60);
-
 /// A file of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LogFile {
@@ -44,7 +39,7 @@ pub(super) enum Form {
 /// The rotation suffix of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rotation {
-    /// Higher is older, unless the files prove that numbers count upward.
+    /// Higher is older.
     Number(u32),
     /// In calendar order.
     Date(String),
@@ -122,52 +117,6 @@ fn sort(files: &mut [LogFile]) {
     }
 }
 
-/// Sorts the files by the time of writing. `begun_at` returns the time of a file's first line.
-///
-/// Names decide the order unless all other evidence contradicts them: the first lines, the last changes, and numbers
-/// that count upward without exception. Lines and changes come from the same clock, and a wrong clock disorders both.
-/// So each file must also continue where the one before it ended, up to the current file.
-pub(super) fn in_order_of_writing(
-    mut files: Vec<LogFile>,
-    begun_at: impl Fn(&LogFile) -> Option<Timestamp>,
-) -> Vec<LogFile> {
-    let written_now = files.pop_if(|file| file.rotation.is_none());
-    if files.iter().filter(|file| number(file).is_none()).count() > 1 {
-        // Not all of them have numbers, so they cannot count upward: do not open any.
-        files.extend(written_now);
-        return files;
-    }
-    let begun = |file: LogFile| (begun_at(&file), file);
-    let by_name: Vec<Begun> = files.into_iter().map(begun).collect();
-    let is_contradicted = !is_begun_in_order(&by_name);
-    let mut by_change = by_name.clone();
-    by_change.sort_by_key(|(begun_at, file)| (file.modified, *begun_at));
-    let is_counted_upward = by_change.is_sorted_by(|(_, older), (_, newer)| number(older) < number(newer));
-    let go_on = |files: &[Begun]| {
-        let all: Vec<Begun> = files.iter().cloned().chain(written_now.clone().map(begun)).collect();
-        is_begun_in_order(&all) && all.is_sorted_by(|(_, older), newer| goes_on(older, newer))
-    };
-    let is_upward = is_contradicted && is_counted_upward && go_on(&by_change);
-    let believed = if is_upward { by_change } else { by_name };
-    believed.into_iter().map(|(_, file)| file).chain(written_now).collect()
-}
-
-/// A file and the time of its first line; `None` if that cannot be read.
-type Begun = (Option<Timestamp>, LogFile);
-
-fn is_begun_in_order(files: &[Begun]) -> bool {
-    files.iter().filter_map(|(begun_at, _)| *begun_at).is_sorted()
-}
-
-/// Whether the file can have begun after the last write to the older one.
-fn goes_on(older: &LogFile, (begun_at, _): &Begun) -> bool {
-    let left_at = older.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    begun_at.is_none_or(|begun_at| {
-        let begun_at = Duration::from_millis(u64::try_from(begun_at.as_millis()).unwrap_or_default());
-        begun_at + LOGGER_DELAY >= left_at
-    })
-}
-
 fn number(file: &LogFile) -> Option<u32> {
     match file.rotation {
         Some(Rotation::Number(number)) => Some(number),
@@ -175,21 +124,29 @@ fn number(file: &LogFile) -> Option<u32> {
     }
 }
 
-/// Whether the numbers prove that a file is missing after the one at `index`.
+/// Whether the numbers prove that a file is missing after the one at `index`. The newest is number 1, or 0 if logrotate
+/// is configured to start there.
 pub(super) fn is_one_missing(files: &[LogFile], index: usize) -> bool {
     let Some(older) = number(&files[index]) else { return false };
-    let newer = files.get(index + 1).and_then(number);
-    let numbers: Vec<u32> = files.iter().filter_map(number).collect();
-    if numbers.len() < 2 {
-        // The direction of a single number is unknown: if it counts upward, the newest may have any number.
-        false
-    } else if numbers.is_sorted_by(|older, newer| older > newer) {
-        // The newest is number 1, or 0 if logrotate is configured to start there.
-        newer.map_or(older > 1, |newer| newer + 1 != older)
-    } else {
-        // If they count upward, the newest may have any number. Without an order they prove nothing.
-        numbers.is_sorted() && newer.is_some_and(|newer| older + 1 != newer)
-    }
+    files.get(index + 1).and_then(number).map_or(older > 1, |newer| newer + 1 != older)
+}
+
+/// Whether the times of the last change say that the numbers count upward. A clock that was set back contradicts the
+/// numbers too, but then the current file is older than a rotated one. Reading in the wrong order would report old
+/// lines again, so the operator has to decide.
+fn counts_upward(files: &[LogFile]) -> bool {
+    let numbered: Vec<&LogFile> = files.iter().filter(|file| number(file).is_some()).collect();
+    let [oldest, _, ..] = numbered[..] else { return false };
+    let is_contradicted = numbered.is_sorted_by(|older, newer| older.modified > newer.modified);
+    is_contradicted && files.last().is_some_and(|last| last.rotation.is_some() || last.modified >= oldest.modified)
+}
+
+/// Returns why the files cannot be read in order, and the remedy; `None` if they can.
+pub(super) fn disorder(files: &[LogFile]) -> Option<&'static str> {
+    counts_upward(files).then_some(
+        "the numbers of the rotated files count upward by their times; let logrotate number them (1 is the newest), or \
+         name them by date (dateext)",
+    )
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ impl LogSample {
         };
         // Opening a FIFO would block until it has a writer.
         if !std::fs::metadata(&file.path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         let mut opened = File::open(&file.path)?;
         let length = opened.metadata()?.len();

@@ -29,8 +29,6 @@ pub struct LogSettings {
     pub save_every_bytes: u64,
     /// The state is also saved after this time, however little was read. Default: 1 minute.
     pub save_interval: Duration,
-    /// How much of the log is read again to rebuild a lost state. Default: 256 MiB.
-    pub rebuild_bytes: u64,
     /// The maximum unread log for [`super::LogFollower::find`]; with more it is undecided. Default: 16 MiB.
     pub find_bytes: u64,
     /// How long after a lost connection the mail server may still log the message. Until then,
@@ -57,10 +55,6 @@ pub struct LogSettings {
     pub machine_state: PathBuf,
     /// How long the index keeps queue ids, and how long gaps are remembered. Default: 7 days.
     pub index_lifetime: Duration,
-    /// The size in bytes at which a new index file begins. Default: 16 MiB.
-    pub index_file_bytes: u64,
-    /// The maximum number of index files; the oldest is removed first. Default: 16.
-    pub max_index_files: usize,
     /// Whether this process submits messages to the mail server. Then any submission that its node began before this
     /// process started has ended. Otherwise a submission may last `reception_time`. Default: true.
     pub hands_over_here: bool,
@@ -68,22 +62,8 @@ pub struct LogSettings {
     pub max_gaps: usize,
     /// The maximum length of a line; the rest is dropped. Default: 64 KiB.
     pub max_line_bytes: usize,
-    /// Limits on the tracked messages.
-    pub tracked: TrackingLimits,
-}
-
-/// Limits on the tracked messages.
-#[derive(Debug, Clone)]
-pub struct TrackingLimits {
-    /// The maximum number of messages. Default: 500,000.
+    /// The maximum number of tracked messages. Default: 500,000.
     pub max_open_messages: usize,
-    /// How long a message is tracked without a new line. It must exceed Postfix's `maximal_queue_lifetime`, since
-    /// nothing is logged between two attempts. Default: 14 days.
-    pub silent_message_lifetime: Duration,
-    /// The maximum number of refused recipients per transaction. Default: 1,000.
-    pub max_refused_recipients: usize,
-    /// The maximum number of submitted messages that the log has not confirmed. Default: 10,000.
-    pub max_unconfirmed_messages: usize,
 }
 
 /// The source of the lines.
@@ -132,7 +112,6 @@ impl LogSettings {
             max_batch_lines: 20_000,
             save_every_bytes: 4 << 20,
             save_interval: Duration::from_mins(1),
-            rebuild_bytes: 256 << 20,
             find_bytes: 16 << 20,
             settle_time: Duration::from_secs(10),
             reception_time: Duration::from_mins(10),
@@ -143,12 +122,10 @@ impl LogSettings {
             clock_tolerance: Duration::from_secs(5),
             machine_state: PathBuf::from("/proc/stat"),
             index_lifetime: Duration::from_hours(7 * 24),
-            index_file_bytes: 16 << 20,
-            max_index_files: 16,
             hands_over_here: true,
             max_gaps: 100,
             max_line_bytes: 64 << 10,
-            tracked: TrackingLimits::default(),
+            max_open_messages: 500_000,
         }
     }
 }
@@ -168,16 +145,5 @@ impl LogSource {
             arguments: directory.map(|path| format!("--directory={}", path.display())).into_iter().collect(),
             max_record_bytes: 1 << 20,
         })
-    }
-}
-
-impl Default for TrackingLimits {
-    fn default() -> Self {
-        Self {
-            max_open_messages: 500_000,
-            silent_message_lifetime: Duration::from_hours(14 * 24),
-            max_refused_recipients: 1000,
-            max_unconfirmed_messages: 10_000,
-        }
     }
 }

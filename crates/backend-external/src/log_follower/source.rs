@@ -2,6 +2,7 @@
 
 use mailapi_model::Timestamp;
 
+use super::FollowerError;
 use super::place::Place;
 use super::report::GapKind;
 
@@ -29,7 +30,7 @@ pub(super) type Noticed = (GapKind, String);
 /// Reads records. The end is no error: more may follow.
 pub(super) trait Source: Send {
     /// Returns the next record, if there is one. `at` is the time of the newest record so far.
-    fn next(&mut self, at: Option<Timestamp>) -> Result<Option<Record<'_>>, SourceError>;
+    fn next(&mut self, at: Option<Timestamp>) -> Result<Option<Record<'_>>, FollowerError>;
 
     /// Returns the position of the next record. `at` is the time of the newest record before it.
     fn place(&self, at: Option<Timestamp>) -> Place;
@@ -39,20 +40,4 @@ pub(super) trait Source: Send {
 
     /// Returns the gaps found since the last call.
     fn take_gaps(&mut self) -> Vec<Noticed>;
-}
-
-/// Why nothing can be read at the moment. Nothing is lost.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum SourceError {
-    #[error("there is no log at {0}")]
-    Missing(String),
-    #[error("{0}")]
-    Unreadable(String),
-}
-
-impl SourceError {
-    /// Wraps an error of the file system, with the file or program.
-    pub(super) fn of(what: &str, error: &std::io::Error) -> Self {
-        Self::Unreadable(format!("{what}: {error}"))
-    }
 }

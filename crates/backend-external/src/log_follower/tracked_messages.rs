@@ -26,9 +26,11 @@ mod deliveries;
 
 use std::collections::HashMap;
 use std::io;
+use std::time::Duration;
 
 use mailapi_backend::Discarded;
 use mailapi_model::{EmailAddress, InboundEvent, InboundOutcome, MessageId, QueueId, ReversePath, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use deliveries::report_answers;
 
@@ -37,30 +39,41 @@ use super::index::MessageIndex;
 use super::line::Line;
 use super::message::{Message, Origin, RefusedRecipient, Successor};
 use super::report::{Crash, Findings, Taken};
-use super::settings::TrackingLimits;
+use super::stored;
 use super::submitted_ids::SubmittedIds;
 
+/// How long a message is tracked without a new line. It exceeds Postfix's `maximal_queue_lifetime`, since nothing is
+/// logged between two attempts.
+const SILENT_MESSAGE_LIFETIME: Duration = Duration::from_hours(14 * 24);
+/// The maximum number of refused recipients per transaction.
+const MAX_REFUSED_RECIPIENTS: usize = 1000;
+
 /// The tracked messages in the queue.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct TrackedMessages {
     /// The time of the newest line.
+    #[serde(with = "stored")]
     pub(super) last_at: Option<Timestamp>,
-    pub(super) instances: HashMap<String, HashMap<String, Message>>,
+    /// By instance and queue id.
+    instances: HashMap<String, HashMap<String, Message>>,
     /// The queue ids of each submitted message.
+    #[serde(skip)]
     by_message: HashMap<MessageId, Vec<Key>>,
     /// The queue ids of possible copies of each message.
+    #[serde(skip)]
     by_claim: HashMap<MessageId, Vec<Key>>,
     /// The state of each instance, according to its lines.
-    pub(super) instance_states: HashMap<String, InstanceState>,
-    /// Refusals before the message had a queue id, by instance and process.
-    pub(super) refused_early: HashMap<(String, u32), Vec<RefusedRecipient>>,
+    instance_states: HashMap<String, InstanceState>,
+    /// Refusals before the message had a queue id, by [`session`].
+    refused_early: HashMap<String, Vec<RefusedRecipient>>,
     /// The last active process of postsuper(1), and the number of messages that its lines named.
-    pub(super) postsuper: (u32, u64),
+    postsuper: (u32, u64),
 }
 
 /// Whether an instance of Postfix runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Running {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Running {
     /// It has started.
     Yes,
     /// `postfix stop` has begun to stop it. Its last lines are missing if its logger stops too.
@@ -70,13 +83,15 @@ pub(super) enum Running {
 }
 
 /// The state of an instance of Postfix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct InstanceState {
-    pub(super) running: Running,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct InstanceState {
+    running: Running,
     /// When it started; `None` if that was before the first line.
-    pub(super) started_at: Option<Timestamp>,
+    #[serde(with = "stored")]
+    started_at: Option<Timestamp>,
     /// When the operator deleted messages without a line for each. Reset when the follower has decided which ones.
-    pub(super) deleted_at: Option<Timestamp>,
+    #[serde(with = "stored")]
+    deleted_at: Option<Timestamp>,
 }
 
 /// Instance and queue id of a message.
@@ -90,7 +105,6 @@ impl TrackedMessages {
     pub(super) fn apply(
         &mut self,
         line: &Line<'_>,
-        limits: &TrackingLimits,
         submitted_ids: &SubmittedIds,
         index: &mut MessageIndex,
     ) -> io::Result<Findings> {
@@ -115,7 +129,7 @@ impl TrackedMessages {
             Fact::Expired => self.expire(line, id, &mut findings),
             Fact::Removed => self.finish(line, id, &mut findings),
             Fact::Deleted => self.delete(line, id, &mut findings),
-            Fact::Rejected(rejection) => self.reject(line, id, rejection, limits, &mut findings),
+            Fact::Rejected(rejection) => self.reject(line, id, rejection, &mut findings),
             Fact::Discarded { sender, response } => {
                 findings.discarded.extend(self.discard(line, id, sender, response, submitted_ids));
             }
@@ -153,8 +167,18 @@ impl TrackedMessages {
         part
     }
 
-    /// Restores a saved message.
-    pub(super) fn restore(&mut self, instance: &str, id: &str, message: Message) {
+    /// Restores what a saved state omits.
+    pub(super) fn with_keys(mut self) -> Self {
+        for (instance, messages) in std::mem::take(&mut self.instances) {
+            for (id, message) in messages {
+                self.restore(&instance, &id, message);
+            }
+        }
+        self
+    }
+
+    /// Adds a message with its keys.
+    fn restore(&mut self, instance: &str, id: &str, message: Message) {
         if let Some(message_id) = message.message_id {
             self.add_key(message_id, instance, id);
         }
@@ -166,14 +190,14 @@ impl TrackedMessages {
 
     /// Removes messages without a line for too long (`postsuper -d ALL` logs no line for each). Also removes the
     /// oldest if there are too many, and returns the number of those.
-    pub(super) fn forget_stale(&mut self, limits: &TrackingLimits) -> usize {
+    pub(super) fn forget_stale(&mut self, max_open_messages: usize) -> usize {
         let Some(now) = self.last_at else { return 0 };
-        let horizon = now.minus(limits.silent_message_lifetime);
+        let horizon = now.minus(SILENT_MESSAGE_LIFETIME);
         let mut keys = self.keys(|message| message.last_seen < horizon);
         for (instance, id) in keys.drain(..) {
             self.close(&instance, &id);
         }
-        let excess = self.len().saturating_sub(limits.max_open_messages);
+        let excess = self.len().saturating_sub(max_open_messages);
         if excess > 0 {
             let mut oldest = self.keys(|_| true);
             oldest.sort_by_cached_key(|(instance, id)| self.instances[instance][id].last_seen);
@@ -234,7 +258,7 @@ impl TrackedMessages {
         };
         // Postfix assigns the queue id after the first accepted recipient, so earlier refusals belong to this
         // message.
-        let refused = self.refused_early.remove(&(line.instance.to_owned(), line.pid)).unwrap_or_default();
+        let refused = self.refused_early.remove(&session(line)).unwrap_or_default();
         self.open(line, id, origin).refused = refused;
     }
 
@@ -354,14 +378,7 @@ impl TrackedMessages {
         }
     }
 
-    fn reject(
-        &mut self,
-        line: &Line<'_>,
-        id: &str,
-        rejection: Rejection,
-        limits: &TrackingLimits,
-        findings: &mut Findings,
-    ) {
+    fn reject(&mut self, line: &Line<'_>, id: &str, rejection: Rejection, findings: &mut Findings) {
         let Rejection { of_recipient, sender, recipient, reply } = rejection;
         let origin = self.get(line.instance, id).map(|message| message.origin);
         let from_outside = origin.is_none_or(|origin| matches!(origin, Origin::Outside | Origin::Loopback));
@@ -375,17 +392,17 @@ impl TrackedMessages {
         }
         match (of_recipient, recipient) {
             (true, Some(recipient)) if id == NO_QUEUE => {
-                let early = self.refused_early.entry((line.instance.to_owned(), line.pid)).or_default();
+                let early = self.refused_early.entry(session(line)).or_default();
                 // The line contains the transaction's sender: refusals with another sender belong to an earlier
                 // transaction.
                 early.retain(|earlier| earlier.sender == sender);
-                if early.len() < limits.max_refused_recipients {
+                if early.len() < MAX_REFUSED_RECIPIENTS {
                     early.push(RefusedRecipient { sender, recipient, reply });
                 }
             }
             (true, Some(recipient)) => {
                 let message = self.open(line, id, Origin::Unknown);
-                if message.refused.len() < limits.max_refused_recipients {
+                if message.refused.len() < MAX_REFUSED_RECIPIENTS {
                     message.refused.push(RefusedRecipient { sender, recipient, reply });
                 }
             }
@@ -505,9 +522,14 @@ impl TrackedMessages {
         // These lines end a session, so its refusals belong to no message.
         let is_session = line.text.starts_with("connect from ") || line.text.starts_with("disconnect from ");
         if is_session && line.daemon == "smtpd" && !self.refused_early.is_empty() {
-            self.refused_early.remove(&(line.instance.to_owned(), line.pid));
+            self.refused_early.remove(&session(line));
         }
     }
+}
+
+/// Returns the key of a listener's session: its instance and process.
+fn session(line: &Line<'_>) -> String {
+    format!("{}[{}]", line.instance, line.pid)
 }
 
 fn add_key(keys: &mut HashMap<MessageId, Vec<Key>>, message_id: MessageId, instance: &str, id: &str) {

@@ -33,11 +33,11 @@ impl Waker {
         match source {
             LogSource::File(settings) => match watch(settings, gather_time, changed.clone()) {
                 Ok(watcher) => file = Some(watcher),
-                Err(error) => tracing::info!(%error, "the mail log is polled, since it cannot be watched"),
+                Err(error) => tracing::info!(%error, "cannot watch the mail log; polling it"),
             },
             LogSource::Journal(settings) => match follow(settings, gather_time, changed.clone()) {
                 Ok(child) => journal = Some(child),
-                Err(error) => tracing::info!(%error, "the journal is polled, since it cannot be followed"),
+                Err(error) => tracing::info!(%error, "cannot follow the journal; polling it"),
             },
         }
         Self { changed, poll_interval, gather_time, next_look: Mutex::new(Instant::now()), _file: file, journal }

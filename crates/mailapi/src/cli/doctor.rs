@@ -109,6 +109,7 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     findings.push(bounces::bounces(config, &backend).await);
     findings.push(local::log(config));
     findings.extend(follower::losses(config, SystemClock::new().now()));
+    findings.extend(follower::rotation(config));
     findings.extend(follower::clock(config));
     findings.extend(follower::queue(config).await);
     // In front of an existing installation, Postfix has its own lookup of mailboxes.

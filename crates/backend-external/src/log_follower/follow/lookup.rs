@@ -29,19 +29,18 @@ use super::super::place::Place;
 use super::super::report::{Gap, GapKind, Taken};
 use super::super::saved_state;
 use super::super::settings::LogSource;
-use super::super::source::SourceError;
 use super::super::tracked_messages::TrackedMessages;
 use super::super::{FollowerError, LookupResult};
 use super::{Follow, HEARING_TIME, NOTHING_UNDERSTOOD, gap_until};
 
 /// The reason if a missing line proves nothing.
-const LOG_IS_INCOMPLETE: &str = "a part of the log is missing";
+const LOG_IS_INCOMPLETE: &str = "part of the log is missing";
 
 /// The result from the log alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) enum LogOutcome {
     /// Decided by the log, or undecidable.
-    Told(LookupResult),
+    Decided(LookupResult),
     /// The receiving process is gone: the message is in the queue, or nowhere. Lists the queue ids under which the
     /// log shows its reception.
     Interrupted(Vec<Accepted>),
@@ -68,7 +67,7 @@ impl Follow {
     pub(in super::super) fn find(&mut self, attempt: &Attempt, hints: Hints) -> Result<LogOutcome, FollowerError> {
         let message_id = attempt.message_id;
         if let Some(taken) = self.index.find(message_id)? {
-            return Ok(LogOutcome::Told(LookupResult::Taken(taken.into())));
+            return Ok(LogOutcome::Decided(LookupResult::Taken(taken.into())));
         }
         let begun = self.clock.now();
         let (place, mut tracked, mut lines) = match &self.live {
@@ -79,11 +78,11 @@ impl Follow {
             },
         };
         if place == Place::Beginning && self.has_older_files()? {
-            return Ok(LogOutcome::Told(LookupResult::Undecided("the log has not been read yet")));
+            return Ok(LogOutcome::Decided(LookupResult::Undecided("the log has not been read yet")));
         }
         let mut source = self.open(&place)?;
         if source.unread() > self.settings.find_bytes {
-            return Ok(LogOutcome::Told(LookupResult::Undecided("the log has not been read to its end yet")));
+            return Ok(LogOutcome::Decided(LookupResult::Undecided("the log has not been read to its end yet")));
         }
         // The copies of the state leave the reader's position unchanged.
         let mut unread = Unread::default();
@@ -94,14 +93,14 @@ impl Follow {
             }
             let findings = step.findings;
             if let Some(taken) = findings.taken.into_iter().find(|taken| taken.message_id == message_id) {
-                return Ok(LogOutcome::Told(LookupResult::Taken(taken.into())));
+                return Ok(LogOutcome::Decided(LookupResult::Taken(taken.into())));
             }
             unread.gaps.extend(findings.crash.map(|crash| self.gap_of(crash)));
             unread.unnamed_at = unread.unnamed_at.max(findings.unnamed_at);
         }
         // The index may have been lost while the message was in the queue.
         if let Some((id, message)) = tracked.of_message(message_id).find(|(_, message)| message.queued) {
-            return Ok(LogOutcome::Told(LookupResult::Taken(accepted(id, message))));
+            return Ok(LogOutcome::Decided(LookupResult::Taken(accepted(id, message))));
         }
         let (now, before) = (self.clock.now(), tracked.last_at);
         let missing: Vec<Gap> =
@@ -119,7 +118,7 @@ impl Follow {
         queue_ids.iter().all(|id| live.tracked.is_named(id))
     }
 
-    fn has_older_files(&self) -> Result<bool, SourceError> {
+    fn has_older_files(&self) -> Result<bool, FollowerError> {
         match &self.settings.source {
             LogSource::File(_) => self.file_log()?.has_older_files(),
             LogSource::Journal(_) => Ok(false),
@@ -129,7 +128,7 @@ impl Follow {
     /// Decides about a message that the log does not show in the queue.
     fn judge(&self, tracked: &TrackedMessages, attempt: &Attempt, hints: Hints, unread: &Unread) -> LogOutcome {
         let now = self.clock.now();
-        let undecided = |why| LogOutcome::Told(LookupResult::Undecided(why));
+        let undecided = |why| LogOutcome::Decided(LookupResult::Undecided(why));
         let entered: Vec<(&str, &Message)> = tracked.of_message(attempt.message_id).collect();
         if entered.iter().any(|(_, message)| message.held) {
             return undecided("the message is on hold");
@@ -141,7 +140,7 @@ impl Follow {
         }
         let ended = hints.ended.unwrap_or_else(|| self.latest_end(attempt));
         if now < ended.plus(self.settings.settle_time) {
-            return undecided("the mail server may not have logged it yet");
+            return undecided("the mail server may not have logged the message yet");
         }
         // A message that was being received may lose lines until now; otherwise only until its connection ended.
         let until = if entered.is_empty() { ended } else { now };
@@ -153,7 +152,7 @@ impl Follow {
             return undecided(LOG_IS_INCOMPLETE);
         }
         if !gaps.is_empty() && self.is_perhaps_unnamed(attempt, unread) {
-            return undecided("a message in the queue whose beginning was not logged may be this one");
+            return undecided("a message in the queue whose first lines are missing may be this one");
         }
         let is_cut_off = entered.iter().any(|(_, message)| message.cut_off);
         if gaps.is_empty() && entered.is_empty() {
@@ -179,14 +178,14 @@ impl Follow {
     /// clock, so the arrival of lines counts, not the times in them.
     fn unless_dead(&self, tracked: &TrackedMessages, hints: Hints, moment: Timestamp) -> LogOutcome {
         let (now, settle_time) = (self.clock.now(), self.settings.settle_time);
-        let undecided = |why| LogOutcome::Told(LookupResult::Undecided(why));
+        let undecided = |why| LogOutcome::Decided(LookupResult::Undecided(why));
         if self.hearing.spoke_since(moment.plus(settle_time)) {
-            return LogOutcome::Told(LookupResult::NotTaken);
+            return LogOutcome::Decided(LookupResult::NotTaken);
         }
-        let Some(at) = hints.alive.filter(|at| *at >= moment) else { return LogOutcome::Told(LookupResult::Silent) };
+        let Some(at) = hints.alive.filter(|at| *at >= moment) else { return LogOutcome::Decided(LookupResult::Silent) };
         // After a restart before its response, it would have logged that by then.
         if now < at.plus(settle_time) {
-            return undecided("the mail server may not have logged it yet");
+            return undecided("the mail server may not have logged the message yet");
         }
         if tracked.last_at.is_none() {
             return undecided(NOTHING_UNDERSTOOD);
@@ -195,7 +194,7 @@ impl Follow {
         // format.
         let is_unheard =
             now >= at.plus(settle_time).plus(HEARING_TIME) && !self.hearing.heard_since(at.minus(settle_time));
-        LogOutcome::Told(if is_unheard { LookupResult::Silent } else { LookupResult::NotTaken })
+        LogOutcome::Decided(if is_unheard { LookupResult::Silent } else { LookupResult::NotTaken })
     }
 
     /// Returns the latest end of a connection that this process did not observe. The submitting process was a

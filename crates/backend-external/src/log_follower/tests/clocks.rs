@@ -36,13 +36,13 @@ fn a_dead_server_is_not_alive_because_its_clock_is_ahead() {
         log.clock.advance(Duration::from_secs(600));
         reader.read_all();
         let verdict = reader.follow.find(&attempt(), Hints { ended, alive: None }).unwrap();
-        assert_eq!(verdict, LogOutcome::Told(LookupResult::Silent));
+        assert_eq!(verdict, LogOutcome::Decided(LookupResult::Silent));
     }
     // After its restart it logs again; the lines count despite their time.
     log.append(&line(1, "qmgr", "A0B1C3: removed"));
     assert_eq!(
         reader.follow.find(&attempt(), Hints { ended, alive: None }).unwrap(),
-        LogOutcome::Told(LookupResult::NotTaken)
+        LogOutcome::Decided(LookupResult::NotTaken)
     );
 }
 
@@ -55,7 +55,7 @@ fn times_of_another_zone_are_corrected_and_reported() {
         for second in 1..=3 {
             hear(&log, &mut reader, second, "qmgr", "A0B1C2: removed");
         }
-        assert_eq!(reader.follow.snapshot().clock_ahead, hours * 3600);
+        assert_eq!(reader.follow.status().clock_ahead, hours * 3600);
         let delivery = "A00001: to=<bob@example.net>, relay=none, delay=1, delays=1/0/0/0, dsn=2.0.0, status=sent (ok)";
         hear(&log, &mut reader, 4, "smtp", delivery);
         assert_eq!(reader.events[0].at, log.clock.now());
@@ -65,7 +65,7 @@ fn times_of_another_zone_are_corrected_and_reported() {
         let saved = FollowerStatus::saved(&log.settings).unwrap().unwrap();
         assert_eq!(saved.clock_ahead, hours * 3600);
         reader.restart(&log);
-        assert_eq!(reader.follow.snapshot().clock_ahead, hours * 3600);
+        assert_eq!(reader.follow.status().clock_ahead, hours * 3600);
     }
 }
 
@@ -78,7 +78,7 @@ fn a_clock_that_is_behind_shows_in_our_own_messages() {
         hear(&log, &mut reader, second, "qmgr", "A0B1C2: removed");
     }
     // The log may also be a copy that arrives every five hours.
-    assert_eq!(reader.follow.snapshot().clock_ahead, 0);
+    assert_eq!(reader.follow.status().clock_ahead, 0);
     let submitted_ids = reader.follow.submitted_ids();
     for second in 10..13 {
         let id = format!("A000{second}");
@@ -87,7 +87,7 @@ fn a_clock_that_is_behind_shows_in_our_own_messages() {
         log.append(&line(second, "qmgr", &format!("{id}: from=<ann@example.org>, size=1, nrcpt=1 (queue active)")));
         reader.read_all();
     }
-    assert_eq!(reader.follow.snapshot().clock_ahead, -5 * 3600);
+    assert_eq!(reader.follow.status().clock_ahead, -5 * 3600);
 }
 
 #[test]
@@ -101,19 +101,19 @@ fn a_line_read_again_does_not_prove_the_log_is_live() {
     log.clock.advance(Duration::from_secs(1));
     let ended = Some(log.clock.now());
     let look = |reader: &mut Reader, alive| reader.follow.find(&attempt(), Hints { ended, alive }).unwrap();
-    assert_eq!(look(&mut reader, None), LogOutcome::Told(LookupResult::Silent));
+    assert_eq!(look(&mut reader, None), LogOutcome::Decided(LookupResult::Silent));
     log.clock.advance(Duration::from_secs(1));
     let alive = Some(log.clock.now());
     log.clock.advance(Duration::from_secs(60));
     for _ in 0..3 {
-        assert_eq!(look(&mut reader, alive), LogOutcome::Told(LookupResult::Silent));
+        assert_eq!(look(&mut reader, alive), LogOutcome::Decided(LookupResult::Silent));
     }
     reader.restart(&log);
     for _ in 0..3 {
-        assert_eq!(look(&mut reader, alive), LogOutcome::Told(LookupResult::Silent));
+        assert_eq!(look(&mut reader, alive), LogOutcome::Decided(LookupResult::Silent));
     }
     log.append(&line(66, "api/smtpd", "connect from unknown[127.0.0.1]"));
-    assert_eq!(look(&mut reader, alive), LogOutcome::Told(LookupResult::NotTaken));
+    assert_eq!(look(&mut reader, alive), LogOutcome::Decided(LookupResult::NotTaken));
 }
 
 #[test]

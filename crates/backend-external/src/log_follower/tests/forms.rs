@@ -59,7 +59,7 @@ fn not_understood(log: &TestLog) {
 
 fn look(reader: &mut Reader, ended: mailapi_model::Timestamp, alive: Option<mailapi_model::Timestamp>) -> LookupResult {
     match reader.follow.find(&attempt(), Hints { ended: Some(ended), alive }).unwrap() {
-        LogOutcome::Told(found) => found,
+        LogOutcome::Decided(found) => found,
         LogOutcome::Interrupted(entered) => panic!("interrupted: {entered:?}"),
     }
 }

@@ -12,7 +12,7 @@ use super::support::{OURS, Reader, TestLog, attempt, line};
 use crate::log_follower::follow::{Hints, LogOutcome};
 use crate::log_follower::{GapKind, LogFollower, LookupResult};
 
-const INCOMPLETE: &str = "a part of the log is missing";
+const INCOMPLETE: &str = "part of the log is missing";
 
 /// A scene half a minute after the first line.
 fn log() -> TestLog {
@@ -43,7 +43,7 @@ fn look(log: &TestLog, reader: &mut Reader) -> LogOutcome {
 }
 
 fn undecided(why: &'static str) -> LogOutcome {
-    LogOutcome::Told(LookupResult::Undecided(why))
+    LogOutcome::Decided(LookupResult::Undecided(why))
 }
 
 fn is_interrupted(look: &LogOutcome, ids: &[&str]) -> bool {
@@ -78,7 +78,7 @@ fn after_a_crash_silence_counts_only_after_the_longest_pause() {
     let mut reader = Reader::new(&log);
     reader.read_all();
     // An orderly stop loses nothing.
-    assert_eq!(look(&log, &mut reader), LogOutcome::Told(LookupResult::NotTaken));
+    assert_eq!(look(&log, &mut reader), LogOutcome::Decided(LookupResult::NotTaken));
     log.append(&started(9));
     // Before the line is read, after it, and after a restart of the follower.
     assert!(is_interrupted(&look(&log, &mut reader), &[]));
@@ -88,7 +88,7 @@ fn after_a_crash_silence_counts_only_after_the_longest_pause() {
     assert!(is_interrupted(&look(&log, &mut reader), &[]));
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::MailServerCrashed]);
     log.clock.advance(log.settings.retry_time);
-    assert_eq!(look(&log, &mut reader), LogOutcome::Told(LookupResult::NotTaken));
+    assert_eq!(look(&log, &mut reader), LogOutcome::Decided(LookupResult::NotTaken));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_clean_stop_with_lost_last_lines_is_undecided_but_no_loss() {
     log.append(&(said(1, "starting") + &started(1)));
     let mut reader = Reader::new(&log);
     reader.read_all();
-    assert_eq!((look(&log, &mut reader), reader.gaps()), (LogOutcome::Told(LookupResult::NotTaken), vec![]));
+    assert_eq!((look(&log, &mut reader), reader.gaps()), (LogOutcome::Decided(LookupResult::NotTaken), vec![]));
     log.append(&said(9, "stopping"));
     reader.read_all();
     reader.restart(&log);
@@ -134,8 +134,8 @@ fn a_crash_at_another_time_does_not_matter() {
     };
     assert!(is_interrupted(&look(since("01:20"), Some(since("01:31"))), &[]));
     assert!(is_interrupted(&look(since("01:55"), Some(since("01:56"))), &[]));
-    assert_eq!(look(since("01:20"), Some(since("01:25"))), LogOutcome::Told(LookupResult::NotTaken));
-    assert_eq!(look(since("02:01"), Some(since("02:02"))), LogOutcome::Told(LookupResult::NotTaken));
+    assert_eq!(look(since("01:20"), Some(since("01:25"))), LogOutcome::Decided(LookupResult::NotTaken));
+    assert_eq!(look(since("02:01"), Some(since("02:02"))), LogOutcome::Decided(LookupResult::NotTaken));
 }
 
 #[test]
@@ -190,9 +190,9 @@ fn a_header_that_came_before_a_restart_leaves_it_to_the_queue() {
     reader.restart(&log);
     assert!(is_interrupted(&look(&log, &mut reader), &["A00001"]));
     log.clock.advance(log.settings.reception_time);
-    assert_eq!(look(&log, &mut reader), LogOutcome::Told(LookupResult::NotTaken));
+    assert_eq!(look(&log, &mut reader), LogOutcome::Decided(LookupResult::NotTaken));
     log.append(&queued(3620, "A00001", "ann@example.org"));
-    assert!(matches!(look(&log, &mut reader), LogOutcome::Told(LookupResult::Taken(_))));
+    assert!(matches!(look(&log, &mut reader), LogOutcome::Decided(LookupResult::Taken(_))));
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn a_message_in_the_queue_that_nothing_names_may_be_it() {
     assert!(is_interrupted(&look(&log, &mut reader), &[]));
     // Its sender may have been rewritten before it was logged.
     log.append(&queued(10, "A00010", "srs0=x=example.org=ann@relay.example"));
-    let open = undecided("a message in the queue whose beginning was not logged may be this one");
+    let open = undecided("a message in the queue whose first lines are missing may be this one");
     assert_eq!(look(&log, &mut reader), open);
     log.append(&line(11, "qmgr", "A00010: removed"));
     reader.read_all();

@@ -179,25 +179,24 @@ fn a_discard_is_reported_for_the_known_message() {
     assert_eq!(reader.discarded.iter().map(told).collect::<Vec<_>>(), expected);
     assert_eq!(reader.discarded[0].refused, ["no@example.net".parse().unwrap()]);
     assert!(reader.discarded.iter().all(|one| one.response.ends_with("from unknown[127.0.0.1]: no adverts")));
-    assert_eq!((reader.follow.snapshot().open_messages, reader.told()), (0, Vec::new()));
+    assert_eq!((reader.follow.open_messages(), reader.told()), (0, Vec::new()));
 }
 
 #[test]
 fn messages_without_a_word_are_forgotten_in_time() {
     let mut log = TestLog::new();
     log.settings.save_every_bytes = 1;
-    log.settings.tracked.max_open_messages = 2;
+    log.settings.max_open_messages = 2;
     for id in ["A00001", "A00002", "A00003", "A00004"] {
         log.append(&begin(id, "unknown[127.0.0.1]", "api/smtpd").concat());
     }
     let mut reader = Reader::new(&log);
     reader.read_all();
-    let snapshot = reader.follow.snapshot();
-    assert_eq!((snapshot.open_messages, snapshot.forgotten_messages), (2, 2));
+    assert_eq!((reader.follow.open_messages(), reader.follow.status().forgotten_messages), (2, 2));
     log.append("Dec 20 08:00:00 mx postfix/qmgr[1]: A00009: from=<ann@example.org>, size=1, nrcpt=1 (queue active)\n");
     log.clock.advance(std::time::Duration::from_secs(29 * 24 * 3600));
     reader.read_all();
-    assert_eq!(reader.follow.snapshot().open_messages, 1);
+    assert_eq!(reader.follow.open_messages(), 1);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::log_follower::follow::{Hints, LogOutcome};
 fn found(log: &TestLog, reader: &mut Reader) -> LookupResult {
     let hints = Hints { ended: None, alive: Some(log.clock.now().minus(log.settings.settle_time)) };
     match reader.follow.find(&attempt(), hints).unwrap() {
-        LogOutcome::Told(found) => found,
+        LogOutcome::Decided(found) => found,
         LogOutcome::Interrupted(entered) => panic!("interrupted: {entered:?}"),
     }
 }
@@ -54,7 +54,7 @@ fn a_gap_leaves_it_open() {
     log.append(&line(5, "qmgr", "A00002: removed"));
     reader.restart(&log);
     reader.read_all();
-    assert_eq!(found(&log, &mut reader), LookupResult::Undecided("a part of the log is missing"));
+    assert_eq!(found(&log, &mut reader), LookupResult::Undecided("part of the log is missing"));
     log.clock.advance(Duration::from_secs(8 * 24 * 3600));
     assert_eq!(found(&log, &mut reader), LookupResult::NotTaken);
 }
@@ -136,16 +136,19 @@ fn the_silence_of_a_dead_mail_server_says_nothing() {
     let ended = Some(log.clock.now());
     log.clock.advance(Duration::from_secs(3600));
     let mut look = |alive| reader.follow.find(&attempt(), Hints { ended, alive }).unwrap();
-    assert_eq!(look(None), LogOutcome::Told(LookupResult::Silent));
-    assert_eq!(look(ended.map(|at| at.minus(Duration::from_secs(1)))), LogOutcome::Told(LookupResult::Silent));
+    assert_eq!(look(None), LogOutcome::Decided(LookupResult::Silent));
+    assert_eq!(look(ended.map(|at| at.minus(Duration::from_secs(1)))), LogOutcome::Decided(LookupResult::Silent));
     // It responds, but may have been started only now.
     let answered = Some(log.clock.now());
-    assert_eq!(look(answered), LogOutcome::Told(LookupResult::Undecided("the mail server may not have logged it yet")));
+    assert_eq!(
+        look(answered),
+        LogOutcome::Decided(LookupResult::Undecided("the mail server may not have logged the message yet"))
+    );
     log.clock.advance(Duration::from_secs(10));
-    assert_eq!(look(answered), LogOutcome::Told(LookupResult::NotTaken));
+    assert_eq!(look(answered), LogOutcome::Decided(LookupResult::NotTaken));
     // Lines about other messages also prove that it is alive.
     log.append(&line(13 * 3600, "qmgr", "A0B1C2: removed"));
-    assert_eq!(look(None), LogOutcome::Told(LookupResult::NotTaken));
+    assert_eq!(look(None), LogOutcome::Decided(LookupResult::NotTaken));
 }
 
 #[test]
@@ -159,12 +162,12 @@ fn submissions_begun_before_our_start_may_still_arrive() {
         let mut reader = Reader::new(&log);
         let attempt = Attempt { by_this_node, ..attempt() };
         let mut found = || match reader.follow.find(&attempt, Hints::default()).unwrap() {
-            LogOutcome::Told(found) => found,
+            LogOutcome::Decided(found) => found,
             LogOutcome::Interrupted(_) => panic!("nothing was interrupted"),
         };
         assert!(matches!(found(), LookupResult::Undecided(_)));
         log.clock.advance(log.settings.reception_time);
-        assert_ne!(found(), LookupResult::Undecided("the mail server may not have logged it yet"));
+        assert_ne!(found(), LookupResult::Undecided("the mail server may not have logged the message yet"));
     }
 }
 

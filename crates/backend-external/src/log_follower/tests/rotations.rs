@@ -53,54 +53,25 @@ fn a_missing_number_is_a_gap() {
 }
 
 #[test]
-fn files_that_are_counted_upward_are_told_once() {
+fn numbers_that_count_upward_are_an_error_until_renamed() {
     let log = TestLog::new();
     log.append(&message(1));
     let mut reader = Reader::new(&log);
-    for number in 2..6 {
+    for number in 2..4 {
         reader.read_all();
-        log.rotate_upward();
+        log.rename("mail.log", &format!("mail.log.{}", number - 1));
         log.append(&message(number));
     }
-    reader.read_all();
-    assert_eq!(reader.told(), events_of(&(1..6).map(message).collect::<String>()));
-    assert_eq!(reader.gaps(), []);
-}
-
-#[test]
-fn files_rotated_upward_while_stopped_are_all_read() {
-    let log = TestLog::new();
-    log.append(&message(1));
-    let mut reader = Reader::new(&log);
-    reader.read_all();
-    log.append(&message(2));
-    for number in 3..7 {
-        log.rotate_upward();
-        log.append(&message(number));
-    }
-    log.compress("mail.log.1");
-    log.compress("mail.log.3");
+    // One rotated file has no order; two have.
+    let error = reader.follow.read(&reader.cursor, 10).unwrap_err().to_string();
+    assert!(error.contains("count upward") && error.contains("dateext"), "{error}");
     reader.restart(&log);
+    assert!(reader.follow.read(&reader.cursor, 10).is_err());
+    log.rename("mail.log.1", "mail.log-20261119");
+    log.rename("mail.log.2", "mail.log-20261120");
     reader.read_all();
-    assert_eq!(reader.told(), events_of(&(1..7).map(message).collect::<String>()));
+    assert_eq!(reader.told(), events_of(&(1..4).map(message).collect::<String>()));
     assert_eq!(reader.gaps(), []);
-}
-
-#[test]
-fn a_missing_number_is_a_gap_also_where_they_are_counted_upward() {
-    let log = TestLog::new();
-    log.append(&message(1));
-    let mut reader = Reader::new(&log);
-    reader.read_all();
-    for number in 2..5 {
-        log.rotate_upward();
-        log.append(&message(number));
-    }
-    log.remove("mail.log.2");
-    reader.restart(&log);
-    reader.read_all();
-    assert_eq!(reader.told(), events_of(&(message(1) + &message(3) + &message(4))));
-    assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::RotatedFileMissing]);
 }
 
 #[test]
@@ -126,27 +97,6 @@ fn a_wrong_clock_does_not_reorder_rotated_files() {
         assert_eq!(reader.told().len(), events_of(&message(5)).len() * messages, "{files:?}");
         assert_eq!(reader.gaps(), []);
     }
-}
-
-#[test]
-fn upward_rotation_that_keeps_one_file_is_no_gap() {
-    let log = TestLog::new();
-    log.append(&message(1));
-    let mut reader = Reader::new(&log);
-    for number in 2..7 {
-        reader.read_all();
-        log.rename("mail.log", &format!("mail.log.{number}"));
-        if number > 2 {
-            log.remove(&format!("mail.log.{}", number - 1));
-        }
-        log.append(&message(number));
-        if number % 2 == 0 {
-            reader.restart(&log);
-        }
-    }
-    reader.read_all();
-    assert_eq!(reader.told(), events_of(&(1..7).map(message).collect::<String>()));
-    assert_eq!(reader.gaps(), []);
 }
 
 #[test]
@@ -240,17 +190,8 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-/// How rotated files are numbered.
-#[derive(Debug, Clone, Copy)]
-enum Counted {
-    /// The newest is number 1, as with logrotate.
-    Down,
-    /// The newest has the highest number.
-    Up,
-}
-
 /// Plays the happenings. Returns the reported events, the expected ones, and the number of gaps.
-fn play(happenings: &[Happening], counted: Counted, save_every: u64) -> (Vec<String>, Vec<String>, usize) {
+fn play(happenings: &[Happening], save_every: u64) -> (Vec<String>, Vec<String>, usize) {
     let mut log = TestLog::new();
     log.settings.save_every_bytes = save_every;
     // The reader has run before: a first start begins with the current file.
@@ -281,11 +222,9 @@ fn play(happenings: &[Happening], counted: Counted, save_every: u64) -> (Vec<Str
                 if std::fs::metadata(log.path("mail.log")).unwrap().len() == 0 {
                     continue;
                 }
-                match (happening, counted) {
-                    (Happening::Rotate, Counted::Down) => log.rotate(),
-                    (Happening::Rotate, Counted::Up) => log.rotate_upward(),
-                    (_, Counted::Down) => log.copy_and_cut(),
-                    (_, Counted::Up) => log.copy_and_cut_upward(),
+                match happening {
+                    Happening::Rotate => log.rotate(),
+                    _ => log.copy_and_cut(),
                 }
             }
             Happening::Compress => {
@@ -317,10 +256,9 @@ proptest! {
     #[test]
     fn nothing_is_lost_and_nothing_told_twice(
         happenings in proptest::collection::vec(happening(), 1..40),
-        counted in prop_oneof![Just(Counted::Down), Just(Counted::Up)],
         save_every in prop_oneof![Just(1_u64), Just(3000), Just(1 << 20)],
     ) {
-        let (told, expected, gaps) = play(&happenings, counted, save_every);
+        let (told, expected, gaps) = play(&happenings, save_every);
         prop_assert_eq!(told, expected);
         prop_assert_eq!(gaps, 0);
     }

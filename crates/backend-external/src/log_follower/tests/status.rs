@@ -18,17 +18,15 @@ async fn a_missing_unreadable_or_gapped_log_shows_in_health() {
     let log = TestLog::new();
     let follower = follower(&log);
     follower.read_after(&FeedCursor::default(), 10).await.unwrap_err();
-    let status = follower.status();
-    assert!(status.is_missing && status.error.unwrap().contains("no log at"));
+    assert!(follower.status().error.unwrap().contains("no log at"));
     log.append(&message(1));
     let batch = follower.read_after(&FeedCursor::default(), 10).await.unwrap();
     let status = follower.status();
-    assert_eq!((status.error, status.is_missing, status.unread_bytes), (None, false, 0));
-    assert!(status.last_line_at.is_some() && status.read_at.is_some());
+    assert!(status.error.is_none() && status.last_line_at.is_some(), "{status:?}");
     // The file is still open, but nothing will ever be written to it again.
     log.remove("mail.log");
     let batch = follower.read_after(&batch.cursor, 10).await.unwrap();
-    assert!(follower.status().is_missing);
+    assert!(follower.status().error.unwrap().contains("no log at"));
     log.append(&message(2));
     let follower = LogFollower::new(log.settings.clone(), log.clock.clone()).unwrap();
     follower.read_after(&batch.cursor, 10).await.unwrap();

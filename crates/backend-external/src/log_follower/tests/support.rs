@@ -69,32 +69,11 @@ impl TestLog {
     /// Rotates as logrotate does with `copytruncate`.
     pub(super) fn copy_and_cut(&self) {
         self.shift();
-        self.copy_to_and_cut("mail.log.1");
-    }
-
-    /// Rotates with numbers that count upward: the newest file gets the highest number.
-    pub(super) fn rotate_upward(&self) {
-        self.rename("mail.log", &self.next_name_upward());
-        self.append("");
-    }
-
-    /// As [`TestLog::rotate_upward`], with a copy.
-    pub(super) fn copy_and_cut_upward(&self) {
-        self.copy_to_and_cut(&self.next_name_upward());
-    }
-
-    fn copy_to_and_cut(&self, name: &str) {
         let log = OpenOptions::new().write(true).open(self.path("mail.log")).unwrap();
-        fs::copy(self.path("mail.log"), self.path(name)).unwrap();
-        let copy = OpenOptions::new().append(true).open(self.path(name)).unwrap();
+        fs::copy(self.path("mail.log"), self.path("mail.log.1")).unwrap();
+        let copy = OpenOptions::new().append(true).open(self.path("mail.log.1")).unwrap();
         copy.set_modified(log.metadata().unwrap().modified().unwrap()).unwrap();
         log.set_len(0).unwrap();
-    }
-
-    fn next_name_upward(&self) -> String {
-        let is_there =
-            |number: &u32| ["", ".gz"].iter().any(|end| self.path(&format!("mail.log.{number}{end}")).exists());
-        format!("mail.log.{}", (1..).take_while(is_there).count() + 1)
     }
 
     fn shift(&self) {
@@ -166,7 +145,7 @@ impl Reader {
     }
 
     pub(super) fn gaps(&self) -> Vec<Gap> {
-        self.follow.snapshot().gaps
+        self.follow.status().gaps
     }
 
     pub(super) fn told(&self) -> Vec<String> {

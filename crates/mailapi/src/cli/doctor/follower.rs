@@ -1,6 +1,6 @@
 //! Checks of the log follower: its losses, its clock, and its access to the mail server's queue.
 
-use mailapi_backend_external::log_follower::{FollowerStatus, LogSettings, queue_length};
+use mailapi_backend_external::log_follower::{FollowerStatus, LogSettings, queue_length, rotation_disorder};
 use mailapi_model::Timestamp;
 
 use super::finding::Finding;
@@ -29,6 +29,14 @@ pub(super) fn losses(config: &Config, now: Timestamp) -> Option<Finding> {
             ),
         },
     })
+}
+
+/// Reports rotated files that cannot be read in order; `None` if they can.
+pub(super) fn rotation(config: &Config) -> Option<Finding> {
+    let reason = rotation_disorder(&settings(config)?)?;
+    let mend = "rename the rotated files by date (mail.log-20261121), and set dateext in logrotate's configuration; mailapi \
+                then reads what it missed";
+    Some(Finding::wrong("log rotation", reason, mend))
 }
 
 /// Reports a log clock that differs from this machine's; `None` if they agree or the log is not followed here.
