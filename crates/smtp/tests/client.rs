@@ -288,6 +288,23 @@ fn after_a_failed_write_nothing_more_counts_as_sent() {
 }
 
 #[test]
+fn a_refusal_after_a_failed_write_leaves_no_connection() {
+    let mut client = ready(PIPELINING);
+    let envelope = to(&["a@r.example"]);
+    let mut transaction = begin(&mut client, &envelope);
+    transaction.step();
+    transaction.push(b"250 ok\r\n250 ok\r\n354 go\r\n");
+    assert_eq!(transaction.step(), TransactionStep::Message);
+    transaction.give(MESSAGE, true);
+    assert!(matches!(transaction.step(), TransactionStep::WriteEnd(_)));
+    // The server still waits for the final dot, and would read the next envelope as part of this message.
+    let outcome = transaction.broke_off(b"450 4.3.1 disk full\r\n", reset());
+    assert_eq!(codes(&outcome), [450]);
+    assert!(!client.is_ready());
+    assert!(send(&mut client, &envelope, &[]).0.is_empty());
+}
+
+#[test]
 fn data_is_not_sent_when_nobody_is_left() {
     let mut client = ready(PLAIN);
     let (writes, outcome) = send(&mut client, &to(&["a@r.example"]), &["250 ok\r\n", "450 4.2.1 a later\r\n"]);

@@ -207,6 +207,10 @@ impl<'a> Transaction<'a> {
     pub fn broke_off(mut self, last_words: &[u8], cause: Cause) -> Outcome {
         self.push(last_words);
         self.read_replies();
+        // The server still waits for the unwritten octets, even if a reply has ended the transaction.
+        if self.client.state == State::Ready {
+            self.client.close(Failure::Closed);
+        }
         self.abandon(cause)
     }
 
