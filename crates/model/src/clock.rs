@@ -168,7 +168,7 @@ impl Timestamp {
         let since_epoch = SignedDuration::from_millis(self.0);
         let shown = EPOCH.checked_add(since_epoch).expect("a timestamp is within the years 1 to 9999");
         let mut text = *b"0000-00-00T00:00:00.000Z";
-        // The printer writes no offset, so the last octet remains.
+        // The printer writes no offset, so the last byte remains.
         PRINTER.print_datetime(&shown, StdIoWrite(&mut text[..])).expect("the form has a fixed length");
         TimestampText(text)
     }
