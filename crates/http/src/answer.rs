@@ -93,7 +93,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::byte_budget::{ByteBudget, Share};
+    use crate::byte_budget::{Share, byte_budget};
 
     fn answer(bytes: usize) -> Response {
         WrittenJson(vec![b' '; bytes].into()).into_response()
@@ -101,7 +101,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_answer_keeps_its_room_until_it_is_sent() {
-        let budget = ByteBudget::new(LARGE + 1);
+        let budget = byte_budget(LARGE + 1);
         let hold = || budget.hold(Share::Nobody);
         let first = held(answer(LARGE + 1), hold);
         assert_eq!(first.status(), 200);

@@ -36,8 +36,7 @@ impl Head {
     pub(crate) fn complete(&self) {
         let mut receiving = self.receiving();
         receiving.bytes = None;
-        // To give room back never fails.
-        let _ = receiving.held.resize(0);
+        receiving.held.release();
     }
 
     /// The request was answered; what arrives now is the next head.

@@ -366,7 +366,7 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
-    use crate::byte_budget::{ByteBudget, Share};
+    use crate::byte_budget::{Share, byte_budget};
 
     type Read = Result<Value, Mistake>;
 
@@ -424,7 +424,7 @@ mod tests {
         let mut splitter = StringSplitter::new(100, &SeededEntropy::default(), Vec::new());
         splitter.take(format!("[\"{long}\",\"{long}\"]").as_bytes()).unwrap();
         let (value, strings) = splitter.finish(|aside| Ok(aside.into())).unwrap().unwrap();
-        let room = ByteBudget::new(4000);
+        let room = byte_budget(4000);
         let strings = strings.with_memory(Arc::new(Mutex::new(room.hold(Share::Nobody))));
         let name = |at: usize| value[at].as_str().unwrap().to_owned();
         assert_eq!(strings.read(name(0)), long);

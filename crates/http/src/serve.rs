@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::Service;
 
-use crate::byte_budget::{ByteBudget, Share};
+use crate::byte_budget::{ByteBudget, Share, byte_budget};
 use crate::client_address::{Arrival, is_trusted};
 use crate::head_room::{HEAD_ROOM, Head, HeadRoom, MAX_HEAD_BYTES};
 use crate::parser_errors::ParserErrors;
@@ -102,7 +102,7 @@ struct Server {
 
 impl Server {
     fn new(router: Router, settings: &HttpSettings) -> Self {
-        let heads = ByteBudget::new(HEAD_ROOM);
+        let heads = byte_budget(HEAD_ROOM);
         Self { router, settings: settings.clone(), graceful: GracefulShutdown::new(), heads }
     }
 
@@ -204,7 +204,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn unread_answers_give_their_memory_back() {
-        let room = ByteBudget::new(10 * LARGE);
+        let room = byte_budget(10 * LARGE);
         let of_router = Arc::clone(&room);
         let router = Router::new().route("/", get(async move || large(of_router.hold(Share::Nobody))));
         let server = Server::new(router, &HttpSettings::default());

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use mailapi_model::{Clock, Entropy, Timestamp};
 use mailapi_service::Service;
 
-use crate::byte_budget::ByteBudget;
+use crate::byte_budget::{ByteBudget, byte_budget};
 use crate::limits::RequestCounts;
 use crate::openapi;
 use crate::request_id::NameEntropy;
@@ -48,9 +48,9 @@ impl HttpState {
     pub fn new(service: Service, settings: HttpSettings) -> Self {
         let document = openapi::served(settings.public_url.as_deref()).into();
         let started = service.clock().now();
-        let body_budget = ByteBudget::new(settings.max_request_bytes_in_flight);
-        let memory = ByteBudget::new(MAX_BODY_MEMORY);
-        let answers = ByteBudget::new(MAX_ANSWER_BYTES_IN_FLIGHT);
+        let body_budget = byte_budget(settings.max_request_bytes_in_flight);
+        let memory = byte_budget(MAX_BODY_MEMORY);
+        let answers = byte_budget(MAX_ANSWER_BYTES_IN_FLIGHT);
         let response_cache = ResponseCache::new(settings.kept_page_bytes);
         let name_entropy = NameEntropy::new(Arc::clone(service.entropy()));
         Self(Arc::new(Parts {

@@ -6,6 +6,7 @@
 mod account;
 mod address;
 mod blob;
+mod byte_budget;
 mod clock;
 mod connections;
 mod delivery;
@@ -30,6 +31,7 @@ mod visitor;
 pub use account::{Account, AccountChange, Credentials, NewAccount, PasswordRule, SecretText};
 pub use address::{AddressError, DomainName, EmailAddress, NamedAddress};
 pub use blob::{Blob, BlobReader, BlobSource, Pieces};
+pub use byte_budget::{ByteBudget, BytePermit, Full};
 pub use clock::{Clock, Entropy, Timestamp, TimestampError, TimestampText};
 pub use connections::{Connections, CountedConnection};
 pub use delivery::{

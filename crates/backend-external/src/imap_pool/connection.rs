@@ -9,12 +9,11 @@ use mailapi_imap::client::{
     Capabilities, Code, Command, Connection, Event, FolderStatus, Status, StatusItem, StatusResponse, UidSet, UidSets,
     Untagged,
 };
-use mailapi_model::FolderName;
+use mailapi_model::{ByteBudget, BytePermit, FolderName, Full};
 use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
-use super::answer_room::{AnswerRoom, Full, Held};
 use super::error::ImapError;
 use super::settings::ImapSettings;
 use super::stream::Stream;
@@ -104,6 +103,11 @@ impl Allowance {
     }
 }
 
+/// Bytes of all answers together, those within [`FREE_ANSWER`] aside. A processed answer takes up to twice as much.
+pub(super) const ANSWER_ROOM: usize = 64 * 1024 * 1024;
+/// Bytes that any answer may have: a page of a list or a text, not a long message.
+const FREE_ANSWER: u64 = 1024 * 1024;
+
 /// A connection. Dropping a command before its end leaves the connection not [`ImapConnection::is_ready`].
 pub(crate) struct ImapConnection {
     stream: Stream,
@@ -114,7 +118,7 @@ pub(crate) struct ImapConnection {
     silence_timeout: Duration,
     allowance: Allowance,
     max_answer: u64,
-    held: Held,
+    held: BytePermit<()>,
     reopen_after: Duration,
     folder: Option<OpenFolder>,
     separator: Option<Option<char>>,
@@ -123,7 +127,7 @@ pub(crate) struct ImapConnection {
 }
 
 impl ImapConnection {
-    pub(super) fn new(stream: Stream, settings: &ImapSettings, room: &Arc<AnswerRoom>) -> Self {
+    pub(super) fn new(stream: Stream, settings: &ImapSettings, room: &Arc<ByteBudget<()>>) -> Self {
         Self {
             stream,
             protocol: Connection::new(settings.limits.clone()),
@@ -132,7 +136,7 @@ impl ImapConnection {
             silence_timeout: settings.silence_timeout,
             allowance: Allowance::new(settings.silence_timeout),
             max_answer: settings.limits.max_answer,
-            held: room.hold(),
+            held: room.hold(()),
             reopen_after: settings.reopen_after,
             folder: None,
             separator: None,
@@ -279,8 +283,10 @@ impl ImapConnection {
                 if self.allowance.bytes > self.max_answer {
                     return Err(self.broken("the server's response is too long"));
                 }
-                // Count before yielding, since the bytes are in memory already.
-                if self.held.grow_to(self.allowance.bytes) == Err(Full) {
+                // Count before yielding, since the bytes are in memory already. Earlier reservations stay, since their
+                // answers may still be in use.
+                let wanted = self.allowance.bytes.saturating_sub(FREE_ANSWER);
+                if self.held.grow_to(usize::try_from(wanted).unwrap_or(usize::MAX)) == Err(Full) {
                     return Err(self.broken("responses of the server take too much memory at the moment"));
                 }
                 // A server that never pauses would hold this thread for megabytes: the runtime counts reads, not bytes.

@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mailapi_backend::MailboxError;
 use mailapi_imap::Password;
 use mailapi_imap::client::{Code, Command, Status, StatusResponse};
-use mailapi_model::EmailAddress;
+use mailapi_model::{ByteBudget, EmailAddress};
 use rustls::ClientConfig;
 use tokio::time::timeout;
 
-use super::answer_room::AnswerRoom;
-use super::connection::ImapConnection;
+use super::connection::{ANSWER_ROOM, ImapConnection};
 use super::error::ImapError;
 use super::settings::ImapSettings;
 use super::stream::Stream;
@@ -23,7 +22,8 @@ pub(super) struct Dialer {
     settings: ImapSettings,
     tls: Arc<ClientConfig>,
     breaker: Breaker,
-    room: Arc<AnswerRoom>,
+    /// Memory for answers of the server, shared by all connections.
+    room: Arc<ByteBudget<()>>,
     /// Set after the first successful login. From then on a refusal without a code concerns the mailbox.
     master_is_known: AtomicBool,
 }
@@ -38,7 +38,7 @@ enum Refused {
 impl Dialer {
     pub(super) fn new(settings: ImapSettings, tls: Arc<ClientConfig>) -> Self {
         let breaker = Breaker::new(settings.failures_until_pause, settings.pause, settings.max_pause);
-        Self { breaker, settings, tls, room: Arc::default(), master_is_known: AtomicBool::new(false) }
+        Self { breaker, settings, tls, room: ByteBudget::new(ANSWER_ROOM, 1), master_is_known: AtomicBool::new(false) }
     }
 
     /// Returns a new connection that acts as the mailbox.

@@ -5,7 +5,6 @@
 //! on a connection is a [`Job`]: if an idle connection turns out to be dead, the job runs once more on a new one. A
 //! connection whose response was not read to the end is closed, never kept.
 
-mod answer_room;
 mod connection;
 mod connection_slots;
 mod dial;
