@@ -84,8 +84,8 @@ impl JournalSource {
         loop {
             let entry = read_entry(&mut running.output, self.settings.max_record_bytes);
             let program = || self.settings.program.display().to_string();
-            let Some(entry) = entry.map_err(|error| FollowerError::of(&program(), &error))? else {
-                let status = running.child.wait().map_err(|error| FollowerError::of(&program(), &error))?;
+            let Some(entry) = entry.map_err(|error| FollowerError::of(program(), &error))? else {
+                let status = running.child.wait().map_err(|error| FollowerError::of(program(), &error))?;
                 if !status.success() {
                     return Err(FollowerError(format!("{} ended with {status}", program())));
                 }
