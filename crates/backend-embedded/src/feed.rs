@@ -1,15 +1,17 @@
 //! The delivery feed: delivery events in commit order.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::{DeliveryFeed, FeedBatch, FeedError};
+use mailapi_backend::{Awaited, DeliveryFeed, FeedBatch, FeedError, QueueSize};
 use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, FeedCursor, QueueId, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
 use crate::MessageStore;
 use crate::message_store::{Touched, damaged};
+use crate::queue;
 
 /// Appends an event in the transaction of the change that it reports.
 pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &mut Touched) -> Result<(), StoreError> {
@@ -71,6 +73,32 @@ impl DeliveryFeed for MessageStore {
     async fn changed(&self) {
         self.raised(|changes| &changes.feed).await;
     }
+
+    async fn are_awaited(&self, recipients: &[Awaited]) -> Result<Vec<bool>, FeedError> {
+        // One snapshot: a recipient leaves the queue in the transaction that adds its report.
+        self.read(|connection| are_awaited(connection, recipients)).await.map_err(unreadable)
+    }
+
+    async fn queue(&self, limit: usize) -> Result<Option<QueueSize>, FeedError> {
+        let size: Result<_, StoreError> = self.read(|connection| queue::size(connection, limit)).await;
+        size.map(Some).map_err(unreadable)
+    }
+}
+
+fn are_awaited(connection: &Connection, recipients: &[Awaited]) -> Result<Vec<bool>, StoreError> {
+    let sql = "SELECT message_uuid, recipient FROM drop_feed WHERE message_uuid IS NOT NULL";
+    let mut statement = connection.prepare_cached(sql)?;
+    let reports = statement.query_and_then([], |row| Ok((row.get(0)?, read_address(row, 1)?)))?;
+    let reports: HashSet<(String, EmailAddress)> = reports.collect::<Result<_, StoreError>>()?;
+    let is_awaited = |awaited: &Awaited| {
+        // Another node has a queue of its own.
+        if !awaited.by_this_node || reports.contains(&(awaited.message_id.to_string(), awaited.recipient.clone())) {
+            return Ok(true);
+        }
+        let Some(queue_id) = &awaited.queue_id else { return Ok(false) };
+        Ok(queue::recipients(connection, queue_id)?.contains(&awaited.recipient))
+    };
+    recipients.iter().map(is_awaited).collect()
 }
 
 /// Returns the number of the last event read; 0 for the beginning.
@@ -94,6 +122,11 @@ fn read_rows(connection: &Connection, after: i64, max: usize) -> Result<Vec<(i64
     rows.collect()
 }
 
+fn read_address(row: &Row<'_>, column: usize) -> Result<EmailAddress, StoreError> {
+    let text = row.get_ref(column)?.as_str().map_err(|_| damaged("an address"))?;
+    EmailAddress::as_given(text).map_err(|_| damaged("an address"))
+}
+
 fn read_event(row: &Row<'_>) -> Result<DeliveryEvent, StoreError> {
     let text = |column: usize| -> Result<Option<String>, StoreError> { Ok(row.get(column)?) };
     let message_id = text(2)?.map(|id| id.parse().map_err(|_| damaged("an identifier"))).transpose()?;
@@ -107,7 +140,7 @@ fn read_event(row: &Row<'_>) -> Result<DeliveryEvent, StoreError> {
         message_id,
         queue_id: QueueId(row.get(3)?),
         sender,
-        recipient: address(row.get_ref(5)?.as_str().map_err(|_| damaged("an address"))?)?,
+        recipient: read_address(row, 5)?,
         final_recipient,
         outcome: row
             .get_ref(6)?

@@ -22,6 +22,7 @@ mod smtp_session;
 mod submission_listener;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mailapi_backend::{Backend, Buffer, Provisioning};
 use mailapi_model::{Clock, Entropy};
@@ -39,6 +40,7 @@ pub use smtp_session::SmtpSettings;
 #[derive(Clone)]
 pub struct Embedded {
     message_store: MessageStore,
+    imap_sessions: Arc<AtomicUsize>,
 }
 
 impl Embedded {
@@ -55,7 +57,7 @@ impl Embedded {
         buffer: Buffer,
     ) -> Result<Self, StoreError> {
         let message_store = MessageStore::open(sqlite, settings, clock, entropy, buffer).await?;
-        Ok(Self { message_store })
+        Ok(Self { message_store, imap_sessions: Arc::default() })
     }
 
     /// Like [`Embedded::open`], for accounts in the same file: domains and mailboxes change in the
@@ -71,6 +73,12 @@ impl Embedded {
     #[must_use]
     pub fn message_store(&self) -> &MessageStore {
         &self.message_store
+    }
+
+    /// Returns the number of connections to the IMAP listener.
+    #[must_use]
+    pub fn imap_sessions(&self) -> usize {
+        self.imap_sessions.load(Ordering::Relaxed)
     }
 
     /// Returns the mail server as a backend for the rest of the product.

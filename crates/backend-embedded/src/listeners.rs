@@ -167,6 +167,7 @@ impl Listeners {
                 settings: settings.imap,
                 limits: settings.imap_connections,
                 login: authenticators.login.clone(),
+                sessions: embedded.imap_sessions.clone(),
             };
             tasks.spawn(imap_listener::serve(listener, message_store.clone(), setup, shutdown.clone()));
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use mailapi_backend::{DeliveryFeed, FeedBatch, FeedError};
+use mailapi_backend::{Awaited, DeliveryFeed, FeedBatch, FeedError, QueueSize};
 use mailapi_model::{DeliveryEvent, EmailAddress, FeedCursor};
 
 use crate::bounces::ReturnAddress;
@@ -13,6 +13,8 @@ use crate::log_follower::LogFollower;
 pub(crate) struct HostLog {
     log: Arc<LogFollower>,
     name: String,
+    /// Whether other hosts deliver messages of the same database.
+    is_one_of_several: bool,
     /// The return addresses that messages use as reverse-path, if configured.
     returns: Option<ReturnAddress>,
 }
@@ -20,7 +22,7 @@ pub(crate) struct HostLog {
 impl HostLog {
     pub(crate) fn new(log: Arc<LogFollower>, host: Option<&str>, returns: Option<ReturnAddress>) -> Self {
         let name = host.map_or_else(|| log.name().to_owned(), |host| format!("{}@{host}", log.name()));
-        Self { log, name, returns }
+        Self { log, name, is_one_of_several: host.is_some(), returns }
     }
 
     /// Removes a sender that is only the message's return address: the reader of the feed stores the real one.
@@ -71,6 +73,17 @@ impl DeliveryFeed for HostLog {
 
     async fn losses(&self) -> Option<String> {
         self.log.losses()
+    }
+
+    async fn are_awaited(&self, recipients: &[Awaited]) -> Result<Vec<bool>, FeedError> {
+        if self.is_one_of_several {
+            return Ok(vec![true; recipients.len()]);
+        }
+        self.log.are_awaited(recipients).await
+    }
+
+    async fn queue(&self, limit: usize) -> Result<Option<QueueSize>, FeedError> {
+        self.log.queue(limit).await
     }
 }
 

@@ -46,6 +46,7 @@ pub struct External {
     submission: Arc<SmtpSubmission>,
     pool: ImapPool,
     mailboxes: Arc<ImapMailboxes>,
+    log: Option<Arc<LogFollower>>,
     doveadm: Option<Arc<Doveadm>>,
 }
 
@@ -104,7 +105,7 @@ impl External {
             None => Arc::new(FollowedElsewhere),
         };
         let smtp = SmtpPool::new(settings.smtp, tls);
-        let submission = SmtpSubmission::new(smtp, log).returning_to(returns);
+        let submission = SmtpSubmission::new(smtp, log.clone()).returning_to(returns);
         let submission = Arc::new(submission.one_of_several(settings.log_host.is_some()));
         let backend = Backend {
             submission: submission.clone(),
@@ -113,7 +114,7 @@ impl External {
             bounce_feed: bounces.map(|bounces| Arc::new(bounces) as Arc<dyn DeliveryFeed>),
             provisioning: Arc::new(SharedDatabase::new(mailboxes.clone(), doveadm.clone())),
         };
-        Ok(Self { backend, submission, pool, mailboxes, doveadm })
+        Ok(Self { backend, submission, pool, mailboxes, log, doveadm })
     }
 
     /// Returns the backend port.
@@ -132,6 +133,12 @@ impl External {
     #[must_use]
     pub const fn mailboxes(&self) -> &Arc<ImapMailboxes> {
         &self.mailboxes
+    }
+
+    /// Returns the log follower; `None` if another process follows the log.
+    #[must_use]
+    pub const fn log_follower(&self) -> Option<&Arc<LogFollower>> {
+        self.log.as_ref()
     }
 
     /// Drops the cached data and idle connections of a mailbox.

@@ -45,10 +45,53 @@ pub trait DeliveryFeed: Send + Sync {
         0
     }
 
+    /// Returns, for each recipient, whether the mail server still has the message for it, or has a report about it
+    /// that was not read. A mail server that cannot determine this answers true.
+    ///
+    /// # Errors
+    /// [`FeedError`] when the mail server cannot be queried at the moment.
+    async fn are_awaited(&self, recipients: &[Awaited]) -> Result<Vec<bool>, FeedError> {
+        Ok(vec![true; recipients.len()])
+    }
+
+    /// Returns the size of the mail server's queue, which may count at most `limit` messages; `None` if it is
+    /// unknown here.
+    ///
+    /// # Errors
+    /// [`FeedError`] when the queue cannot be read.
+    async fn queue(&self, limit: usize) -> Result<Option<QueueSize>, FeedError> {
+        let _ = limit;
+        Ok(None)
+    }
+
     /// Describes reports that were recently lost, as text for the operator. The feed continues nevertheless.
     async fn losses(&self) -> Option<String> {
         None
     }
+}
+
+/// A recipient whose delivery was not reported as final.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Awaited {
+    /// The message id.
+    pub message_id: MessageId,
+    /// The mail server's queue id.
+    pub queue_id: Option<QueueId>,
+    /// The recipient that the sender named.
+    pub recipient: EmailAddress,
+    /// Whether this process submitted the message, or an ended process on the same data directory.
+    pub by_this_node: bool,
+}
+
+/// Messages in the mail server's queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueSize {
+    /// Messages without a failed attempt.
+    pub queued: u64,
+    /// Messages with a recipient that waits for the next attempt.
+    pub deferred: u64,
+    /// When the oldest message was accepted.
+    pub oldest: Option<Timestamp>,
 }
 
 /// A batch of the feed.

@@ -26,7 +26,7 @@ mod submission;
 use std::sync::Arc;
 
 pub use buffer::{Buffer, BufferError, BufferSettings, BufferWriter, read_bytes};
-pub use delivery_feed::{DeliveryFeed, Discarded, FeedBatch, FeedError};
+pub use delivery_feed::{Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, QueueSize};
 pub use dns::{Dns, DnsError, MailExchange};
 pub use inbound_log::InboundLog;
 pub use log_in::{LoggedIn, Login, LoginError, LoginMark, SendAsError, SendLimitReached};

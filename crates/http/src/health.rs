@@ -13,9 +13,9 @@ use crate::answer::Json;
 use crate::error::{ErrorCode, documented_errors};
 use crate::state::HttpState;
 
-/// Both checks. They are not rate-limited.
+/// All checks. They are not rate-limited.
 pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new().routes(routes!(health)).routes(routes!(live))
+    OpenApiRouter::new().routes(routes!(health)).routes(routes!(live)).routes(routes!(ready))
 }
 
 /// Health of the service.
@@ -130,4 +130,48 @@ struct AliveBody {
     responses((status = 200, description = "The process is running.", body = AliveBody), Errors))]
 async fn live() -> Json<AliveBody> {
     Json(AliveBody { success: true, status: "ok" })
+}
+
+/// Readiness of the service.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Readiness, example = json!({ "success": true, "status": "ready", "reasons": [] }))]
+struct ReadyBody {
+    /// Whether messages can be sent and mailboxes can log in.
+    success: bool,
+    /// With 503: `SERVICE_UNAVAILABLE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'static str>,
+    /// With 503: the reason in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'static str>,
+    /// `ready` or `not_ready`.
+    status: &'static str,
+    /// Names of the failed checks: `database`, `smtp` or `users`, as in `GET /health`.
+    reasons: Vec<&'static str>,
+}
+
+/// Check that the service can work
+///
+/// Checks the parts without which a send or a log-in would fail now. Failures of other parts, such as access to
+/// mailboxes, do not count: another instance would not help. Results are cached for a few seconds.
+#[utoipa::path(get, path = "/health/ready", tag = "service", operation_id = "get_readiness", security(()), responses(
+    (status = 200, description = "Messages can be sent, and mailboxes can log in.", body = ReadyBody),
+    (status = 503, description = "A send or a log-in would fail now.", body = ReadyBody, example = json!({
+        "success": false, "error": "SERVICE_UNAVAILABLE", "message": "A part that sends and log-ins need fails; see reasons.",
+        "status": "not_ready", "reasons": ["smtp"]
+    })),
+    Errors,
+))]
+async fn ready(State(state): State<HttpState>) -> Response {
+    let reasons = state.service().health().await.not_ready();
+    let is_ready = reasons.is_empty();
+    let body = ReadyBody {
+        success: is_ready,
+        error: (!is_ready).then_some(ErrorCode::ServiceUnavailable.as_str()),
+        message: (!is_ready).then_some("A part that sends and log-ins need fails; see reasons."),
+        status: if is_ready { "ready" } else { "not_ready" },
+        reasons,
+    };
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(body)).into_response()
 }

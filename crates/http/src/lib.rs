@@ -24,7 +24,9 @@ mod large_json;
 mod limits;
 mod long_answer;
 mod long_strings;
+mod metrics;
 mod openapi;
+mod operations;
 mod parser_errors;
 mod path;
 mod query;
@@ -43,6 +45,7 @@ mod write_timeout;
 
 pub use client_address::{Network, NetworkError};
 pub use limits::RequestLimits;
+pub use metrics::metrics_router;
 pub use openapi::openapi_json;
 pub use records::{created_token_json, domain_json, domains_json, token_json, tokens_json, user_json, users_json};
 pub use router::router;

@@ -20,21 +20,23 @@ use crate::client_address::Arrival;
 use crate::discard::UnreadBody;
 use crate::error::{ApiError, ErrorCode};
 use crate::guard;
+use crate::operations::Operations;
 use crate::request_id::Named;
 use crate::state::HttpState;
 
-/// From the outside in: request id and access log, default and rate-limit headers, discarding unread bodies, room for a
+/// From the outside in: request id and access log, metrics, default and rate-limit headers, discarding unread bodies, room for a
 /// large response, and catching panics.
 #[derive(Clone)]
 pub(crate) struct RequestLayer<S> {
     state: HttpState,
+    operations: Operations,
     inner: S,
 }
 
 impl<S> RequestLayer<S> {
     /// Wraps `inner`.
-    pub(crate) const fn new(state: HttpState, inner: S) -> Self {
-        Self { state, inner }
+    pub(crate) const fn new(state: HttpState, operations: Operations, inner: S) -> Self {
+        Self { state, operations, inner }
     }
 }
 
@@ -53,6 +55,7 @@ where
 
     fn call(&mut self, mut request: Request) -> Self::Future {
         let state = self.state.clone();
+        let (operation, began) = (self.operations.of(&request), state.clock().steady());
         let (named, span) = Named::of(&request, &state);
         let arrival = request.extensions_mut().get_or_insert_default::<Arrival>();
         let (noted, is_ambiguous) = (Arc::clone(&arrival.noted), arrival.is_ambiguous);
@@ -73,6 +76,7 @@ where
             unread.discard(response.status(), state.settings()).await;
             guard::write_headers(response.headers_mut());
             noted.limit.write_to(response.headers_mut());
+            operation.count(response.status().as_u16(), state.clock().steady().saturating_sub(began));
             named.answered(&mut response, state.clock().now(), state.settings().access_log);
             Ok(response)
         };

@@ -5,6 +5,7 @@ use tower::layer::layer_fn;
 use utoipa::openapi::path::Paths;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
+use crate::operations::Operations;
 use crate::request_layer::RequestLayer;
 use crate::state::HttpState;
 use crate::{docs, guard, health, openapi, routes};
@@ -47,11 +48,12 @@ pub(crate) fn documented_routes() -> OpenApiRouter<HttpState> {
 ///
 /// Every request passes a [`RequestLayer`]. Handlers authenticate and authorize by the extractors in their signatures.
 pub fn router(state: HttpState) -> Router {
-    let (routes, _) = documented_routes().split_for_parts();
+    let (routes, document) = documented_routes().split_for_parts();
+    let operations = Operations::new(&document.paths, state.service().metrics());
     let passing = state.clone();
     routes
         .fallback(guard::unknown_path)
         .method_not_allowed_fallback(guard::unknown_method)
-        .layer(layer_fn(move |inner| RequestLayer::new(passing.clone(), inner)))
+        .layer(layer_fn(move |inner| RequestLayer::new(passing.clone(), operations.clone(), inner)))
         .with_state(state)
 }

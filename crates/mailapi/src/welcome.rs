@@ -10,6 +10,8 @@ use mailapi_model::{Entropy, TokenValue};
 pub(crate) struct Addresses {
     /// URL of the HTTP service, without path and final slash.
     pub(crate) base_url: String,
+    /// For monitoring.
+    pub(crate) metrics: Option<SocketAddr>,
     pub(crate) smtp: Option<SocketAddr>,
     pub(crate) submission: Option<SocketAddr>,
     pub(crate) imap: Option<SocketAddr>,
@@ -50,6 +52,9 @@ impl Addresses {
             listener(self.imap),
             version = env!("CARGO_PKG_VERSION"),
         );
+        if let Some(metrics) = self.metrics {
+            text.push_str(&format!("  metrics     http://{metrics}/metrics\n"));
+        }
         if let Some(FirstStart { token, steps }) = first {
             let (token, file) = (token.expose(), token_file.display());
             text.push_str(&format!("\nadmin token (shown once, and kept in {file})\n  {token}\n\n"));
@@ -74,6 +79,7 @@ impl Addresses {
             smtp = listener(self.smtp),
             submission = listener(self.submission),
             imap = listener(self.imap),
+            metrics = listener(self.metrics),
             "mailapi is running"
         );
     }
@@ -147,7 +153,7 @@ mod tests {
 
     fn addresses(http: &str) -> Addresses {
         let base_url = Addresses::base_url(None, http.parse().unwrap());
-        Addresses { base_url, smtp: "127.0.0.1:2525".parse().ok(), submission: None, imap: None }
+        Addresses { base_url, metrics: None, smtp: "127.0.0.1:2525".parse().ok(), submission: None, imap: None }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use mailapi_backend::{Backend, Buffer, Dns, InboundLog};
 use mailapi_backend_embedded::delivery_agent::DeliveryAgent;
@@ -11,7 +12,7 @@ use mailapi_backend_external::External;
 use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
 use mailapi_dns::{DnsSettings, NetworkDns};
 use mailapi_model::{Clock, Entropy, InboundEvent, Secret};
-use mailapi_service::{Parts, Service, Settings};
+use mailapi_service::{Metrics, Parts, Service, Settings};
 use mailapi_store::Store;
 use mailapi_store::postgres::Postgres;
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
@@ -49,6 +50,35 @@ impl MailServer {
         match self {
             Self::Embedded(embedded) => embedded.backend(),
             Self::External(external) => external.backend(),
+        }
+    }
+}
+
+impl MailServer {
+    /// Sets the mail server's gauges before each scrape.
+    fn measure(&self, metrics: &Metrics, clock: &Arc<dyn Clock>) {
+        match self {
+            Self::Embedded(embedded) => {
+                let embedded = embedded.clone();
+                // Its reports are in its own database, so none waits in a log.
+                metrics.set_follower_lag(Some(Duration::ZERO));
+                metrics.before_scrape(move |metrics| metrics.set_imap_sessions(embedded.imap_sessions()));
+            }
+            Self::External(external) => {
+                let pool = external.imap_pool().clone();
+                metrics.before_scrape(move |metrics| metrics.set_imap_sessions(pool.connections()));
+                let Some(log) = external.log_follower().cloned() else { return };
+                let clock = Arc::clone(clock);
+                let newest_gap = Mutex::new(clock.now());
+                metrics.before_scrape(move |metrics| {
+                    let status = log.status();
+                    metrics.set_follower_lag(status.lag(clock.now()));
+                    let mut newest = newest_gap.lock().unwrap_or_else(PoisonError::into_inner);
+                    let (gaps, at) = status.losses_since(*newest);
+                    *newest = at;
+                    metrics.count_log_gaps(gaps);
+                });
+            }
         }
     }
 }
@@ -127,6 +157,8 @@ impl Assembly {
             MailServer::Embedded(if is_one_file { embedded.following_accounts() } else { embedded })
         };
         let dns = dns(&config.dns())?;
+        let metrics = Metrics::new();
+        mail.measure(&metrics, &clock);
         let service = Service::new(Parts {
             store: store.clone(),
             backend: mail.backend(),
@@ -134,6 +166,7 @@ impl Assembly {
             clock,
             entropy,
             buffer,
+            metrics,
             settings: Settings { node, ..config.service() },
         });
         let inbound = Arc::new(service.clone());

@@ -9,10 +9,21 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 const ARROWS: &[(&str, &[&str])] = &[
     (
         "mailapi",
-        &["http", "service", "backend-embedded", "backend-external", "dns", "backend", "store", "tls", "model"],
+        &[
+            "http",
+            "service",
+            "backend-embedded",
+            "backend-external",
+            "dns",
+            "backend",
+            "store",
+            "tls",
+            "metrics",
+            "model",
+        ],
     ),
-    ("http", &["service", "model"]),
-    ("service", &["backend", "store", "model"]),
+    ("http", &["service", "metrics", "model"]),
+    ("service", &["backend", "store", "metrics", "model"]),
     ("backend-external", &["backend", "smtp-client", "smtp", "imap", "tls", "model"]),
     ("backend-embedded", &["backend", "smtp-client", "smtp", "imap", "store", "tls", "model"]),
     ("smtp-client", &["smtp", "model"]),
@@ -20,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("backend", &["model"]),
     ("store", &["tls", "model"]),
     ("tls", &[]),
+    ("metrics", &[]),
     ("smtp", &[]),
     ("imap", &[]),
     ("model", &[]),
@@ -40,13 +52,14 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (&["tokio-rustls"], &["backend-embedded", "backend-external", "smtp-client"]),
     (&["rustls-native-certs"], &["tls"]),
     (&["hickory-resolver"], &["dns"]),
+    (&["prometheus-client"], &["metrics"]),
     // In `backend` JSON is the form of a stored message structure, not of a protocol.
     (&["serde_json"], &["http", "backend", "backend-external"]),
     (&["sha-crypt", "mail-auth"], &["service"]),
 ];
 
 /// Crates without I/O: no runtime, no sockets, no files.
-const PURE: &[&str] = &["model", "smtp", "imap"];
+const PURE: &[&str] = &["model", "smtp", "imap", "metrics"];
 const IO_CRATES: &[&str] = &["tokio", "async-trait", "futures-util", "rustls", "tokio-rustls", "serde", "serde_json"];
 
 #[test]

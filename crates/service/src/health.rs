@@ -46,7 +46,20 @@ impl Health {
             && self.imap.is_ok()
             && further.into_iter().flatten().all(|check| check.is_ok())
     }
+
+    /// Returns the names of the failed checks without which a send or a log-in fails now. Neither needs access to
+    /// mailboxes or to the log.
+    #[must_use]
+    pub fn not_ready(&self) -> Vec<&'static str> {
+        let needed = [("database", Some(self.database)), ("smtp", Some(self.smtp)), ("users", self.users)];
+        let failed =
+            |(name, check): (&'static str, Option<Check>)| check.is_some_and(|check| check.is_err()).then_some(name);
+        needed.into_iter().filter_map(failed).collect()
+    }
 }
+
+/// Time for which results are reused: monitors look less often, and a failure shows within seconds.
+const REUSED_FOR: Duration = Duration::from_secs(3);
 
 /// The last results, returned for a while to keep requests cheap.
 #[derive(Default)]
@@ -59,7 +72,7 @@ impl Service {
         let mut last = self.0.last_checks.0.lock().await;
         let now = self.0.clock.now();
         if let Some((at, health)) = last.as_ref()
-            && now.since(*at) < self.0.settings.health_cache
+            && now.since(*at) < REUSED_FOR
         {
             return health.clone();
         }

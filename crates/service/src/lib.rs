@@ -16,6 +16,7 @@ pub mod users;
 mod cache;
 mod caller;
 mod error;
+mod monitoring;
 mod name_locks;
 mod reconcile;
 mod recovery;
@@ -29,9 +30,11 @@ use mailapi_backend::{Backend, Dns};
 pub use mailapi_backend::{Buffer, BufferError, BufferWriter};
 use mailapi_model::{Clock, Entropy};
 use mailapi_store::Store;
+use tokio::sync::Mutex;
 
 pub use caller::Caller;
 pub use error::Unavailable;
+pub use mailapi_metrics::Metrics;
 pub use reconcile::Reconciled;
 pub use recovery::Recovered;
 pub use settings::{Settings, is_local_name};
@@ -42,6 +45,7 @@ use crate::domains::SendingDomains;
 use crate::health::LastChecks;
 use crate::mail::{AccountAges, SentToday};
 use crate::mailbox::KnownMailboxes;
+use crate::monitoring::LastMeasured;
 use crate::recovery::InFlight;
 use crate::stats::InboundTally;
 
@@ -63,6 +67,8 @@ pub struct Parts {
     pub entropy: Arc<dyn Entropy>,
     /// The buffer for large messages in transit.
     pub buffer: Buffer,
+    /// The metrics.
+    pub metrics: Metrics,
     /// The operator's settings.
     pub settings: Settings,
 }
@@ -74,6 +80,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     buffer: Buffer,
+    metrics: Metrics,
     settings: Settings,
     epoch: Epoch,
     callers: CallerCache,
@@ -87,6 +94,9 @@ struct Inner {
     sent_today: SentToday,
     inbound: InboundTally,
     last_checks: LastChecks,
+    last_measured: LastMeasured,
+    /// Held while a batch of the delivery feed is read and stored.
+    following: Mutex<()>,
     /// Whether the last sync of the whole user database failed.
     directory_failed: AtomicBool,
     hashing: HashingThreads,
@@ -96,7 +106,7 @@ impl Service {
     /// Creates the service; starts nothing.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, backend, dns, clock, entropy, buffer, settings } = parts;
+        let Parts { store, backend, dns, clock, entropy, buffer, metrics, settings } = parts;
         Self(Arc::new(Inner {
             epoch: Epoch::new(store.foreign_changes()),
             callers: CallerCache::new(settings.cached_callers),
@@ -110,6 +120,8 @@ impl Service {
             sent_today: SentToday::default(),
             inbound: InboundTally::default(),
             last_checks: LastChecks::default(),
+            last_measured: LastMeasured::default(),
+            following: Mutex::default(),
             directory_failed: AtomicBool::new(false),
             hashing: HashingThreads::new(settings.concurrent_hashes),
             store,
@@ -118,6 +130,7 @@ impl Service {
             clock,
             entropy,
             buffer,
+            metrics,
             settings,
         }))
     }

@@ -104,6 +104,8 @@ impl Service {
                 let refused: Vec<(EmailAddress, Reply)> =
                     accepted.refused.into_iter().map(|refusal| (refusal.recipient, refusal.reply)).collect();
                 sent.submitted(id, &accepted.queue_id, now, &refused).await?;
+                let recipients = sent.get(id).await?.map_or(0, |record| record.recipients.len());
+                self.count_accepted(recipients, refused.len());
                 recovered.submitted += 1;
             }
             Ok(None) => {

@@ -81,8 +81,6 @@ pub struct Settings {
     /// Total time that a response about users may spend on mailboxes that do not answer. In a list, one mailbox
     /// may take a quarter of it.
     pub quota_patience: Duration,
-    /// Time for which the result of a health check is reused.
-    pub health_cache: Duration,
     /// Time after which a health check fails.
     pub health_timeout: Duration,
 }
@@ -133,7 +131,6 @@ impl Default for Settings {
             cached_callers: 10_000,
             cached_domains: 10_000,
             quota_patience: Duration::from_secs(5),
-            health_cache: Duration::from_secs(3),
             health_timeout: Duration::from_secs(2),
         }
     }

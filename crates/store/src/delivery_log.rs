@@ -12,7 +12,7 @@ use mailapi_model::{
 };
 
 use crate::StoreError;
-use crate::db::{Db, Effect, Filter, List, Row, Stmt, Value, millis};
+use crate::db::{Db, Filter, List, Row, Stmt, Value, millis};
 use crate::statuses;
 
 /// The delivery log.
@@ -20,12 +20,14 @@ use crate::statuses;
 pub struct DeliveryLog<'a>(pub(crate) &'a Db);
 
 /// Result of [`DeliveryLog::append`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Appended {
     /// Number of events added.
     pub entries_added: u64,
     /// Number of messages in which at least one recipient changed.
     pub messages_updated: u64,
+    /// Places of the events that changed a recipient.
+    pub changes: Vec<usize>,
 }
 
 /// An address that a recipient expanded to: a member of an alias, or the target of a forwarding.
@@ -95,18 +97,22 @@ impl DeliveryLog<'_> {
         statements.extend(touched.iter().map(|message_id| statuses::lock(*message_id)));
         statements.extend(events.iter().map(insert_event));
         let moves_begin = statements.len();
-        let moves = || events.iter().filter_map(|event| event.message_id.map(|message_id| (message_id, event)));
-        statements.extend(moves().map(|(message_id, event)| statuses::after_event(message_id, event)));
+        let moves = || {
+            let places = events.iter().enumerate();
+            places.filter_map(|(place, event)| event.message_id.map(|message_id| (place, message_id, event)))
+        };
+        statements.extend(moves().map(|(_, message_id, event)| statuses::after_event(message_id, event)));
         // The overall status depends on all recipients, so it is computed last.
         statements.extend(touched.iter().map(|message_id| statuses::recompute(*message_id)));
 
         let effects = self.0.batch(statements).await?;
-        let moved = moves().map(|(message_id, _)| message_id).zip(effects.iter().skip(moves_begin));
-        let changed = |(message_id, effect): (MessageId, &Effect)| (effect.touched > 0).then_some(message_id);
-        let updated: BTreeSet<MessageId> = moved.filter_map(changed).collect();
+        let moved = moves().zip(effects.iter().skip(moves_begin)).filter(|(_, effect)| effect.touched > 0);
+        let (changes, updated): (Vec<usize>, BTreeSet<MessageId>) =
+            moved.map(|((place, message_id, _), _)| (place, message_id)).unzip();
         Ok(Appended {
             entries_added: u64::try_from(events.len()).unwrap_or(u64::MAX),
             messages_updated: u64::try_from(updated.len()).unwrap_or(u64::MAX),
+            changes,
         })
     }
 

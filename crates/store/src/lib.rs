@@ -41,8 +41,8 @@ pub use name_locks::NameLock;
 pub use permissions::{NewGrant, PermissionFilter, Permissions};
 pub use secrets::Secrets;
 pub use sent::{
-    Begun, EnlistedRecord, Failure, Idempotency, NewSent, PendingMessage, Sent, SentFilter, SentOwner, SentRecord,
-    StoredAnswer,
+    Begun, EnlistedRecord, Failure, Idempotency, NewSent, OpenMessages, OpenRecipient, PendingMessage, Sent,
+    SentFilter, SentOwner, SentRecord, StoredAnswer,
 };
 pub use sign_up::NewSignUp;
 pub use stats::{

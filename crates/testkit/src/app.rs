@@ -14,7 +14,7 @@ use mailapi_http::{HttpSettings, HttpState};
 use mailapi_model::{Clock, EmailAddress, Secret, TokenKind};
 use mailapi_service::tokens::CreateToken;
 use mailapi_service::users::CreateUser;
-use mailapi_service::{Caller, Parts, Service, Settings};
+use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
 use mailapi_store::Store;
 use reqwest::Method;
 use serde_json::Value;
@@ -103,6 +103,7 @@ impl TestApp {
             clock: clock.clone(),
             entropy,
             buffer: Buffer::new(BufferSettings::new(directory.path())),
+            metrics: Metrics::default(),
             settings: settings.service,
         });
         let for_inbound = Arc::new(service.clone());
@@ -174,7 +175,8 @@ impl TestApp {
         let entropy = Arc::new(SeededEntropy::new(OTHER_SEED));
         let (store, backend) = self.mail_server.beside(&self.database, entropy.clone(), buffer.clone()).await;
         let (dns, clock) = (self.dns.clone(), self.clock.clone());
-        Service::new(Parts { store, backend, dns, clock, entropy, buffer, settings })
+        let metrics = Metrics::default();
+        Service::new(Parts { store, backend, dns, clock, entropy, buffer, metrics, settings })
     }
 
     /// Creates a domain.

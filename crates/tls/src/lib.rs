@@ -2,6 +2,8 @@
 //!
 //! Mail servers and databases use different protocols; the trust decision is the same for all of them.
 
+mod expiry;
+
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -9,6 +11,8 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+pub use expiry::expires_at;
 
 /// Which certificates are accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

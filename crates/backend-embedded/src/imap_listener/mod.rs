@@ -17,6 +17,7 @@ mod structure;
 mod user;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mailapi_backend::Login;
 
@@ -36,6 +37,24 @@ pub(crate) struct ImapSetup {
     pub(crate) settings: ImapSettings,
     pub(crate) limits: ConnectionLimits,
     pub(crate) login: Arc<dyn Login>,
+    /// Number of connections.
+    pub(crate) sessions: Arc<AtomicUsize>,
+}
+
+/// Counts a connection until it is dropped.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(sessions: &Arc<AtomicUsize>) -> Self {
+        sessions.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(sessions))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Serves clients until the shutdown signal and the end of the last session.
@@ -48,7 +67,7 @@ pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup
 }
 
 async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<ImapSetup>, session_limits: SessionLimits) {
-    let peer = arrival.peer;
+    let (peer, _counted) = (arrival.peer, Counted::new(&setup.sessions));
     if let Err(error) = Connection::new(arrival, message_store, &setup, session_limits).run().await {
         tracing::debug!(%peer, %error, "IMAP connection failed");
     }

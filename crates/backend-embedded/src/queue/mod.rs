@@ -9,6 +9,7 @@ mod columns;
 mod insert;
 mod put_off;
 mod record;
+mod size;
 
 use mailapi_model::{EmailAddress, MessageId, QueueId, Reply, ReversePath, Timestamp};
 use mailapi_smtp::{Notify, Ret};
@@ -18,6 +19,7 @@ use crate::message_store::Layout;
 pub(crate) use columns::{read_reply, reply_columns};
 pub(crate) use insert::insert;
 pub use record::{Attempt, Notice, RecipientResult};
+pub(crate) use size::{recipients, size};
 
 /// Number of a message in the queue; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -102,6 +102,11 @@ pub(super) struct ConnectionSlots {
 }
 
 impl ConnectionSlots {
+    /// Returns the number of slots in use.
+    pub(super) const fn len(&self) -> usize {
+        self.total
+    }
+
     pub(super) fn find(&mut self, wanted: Wanted<'_>, settings: &ImapSettings, shared: &Weak<Shared>) -> Found {
         let mut closing = self.take_expired(settings.idle_lifetime);
         if wanted.is_new {

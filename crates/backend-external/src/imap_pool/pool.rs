@@ -59,6 +59,12 @@ impl ImapPool {
         self.shared.dialer.check().await
     }
 
+    /// Returns the number of connections, in use and idle.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.slots().len()
+    }
+
     /// Closes connections that were idle for [`ImapSettings::idle_lifetime`], and returns their number. Every request
     /// does the same, so a periodic call only matters without requests.
     pub fn close_idle(&self) -> usize {

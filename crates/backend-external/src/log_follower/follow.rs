@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, QueueId, Timestamp};
+use mailapi_backend::QueueSize;
+use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, Timestamp};
 
 use super::clock_difference::ClockDifference;
 use super::file_source::FileLog;
@@ -259,6 +260,18 @@ impl Follow {
         }
         self.is_unheard = reason.is_some();
         reason
+    }
+
+    /// Returns whether each message is in the queue according to the log. Unread lines may be about any message.
+    pub(super) fn are_awaited(&self, messages: &[MessageId]) -> Vec<bool> {
+        let live = self.live.as_ref().filter(|live| live.pending.is_empty() && live.source.unread() == 0);
+        let is_awaited = |message_id: &MessageId| live.is_none_or(|live| live.tracked.has(*message_id));
+        messages.iter().map(is_awaited).collect()
+    }
+
+    /// Returns the size of the queue according to the log; `None` before the log was read.
+    pub(super) fn queue_size(&self) -> Option<QueueSize> {
+        self.live.as_ref().map(|live| live.tracked.queue_size())
     }
 
     fn read_on(&mut self, live: &mut Live, max: usize) -> Result<LogBatch, FollowerError> {

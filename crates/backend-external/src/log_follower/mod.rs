@@ -99,7 +99,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::{Accepted, Attempt, DeliveryFeed, Discarded, FeedBatch, FeedError, InboundLog};
+use mailapi_backend::{
+    Accepted, Attempt, Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, InboundLog, QueueSize,
+};
 use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, Timestamp};
 
 use crate::bounces::ReturnAddress;
@@ -174,6 +176,10 @@ pub enum LookupResult {
 pub struct FollowerStatus {
     /// Why the log could not be read, or why no new lines can come; `None` if all is well.
     pub error: Option<String>,
+    /// When the log was last read without an error.
+    read_at: Option<Timestamp>,
+    /// Whether lines were left unread then.
+    is_behind: bool,
     /// The time of Postfix's newest line.
     pub last_line_at: Option<Timestamp>,
     /// How many messages were dropped because there were too many to track.
@@ -202,7 +208,8 @@ impl FollowerStatus {
     fn new(last_line_at: Option<Timestamp>, notes: &Notes) -> Self {
         let Notes { gaps, forgotten, clock_ahead, .. } = notes;
         let (gaps, clock_ahead) = (gaps.clone(), clock_ahead / 1000);
-        Self { error: None, last_line_at, forgotten_messages: *forgotten, gaps, clock_ahead }
+        let forgotten_messages = *forgotten;
+        Self { error: None, read_at: None, is_behind: false, last_line_at, forgotten_messages, gaps, clock_ahead }
     }
 
     /// Returns the status in the saved state, for other processes, which must not change that state. `None` if there
@@ -213,6 +220,21 @@ impl FollowerStatus {
     pub fn saved(settings: &LogSettings) -> std::io::Result<Option<Self>> {
         let saved = saved_state::load(&settings.state_dir)?;
         Ok(saved.map(|saved| Self::new(saved.tracked.last_at, &saved.notes)))
+    }
+
+    /// Returns how far reading is behind at `now`; `None` before the first read.
+    #[must_use]
+    pub fn lag(&self, now: Timestamp) -> Option<Duration> {
+        let read_at = self.read_at?;
+        let is_behind = self.is_behind || self.error.is_some();
+        Some(if is_behind { now.since(self.last_line_at.unwrap_or(read_at)) } else { Duration::ZERO })
+    }
+
+    /// Returns the number of losses noticed after `since`, and when the newest one was.
+    #[must_use]
+    pub fn losses_since(&self, since: Timestamp) -> (u64, Timestamp) {
+        let losses = self.gaps.iter().filter(|gap| gap.kind.is_loss() && gap.at > since);
+        losses.fold((0, since), |(count, newest), gap| (count + 1, newest.max(gap.at)))
     }
 
     /// Describes permanent losses noticed within `lately`; `None` if there are none.
@@ -280,12 +302,15 @@ impl LogFollower {
     }
 
     async fn read(&self, cursor: &FeedCursor, max: usize) -> Result<LogBatch, FollowerError> {
-        let (cursor, status) = (cursor.clone(), self.status.clone());
+        let (cursor, status, read_at) = (cursor.clone(), self.status.clone(), self.clock.now());
         self.with_follow(move |follow| {
             let batch = follow.read(&cursor, max);
             let mut now = follow.status();
             now.error = batch.as_ref().err().map(ToString::to_string).or(now.error).or_else(|| follow.unheard());
-            *status.lock().unwrap_or_else(PoisonError::into_inner) = now;
+            let mut status = status.lock().unwrap_or_else(PoisonError::into_inner);
+            now.read_at = batch.as_ref().map_or(status.read_at, |_| Some(read_at));
+            now.is_behind = batch.as_ref().is_ok_and(|batch| batch.more);
+            *status = now;
             batch
         })
         .await
@@ -431,5 +456,17 @@ impl DeliveryFeed for LogFollower {
 
     async fn changed(&self) {
         self.waker.changed().await;
+    }
+
+    async fn are_awaited(&self, recipients: &[Awaited]) -> Result<Vec<bool>, FeedError> {
+        let messages: Vec<MessageId> = recipients.iter().map(|awaited| awaited.message_id).collect();
+        let awaited = self.with_follow(move |follow| Ok(follow.are_awaited(&messages))).await;
+        awaited.map_err(|error| FeedError(error.to_string()))
+    }
+
+    /// All messages are in memory, so none is left out.
+    async fn queue(&self, _: usize) -> Result<Option<QueueSize>, FeedError> {
+        let size = self.with_follow(|follow| Ok(follow.queue_size())).await;
+        size.map_err(|error| FeedError(error.to_string()))
     }
 }

@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
-use mailapi_backend::Discarded;
+use mailapi_backend::{Discarded, QueueSize};
 use mailapi_model::{EmailAddress, InboundEvent, InboundOutcome, MessageId, QueueId, ReversePath, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +148,27 @@ impl TrackedMessages {
     pub(super) fn of_message(&self, message_id: MessageId) -> impl Iterator<Item = (&str, &Message)> {
         let keys = self.by_message.get(&message_id).into_iter().flatten();
         keys.filter_map(|(instance, id)| Some((id.as_str(), self.instances.get(instance)?.get(id)?)))
+    }
+
+    /// Returns whether a submitted message, or a possible copy of it, is in the queue or being received.
+    pub(super) fn has(&self, message_id: MessageId) -> bool {
+        let keys = [&self.by_message, &self.by_claim].into_iter().filter_map(|keys| keys.get(&message_id)).flatten();
+        let mut messages = keys.filter_map(|(instance, id)| self.instances.get(instance)?.get(id));
+        messages.next().is_some()
+    }
+
+    /// Returns the size of the queue.
+    pub(super) fn queue_size(&self) -> QueueSize {
+        let mut size = QueueSize::default();
+        for message in self.instances.values().flat_map(HashMap::values) {
+            if message.waiting.is_empty() {
+                size.queued += 1;
+            } else {
+                size.deferred += 1;
+            }
+            size.oldest = Some(size.oldest.map_or(message.first_seen, |oldest| oldest.min(message.first_seen)));
+        }
+        size
     }
 
     /// Returns a copy that holds only the messages with this identifier and the early refusals.

@@ -1,4 +1,4 @@
-//! `GET /health` and `GET /health/live`.
+//! `GET /health`, `GET /health/live` and `GET /health/ready`.
 
 use std::time::Duration;
 
@@ -54,4 +54,16 @@ async fn a_result_is_given_again_for_a_while() {
     ask(&app, "/health").await.assert(StatusCode::OK);
     app.clock.advance(Duration::from_secs(10));
     ask(&app, "/health").await.assert(StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn readiness_names_what_sends_and_log_ins_miss() {
+    let app = App::start().await;
+    let body = ask(&app, "/health/ready").await.assert(StatusCode::OK);
+    assert_eq!(body, json!({ "success": true, "status": "ready", "reasons": [] }));
+    app.trouble.go_down();
+    app.clock.advance(Duration::from_secs(10));
+    let body = ask(&app, "/health/ready").await.assert(StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(body["reasons"], json!(["smtp"]), "a send and a log-in need no access to mailboxes");
+    assert_eq!((&body["error"], &body["status"]), (&json!("SERVICE_UNAVAILABLE"), &json!("not_ready")));
 }

@@ -194,6 +194,7 @@ const TABLE: &[Row] = &[
     row("GET /docs", For::Everybody, 200),
     row("GET /health", For::Everybody, 200),
     row("GET /health/live", For::Everybody, 200),
+    row("GET /health/ready", For::Everybody, 200),
     row("GET /openapi.json", For::Everybody, 200),
     row("GET /redoc", For::Everybody, 200),
 ];

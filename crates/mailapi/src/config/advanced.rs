@@ -54,7 +54,6 @@ mirror!(
         header_timeout: HumanDuration,
     } with {
         max_in_flight_bytes: ByteSize = ByteSize(HttpSettings::default().max_request_bytes_in_flight as u64),
-        health_cache: HumanDuration = HumanDuration(Settings::default().health_cache),
     }
 );
 

@@ -110,7 +110,6 @@ pub(super) const MOVED: &[(&str, &str)] = &[
     ("http.max_connections", "advanced.http.max_connections"),
     ("http.max_request_bytes_in_flight", "advanced.http.max_in_flight_bytes"),
     ("http.header_timeout", "advanced.http.header_timeout"),
-    ("http.health_cache", "advanced.http.health_cache"),
     ("auth.password_rounds", "advanced.auth.password_rounds"),
     ("auth.concurrent_hashes", "advanced.auth.concurrent_hashes"),
     ("limits.cached_callers", "advanced.auth.cached_callers"),
@@ -146,9 +145,10 @@ pub(super) const MOVED: &[(&str, &str)] = &[
 pub(super) const REMOVED: &[(&str, &[&str])] = &[
     ("http", &[
         "max_small_request_bytes", "body_pause", "body_timeout", "discard_timeout", "discard_bytes",
-        "long_work_bytes", "long_string_bytes", "kept_page_bytes", "health_timeout"
+        "long_work_bytes", "long_string_bytes", "kept_page_bytes", "health_timeout", "health_cache"
     ]),
     ("log", &["gather_for", "gather_bytes"]),
+    ("advanced.http", &["health_cache"]),
     ("database.sqlite", &[
         "group_jobs", "group_time", "queue_jobs", "read_connections", "scan_connections", "search_connections",
         "search_timeout", "busy_timeout", "foreign_check", "statement_cache", "writer_cache_kib",

@@ -15,6 +15,7 @@ mod lookup;
 mod mail;
 mod mail_embedded;
 mod mail_external;
+mod metrics;
 mod mirror;
 #[cfg(test)]
 mod reference;
@@ -44,6 +45,7 @@ pub(crate) use mail_embedded::CertificateFiles;
 pub(crate) use mail_external::LogPlace;
 pub(crate) use values::ByteSize;
 use values::HumanDuration;
+pub(crate) use values::ListenAddress;
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,6 +66,7 @@ pub(crate) struct Config {
     pub(crate) limits: limits::Limits,
     pub(crate) mail: mail::Mail,
     pub(crate) dns: dns::Dns,
+    pub(crate) metrics: metrics::Metrics,
     pub(crate) advanced: Advanced,
 }
 
@@ -80,6 +83,7 @@ impl Default for Config {
             limits: limits::Limits::default(),
             mail: mail::Mail::default(),
             dns: dns::Dns::default(),
+            metrics: metrics::Metrics::default(),
             advanced: Advanced::default(),
         }
     }
@@ -134,7 +138,6 @@ impl Config {
         settings.mail_host = self.mail.embedded.hostname().to_owned();
         settings.admins = self.auth.admins().collect();
         settings.draft = self.limits.draft();
-        settings.health_cache = self.advanced.http.health_cache.0;
         settings.pending_grace = self.recovery_interval();
         settings
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::{LoggedIn, Login, LoginError, LoginMark, SendAsError, SendLimitReached};
+use mailapi_metrics::LogIn;
 use mailapi_model::{Credentials, Denied, EmailAddress, Grants, PasswordRule, SecretText, SendAs, TokenKind, Visitor};
 use mailapi_store::Verified;
 
@@ -167,6 +168,13 @@ impl Service {
         from: Visitor,
     ) -> Result<Checked, CredentialsError> {
         let checked = self.judge_credentials(user, password, from).await;
+        self.0.metrics.count_log_in(match &checked {
+            Ok(_) => LogIn::Accepted,
+            Err(CredentialsError::Refused) => LogIn::Refused,
+            Err(CredentialsError::Locked { .. }) => LogIn::Locked,
+            Err(CredentialsError::TooManyFromClient { .. }) => LogIn::ClientDelayed,
+            Err(CredentialsError::Unavailable(_)) => LogIn::Unavailable,
+        });
         if let Err(error) = &checked {
             log_failure(user, from, error);
         }

@@ -80,6 +80,7 @@ impl Service {
     /// # Errors
     /// [`Unavailable`]; the cursor stays, and the next step reads the same batch again.
     pub async fn follow_once(&self) -> Result<(Synced, bool), Unavailable> {
+        let _following = self.0.following.lock().await;
         self.step(self.0.backend.delivery_feed.as_ref()).await
     }
 
@@ -112,6 +113,7 @@ impl Service {
         };
         // Only after the commit: until then a crash makes the next start read the batch again.
         feed.forget_until(&batch.cursor).await?;
+        self.count_reports(&events, &appended.changes);
         let synced = Synced {
             lines_read: batch.lines_read,
             entries_added: appended.entries_added,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::{Accepted, RecordError, Refusal, SendLimitReached, SubmitError};
+use mailapi_metrics::Recipient;
 use mailapi_model::{Blob, Denied, Draft, EmailAddress, Envelope, Grants, MessageId, QueueId, SendAs, Timestamp};
 use mailapi_store::{Begun, Failure, Idempotency, NewSent, StoreError, StoredAnswer};
 use sha2::{Digest, Sha256};
@@ -214,13 +215,18 @@ impl Service {
         let counted = self.count_send(&caller.grants, &envelope.recipients);
         counted.map_err(|reached| SendError::LimitReached { reached, wait: self.rest_of_day() })?;
         let message = self.composed_and_signed(request.draft, domain, id, now).await?;
+        let recipients = new.recipients.len();
         let record = NewRecord { store: self.0.store.clone(), clock: Arc::clone(&self.0.clock), new };
         let answer = self.0.backend.submission.submit(envelope, message, &record).await;
         let submitted = |queue_id| Submitted { message_id: id, queue_id, recipient_count };
         match answer {
-            Ok(accepted) => Ok(submitted(accepted.queue_id)),
-            Err(SubmitError::NoRecipients(refused)) if are_final(&refused, record.new.recipients.len()) => {
+            Ok(accepted) => {
+                self.count_accepted(recipients, accepted.refused.len());
+                Ok(submitted(accepted.queue_id))
+            }
+            Err(SubmitError::NoRecipients(refused)) if are_final(&refused, recipients) => {
                 // A typo in an address is not a server failure: callers that retry failures must not retry it.
+                self.count_accepted(recipients, refused.len());
                 let accepted = Accepted { queue_id: QueueId::standing_in(id), refused };
                 record.note_submitted(&accepted).await;
                 Ok(submitted(accepted.queue_id))
@@ -230,7 +236,12 @@ impl Service {
                 self.uncount_send(&caller.grants);
                 self.answer_of_the_first(record.new.idempotency.as_ref(), error).await
             }
-            Err(error) => Err(self.note_not_submitted(id, error).await?),
+            Err(error) => {
+                if error != SubmitError::OutcomeUnknown {
+                    self.count_accepted(recipients, recipients);
+                }
+                Err(self.note_not_submitted(id, error).await?)
+            }
         }
     }
 
@@ -338,6 +349,12 @@ impl Service {
             domain.sign(compose(&draft, id, now).map_err(Unavailable::from)?.into())?
         };
         if message.len() > limit { Err(SendError::TooLarge { limit }) } else { Ok(message) }
+    }
+
+    /// Counts the recipients of a submission.
+    pub(crate) fn count_accepted(&self, recipients: usize, refused: usize) {
+        self.0.metrics.count_recipients(Recipient::Accepted, recipients.saturating_sub(refused) as u64);
+        self.0.metrics.count_recipients(Recipient::Refused, refused as u64);
     }
 
     async fn note_not_submitted(&self, id: MessageId, error: SubmitError) -> Result<SendError, Unavailable> {

@@ -5,7 +5,8 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 use mailapi_backend::InboundLog;
-use mailapi_model::{DomainName, InboundEvent};
+use mailapi_metrics::Inbound;
+use mailapi_model::{DomainName, InboundEvent, InboundOutcome};
 
 use crate::{Service, Unavailable};
 
@@ -16,6 +17,11 @@ pub(crate) struct InboundTally(Mutex<Vec<InboundEvent>>);
 impl InboundLog for Service {
     /// Above [`super::StatsLimits::max_unwritten_inbound`] events are dropped: a flood must not fill the memory.
     fn note(&self, event: InboundEvent) {
+        self.0.metrics.count_inbound(match event.outcome {
+            InboundOutcome::Accepted => Inbound::Accepted,
+            InboundOutcome::Spam => Inbound::Spam,
+            InboundOutcome::Rejected => Inbound::Rejected,
+        });
         let mut unwritten = self.0.inbound.0.lock().unwrap_or_else(PoisonError::into_inner);
         if unwritten.len() < self.0.settings.stats.max_unwritten_inbound {
             unwritten.push(event);

@@ -12,7 +12,7 @@ use mailapi_service::domains::{DomainChange, DomainError};
 use mailapi_service::mail::SendError;
 use mailapi_service::tokens::CreateToken;
 use mailapi_service::users::{CreateUser, DirectorySynced, UpdateUser, UserError, UserQuery};
-use mailapi_service::{Caller, Parts, Service, Settings};
+use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
 use mailapi_store::DirectorySettings;
 use mailapi_testkit::{ForeignSchema, ForeignUsers, SeededEntropy, TestApp};
 
@@ -36,6 +36,7 @@ fn service(app: &TestApp, users: &ForeignUsers, password: &str) -> Service {
         clock: app.clock.clone(),
         entropy: Arc::new(SeededEntropy::new(3)),
         buffer: app.service.buffer().clone(),
+        metrics: Metrics::default(),
         settings: Settings { admins: [address(ADMIN)].into(), password_rounds: 1000, ..Settings::default() },
     })
 }

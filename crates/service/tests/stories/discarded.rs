@@ -8,7 +8,7 @@ use mailapi_model::{
     Clock, DeliveryEvent, EmailAddress, Evidence, FeedCursor, MessageId, MessageStatus, Outcome, QueueId,
     RecipientStatus,
 };
-use mailapi_service::{Parts, Service, Settings};
+use mailapi_service::{Metrics, Parts, Service, Settings};
 use mailapi_testkit::{SeededEntropy, TestApp};
 
 use crate::recovery::begin as begin_sending;
@@ -62,6 +62,7 @@ impl Story {
             clock: app.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(9)),
             buffer: app.service.buffer().clone(),
+            metrics: Metrics::default(),
             settings: Settings::default(),
         });
         let queue_id = app.store.sent().get(id).await.unwrap().unwrap().message.queue_id.unwrap();

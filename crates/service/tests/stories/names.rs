@@ -18,7 +18,7 @@ use mailapi_model::{
 use mailapi_service::auth::SignUp;
 use mailapi_service::domains::DomainChange;
 use mailapi_service::users::{CreateUser, UpdateUser};
-use mailapi_service::{Caller, Parts, Service, Settings};
+use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
 use mailapi_testkit::{HookedProvisioning, PASSWORD, ProvisioningHook, TestApp};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -339,6 +339,7 @@ impl Pair {
             clock: self.app.clock.clone(),
             entropy: self.app.service.entropy().clone(),
             buffer: self.app.service.buffer().clone(),
+            metrics: Metrics::default(),
             settings: brief(Settings::default()),
         })
     }

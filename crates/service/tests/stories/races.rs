@@ -10,7 +10,7 @@ use mailapi_service::auth::CredentialsError;
 use mailapi_service::domains::DomainError;
 use mailapi_service::permissions::PermissionError;
 use mailapi_service::tokens::{CreateToken, TokenError};
-use mailapi_service::{Caller, Parts, Service, Settings};
+use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
 use mailapi_store::TokenFilter;
 use mailapi_testkit::{PASSWORD, SeededEntropy, TestApp};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -94,6 +94,7 @@ fn node(app: &TestApp, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Serv
         clock,
         entropy,
         buffer: app.service.buffer().clone(),
+        metrics: Metrics::default(),
         settings: Settings { password_rounds: 1000, ..Settings::default() },
     })
 }

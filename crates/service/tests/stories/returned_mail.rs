@@ -9,7 +9,7 @@ use mailapi_model::{
     Clock, DeliveryEvent, Evidence, FeedCursor, MessageId, MessageStatus, Outcome, Page, QueueId, RecipientStatus,
 };
 use mailapi_service::mail::DeliveryLogFilter;
-use mailapi_service::{Caller, Parts, Service, Settings};
+use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
 use mailapi_testkit::{SeededEntropy, TestApp};
 
 use crate::{caller, message};
@@ -68,6 +68,7 @@ impl Story {
             clock: app.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(9)),
             buffer: app.service.buffer().clone(),
+            metrics: Metrics::default(),
             settings: Settings::default(),
         });
         Self { app, service, mailbox, id: sent.unwrap().message_id }

@@ -7,7 +7,7 @@ use mailapi_backend::{Buffer, BufferSettings};
 use mailapi_model::{Grants, Secret, TokenKind, TokenValue};
 use mailapi_service::auth::AuthenticateError;
 use mailapi_service::tokens::{CreateToken, TokenError};
-use mailapi_service::{Parts, Service, Settings};
+use mailapi_service::{Metrics, Parts, Service, Settings};
 use mailapi_testkit::{PASSWORD, SeededEntropy, TestApp};
 
 use crate::{HERE, caller, with};
@@ -94,6 +94,7 @@ async fn another_service(app: &TestApp) -> Service {
         clock: app.clock.clone(),
         entropy: Arc::new(SeededEntropy::new(2)),
         buffer: Buffer::new(BufferSettings::new(app.directory())),
+        metrics: Metrics::default(),
         settings: Settings::default(),
     })
 }

@@ -11,7 +11,7 @@ use mailapi_backend::{
 };
 use mailapi_model::{AccountChange, EmailAddress, FolderName, Listed, Page, Quota, SecretText};
 use mailapi_service::users::{CreateUser, UpdateUser, User, UserError, UserQuery};
-use mailapi_service::{Caller, Parts, Service, Settings, Unavailable};
+use mailapi_service::{Caller, Metrics, Parts, Service, Settings, Unavailable};
 use mailapi_testkit::{SeededEntropy, TestApp};
 
 const NAMES: [&str; 6] = ["ann", "bob", "cid", "dan", "eve", "fay"];
@@ -169,6 +169,7 @@ impl Story {
             clock: app.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(9)),
             buffer: app.service.buffer().clone(),
+            metrics: Metrics::default(),
             settings: Settings { quota_patience, ..Settings::default() },
         });
         Self { _app: app, service, mailboxes }

@@ -2,6 +2,7 @@
 
 mod begin;
 mod enlisted;
+pub(crate) mod open;
 pub(crate) mod read;
 
 use mailapi_model::{EmailAddress, MessageId, QueueId, RecipientKind, Reply, Timestamp, TokenId};
@@ -11,6 +12,7 @@ use crate::db::{Db, Stmt, count};
 use crate::{delivery_log, statuses};
 pub use begin::{Begun, StoredAnswer};
 pub use enlisted::EnlistedRecord;
+pub use open::{OpenMessages, OpenRecipient};
 pub use read::{PendingMessage, SentFilter, SentOwner, SentRecord};
 
 /// The sent messages.

@@ -71,7 +71,7 @@ async fn events_move_the_messages_they_name_and_no_others() {
             from_nobody,
         ];
         let appended = store.delivery_log().append("feed", &events, &cursor(""), &cursor("1")).await.unwrap();
-        assert_eq!(appended, Appended { entries_added: 5, messages_updated: 1 });
+        assert_eq!(appended, Appended { entries_added: 5, messages_updated: 1, changes: vec![0, 1] });
 
         let one = store.sent().get(message_id(1)).await.unwrap().unwrap();
         assert_eq!(one.message.status, MessageStatus::Submitted);

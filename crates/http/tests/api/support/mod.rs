@@ -19,7 +19,7 @@ use mailapi_backend::{Buffer, BufferSettings};
 use mailapi_http::{HttpSettings, HttpState, router};
 use mailapi_model::{Clock, Permission, Timestamp, TokenKind, TokenValue};
 use mailapi_service::tokens::CreateToken;
-use mailapi_service::{Caller, Parts, Service, Settings};
+use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
 use mailapi_store::Store;
 use mailapi_testkit::{
     FakeClock, FakeDns, SeededEntropy, TestBackend, TestDatabase, TestInbound, TestMailServer, TestMailServerParts,
@@ -92,6 +92,7 @@ impl App {
             clock: clock.clone(),
             entropy,
             buffer: Buffer::new(BufferSettings::new(directory.path())),
+            metrics: Metrics::default(),
             settings,
         });
         let router = router(HttpState::new(service.clone(), http.clone()));

@@ -95,7 +95,11 @@ fn journal(settings: &LogSettings) -> Finding {
         // An entry that is too long is no reason to change permissions.
         Err(error) if error.kind() == ErrorKind::InvalidData => return Finding::unknown("log", error),
         Err(error) => {
-            return Finding::wrong("log", error, "add mailapi's user to the group systemd-journal, which may read the journal");
+            return Finding::wrong(
+                "log",
+                error,
+                "add mailapi's user to the group systemd-journal, which may read the journal",
+            );
         }
     };
     if understood > 0 {
