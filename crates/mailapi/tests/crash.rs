@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use reqwest::Client;
 use serde_json::{Value, json};
-use support::{Server, WorkDir};
+use support::{ALL_ACCOUNTED_FOR, Server, WorkDir};
 use tokio::sync::mpsc;
 
 const SENDS: usize = 1000;
@@ -51,17 +51,19 @@ impl Caller {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_during_a_thousand_sends_loses_and_doubles_nothing() {
     let work_dir = WorkDir::new();
-    let mut server = work_dir.serve();
+    let mut server = work_dir.serve_measured();
     let caller = Caller { client: Client::new(), token: server.token() };
     create_people(&caller, &server).await;
 
     let mut answered = HashSet::new();
     for kill_after in [1, 100, 600] {
         answered.extend(send_and_kill(&caller, server, kill_after).await);
-        server = work_dir.serve();
+        server = work_dir.serve_measured();
         // A background loop does this, too; an explicit call makes it certain.
         caller.get(&server, "/mail/delivery-log/sync").await;
         check(&caller, &server, &answered).await;
+        let metrics = server.metrics().await;
+        assert!(metrics.contains(ALL_ACCOUNTED_FOR), "{metrics}");
     }
     assert!(answered.len() >= 701, "the kills came while the server was answering");
     assert_eq!(server.stop("TERM").0, Some(0));

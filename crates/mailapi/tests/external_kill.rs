@@ -15,6 +15,7 @@ use external_host::{Client, Engine, ExternalHost};
 use mailapi_model::Entropy;
 use mailapi_testkit::SeededEntropy;
 use serde_json::{Value, json};
+use support::{ALL_ACCOUNTED_FOR, MEASURED};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -41,7 +42,7 @@ const VICTIMS: [Victim; 4] = [Victim::Mailapi, Victim::Postfix, Victim::Dovecot,
 #[expect(clippy::print_stdout, reason = "the figures are a result, shown with --nocapture")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_thousand_sends_survive_random_kills() {
-    let mut host = ExternalHost::open_on(Engine::Sqlite, &[], |postfix| postfix.separate_logger = true).await;
+    let mut host = ExternalHost::open_on(Engine::Sqlite, &[MEASURED], |postfix| postfix.separate_logger = true).await;
     let chance = SeededEntropy::new(2026);
     let (numbers, mut taken, mut kills) = (Arc::new(AtomicUsize::new(0)), Vec::new(), HashMap::new());
     while numbers.load(Ordering::SeqCst) < SENDS {
@@ -63,6 +64,8 @@ async fn two_thousand_sends_survive_random_kills() {
     }
     let everything = Everything::of(&host).await;
     everything.check(&taken);
+    let metrics = host.metrics().await;
+    assert!(metrics.contains(ALL_ACCOUNTED_FOR), "{metrics}");
     println!(
         "{kills:?}; {} sends, {} answered 202; {}",
         numbers.load(Ordering::SeqCst),

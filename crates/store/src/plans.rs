@@ -4,7 +4,7 @@
 use mailapi_model::{EmailAddress, MessageStatus, Outcome, Page, QueueId, Timestamp, TokenId};
 
 use crate::db::{Filter, List, Stmt, Value};
-use crate::sent::read as sent;
+use crate::sent::{open, read as sent};
 use crate::sqlite::{Sqlite, SqliteSettings};
 use crate::stats::hours::Hours;
 use crate::stats::read as stats;
@@ -196,4 +196,15 @@ async fn statistics_read_only_ranges_of_the_counts_asked_for() {
         assert_eq!(plan.matches(&range).count(), 3, "{plan}");
         assert_eq!(plan.matches("SEARCH").count(), 3, "{plan}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn open_messages_are_found_in_indexes() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(&folder).await;
+    let status = plan(&engine, open::count_open(MessageStatus::Submitted, 10)).await;
+    assert!(status.contains("SEARCH sent_messages USING COVERING INDEX sent_by_status (status=?)"), "{status}");
+    let recipients = plan(&engine, open::open_recipients(Timestamp::from_seconds(0), 10)).await;
+    assert!(recipients.contains("SEARCH sent_messages USING INDEX sent_by_status (status=?)"), "{recipients}");
+    assert!(recipients.contains("SEARCH sent_recipients USING PRIMARY KEY (sent_id=?)"), "{recipients}");
 }

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use mailapi_backend::{DeliveryFeed, Mailboxes};
+use mailapi_backend::{Awaited, DeliveryFeed, Mailboxes, QueueSize};
 use mailapi_backend_embedded::accept::Incoming;
 use mailapi_backend_embedded::queue::{Attempt, Notice, QueuedMessage, RecipientResult, Task};
-use mailapi_model::{Clock, EnhancedCode, FeedCursor, Outcome, Reply};
+use mailapi_model::{Clock, EnhancedCode, FeedCursor, MessageId, Outcome, Reply};
 use mailapi_smtp::{Notify, Ret};
 
 use super::test_store::{TestStore, ann, mail};
@@ -169,4 +169,50 @@ async fn a_sender_that_wants_to_hear_of_a_local_success_is_remembered() {
     test_store.message_store.record(queued.clone(), vec![told], Vec::new()).await.unwrap();
     assert_eq!(test_store.number("SELECT count(*) FROM drop_queue"), 0);
     assert_eq!(outcomes(&test_store).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_recipient_is_awaited_until_its_report_is_read() {
+    let test_store = TestStore::new().await;
+    let message_id: MessageId = "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap();
+    let mut incoming = test_store.incoming(&["carl@elsewhere.example", "ann@example.org"], &mail("Hi", "."));
+    incoming.message_id = Some(message_id);
+    let queue_id = test_store.message_store.accept(incoming).await.unwrap().queue_id;
+    let awaited = |recipient: &str, by_this_node: bool| Awaited {
+        message_id,
+        queue_id: Some(queue_id.clone()),
+        recipient: recipient.parse().unwrap(),
+        by_this_node,
+    };
+    let asked = [awaited("carl@elsewhere.example", true), awaited("ann@example.org", true)];
+    let are_awaited = async || test_store.message_store.are_awaited(&asked).await.unwrap();
+    assert_eq!(are_awaited().await, [true, true], "one is queued, the report about the other is unread");
+    let batch = test_store.message_store.read_after(&FeedCursor::default(), 100).await.unwrap();
+    test_store.message_store.forget_until(&batch.cursor).await.unwrap();
+    assert_eq!(are_awaited().await, [true, false]);
+
+    let queued = claim(&test_store).await.remove(0);
+    test_store.message_store.record(queued, vec![bounced(0)], Vec::new()).await.unwrap();
+    assert_eq!(are_awaited().await, [true, false], "its report is unread");
+    let batch = test_store.message_store.read_after(&batch.cursor, 100).await.unwrap();
+    test_store.message_store.forget_until(&batch.cursor).await.unwrap();
+    assert_eq!(are_awaited().await, [false, false]);
+    let elsewhere = [awaited("ann@example.org", false)];
+    assert_eq!(test_store.message_store.are_awaited(&elsewhere).await, Ok(vec![true]), "another node has its own");
+}
+
+#[tokio::test]
+async fn the_queue_is_counted_up_to_a_limit() {
+    let test_store = TestStore::new().await;
+    let size = async |limit| test_store.message_store.queue(limit).await.unwrap().unwrap();
+    assert_eq!(size(10).await, QueueSize::default());
+    let start = test_store.clock.now();
+    for subject in ["one", "two", "three"] {
+        test_store.deliver(&["carl@elsewhere.example"], &mail(subject, ".")).await;
+        test_store.advance(1);
+    }
+    assert_eq!(size(10).await, QueueSize { queued: 3, deferred: 0, oldest: Some(start) });
+    assert_eq!(size(2).await.queued, 2);
+    test_store.database().execute("UPDATE drop_queue_recipients SET attempts = 1 WHERE queue = 1", []).unwrap();
+    assert_eq!(size(10).await, QueueSize { queued: 2, deferred: 1, oldest: Some(start) });
 }

@@ -92,12 +92,12 @@ fn not_null(schema: &mut Object) {
     }
 }
 
-/// `success` has a fixed value in every response except that of the health check.
+/// `success` has a fixed value in every response except those of the health checks.
 fn name_success(document: &mut OpenApi) {
     let Some(components) = &mut document.components else { return };
     for (name, schema) in &mut components.schemas {
         let value = match name.as_str() {
-            "Health" => continue,
+            "Health" | "Readiness" => continue,
             "ApiError" => false,
             _ => true,
         };

@@ -11,6 +11,7 @@ mod health;
 mod limits;
 mod mail;
 mod mailbox;
+mod metrics;
 mod openapi;
 mod permission_table;
 mod permissions;

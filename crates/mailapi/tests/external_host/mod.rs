@@ -261,6 +261,11 @@ impl ExternalHost {
         }
     }
 
+    /// Returns all metrics as text; needs the setting `MEASURED`.
+    pub(crate) async fn metrics(&self) -> String {
+        self.server.as_ref().expect("mailapi runs").metrics().await
+    }
+
     pub(crate) async fn health(&self) -> Value {
         self.client.get(self.health_address()).send().await.unwrap().json().await.unwrap()
     }

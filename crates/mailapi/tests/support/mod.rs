@@ -72,6 +72,13 @@ impl WorkDir {
     pub(crate) fn serve(&self) -> Server {
         Server::start(self.command(&["serve", "--log-format", "json"]))
     }
+
+    /// Like `serve`, with the listener for monitoring.
+    pub(crate) fn serve_measured(&self) -> Server {
+        let mut command = self.command(&["serve", "--log-format", "json"]);
+        command.env(MEASURED.0, MEASURED.1);
+        Server::start(command)
+    }
 }
 
 /// Result of a command.
@@ -120,6 +127,11 @@ pub(crate) type Rounds = Arc<Mutex<BTreeMap<String, u64>>>;
 
 /// The setting that makes a server log the rounds of its background loops.
 pub(crate) const REPORT_ROUNDS: (&str, &str) = ("MAILAPI_LOG__LEVEL", "info,mailapi::rounds=trace");
+
+/// The setting that opens the listener for monitoring.
+pub(crate) const MEASURED: (&str, &str) = ("MAILAPI_METRICS__LISTEN", "127.0.0.1:0");
+/// The line of a server that lost no recipient.
+pub(crate) const ALL_ACCOUNTED_FOR: &str = "\nmailapi_unaccounted_recipients 0.0\n";
 
 impl Server {
     pub(crate) fn start(mut command: Command) -> Self {
@@ -176,6 +188,12 @@ impl Server {
 
     pub(crate) fn api(&self, path: &str) -> String {
         format!("{}{path}", self.running["api"].as_str().unwrap())
+    }
+
+    /// Returns all metrics as text; needs [`MEASURED`].
+    pub(crate) async fn metrics(&self) -> String {
+        let address = self.running["metrics"].as_str().expect("the listener for monitoring is on");
+        reqwest::get(format!("http://{address}/metrics")).await.unwrap().text().await.unwrap()
     }
 
     pub(crate) fn token(&self) -> String {

@@ -1,8 +1,9 @@
 use mailapi_model::{
     EmailAddress, EnhancedCode, MessageStatus, Outcome, QueueId, RecipientKind, RecipientStatus, Reply, TokenId,
 };
-use mailapi_store::{Begun, DeliveryLogFilter, Failure, SentFilter, SentOwner, StoreError, StoredAnswer};
+use mailapi_store::{Begun, DeliveryLogFilter, Failure, OpenMessages, SentFilter, SentOwner, StoreError, StoredAnswer};
 
+use crate::delivery_log::{cursor, event};
 use crate::engines::{at, email, message_id, named_request, new_sent, on_every_engine, page};
 
 fn unknown_user() -> Reply {
@@ -310,6 +311,39 @@ async fn a_total_is_the_present_owners_on_every_page() {
             assert_eq!((total(&filter, 0).await, total(&filter, 2).await), (first, second), "{filter:?}");
             assert_eq!(total(&filter, 100_000).await, (first.0, 0), "{filter:?}");
         }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn open_messages_and_recipients_are_those_without_an_end() {
+    on_every_engine(async |store| {
+        let sent = store.sent();
+        for number in 1..=3 {
+            sent.begin(&new_sent(number, &["bob@example.net", "eve@example.net"])).await.unwrap();
+        }
+        for number in [1, 2] {
+            let queue_id = QueueId(format!("Q{number}"));
+            sent.submitted(message_id(number), &queue_id, at(10 + i64::try_from(number).unwrap()), &[]).await.unwrap();
+        }
+        let events = [
+            event(1, "bob@example.net", Outcome::Sent, 20),
+            event(1, "eve@example.net", Outcome::Deferred, 20),
+            event(2, "bob@example.net", Outcome::Sent, 20),
+            event(2, "eve@example.net", Outcome::Bounced, 20),
+        ];
+        store.delivery_log().append("feed", &events, &cursor(""), &cursor("1")).await.unwrap();
+
+        let pending = sent.count_open(MessageStatus::Pending, 10).await.unwrap();
+        assert_eq!(pending, OpenMessages { count: 1, oldest: Some(at(3)) });
+        let submitted = sent.count_open(MessageStatus::Submitted, 10).await.unwrap();
+        assert_eq!(submitted, OpenMessages { count: 1, oldest: Some(at(1)) });
+        let open = sent.open_recipients(at(12), 10).await.unwrap();
+        let shown: Vec<_> = open.iter().map(|one| (one.message_id, one.recipient.shown())).collect();
+        assert_eq!(shown, [(message_id(1), "eve@example.net")]);
+        assert_eq!(open[0].queue_id, Some(QueueId("Q1".to_owned())));
+        assert_eq!(sent.open_recipients(at(11), 10).await, Ok(Vec::new()), "submitted at that time");
+        assert_eq!(sent.open_recipients(at(12), 0).await, Ok(Vec::new()));
     })
     .await;
 }
