@@ -187,7 +187,7 @@ impl Metrics {
         set(&self.0.certificate_expiry, seconds.map(|seconds| seconds as f64));
     }
 
-    /// Sets the number of recipients that nobody accounts for; `None` if it is unknown.
+    /// Sets the number of lost recipients; `None` if it is unknown.
     pub fn set_unaccounted(&self, count: Option<u64>) {
         set(&self.0.unaccounted, count.map(as_f64));
     }
