@@ -48,13 +48,14 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (&["axum", "utoipa", "utoipa-axum", "utoipa-swagger-ui", "tower", "tower-http"], &["http"]),
     // A backend calls a mail server's administration over HTTP.
     (&["hyper"], &["http", "backend-external"]),
-    (&["toml", "clap", "rpassword", "tracing-subscriber", "getrandom"], &["mailapi"]),
+    (&["toml", "clap", "rpassword", "tracing-subscriber", "tracing-appender", "getrandom"], &["mailapi"]),
     (&["tokio-rustls"], &["backend-embedded", "backend-external", "smtp-client"]),
     (&["rustls-native-certs"], &["tls"]),
     (&["hickory-resolver"], &["dns"]),
     (&["prometheus-client"], &["metrics"]),
-    // In `backend` JSON is the form of a stored message structure, not of a protocol.
-    (&["serde_json"], &["http", "backend", "backend-external"]),
+    // In `backend` JSON is the form of a stored message structure, in `backend-external` that of the follower's state,
+    // and in `mailapi` that of log lines: not of a protocol.
+    (&["serde_json"], &["http", "backend", "backend-external", "mailapi"]),
     (&["sha-crypt", "mail-auth"], &["service"]),
 ];
 
