@@ -41,6 +41,10 @@ pub(super) enum Fact<'a> {
     Removed,
     /// The operator deleted the message from the queue.
     Deleted,
+    /// The queue manager ended an attempt, and the queue file was gone: deleted, requeued or put on hold meanwhile.
+    FileGone,
+    /// A delivery agent could not open the queue file, so it tried no recipient.
+    Unopened,
     /// The listener refused a recipient, the sender or the message.
     Rejected(Rejection),
     /// The message was accepted from its sender and then discarded by a rule.
@@ -104,6 +108,9 @@ pub(super) struct Rejection {
 
 /// Returns the queue id and the meaning of a line; `None` for lines that change no message.
 pub(super) fn fact<'a>(line: &Line<'a>) -> Option<(&'a str, Fact<'a>)> {
+    if let Some(warning) = line.text.strip_prefix("warning: ") {
+        return missing_file(line.daemon, warning);
+    }
     let (id, text) = line.text.split_once(": ")?;
     if !is_queue_id(id) {
         return None;
@@ -124,6 +131,20 @@ pub(super) fn fact<'a>(line: &Line<'a>) -> Option<(&'a str, Fact<'a>)> {
     let fact = fact.or_else(|| delivery(text).map(Fact::Delivery))?;
     let needs_queue_id = !matches!(fact, Fact::Rejected(_));
     (id != NO_QUEUE || !needs_queue_id).then_some((id, fact))
+}
+
+/// Parses `qmgr_active_done_3_generic: remove ID from active: No such file or directory` of the queue manager, and
+/// `open active ID: No such file or directory` of a delivery agent.
+fn missing_file<'a>(daemon: &str, warning: &'a str) -> Option<(&'a str, Fact<'a>)> {
+    let what = warning.strip_suffix(": No such file or directory")?;
+    let (id, fact) = if matches!(daemon, "qmgr" | "nqmgr" | "oqmgr") {
+        let removed = what.strip_prefix("qmgr_active_done_3_generic: remove ");
+        let moved = || what.strip_prefix("qmgr_active_defer: rename ");
+        (removed.or_else(moved)?.split_once(" from active")?.0, Fact::FileGone)
+    } else {
+        (what.strip_prefix("open active ")?, Fact::Unopened)
+    };
+    is_queue_id(id).then_some((id, fact))
 }
 
 /// Short ids are hexadecimal, long ones alphanumeric without vowels; both grow with inode numbers. Words such as

@@ -286,7 +286,9 @@ impl Follow {
                 live.cursor.reported += 1;
             }
             if live.pending.is_empty() {
-                live.cursor = Cursor { place: live.source.place(live.tracked.last_at), reported: 0 };
+                let place = live.source.place(live.tracked.last_at);
+                let quiet_until = live.cursor.quiet_until.filter(|until| live.tracked.last_at < Some(*until));
+                live.cursor = Cursor { place, reported: 0, quiet_until };
             }
             batch.more = batch.events.len() >= max || batch.lines_read >= self.settings.max_batch_lines;
             if batch.more {
@@ -313,6 +315,7 @@ impl Follow {
                 }
                 Ok(None) => {
                     self.hearing.note_end(live.lines, begun);
+                    end_attempts_in_silence(live, begun, &mut batch);
                     break;
                 }
                 // Return what was read; the next call reports the error.
@@ -458,6 +461,9 @@ impl Follow {
             }
             _ => self.resume_behind(&cursor)?,
         };
+        if let Some(until) = cursor.quiet_until {
+            live.tracked.end_long_attempts(until, &mut Findings::default());
+        }
         // The record after the position was reported in part: skip its first events.
         if cursor.reported > 0
             && let Some(step) = self.step(live.source.as_mut(), &mut live.tracked)?
@@ -549,6 +555,17 @@ impl Follow {
             self.notes.note_unnamed(findings.unnamed_at);
             bytes += length;
         }
+    }
+}
+
+/// Ends attempts by this server's clock at the end of the log. The batch may exceed its limit: a cursor cannot point
+/// between these events.
+fn end_attempts_in_silence(live: &mut Live, now: Timestamp, batch: &mut LogBatch) {
+    let mut findings = Findings::default();
+    if let Some(until) = live.tracked.end_long_attempts(now, &mut findings) {
+        live.cursor.quiet_until = Some(until);
+        batch.events.extend(findings.events);
+        batch.discarded.extend(findings.discarded);
     }
 }
 

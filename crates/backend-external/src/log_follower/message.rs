@@ -67,6 +67,15 @@ pub(super) struct Failed {
     pub(super) response: Arc<str>,
 }
 
+/// The loss of a queue file during a delivery attempt, which continues: the delivery agent has the file open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Left {
+    #[serde(with = "stored")]
+    pub(super) at: Timestamp,
+    /// Whether the message was requeued, and continues under another id; otherwise it was deleted.
+    pub(super) is_requeued: bool,
+}
+
 /// A message in the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Message {
@@ -83,6 +92,12 @@ pub(super) struct Message {
     pub(super) cut_off: bool,
     /// Whether it is on hold.
     pub(super) held: bool,
+    /// How many of its addresses may be in a delivery attempt; [`u64::MAX`] if the log lacks their number.
+    pub(super) in_attempt: u64,
+    /// Whether `postsuper -d ALL` may have deleted it since it was last active.
+    pub(super) perhaps_deleted: bool,
+    /// The loss of its queue file during a delivery attempt.
+    pub(super) left: Option<Left>,
     pub(super) marked_as_spam: bool,
     /// The identifier of the submitted message.
     #[serde(with = "stored")]
@@ -170,6 +185,9 @@ impl Message {
             queued: false,
             cut_off: false,
             held: false,
+            in_attempt: 0,
+            perhaps_deleted: false,
+            left: None,
             marked_as_spam: false,
             message_id: None,
             claims: None,
@@ -199,6 +217,25 @@ impl Message {
     /// Sets the number of recipients. The first value counts: later lines may omit recipients whose delivery has ended.
     pub(super) fn expect_recipients(&mut self, recipients: Option<u64>) {
         self.recipients = self.recipients.or(recipients);
+    }
+
+    /// Begins a delivery attempt for each address whose delivery has not ended.
+    pub(super) fn begin_attempt(&mut self) {
+        self.held = false;
+        self.perhaps_deleted = false;
+        self.in_attempt = self.recipients.map_or(u64::MAX, |recipients| recipients.saturating_sub(self.settled));
+    }
+
+    /// Notes that the attempt for one address ended.
+    pub(super) const fn end_attempt(&mut self) {
+        if self.in_attempt != u64::MAX {
+            self.in_attempt = self.in_attempt.saturating_sub(1);
+        }
+    }
+
+    /// Whether it was requeued while a delivery attempt under its former id continues.
+    pub(super) fn is_former(&self) -> bool {
+        self.left.is_some_and(|left| left.is_requeued)
     }
 
     /// Notes the end of delivery to an address that the recipient `named` expands to.

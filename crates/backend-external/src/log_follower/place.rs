@@ -72,31 +72,44 @@ impl Head {
     }
 }
 
-/// A position, and how many events of the record after it were already reported. That number is above zero only if
-/// the events of a single record did not fit into a batch.
+/// A position, and what was reported at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cursor {
     pub(super) place: Place,
+    /// How many events of the record after the position were already reported. Above zero only if the events of a
+    /// single record did not fit into a batch.
     pub(super) reported: usize,
+    /// The time up to which attempts ended by this server's clock while the log was silent. `None` once a line is
+    /// newer.
+    pub(super) quiet_until: Option<Timestamp>,
 }
 
 impl Cursor {
+    /// Returns the cursor at a position where nothing else was reported.
+    pub(super) const fn at(place: Place) -> Self {
+        Self { place, reported: 0, quiet_until: None }
+    }
+
     /// Encodes the cursor: `file device inode offset head-length head-hash time reported`, or `journal reported name`.
+    /// `reported` is a number, and `@time` after a silence.
     pub(super) fn encode(&self) -> FeedCursor {
         let mut text = String::new();
+        let reported = match self.quiet_until {
+            Some(until) => format!("{}@{}", self.reported, until.as_millis()),
+            None => self.reported.to_string(),
+        };
         let written = match &self.place {
             Place::Beginning => Ok(()),
             Place::File(FilePlace { id, offset, head, at }) => write!(
                 text,
-                "file {} {} {offset} {} {:016x} {} {}",
+                "file {} {} {offset} {} {:016x} {} {reported}",
                 id.device,
                 id.inode,
                 head.length,
                 head.hash,
                 at.as_millis(),
-                self.reported
             ),
-            Place::Journal(name) => write!(text, "journal {} {name}", self.reported),
+            Place::Journal(name) => write!(text, "journal {reported} {name}"),
         };
         written.expect("writing into a String cannot fail");
         FeedCursor(text)
@@ -105,11 +118,11 @@ impl Cursor {
     /// Decodes a cursor from [`Cursor::encode`]; `None` if it has another format.
     pub(super) fn decode(cursor: &FeedCursor) -> Option<Self> {
         if cursor.0.is_empty() {
-            return Some(Self { place: Place::Beginning, reported: 0 });
+            return Some(Self::at(Place::Beginning));
         }
         if let Some(rest) = cursor.0.strip_prefix("journal ") {
             let (reported, name) = rest.split_once(' ')?;
-            return Some(Self { place: Place::Journal(name.to_owned()), reported: reported.parse().ok()? });
+            return Self::reported_at(Place::Journal(name.to_owned()), reported);
         }
         let mut parts = cursor.0.strip_prefix("file ")?.split(' ');
         let mut number = || parts.next()?.parse::<u64>().ok();
@@ -117,9 +130,15 @@ impl Cursor {
         let (offset, length) = (number()?, number()?);
         let hash = u64::from_str_radix(parts.next()?, 16).ok()?;
         let at = Timestamp::from_millis(parts.next()?.parse().ok()?);
-        let reported = parts.next()?.parse().ok()?;
+        let reported = parts.next()?;
         let place = FilePlace { id, offset, head: Head { length, hash }, at };
-        parts.next().is_none().then_some(Self { place: Place::File(place), reported })
+        parts.next().is_none().then(|| Self::reported_at(Place::File(place), reported))?
+    }
+
+    fn reported_at(place: Place, text: &str) -> Option<Self> {
+        let (reported, until) = text.split_once('@').map_or((text, None), |(reported, until)| (reported, Some(until)));
+        let until = until.map(str::parse::<i64>).transpose().ok()?;
+        Some(Self { place, reported: reported.parse().ok()?, quiet_until: until.map(Timestamp::from_millis) })
     }
 }
 
@@ -143,13 +162,17 @@ mod tests {
         fn every_cursor_is_read_as_it_was_written(
             device: u64, inode: u64, offset: u64, head in proptest::collection::vec(any::<u8>(), 0..40),
             at in 0..4_000_000_000_000_i64, reported in 0..9_usize, name in "s=[0-9a-f]{8};i=[0-9a-f]{3}",
+            quiet: bool,
         ) {
             let place = FilePlace {
                 id: FileId { device, inode }, offset, head: Head::of(&head), at: Timestamp::from_millis(at),
             };
             for place in [Place::Beginning, Place::File(place), Place::Journal(name)] {
-                let reported = if place == Place::Beginning { 0 } else { reported };
-                let cursor = Cursor { place, reported };
+                let quiet_until = quiet.then_some(Timestamp::from_millis(at));
+                let cursor = match place {
+                    Place::Beginning => Cursor::at(place),
+                    _ => Cursor { place, reported, quiet_until },
+                };
                 prop_assert_eq!(Cursor::decode(&cursor.encode()), Some(cursor));
             }
         }

@@ -17,7 +17,7 @@ use super::stored::{self, Stored};
 use super::tracked_messages::TrackedMessages;
 
 /// A state of another version is not loaded.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const FILE: &str = "state";
 
 /// A saved state.
@@ -34,7 +34,7 @@ impl Stored for Place {
     type Form = String;
 
     fn form(&self) -> String {
-        Cursor { place: self.clone(), reported: 0 }.encode().0
+        Cursor::at(self.clone()).encode().0
     }
 
     fn of_form(form: String) -> Option<Self> {

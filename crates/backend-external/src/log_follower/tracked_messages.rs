@@ -8,6 +8,9 @@
 //! removed (qmgr, postsuper)   message is closed      Fact::Removed, Fact::Deleted
 //! ```
 //!
+//! A message that the operator deletes or requeues during a delivery attempt stays open under its id until the attempt
+//! has ended (`deletions`).
+//!
 //! A queue id denotes one message from the line that opens it to the line that closes it, within one Postfix
 //! instance. An id may be reused at once: a line that begins a message discards the old state of the id.
 //!
@@ -24,7 +27,7 @@
 mod deletions;
 mod deliveries;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -68,6 +71,8 @@ pub(super) struct TrackedMessages {
     refused_early: HashMap<String, Vec<RefusedRecipient>>,
     /// The last active process of postsuper(1), and the number of messages that its lines named.
     postsuper: (u32, u64),
+    /// The messages that left the queue during a delivery attempt, oldest first. Some may be closed already.
+    left: VecDeque<Key>,
 }
 
 /// Whether an instance of Postfix runs.
@@ -89,7 +94,8 @@ struct InstanceState {
     /// When it started; `None` if that was before the first line.
     #[serde(with = "stored")]
     started_at: Option<Timestamp>,
-    /// When the operator deleted messages without a line for each. Reset when the follower has decided which ones.
+    /// Since when silence counts after the operator deleted messages without a line for each. Reset when the follower
+    /// has decided which ones.
     #[serde(with = "stored")]
     deleted_at: Option<Timestamp>,
 }
@@ -109,12 +115,18 @@ impl TrackedMessages {
         index: &mut MessageIndex,
     ) -> io::Result<Findings> {
         let before = self.last_at.replace(line.at);
-        let mut findings = Findings { crash: self.note_running(line, before), ..Findings::default() };
+        let mut findings = Findings::default();
+        self.end_long_attempts(line.at, &mut findings);
+        self.end_attempts_before_start(line, &mut findings);
+        findings.crash = self.note_running(line, before);
         self.note_postsuper(line);
         let Some((id, fact)) = fact(line) else {
             self.forget_refusals_of_closed_session(line);
             return Ok(findings);
         };
+        if matches!(fact, Fact::Begins { .. } | Fact::PickedUp { .. } | Fact::MessageId(_)) {
+            self.end_attempts_of_reused(line, id, &mut findings);
+        }
         match fact {
             Fact::Begins { authenticated, loopback } => self.begin(line, id, authenticated, loopback),
             Fact::PickedUp { former } => self.pick_up(line, id, former),
@@ -122,10 +134,18 @@ impl TrackedMessages {
             Fact::Queued { sender, recipients } => {
                 let message = self.open(line, id, Origin::Unknown);
                 message.expect_recipients(recipients);
-                message.held = false;
+                message.begin_attempt();
                 self.queue(line, id, sender, submitted_ids, &mut findings);
             }
-            Fact::Delivery(delivery) => self.deliver(line, id, &delivery, submitted_ids, &mut findings),
+            Fact::Delivery(delivery) => {
+                self.deliver(line, id, &delivery, submitted_ids, &mut findings);
+                // local(8) expands aliases, and may log several lines for one address.
+                if line.daemon != "local" || delivery.orig_to.is_none() {
+                    self.end_attempt(line, id, Message::end_attempt, &mut findings);
+                }
+            }
+            Fact::FileGone => self.note_gone(line, id, &mut findings),
+            Fact::Unopened => self.end_attempt(line, id, Message::end_attempt, &mut findings),
             Fact::Expired => self.expire(line, id, &mut findings),
             Fact::Removed => self.finish(line, id, &mut findings),
             Fact::Deleted => self.delete(line, id, &mut findings),
@@ -160,7 +180,8 @@ impl TrackedMessages {
     /// Returns the size of the queue.
     pub(super) fn queue_size(&self) -> QueueSize {
         let mut size = QueueSize::default();
-        for message in self.instances.values().flat_map(HashMap::values) {
+        let in_queue = |message: &&Message| message.left.is_none();
+        for message in self.instances.values().flat_map(HashMap::values).filter(in_queue) {
             if message.waiting.is_empty() {
                 size.queued += 1;
             } else {
@@ -286,22 +307,23 @@ impl TrackedMessages {
     fn pick_up(&mut self, line: &Line<'_>, id: &str, former: Option<&str>) {
         self.close(line.instance, id);
         let orig_id = former.map(str::to_owned);
-        let former = former.and_then(|former| self.close(line.instance, former));
+        let former = former.and_then(|former| self.close(line.instance, former).map(|message| (former, message)));
         let message = self.open(line, id, Origin::PickedUp);
         message.orig_id = orig_id;
-        if let Some(former) = former {
-            message.orig_id = former.orig_id.or(message.orig_id.take());
+        if let Some((former_id, mut former)) = former {
+            message.orig_id = former.orig_id.clone().or(message.orig_id.take());
             (message.message_id, message.claims) = (former.message_id, former.claims);
             // A message that a content filter returned has no other sign of its origin.
             let is_returned = former.origin == Origin::Loopback && former.message_id.is_none();
-            (message.from_outside, message.answers) = (former.from_outside || is_returned, former.answers);
+            message.from_outside = former.from_outside || is_returned;
+            message.answers = std::mem::take(&mut former.answers);
             message.has_other_failure = former.has_other_failure;
-            message.renamed = former.renamed;
+            message.renamed.clone_from(&former.renamed);
             message.first_seen = former.first_seen;
             // The queue manager counts its recipients again, without those whose delivery has ended.
             (message.recipients, message.settled) = (former.recipients, former.settled);
             message.is_incomplete = former.is_incomplete;
-            message.inherit(former.behind);
+            message.inherit(std::mem::take(&mut former.behind));
             let (message_id, claims) = (message.message_id, message.claims);
             if let Some(message_id) = message_id {
                 self.add_key(message_id, line.instance, id);
@@ -309,6 +331,7 @@ impl TrackedMessages {
             if let Some(message_id) = claims {
                 add_key(&mut self.by_claim, message_id, line.instance, id);
             }
+            self.keep_former(line, former_id, former);
         }
     }
 

@@ -4,48 +4,48 @@ use std::time::Duration;
 
 use super::support::{OURS, Reader, TestLog, line, outcomes};
 
-fn received(id: &str) -> String {
+pub(super) fn received(id: &str) -> String {
     let begun = line(1, "api/smtpd", &format!("{id}: client=unknown[127.0.0.1]"));
     begun + &line(1, "cleanup", &format!("{id}: message-id=<{OURS}@example.org>"))
 }
 
-fn queued(id: &str, addresses: u32) -> String {
+pub(super) fn queued(id: &str, addresses: u32) -> String {
     line(1, "qmgr", &format!("{id}: from=<ann@example.org>, size=1, nrcpt={addresses} (queue active)"))
 }
 
-fn to(id: &str, address: &str, outcome: &str) -> String {
+pub(super) fn to(id: &str, address: &str, outcome: &str) -> String {
     let text = "relay=mx[192.0.2.9]:25, delay=1, delays=1/0/0/0, dsn=4.2.0";
     line(2, "smtp", &format!("{id}: to=<{address}>, {text}, status={outcome}"))
 }
 
-fn postsuper(second: u32, text: &str) -> String {
+pub(super) fn postsuper(second: u32, text: &str) -> String {
     line(second, "postsuper", text)
 }
 
 /// A scene where a deferred message is logged at least every 100 seconds.
-fn log() -> TestLog {
+pub(super) fn log() -> TestLog {
     let mut log = TestLog::new();
     log.settings.retry_time = Duration::from_secs(100);
     log.settings.save_every_bytes = 1;
     log
 }
 
-/// Reads these lines, with a restart after each.
-fn read(log: &TestLog, lines: &[String]) -> Reader {
+/// Reads these lines, with a restart before each.
+pub(super) fn read(log: &TestLog, lines: &[String]) -> Reader {
     let mut reader = Reader::new(log);
     for line in lines {
+        reader.restart(log);
         log.append(line);
         reader.read_all();
-        reader.restart(log);
     }
     reader
 }
 
-fn discarded(reader: &Reader) -> Vec<(String, String)> {
+pub(super) fn discarded(reader: &Reader) -> Vec<(String, String)> {
     reader.discarded.iter().map(|one| (one.queue_id.0.clone(), one.response.clone())).collect()
 }
 
-fn deleted(id: &str) -> Vec<(String, String)> {
+pub(super) fn deleted(id: &str) -> Vec<(String, String)> {
     vec![(id.to_owned(), "deleted from the queue by the operator".to_owned())]
 }
 
@@ -112,7 +112,7 @@ fn what_was_requeued_is_deleted_under_its_first_name() {
     assert_eq!(discarded(&read(&log(), &lines)), deleted("A00001"));
 }
 
-fn deferred(id: &str) -> [String; 3] {
+pub(super) fn deferred(id: &str) -> [String; 3] {
     [received(id), queued(id, 1), to(id, "bob@example.net", "deferred (later)")]
 }
 

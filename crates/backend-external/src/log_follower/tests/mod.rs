@@ -1,6 +1,7 @@
 //! Tests of the follower: a log is written, rotated and read in a temporary directory.
 
 mod aliases;
+mod attempts;
 mod clocks;
 mod copies;
 mod deletions;

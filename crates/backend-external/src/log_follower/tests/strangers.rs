@@ -314,6 +314,11 @@ impl Case {
         let picked_up = format!("{}: uid=102 from=<{}> orig_id={id}", message.id, message.from);
         lines.push(line("postfix/pickup", &picked_up));
         lines.extend(message.queued());
+        // The attempt under the former id ends.
+        let missing = "No such file or directory";
+        lines.push(line("postfix/smtp", &format!("warning: open active {id}: {missing}")));
+        let gone = format!("warning: qmgr_active_done_3_generic: remove {id} from active: {missing}");
+        lines.push(line("postfix/qmgr", &gone));
     }
 
     /// Delivers the message to a local mailbox. Returns whether that succeeded.
@@ -443,6 +448,8 @@ const fn kind(fact: &Fact<'_>) -> &'static str {
         Fact::Expired => "expired",
         Fact::Removed => "removed",
         Fact::Deleted => "deleted",
+        Fact::FileGone => "file gone",
+        Fact::Unopened => "unopened",
         Fact::Rejected(rejection) if rejection.of_recipient => "recipient rejected",
         Fact::Rejected(_) => "rejected",
         Fact::Discarded { .. } => "discarded",
@@ -458,9 +465,9 @@ const FORMS: [(&str, &[&str]); 12] = [
     ("postscreen", &["recipient rejected"]),
     ("pickup", &["picked up, requeued"]),
     ("cleanup", &["Message-ID", "rejected", "discarded", "held", "marked as spam"]),
-    ("qmgr", &["queued", "expired", "removed"]),
+    ("qmgr", &["queued", "expired", "removed", "file gone"]),
     ("postsuper", &["deleted", "held"]),
-    ("smtp", &["delivery"]),
+    ("smtp", &["delivery", "unopened"]),
     ("lmtp", &["delivery"]),
     ("virtual", &["delivery"]),
     ("local", &["delivery"]),

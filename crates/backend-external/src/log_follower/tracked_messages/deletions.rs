@@ -3,25 +3,161 @@
 //! A deletion by queue id logs a line for the message. `-d ALL` logs only the number of deleted messages. For a
 //! deferred message, later silence is proof: Postfix retries it at least once per `maximal_backoff_time`, so one that
 //! stays silent for longer is gone. For a message on hold, or in its first attempt, silence proves nothing.
+//!
+//! A delivery agent has the queue file open and continues after its deletion, or after `postsuper -r`. So a message
+//! that leaves the queue during an attempt stays open until the attempt has certainly ended:
+//!
+//! * each of its addresses has a line, or an agent found no file;
+//! * or the queue manager reports that the file is gone, which it does after the last agent;
+//! * or Postfix was stopped, which ends the agents, and started again;
+//! * or another message has the queue id, which contains the inode of the file: an open file keeps its inode;
+//! * or [`LONGEST_ATTEMPT`] has passed, by the log's clock or by this server's.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::Discarded;
-use mailapi_model::{Outcome, QueueId, Timestamp};
+use mailapi_model::{MessageId, Outcome, QueueId, Timestamp};
 
 use super::super::line::Line;
-use super::super::message::{Message, Origin, Waiting};
+use super::super::message::{Left, Message, Origin, Waiting};
 use super::super::report::{Findings, Gap};
 use super::deliveries::give_up;
-use super::{Running, TrackedMessages};
+use super::{Key, Running, TrackedMessages};
 
 /// The response reported for a recipient that still waited.
 const DELETED: &str = "deleted from the queue by the operator";
 
+/// Postfix's `daemon_timeout`: its watchdog ends a delivery agent that works on one message for longer. The time limits
+/// of smtp(8) count per command and per recipient, so their sum has no useful bound.
+const LONGEST_ATTEMPT: Duration = Duration::from_hours(5);
+
 impl TrackedMessages {
-    /// Closes a message that the operator deleted by its id.
+    /// Closes a message that the operator deleted by its id. During an attempt, it stays open until the attempt ends.
     pub(super) fn delete(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
+        let Some(message) = self.get(line.instance, id) else { return };
+        let (in_attempt, message_id) = (message.in_attempt, message.message_id);
+        if message.left.is_some() {
+            return;
+        }
+        if in_attempt == 0 && !self.has_former(message_id) {
+            return self.give_up_deleted(line, id, findings);
+        }
+        let left = Some(Left { at: line.at, is_requeued: false });
+        self.get(line.instance, id).into_iter().for_each(|message| message.left = left);
+        self.left.push_back((line.instance.to_owned(), id.to_owned()));
+    }
+
+    /// Keeps the former state of a requeued message during its attempt: later lines still have its former id.
+    pub(super) fn keep_former(&mut self, line: &Line<'_>, id: &str, former: Message) {
+        if former.in_attempt > 0 {
+            let left = Some(Left { at: line.at, is_requeued: true });
+            self.restore(line.instance, id, Message { left, waiting: Vec::new(), ..former });
+            self.left.push_back((line.instance.to_owned(), id.to_owned()));
+        }
+    }
+
+    /// Whether the message of this id was requeued during an attempt that continues.
+    pub(super) fn is_former(&self, instance: &str, id: &str) -> bool {
+        self.instances.get(instance).and_then(|messages| messages.get(id)).is_some_and(Message::is_former)
+    }
+
+    fn has_former(&self, message_id: Option<MessageId>) -> bool {
+        let mut keys = message_id.and_then(|message_id| self.by_message.get(&message_id)).into_iter().flatten();
+        keys.any(|(instance, id)| self.is_former(instance, id))
+    }
+
+    /// Notes the end of an attempt, for one address or for all.
+    pub(super) fn end_attempt(
+        &mut self,
+        line: &Line<'_>,
+        id: &str,
+        end: impl FnOnce(&mut Message),
+        findings: &mut Findings,
+    ) {
+        let Some(message) = self.get(line.instance, id) else { return };
+        end(message);
+        if message.in_attempt == 0 && message.left.is_some() {
+            self.close_left(line, id, findings);
+        }
+    }
+
+    /// Ends the attempt of a message whose queue file is gone, as the queue manager found after the last agent.
+    pub(super) fn note_gone(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
+        self.end_attempt(line, id, |message| message.in_attempt = 0, findings);
+        // Neither held nor requeued since `-d ALL`.
+        if self.get(line.instance, id).is_some_and(|message| message.perhaps_deleted && !message.held) {
+            self.delete(line, id, findings);
+        }
+    }
+
+    /// Closes a message that left the queue during an attempt, now that the attempt has ended.
+    fn close_left(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
+        let Some(message) = self.get(line.instance, id) else { return };
+        let (message_id, is_former) = (message.message_id, message.is_former());
+        if is_former {
+            self.close(line.instance, id);
+        } else if !self.has_former(message_id) {
+            self.give_up_deleted(line, id, findings);
+        }
+        if self.has_former(message_id) {
+            return;
+        }
+        // The continuation may have been deleted in the meantime.
+        let keys = message_id.and_then(|message_id| self.by_message.get(&message_id)).cloned().unwrap_or_default();
+        for (instance, id) in keys {
+            if self.get(&instance, &id).is_some_and(|message| message.left.is_some() && message.in_attempt == 0) {
+                self.give_up_deleted(&Line { instance: &instance, ..*line }, &id, findings);
+            }
+        }
+    }
+
+    /// Ends the attempts that cannot be in progress any more at `now`. Returns the end of the newest of them; `None` if
+    /// there are none.
+    pub(in super::super) fn end_long_attempts(&mut self, now: Timestamp, findings: &mut Findings) -> Option<Timestamp> {
+        let mut ended_at = None;
+        while let Some((instance, id)) = self.left.front().cloned() {
+            let left_at = self.get(&instance, &id).and_then(|message| message.left).map(|left| left.at);
+            let end = left_at.map(|left_at| left_at.plus(LONGEST_ATTEMPT));
+            if end.is_some_and(|end| now < end) {
+                break;
+            }
+            self.left.pop_front();
+            if let Some(at) = end {
+                let line = Line { at, instance: &instance, service: None, daemon: "", pid: 0, text: "" };
+                self.end_attempt(&line, &id, |message| message.in_attempt = 0, findings);
+                ended_at = Some(at);
+            }
+        }
+        ended_at
+    }
+
+    /// Ends the attempts of an instance that starts after a stop: master(8) ends its delivery agents when it stops.
+    pub(super) fn end_attempts_before_start(&mut self, line: &Line<'_>, findings: &mut Findings) {
+        let state = self.instance_states.get(line.instance);
+        let was_stopped = state.is_some_and(|state| state.running == Running::No);
+        if line.daemon != "master" || !line.text.starts_with("daemon started") || !was_stopped {
+            return;
+        }
+        let messages = self.instances.get_mut(line.instance).into_iter().flat_map(HashMap::values_mut);
+        messages.for_each(|message| message.in_attempt = 0);
+        let (left, others): (Vec<Key>, _) = self.left.drain(..).partition(|(instance, _)| instance == line.instance);
+        self.left = others.into();
+        for (_, id) in left {
+            self.end_attempt(line, &id, |_| (), findings);
+        }
+    }
+
+    /// Ends the attempt of a message whose id now denotes another one.
+    pub(super) fn end_attempts_of_reused(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
+        if self.get(line.instance, id).is_some_and(|message| message.left.is_some()) {
+            self.end_attempt(line, id, |message| message.in_attempt = 0, findings);
+        }
+    }
+
+    /// Closes a deleted message, and gives up its recipients.
+    fn give_up_deleted(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
         let Some(mut message) = self.close(line.instance, id) else { return };
         findings.discarded.extend(self.untried(line, id, &mut message));
         let deleted = |one: Waiting| Waiting { response: Arc::from(DELETED), dsn: None, relay: None, ..one };
@@ -63,7 +199,14 @@ impl TrackedMessages {
             if let Some(state) = self.instance_states.get_mut(line.instance) {
                 state.deleted_at = Some(line.at);
             }
+            let messages = self.instances.get_mut(line.instance).into_iter().flatten();
+            messages.for_each(|(_, message)| message.perhaps_deleted = true);
             self.postsuper = (line.pid, 0);
+        }
+        // The queue files may be missing for this reason.
+        if count("Requeued: ").is_some() {
+            let messages = self.instances.get_mut(line.instance).into_iter().flatten();
+            messages.for_each(|(_, message)| message.perhaps_deleted = false);
         }
         if count("Placed on hold: ").is_some_and(|count| count > named) {
             let messages = self.instances.get_mut(line.instance).into_iter().flatten();
@@ -83,25 +226,38 @@ impl TrackedMessages {
         let Some(state) = self.instance_states.get_mut(line.instance) else { return };
         let Some(deleted_at) = state.deleted_at.filter(|_| state.running == Running::Yes) else { return };
         // While Postfix was stopped it retried nothing, so the silence counts from its start.
-        let since = state.started_at.map_or(deleted_at, |started_at| started_at.max(deleted_at));
-        if line.at < since.plus(retry_time) {
+        let since = |at: Timestamp| state.started_at.map_or(at, |started_at| started_at.max(at));
+        if line.at < since(deleted_at).plus(retry_time) {
             return;
         }
-        state.deleted_at = None;
-        let messages = self.instances.get(line.instance).into_iter().flatten();
-        let gone = messages.filter(|(_, message)| is_silent(message, deleted_at, gaps)).map(|(id, _)| id.clone());
-        let mut gone: Vec<String> = gone.collect();
+        let (mut gone, mut next): (Vec<String>, Option<Timestamp>) = (Vec::new(), None);
+        for (id, message) in self.instances.get(line.instance).into_iter().flatten() {
+            let silence = if message.in_attempt == 0 { retry_time } else { retry_time.max(LONGEST_ATTEMPT) };
+            let end = since(message.last_seen).plus(silence);
+            match may_be_deleted(message, gaps) {
+                true if line.at < end => next = Some(next.map_or(end, |next| next.min(end))),
+                true if is_deferred(message) => gone.push(id.clone()),
+                _ => {}
+            }
+        }
+        // A line of an attempt that was in progress at the deletion ends the silence, which then counts anew.
+        state.deleted_at = next.map(|next| next.minus(retry_time));
         gone.sort();
         for id in gone {
+            self.get(line.instance, &id).into_iter().for_each(|message| message.in_attempt = 0);
             self.delete(line, &id, findings);
         }
     }
 }
 
-/// Whether a deferred message has been silent since the deletion. A gap may hide its last line.
-fn is_silent(message: &Message, deleted_at: Timestamp, gaps: &[Gap]) -> bool {
-    let tried = message.settled + message.waiting.len() as u64;
-    let is_deferred = !message.waiting.is_empty() && message.recipients.is_some_and(|recipients| tried >= recipients);
+/// Whether `-d ALL` may have deleted a message. A gap may hide its last line.
+fn may_be_deleted(message: &Message, gaps: &[Gap]) -> bool {
     let is_whole = gaps.iter().all(|gap| gap.to < message.last_seen);
-    is_deferred && !message.held && message.last_seen <= deleted_at && is_whole
+    message.perhaps_deleted && !message.held && message.left.is_none() && is_whole
+}
+
+/// Whether each recipient was tried, and one waits for the next attempt.
+fn is_deferred(message: &Message) -> bool {
+    let tried = message.settled + message.waiting.len() as u64;
+    !message.waiting.is_empty() && message.recipients.is_some_and(|recipients| tried >= recipients)
 }

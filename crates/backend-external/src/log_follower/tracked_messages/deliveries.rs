@@ -196,7 +196,8 @@ impl TrackedMessages {
     pub(super) fn conclude(&mut self, line: &Line<'_>, id: &str, mut message: Message, findings: &mut Findings) {
         let Some(message_id) = message.message_id else { return };
         report_answers(&mut message, findings);
-        let elsewhere = self.by_message.get(&message_id).and_then(|keys| keys.first()).cloned();
+        let mut keys = self.by_message.get(&message_id).into_iter().flatten();
+        let elsewhere = keys.find(|(instance, id)| !self.is_former(instance, id)).cloned();
         if let Some((instance, other)) = elsewhere {
             if let Some(other) = self.get(&instance, &other) {
                 other.is_incomplete |= !message.is_settled();

@@ -1,0 +1,221 @@
+//! Messages that leave the queue while a delivery agent has their file open, which delivers all the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mailapi_testkit::FakeClock;
+
+use super::deletions::{deferred, deleted, discarded, log, postsuper, queued, read, received, to};
+use super::support::{OURS, Reader, TestLog, line, outcomes};
+
+const SENT: &str = "sent (250 Ok)";
+
+/// A scene shortly after the lines.
+fn soon() -> TestLog {
+    TestLog { clock: Arc::new(FakeClock::at("2026-11-21T08:00:30Z")), ..log() }
+}
+
+/// A line of an attempt that ends after the deletion.
+fn late(id: &str, address: &str, outcome: &str) -> String {
+    to(id, address, outcome).replace("08:00:02", "08:00:20")
+}
+
+fn gone(id: &str) -> String {
+    let warning = format!("remove {id} from active: No such file or directory");
+    line(21, "qmgr", &format!("warning: qmgr_active_done_3_generic: {warning}"))
+}
+
+fn requeued(id: &str, new: &str) -> String {
+    postsuper(9, &format!("{id}: requeued"))
+        + &line(10, "pickup", &format!("{new}: uid=102 from=<ann@example.org> orig_id={id}"))
+        + &line(10, "cleanup", &format!("{new}: message-id=<{OURS}@example.org>"))
+}
+
+/// Held and deleted as in a single command, during an attempt.
+fn deleted_in_attempt(id: &str, addresses: u32) -> Vec<String> {
+    let postsuper = ["placed on hold", "removed"].map(|done| postsuper(9, &format!("{id}: {done}")));
+    [vec![received(id), queued(id, addresses)], postsuper.to_vec()].concat()
+}
+
+fn events(reader: &Reader) -> Vec<String> {
+    outcomes(&reader.events)
+}
+
+#[test]
+fn a_delivery_after_the_deletion_is_no_bounce() {
+    let stories = [
+        (1, vec![late("A00001", "bob@example.net", SENT)], vec!["A00001 bob@example.net sent ours"]),
+        (
+            1,
+            vec![late("A00001", "bob@example.net", "bounced (550 unknown)")],
+            vec!["A00001 bob@example.net bounced ours"],
+        ),
+        (
+            1,
+            vec![late("A00001", "bob@example.net", "deferred (later)")],
+            vec!["A00001 bob@example.net deferred ours", "A00001 bob@example.net bounced ours"],
+        ),
+        (
+            2,
+            vec![late("A00001", "bob@example.net", SENT), late("A00001", "eve@example.net", SENT)],
+            vec!["A00001 bob@example.net sent ours", "A00001 eve@example.net sent ours"],
+        ),
+        (
+            2,
+            vec![late("A00001", "bob@example.net", "deferred (later)"), late("A00001", "eve@example.net", SENT)],
+            vec![
+                "A00001 bob@example.net deferred ours",
+                "A00001 eve@example.net sent ours",
+                "A00001 bob@example.net bounced ours",
+            ],
+        ),
+    ];
+    for (addresses, after, expected) in stories {
+        let reader = read(&soon(), &[deleted_in_attempt("A00001", addresses), after].concat());
+        assert_eq!((events(&reader), discarded(&reader)), (expected.iter().map(ToString::to_string).collect(), vec![]));
+        assert_eq!(reader.follow.open_messages(), 0);
+    }
+}
+
+#[test]
+fn one_of_two_recipients_waits_for_the_end_of_the_attempt() {
+    let mut lines = vec![received("A00001"), queued("A00001", 2), to("A00001", "eve@example.net", SENT)];
+    lines.push(postsuper(9, "A00001: removed"));
+    let before = read(&soon(), &lines);
+    assert_eq!((events(&before).len(), discarded(&before)), (1, vec![]));
+    let sent = [lines.clone(), vec![late("A00001", "bob@example.net", SENT)]].concat();
+    let reader = read(&soon(), &sent);
+    assert_eq!((events(&reader).len(), discarded(&reader)), (2, vec![]));
+    let unopened = line(20, "smtp", "warning: open active A00001: No such file or directory");
+    for end in [gone("A00001"), unopened] {
+        let reader = read(&soon(), &[lines.clone(), vec![end]].concat());
+        assert_eq!((events(&reader).len(), discarded(&reader)), (1, deleted("A00001")));
+    }
+}
+
+#[test]
+fn an_alias_may_have_several_lines_for_one_address() {
+    let member =
+        line(5, "local", "A00001: to=<x@example.org>, orig_to=<team@example.org>, relay=local, status=sent (ok)");
+    let lines = [deleted_in_attempt("A00001", 2), vec![member.clone(), member]].concat();
+    let reader = read(&soon(), &lines);
+    assert_eq!(discarded(&reader), []);
+    let reader = read(&soon(), &[lines, vec![late("A00001", "bob@example.net", SENT), gone("A00001")]].concat());
+    assert_eq!(events(&reader).last().unwrap(), "A00001 bob@example.net sent ours");
+}
+
+#[test]
+fn a_deferred_message_is_concluded_at_once() {
+    let lines = [deferred("A00001").to_vec(), vec![postsuper(9, "A00001: removed")]].concat();
+    let expected = ["A00001 bob@example.net deferred ours", "A00001 bob@example.net bounced ours"];
+    assert_eq!(events(&read(&soon(), &lines)), expected);
+}
+
+#[test]
+fn no_attempt_lasts_longer_than_the_watchdog_allows() {
+    let lines = deleted_in_attempt("A00001", 1);
+    let hours = 5 * 3600;
+    let other = |second| line(second, "smtpd", "connect from unknown[192.0.2.1]");
+    let reader = read(&soon(), &[lines.clone(), vec![other(hours + 8)]].concat());
+    assert_eq!(discarded(&reader), []);
+    let reader = read(&soon(), &[lines, vec![other(hours + 9), other(hours + 10)]].concat());
+    assert_eq!(discarded(&reader), deleted("A00001"));
+    assert_eq!(reader.discarded[0].at, "2026-11-21T13:00:09Z".parse().unwrap());
+}
+
+#[test]
+fn a_silent_log_ends_the_attempt_by_our_clock_once() {
+    for saves_always in [true, false] {
+        let mut log = soon();
+        log.settings.save_every_bytes = if saves_always { 1 } else { 1 << 20 };
+        log.settings.save_interval = Duration::from_hours(100);
+        let mut reader = read(&log, &deleted_in_attempt("A00001", 1));
+        assert_eq!(discarded(&reader), []);
+        log.clock.advance(Duration::from_hours(5));
+        let before = reader.cursor.clone();
+        reader.read_all();
+        assert_eq!(discarded(&reader), deleted("A00001"));
+        // The reader stores what comes with another cursor only.
+        assert_ne!(reader.cursor, before);
+        for second in [30, 40, 6 * 3600] {
+            reader.restart(&log);
+            reader.read_all();
+            log.append(&line(second, "qmgr", "B00001: removed"));
+            reader.read_all();
+        }
+        assert_eq!((discarded(&reader), events(&reader)), (deleted("A00001"), vec![]));
+    }
+}
+
+#[test]
+fn a_batch_that_was_not_stored_is_reported_again() {
+    let log = soon();
+    let mut reader = read(&log, &deleted_in_attempt("A00001", 1));
+    log.clock.advance(Duration::from_hours(5));
+    for _ in 0..2 {
+        let lost = reader.follow.read(&reader.cursor, 9).unwrap();
+        assert_eq!(lost.discarded.len(), 1);
+    }
+    reader.restart(&log);
+    reader.read_all();
+    assert_eq!(discarded(&reader), deleted("A00001"));
+}
+
+#[test]
+fn a_stop_ends_the_attempts_and_a_crash_does_not() {
+    let stop = line(20, "master", "terminating on signal 15");
+    let start = line(21, "master", "daemon started -- version 3.7.11, configuration /etc/postfix");
+    let lines = deleted_in_attempt("A00001", 1);
+    let reader = read(&soon(), &[lines.clone(), vec![stop, start.clone()]].concat());
+    assert_eq!(discarded(&reader), deleted("A00001"));
+    let reader = read(&soon(), &[lines, vec![start, late("A00001", "bob@example.net", SENT)]].concat());
+    assert_eq!((events(&reader).len(), discarded(&reader)), (1, vec![]));
+}
+
+#[test]
+fn another_message_with_the_queue_id_ends_the_attempt() {
+    let lines = [deleted_in_attempt("A00001", 1), vec![line(20, "smtpd", "A00001: client=mx[192.0.2.9]")]].concat();
+    let reader = read(&soon(), &lines);
+    assert_eq!((discarded(&reader), reader.follow.open_messages()), (deleted("A00001"), 1));
+}
+
+#[test]
+fn a_full_deletion_waits_for_the_attempt_too() {
+    let all = postsuper(9, "Deleted: 1 message");
+    let later = |second| line(second, "smtpd", "connect from unknown[192.0.2.1]");
+    let second = vec![queued("A00001", 1).replace("08:00:01", "08:00:04")];
+    let tried = [deferred("A00001").to_vec(), second, vec![all.clone()]].concat();
+    // Silent for longer than `retry_time`, and then delivered.
+    let after = line(300, "smtp", "A00001: to=<bob@example.net>, relay=mx, delay=1, dsn=2.0.0, status=sent (ok)");
+    let reader = read(&soon(), &[tried.clone(), vec![later(200), after]].concat());
+    assert_eq!(events(&reader), ["A00001 bob@example.net deferred ours", "A00001 bob@example.net sent ours"]);
+    // Deferred again: its silence begins with that line.
+    let again = [tried.clone(), vec![late("A00001", "bob@example.net", "deferred (later)"), later(112)]].concat();
+    assert_eq!(events(&read(&soon(), &again)).len(), 2);
+    let reader = read(&soon(), &[again, vec![later(121)]].concat());
+    assert_eq!(events(&reader)[2..], ["A00001 bob@example.net bounced ours"]);
+    // Silent for longer than any attempt.
+    let reader = read(&soon(), &[tried, vec![later(200), later(5 * 3600 + 5)]].concat());
+    assert_eq!(events(&reader)[1..], ["A00001 bob@example.net bounced ours"]);
+    // The queue manager finds no file.
+    let first = vec![received("A00001"), queued("A00001", 2), all, late("A00001", "bob@example.net", SENT)];
+    let reader = read(&soon(), &[first, vec![gone("A00001")]].concat());
+    assert_eq!((events(&reader).len(), discarded(&reader)), (1, deleted("A00001")));
+}
+
+#[test]
+fn a_requeued_message_keeps_the_lines_of_its_former_id() {
+    let begun = vec![received("A00001"), queued("A00001", 1), requeued("A00001", "A00002")];
+    let sent = late("A00001", "bob@example.net", SENT);
+    let reader = read(&soon(), &[begun.clone(), vec![sent.clone(), gone("A00001")]].concat());
+    assert_eq!(events(&reader), ["A00001 bob@example.net sent ours"]);
+    assert_eq!(reader.follow.open_messages(), 1);
+    // The continuation is deleted while the former attempt continues.
+    let mut lines = [begun, vec![postsuper(11, "A00002: removed")]].concat();
+    assert_eq!(discarded(&read(&soon(), &lines)), []);
+    lines.push(sent);
+    let reader = read(&soon(), &lines);
+    assert_eq!(events(&reader), ["A00001 bob@example.net sent ours"]);
+    // The report covers only recipients without a final status.
+    assert_eq!((discarded(&reader), reader.follow.open_messages()), (deleted("A00001"), 0));
+}
