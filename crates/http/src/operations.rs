@@ -26,7 +26,7 @@ struct Known {
 }
 
 impl Operations {
-    /// Looks the counters of all documented operations up.
+    /// Looks up the counters of all documented operations.
     pub(crate) fn new(paths: &Paths, metrics: &Metrics) -> Self {
         let by_path = paths.paths.iter().map(|(path, item)| (path.clone(), of_path(item, metrics))).collect();
         let methods =

@@ -1,4 +1,4 @@
-//! The record of a message that is being sent, which the mail server stores in its own time.
+//! The record of a message that is being sent; the backend decides when it is stored.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl NewRecord {
             refused.iter().map(|refusal| (refusal.recipient.clone(), refusal.reply.clone())).collect();
         let (message_id, now) = (self.new.message_id, self.clock.now());
         if let Err(error) = self.store.sent().submitted(message_id, queue_id, now, &refused).await {
-            tracing::error!(%message_id, %queue_id, %error, "submitted, but that could not be stored yet");
+            tracing::error!(%message_id, %queue_id, %error, "message submitted, but its status could not be stored yet");
         }
     }
 }

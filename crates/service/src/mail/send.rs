@@ -1,4 +1,4 @@
-//! `POST /mail/send`: composes the message, gives it with its record to the mail server, responds.
+//! `POST /mail/send`: composes the message, submits it together with its record, responds.
 //!
 //! The backend stores the record: together with the message, or first as pending and then as submitted. So
 //! every sent message has a record, and `submitted` is always true. After a crash in between, the message
