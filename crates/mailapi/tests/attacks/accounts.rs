@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::embedded_host::{ATTACKER, EmbeddedHost, PASSWORD, Talk, answered_during, auth_plain, connect_from, size};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a machine without other work; ./test runs it alone"]
 async fn a_stranger_cannot_fill_the_disk() {
     let host =
         EmbeddedHost::open(&[("MAILAPI_LIMITS__SIGNUP_QUOTA", if size(1, 0) == 1 { "100MiB" } else { "2MiB" })]).await;
@@ -37,6 +38,7 @@ async fn a_stranger_cannot_fill_the_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a machine without other work; ./test runs it alone"]
 async fn guesses_at_submission_do_not_starve_other_log_ins() {
     // Password hashes are as slow as by default.
     let host = EmbeddedHost::open(&[("MAILAPI_ADVANCED__AUTH__PASSWORD_ROUNDS", "5000")]).await;
@@ -68,6 +70,7 @@ async fn guesses_at_submission_do_not_starve_other_log_ins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a machine without other work; ./test runs it alone"]
 async fn guesses_of_a_stranger_lock_no_mail_program_out() {
     let host = EmbeddedHost::open(&[]).await;
     let attacker = reqwest::Client::builder().local_address(std::net::IpAddr::V4(ATTACKER)).build().unwrap();

@@ -28,6 +28,7 @@ fn bombs(length: usize) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a machine without other work; ./test runs it alone"]
 async fn bodies_of_many_tiny_values_stay_small() {
     let host = EmbeddedHost::open(&[]).await;
     let mut tokens = vec![host.ann.clone()];
@@ -60,6 +61,7 @@ async fn bodies_of_many_tiny_values_stay_small() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a machine without other work; ./test runs it alone"]
 async fn long_texts_sent_at_once_stay_small() {
     let host = EmbeddedHost::open(&[]).await;
     let mallory = host.user("mallory").await;
@@ -85,6 +87,7 @@ async fn long_texts_sent_at_once_stay_small() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a machine without other work; ./test runs it alone"]
 async fn slow_uploads_stop_no_other_client() {
     let host = EmbeddedHost::open(&[]).await;
     let mut slow = Vec::new();

@@ -1,7 +1,8 @@
 //! Attacks on the real binary, as a process with bounded memory. Under each attack the other listeners answer in
 //! time and memory stays small; afterwards all loops rest.
 //!
-//! `MAILAPI_ATTACKS_BINARY=target/release/mailapi cargo test --release --test attacks` runs them in full size.
+//! Their probes have time limits, so a plain `cargo test` ignores them and `./test` runs them alone.
+//! `MAILAPI_ATTACKS_BINARY=target/release/mailapi cargo test --test attacks -- --ignored` runs them in full size.
 
 #[path = "../support/mod.rs"]
 mod support;

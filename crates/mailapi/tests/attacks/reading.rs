@@ -20,6 +20,7 @@ async fn deliver(host: &EmbeddedHost, bytes: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a machine without other work; ./test runs it alone"]
 async fn readers_of_a_long_text_stay_small() {
     let host = EmbeddedHost::open(&[]).await;
     deliver(&host, size(23_000_000, 8_000_000)).await;
