@@ -158,13 +158,6 @@ fn terminated(value: &[u8], max_bytes: usize) -> Hidden {
 
 /// Returns the correspondents of an address field (RFC 5322 section 3.4), including group members.
 pub(super) fn correspondents(value: &[u8], max_bytes: usize) -> Vec<Correspondent> {
-    let text = unfolded(value);
-    let simple = if text.len() <= max_bytes { plain::correspondents(&text) } else { None };
-    simple.unwrap_or_else(|| parsed_correspondents(value, max_bytes))
-}
-
-/// Like [`correspondents`], for fields in any form.
-pub(super) fn parsed_correspondents(value: &[u8], max_bytes: usize) -> Vec<Correspondent> {
     let text = terminated(value, max_bytes);
     let HeaderValue::Address(addresses) = MessageStream::new(text.value.as_bytes()).parse_address() else {
         return Vec::new();
@@ -189,17 +182,6 @@ pub(super) fn address_entries(value: &[u8], max_bytes: usize) -> Vec<AddressEntr
 
 fn date_time(value: &[u8], max_bytes: usize) -> Option<DateTime> {
     let text = unfolded(value);
-    let simple = if text.len() <= max_bytes { plain::date_time(text.as_bytes()) } else { None };
-    simple.or_else(|| parsed_date_time(&text, max_bytes)).filter(is_in_calendar)
-}
-
-/// Returns whether the month has that day. Otherwise the timestamp would silently fall into the next month.
-fn is_in_calendar(date: &DateTime) -> bool {
-    DateTime::from_timestamp(date.to_timestamp_local()).day == date.day
-}
-
-/// Like [`date_time`], for fields in any form.
-pub(super) fn parsed_date_time(text: &str, max_bytes: usize) -> Option<DateTime> {
     let start = &text[..text.floor_char_boundary(max_bytes)];
     let is_plain = start.is_ascii() && !encoded_word::may_begin_in(start.as_bytes());
     let start = if is_plain { Cow::Borrowed(start) } else { Cow::Owned(Hidden::new(start).value) };
@@ -208,7 +190,12 @@ pub(super) fn parsed_date_time(text: &str, max_bytes: usize) -> Option<DateTime>
     };
     // A Unix timestamp cannot represent a leap second (RFC 5322 section 3.3).
     let date = DateTime { second: if date.second == 60 { 59 } else { date.second }, ..date };
-    date.is_valid().then_some(date)
+    (date.is_valid() && is_in_calendar(&date)).then_some(date)
+}
+
+/// Returns whether the month has that day. Otherwise the timestamp would silently fall into the next month.
+fn is_in_calendar(date: &DateTime) -> bool {
+    DateTime::from_timestamp(date.to_timestamp_local()).day == date.day
 }
 
 /// Replaces a zone name by its offset, ignoring case (RFC 5322 section 4.3). mail-parser recognises zone
@@ -263,13 +250,6 @@ pub(super) struct Parameterized {
 
 impl Parameterized {
     pub(super) fn read(value: &[u8], max_bytes: usize) -> Option<Self> {
-        let text = unfolded(value);
-        let simple = if text.len() <= max_bytes { plain::parameterized(&text) } else { None };
-        simple.or_else(|| Self::parsed(value, max_bytes))
-    }
-
-    /// Like [`Parameterized::read`], for fields in any form.
-    pub(super) fn parsed(value: &[u8], max_bytes: usize) -> Option<Self> {
         let text = terminated(value, max_bytes);
         let HeaderValue::ContentType(read) = MessageStream::new(text.value.as_bytes()).parse_content_type() else {
             return None;
@@ -369,6 +349,13 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_forms_of_people_are_read() {
+        let people = correspondents(b"Ann  B. <a@x>,\t\"Lee, \\\"Ann\\\"\" <l@x>, b@x , <c@x>", MAX);
+        let shown: Vec<_> = people.iter().map(|p| (p.name.as_str(), p.email.as_str())).collect();
+        assert_eq!(shown, [("Ann B.", "a@x"), ("Lee, \"Ann\"", "l@x"), ("", "b@x"), ("", "c@x")]);
+    }
+
+    #[test]
     fn raw_bytes_in_a_name_are_no_loss() {
         assert_eq!(correspondents(b"J\xfcrgen <j@x.org>", MAX)[0].name, "Jürgen");
         assert_eq!(decoded(b" na\xc3\xafve =?iso-8859-1?q?caf=E9?="), "naïve café");
@@ -396,6 +383,8 @@ mod tests {
         assert_eq!((read.value.as_str(), read.parameter("filename")), ("attachment", Some("naïve plan.pdf")));
         let read = Parameterized::read(b"TEXT/Plain; CHARSET=\"utf-8\"", MAX).unwrap();
         assert_eq!((read.value.as_str(), read.parameter("charset")), ("text/plain", Some("utf-8")));
+        let read = Parameterized::read(b"text/Plain;Charset=UTF-8 ; name=\"a; b\";", MAX).unwrap();
+        assert_eq!((read.parameter("charset"), read.parameter("name")), (Some("UTF-8"), Some("a; b")));
     }
 
     #[test]
