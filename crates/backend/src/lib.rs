@@ -22,6 +22,7 @@ mod return_address;
 mod rounds;
 mod sign_outgoing;
 mod submission;
+mod validator;
 
 use std::sync::Arc;
 
@@ -29,11 +30,11 @@ pub use buffer::{Buffer, BufferError, BufferSettings, BufferWriter, read_bytes};
 pub use delivery_feed::{Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, QueueSize};
 pub use dns::{Dns, DnsError, MailExchange};
 pub use inbound_log::InboundLog;
-pub use log_in::{LoggedIn, Login, LoginError, LoginMark, SendAsError, SendLimitReached};
+pub use log_in::{LoggedIn, Login, LoginError, SendAsError, SendLimitReached};
 pub use mailboxes::{
     AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,
     MessageSummary, OpenedAttachment, OpenedMessage, PageView, Purged, SearchHit, SearchQuery, SearchText,
-    SearchTextError, Validator,
+    SearchTextError,
 };
 pub use provisioning::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
 pub use record::{Record, RecordError, Recorded};
@@ -41,6 +42,7 @@ pub use return_address::{BounceKey, ReturnAddress, ReturnAddressError};
 pub use rounds::Rounds;
 pub use sign_outgoing::{SignError, SignOutgoing};
 pub use submission::{Accepted, Attempt, Refusal, Submission, SubmitError};
+pub use validator::Validator;
 
 /// One mail server, as its ports.
 #[derive(Clone)]

@@ -3,6 +3,8 @@
 use async_trait::async_trait;
 use mailapi_model::{Denied, EmailAddress, Grants, SecretText, SendAs, Visitor};
 
+use crate::Validator;
+
 /// Authenticates users at SMTP submission and IMAP. The product implements it, so that the same permissions
 /// apply on every protocol. It limits failed logins by mailbox and by client.
 #[async_trait]
@@ -63,17 +65,10 @@ pub enum SendAsError {
 pub struct LoggedIn {
     /// What the account may do.
     pub grants: Grants,
-    /// Detects changes of the account since the login.
-    pub mark: LoginMark,
-}
-
-/// The state of the accounts at a login. Only the implementation of [`Login`] interprets it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LoginMark {
-    /// When the accounts were read.
-    pub epoch: (u64, u64),
-    /// Identifies the password, without revealing anything about it.
-    pub password: u64,
+    /// The validator of all accounts and permissions when the grants were read.
+    pub accounts: Validator,
+    /// The validator of the account's password. It reveals nothing about the password.
+    pub password: Validator,
 }
 
 /// Why a login failed.

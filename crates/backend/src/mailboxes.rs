@@ -8,6 +8,8 @@ use bytes::Bytes;
 use futures_util::Stream;
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota, Timestamp};
 
+use crate::Validator;
+
 /// A stream of bytes, so that memory use does not grow with the size of the content.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, MailboxError>> + Send>>;
 
@@ -84,19 +86,6 @@ pub trait Mailboxes: Send + Sync {
     async fn check(&self) -> Result<(), String>;
 }
 
-/// Validates a cached page of a folder. Two results of one backend for the same page and folder name are
-/// equal if their validators are equal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Validator([u64; 2]);
-
-impl Validator {
-    /// Creates a validator from two numbers, which only the backend interprets.
-    #[must_use]
-    pub const fn new(numbers: [u64; 2]) -> Self {
-        Self(numbers)
-    }
-}
-
 /// Result of a conditional page request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PageView {
@@ -106,7 +95,7 @@ pub enum PageView {
     Now {
         /// The page.
         listed: Listed<MessageSummary>,
-        /// Its validator; `None` if the backend cannot validate it.
+        /// Its validator, for this page and folder name; `None` if the backend cannot validate it.
         validator: Option<Validator>,
     },
 }

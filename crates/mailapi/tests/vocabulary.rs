@@ -35,12 +35,14 @@ const WORDS: &[(&str, &str)] = &[
 /// Former names whose words have other uses.
 const NAMES: &[(&str, &str)] = &[
     ("Digest", "MessageStructure"),
+    ("EpochMark", "Validator"),
     ("GoAhead", "CommitGate"),
     ("Handed", "SubmittedIds"),
     ("InHand", "InFlight"),
     ("KeptPages", "ResponseCache"),
     ("Letter", "OutboundMessage"),
-    ("Look", "FolderState"),
+    ("LoginMark", "Validator"),
+    ("Look", "Validator"),
     ("PageMark", "Validator"),
     ("Places", "ConnectionSlots"),
     ("Round", "QueueRun"),

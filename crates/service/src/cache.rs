@@ -3,6 +3,7 @@
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use mailapi_backend::Validator;
 use mailapi_store::ForeignChanges;
 use moka::sync::Cache;
 
@@ -13,25 +14,15 @@ pub(crate) struct Epoch {
     foreign: ForeignChanges,
 }
 
-/// A point between two changes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EpochMark(u64, u64);
-
-impl EpochMark {
-    /// The counts, for use outside of this crate.
-    pub(crate) const fn counts(self) -> (u64, u64) {
-        (self.0, self.1)
-    }
-}
-
 impl Epoch {
     pub(crate) const fn new(foreign: ForeignChanges) -> Self {
         Self { own: AtomicU64::new(0), foreign }
     }
 
-    /// The current epoch. Call this *before* reading the value to cache.
-    pub(crate) fn mark(&self) -> EpochMark {
-        EpochMark(self.own.load(Ordering::Acquire), self.foreign.count())
+    /// The validator of values that are read from now on. Call this *before* reading: a change in between invalidates
+    /// the value.
+    pub(crate) fn validator(&self) -> Validator {
+        Validator::new([self.own.load(Ordering::Acquire), self.foreign.count()])
     }
 
     /// Starts a new epoch. Call this after a change was stored.
@@ -41,46 +32,66 @@ impl Epoch {
 }
 
 /// A cache of values of the current epoch.
-pub(crate) struct EpochCache<K, V>(Cache<K, (EpochMark, V)>);
+pub(crate) struct EpochCache<K, V>(Cache<K, (Validator, V)>);
 
 impl<K, V> EpochCache<K, V>
 where
-    K: Hash + Eq + Send + Sync + 'static,
+    K: Clone + Hash + Eq + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
     pub(crate) fn new(capacity: u64) -> Self {
         Self(Cache::new(capacity))
     }
 
-    /// The value, if it was read in the current epoch.
-    pub(crate) fn get(&self, key: &K, now: EpochMark) -> Option<V> {
-        self.0.get(key).filter(|(mark, _)| *mark == now).map(|(_, value)| value)
-    }
-
-    /// Stores a value that was read after `mark` was taken.
-    pub(crate) fn put(&self, key: K, mark: EpochMark, value: V) {
-        self.0.insert(key, (mark, value));
+    /// The value that was read in the current epoch; otherwise the one that `read` returns, which is then cached.
+    pub(crate) async fn get_or_read<E>(
+        &self,
+        epoch: &Epoch,
+        key: &K,
+        read: impl AsyncFnOnce() -> Result<V, E>,
+    ) -> Result<V, E> {
+        let now = epoch.validator();
+        if let Some((_, value)) = self.0.get(key).filter(|(validator, _)| *validator == now) {
+            return Ok(value);
+        }
+        let value = read().await?;
+        self.0.insert(key.clone(), (now, value.clone()));
+        Ok(value)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use tokio::sync::watch;
 
     use super::*;
 
-    #[test]
-    fn a_value_read_before_a_change_is_not_used_after_it() {
+    #[tokio::test]
+    async fn a_value_read_before_a_change_is_not_used_after_it() {
         let (foreign, watched) = watch::channel(0);
         let (epoch, cache) = (Epoch::new(ForeignChanges::counted_by(watched)), EpochCache::new(10));
-        let before = epoch.mark();
-        epoch.end();
-        cache.put("token", before, "read before the revocation, remembered after it");
-        assert_eq!(cache.get(&"token", epoch.mark()), None);
-
-        cache.put("token", epoch.mark(), "fresh");
-        assert_eq!(cache.get(&"token", epoch.mark()), Some("fresh"));
+        let read = async |value, change: fn(&Epoch)| {
+            let reading = async || {
+                change(&epoch);
+                Ok::<_, Infallible>(value)
+            };
+            let Ok(read) = cache.get_or_read(&epoch, &"token", reading).await;
+            read
+        };
+        assert_eq!(read("old, revoked while it is read", Epoch::end).await, "old, revoked while it is read");
+        assert_eq!(read("new", |_| {}).await, "new");
+        assert_eq!(read("newer", |_| {}).await, "new", "nothing has changed");
         foreign.send_modify(|changes| *changes += 1);
-        assert_eq!(cache.get(&"token", epoch.mark()), None, "another process has changed something");
+        assert_eq!(read("newer", |_| {}).await, "newer", "another process has changed something");
+    }
+
+    #[tokio::test]
+    async fn a_failed_reading_is_not_cached() {
+        let (_foreign, watched) = watch::channel(0);
+        let (epoch, cache) = (Epoch::new(ForeignChanges::counted_by(watched)), EpochCache::new(10));
+        assert_eq!(cache.get_or_read(&epoch, &"token", async || Err("no database")).await, Err("no database"));
+        assert_eq!(cache.get_or_read(&epoch, &"token", async || Ok::<_, Infallible>("read")).await, Ok("read"));
     }
 }

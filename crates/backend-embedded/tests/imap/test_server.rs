@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use mailapi_backend::{
-    Buffer, BufferSettings, InboundLog, LoggedIn, Login, LoginError, LoginMark, Provisioning, SendAsError, SignError,
-    SignOutgoing,
+    Buffer, BufferSettings, InboundLog, LoggedIn, Login, LoginError, Provisioning, SendAsError, SignError,
+    SignOutgoing, Validator,
 };
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::net::Shutdown;
@@ -213,7 +213,8 @@ impl Login for TestAuthenticator {
 }
 
 const fn entered(grants: Grants) -> LoggedIn {
-    LoggedIn { grants, mark: LoginMark { epoch: (0, 0), password: 0 } }
+    let unchanged = Validator::new([0, 0]);
+    LoggedIn { grants, accounts: unchanged, password: unchanged }
 }
 
 impl InboundLog for TestAuthenticator {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use mailapi_backend::{
-    Buffer, BufferSettings, DeliveryFeed, InboundLog, LoggedIn, Login, LoginError, LoginMark, Mailboxes, Provisioning,
-    SendAsError, SendLimitReached, SignError, SignOutgoing,
+    Buffer, BufferSettings, DeliveryFeed, InboundLog, LoggedIn, Login, LoginError, Mailboxes, Provisioning,
+    SendAsError, SendLimitReached, SignError, SignOutgoing, Validator,
 };
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::delivery_agent::{DeliveryAgent, DeliveryAgentSettings, Relay};
@@ -248,7 +248,8 @@ impl Login for TestAuthenticator {
             ("root@here.example", PASSWORD) => Grants::of_mailbox(address("root@here.example"), true, Vec::new()),
             _ => return Err(LoginError::Refused),
         };
-        Ok(LoggedIn { grants, mark: LoginMark::default() })
+        let unchanged = Validator::new([0, 0]);
+        Ok(LoggedIn { grants, accounts: unchanged, password: unchanged })
     }
 
     async fn renew(&self, _session: &mut LoggedIn) -> Result<(), LoginError> {

@@ -40,17 +40,9 @@ impl Service {
     /// See [`AuthenticateError`].
     pub async fn authenticate(&self, value: &TokenValue) -> Result<Caller, AuthenticateError> {
         let hash = value.hash();
-        // Before the look-up: a change in between must invalidate the entry.
-        let mark = self.0.epoch.mark();
-        let caller = match self.0.callers.get(&hash, mark) {
-            Some(caller) => caller,
-            None => {
-                // Boxed: inline, it would multiply the size of this future, which every request carries.
-                let caller = Box::pin(self.look_up(&hash)).await?;
-                self.0.callers.put(hash, mark, caller.clone());
-                caller
-            }
-        };
+        // Boxed: inline, it would multiply the size of this future, which every request carries.
+        let look_up = async || Box::pin(self.look_up(&hash)).await;
+        let caller = self.0.callers.get_or_read(&self.0.epoch, &hash, look_up).await?;
         let is_session = caller.token.as_ref().is_some_and(|token| token.is_session);
         let noted = self.note_use(caller).await;
         // The expiry of an API token can be moved later, so it is not stored as ended.

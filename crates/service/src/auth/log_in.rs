@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::{LoggedIn, Login, LoginError, LoginMark, SendAsError, SendLimitReached};
+use mailapi_backend::{LoggedIn, Login, LoginError, SendAsError, SendLimitReached, Validator};
 use mailapi_metrics::LogIn;
 use mailapi_model::{Credentials, Denied, EmailAddress, Grants, PasswordRule, SecretText, SendAs, TokenKind, Visitor};
 use mailapi_store::Verified;
@@ -12,7 +12,6 @@ use mailapi_store::Verified;
 use super::failures::{Attempt, Barred};
 use super::hashing::Share;
 use super::password::{is_cheap, unknown_scheme};
-use crate::cache::EpochMark;
 use crate::error::store_errors_are_unavailable;
 use crate::mail::SendError;
 use crate::users::Found;
@@ -55,7 +54,7 @@ impl From<Barred> for CredentialsError {
 #[async_trait]
 impl Login for Service {
     async fn log_in(&self, user: &str, password: &SecretText, from: Visitor) -> Result<LoggedIn, LoginError> {
-        let epoch = self.0.epoch.mark();
+        let accounts = self.0.epoch.validator();
         let entered = async {
             let checked = self.check_credentials(user, password, from).await?;
             let (email, now) = (&checked.credentials.email, self.0.clock.now());
@@ -63,23 +62,23 @@ impl Login for Service {
             if !self.0.store.accounts().note_login(email, checked.verified(), now).await? {
                 return Err(CredentialsError::Refused);
             }
-            self.logged_in(&checked.credentials, epoch).await
+            self.logged_in(&checked.credentials, accounts).await
         };
         entered.await.map_err(told)
     }
 
     async fn renew(&self, session: &mut LoggedIn) -> Result<(), LoginError> {
-        let epoch = self.0.epoch.mark();
+        let accounts = self.0.epoch.validator();
         // No account, token, permission or domain has changed: the session is still valid.
-        if session.mark.epoch == epoch.counts() {
+        if session.accounts == accounts {
             return Ok(());
         }
         let renewed = async {
             let mailbox = session.grants.mailbox().ok_or(CredentialsError::Refused)?;
             let stored = self.0.store.accounts().credentials(mailbox).await?;
-            let same = |stored: &Credentials| stored.active && fingerprint(stored) == session.mark.password;
+            let same = |stored: &Credentials| stored.active && password_validator(stored) == session.password;
             let credentials = stored.filter(same).ok_or(CredentialsError::Refused)?;
-            self.logged_in(&credentials, epoch).await
+            self.logged_in(&credentials, accounts).await
         };
         *session = renewed.await.map_err(told)?;
         Ok(())
@@ -128,11 +127,11 @@ impl Checked {
 
 /// Distinguishes successive passwords of an account, and log-ins before and after it was disabled. It is a hash
 /// of the salted hash, and stays in this process.
-fn fingerprint(credentials: &Credentials) -> u64 {
+fn password_validator(credentials: &Credentials) -> Validator {
     let mut hasher = DefaultHasher::new();
     credentials.password_hash.expose().hash(&mut hasher);
     credentials.sessions_ended.hash(&mut hasher);
-    hasher.finish()
+    Validator::new([hasher.finish(), 0])
 }
 
 /// Logs a failure with the client's address, in the format of the fail2ban filter in `docs/`. Text that is not an
@@ -153,11 +152,10 @@ fn log_failure(user: &str, from: Visitor, error: &CredentialsError) {
 }
 
 impl Service {
-    /// Creates the session. `epoch` must have been taken before the credentials were read.
-    async fn logged_in(&self, credentials: &Credentials, epoch: EpochMark) -> Result<LoggedIn, CredentialsError> {
+    /// Creates the session. `accounts` must have been taken before the credentials were read.
+    async fn logged_in(&self, credentials: &Credentials, accounts: Validator) -> Result<LoggedIn, CredentialsError> {
         let grants = self.grants_of(&credentials.email, TokenKind::Admin).await?;
-        let mark = LoginMark { epoch: epoch.counts(), password: fingerprint(credentials) };
-        Ok(LoggedIn { grants, mark })
+        Ok(LoggedIn { grants, accounts, password: password_validator(credentials) })
     }
 
     /// Returns the account with this address and password. Logs a failure; the caller records a success.

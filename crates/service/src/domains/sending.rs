@@ -34,14 +34,8 @@ impl SendingDomain {
 impl Service {
     /// Returns the domain if it is local and active.
     pub(crate) async fn sending_domain(&self, name: &DomainName) -> Result<Option<Arc<SendingDomain>>, Unavailable> {
-        // Before the query: a change in between must invalidate the entry.
-        let mark = self.0.epoch.mark();
-        if let Some(known) = self.0.sending_domains.get(name, mark) {
-            return Ok(known);
-        }
-        let found = self.read_sending_domain(name).await?;
-        self.0.sending_domains.put(name.clone(), mark, found.clone());
-        Ok(found)
+        let read = async || self.read_sending_domain(name).await;
+        self.0.sending_domains.get_or_read(&self.0.epoch, name, read).await
     }
 
     async fn read_sending_domain(&self, name: &DomainName) -> Result<Option<Arc<SendingDomain>>, Unavailable> {

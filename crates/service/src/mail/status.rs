@@ -54,14 +54,11 @@ impl Service {
 
     /// The creation time of the mailbox's account; `None` if there is none.
     pub(crate) async fn account_since(&self, mailbox: &EmailAddress) -> Result<Option<Timestamp>, Unavailable> {
-        // Before the query: a change in between must invalidate the entry.
-        let mark = self.0.epoch.mark();
-        if let Some(known) = self.0.account_ages.get(mailbox, mark) {
-            return Ok(known);
-        }
-        let since = self.0.store.accounts().get(mailbox).await?.map(|account| account.created_at);
-        self.0.account_ages.put(mailbox.clone(), mark, since);
-        Ok(since)
+        let read = async || {
+            let account = self.0.store.accounts().get(mailbox).await?;
+            Ok(account.map(|account| account.created_at))
+        };
+        self.0.account_ages.get_or_read(&self.0.epoch, mailbox, read).await
     }
 }
 

@@ -42,15 +42,14 @@ impl Service {
         if !self.0.backend.provisioning.looks_accounts_up() || self.0.store.directory().is_some() {
             return Ok(address);
         }
-        // Before the query: a change in between must invalidate the entry.
-        let mark = self.0.epoch.mark();
-        if self.0.known_mailboxes.get(address, mark).is_some() {
-            return Ok(address);
-        }
-        match self.0.store.accounts().get(address).await {
-            Ok(None) => return Err(MailboxError::NoSuchMailbox),
-            Ok(Some(_)) => self.0.known_mailboxes.put(address.clone(), mark, ()),
-            Err(error) => tracing::warn!(%error, "could not look up the account of a mailbox"),
+        let look_up = async || match self.0.store.accounts().get(address).await {
+            Ok(account) => account.map(drop).ok_or(None),
+            Err(error) => Err(Some(error)),
+        };
+        match self.0.known_mailboxes.get_or_read(&self.0.epoch, address, look_up).await {
+            Ok(()) => {}
+            Err(None) => return Err(MailboxError::NoSuchMailbox),
+            Err(Some(error)) => tracing::warn!(%error, "could not look up the account of a mailbox"),
         }
         Ok(address)
     }
