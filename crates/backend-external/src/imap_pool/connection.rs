@@ -1,10 +1,11 @@
 //! One connection to the server: runs commands and tracks the open folder.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::BufMut;
-use mailapi_backend::MailboxError;
+use mailapi_backend::{MailboxError, Validator};
 use mailapi_imap::client::{
     Capabilities, Code, Command, Connection, Event, FolderStatus, Status, StatusItem, StatusResponse, UidSet, UidSets,
     Untagged,
@@ -27,34 +28,21 @@ pub(crate) struct OpenFolder {
     /// How many messages it holds, as last reported by the server.
     pub(crate) exists: u32,
     opened_at: Instant,
-    /// Identifies this opening, and counts the updates since.
-    state: FolderState,
-}
-
-/// The state of a folder on one connection. Equal states show the same messages: the server sent no update in
-/// between.
-#[derive(Debug, Clone)]
-pub(crate) struct FolderState {
-    opening: Arc<()>,
-    told: u64,
-}
-
-impl FolderState {
-    /// Returns how many responses about messages arrived between `earlier` and this state of the same opening.
-    pub(crate) fn told_since(&self, earlier: &Self) -> u64 {
-        self.told.saturating_sub(earlier.told)
-    }
-}
-
-impl PartialEq for FolderState {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.opening, &other.opening) && self.told == other.told
-    }
+    /// The number of this opening, unique in the pool.
+    opening: u64,
+    /// How many responses about messages arrived since the opening.
+    responses: u64,
 }
 
 impl OpenFolder {
-    pub(crate) const fn state(&self) -> &FolderState {
-        &self.state
+    /// Returns the validator of the folder's pages. While it is the same, the server sent no update.
+    pub(crate) const fn validator(&self) -> Validator {
+        self.validator_after(0)
+    }
+
+    /// Returns the validator after this many further responses about messages.
+    pub(crate) const fn validator_after(&self, responses: u64) -> Validator {
+        Validator::new([self.opening, self.responses.saturating_add(responses)])
     }
 }
 
@@ -120,6 +108,8 @@ pub(crate) struct ImapConnection {
     max_answer: u64,
     held: BytePermit<()>,
     reopen_after: Duration,
+    /// How many folders the connections of the pool have opened.
+    openings: Arc<AtomicU64>,
     folder: Option<OpenFolder>,
     separator: Option<Option<char>>,
     is_broken: bool,
@@ -127,7 +117,12 @@ pub(crate) struct ImapConnection {
 }
 
 impl ImapConnection {
-    pub(super) fn new(stream: Stream, settings: &ImapSettings, room: &Arc<ByteBudget<()>>) -> Self {
+    pub(super) fn new(
+        stream: Stream,
+        settings: &ImapSettings,
+        room: &Arc<ByteBudget<()>>,
+        openings: Arc<AtomicU64>,
+    ) -> Self {
         Self {
             stream,
             protocol: Connection::new(settings.limits.clone()),
@@ -138,6 +133,7 @@ impl ImapConnection {
             max_answer: settings.limits.max_answer,
             held: room.hold(()),
             reopen_after: settings.reopen_after,
+            openings,
             folder: None,
             separator: None,
             is_broken: false,
@@ -324,7 +320,7 @@ impl ImapConnection {
         if let Untagged::Exists(_) | Untagged::Expunge(_) | Untagged::Fetch(_) = untagged
             && let Some(folder) = &mut self.folder
         {
-            folder.state.told += 1;
+            folder.responses += 1;
         }
         match (untagged, &mut self.folder) {
             (Untagged::Exists(count), Some(folder)) => folder.exists = *count,
@@ -449,9 +445,9 @@ impl ImapConnection {
             Ok(_) => {
                 let exists =
                     exists.ok_or_else(|| self.broken("the server sent no message count for the opened folder"))?;
-                let state = FolderState { opening: Arc::default(), told: 0 };
-                self.folder =
-                    Some(OpenFolder { name: name.clone(), uid_validity, exists, opened_at: Instant::now(), state });
+                let (name, opened_at) = (name.clone(), Instant::now());
+                let opening = self.openings.fetch_add(1, Ordering::Relaxed);
+                self.folder = Some(OpenFolder { name, uid_validity, exists, opened_at, opening, responses: 0 });
                 Ok(())
             }
             Err(ImapError::Refused(status)) => Err(refused_folder(status)),

@@ -1,7 +1,7 @@
 //! Connects to the server and logs in as the master user.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mailapi_backend::MailboxError;
 use mailapi_imap::Password;
@@ -24,6 +24,7 @@ pub(super) struct Dialer {
     breaker: Breaker,
     /// Memory for answers of the server, shared by all connections.
     room: Arc<ByteBudget<()>>,
+    openings: Arc<AtomicU64>,
     /// Set after the first successful login. From then on a refusal without a code concerns the mailbox.
     master_is_known: AtomicBool,
 }
@@ -38,7 +39,8 @@ enum Refused {
 impl Dialer {
     pub(super) fn new(settings: ImapSettings, tls: Arc<ClientConfig>) -> Self {
         let breaker = Breaker::new(settings.failures_until_pause, settings.pause, settings.max_pause);
-        Self { breaker, settings, tls, room: ByteBudget::new(ANSWER_ROOM, 1), master_is_known: AtomicBool::new(false) }
+        let (room, openings) = (ByteBudget::new(ANSWER_ROOM, 1), Arc::default());
+        Self { breaker, settings, tls, room, openings, master_is_known: AtomicBool::new(false) }
     }
 
     /// Returns a new connection that acts as the mailbox.
@@ -112,7 +114,8 @@ impl Dialer {
 
     async fn greeted(&self) -> Result<ImapConnection, ImapError> {
         let ImapSettings { host, port, tls, .. } = &self.settings;
-        let mut connection = ImapConnection::new(Stream::connect(host, *port).await?, &self.settings, &self.room);
+        let stream = Stream::connect(host, *port).await?;
+        let mut connection = ImapConnection::new(stream, &self.settings, &self.room, self.openings.clone());
         if *tls == TlsMode::Implicit {
             connection.encrypt(host, self.tls.clone()).await?;
         }

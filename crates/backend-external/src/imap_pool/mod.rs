@@ -18,7 +18,7 @@ mod stream;
 pub use pool::ImapPool;
 pub use settings::ImapSettings;
 
-pub(crate) use connection::{FolderState, ImapConnection, OpenFolder, is_of, refused_folder};
+pub(crate) use connection::{ImapConnection, OpenFolder, is_of, refused_folder};
 pub(crate) use error::ImapError;
 pub(crate) use job::Job;
 pub(crate) use pooled_connection::PooledConnection;

@@ -1,13 +1,12 @@
-//! Lists one page of a folder.
+//! Lists one page of a folder, or finds that it is unchanged.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use mailapi_backend::MessageSummary;
+use mailapi_backend::{MessageSummary, Validator};
 use mailapi_imap::client::{BodyStructure, Code, Command, FetchAttribute, FetchedMessage, Untagged};
 use mailapi_model::{EmailAddress, FolderName, Listed, Page};
 
-use super::pages::{Pages, Shown};
 use super::settings::MailboxSettings;
 use super::summaries::{self, FolderKey, Summaries};
 use crate::imap_pool::{ImapConnection, ImapError, Job, OpenFolder};
@@ -19,8 +18,20 @@ pub(super) struct ListPage<'a> {
     pub(super) folder: &'a FolderName,
     pub(super) page: Page,
     pub(super) summaries: &'a Summaries,
-    pub(super) pages: &'a Pages,
     pub(super) settings: &'a MailboxSettings,
+    /// The validator of the page that the caller has.
+    pub(super) seen: Option<Validator>,
+}
+
+/// Result of a conditional request, as [`mailapi_backend::PageView`]. Concurrent requests share it.
+#[derive(Debug, Clone)]
+pub(super) enum Shown {
+    Unchanged,
+    Now {
+        listed: Arc<Listed<MessageSummary>>,
+        /// `None` if a change could not be detected.
+        validator: Option<Validator>,
+    },
 }
 
 impl Job for ListPage<'_> {
@@ -34,7 +45,7 @@ impl Job for ListPage<'_> {
             if let Some(shown) = self.show(connection, &open, News::Behind).await? {
                 return Ok(shown);
             }
-            heard = connection.opened(self.folder).filter(|now| now.state() != open.state()).cloned();
+            heard = connection.opened(self.folder).filter(|now| now.validator() != open.validator()).cloned();
         }
         for _ in 0..TRIES {
             let open = match heard.take() {
@@ -88,19 +99,18 @@ impl ListPage<'_> {
         news: News,
     ) -> Result<Option<Shown>, ImapError> {
         let total = u64::from(open.exists);
-        let empty = || Shown::once(Arc::new(Listed { total, items: Vec::new() }));
+        let empty = || Shown::Now { listed: Arc::new(Listed { total, items: Vec::new() }), validator: None };
         let Some((first, last)) = range(open.exists, self.page) else {
             return Ok((news == News::Before).then(empty));
         };
+        if self.seen == Some(open.validator()) {
+            return Ok((news == News::Before).then_some(Shown::Unchanged));
+        }
         let key = Arc::new(FolderKey {
             mailbox: self.mailbox.clone(),
             folder: self.folder.clone(),
             uid_validity: open.uid_validity,
         });
-        let before = open.state();
-        if let Some(shown) = self.pages.get(&key, self.page, before) {
-            return Ok((news == News::Before).then_some(shown));
-        }
         let fetched = if self.summaries.knows(&key) {
             self.by_flags(connection, &key, (first, last), news).await
         } else {
@@ -121,14 +131,11 @@ impl ListPage<'_> {
         let listed = Arc::new(Listed { total, items });
         // An unsolicited FETCH for a message on this page looks like one response too many.
         let answers = listed.items.len() as u64 + asked_before;
-        // An update that arrived with the page may be newer than the page, so do not cache the page.
-        let now = connection.folder().map(OpenFolder::state).filter(|now| now.told_since(before) == answers);
-        match now {
-            Some(now) if connection.can(NUMBERS_CHANGES) => {
-                Ok(Some(self.pages.put(&key, self.page, now.clone(), listed)))
-            }
-            _ => Ok((news == News::Before).then(|| Shown::once(listed))),
-        }
+        // An update that arrived with the page may be newer than the page, so the page has no validator.
+        let expected = open.validator_after(answers);
+        let now = connection.folder().map(OpenFolder::validator);
+        let validator = now.filter(|now| *now == expected && connection.can(NUMBERS_CHANGES));
+        Ok((news == News::Before || validator.is_some()).then_some(Shown::Now { listed, validator }))
     }
 
     async fn in_full(

@@ -8,7 +8,6 @@ mod exact_size;
 mod folders;
 mod list;
 mod load;
-mod pages;
 mod parts;
 mod purge;
 mod quota;
@@ -32,7 +31,7 @@ use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 use crate::imap_pool::ImapPool;
 use crate::search_index::SearchIndex;
 use exact_size::ExactSizes;
-use pages::{Pages, Shown};
+use list::Shown;
 use recent_quotas::RecentQuotas;
 use sharing::Shared;
 use summaries::Summaries;
@@ -45,7 +44,6 @@ pub struct ImapMailboxes {
     pool: ImapPool,
     settings: MailboxSettings,
     summaries: Summaries,
-    pages: Pages,
     lists: Shared<ListKey, Result<Shown, MailboxError>>,
     exact_sizes: ExactSizes,
     quotas: Arc<RecentQuotas>,
@@ -53,24 +51,18 @@ pub struct ImapMailboxes {
     index: Option<Arc<SearchIndex>>,
 }
 
-/// The key of a page: mailbox, folder, limit and offset.
-type ListKey = (EmailAddress, FolderName, u32, u64);
-
-/// The share of the list cache for whole pages, as a divisor. Only the few pages that clients reload often are worth
-/// caching.
-const PART_FOR_PAGES: u64 = 4;
+/// The key of a request for a page: mailbox, folder, limit, offset, and the validator that the caller has.
+type ListKey = (EmailAddress, FolderName, u32, u64, Option<Validator>);
 
 impl ImapMailboxes {
     /// Creates the port over a connection pool. `purge` is [`ImapPurge`], or the mail server's own administration
     /// interface.
     #[must_use]
     pub fn new(pool: ImapPool, settings: MailboxSettings, purge: Arc<dyn Purge>) -> Self {
-        let for_pages = settings.summary_cache_bytes / PART_FOR_PAGES;
-        let summaries = Summaries::new(settings.summary_cache_bytes - for_pages);
+        let summaries = Summaries::new(settings.summary_cache_bytes);
         let exact_sizes = ExactSizes::new(settings.exact_size_cache_bytes);
-        let (pages, lists) = (Pages::new(for_pages), Shared::new());
         let quotas = Arc::new(RecentQuotas::new());
-        Self { pool, settings, summaries, pages, lists, exact_sizes, quotas, purge, index: None }
+        Self { pool, settings, summaries, lists: Shared::new(), exact_sizes, quotas, purge, index: None }
     }
 
     /// Enables the local search index. The caller must also run [`ImapMailboxes::keep_index`].
@@ -84,14 +76,6 @@ impl ImapMailboxes {
         if let Some(index) = &self.index {
             index.erase(mailbox).await;
         }
-    }
-
-    /// Returns the current page. Concurrent requests for it share one result.
-    async fn show(&self, mailbox: &EmailAddress, folder: &FolderName, page: Page) -> Result<Shown, MailboxError> {
-        let (summaries, pages) = (&self.summaries, &self.pages);
-        let job = list::ListPage { mailbox, folder, page, summaries, pages, settings: &self.settings };
-        let key = (mailbox.clone(), folder.clone(), page.limit(), page.offset());
-        self.lists.ask(key, async || self.pool.run(mailbox, Some(folder), &job).await).await
     }
 
     /// Returns an error unless the mailbox is empty, after a purge that found no folder. Dovecot's administration
@@ -123,11 +107,15 @@ impl Mailboxes for ImapMailboxes {
         page: Page,
         seen: Option<Validator>,
     ) -> Result<PageView, MailboxError> {
-        let Shown { listed, validator } = self.show(mailbox, folder, page).await?;
-        if validator.is_some() && validator == seen {
-            return Ok(PageView::Unchanged);
-        }
-        Ok(PageView::Now { listed: Arc::unwrap_or_clone(listed), validator })
+        let (summaries, settings) = (&self.summaries, &self.settings);
+        let job = list::ListPage { mailbox, folder, page, summaries, settings, seen };
+        let key = (mailbox.clone(), folder.clone(), page.limit(), page.offset(), seen);
+        // Concurrent equal requests share one result.
+        let shown = self.lists.ask(key, async || self.pool.run(mailbox, Some(folder), &job).await).await?;
+        Ok(match shown {
+            Shown::Unchanged => PageView::Unchanged,
+            Shown::Now { listed, validator } => PageView::Now { listed: Arc::unwrap_or_clone(listed), validator },
+        })
     }
 
     async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError> {

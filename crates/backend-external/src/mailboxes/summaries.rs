@@ -66,7 +66,7 @@ impl Summaries {
 }
 
 /// Returns the approximate memory of a summary.
-pub(super) fn weight(summary: &MessageSummary) -> u32 {
+fn weight(summary: &MessageSummary) -> u32 {
     const FIXED: usize = 256;
     const FLAG: usize = size_of::<String>();
     let person = |person: &Correspondent| size_of::<Correspondent>() + person.name.len() + person.email.len();

@@ -13,7 +13,7 @@ use mailapi_model::{EmailAddress, FolderName, Page, Secret};
 use mailapi_testkit::{Dovecot, DovecotSettings};
 use mailapi_tls::{Trust, client_config};
 
-use crate::fixture::{DovecotFixture, imap_settings, mailboxes, pool};
+use crate::fixture::{DovecotFixture, PageReader, imap_settings, mailboxes, pool};
 
 const MESSAGE: &[u8] = b"From: ann@elsewhere.example\r\nSubject: one\r\n\r\nhello\r\n";
 
@@ -133,9 +133,9 @@ async fn changes_by_others_show_at_once_without_a_cache() {
 async fn others_change_what_is_shown(settings: MailboxSettings) {
     let fixture = DovecotFixture::start_with("", settings).await;
     let bob = fixture.mailbox_with("bob", &[MESSAGE, MESSAGE]).await;
-    let inbox = FolderName::inbox();
+    let (inbox, reader) = (FolderName::inbox(), PageReader::default());
     let shown = async || {
-        let listed = fixture.mailboxes.list(&bob, &inbox, Page::default()).await.unwrap();
+        let listed = reader.list(&fixture.mailboxes, &bob, &inbox, Page::default()).await.unwrap();
         let items: Vec<_> = listed.items.iter().map(|item| (item.uid, item.flags.clone())).collect();
         (listed.total, items)
     };

@@ -1,17 +1,20 @@
 //! The port on a private Dovecot. Dovecot's administration commands act as the mail clients.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::contract::Fixture;
 use mailapi_backend::{
-    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, Provisioning, ProvisioningError, Record,
-    Submission, SubmitError,
+    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, MailboxError, Mailboxes, MessageSummary, PageView,
+    Provisioning, ProvisioningError, Record, Submission, SubmitError, Validator,
 };
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
 use mailapi_backend_external::mailboxes::{ImapMailboxes, ImapPurge, MailboxSettings};
-use mailapi_model::{Blob, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, MessageId, Secret};
+use mailapi_model::{
+    Blob, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, MessageId, Page, Secret,
+};
 use mailapi_testkit::{Dovecot, SeededEntropy};
 use mailapi_tls::{Trust, client_config};
 
@@ -40,6 +43,38 @@ pub(crate) fn pool(settings: ImapSettings) -> ImapPool {
 /// Returns the port over this pool.
 pub(crate) fn mailboxes(pool: &ImapPool, settings: MailboxSettings) -> ImapMailboxes {
     ImapMailboxes::new(pool.clone(), settings, Arc::new(ImapPurge::new(pool.clone())))
+}
+
+/// Lists pages as the API does: an unchanged page is the one that was shown before.
+#[derive(Default)]
+pub(crate) struct PageReader {
+    shown: Mutex<HashMap<PageKey, (Validator, Listed<MessageSummary>)>>,
+}
+
+/// Mailbox, folder, limit and offset.
+type PageKey = (EmailAddress, FolderName, u32, u64);
+
+impl PageReader {
+    pub(crate) async fn list(
+        &self,
+        mailboxes: &ImapMailboxes,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        page: Page,
+    ) -> Result<Listed<MessageSummary>, MailboxError> {
+        let key = (mailbox.clone(), folder.clone(), page.limit(), page.offset());
+        let shown = self.shown.lock().expect("no test panicked").get(&key).cloned();
+        let seen = shown.as_ref().map(|(validator, _)| *validator);
+        match (mailboxes.view(mailbox, folder, page, seen).await?, shown) {
+            (PageView::Now { listed, validator }, _) => {
+                let now = validator.map(|validator| (key, (validator, listed.clone())));
+                self.shown.lock().expect("no test panicked").extend(now);
+                Ok(listed)
+            }
+            (PageView::Unchanged, Some((_, listed))) => Ok(listed),
+            (PageView::Unchanged, None) => panic!("a page is unchanged that was never shown"),
+        }
+    }
 }
 
 impl DovecotFixture {

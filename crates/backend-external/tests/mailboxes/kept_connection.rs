@@ -14,7 +14,7 @@ use mailapi_backend_external::mailboxes::{ImapMailboxes, MailboxSettings};
 use mailapi_model::{EmailAddress, FolderName, Page};
 
 use crate::cutting_proxy::CuttingProxy;
-use crate::fixture::{DovecotFixture, imap_settings, mailboxes, pool};
+use crate::fixture::{DovecotFixture, PageReader, imap_settings, mailboxes, pool};
 use crate::model_server::{Dice, FLAGS, FOLDERS, Folder, Message, ModelServer};
 
 /// Small, so that messages with attachments are read in parts.
@@ -34,7 +34,7 @@ fn patient(port: u16) -> ImapSettings {
 }
 
 fn rounds(variable: &str, default: usize) -> usize {
-    #[expect(clippy::disallowed_methods, reason = "the length of a test is no configuration of the product")]
+    #[expect(clippy::disallowed_methods, reason = "the length of a test is not a setting of the server")]
     let value = std::env::var(variable);
     value.map_or(default, |value| value.parse().expect("a number of rounds"))
 }
@@ -95,6 +95,7 @@ fn folder(name: &str) -> FolderName {
 /// Compares the API's results with the server's data.
 struct Examiner<'a> {
     mailboxes: &'a ImapMailboxes,
+    reader: PageReader,
     bob: EmailAddress,
     /// Whether the server stores messages unchanged, without adding a header.
     is_exact: bool,
@@ -117,7 +118,7 @@ impl Examiner<'_> {
                 assert_eq!(told, expected, "{question:?}");
             }
             Question::List(name, page) => {
-                let told = api.list(bob, &folder(name), page).await?;
+                let told = self.reader.list(api, bob, &folder(name), page).await?;
                 let shown: Vec<_> = told
                     .items
                     .into_iter()
@@ -239,7 +240,7 @@ async fn ask_a_faulty_server(seed: u64, questions: usize) {
     let pool = pool(patient(server.port));
     let mailboxes = mailboxes(&pool, settings());
     let bob = "bob@example.org".parse().expect("an address");
-    let examiner = Examiner { mailboxes: &mailboxes, bob, is_exact: true };
+    let examiner = Examiner { mailboxes: &mailboxes, reader: PageReader::default(), bob, is_exact: true };
     let dice = Dice::new(seed ^ 0xABCD);
     for number in 0..questions {
         let held = {
@@ -276,7 +277,8 @@ async fn cut_connections_to_dovecot_tell_the_truth_or_an_error() {
     let pool = pool(patient(proxy.port));
     let mailboxes = mailboxes(&pool, settings());
     let bob = fixture.mailbox_with("bob", &[]).await;
-    let (examiner, dice) = (Examiner { mailboxes: &mailboxes, bob: bob.clone(), is_exact: false }, Dice::new(7));
+    let (reader, dice) = (PageReader::default(), Dice::new(7));
+    let examiner = Examiner { mailboxes: &mailboxes, reader, bob: bob.clone(), is_exact: false };
     let mut held: Held = FOLDERS.into_iter().map(|name| (name, Folder { uid_next: 1, messages: Vec::new() })).collect();
     for name in &FOLDERS[1..] {
         fixture.create_folder(&bob, &folder(name)).await;
