@@ -11,7 +11,7 @@ use mailapi_model::{FolderName, Listed, Page, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::IndexError;
-use super::folder_state::FolderId;
+use super::indexed_folder::FolderId;
 
 /// The full-text index cannot find fewer characters than this.
 const TRIGRAM: usize = 3;

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard as AsyncMutexGuard, Owned
 
 use super::error::IndexError;
 use super::find::{self, Searched};
-use super::folder_state::{FolderId, FolderState};
+use super::indexed_folder::{FolderId, IndexedFolder};
 use super::settings::SearchSettings;
 use super::tables::{self, Entry};
 
@@ -30,7 +30,7 @@ pub(crate) struct MailboxIndex {
     settings: Arc<SearchSettings>,
     idle: Mutex<Vec<Connection>>,
     /// A copy of the file's state. It is exact, since only one process opens the file.
-    folders: Mutex<HashMap<FolderName, FolderState>>,
+    folders: Mutex<HashMap<FolderName, IndexedFolder>>,
     writing: Arc<AsyncMutex<()>>,
     searching: Arc<AsyncMutex<()>>,
     last_searched: AtomicI64,
@@ -71,7 +71,7 @@ impl MailboxIndex {
     }
 
     /// Returns the state of a folder.
-    pub(crate) fn folder(&self, name: &FolderName) -> Option<FolderState> {
+    pub(crate) fn folder(&self, name: &FolderName) -> Option<IndexedFolder> {
         lock(&self.folders).get(name).copied()
     }
 
@@ -150,7 +150,7 @@ impl MailboxIndex {
         }
     }
 
-    fn remember(&self, name: &FolderName, state: FolderState) {
+    fn remember(&self, name: &FolderName, state: IndexedFolder) {
         lock(&self.folders).insert(name.clone(), state);
     }
 }
@@ -167,7 +167,7 @@ impl Drop for MailboxIndex {
 
 impl IndexWriter {
     /// Returns the state of a folder, and creates it if needed. A changed UIDVALIDITY discards the old state.
-    pub(crate) async fn put_folder(&self, name: &FolderName, uid_validity: u32) -> Result<FolderState, IndexError> {
+    pub(crate) async fn put_folder(&self, name: &FolderName, uid_validity: u32) -> Result<IndexedFolder, IndexError> {
         let name = name.clone();
         let job = move |connection: &mut Connection, index: &MailboxIndex| {
             let state = tables::put_folder(connection, &name, uid_validity)?;
@@ -191,10 +191,10 @@ impl IndexWriter {
     pub(crate) async fn put(
         &self,
         name: &FolderName,
-        state: FolderState,
+        state: IndexedFolder,
         entries: Vec<Entry>,
         covered: u32,
-    ) -> Result<FolderState, IndexError> {
+    ) -> Result<IndexedFolder, IndexError> {
         let name = name.clone();
         let job = move |connection: &mut Connection, index: &MailboxIndex| {
             let max_indexed = index.settings.max_indexed_bytes;
@@ -209,9 +209,9 @@ impl IndexWriter {
     pub(crate) async fn remove(
         &self,
         name: &FolderName,
-        state: FolderState,
+        state: IndexedFolder,
         uids: Vec<u32>,
-    ) -> Result<FolderState, IndexError> {
+    ) -> Result<IndexedFolder, IndexError> {
         let name = name.clone();
         let job = move |connection: &mut Connection, index: &MailboxIndex| {
             let state = tables::remove(connection, state, &uids)?;

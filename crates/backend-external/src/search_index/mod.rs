@@ -11,7 +11,7 @@ mod catalogue;
 mod directory;
 mod error;
 mod find;
-mod folder_state;
+mod indexed_folder;
 mod mailbox_index;
 mod settings;
 mod tables;
@@ -29,7 +29,7 @@ use waiting::Waiting;
 
 pub(crate) use error::IndexError;
 pub(crate) use find::Searched;
-pub(crate) use folder_state::{FolderState, FolderTold};
+pub(crate) use indexed_folder::{IndexedFolder, ReportedFolder};
 pub(crate) use mailbox_index::{IndexWriter, MailboxIndex};
 pub use settings::{IndexUse, SearchSettings};
 pub(crate) use tables::Entry;

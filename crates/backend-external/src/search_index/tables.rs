@@ -6,7 +6,7 @@ use mailapi_model::{EmailAddress, FolderName, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::error::IndexError;
-use super::folder_state::{FolderId, FolderState};
+use super::indexed_folder::{FolderId, IndexedFolder};
 
 const TABLES: &str = include_str!("mailbox.sql");
 /// The version of the tables and of the text folding. An index with another version is rebuilt.
@@ -60,13 +60,13 @@ pub(super) fn prepare(connection: &mut Connection, mailbox: &EmailAddress) -> Re
     Ok(())
 }
 
-pub(super) fn folders(connection: &Connection) -> Result<Vec<(FolderName, FolderState)>, IndexError> {
+pub(super) fn folders(connection: &Connection) -> Result<Vec<(FolderName, IndexedFolder)>, IndexError> {
     let sql = "SELECT name, id, uid_validity, covered, messages FROM folders";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([], |row| {
         let (name, id): (String, i64) = (row.get(0)?, row.get(1)?);
         let (uid_validity, covered, messages) = (row.get(2)?, row.get(3)?, row.get(4)?);
-        Ok((name, FolderState { id: FolderId(id), uid_validity, covered, messages }))
+        Ok((name, IndexedFolder { id: FolderId(id), uid_validity, covered, messages }))
     })?;
     let mut folders = Vec::new();
     for row in rows {
@@ -83,7 +83,7 @@ pub(super) fn put_folder(
     connection: &mut Connection,
     name: &FolderName,
     uid_validity: u32,
-) -> Result<FolderState, IndexError> {
+) -> Result<IndexedFolder, IndexError> {
     let transaction = begin(connection)?;
     let known = folders(&transaction)?.into_iter().find(|(known, _)| known == name).map(|(_, state)| state);
     if let Some(state) = known {
@@ -96,7 +96,7 @@ pub(super) fn put_folder(
     transaction.execute(sql, params![name.as_str(), uid_validity])?;
     let id = FolderId(transaction.last_insert_rowid());
     transaction.commit()?;
-    Ok(FolderState { id, uid_validity, covered: 0, messages: 0 })
+    Ok(IndexedFolder { id, uid_validity, covered: 0, messages: 0 })
 }
 
 /// Drops folders: searches no longer find them. [`collect_garbage`] removes their messages.
@@ -116,11 +116,11 @@ fn drop_folder(transaction: &Transaction<'_>, name: &FolderName) -> Result<(), I
 /// Adds messages of a folder, and stores the UID up to which it is indexed. Returns the new state.
 pub(super) fn put(
     connection: &mut Connection,
-    state: FolderState,
+    state: IndexedFolder,
     entries: &[Entry],
     covered: u32,
     max_indexed: usize,
-) -> Result<FolderState, IndexError> {
+) -> Result<IndexedFolder, IndexError> {
     let transaction = begin(connection)?;
     let mut added = 0;
     for entry in entries {
@@ -131,7 +131,7 @@ pub(super) fn put(
     let row = params![state.id.0, covered, added];
     let state = transaction
         .prepare_cached(sql)?
-        .query_row(row, |row| Ok(FolderState { covered: row.get(0)?, messages: row.get(1)?, ..state }))?;
+        .query_row(row, |row| Ok(IndexedFolder { covered: row.get(0)?, messages: row.get(1)?, ..state }))?;
     transaction.commit()?;
     Ok(state)
 }
@@ -156,7 +156,11 @@ fn put_one(transaction: &Transaction<'_>, id: i64, entry: &Entry, max_indexed: u
 }
 
 /// Removes messages of a folder, and returns its new state.
-pub(super) fn remove(connection: &mut Connection, state: FolderState, uids: &[u32]) -> Result<FolderState, IndexError> {
+pub(super) fn remove(
+    connection: &mut Connection,
+    state: IndexedFolder,
+    uids: &[u32],
+) -> Result<IndexedFolder, IndexError> {
     let transaction = begin(connection)?;
     let mut removed = 0;
     for &uid in uids {
@@ -166,7 +170,7 @@ pub(super) fn remove(connection: &mut Connection, state: FolderState, uids: &[u3
     let row = params![state.id.0, removed];
     let state = transaction
         .prepare_cached(sql)?
-        .query_row(row, |row| Ok(FolderState { covered: row.get(0)?, messages: row.get(1)?, ..state }))?;
+        .query_row(row, |row| Ok(IndexedFolder { covered: row.get(0)?, messages: row.get(1)?, ..state }))?;
     transaction.commit()?;
     Ok(state)
 }

@@ -7,7 +7,7 @@ use super::MOST_MESSAGES;
 use super::texts::{self, Texts};
 use crate::imap_pool::{ImapConnection, ImapError};
 use crate::mailboxes::settings::MailboxSettings;
-use crate::search_index::{Entry, FolderState, FolderTold, IndexError, IndexWriter, SearchSettings};
+use crate::search_index::{Entry, IndexError, IndexWriter, IndexedFolder, ReportedFolder, SearchSettings};
 
 /// How much is done at once.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,7 @@ pub(super) struct CatchUp<'a> {
     pub(super) writer: &'a IndexWriter,
     pub(super) name: &'a FolderName,
     /// The STATUS response, requested before anything else.
-    pub(super) told: &'a FolderTold,
+    pub(super) told: &'a ReportedFolder,
     pub(super) effort: Effort,
     pub(super) settings: &'a MailboxSettings,
     pub(super) index: &'a SearchSettings,
@@ -115,7 +115,7 @@ impl CatchUp<'_> {
     }
 
     /// Computes the changes. Returns `None` if the server's results are inconsistent.
-    async fn plan(&self, connection: &mut ImapConnection, state: FolderState) -> Result<Option<Plan>, Trouble> {
+    async fn plan(&self, connection: &mut ImapConnection, state: IndexedFolder) -> Result<Option<Plan>, Trouble> {
         let first_news = state.covered.saturating_add(1);
         let Some(news) = list(connection, first_news).await? else { return Ok(None) };
         let mut missing: Vec<u32> = news.newest_first().take_while(|&uid| uid >= first_news).collect();

@@ -11,7 +11,7 @@ use crate::imap_pool::{ImapConnection, ImapError, Job};
 use crate::mailboxes::folders;
 use crate::mailboxes::settings::MailboxSettings;
 use crate::search_index::{
-    FolderState, FolderTold, IndexError, IndexUse, IndexWriter, MailboxIndex, SearchIndex, Searched,
+    IndexError, IndexUse, IndexWriter, IndexedFolder, MailboxIndex, ReportedFolder, SearchIndex, Searched,
 };
 
 /// Compares the index with the server, and updates it as far as the effort permits.
@@ -42,7 +42,7 @@ pub(super) enum Standing {
 const ITEMS: &[StatusItem] = &[StatusItem::Messages, StatusItem::UidNext, StatusItem::UidValidity];
 
 /// A folder and its status.
-type Told = (FolderName, FolderTold);
+type Told = (FolderName, ReportedFolder);
 
 impl Job for Prepare<'_> {
     type Output = Result<Standing, IndexError>;
@@ -89,7 +89,7 @@ impl Prepare<'_> {
     /// Requests the status of the folders. For any folder but INBOX, Dovecot reads an index of all folders and opens
     /// INBOX for it. That takes time in proportion to INBOX, so INBOX is kept open.
     async fn ask(&self, connection: &mut ImapConnection) -> Result<Vec<Told>, ImapError> {
-        let told = |status: FolderStatus| FolderTold {
+        let told = |status: FolderStatus| ReportedFolder {
             uid_validity: status.uid_validity,
             uid_next: status.uid_next,
             messages: status.messages,
@@ -139,7 +139,7 @@ impl Prepare<'_> {
         if stale.is_empty() {
             return Ok(Progress::Done(0));
         }
-        let distances = stale.iter().map(|(name, told)| FolderState::distance(index.folder(name).as_ref(), told));
+        let distances = stale.iter().map(|(name, told)| IndexedFolder::distance(index.folder(name).as_ref(), told));
         if self.effort.is_too_much(distances.sum()) {
             return Ok(Progress::More);
         }

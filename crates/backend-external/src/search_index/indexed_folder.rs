@@ -1,4 +1,4 @@
-//! The state of a folder in the index, and its comparison with the server.
+//! A folder in the index, and its comparison with the one on the server.
 
 /// The id of a folder in a mailbox's index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,7 +26,7 @@ impl FolderId {
 
 /// How far a folder is indexed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FolderState {
+pub(crate) struct IndexedFolder {
     pub(crate) id: FolderId,
     pub(crate) uid_validity: u32,
     /// All messages of the folder up to this UID are in the index, and perhaps some that were removed.
@@ -35,15 +35,15 @@ pub(crate) struct FolderState {
     pub(crate) messages: u64,
 }
 
-/// The status of a folder on the IMAP server; a server may omit values.
+/// A folder as the IMAP server reports it (STATUS); a server may omit values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct FolderTold {
+pub(crate) struct ReportedFolder {
     pub(crate) uid_validity: Option<u64>,
     pub(crate) uid_next: Option<u64>,
     pub(crate) messages: Option<u64>,
 }
 
-impl FolderTold {
+impl ReportedFolder {
     /// Returns the highest UID that a message of the folder can have.
     pub(crate) fn highest_uid(&self) -> Option<u32> {
         u32::try_from(self.uid_next?.checked_sub(1)?).ok()
@@ -55,17 +55,17 @@ impl FolderTold {
     }
 }
 
-impl FolderState {
+impl IndexedFolder {
     /// Whether the index matches the folder exactly. All UIDs of the folder are at most `covered`, so the index has
     /// each message. The counts are equal, so it has no others.
-    pub(crate) fn is_all_of(&self, told: &FolderTold) -> bool {
+    pub(crate) fn is_all_of(&self, told: &ReportedFolder) -> bool {
         told.uid_validity == Some(u64::from(self.uid_validity))
             && told.highest_uid().is_some_and(|highest| highest <= self.covered)
             && told.messages == Some(self.messages)
     }
 
     /// Returns the minimum number of messages that were added or removed since the folder was indexed.
-    pub(crate) fn distance(state: Option<&Self>, told: &FolderTold) -> u64 {
+    pub(crate) fn distance(state: Option<&Self>, told: &ReportedFolder) -> u64 {
         let of_same = state.filter(|state| told.uid_validity == Some(u64::from(state.uid_validity)));
         told.messages.unwrap_or_default().abs_diff(of_same.map_or(0, |state| state.messages))
     }
@@ -77,31 +77,31 @@ mod tests {
 
     use super::*;
 
-    const STATE: FolderState = FolderState { id: FolderId(3), uid_validity: 7, covered: 9, messages: 5 };
-    const TOLD: FolderTold = FolderTold { uid_validity: Some(7), uid_next: Some(10), messages: Some(5) };
+    const STATE: IndexedFolder = IndexedFolder { id: FolderId(3), uid_validity: 7, covered: 9, messages: 5 };
+    const TOLD: ReportedFolder = ReportedFolder { uid_validity: Some(7), uid_next: Some(10), messages: Some(5) };
 
     #[test]
     fn what_changed_or_was_not_told_is_not_all() {
         for told in [
-            FolderTold { uid_validity: Some(8), ..TOLD },
-            FolderTold { uid_validity: None, ..TOLD },
-            FolderTold { uid_next: Some(11), ..TOLD },
-            FolderTold { uid_next: Some(0), ..TOLD },
-            FolderTold { uid_next: None, ..TOLD },
-            FolderTold { messages: Some(4), ..TOLD },
-            FolderTold { messages: None, ..TOLD },
+            ReportedFolder { uid_validity: Some(8), ..TOLD },
+            ReportedFolder { uid_validity: None, ..TOLD },
+            ReportedFolder { uid_next: Some(11), ..TOLD },
+            ReportedFolder { uid_next: Some(0), ..TOLD },
+            ReportedFolder { uid_next: None, ..TOLD },
+            ReportedFolder { messages: Some(4), ..TOLD },
+            ReportedFolder { messages: None, ..TOLD },
         ] {
             assert!(!STATE.is_all_of(&told), "{told:?}");
         }
         assert!(STATE.is_all_of(&TOLD));
-        assert!(STATE.is_all_of(&FolderTold { uid_next: Some(4), ..TOLD }));
+        assert!(STATE.is_all_of(&ReportedFolder { uid_next: Some(4), ..TOLD }));
     }
 
     #[test]
     fn another_validity_is_another_folder() {
-        assert_eq!(FolderState::distance(Some(&STATE), &FolderTold { uid_validity: Some(8), ..TOLD }), 5);
-        assert_eq!(FolderState::distance(Some(&STATE), &FolderTold { messages: Some(2), ..TOLD }), 3);
-        assert_eq!(FolderState::distance(None, &TOLD), 5);
+        assert_eq!(IndexedFolder::distance(Some(&STATE), &ReportedFolder { uid_validity: Some(8), ..TOLD }), 5);
+        assert_eq!(IndexedFolder::distance(Some(&STATE), &ReportedFolder { messages: Some(2), ..TOLD }), 3);
+        assert_eq!(IndexedFolder::distance(None, &TOLD), 5);
     }
 
     proptest! {
