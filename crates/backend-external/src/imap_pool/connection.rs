@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 
 use super::error::ImapError;
 use super::settings::ImapSettings;
-use super::stream::Stream;
+use super::stream::{self, Stream};
 
 /// The folder that is open for reading.
 #[derive(Debug, Clone)]
@@ -166,10 +166,8 @@ impl ImapConnection {
     }
 
     /// Switches to TLS: at the very start, or after STARTTLS.
-    pub(super) async fn encrypt(&mut self, host: &str, config: Arc<ClientConfig>) -> Result<(), ImapError> {
-        let plain = std::mem::replace(&mut self.stream, Stream::Lost);
-        self.stream = plain.encrypt(host, config).await?;
-        Ok(())
+    pub(super) async fn encrypt(self, host: &str, config: Arc<ClientConfig>) -> Result<Self, ImapError> {
+        Ok(Self { stream: stream::encrypt(self.stream, host, config).await?, ..self })
     }
 
     /// Reads the greeting.

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::connection::{ANSWER_ROOM, ImapConnection};
 use super::error::ImapError;
 use super::settings::ImapSettings;
-use super::stream::Stream;
+use super::stream;
 use crate::breaker::Breaker;
 use crate::tls::TlsMode;
 
@@ -114,10 +114,10 @@ impl Dialer {
 
     async fn greeted(&self) -> Result<ImapConnection, ImapError> {
         let ImapSettings { host, port, tls, .. } = &self.settings;
-        let stream = Stream::connect(host, *port).await?;
+        let stream = stream::connect(host, *port).await?;
         let mut connection = ImapConnection::new(stream, &self.settings, &self.room, self.openings.clone());
         if *tls == TlsMode::Implicit {
-            connection.encrypt(host, self.tls.clone()).await?;
+            connection = connection.encrypt(host, self.tls.clone()).await?;
         }
         let greeting = connection.greeting().await?;
         if greeting.status != Status::Ok {
@@ -130,7 +130,7 @@ impl Dialer {
                 return Err(ImapError::Broken("the server does not offer STARTTLS".to_owned()));
             }
             connection.run(Command::start_tls(), |_| {}).await?;
-            connection.encrypt(host, self.tls.clone()).await?;
+            connection = connection.encrypt(host, self.tls.clone()).await?;
             // Capabilities from before STARTTLS are not authenticated (RFC 3501 section 6.2.1).
             ask_capabilities(&mut connection).await?;
         }
