@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{EmailAddress, MessageId, ReversePath, Timestamp};
+use crate::{EmailAddress, MessageId, ReversePath, Timestamp, named_values};
 
 /// An enhanced status code, `class.subject.detail` (RFC 3463).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,55 +127,28 @@ impl fmt::Display for QueueId {
     }
 }
 
-/// Outcome of a delivery attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// Delivered, or accepted by the next mail server.
-    Sent,
-    /// Deferred; the mail server will retry.
-    Deferred,
-    /// Permanently undeliverable.
-    Bounced,
-    /// Undeliverable within the mail server's time limit.
-    Expired,
-    /// Rejected temporarily at submission: never accepted, so the mail server does not retry.
-    Failed,
+named_values! {
+    /// Outcome of a delivery attempt.
+    Outcome, UnknownOutcome, "must be one of sent, deferred, bounced, expired, failed" {
+        /// Delivered, or accepted by the next mail server.
+        Sent = "sent",
+        /// Deferred; the mail server will retry.
+        Deferred = "deferred",
+        /// Permanently undeliverable.
+        Bounced = "bounced",
+        /// Undeliverable within the mail server's time limit.
+        Expired = "expired",
+        /// Rejected temporarily at submission: never accepted, so the mail server does not retry.
+        Failed = "failed",
+    }
 }
 
 impl Outcome {
-    /// All values.
-    pub const ALL: [Self; 5] = [Self::Sent, Self::Deferred, Self::Bounced, Self::Expired, Self::Failed];
-
     /// Returns the outcome for a recipient rejected at submission with this reply. Replies 4yz are temporary;
     /// all others are permanent (RFC 5321 section 4.2.1).
     #[must_use]
     pub const fn of_refusal(reply: &Reply) -> Self {
         if reply.is_transient() { Self::Failed } else { Self::Bounced }
-    }
-
-    /// Returns the name in the API and the database.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Deferred => "deferred",
-            Self::Bounced => "bounced",
-            Self::Expired => "expired",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// The text is not an outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be one of sent, deferred, bounced, expired, failed")]
-pub struct UnknownOutcome;
-
-impl FromStr for Outcome {
-    type Err = UnknownOutcome;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|outcome| outcome.as_str() == text).ok_or(UnknownOutcome)
     }
 }
 

@@ -1,8 +1,6 @@
 //! Mail domains and their DKIM keys.
 
-use std::str::FromStr;
-
-use crate::{DomainName, EmailAddress, Secret, Timestamp};
+use crate::{DomainName, EmailAddress, Secret, Timestamp, named_values};
 
 /// One mail domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,25 +40,17 @@ pub struct NewDomain {
     pub created_at: Timestamp,
 }
 
-/// A DKIM signature algorithm (RFC 6376 section 3.3, RFC 8463).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DkimAlgorithm {
-    /// `rsa-sha256` with a key of 2048 bits.
-    Rsa2048,
-    /// `ed25519-sha256`.
-    Ed25519,
+named_values! {
+    /// A DKIM signature algorithm (RFC 6376 section 3.3, RFC 8463).
+    DkimAlgorithm, UnknownAlgorithm, "must be rsa-sha256 or ed25519-sha256" {
+        /// `rsa-sha256` with a key of 2048 bits.
+        Rsa2048 = "rsa-sha256",
+        /// `ed25519-sha256`.
+        Ed25519 = "ed25519-sha256",
+    }
 }
 
 impl DkimAlgorithm {
-    /// Returns the name in the API and the database.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Rsa2048 => "rsa-sha256",
-            Self::Ed25519 => "ed25519-sha256",
-        }
-    }
-
     /// Returns the `k=` tag of the DNS record (RFC 6376 section 3.6.1).
     #[must_use]
     pub const fn key_type(self) -> &'static str {
@@ -68,19 +58,6 @@ impl DkimAlgorithm {
             Self::Rsa2048 => "rsa",
             Self::Ed25519 => "ed25519",
         }
-    }
-}
-
-/// The text is not a supported algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be rsa-sha256 or ed25519-sha256")]
-pub struct UnknownAlgorithm;
-
-impl FromStr for DkimAlgorithm {
-    type Err = UnknownAlgorithm;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Rsa2048, Self::Ed25519].into_iter().find(|a| a.as_str() == text).ok_or(UnknownAlgorithm)
     }
 }
 

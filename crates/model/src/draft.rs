@@ -3,31 +3,17 @@
 use std::collections::HashSet;
 
 use crate::violation::{LONGEST_SHOWN_NAME, shown_name};
-use crate::{Blob, DomainName, EmailAddress, NamedAddress, Violations};
+use crate::{Blob, DomainName, EmailAddress, NamedAddress, Violations, named_values};
 
-/// The recipient list of a request that names a recipient.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RecipientKind {
-    /// `to`.
-    To,
-    /// `cc`.
-    Cc,
-    /// `bcc`, which is never part of the message.
-    Bcc,
-}
-
-impl RecipientKind {
-    /// All values.
-    pub const ALL: [Self; 3] = [Self::To, Self::Cc, Self::Bcc];
-
-    /// Returns the name in the API and the database.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::To => "to",
-            Self::Cc => "cc",
-            Self::Bcc => "bcc",
-        }
+named_values! {
+    /// The recipient list of a request that names a recipient.
+    RecipientKind, UnknownRecipientKind, "must be one of to, cc, bcc" {
+        /// `to`.
+        To = "to",
+        /// `cc`.
+        Cc = "cc",
+        /// `bcc`, which is never part of the message.
+        Bcc = "bcc",
     }
 }
 

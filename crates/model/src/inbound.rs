@@ -1,45 +1,16 @@
 //! Incoming mail, as reported by the listeners.
 
-use std::str::FromStr;
+use crate::{DomainName, Timestamp, named_values};
 
-use crate::{DomainName, Timestamp};
-
-/// Outcome of incoming mail for one recipient.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum InboundOutcome {
-    /// Accepted.
-    Accepted,
-    /// Accepted and marked as spam.
-    Spam,
-    /// Rejected during the SMTP session.
-    Rejected,
-}
-
-impl InboundOutcome {
-    /// All values.
-    pub const ALL: [Self; 3] = [Self::Accepted, Self::Spam, Self::Rejected];
-
-    /// Returns the name in the database.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Spam => "spam",
-            Self::Rejected => "rejected",
-        }
-    }
-}
-
-/// The text is not an outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be one of accepted, spam, rejected")]
-pub struct UnknownInboundOutcome;
-
-impl FromStr for InboundOutcome {
-    type Err = UnknownInboundOutcome;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|outcome| outcome.as_str() == text).ok_or(UnknownInboundOutcome)
+named_values! {
+    /// Outcome of incoming mail for one recipient.
+    InboundOutcome, UnknownInboundOutcome, "must be one of accepted, spam, rejected" {
+        /// Accepted.
+        Accepted = "accepted",
+        /// Accepted and marked as spam.
+        Spam = "spam",
+        /// Rejected during the SMTP session.
+        Rejected = "rejected",
     }
 }
 

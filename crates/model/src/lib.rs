@@ -17,6 +17,7 @@ mod folder;
 mod grants;
 mod ids;
 mod inbound;
+mod named_values;
 mod one_line;
 mod page;
 mod permission;

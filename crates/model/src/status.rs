@@ -1,49 +1,9 @@
 //! Message statuses, and the only rule by which they change.
 
-use std::fmt;
-use std::str::FromStr;
-
 use crate::delivery::{Evidence, Outcome, Scope};
+use crate::named_values;
 
-macro_rules! named_states {
-    ($(#[$doc:meta])* $name:ident, $error:ident, $expected:literal { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum $name { $($(#[$variant_doc])* $variant,)+ }
-
-        impl $name {
-            /// All values.
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
-
-            /// Returns the name in the API and the database.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)+ }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
-        /// The text is not such a status.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-        #[error($expected)]
-        pub struct $error;
-
-        impl FromStr for $name {
-            type Err = $error;
-
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                Self::ALL.iter().copied().find(|state| state.as_str() == text).ok_or($error)
-            }
-        }
-    };
-}
-
-named_states! {
+named_values! {
     /// The status of a whole message.
     MessageStatus, UnknownMessageStatus, "must be one of pending, submitted, sent, partial, bounced, failed" {
         /// Stored, not yet submitted to the mail server.
@@ -61,7 +21,7 @@ named_states! {
     }
 }
 
-named_states! {
+named_values! {
     /// The status of a message for one recipient.
     RecipientStatus, UnknownRecipientStatus, "must be one of pending, submitted, deferred, sent, bounced, failed" {
         /// Stored, not yet submitted to the mail server.

@@ -1,42 +1,18 @@
 //! Tokens: their values, and the records stored for them.
 
 use std::fmt;
-use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-use crate::{EmailAddress, Entropy, Timestamp, TokenId};
+use crate::{EmailAddress, Entropy, Timestamp, TokenId, named_values};
 
-/// The kind of a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TokenKind {
-    /// Access to everything.
-    Admin,
-    /// Access to its mailbox, and to what is delegated to that mailbox.
-    User,
-}
-
-impl TokenKind {
-    /// Returns the name in the API and the database.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Admin => "admin",
-            Self::User => "user",
-        }
-    }
-}
-
-/// The text is not a kind of token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be admin or user")]
-pub struct UnknownTokenKind;
-
-impl FromStr for TokenKind {
-    type Err = UnknownTokenKind;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Admin, Self::User].into_iter().find(|kind| kind.as_str() == text).ok_or(UnknownTokenKind)
+named_values! {
+    /// The kind of a token.
+    TokenKind, UnknownTokenKind, "must be admin or user" {
+        /// Access to everything.
+        Admin = "admin",
+        /// Access to its mailbox, and to what is delegated to that mailbox.
+        User = "user",
     }
 }
 

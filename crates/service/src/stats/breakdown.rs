@@ -3,57 +3,24 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::str::FromStr;
 
-use mailapi_model::{DomainName, Timestamp};
+use mailapi_model::{DomainName, Timestamp, named_values};
 use mailapi_store::{Hours, SentCounts, Span, StoreError};
 
 use super::owners::Seen;
 use crate::Service;
 
-/// The kind of buckets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum GroupBy {
-    /// Days of UTC.
-    #[default]
-    Day,
-    /// Hours of UTC.
-    Hour,
-    /// The recipients' domains.
-    Domain,
-}
-
-impl GroupBy {
-    /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Day, Self::Hour, Self::Domain];
-
-    /// The name in the API.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Hour => "hour",
-            Self::Domain => "domain",
-        }
-    }
-}
-
-impl fmt::Display for GroupBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// The name is not one of the three.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be one of day, hour, domain")]
-pub struct UnknownGroupBy;
-
-impl FromStr for GroupBy {
-    type Err = UnknownGroupBy;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|group_by| group_by.as_str() == text).ok_or(UnknownGroupBy)
+named_values! {
+    /// The kind of buckets.
+    #[derive(Default)]
+    GroupBy, UnknownGroupBy, "must be one of day, hour, domain" {
+        /// Days of UTC.
+        #[default]
+        Day = "day",
+        /// Hours of UTC.
+        Hour = "hour",
+        /// The recipients' domains.
+        Domain = "domain",
     }
 }
 

@@ -1,8 +1,8 @@
 //! Reads sent messages.
 
 use mailapi_model::{
-    EmailAddress, Listed, MessageId, MessageStatus, Page, QueueId, RecipientKind, SentMessage, SentRecipient,
-    SentSummary, Timestamp, TokenId,
+    EmailAddress, Listed, MessageId, MessageStatus, Page, QueueId, SentMessage, SentRecipient, SentSummary, Timestamp,
+    TokenId,
 };
 
 use super::Sent;
@@ -186,7 +186,7 @@ fn read_recipient(mut row: Row) -> Result<(i64, SentRecipient), StoreError> {
     let position = row.int()?;
     let recipient = SentRecipient {
         email: row.address()?,
-        kind: read_kind(&row.text()?)?,
+        kind: row.parsed()?,
         status: row.parsed()?,
         dsn: row.parsed_or_null()?,
         smtp_response: row.text_or_null()?,
@@ -198,11 +198,6 @@ fn read_recipient(mut row: Row) -> Result<(i64, SentRecipient), StoreError> {
         partly_bounced_response: row.text_or_null()?,
     };
     Ok((position, recipient))
-}
-
-fn read_kind(name: &str) -> Result<RecipientKind, StoreError> {
-    let kind = RecipientKind::ALL.into_iter().find(|kind| kind.as_str() == name);
-    kind.ok_or_else(|| StoreError::unexpected("a recipient has an unknown kind"))
 }
 
 pub(super) fn read_pending(mut row: Row) -> Result<PendingMessage, StoreError> {
