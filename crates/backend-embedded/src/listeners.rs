@@ -15,7 +15,7 @@ use crate::dsn::RETURNED_HEADER_BYTES;
 use crate::imap_listener::{self, ImapSettings, ImapSetup};
 use crate::net::{ConnectionLimits, Listener, ServerTls, Shutdown};
 use crate::smtp_listener::{self, InboundSetup};
-use crate::smtp_session::SmtpSettings;
+use crate::smtp_session::{SmtpSettings, SmtpSetup};
 use crate::submission_listener::{self, SubmissionSetup};
 
 /// Addresses to listen on; a listener without an address is disabled.
@@ -148,17 +148,18 @@ impl Listeners {
         let mut tasks = JoinSet::new();
         let message_store = embedded.message_store();
         let budget = MessageBudget::new(settings.max_message_memory_bytes);
+        let smtp = |of_listener: SmtpSettings, limits| SmtpSetup {
+            hostname: settings.hostname.clone(),
+            postmasters: settings.postmasters.clone(),
+            tls: settings.tls.clone(),
+            settings: of_listener,
+            limits,
+            max_returned_bytes: settings.max_returned_header_bytes,
+            budget: budget.clone(),
+        };
         if let Some(listener) = self.smtp {
-            let setup = InboundSetup {
-                hostname: settings.hostname.clone(),
-                postmasters: settings.postmasters.clone(),
-                tls: settings.tls.clone(),
-                settings: settings.smtp,
-                limits: settings.smtp_connections,
-                max_returned_bytes: settings.max_returned_header_bytes,
-                log: authenticators.inbound.clone(),
-                budget: budget.clone(),
-            };
+            let smtp = smtp(settings.smtp, settings.smtp_connections);
+            let setup = InboundSetup { smtp, log: authenticators.inbound };
             tasks.spawn(smtp_listener::serve(listener, message_store.clone(), setup, shutdown.clone()));
         }
         if let Some(listener) = self.imap {
@@ -172,17 +173,8 @@ impl Listeners {
             tasks.spawn(imap_listener::serve(listener, message_store.clone(), setup, shutdown.clone()));
         }
         if let Some(listener) = self.submission {
-            let setup = SubmissionSetup {
-                hostname: settings.hostname,
-                postmasters: settings.postmasters,
-                tls: settings.tls,
-                settings: settings.submission,
-                limits: settings.submission_connections,
-                max_returned_bytes: settings.max_returned_header_bytes,
-                login: authenticators.login,
-                budget,
-                sign: authenticators.sign,
-            };
+            let smtp = smtp(settings.submission, settings.submission_connections);
+            let setup = SubmissionSetup { smtp, login: authenticators.login, sign: authenticators.sign };
             tasks.spawn(submission_listener::serve(listener, message_store.clone(), setup, shutdown.clone()));
         }
         tasks

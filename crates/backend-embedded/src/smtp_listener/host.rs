@@ -12,8 +12,8 @@ use crate::MessageStore;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
 use crate::smtp_session::{
-    Body, Delivery, Host, Postmaster, accept_message, check_hops, forward_path, header_of, is_mailer_daemon,
-    not_looked_up, reverse_path,
+    Body, Host, Postmaster, accept_message, check_hops, forward_path, header_of, is_mailer_daemon, not_looked_up,
+    reverse_path,
 };
 
 pub(super) struct InboundHost<'a> {
@@ -29,7 +29,7 @@ pub(super) struct InboundHost<'a> {
 
 impl<'a> InboundHost<'a> {
     pub(super) const fn new(message_store: MessageStore, setup: &'a InboundSetup, peer: IpAddr) -> Self {
-        let postmaster = Postmaster::among(setup.postmasters.as_slice());
+        let postmaster = Postmaster::among(setup.smtp.postmasters.as_slice());
         Self { message_store, setup, peer, postmaster, size: 0, sender_domain: None }
     }
 }
@@ -42,14 +42,14 @@ impl InboundHost<'_> {
 
     /// Refuses a looping message, and removes header fields that only this server may write.
     async fn look_at_header(&self, body: &mut Body) -> Result<(), Reply> {
-        let settings = &self.setup.settings;
+        let settings = &self.setup.smtp.settings;
         let beginning = header_of(body, settings.max_header_bytes).await?;
         check_hops(&beginning, settings.max_hops)?;
         if beginning.len() < body.len() && !forged::has_end(&beginning) {
             // The unchecked rest of the header could contain forged fields.
             return Err(Reply::new(554, (5, 6, 0), "The message header is too long"));
         }
-        if let Some((end, header)) = forged::removed(&beginning, &self.setup.hostname) {
+        if let Some((end, header)) = forged::removed(&beginning, &self.setup.smtp.hostname) {
             body.replace_beginning(end, header);
         }
         Ok(())
@@ -85,7 +85,7 @@ impl Host for InboundHost<'_> {
         };
         match self.message_store.check_recipient(&address, self.size, Relaying::Denied).await {
             Ok(RecipientCheck::Local | RecipientCheck::Remote) => Answer::Accept,
-            Ok(RecipientCheck::Refused(_)) if is_mailer_daemon(&address, &self.setup.hostname) => Answer::Accept,
+            Ok(RecipientCheck::Refused(_)) if is_mailer_daemon(&address, &self.setup.smtp.hostname) => Answer::Accept,
             Ok(RecipientCheck::Refused(reply)) => {
                 // After a temporary failure the other server retries, so it does not count yet.
                 if !reply.is_transient() {
@@ -106,18 +106,12 @@ impl Host for InboundHost<'_> {
         if let Err(refusal) = self.look_at_header(&mut body).await {
             return Answer::Refuse(refusal);
         }
-        let delivery = Delivery {
-            message_store: &self.message_store,
-            hostname: &self.setup.hostname,
-            postmaster: self.postmaster.found(),
-            peer: self.peer,
-            relaying: Relaying::Denied,
-            max_returned_bytes: self.setup.max_returned_bytes,
-        };
+        let (store, postmaster) = (&self.message_store, &self.postmaster);
+        let delivery = self.setup.smtp.delivery(store, postmaster, self.peer, Relaying::Denied);
         let recipients = message.envelope.recipients.iter();
         let mut recipients: Vec<EmailAddress> =
             recipients.filter_map(|recipient| forward_path(recipient, delivery.postmaster).ok()).collect();
-        recipients.retain(|recipient| !is_mailer_daemon(recipient, &self.setup.hostname));
+        recipients.retain(|recipient| !is_mailer_daemon(recipient, &self.setup.smtp.hostname));
         let answer = accept_message(&delivery, message, body).await;
         if let Some(outcome) = outcome_of(&answer) {
             for recipient in recipients {

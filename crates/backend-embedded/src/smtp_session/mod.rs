@@ -9,6 +9,7 @@ mod body;
 mod conversation;
 mod recipients;
 mod settings;
+mod setup;
 mod trace_fields;
 
 use async_trait::async_trait;
@@ -20,6 +21,7 @@ pub(crate) use body::Body;
 pub(crate) use conversation::{SessionSetup, converse};
 pub(crate) use recipients::{Postmaster, forward_path, is_mailer_daemon, not_looked_up, reverse_path};
 pub use settings::SmtpSettings;
+pub(crate) use setup::SmtpSetup;
 pub(crate) use trace_fields::{TraceFields, check_hops, header_of};
 
 /// Sent to a client above the connection limits (RFC 5321 section 3.8).

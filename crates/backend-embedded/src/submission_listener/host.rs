@@ -16,7 +16,7 @@ use crate::MessageStore;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
 use crate::smtp_session::{
-    Body, Delivery, Host, Postmaster, accept_message, check_hops, forward_path, header_of, not_looked_up, reverse_path,
+    Body, Host, Postmaster, accept_message, check_hops, forward_path, header_of, not_looked_up, reverse_path,
 };
 
 pub(super) struct SubmissionHost<'a> {
@@ -30,7 +30,7 @@ pub(super) struct SubmissionHost<'a> {
 
 impl<'a> SubmissionHost<'a> {
     pub(super) const fn new(message_store: MessageStore, setup: &'a SubmissionSetup, peer: IpAddr) -> Self {
-        let postmaster = Postmaster::among(setup.postmasters.as_slice());
+        let postmaster = Postmaster::among(setup.smtp.postmasters.as_slice());
         Self { message_store, setup, peer, postmaster, logged_in: None, size: 0 }
     }
 
@@ -71,7 +71,7 @@ impl<'a> SubmissionHost<'a> {
     async fn prepare(&self, message: &Message, mut body: Body) -> Result<Body, Reply> {
         let grants = self.grants()?;
         let sender = reverse_path(&message.envelope.mail)?;
-        let settings = &self.setup.settings;
+        let settings = &self.setup.smtp.settings;
         let beginning = header_of(&body, settings.max_header_bytes).await?;
         check_hops(&beginning, settings.max_hops)?;
         // The header may continue after the part that was read.
@@ -166,14 +166,8 @@ impl Host for SubmissionHost<'_> {
         if let Err(refusal) = self.count(&message).await {
             return Answer::Refuse(refusal);
         }
-        let delivery = Delivery {
-            message_store: &self.message_store,
-            hostname: &self.setup.hostname,
-            postmaster: self.postmaster.found(),
-            peer: self.peer,
-            relaying: Relaying::Allowed,
-            max_returned_bytes: self.setup.max_returned_bytes,
-        };
+        let (store, postmaster) = (&self.message_store, &self.postmaster);
+        let delivery = self.setup.smtp.delivery(store, postmaster, self.peer, Relaying::Allowed);
         accept_message(&delivery, message, body).await
     }
 

@@ -10,32 +10,24 @@ mod private;
 use std::sync::Arc;
 
 use mailapi_backend::{Login, SignOutgoing};
-use mailapi_model::EmailAddress;
-use mailapi_smtp::server::{MessageBudget, Role};
+use mailapi_smtp::server::Role;
 
 use crate::MessageStore;
-use crate::net::{Arrival, ConnectionLimits, Listener, ServerTls, Shutdown};
-use crate::smtp_session::{BUSY, SessionSetup, SmtpSettings, converse};
+use crate::net::{Arrival, Listener, Shutdown};
+use crate::smtp_session::{BUSY, SmtpSetup, converse};
 use host::SubmissionHost;
 
 /// Configuration of the submission listener.
 #[derive(Clone)]
 pub(crate) struct SubmissionSetup {
-    pub(crate) hostname: String,
-    pub(crate) postmasters: Vec<EmailAddress>,
-    pub(crate) tls: Option<ServerTls>,
-    pub(crate) settings: SmtpSettings,
-    pub(crate) limits: ConnectionLimits,
-    pub(crate) max_returned_bytes: usize,
-    /// Memory limit of messages being received, shared by all sessions of both SMTP listeners.
-    pub(crate) budget: MessageBudget,
+    pub(crate) smtp: SmtpSetup,
     pub(crate) login: Arc<dyn Login>,
     pub(crate) sign: Arc<dyn SignOutgoing>,
 }
 
 /// Serves clients until the shutdown signal and the end of the last session.
 pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup: SubmissionSetup, shutdown: Shutdown) {
-    let (setup, limits) = (Arc::new(setup.clone()), setup.limits);
+    let (setup, limits) = (Arc::new(setup.clone()), setup.smtp.limits);
     let session = move |arrival: Arrival| session(arrival, message_store.clone(), setup.clone());
     listener.serve(limits, shutdown, BUSY, session).await;
 }
@@ -45,19 +37,7 @@ async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<Submi
     // Without TLS a password is safe on loopback only.
     let role = Role::Submission { auth_without_tls: arrival.is_loopback() };
     let max_message_bytes = message_store.settings().max_message_bytes;
-    let session_setup = SessionSetup {
-        session: setup.settings.session(
-            &setup.hostname,
-            role,
-            setup.tls.is_some(),
-            max_message_bytes,
-            setup.budget.clone(),
-        ),
-        settings: &setup.settings,
-        tls: setup.tls.as_ref(),
-        buffer: message_store.buffer(),
-        grace: setup.limits.grace,
-    };
+    let session_setup = setup.smtp.session(role, max_message_bytes, message_store.buffer());
     let mut host = SubmissionHost::new(message_store.clone(), &setup, peer.ip());
     if let Err(error) = converse(arrival, session_setup, &mut host).await {
         tracing::debug!(%peer, %error, "submission connection failed");
