@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_some_failures_nobody_may_try() {
+    async fn after_some_failures_no_attempt_is_made() {
         let breaker = breaker();
         fail(&breaker);
         fail(&breaker);

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_apart_from_a_mailbox_that_nobody_has() {
+    fn a_refusal_differs_from_an_unknown_mailbox() {
         let refused = |text: &str| answers(text.as_bytes()).unwrap_err();
         assert_eq!(refused(r#"[["error",{"type":"exitCode", "exitCode":67},"expunge"]]"#), DoveadmError::NoSuchMailbox);
         for text in [

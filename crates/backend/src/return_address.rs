@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_can_write_one() {
+    fn without_the_key_no_valid_address_can_be_made() {
         let (ours, theirs) = (addresses(1), addresses(2));
         let id: MessageId = OURS.parse().unwrap();
         let address = ours.of(id);

@@ -128,9 +128,9 @@ mod tests {
     #[test]
     fn a_process_that_is_gone_has_no_figures() {
         // Above the largest process id of the kernel.
-        let nobody = Process::Other(u32::MAX);
-        assert!(nobody.cpu().is_err() && nobody.peak().is_err() && nobody.resident().is_err());
-        assert!(nobody.files().is_err() && nobody.threads().is_err());
+        let missing = Process::Other(u32::MAX);
+        assert!(missing.cpu().is_err() && missing.peak().is_err() && missing.resident().is_err());
+        assert!(missing.files().is_err() && missing.threads().is_err());
     }
 
     #[test]

@@ -102,7 +102,7 @@ mod tests {
     #[tokio::test]
     async fn a_large_answer_keeps_its_room_until_it_is_sent() {
         let budget = byte_budget(LARGE + 1);
-        let hold = || budget.hold(Share::Nobody);
+        let hold = || budget.hold(Share::NoCaller);
         let first = held(answer(LARGE + 1), hold);
         assert_eq!(first.status(), 200);
         let second = held(answer(LARGE + 1), hold);

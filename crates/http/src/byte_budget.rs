@@ -25,16 +25,17 @@ pub(crate) enum Share {
     Token(TokenId),
     /// A client whose request is not complete.
     Client(ClientNetwork),
-    Nobody,
+    /// Work without an authenticated caller.
+    NoCaller,
 }
 
 impl Share {
     pub(crate) fn of(caller: Option<&Caller>) -> Self {
-        let Some(caller) = caller else { return Self::Nobody };
+        let Some(caller) = caller else { return Self::NoCaller };
         match (caller.grants.mailbox(), &caller.token) {
             (Some(mailbox), _) => Self::Mailbox(mailbox.clone()),
             (None, Some(token)) => Self::Token(token.id),
-            (None, None) => Self::Nobody,
+            (None, None) => Self::NoCaller,
         }
     }
 }

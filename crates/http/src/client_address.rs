@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_a_trusted_proxy_is_believed() {
+    fn only_a_trusted_proxy_is_believed() {
         assert_eq!(from("192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
         assert_eq!(from("10.0.0.1", &["203.0.113.9, 198.51.100.7"]), "198.51.100.7");
         assert_eq!(from("10.0.0.1", &["nonsense"]), "10.0.0.1");

@@ -425,10 +425,10 @@ mod tests {
         splitter.take(format!("[\"{long}\",\"{long}\"]").as_bytes()).unwrap();
         let (value, strings) = splitter.finish(|aside| Ok(aside.into())).unwrap().unwrap();
         let room = byte_budget(4000);
-        let strings = strings.with_memory(Arc::new(Mutex::new(room.hold(Share::Nobody))));
+        let strings = strings.with_memory(Arc::new(Mutex::new(room.hold(Share::NoCaller))));
         let name = |at: usize| value[at].as_str().unwrap().to_owned();
         assert_eq!(strings.read(name(0)), long);
-        let mut other = room.hold(Share::Nobody);
+        let mut other = room.hold(Share::NoCaller);
         assert_eq!((other.grow(1), strings.lost().is_none()), (Err(Full), true), "half of the room is in use");
         let mut other = room.hold(Share::Token(TokenId(1)));
         assert_eq!((other.grow(1000), strings.read(name(1))), (Ok(()), String::new()));

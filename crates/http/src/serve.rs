@@ -206,7 +206,7 @@ mod tests {
     async fn unread_answers_give_their_memory_back() {
         let room = byte_budget(10 * LARGE);
         let of_router = Arc::clone(&room);
-        let router = Router::new().route("/", get(async move || large(of_router.hold(Share::Nobody))));
+        let router = Router::new().route("/", get(async move || large(of_router.hold(Share::NoCaller))));
         let server = Server::new(router, &HttpSettings::default());
         let mut clients = Vec::new();
         for _ in 0..5 {

@@ -157,10 +157,10 @@ fn domains_users_and_tokens_come_and_go() {
 fn users_can_be_added_before_the_mail_server_runs() {
     let work_dir = WorkDir::new();
     // No server listens on this port.
-    let nobody = mailapi_testkit::free_port().port();
+    let free = mailapi_testkit::free_port().port();
     let settings = format!(
-        "[mail]\nbackend = \"external\"\n[mail.external.imap]\nport = {nobody}\nmaster_password = \"secret\"\n\
-         [mail.external.smtp]\nport = {nobody}\n[database]\nurl = \"sqlite:accounts.db\"\n"
+        "[mail]\nbackend = \"external\"\n[mail.external.imap]\nport = {free}\nmaster_password = \"secret\"\n\
+         [mail.external.smtp]\nport = {free}\n[database]\nurl = \"sqlite:accounts.db\"\n"
     );
     std::fs::write(work_dir.path().join("mailapi.toml"), settings).unwrap();
     work_dir.run(&["domain", "add", "example.org", "--init"]).answer();

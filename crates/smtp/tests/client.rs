@@ -305,7 +305,7 @@ fn a_refusal_after_a_failed_write_leaves_no_connection() {
 }
 
 #[test]
-fn data_is_not_sent_when_nobody_is_left() {
+fn data_is_not_sent_without_accepted_recipients() {
     let mut client = ready(PLAIN);
     let (writes, outcome) = send(&mut client, &to(&["a@r.example"]), &["250 ok\r\n", "450 4.2.1 a later\r\n"]);
     assert_eq!(writes.len(), 2);
@@ -415,7 +415,7 @@ fn a_refusal_during_data_counts_and_closes_the_connection() {
 }
 
 #[test]
-fn after_the_final_dot_nobody_knows() {
+fn after_the_final_dot_the_outcome_is_unknown() {
     for (said, garbled) in [(None, false), (Some("2"), false), (Some("what?\r\n"), true), (Some("354 more\r\n"), true)]
     {
         let mut client = ready(PIPELINING);

@@ -23,7 +23,7 @@ struct Plan {
     mail: Reaction,
     rcpts: Vec<Reaction>,
     data: Reaction,
-    data_for_nobody: Reaction,
+    data_without_recipients: Reaction,
     midway: Reaction,
     dot: Reaction,
     body: Vec<u8>,
@@ -103,8 +103,8 @@ fn plan() -> impl Strategy<Value = Plan> {
     );
     (server, body, prop_oneof![1..20_usize, Just(4096)], trouble(), late()).prop_map(
         |(server, body, piece, trouble, late)| {
-            let (reset, mail, rcpts, data, data_for_nobody, midway, dot) = server;
-            Plan { reset, mail, rcpts, data, data_for_nobody, midway, dot, body, piece, trouble, late }
+            let (reset, mail, rcpts, data, data_without_recipients, midway, dot) = server;
+            Plan { reset, mail, rcpts, data, data_without_recipients, midway, dot, body, piece, trouble, late }
         },
     )
 }
@@ -138,7 +138,7 @@ fn decided(plans: &[Plan], now: &Mutex<usize>, moment: &Moment) -> Reaction {
             plans[number(recipient)].rcpts[at]
         }
         Moment::Data => plan.data,
-        Moment::DataForNobody => plan.data_for_nobody,
+        Moment::DataWithoutRecipients => plan.data_without_recipients,
         Moment::Midway => plan.midway,
         Moment::Dot => plan.dot,
         Moment::Reset => plan.reset,

@@ -38,7 +38,7 @@ impl TestBackend {
     /// When the variable has another value.
     #[must_use]
     pub fn of_environment() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the backend of the tests is no configuration of the product")]
+        #[expect(clippy::disallowed_methods, reason = "the backend of the tests is not a setting of the server")]
         let backend = std::env::var("MAILAPI_TEST_BACKEND").unwrap_or_default();
         match backend.as_str() {
             "" | "embedded" => Self::Embedded,

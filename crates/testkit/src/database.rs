@@ -26,7 +26,7 @@ impl TestEngine {
     /// When the variable has another value.
     #[must_use]
     pub fn of_environment() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the engine of the tests is no configuration of the product")]
+        #[expect(clippy::disallowed_methods, reason = "the engine of the tests is not a setting of the server")]
         let engine = std::env::var("MAILAPI_TEST_ENGINE").unwrap_or_default();
         match engine.as_str() {
             "" | "sqlite" => Self::Sqlite,

@@ -183,7 +183,7 @@ impl RealMailServer {
 /// Returns whether doveadm over HTTP is used. With `MAILAPI_TEST_DOVEADM=off` in the environment, mail is
 /// removed over IMAP: Dovecot starts a process for each doveadm request, which costs more than the request.
 fn is_administered() -> bool {
-    #[expect(clippy::disallowed_methods, reason = "the backend of the tests is no configuration of the product")]
+    #[expect(clippy::disallowed_methods, reason = "the backend of the tests is not a setting of the server")]
     let doveadm = std::env::var("MAILAPI_TEST_DOVEADM").unwrap_or_default();
     doveadm != "off"
 }

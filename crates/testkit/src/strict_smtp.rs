@@ -19,7 +19,7 @@ pub enum Moment {
     /// DATA with an accepted recipient.
     Data,
     /// DATA without an envelope or a recipient.
-    DataForNobody,
+    DataWithoutRecipients,
     /// The first line of a message. `Yes` means no reply yet.
     Midway,
     /// The end of a message.
@@ -171,12 +171,12 @@ impl StrictSmtp {
     }
 
     fn data(&mut self) {
-        let for_nobody = self.envelope.as_ref().is_none_or(|envelope| envelope.recipients.is_empty());
+        let has_no_recipients = self.envelope.as_ref().is_none_or(|envelope| envelope.recipients.is_empty());
         if self.envelope.is_none() && !self.forgives {
             return self.fault("DATA without MAIL", "503 MAIL first");
         }
         let name = self.envelope.as_ref().map(|envelope| envelope.sender.clone()).unwrap_or_default();
-        let moment = if for_nobody { Moment::DataForNobody } else { Moment::Data };
+        let moment = if has_no_recipients { Moment::DataWithoutRecipients } else { Moment::Data };
         if self.agrees(&moment, &name) {
             self.data = Data::Begins;
             self.say("354 go ahead");

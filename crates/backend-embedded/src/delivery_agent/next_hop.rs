@@ -4,7 +4,7 @@ use mailapi_backend::{Dns, DnsError, MailExchange};
 use mailapi_model::{DomainName, EnhancedCode, Entropy, Reply};
 
 /// The exchange of a domain that accepts no mail (RFC 7505).
-const NOBODY: &str = ".";
+const NULL_MX: &str = ".";
 
 /// Returns the names of a domain's servers in the order of attempts.
 ///
@@ -21,11 +21,11 @@ pub(super) async fn servers(
         // Without an MX record the domain itself is the server (RFC 5321 section 5.1).
         return Ok(vec![domain.as_str().to_owned()]);
     }
-    if records.iter().all(|mx| mx.exchange == NOBODY) {
+    if records.iter().all(|mx| mx.exchange == NULL_MX) {
         let text = format!("the domain {domain} does not accept mail");
         return Err(Reply::new(556, EnhancedCode::new(5, 1, 10), text));
     }
-    records.retain(|mx| mx.exchange != NOBODY);
+    records.retain(|mx| mx.exchange != NULL_MX);
     order(&mut records, entropy);
     if let Some(ours) = records.iter().find(|mx| is_host(mx, our_name)).map(|mx| mx.preference) {
         // Servers with the same or a higher preference value would return the mail to us.

@@ -26,8 +26,8 @@ async fn what_cannot_be_done_to_folders_is_refused() {
     let test_store = TestStore::with(MessageStoreSettings { max_folders: 8, ..MessageStoreSettings::default() }).await;
     let message_store = &test_store.message_store;
     let (inbox, sent, work) = (folder("INBOX"), folder("Sent"), folder("Work"));
-    let nobody = address("nobody@example.org");
-    assert_eq!(message_store.create_folder(&nobody, &work).await, Err(MessageStoreError::NoSuchMailbox));
+    let unknown = address("nobody@example.org");
+    assert_eq!(message_store.create_folder(&unknown, &work).await, Err(MessageStoreError::NoSuchMailbox));
     assert_eq!(message_store.create_folder(&ann(), &sent).await, Err(MessageStoreError::FolderExists));
     assert_eq!(message_store.delete_folder(&ann(), &inbox).await, Err(MessageStoreError::FolderIsFixed));
     assert_eq!(message_store.delete_folder(&ann(), &work).await, Err(MessageStoreError::NoSuchFolder));

@@ -29,8 +29,11 @@ async fn a_search_nowhere_is_refused() {
     let nowhere = FolderScope::One(folder("Nowhere"));
     let found = test_store.message_store.search(&ann(), &query("ab", nowhere)).await;
     assert_eq!(found, Err(MailboxError::NoSuchFolder));
-    let nobody = address("nobody@example.org");
-    assert_eq!(test_store.message_store.search(&nobody, &query("ab", inbox())).await, Err(MailboxError::NoSuchMailbox));
+    let unknown = address("nobody@example.org");
+    assert_eq!(
+        test_store.message_store.search(&unknown, &query("ab", inbox())).await,
+        Err(MailboxError::NoSuchMailbox)
+    );
 }
 
 #[tokio::test]

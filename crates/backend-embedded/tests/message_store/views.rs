@@ -155,8 +155,8 @@ async fn readers_see_changes_and_reread_nothing_without_one() {
         assert_eq!(listed.items[0].flags, ["\\Seen"]);
         assert_eq!(page(reader, after).await, PageView::Unchanged);
     }
-    let nobody = here.view(&address("nobody@example.org"), &folder("INBOX"), Page::default(), validator).await;
-    assert_eq!(nobody, Err(MailboxError::NoSuchMailbox));
+    let unknown = here.view(&address("nobody@example.org"), &folder("INBOX"), Page::default(), validator).await;
+    assert_eq!(unknown, Err(MailboxError::NoSuchMailbox));
     let nowhere = here.view(&ann(), &folder("Work"), Page::default(), validator).await;
     assert_eq!(nowhere, Err(MailboxError::NoSuchFolder));
 }

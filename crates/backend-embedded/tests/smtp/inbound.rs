@@ -152,8 +152,8 @@ async fn the_postmaster_is_the_first_who_has_a_mailbox_here() {
     assert!(answer.starts_with("250"), "{answer}");
     assert_eq!((host.inbox("bob@here.example").await.len(), host.inbox("ann@here.example").await.len()), (1, 0));
 
-    for nobody in [&["postmaster@here.example", "ann@far.example"][..], &[]] {
-        let (host, answer) = asked_for_postmaster(nobody).await;
+    for recipients in [&["postmaster@here.example", "ann@far.example"][..], &[]] {
+        let (host, answer) = asked_for_postmaster(recipients).await;
         assert!(answer.starts_with("550 5.1.1"), "{answer}");
         assert_eq!(host.inbox("ann@here.example").await.len(), 0);
     }

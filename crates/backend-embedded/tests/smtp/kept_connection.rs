@@ -29,7 +29,7 @@ fn reaction(entropy: &SeededEntropy, moment: &Moment) -> Reaction {
         13 => Reaction::HangUp,
         14 => Reaction::TakeAndHangUp,
         15 => Reaction::TakeAndMumble,
-        _ if *moment == Moment::DataForNobody && below(entropy, 8) > 0 => Reaction::No(554),
+        _ if *moment == Moment::DataWithoutRecipients && below(entropy, 8) > 0 => Reaction::No(554),
         _ => Reaction::Yes,
     }
 }

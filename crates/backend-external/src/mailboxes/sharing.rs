@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nobody_hears_an_answer_that_was_begun_before_the_question() {
+    async fn an_answer_begun_before_a_request_is_not_returned() {
         let (shared, begun, gate) = (Shared::new(), Cell::new(0), Semaphore::new(0));
         let ask = || {
             shared.ask("inbox", async || {

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 /// No test sends to other servers: no process listens on this port.
-const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
+const NO_SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
 
 /// The servers that the tests of one engine share, until the process ends.
 struct MailHost {
@@ -45,7 +45,7 @@ impl MailHost {
     async fn open(engine: TestEngine) -> Self {
         let directory = TestDirectory::new();
         let database = TestDatabase::open_on(engine, directory.path(), RealClock.now()).await;
-        let servers = RealMailServer::start(&database.lookup(), NOBODY).await;
+        let servers = RealMailServer::start(&database.lookup(), NO_SERVER).await;
         Self { servers, database, domains: AtomicU64::new(0), _directory: directory }
     }
 }
@@ -78,7 +78,7 @@ impl ExternalFixture {
         let state = tempfile::tempdir().expect("a temporary directory");
         let settings = host.servers.settings(state.path());
         let external =
-            External::open(settings, Arc::new(Nobody), Arc::new(RealClock)).expect("the settings fit together");
+            External::open(settings, Arc::new(NoInboundLog), Arc::new(RealClock)).expect("the settings fit together");
         let mut backend = external.backend();
         let submitted = SubmissionRecorder::new(backend.submission.clone());
         backend.submission = submitted.clone();
@@ -150,8 +150,8 @@ impl Fixture for ExternalFixture {
 }
 
 /// An inbound log that ignores all events.
-struct Nobody;
+struct NoInboundLog;
 
-impl InboundLog for Nobody {
+impl InboundLog for NoInboundLog {
     fn note(&self, _: InboundEvent) {}
 }

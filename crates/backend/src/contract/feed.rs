@@ -13,9 +13,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The feed reports one event for the accepted recipient; a recipient rejected at submission is not reported
 /// again.
 pub async fn a_delivery_is_told_once(fixture: &dyn Fixture) {
-    let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
+    let (bob, unknown) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
     let start = end_of_feed(fixture).await;
-    let sent = send(fixture, &[&bob, &nobody]).await;
+    let sent = send(fixture, &[&bob, &unknown]).await;
     let queue_id = sent.answer.expect("the message is accepted").queue_id;
     let events = events_of(fixture, &start, sent.id).await;
     assert_eq!(events.len(), 1, "{events:?}");

@@ -8,13 +8,13 @@ use crate::{Correspondent, MailboxError};
 
 /// A missing mailbox and a missing folder have different errors.
 pub async fn what_is_missing_is_named(fixture: &dyn Fixture) {
-    let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
+    let (bob, unknown) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
     let mailboxes = &fixture.backend().mailboxes;
-    assert_eq!(mailboxes.folders(&nobody).await, Err(MailboxError::NoSuchMailbox));
-    let listed = mailboxes.list(&nobody, &FolderName::inbox(), Page::default()).await;
+    assert_eq!(mailboxes.folders(&unknown).await, Err(MailboxError::NoSuchMailbox));
+    let listed = mailboxes.list(&unknown, &FolderName::inbox(), Page::default()).await;
     assert_eq!(listed, Err(MailboxError::NoSuchMailbox));
     assert_eq!(mailboxes.list(&bob, &folder("Missing"), Page::default()).await, Err(MailboxError::NoSuchFolder));
-    assert_eq!(mailboxes.quota(&nobody).await, Err(MailboxError::NoSuchMailbox));
+    assert_eq!(mailboxes.quota(&unknown).await, Err(MailboxError::NoSuchMailbox));
 }
 
 /// A new mailbox can be listed at once.

@@ -85,7 +85,7 @@ macro_rules! backend_contract {
     (@submission $fixture:ident) => {
         $crate::backend_contract! { @stories $fixture
             submission {
-                when_nobody_is_known_nothing_is_taken
+                without_known_recipients_a_message_is_refused
                 one_unknown_recipient_does_not_harm_the_others
                 a_message_that_was_taken_is_found_again
                 a_message_that_was_not_taken_is_not_found

@@ -12,11 +12,11 @@ const MAX_CHUNK: usize = 1 << 20;
 /// A missing mailbox, folder, message and attachment have different errors.
 pub async fn what_is_missing_is_named(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::plain("one", "x")]).await;
-    let (inbox, missing, nobody) = (FolderName::inbox(), folder("Missing"), address(fixture, "nobody"));
+    let (inbox, missing, unknown) = (FolderName::inbox(), folder("Missing"), address(fixture, "nobody"));
     let mailboxes = &fixture.backend().mailboxes;
     let uid = newest(fixture, &bob).await.uid;
     for (mailbox, folder, uid, error) in [
-        (&nobody, &inbox, uid, MailboxError::NoSuchMailbox),
+        (&unknown, &inbox, uid, MailboxError::NoSuchMailbox),
         (&bob, &missing, uid, MailboxError::NoSuchFolder),
         (&bob, &inbox, uid + 1, MailboxError::NoSuchMessage),
         (&bob, &inbox, u32::MAX, MailboxError::NoSuchMessage),

@@ -24,13 +24,13 @@ fn subjects(found: &Listed<SearchHit>) -> Vec<&str> {
 
 /// A missing mailbox and a missing folder have different errors.
 pub async fn what_is_missing_is_named(fixture: &dyn Fixture) {
-    let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
+    let (bob, unknown) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
     let mailboxes = &fixture.backend().mailboxes;
-    assert_eq!(mailboxes.search(&nobody, &in_inbox("text")).await, Err(MailboxError::NoSuchMailbox));
+    assert_eq!(mailboxes.search(&unknown, &in_inbox("text")).await, Err(MailboxError::NoSuchMailbox));
     let missing = query("text", FolderScope::One(folder("Missing")), Page::default());
     assert_eq!(mailboxes.search(&bob, &missing).await, Err(MailboxError::NoSuchFolder));
     let everywhere = query("text", FolderScope::All, Page::default());
-    assert_eq!(mailboxes.search(&nobody, &everywhere).await, Err(MailboxError::NoSuchMailbox));
+    assert_eq!(mailboxes.search(&unknown, &everywhere).await, Err(MailboxError::NoSuchMailbox));
 }
 
 /// No match is an empty result. Neither other mailboxes nor operators of query languages produce a match.

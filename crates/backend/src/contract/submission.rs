@@ -9,33 +9,33 @@ use super::story::{
 use crate::{RecordError, SubmitError};
 
 /// If every recipient is unknown, the message is rejected with each reply, and the feed reports nothing.
-pub async fn when_nobody_is_known_nothing_is_taken(fixture: &dyn Fixture) {
+pub async fn without_known_recipients_a_message_is_refused(fixture: &dyn Fixture) {
     mailbox(fixture, "bob").await;
     let start = end_of_feed(fixture).await;
-    let (nobody, no_one) = (address(fixture, "nobody"), address(fixture, "no.one"));
-    let sent = send(fixture, &[&nobody, &no_one]).await;
+    let (unknown, no_one) = (address(fixture, "nobody"), address(fixture, "no.one"));
+    let sent = send(fixture, &[&unknown, &no_one]).await;
     let error = sent.answer.unwrap_err();
     assert!(!error.is_transient(), "{error}");
     let SubmitError::NoRecipients(refused) = error else { panic!("another error: {error}") };
     let told: Vec<_> = refused.iter().map(|refusal| (&refusal.recipient, code(refusal))).collect();
-    assert_eq!(told, [(&nobody, "5.1.1".to_owned()), (&no_one, "5.1.1".to_owned())]);
+    assert_eq!(told, [(&unknown, "5.1.1".to_owned()), (&no_one, "5.1.1".to_owned())]);
     assert_eq!(events_of(fixture, &start, sent.id).await, []);
 }
 
 /// If one recipient is unknown, the other receives the message.
 pub async fn one_unknown_recipient_does_not_harm_the_others(fixture: &dyn Fixture) {
-    let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
-    let accepted = send(fixture, &[&nobody, &bob]).await.answer.expect("the message is accepted");
+    let (bob, unknown) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
+    let accepted = send(fixture, &[&unknown, &bob]).await.answer.expect("the message is accepted");
     assert!(!accepted.queue_id.0.is_empty());
     assert_eq!(accepted.refused.len(), 1);
-    assert_eq!((&accepted.refused[0].recipient, code(&accepted.refused[0])), (&nobody, "5.1.1".to_owned()));
+    assert_eq!((&accepted.refused[0].recipient, code(&accepted.refused[0])), (&unknown, "5.1.1".to_owned()));
     assert_eq!(listed(fixture, &bob, &FolderName::inbox()).await.len(), 1);
 }
 
 /// A look-up after a crash returns what submission returned.
 pub async fn a_message_that_was_taken_is_found_again(fixture: &dyn Fixture) {
-    let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
-    let sent = send(fixture, &[&bob, &nobody]).await;
+    let (bob, unknown) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
+    let sent = send(fixture, &[&bob, &unknown]).await;
     let accepted = sent.answer.expect("the message is accepted");
     let found = fixture.backend().submission.find(&attempt(fixture, sent.id)).await.unwrap();
     assert_eq!(found, Some(accepted));
@@ -71,9 +71,9 @@ pub async fn a_message_without_a_record_is_not_accepted(fixture: &dyn Fixture) {
 
 /// An accepted message is recorded before and after. A rejected one is recorded before, whatever rejected it.
 pub async fn a_message_is_recorded_before_it_is_accepted(fixture: &dyn Fixture) {
-    let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
+    let (bob, unknown) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
     for may_repeat in [false, true] {
-        for (recipient, calls) in [(&bob, &["begin", "submitted"][..]), (&nobody, &["begin"])] {
+        for (recipient, calls) in [(&bob, &["begin", "submitted"][..]), (&unknown, &["begin"])] {
             let record = WatchedRecord::new(Ok(()), may_repeat);
             let sent = send_recorded(fixture, &[recipient], "Hello.", &record).await;
             assert_eq!((sent.answer.is_ok(), record.calls().as_slice()), (calls.len() == 2, calls));

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_let_nobody_in_is_refused() {
+    fn sessions_without_a_lifetime_are_refused() {
         let refused = |change: fn(&mut Auth)| {
             let mut auth = Auth::default();
             change(&mut auth);

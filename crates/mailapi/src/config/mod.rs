@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn admins_get_the_postmasters_mail_where_nobody_else_does() {
+    fn admins_get_the_postmasters_mail_by_default() {
         let postmasters = |text: &str| -> Vec<String> {
             let config = Config::from_layers(Some(("mailapi.toml", text)), &[]).unwrap();
             config.listeners().unwrap().postmasters.iter().map(ToString::to_string).collect()

@@ -54,8 +54,8 @@ async fn a_delegate_sees_the_domains_where_statistics_were_delegated() {
     assert_eq!(summary(DeliveryQuery::default()).await, delivered(3), "that domain, and the own mailbox");
     assert_eq!(summary(from_sender("one.example")).await, delivered(2));
     assert_eq!(summary(from_sender("bob@one.example")).await, delivered(1));
-    let nobody = address("nobody@one.example");
-    let missing = app.service.user_stats(&eve, &nobody, PeriodQuery::default(), GroupBy::Day).await;
+    let unknown = address("nobody@one.example");
+    let missing = app.service.user_stats(&eve, &unknown, PeriodQuery::default(), GroupBy::Day).await;
     assert!(matches!(missing, Err(StatsError::UserNotFound)));
 
     let listed = app.service.domains_stats(&eve, PeriodQuery::default(), Page::default()).await.unwrap();

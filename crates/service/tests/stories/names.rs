@@ -392,7 +392,7 @@ fn in_flight() -> usize {
 }
 
 fn number_of_environment(key: &str) -> Option<usize> {
-    #[expect(clippy::disallowed_methods, reason = "the length of a test is no configuration of the product")]
+    #[expect(clippy::disallowed_methods, reason = "the length of a test is not a setting of the server")]
     let number = std::env::var(key).ok();
     number.map(|number| number.parse().expect("a number"))
 }

@@ -40,10 +40,10 @@ async fn one_unknown_recipient_bounces_and_the_others_get_their_mail() {
 
     let record = app.service.status(&ann, submitted.message_id).await.unwrap();
     assert_eq!(record.message.status, MessageStatus::Partial);
-    let [bob, nobody] = &record.recipients[..] else { panic!("two recipients: {:?}", record.recipients) };
+    let [bob, unknown] = &record.recipients[..] else { panic!("two recipients: {:?}", record.recipients) };
     assert_eq!((bob.status, bob.delivered_at.is_some()), (RecipientStatus::Sent, true));
-    assert_eq!(nobody.status, RecipientStatus::Bounced);
-    assert_eq!(nobody.dsn.map(|code| code.to_string()).as_deref(), Some("5.1.1"));
+    assert_eq!(unknown.status, RecipientStatus::Bounced);
+    assert_eq!(unknown.dsn.map(|code| code.to_string()).as_deref(), Some("5.1.1"));
 
     let (admin, bob) = (caller(&app, app.admin()).await, "bob@example.org".parse().unwrap());
     let reader = admin.grants.may_read(&bob).unwrap();

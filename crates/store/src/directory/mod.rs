@@ -24,7 +24,7 @@ use crate::postgres::{ForeignPostgres, PostgresUrl};
 use crate::sqlite::ForeignSqlite;
 
 /// An address that cannot exist (RFC 2606 section 2).
-const NOBODY: &str = "health-check@mailapi.invalid";
+const IMPOSSIBLE_ADDRESS: &str = "health-check@mailapi.invalid";
 
 /// An external user database; clones share its connections.
 #[derive(Debug, Clone)]
@@ -226,7 +226,7 @@ impl Directory {
     /// The errors of the queries.
     pub async fn ping(&self) -> Result<(), StoreError> {
         for query in [self.0.queries.password().to_owned(), self.0.queries.one_mailbox()] {
-            self.query(Stmt::new(query).bind(NOBODY)).await?;
+            self.query(Stmt::new(query).bind(IMPOSSIBLE_ADDRESS)).await?;
         }
         Ok(())
     }

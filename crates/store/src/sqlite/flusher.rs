@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_waits_for_nobody_is_flushed_a_moment_later() {
+    async fn a_job_answered_in_order_is_flushed_a_moment_later() {
         let short = Duration::from_millis(1);
         let test_writer = test_writer(SqliteSettings { foreign_check: short, ..SqliteSettings::default() });
         // The first flush covers what an earlier process may have left.

@@ -61,14 +61,14 @@ async fn events_move_the_messages_they_name_and_no_others() {
         store.sent().submitted(message_id(1), &QueueId("Q1".to_owned()), at(2), &[]).await.unwrap();
         let mut nameless = event(9, "bob@example.net", Outcome::Sent, 6);
         nameless.message_id = None;
-        let mut from_nobody = event(9, "stranger@example.net", Outcome::Expired, 7);
-        from_nobody.sender = None;
+        let mut without_sender = event(9, "stranger@example.net", Outcome::Expired, 7);
+        without_sender.sender = None;
         let events = [
             event(1, "bob@example.net", Outcome::Deferred, 4),
             event(1, "bob@example.net", Outcome::Sent, 5),
             event(1, "stranger@example.net", Outcome::Bounced, 5),
             nameless,
-            from_nobody,
+            without_sender,
         ];
         let appended = store.delivery_log().append("feed", &events, &cursor(""), &cursor("1")).await.unwrap();
         assert_eq!(appended, Appended { entries_added: 5, messages_updated: 1, changes: vec![0, 1] });

@@ -25,8 +25,8 @@ async fn a_refused_connection_names_the_reason_and_no_password() {
     assert!(missing.is_unavailable() && missing.to_string().contains("does not exist"), "{missing}");
 
     // Port 9 (discard) has no listener.
-    let nobody = open("postgres://mailapi:wrong-secret@127.0.0.1:9/mailapi").await.unwrap_err();
-    assert!(nobody.is_unavailable() && !nobody.to_string().contains("wrong-secret"), "{nobody}");
+    let unreachable = open("postgres://mailapi:wrong-secret@127.0.0.1:9/mailapi").await.unwrap_err();
+    assert!(unreachable.is_unavailable() && !unreachable.to_string().contains("wrong-secret"), "{unreachable}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

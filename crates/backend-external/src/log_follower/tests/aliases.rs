@@ -77,7 +77,7 @@ fn what_the_operator_deletes_has_failed_for_the_alias_too() {
 }
 
 #[test]
-fn where_a_line_is_missing_nobody_says_that_all_have_failed() {
+fn without_the_line_of_a_member_not_all_have_failed() {
     let mut lines = begin("A1000", 2);
     lines.extend([member("A1000", "a@x.example", "bounced (no)"), removed("A1000")]);
     assert_eq!(told(&lines), ["team@example.org a@x.example bounced"]);

@@ -246,7 +246,7 @@ async fn a_new_entry_wakes_the_follower() {
         if tokio::time::timeout(10 * LOOK_AGAIN, waker.changed()).await.is_ok() {
             return;
         }
-        assert!(Instant::now() < end, "nobody was woken");
+        assert!(Instant::now() < end, "no reader was woken");
         second += 1;
     }
 }

@@ -146,8 +146,8 @@ async fn every_rule_that_is_broken_is_named() {
     let long_name = json!([{ "filename": "a".repeat(256), "content": "" }]);
     let answer = app.post(&ann, "/mail/send", with(|m| m["attachments"] = long_name)).await;
     assert_eq!(answer.assert_invalid(), ["attachments[0].filename"]);
-    for nobody in [json!([]), json!(null)] {
-        assert_eq!(app.post(&ann, "/mail/send", with(|m| m["to"] = nobody)).await.assert_invalid(), ["to"]);
+    for recipients in [json!([]), json!(null)] {
+        assert_eq!(app.post(&ann, "/mail/send", with(|m| m["to"] = recipients)).await.assert_invalid(), ["to"]);
     }
     assert_eq!(app.trouble.submitted(), 0);
 }
@@ -324,8 +324,8 @@ async fn a_message_refused_for_all_bounces_and_is_no_error() {
 #[tokio::test]
 async fn an_unknown_mailbox_bounces_at_once() {
     let (app, ann, _) = App::with_ann_and_bob().await;
-    let to_nobody = with(|m| m["to"] = json!(["nobody@example.org"]));
-    let answer = app.post(&ann, "/mail/send", to_nobody).await.assert(StatusCode::ACCEPTED);
+    let to_unknown = with(|m| m["to"] = json!(["nobody@example.org"]));
+    let answer = app.post(&ann, "/mail/send", to_unknown).await.assert(StatusCode::ACCEPTED);
     let id = answer["message_id"].as_str().unwrap();
     assert_eq!(states(&app, &ann, id).await, (json!("bounced"), vec![json!("bounced")]));
     let [entry] = &entries(&app, id).await[..] else { panic!("one entry") };

@@ -69,6 +69,6 @@ async fn a_message_without_anything_is_a_message() {
     let (app, _, bob) = bobs_mailbox().await;
     app.append("bob@example.org", "Empty", "").await;
     let read = app.get(&bob, "/mailbox/bob@example.org/messages/1?folder=Empty").await.assert(StatusCode::OK);
-    let nobody = json!({ "name": "", "email": "" });
-    assert_eq!((&read["from"], &read["to"], &read["message_id"]), (&nobody, &json!([]), &json!("")));
+    let missing = json!({ "name": "", "email": "" });
+    assert_eq!((&read["from"], &read["to"], &read["message_id"]), (&missing, &json!([]), &json!("")));
 }

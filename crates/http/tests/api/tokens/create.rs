@@ -29,8 +29,8 @@ async fn every_broken_rule_is_named_at_once() {
     let past = json!({ "name": "", "token_type": "admin", "email": "ann@example.org", "expires_at": "2026-11-20" });
     assert_eq!(app.post(&app.admin, "/tokens", past).await.assert_invalid(), ["name", "email", "expires_at"]);
     assert_eq!(app.post(&app.admin, "/tokens", json!({ "name": "x" })).await.assert_invalid(), ["email"]);
-    let nobodys = json!({ "name": "", "expires_at": "2026-11-20" });
-    assert_eq!(app.post(&app.admin, "/tokens", nobodys).await.assert_invalid(), ["name", "email", "expires_at"]);
+    let without_email = json!({ "name": "", "expires_at": "2026-11-20" });
+    assert_eq!(app.post(&app.admin, "/tokens", without_email).await.assert_invalid(), ["name", "email", "expires_at"]);
     let long = json!({ "name": "x".repeat(201), "token_type": "admin" });
     let refused = app.post(&app.admin, "/tokens", long).await.assert(StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(refused["details"], json!([{ "field": "name", "message": "must have at most 200 characters" }]));
