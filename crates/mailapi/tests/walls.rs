@@ -23,15 +23,16 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("http", &["service", "metrics", "model"]),
-    ("service", &["backend", "store", "metrics", "model"]),
+    ("service", &["backend", "store", "metrics", "events", "model"]),
     ("backend-external", &["backend", "smtp-client", "smtp", "imap", "tls", "model"]),
     ("backend-embedded", &["backend", "smtp-client", "smtp", "imap", "store", "tls", "model"]),
     ("smtp-client", &["smtp", "model"]),
     ("dns", &["backend", "model"]),
     ("backend", &["model"]),
-    ("store", &["tls", "model"]),
+    ("store", &["tls", "events", "model"]),
     ("tls", &[]),
     ("metrics", &[]),
+    ("events", &["model"]),
     ("smtp", &[]),
     ("imap", &[]),
     ("model", &[]),
@@ -53,9 +54,9 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (&["rustls-native-certs"], &["tls"]),
     (&["hickory-resolver"], &["dns"]),
     (&["prometheus-client"], &["metrics"]),
-    // In `backend` JSON is the form of a stored message structure, in `backend-external` that of the follower's state,
-    // and in `mailapi` that of log lines: not of a protocol.
-    (&["serde_json"], &["http", "backend", "backend-external", "mailapi"]),
+    // In `events` JSON is the stored body of an event. In `backend` it is the form of a stored message structure, in
+    // `backend-external` that of the follower's state, and in `mailapi` that of log lines: not of a protocol.
+    (&["serde_json"], &["http", "events", "backend", "backend-external", "mailapi"]),
     (&["sha-crypt", "mail-auth"], &["service"]),
 ];
 

@@ -68,6 +68,61 @@ authority!(
     OwnTokens(address: EmailAddress)
 );
 
+/// Permission to read events: all of them, or those of the caller's own mailbox and of domains with a delegated
+/// permission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadEvents {
+    is_admin: bool,
+    mailbox: Option<EmailAddress>,
+    statistics_of: Vec<DomainName>,
+    mailboxes_of: Vec<DomainName>,
+}
+
+impl ReadEvents {
+    /// Returns whether the permission applies to all events.
+    #[must_use]
+    pub const fn is_for_all(&self) -> bool {
+        self.is_admin
+    }
+
+    /// Returns the caller's own mailbox.
+    #[must_use]
+    pub const fn mailbox(&self) -> Option<&EmailAddress> {
+        self.mailbox.as_ref()
+    }
+
+    /// Returns the domains with `view_stats`: events about messages that they send.
+    #[must_use]
+    pub fn statistics_of(&self) -> &[DomainName] {
+        &self.statistics_of
+    }
+
+    /// Returns the domains with `view_mailbox`: events about messages that their mailboxes receive.
+    #[must_use]
+    pub fn mailboxes_of(&self) -> &[DomainName] {
+        &self.mailboxes_of
+    }
+
+    /// Returns whether any event of `domain` may be readable.
+    #[must_use]
+    pub fn covers_domain(&self, domain: &DomainName) -> bool {
+        self.is_admin
+            || self.statistics_of.contains(domain)
+            || self.mailboxes_of.contains(domain)
+            || self.mailbox.as_ref().is_some_and(|mailbox| mailbox.domain() == *domain)
+    }
+
+    /// Returns whether any event of `mailbox` may be readable.
+    #[must_use]
+    pub fn covers_mailbox(&self, mailbox: &EmailAddress) -> bool {
+        let domain = mailbox.domain();
+        self.is_admin
+            || self.mailbox.as_ref() == Some(mailbox)
+            || self.statistics_of.contains(&domain)
+            || self.mailboxes_of.contains(&domain)
+    }
+}
+
 /// Permission for everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admin(());
@@ -163,6 +218,18 @@ impl Grants {
         self.holds(Permission::ViewStats, domain).map(|()| ViewStats(domain.clone()))
     }
 
+    /// Returns the permission to read events. Every caller has one, if only for the own mailbox.
+    #[must_use]
+    pub fn may_read_events(&self) -> ReadEvents {
+        let domains = |permission| self.domains_with(permission).cloned().collect();
+        ReadEvents {
+            is_admin: self.is_admin,
+            mailbox: self.mailbox().cloned(),
+            statistics_of: domains(Permission::ViewStats),
+            mailboxes_of: domains(Permission::ViewMailbox),
+        }
+    }
+
     /// Checks for permission to manage the tokens of `address`. Only its owner and admins may; it cannot be
     /// delegated.
     ///
@@ -227,6 +294,25 @@ mod tests {
         assert!(ann.may_send_as(&neighbour, true).is_err() && ann.may_read(&neighbour).is_err());
         assert!(ann.may_manage_users(&neighbour.domain()).is_err());
         assert!(ann.may_manage_tokens_of(&address("ann@a.example")).is_ok());
+    }
+
+    #[test]
+    fn events_are_read_by_their_owner_and_with_two_permissions() {
+        for permission in Permission::ALL {
+            let events = ann_with(permission).may_read_events();
+            let (bob, eve) = (address("bob@b.example"), address("eve@c.example"));
+            let is_held = [Permission::ViewStats, Permission::ViewMailbox].contains(&permission);
+            assert!(!events.is_for_all());
+            assert_eq!(events.covers_mailbox(&bob), is_held);
+            assert_eq!(events.covers_domain(&bob.domain()), is_held);
+            assert_eq!(events.statistics_of().contains(&bob.domain()), permission == Permission::ViewStats);
+            assert_eq!(events.mailboxes_of().contains(&bob.domain()), permission == Permission::ViewMailbox);
+            assert!(events.covers_mailbox(&address("ann@a.example")));
+            assert!(!events.covers_mailbox(&address("bob@a.example")), "a neighbour");
+            assert!(!events.covers_mailbox(&eve) && !events.covers_domain(&eve.domain()));
+        }
+        let events = Grants::admin_token().may_read_events();
+        assert!(events.is_for_all() && events.covers_mailbox(&address("eve@c.example")));
     }
 
     #[test]

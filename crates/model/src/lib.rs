@@ -43,7 +43,7 @@ pub use draft::{AttachmentFields, Draft, DraftAttachment, DraftFields, DraftHead
 pub use envelope::{Envelope, ReversePath};
 pub use folder::{FolderName, FolderNameError};
 pub use grants::{
-    Admin, Denied, Grants, Identity, ManageDomain, ManageUsers, OwnTokens, ReadMailbox, SendAs, ViewStats,
+    Admin, Denied, Grants, Identity, ManageDomain, ManageUsers, OwnTokens, ReadEvents, ReadMailbox, SendAs, ViewStats,
 };
 pub use ids::{MessageId, MessageIdError, RequestId, TokenId};
 pub use inbound::{InboundEvent, InboundOutcome};

@@ -1,0 +1,169 @@
+//! Ids of events.
+
+use std::fmt;
+use std::str::FromStr;
+
+use mailapi_model::{Entropy, Timestamp};
+use sha2::{Digest, Sha256};
+use uuid::{Builder, Uuid};
+
+/// The id of an event: a UUID that begins with the event's time (RFC 9562 section 5.7). Its text is `evt_` and 26
+/// characters of Crockford's base32 in lower case, which sort as the ids do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId(Uuid);
+
+const PREFIX: &str = "evt_";
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const CHARACTERS: usize = 26;
+const BITS: u32 = 5;
+
+/// The last millisecond that 48 bits can hold. It is later than [`Timestamp`]'s last one.
+const LAST_MILLIS: u64 = (1 << 48) - 1;
+
+impl EventId {
+    /// Length of the text in bytes.
+    pub const LENGTH: usize = PREFIX.len() + CHARACTERS;
+
+    /// Creates the id of an event at this time.
+    #[must_use]
+    pub fn random(at: Timestamp, entropy: &dyn Entropy) -> Self {
+        let mut bytes = [0; 10];
+        entropy.fill(&mut bytes);
+        Self::of(at, &bytes)
+    }
+
+    /// Creates the id of a fact at this time. The same fact always has the same id; `fact` must therefore contain
+    /// something random, such as a message id.
+    #[must_use]
+    pub fn of_fact(at: Timestamp, fact: &[&[u8]]) -> Self {
+        let mut hash = Sha256::new();
+        for part in fact {
+            // With its length, so that no two lists of parts are hashed alike.
+            hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            hash.update(part);
+        }
+        let hash = hash.finalize();
+        let mut bytes = [0; 10];
+        bytes.copy_from_slice(&hash[..10]);
+        Self::of(at, &bytes)
+    }
+
+    fn of(at: Timestamp, random: &[u8; 10]) -> Self {
+        // Times before 1970 have no form in these ids.
+        let millis = u64::try_from(at.as_millis()).unwrap_or(0).min(LAST_MILLIS);
+        Self(Builder::from_unix_timestamp_millis(millis, random).into_uuid())
+    }
+
+    /// Returns the event's time.
+    #[must_use]
+    pub fn at(self) -> Timestamp {
+        let millis = self.0.as_u128() >> 80;
+        Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0.as_u128();
+        let mut text = [0; CHARACTERS];
+        for place in text.iter_mut().rev() {
+            *place = ALPHABET[(rest & 0x1f) as usize];
+            rest >>= BITS;
+        }
+        f.write_str(PREFIX)?;
+        f.write_str(str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl fmt::Debug for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The text is not an [`EventId`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be an event's identifier, such as evt_01jdb6m4v0e9x8d2k5t7w3qz1r")]
+pub struct EventIdError;
+
+impl FromStr for EventId {
+    type Err = EventIdError;
+
+    /// Accepts only the text that [`EventId`] is shown as.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.strip_prefix(PREFIX).filter(|digits| digits.len() == CHARACTERS).ok_or(EventIdError)?;
+        let mut value: u128 = 0;
+        for byte in digits.bytes() {
+            let digit = ALPHABET.iter().position(|known| *known == byte).ok_or(EventIdError)?;
+            // The first character has three bits only.
+            if value >> (u128::BITS - BITS) != 0 {
+                return Err(EventIdError);
+            }
+            value = value << BITS | digit as u128;
+        }
+        let uuid = Uuid::from_u128(value);
+        if uuid.get_version_num() == 7 { Ok(Self(uuid)) } else { Err(EventIdError) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn other_texts_are_refused() {
+        let id = EventId::of_fact(Timestamp::from_seconds(1_790_000_000), &[b"fact"]).to_string();
+        for text in [
+            "",
+            "evt_",
+            &id[1..],
+            &id[4..],
+            &format!("{id}0"),
+            &id.to_uppercase(),
+            &id.replace("evt_0", "evt_8"),
+            &id.replace("evt_0", "evt_l"),
+            "evt_00000000000000000000000000",
+        ] {
+            assert_eq!(text.parse::<EventId>(), Err(EventIdError), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_fact_has_one_id_and_another_fact_another() {
+        let at = Timestamp::from_seconds(1_790_000_000);
+        let id = EventId::of_fact(at, &[b"ab", b"c"]);
+        assert_eq!(EventId::of_fact(at, &[b"ab", b"c"]), id);
+        for other in [EventId::of_fact(at, &[b"a", b"bc"]), EventId::of_fact(at, &[b"abc"])] {
+            assert_ne!(other, id);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_id_has_one_text_and_its_time(millis in 0_i64..253_402_300_799_999, fact in any::<[u8; 8]>()) {
+            let id = EventId::of_fact(Timestamp::from_millis(millis), &[&fact]);
+            let text = id.to_string();
+            prop_assert_eq!(text.len(), EventId::LENGTH);
+            prop_assert_eq!(text.parse(), Ok(id));
+            prop_assert_eq!(id.at().as_millis(), millis);
+        }
+
+        #[test]
+        fn ids_sort_as_their_texts(one in any::<(u32, u64)>(), other in any::<(u32, u64)>()) {
+            let id = |(at, fact): (u32, u64)| {
+                EventId::of_fact(Timestamp::from_millis(at.into()), &[&fact.to_be_bytes()])
+            };
+            let (one, other) = (id(one), id(other));
+            prop_assert_eq!(one.cmp(&other), one.to_string().cmp(&other.to_string()));
+        }
+
+        #[test]
+        fn any_text_is_an_id_or_none(text in "evt_[0-9a-z]{24,28}|\\PC{0,30}") {
+            if let Ok(id) = text.parse::<EventId>() {
+                prop_assert_eq!(id.to_string(), text);
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Events: their types, ids, and the JSON body of each type.
+//!
+//! A body is composed once, by the code that stores the fact, and stored as text. Each channel sends exactly these
+//! bytes, so an event is the same in `GET /events`, in the stream and in a webhook.
+
+mod body;
+mod cursor;
+mod event_type;
+mod id;
+mod message;
+
+pub use body::NewEvent;
+pub use cursor::{EventCursor, EventCursorError};
+pub use event_type::{EventType, TypePattern, UnknownEventType};
+pub use id::{EventId, EventIdError};
+pub use message::{Attempted, MessageFacts, accepted, delivery, failed, refused};
