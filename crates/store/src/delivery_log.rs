@@ -3,9 +3,10 @@
 //! Each event is stored once, in one transaction with the advanced cursor and the recipient statuses that it
 //! changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use mailapi_events::{Attempted, MessageFacts, delivery};
 use mailapi_model::{
     DeliveryEvent, DeliveryLogEntry, EmailAddress, Evidence, FeedCursor, Listed, MessageId, Outcome, Page, QueueId,
     Reply, Timestamp,
@@ -13,6 +14,8 @@ use mailapi_model::{
 
 use crate::StoreError;
 use crate::db::{Db, Filter, List, Row, Stmt, Value, millis};
+use crate::events::Log;
+use crate::sent::subject::Subject;
 use crate::statuses;
 
 /// The delivery log.
@@ -91,29 +94,56 @@ impl DeliveryLog<'_> {
         to: &FeedCursor,
     ) -> Result<Appended, StoreError> {
         let touched: BTreeSet<MessageId> = events.iter().filter_map(|event| event.message_id).collect();
+        let known = self.known(events).await?;
         // The cursor comes first: its guard stops the batch before anything is stored twice.
         let mut statements = vec![move_cursor(feed, from, to)];
         // In id order, so that two nodes cannot deadlock.
         statements.extend(touched.iter().map(|message_id| statuses::lock(*message_id)));
         statements.extend(events.iter().map(insert_event));
-        let moves_begin = statements.len();
-        let moves = || {
-            let places = events.iter().enumerate();
-            places.filter_map(|(place, event)| event.message_id.map(|message_id| (place, message_id, event)))
-        };
-        statements.extend(moves().map(|(_, message_id, event)| statuses::after_event(message_id, event)));
+        let mut moves = Vec::with_capacity(events.len());
+        let mut attempts = HashMap::new();
+        for ((place, event), known) in events.iter().enumerate().zip(known) {
+            let Some(message_id) = event.message_id else { continue };
+            // Before the status changes: the same condition decides about both.
+            let source = Source { feed, to, place };
+            let events = known.map(|known| events_of(Log::of(self.0), known, event, &mut attempts, source));
+            statements.extend(events.into_iter().flatten().flatten());
+            moves.push((place, message_id, statements.len()));
+            statements.push(statuses::after_event(message_id, event));
+        }
         // The overall status depends on all recipients, so it is computed last.
         statements.extend(touched.iter().map(|message_id| statuses::recompute(*message_id)));
 
         let effects = self.0.batch(statements).await?;
-        let moved = moves().zip(effects.iter().skip(moves_begin)).filter(|(_, effect)| effect.touched > 0);
+        let has_moved = |statement: usize| effects.get(statement).is_some_and(|effect| effect.touched > 0);
+        let moved = moves.into_iter().filter(|(.., statement)| has_moved(*statement));
         let (changes, updated): (Vec<usize>, BTreeSet<MessageId>) =
-            moved.map(|((place, message_id, _), _)| (place, message_id)).unzip();
+            moved.map(|(place, message_id, _)| (place, message_id)).unzip();
         Ok(Appended {
             entries_added: u64::try_from(events.len()).unwrap_or(u64::MAX),
             messages_updated: u64::try_from(updated.len()).unwrap_or(u64::MAX),
             changes,
         })
+    }
+
+    /// Returns, for each event, the message and the recipient that it is about; `None` if they are not in the store.
+    async fn known(&self, events: &[DeliveryEvent]) -> Result<Vec<Option<Known>>, StoreError> {
+        /// On SQLite each group runs on the caller's thread, so it must be short.
+        const GROUP: usize = 100;
+        let mut known = Vec::with_capacity(events.len());
+        for group in events.chunks(GROUP) {
+            let about = group.iter().filter_map(|event| event.message_id.map(|id| select_known(id, event))).collect();
+            let mut answers = self.0.read(about).await?.into_iter();
+            for event in group {
+                let row = event.message_id.and_then(|id| Some((id, answers.next()?.into_iter().next()?)));
+                let mut about = row.map(|(id, row)| read_known(id, row)).transpose()?;
+                if let Some(about) = about.as_mut().filter(|about| about.is_pending) {
+                    about.subject = Subject::read(self.0, about.message.message_id).await?;
+                }
+                known.push(about);
+            }
+        }
+        Ok(known)
     }
 
     /// Returns a page of the entries, newest first.
@@ -147,6 +177,69 @@ impl DeliveryLog<'_> {
         let newest = self.0.first(Stmt::new("SELECT MAX(at) FROM delivery_events")).await?;
         newest.map_or(Ok(None), |mut row| row.time_or_null())
     }
+}
+
+/// What an event of the log says about its message and its recipient, as they were before a batch.
+struct Known {
+    message: MessageFacts,
+    recipient: Attempted,
+    /// Whether the end of the submission was not stored yet. A report may be faster.
+    is_pending: bool,
+    /// What the event of the submission says, if the message is pending.
+    subject: Option<Subject>,
+}
+
+/// Where a delivery event came from.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    feed: &'a str,
+    to: &'a FeedCursor,
+    place: usize,
+}
+
+/// Selects what an event says about its message and its recipient. Only the number of attempts ever changes, and only
+/// the reader of the feed that reports them changes it.
+fn select_known(message_id: MessageId, event: &DeliveryEvent) -> Stmt {
+    Stmt::new(
+        "SELECT mailbox, mailbox_given, sender, sender_given, created_at, email, email_given, kind, attempts, \
+         EXISTS (SELECT 1 FROM accounts WHERE accounts.email = CAST($3 AS TEXT)), submitted_at IS NULL \
+         FROM sent_messages JOIN sent_recipients ON sent_id = sent_messages.id \
+         WHERE message_id = $1 AND sent_recipients.email = $2",
+    )
+    .bind(message_id)
+    .bind(&event.recipient)
+    .bind(event.final_recipient.as_ref().unwrap_or(&event.recipient))
+}
+
+fn read_known(message_id: MessageId, mut row: Row) -> Result<Known, StoreError> {
+    let (mailbox, from, created_at) = (row.address_or_null()?, row.address()?, row.time()?);
+    let message = MessageFacts { message_id, mailbox, from, created_at };
+    let (email, kind) = (row.address()?, row.parsed()?);
+    let recipient = Attempted { email, kind, attempts: row.unsigned()?, is_mailbox: row.bool()? };
+    Ok(Known { message, recipient, is_pending: row.bool()?, subject: None })
+}
+
+/// Returns statements that store the event of a delivery report if the report changes its recipient's status. A report
+/// also proves that the mail server accepted the message, so that event comes first if it is missing. `attempts` counts
+/// the deferred attempts of the batch so far.
+fn events_of<'a>(
+    log: Log,
+    known: Known,
+    report: &'a DeliveryEvent,
+    attempts: &mut HashMap<(MessageId, &'a EmailAddress), u64>,
+    source: Source<'_>,
+) -> Option<impl Iterator<Item = Stmt>> {
+    let from = statuses::changes_from(report)?;
+    let Known { message, mut recipient, is_pending: _, subject } = known;
+    let earlier = attempts.entry((message.message_id, &report.recipient)).or_default();
+    recipient.attempts += *earlier;
+    *earlier += u64::from(report.outcome == Outcome::Deferred);
+    let Source { feed, to, place } = source;
+    let source = [feed.as_bytes(), to.0.as_bytes(), &place.to_be_bytes()];
+    let event = delivery(&message, &recipient, report, &source)?;
+    let accepted = subject.and_then(|subject| subject.accepted(&report.queue_id, report.at, 0));
+    let accepted = accepted.map(|event| log.insert_if_untouched(&event));
+    Some(accepted.into_iter().chain([log.insert_if_status(&event, &report.recipient, from)]))
 }
 
 /// Advances the cursor, and fails if it is no longer at `from`. A feed without a cursor counts as being at

@@ -10,6 +10,7 @@ mod directory;
 mod dkim_keys;
 mod domains;
 mod error;
+mod events;
 mod foreign_changes;
 mod former_names;
 mod migration;
@@ -36,6 +37,7 @@ pub use directory::{
 pub use dkim_keys::DkimKeys;
 pub use domains::{DomainChange, DomainDeleted, DomainFilter, Domains};
 pub use error::StoreError;
+pub use events::{EventFilter, EventPage, EventScope, Events, OwnEvents, StoredEvent};
 pub use foreign_changes::ForeignChanges;
 pub use name_locks::NameLock;
 pub use permissions::{NewGrant, PermissionFilter, Permissions};

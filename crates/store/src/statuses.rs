@@ -11,8 +11,14 @@ use crate::db::Stmt;
 /// The row of one recipient of the message `$1`.
 const OF_RECIPIENT: &str = "sent_id = (SELECT id FROM sent_messages WHERE message_id = $1) AND email = $2";
 
-/// OR instead of IN: SQLite builds a temporary table for a list each time.
-const OPEN: &str = "(status = 'pending' OR status = 'submitted' OR status = 'deferred')";
+/// A recipient whose submission has no outcome yet.
+pub(crate) const PENDING: &str = "status = 'pending'";
+
+/// A recipient without a final status. OR instead of IN: SQLite builds a temporary table for a list each time.
+pub(crate) const OPEN: &str = "(status = 'pending' OR status = 'submitted' OR status = 'deferred')";
+
+/// A recipient that can still bounce by returned mail.
+const OPEN_OR_SENT: &str = "(status = 'pending' OR status = 'submitted' OR status = 'deferred' OR status = 'sent')";
 
 /// Locks the message's row, so that two writers compute the overall status one after the other.
 pub(crate) fn lock(message_id: MessageId) -> Stmt {
@@ -20,30 +26,35 @@ pub(crate) fn lock(message_id: MessageId) -> Stmt {
     Stmt::new(sql).bind(message_id).locking()
 }
 
+/// Returns which statuses of its recipient the event changes, as a condition; `None` if it changes no status.
+pub(crate) const fn changes_from(event: &DeliveryEvent) -> Option<&'static str> {
+    match (event.outcome, event.scope(), event.evidence) {
+        // Other addresses of the recipient may still receive the message.
+        (Outcome::Bounced | Outcome::Expired, Scope::Member, _) => None,
+        // Only returned mail can report a bounce after the next server accepted the message.
+        (Outcome::Bounced | Outcome::Expired, Scope::Recipient, Evidence::ReturnedMail) => Some(OPEN_OR_SENT),
+        _ => Some(OPEN),
+    }
+}
+
 /// Applies one event to a recipient; touches no row if the event changes nothing.
 pub(crate) fn after_event(message_id: MessageId, event: &DeliveryEvent) -> Stmt {
-    let statement = |change: &str, from: &str| {
+    let Some(from) = changes_from(event) else { return part_bounced(message_id, event) };
+    let statement = |change: &str| {
         let sql = format!("UPDATE sent_recipients SET {change}, dsn = $3, last_attempt_at = $4 WHERE {OF_RECIPIENT}");
-        let statement = Stmt::new(format!("{sql} AND ({from})")).bind(message_id).bind(&event.recipient);
+        let statement = Stmt::new(format!("{sql} AND {from}")).bind(message_id).bind(&event.recipient);
         statement.bind(event.dsn).bind(event.at)
     };
     let response = event.response.as_str();
     match event.outcome {
-        Outcome::Sent => statement("status = 'sent', smtp_response = NULL, delivered_at = $4", OPEN),
+        Outcome::Sent => statement("status = 'sent', smtp_response = NULL, delivered_at = $4"),
         Outcome::Deferred => {
-            statement("status = 'deferred', smtp_response = $5, attempts = attempts + 1", OPEN).bind(response)
+            statement("status = 'deferred', smtp_response = $5, attempts = attempts + 1").bind(response)
         }
-        // Other addresses of the recipient may still receive the message.
-        Outcome::Bounced | Outcome::Expired if event.scope() == Scope::Member => part_bounced(message_id, event),
         Outcome::Bounced | Outcome::Expired => {
-            // Only returned mail can report a bounce after the next server accepted the message.
-            let from = match event.evidence {
-                Evidence::ReturnedMail => format!("{OPEN} OR status = 'sent'"),
-                Evidence::MailServer => OPEN.to_owned(),
-            };
-            statement("status = 'bounced', smtp_response = $5, bounced_at = $4", &from).bind(response)
+            statement("status = 'bounced', smtp_response = $5, bounced_at = $4").bind(response)
         }
-        Outcome::Failed => statement("status = 'failed', smtp_response = $5", OPEN).bind(response),
+        Outcome::Failed => statement("status = 'failed', smtp_response = $5").bind(response),
     }
 }
 

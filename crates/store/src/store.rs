@@ -11,7 +11,8 @@ use crate::name_locks::NameLocks;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use crate::{
-    Accounts, DeliveryLog, DkimKeys, Domains, ForeignChanges, Permissions, Secrets, Sent, Stats, StoreError, Tokens,
+    Accounts, DeliveryLog, DkimKeys, Domains, Events, ForeignChanges, Permissions, Secrets, Sent, Stats, StoreError,
+    Tokens,
 };
 
 /// The migrations for SQLite; a released migration never changes.
@@ -31,6 +32,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 13, sql: include_str!("../migrations/sqlite/0013_sessions_ended.sql") },
     Migration { version: 14, sql: include_str!("../migrations/sqlite/0014_as_given.sql") },
     Migration { version: 15, sql: include_str!("../migrations/sqlite/0015_names.sql") },
+    Migration { version: 16, sql: include_str!("../migrations/sqlite/0016_events.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -50,6 +52,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 13, sql: include_str!("../migrations/postgres/0013_sessions_ended.sql") },
     Migration { version: 14, sql: include_str!("../migrations/postgres/0014_as_given.sql") },
     Migration { version: 15, sql: include_str!("../migrations/postgres/0015_names.sql") },
+    Migration { version: 16, sql: include_str!("../migrations/postgres/0016_events.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.
@@ -139,6 +142,15 @@ impl Store {
         }
     }
 
+    /// Returns a counter that grows when another process or node may have stored events.
+    #[must_use]
+    pub fn foreign_events(&self) -> ForeignChanges {
+        match &self.db {
+            Db::Sqlite(engine) => engine.foreign_changes(),
+            Db::Postgres(engine) => engine.foreign_events(),
+        }
+    }
+
     /// Writes waiting changes and closes the database, for all clones.
     pub async fn close(&self) {
         match &self.db {
@@ -195,6 +207,12 @@ impl Store {
     #[must_use]
     pub const fn delivery_log(&self) -> DeliveryLog<'_> {
         DeliveryLog(&self.db)
+    }
+
+    /// The log of events.
+    #[must_use]
+    pub const fn events(&self) -> Events<'_> {
+        Events(&self.db)
     }
 
     /// The secrets that all nodes share.

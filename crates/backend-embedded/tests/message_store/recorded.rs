@@ -40,6 +40,7 @@ impl StoredRecord {
             created_at: test_store.clock.now(),
             idempotency: None,
             node: None,
+            size: None,
         };
         let envelope = Envelope { message_id, sender: Some(bob()), recipients };
         (envelope, Self { store, new, calls: Mutex::default() })

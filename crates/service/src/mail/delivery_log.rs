@@ -1,5 +1,5 @@
-//! `GET /mail/delivery-log` and its sync. Delivery events are appended only here; statuses and statistics are
-//! derived from them.
+//! `GET /mail/delivery-log` and its sync. Delivery events are appended only here. Their statuses and their entries in
+//! the log of events are stored in the same transaction.
 
 use mailapi_backend::DeliveryFeed;
 use mailapi_model::{DeliveryLogEntry, Denied, Listed, Page, Timestamp};

@@ -23,7 +23,7 @@ impl NewRecord {
         let refused: Vec<(EmailAddress, Reply)> =
             refused.iter().map(|refusal| (refusal.recipient.clone(), refusal.reply.clone())).collect();
         let (message_id, now) = (self.new.message_id, self.clock.now());
-        if let Err(error) = self.store.sent().submitted(message_id, queue_id, now, &refused).await {
+        if let Err(error) = self.store.sent().submitted_new(&self.new, queue_id, now, &refused).await {
             tracing::error!(%message_id, %queue_id, %error, "message submitted, but its status could not be stored yet");
         }
     }

@@ -216,6 +216,7 @@ impl Service {
         counted.map_err(|reached| SendError::LimitReached { reached, wait: self.rest_of_day() })?;
         let message = self.composed_and_signed(request.draft, domain, id, now).await?;
         let recipients = new.recipients.len();
+        let new = NewSent { size: Some(message.len() as u64), ..new };
         let record = NewRecord { store: self.0.store.clone(), clock: Arc::clone(&self.0.clock), new };
         let answer = self.0.backend.submission.submit(envelope, message, &record).await;
         let submitted = |queue_id| Submitted { message_id: id, queue_id, recipient_count };
@@ -319,6 +320,7 @@ impl Service {
             created_at: now,
             idempotency,
             node: self.0.settings.node.clone(),
+            size: None,
         }
     }
 

@@ -31,6 +31,7 @@ async fn begin_at(app: &TestApp, seed: u64, to: &[&str], node: Option<&str>) -> 
         created_at: app.clock.now(),
         idempotency: None,
         node: node.map(str::to_owned),
+        size: None,
         recipients: recipients.clone(),
     };
     app.store.sent().begin(&new).await.unwrap();

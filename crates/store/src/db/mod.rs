@@ -51,6 +51,8 @@ pub(crate) enum BatchLock {
     AdminTokens,
     /// The first key of a domain becomes active at once.
     DkimKeys,
+    /// Events get their numbers one batch after the other.
+    Events,
 }
 
 impl BatchLock {
@@ -59,6 +61,7 @@ impl BatchLock {
         match self {
             Self::AdminTokens => 1,
             Self::DkimKeys => 2,
+            Self::Events => 3,
         }
     }
 }

@@ -19,11 +19,14 @@ use crate::{ForeignChanges, StoreError};
 
 /// The channel that the triggers notify.
 const CHANNEL: &str = "mailapi_changes";
+/// The channel that is notified of numbered events.
+const EVENTS_CHANNEL: &str = "mailapi_events";
 
 /// Counts the changes of other nodes until it is stopped.
 #[derive(Debug)]
 pub(super) struct Listener {
     changes: ForeignChanges,
+    events: ForeignChanges,
     task: AbortHandle,
 }
 
@@ -41,11 +44,13 @@ impl Listener {
         let retry = settings.listen_retry;
         let (count, changes) = watch::channel(0);
         let changes = ForeignChanges::counted_by(changes);
+        let (event_count, events) = watch::channel(0);
+        let events = ForeignChanges::counted_by(events);
         let mut ear = Ear::open(&line).await.map_err(|error| connecting(&error))?;
         let task = tokio::spawn(async move {
             loop {
                 let began = Instant::now();
-                let lost = ear.hear(&line.node, &count).await;
+                let lost = ear.hear(&line.node, &count, &event_count).await;
                 let why = lost.as_ref().map_or_else(StoreError::closed, connecting);
                 tracing::warn!(
                     error = %why,
@@ -63,14 +68,19 @@ impl Listener {
                 };
                 // Notifications may have been missed, so count one change.
                 count.send_modify(|count| *count += 1);
+                event_count.send_modify(|count| *count += 1);
                 tracing::info!("PostgreSQL LISTEN connection restored");
             }
         });
-        Ok(Self { changes, task: task.abort_handle() })
+        Ok(Self { changes, events, task: task.abort_handle() })
     }
 
     pub(super) fn changes(&self) -> ForeignChanges {
         self.changes.clone()
+    }
+
+    pub(super) fn events(&self) -> ForeignChanges {
+        self.events.clone()
     }
 
     pub(super) fn stop(&self) {
@@ -98,7 +108,7 @@ impl Ear {
         let (client, mut connection) = line.target.now().connect(line.tls.clone()).await?;
         let mut next: Box<NextMessage> = Box::new(move |context: &mut Context<'_>| connection.poll_message(context));
         {
-            let listen = format!("LISTEN {CHANNEL}");
+            let listen = format!("LISTEN {CHANNEL}; LISTEN {EVENTS_CHANNEL}");
             let mut listening = Box::pin(client.batch_execute(&listen));
             // The connection makes progress only while it is polled. Notifications before LISTEN completes
             // are not counted: nothing is cached yet, and a reconnect counts as a change.
@@ -117,11 +127,12 @@ impl Ear {
     }
 
     /// Counts changes until the connection is lost; returns its error.
-    async fn hear(&mut self, node: &str, count: &watch::Sender<u64>) -> Option<Error> {
+    async fn hear(&mut self, node: &str, count: &watch::Sender<u64>, events: &watch::Sender<u64>) -> Option<Error> {
         loop {
             match poll_fn(|context| (self.next)(context)).await {
                 Some(Ok(AsyncMessage::Notification(change))) if change.payload() != node => {
-                    count.send_modify(|count| *count += 1);
+                    let counted = if change.channel() == EVENTS_CHANNEL { events } else { count };
+                    counted.send_modify(|count| *count += 1);
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Some(error),

@@ -213,6 +213,14 @@ impl Postgres {
         self.0.listener.changes()
     }
 
+    /// Returns the counter of batches of events that other nodes numbered.
+    ///
+    /// After a lost connection it grows by one, because notifications may have been missed.
+    #[must_use]
+    pub fn foreign_events(&self) -> ForeignChanges {
+        self.0.listener.events()
+    }
+
     /// Waits for running work and closes the connections. Later calls, on all clones, return
     /// [`StoreError::Unavailable`].
     pub async fn close(&self) {

@@ -4,7 +4,7 @@ use mailapi_model::{EmailAddress, MessageId, MessageStatus, QueueId, RecipientKi
 
 use super::{Idempotency, NewSent};
 use crate::StoreError;
-use crate::db::{Db, Row, Stmt, count};
+use crate::db::{Db, Row, Stmt, count, number};
 
 /// Result of [`super::Sent::begin`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,8 +85,8 @@ fn insert_message(message: &NewSent) -> Stmt {
     let to: Vec<&str> = message.to.iter().map(EmailAddress::shown).collect();
     Stmt::new(
         "INSERT INTO sent_messages (message_id, token_id, mailbox, mailbox_given, sender, sender_given, to_list, \
-         subject, recipient_count, status, created_at, node) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+         subject, recipient_count, status, created_at, node, size) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
     )
     .bind(message.message_id)
     .bind(message.token_id)
@@ -100,6 +100,7 @@ fn insert_message(message: &NewSent) -> Stmt {
     .bind(MessageStatus::Pending)
     .bind(message.created_at)
     .bind(message.node.as_deref())
+    .bind(message.size.map(number))
 }
 
 fn insert_recipient(message: &NewSent, email: &EmailAddress, kind: RecipientKind, place: i64) -> Stmt {

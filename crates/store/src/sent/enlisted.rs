@@ -1,24 +1,25 @@
 //! A message's record in a transaction of the mail server that has its mail in the same SQLite file.
 
-use mailapi_model::{EmailAddress, MessageId, QueueId, Reply, Timestamp};
+use mailapi_model::{EmailAddress, QueueId, Reply, Timestamp};
 use rusqlite::Connection;
 
-use super::{NewSent, begin, submitted};
+use super::{Answer, NewSent, Subject, begin};
 use crate::StoreError;
 use crate::db::{Stmt, sqlite_batch};
+use crate::events::Log;
 use crate::sqlite::Sqlite;
 
 /// The record of one message, for a job of [`Sqlite::write`]. The job must fail if one of its steps fails.
 #[derive(Debug)]
 pub struct EnlistedRecord {
     engine: Sqlite,
-    message_id: MessageId,
+    subject: Subject,
     begin: Vec<Stmt>,
 }
 
 impl EnlistedRecord {
     pub(super) fn new(engine: Sqlite, message: &NewSent) -> Self {
-        Self { engine, message_id: message.message_id, begin: begin::statements(message) }
+        Self { engine, subject: Subject::of_new(message), begin: begin::statements(message) }
     }
 
     /// Returns whether the record belongs into the file of this handle, so that one job can write both.
@@ -35,7 +36,7 @@ impl EnlistedRecord {
         sqlite_batch(connection, &self.begin).map(drop)
     }
 
-    /// Stores that the mail server accepted the message, like [`super::Sent::submitted`].
+    /// Stores that the mail server accepted the message, and its events, like [`super::Sent::submitted`].
     ///
     /// # Errors
     /// A failed guard unless [`EnlistedRecord::begin`] ran before.
@@ -46,6 +47,9 @@ impl EnlistedRecord {
         at: Timestamp,
         refused: &[(EmailAddress, Reply)],
     ) -> Result<(), StoreError> {
-        sqlite_batch(connection, &submitted(self.message_id, queue_id, at, refused)).map(drop)
+        let (message_id, subject) = (self.subject.message_id(), Some(&self.subject));
+        let answer = Answer { log: Log::Numbered, message_id, subject, queue_id, refused, at };
+        // The same transaction has just stored the message, so nothing has happened to it yet.
+        sqlite_batch(connection, &answer.submitted(Log::insert)).map(drop)
     }
 }

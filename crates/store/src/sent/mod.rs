@@ -4,16 +4,20 @@ mod begin;
 mod enlisted;
 pub(crate) mod open;
 pub(crate) mod read;
+pub(crate) mod subject;
 
+use mailapi_events::NewEvent;
 use mailapi_model::{EmailAddress, MessageId, QueueId, RecipientKind, Reply, Timestamp, TokenId};
 
 use crate::StoreError;
 use crate::db::{Db, Stmt, count};
+use crate::events::Log;
 use crate::{delivery_log, statuses};
 pub use begin::{Begun, StoredAnswer};
 pub use enlisted::EnlistedRecord;
 pub use open::{OpenMessages, OpenRecipient};
 pub use read::{PendingMessage, SentFilter, SentOwner, SentRecord};
+use subject::Subject;
 
 /// The sent messages.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +48,8 @@ pub struct NewSent {
     pub idempotency: Option<Idempotency>,
     /// The name of the data directory of the submitting process, if it must be known after a crash.
     pub node: Option<String>,
+    /// Length of the composed message in bytes, if it is known.
+    pub size: Option<u64>,
 }
 
 /// The key of a request, which recognises a repeat of it.
@@ -105,7 +111,8 @@ impl Sent<'_> {
     }
 
     /// Records that the mail server accepted the message for all recipients but the `refused`, each of which
-    /// gets an entry in the delivery log. Earlier delivery events are kept; a second call changes nothing.
+    /// gets an entry in the delivery log. The events of both are stored with it. Earlier delivery events are kept; a
+    /// second call changes nothing.
     ///
     /// On SQLite it returns once the change is visible, without waiting for the disk: the message itself is
     /// at the mail server, and its pending record is durable. After a power failure the message is pending
@@ -120,11 +127,30 @@ impl Sent<'_> {
         at: Timestamp,
         refused: &[(EmailAddress, Reply)],
     ) -> Result<(), StoreError> {
-        self.0.batch_in_order(submitted(message_id, queue_id, at, refused)).await.map(drop)
+        let (log, subject) = (Log::of(self.0), Subject::read(self.0, message_id).await?);
+        let answer = Answer { log, message_id, subject: subject.as_ref(), queue_id, refused, at };
+        self.0.batch_in_order(answer.submitted(Log::insert_if_untouched)).await.map(drop)
+    }
+
+    /// Like [`Sent::submitted`], for a message whose values the caller has: they are not read again.
+    ///
+    /// # Errors
+    /// As [`Sent::submitted`].
+    pub async fn submitted_new(
+        &self,
+        message: &NewSent,
+        queue_id: &QueueId,
+        at: Timestamp,
+        refused: &[(EmailAddress, Reply)],
+    ) -> Result<(), StoreError> {
+        let (log, subject) = (Log::of(self.0), Subject::of_new(message));
+        let message_id = message.message_id;
+        let answer = Answer { log, message_id, subject: Some(&subject), queue_id, refused, at };
+        self.0.batch_in_order(answer.submitted(Log::insert_if_untouched)).await.map(drop)
     }
 
     /// Records that the mail server did not accept the message. Each individually rejected recipient gets an
-    /// entry in the delivery log.
+    /// entry in the delivery log, and each recipient an event.
     ///
     /// # Errors
     /// A failed guard when the message does not exist or was submitted.
@@ -132,10 +158,14 @@ impl Sent<'_> {
         let note = Stmt::new(
             "UPDATE sent_messages SET failure = $2, failed_at = $3 WHERE message_id = $1 AND submitted_at IS NULL",
         );
+        let (log, subject) = (Log::of(self.0), Subject::read(self.0, message_id).await?);
+        let (queue_id, refused) = (&QueueId::standing_in(message_id), failure.refused);
+        let answer = Answer { log, message_id, subject: subject.as_ref(), queue_id, refused, at };
         let mut statements = vec![statuses::lock(message_id)];
-        statements.extend(refusals(message_id, &QueueId::standing_in(message_id), failure.refused, at));
+        statements.extend(answer.refusals());
         // The guard keeps a message that was submitted meanwhile.
         statements.push(note.bind(message_id).bind(failure.reason).bind(at).demand(1));
+        statements.extend(subject.iter().flat_map(|subject| subject.failed(log, failure, at)));
         statements.push(statuses::after_failure(message_id, failure.reason, failure.reply, at));
         statements.push(statuses::recompute(message_id));
         self.0.batch(statements).await.map(drop)
@@ -171,28 +201,46 @@ impl Sent<'_> {
     }
 }
 
-/// Returns the statements of [`Sent::submitted`].
-fn submitted(message_id: MessageId, queue_id: &QueueId, at: Timestamp, refused: &[(EmailAddress, Reply)]) -> Vec<Stmt> {
-    let mut statements = vec![statuses::lock(message_id)];
-    // Rejections first: `after_submission` changes every recipient that is still pending.
-    statements.extend(refusals(message_id, queue_id, refused, at));
-    statements.push(statuses::after_submission(message_id));
-    statements.push(statuses::note_submitted(message_id, queue_id, at).demand(1));
-    statements
+/// What the mail server answered to a submission.
+#[derive(Clone, Copy)]
+struct Answer<'a> {
+    log: Log,
+    message_id: MessageId,
+    /// `None` if the message does not exist.
+    subject: Option<&'a Subject>,
+    queue_id: &'a QueueId,
+    refused: &'a [(EmailAddress, Reply)],
+    at: Timestamp,
 }
 
-/// Returns statements that add, for each rejection, an entry to the delivery log and the recipient's status.
-///
-/// They must run before the message is marked as submitted or failed: that mark keeps a second call from
-/// adding the entries again.
-fn refusals(
-    message_id: MessageId,
-    queue_id: &QueueId,
-    refused: &[(EmailAddress, Reply)],
-    at: Timestamp,
-) -> impl Iterator<Item = Stmt> {
-    refused.iter().flat_map(move |(recipient, reply)| {
-        let entry = delivery_log::insert_refusal(message_id, queue_id, recipient, reply, at);
-        [entry, statuses::after_refusal(message_id, recipient, reply, at)]
-    })
+impl<'a> Answer<'a> {
+    /// Returns the statements of [`Sent::submitted`]. The event of the submission is stored by the first of several
+    /// calls; `store` tests that, unless the caller is certain.
+    fn submitted(self, store: impl Fn(Log, &NewEvent) -> Stmt) -> Vec<Stmt> {
+        let Self { log, message_id, queue_id, refused, at, .. } = self;
+        let mut statements = vec![statuses::lock(message_id)];
+        let accepted = self.subject.and_then(|subject| subject.accepted(queue_id, at, refused.len()));
+        statements.extend(accepted.map(|event| store(log, &event)));
+        // Rejections first: `after_submission` changes every recipient that is still pending.
+        statements.extend(self.refusals());
+        statements.push(statuses::after_submission(message_id));
+        statements.push(statuses::note_submitted(message_id, queue_id, at).demand(1));
+        statements
+    }
+
+    /// Returns statements that add, for each rejection, an entry to the delivery log, an event, and the recipient's
+    /// status.
+    ///
+    /// They must run before the message is marked as submitted or failed: that mark keeps a second call from
+    /// adding the entries again.
+    fn refusals(self) -> impl Iterator<Item = Stmt> + use<'a> {
+        let Self { log, message_id, subject, queue_id, refused, at } = self;
+        refused.iter().flat_map(move |refusal| {
+            let (recipient, reply) = refusal;
+            let entry = delivery_log::insert_refusal(message_id, queue_id, recipient, reply, at);
+            let event = subject.and_then(|subject| subject.refused(log, queue_id, refusal, at));
+            let status = statuses::after_refusal(message_id, recipient, reply, at);
+            [Some(entry), event, Some(status)].into_iter().flatten()
+        })
+    }
 }

@@ -24,6 +24,7 @@ fn message(id: MessageId) -> NewSent {
         created_at: SENT_AT,
         idempotency: None,
         node: None,
+        size: None,
     }
 }
 

@@ -161,6 +161,7 @@ pub(crate) fn new_sent(number: u64, recipients: &[&str]) -> NewSent {
         created_at: at(i64::try_from(number).unwrap()),
         idempotency: None,
         node: None,
+        size: None,
     }
 }
 

@@ -5,6 +5,7 @@ mod delivery_log;
 mod directory;
 mod domains;
 mod engines;
+mod events;
 mod lookup_views;
 mod permissions;
 mod sent;

@@ -1,9 +1,11 @@
 //! Property test: the status rules of the model and of the SQL agree for any sequence of events.
 
+use mailapi_events::EventType;
 use mailapi_model::{
-    DeliveryEvent, EmailAddress, Evidence, FeedCursor, Outcome, QueueId, RecipientStatus, Reply, Scope, overall,
+    DeliveryEvent, EmailAddress, Evidence, FeedCursor, Outcome, QueueId, RecipientStatus, Reply, Scope, SentRecipient,
+    overall,
 };
-use mailapi_store::{SentRecord, Store};
+use mailapi_store::{SentRecord, Store, StoredEvent};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -124,6 +126,34 @@ impl Player {
         self.store.sent().get(message_id(number)).await.unwrap().unwrap()
     }
 
+    /// Returns the statuses and the attempts that follow from the log of events alone, in the order of the recipients.
+    async fn told_by_events(&self, record: &SentRecord) -> Vec<(RecipientStatus, u32)> {
+        self.store.events().number_new().await.unwrap();
+        let events = self.store.events().of_message(record.message.message_id, 100).await.unwrap();
+        let is_accepted = |event: &&StoredEvent| event.event_type == EventType::MessageAccepted;
+        let was_submitted = record.message.submitted_at.is_some();
+        // A report proves that the mail server has the message, even before the end of its submission is stored.
+        assert_eq!(events.iter().filter(is_accepted).count(), usize::from(was_submitted || !events.is_empty()));
+        assert!(events.first().is_none_or(|first| is_accepted(&first)), "the first event is the submission");
+        let initial = if was_submitted { RecipientStatus::Submitted } else { RecipientStatus::Pending };
+        let of = |recipient: &SentRecipient| {
+            let own = events.iter().filter(|event| recipient_of(event).as_deref() == Some(recipient.email.as_str()));
+            let told: Vec<_> = own.map(|event| event.event_type).collect();
+            let count = |wanted| told.iter().filter(|event_type| **event_type == wanted).count();
+            assert!(count(EventType::MessageDelivered) <= 1 && count(EventType::MessageBounced) <= 1, "{told:?}");
+            let status = match told.last() {
+                None => initial,
+                Some(EventType::MessageDelivered) => RecipientStatus::Sent,
+                Some(EventType::MessageDeferred) => RecipientStatus::Deferred,
+                Some(EventType::MessageBounced) => RecipientStatus::Bounced,
+                Some(EventType::MessageFailed) => RecipientStatus::Failed,
+                Some(other) => panic!("{other}"),
+            };
+            (status, u32::try_from(count(EventType::MessageDeferred)).unwrap())
+        };
+        record.recipients.iter().map(of).collect()
+    }
+
     /// Plays the story as if the end of the submission had been stored before all events.
     async fn play_submission_first(&mut self, story: &Story) -> SentRecord {
         let number = self.begin(story).await;
@@ -131,6 +161,12 @@ impl Player {
         self.append(number, story, 0..story.events.len()).await;
         self.store.sent().get(message_id(number)).await.unwrap().unwrap()
     }
+}
+
+/// Returns the recipient that the event is about.
+fn recipient_of(event: &StoredEvent) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_str(&event.body).unwrap();
+    body["data"]["recipient"]["email"].as_str().map(str::to_owned)
 }
 
 #[test]
@@ -146,6 +182,8 @@ fn the_store_and_the_model_tell_every_story_alike() {
             let states: Vec<_> = record.recipients.iter().map(|recipient| recipient.status).collect();
             prop_assert_eq!(&states, &story.told_by_the_model());
             prop_assert_eq!(record.message.status, overall(&states));
+            let told: Vec<_> = record.recipients.iter().map(|one| (one.status, one.attempts)).collect();
+            prop_assert_eq!(runtime.block_on(player.told_by_events(&record)), told);
             if story.was_submitted() {
                 let first = runtime.block_on(player.play_submission_first(&story));
                 prop_assert_eq!(&record.recipients, &first.recipients);

@@ -1,6 +1,7 @@
-//! Tests of the PostgreSQL engine: connecting, concurrent nodes, and faults.
+//! Tests of the PostgreSQL engine: connecting, concurrent nodes, events, and faults.
 
 mod connecting;
+mod events;
 mod faults;
 mod migrating;
 mod nodes;

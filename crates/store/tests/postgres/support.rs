@@ -87,6 +87,7 @@ pub(crate) fn new_sent(number: u64) -> NewSent {
         created_at: at(0),
         idempotency: None,
         node: None,
+        size: None,
     }
 }
 

@@ -1,0 +1,411 @@
+//! The log of events.
+//!
+//! Each event is written in the transaction of its fact, by the code that writes the fact. On SQLite the writer
+//! numbers it at once. On PostgreSQL transactions commit in another order than they begin, so events are stored
+//! without a number, and [`Events::number_new`] numbers the committed ones. Readers see numbered events only.
+
+use std::sync::Arc;
+
+use mailapi_events::{EventCursor, EventId, EventType, NewEvent, TypePattern};
+use mailapi_model::{DomainName, EmailAddress, MessageId, Timestamp};
+
+use crate::StoreError;
+use crate::db::{BatchLock, Db, Row, Stmt, count, exactly_one, number};
+
+/// The log of events.
+#[derive(Debug, Clone, Copy)]
+pub struct Events<'a>(pub(crate) &'a Db);
+
+/// A stored event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// The position in the log; the next event has the next number.
+    pub number: u64,
+    /// The id.
+    pub id: EventId,
+    /// The type.
+    pub event_type: EventType,
+    /// The time of the event.
+    pub at: Timestamp,
+    /// The domain whose owners may read the event.
+    pub domain: Option<DomainName>,
+    /// The mailbox whose owner may read the event.
+    pub mailbox: Option<EmailAddress>,
+    /// The message, if it was sent through the API.
+    pub message_id: Option<MessageId>,
+    /// When the subject of the event began to exist.
+    pub subject_at: Timestamp,
+    /// The JSON text `{"id", "type", "timestamp", "data"}`, exactly as every channel sends it.
+    pub body: Arc<str>,
+}
+
+impl StoredEvent {
+    /// Returns the position after this event.
+    #[must_use]
+    pub const fn cursor(&self) -> EventCursor {
+        EventCursor::after_number(self.number)
+    }
+}
+
+/// The events that a reader may see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventScope {
+    /// All of them.
+    All,
+    /// Those about messages that concern the reader.
+    Own(OwnEvents),
+}
+
+/// The events about messages of some mailbox and some domains. A name was created at the given time; events whose
+/// subject is older belong to an earlier owner of the name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OwnEvents {
+    /// The reader's mailbox: all its `message.*`.
+    pub mailbox: Option<(EmailAddress, Timestamp)>,
+    /// Domains with `message.*` except `message.received`.
+    pub statistics_of: Vec<(DomainName, Timestamp)>,
+    /// Domains with `message.received`.
+    pub mailboxes_of: Vec<(DomainName, Timestamp)>,
+}
+
+/// Which events to read; `None` and an empty list mean no condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventFilter {
+    /// What the reader may see.
+    pub scope: EventScope,
+    /// Only events of these types.
+    pub types: Vec<TypePattern>,
+    /// Only events of this domain.
+    pub domain: Option<DomainName>,
+    /// Only events of this mailbox.
+    pub mailbox: Option<EmailAddress>,
+    /// Only events of this message.
+    pub message_id: Option<MessageId>,
+}
+
+impl EventFilter {
+    /// Returns a filter for everything in `scope`.
+    #[must_use]
+    pub const fn of(scope: EventScope) -> Self {
+        Self { scope, types: Vec::new(), domain: None, mailbox: None, message_id: None }
+    }
+
+    /// Returns whether the event passes the filter.
+    #[must_use]
+    pub fn includes(&self, event: &StoredEvent) -> bool {
+        fn is<T: PartialEq>(wanted: Option<&T>, found: Option<&T>) -> bool {
+            wanted.is_none() || wanted == found
+        }
+        is(self.message_id.as_ref(), event.message_id.as_ref())
+            && is(self.domain.as_ref(), event.domain.as_ref())
+            && is(self.mailbox.as_ref(), event.mailbox.as_ref())
+            && (self.types.is_empty() || self.types.iter().any(|pattern| pattern.includes(event.event_type)))
+            && self.scope.includes(event)
+    }
+}
+
+impl EventScope {
+    /// Returns whether the reader may see the event.
+    #[must_use]
+    pub fn includes(&self, event: &StoredEvent) -> bool {
+        match self {
+            Self::All => true,
+            Self::Own(own) => own.includes(event),
+        }
+    }
+}
+
+impl OwnEvents {
+    fn includes(&self, event: &StoredEvent) -> bool {
+        fn holds<T: PartialEq>(names: &[(T, Timestamp)], found: Option<&T>, subject_at: Timestamp) -> bool {
+            found.is_some_and(|found| names.iter().any(|(name, since)| name == found && subject_at >= *since))
+        }
+        let of_domains = match event.event_type {
+            EventType::MessageReceived => &self.mailboxes_of,
+            event_type if event_type.group() == "message" => &self.statistics_of,
+            // The rest is for admins.
+            _ => return false,
+        };
+        holds(self.mailbox.as_slice(), event.mailbox.as_ref(), event.subject_at)
+            || holds(of_domains, event.domain.as_ref(), event.subject_at)
+    }
+}
+
+/// Some events after a cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventPage {
+    /// The events, oldest first. May be empty although there are more: a read examines a bounded part of the log.
+    pub events: Vec<StoredEvent>,
+    /// Where to go on.
+    pub cursor: EventCursor,
+    /// Whether the log has events after [`EventPage::cursor`], which may pass the filter.
+    pub has_more: bool,
+    /// Whether events after the reader's cursor are no longer kept, or the cursor is of another log.
+    pub truncated: bool,
+}
+
+/// Maximum number of events that one read examines.
+const EXAMINED: u64 = 10_000;
+
+/// Number of events per query.
+const CHUNK: u64 = 1000;
+
+/// Maximum number of events that get their numbers in one transaction.
+const NUMBERED_AT_ONCE: usize = 10_000;
+
+const COLUMNS: &str = "number, id, type, at, domain, mailbox, message_id, subject_at, body";
+
+impl Events<'_> {
+    /// Returns the position after the newest event.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn newest(&self) -> Result<EventCursor, StoreError> {
+        Ok(self.bounds().await?.newest)
+    }
+
+    /// Returns the position before the oldest event that is kept.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn oldest(&self) -> Result<EventCursor, StoreError> {
+        Ok(self.bounds().await?.oldest)
+    }
+
+    /// Returns at most `limit` events after the cursor that pass the filter, oldest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn after(
+        &self,
+        cursor: EventCursor,
+        filter: &EventFilter,
+        limit: usize,
+    ) -> Result<EventPage, StoreError> {
+        let bounds = self.bounds().await?;
+        let truncated = cursor < bounds.oldest || cursor > bounds.newest;
+        // A cursor after the newest event is of a database that was replaced by an older copy.
+        let mut cursor = cursor.clamp(bounds.oldest, bounds.newest);
+        let mut events = Vec::new();
+        if let Some(message_id) = filter.message_id {
+            let found = self.of_message_after(message_id, cursor, limit).await?;
+            let has_more = found.len() == limit;
+            cursor = if has_more { found.last().map_or(cursor, StoredEvent::cursor) } else { bounds.newest };
+            events.extend(found.into_iter().filter(|event| filter.includes(event)));
+            return Ok(EventPage { events, cursor, has_more, truncated });
+        }
+        let end = bounds.newest.number().min(cursor.number().saturating_add(EXAMINED));
+        while cursor.number() < end && events.len() < limit {
+            let until = end.min(cursor.number().saturating_add(CHUNK));
+            for event in self.between(cursor.number(), until).await? {
+                if events.len() == limit {
+                    break;
+                }
+                cursor = event.cursor();
+                if filter.includes(&event) {
+                    events.push(event);
+                }
+            }
+            if events.len() < limit {
+                cursor = EventCursor::after_number(until);
+            }
+        }
+        Ok(EventPage { events, cursor, has_more: cursor < bounds.newest, truncated })
+    }
+
+    /// Returns the event with this id; `None` if it does not exist or is no longer kept.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn find(&self, id: EventId) -> Result<Option<StoredEvent>, StoreError> {
+        let statement = Stmt::new(format!("SELECT {COLUMNS} FROM events WHERE id = $1 LIMIT 1")).bind(id.to_string());
+        self.0.first(statement).await?.map(read_event).transpose()
+    }
+
+    /// Returns all events of a message, oldest first, up to `limit`.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn of_message(&self, message_id: MessageId, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
+        self.of_message_after(message_id, EventCursor::default(), limit).await
+    }
+
+    /// Deletes at most `limit` of the oldest events before `before`; returns their number. The newest event stays.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn prune(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError> {
+        // In the order of the log, so that the kept events have no gaps.
+        let oldest = Stmt::new("SELECT number, at FROM events ORDER BY number LIMIT $1").bind(count(limit));
+        let oldest = self.0.query(oldest).await?;
+        let read = |mut row: Row| Ok::<_, StoreError>((row.unsigned()?, row.time()?));
+        let oldest: Vec<_> = oldest.into_iter().map(read).collect::<Result<_, _>>()?;
+        let Some((last, _)) = oldest.into_iter().take_while(|(_, at)| *at < before).last() else { return Ok(0) };
+        let sql = "DELETE FROM events WHERE number <= $1 AND number < (SELECT MAX(number) FROM events)";
+        Ok(self.0.execute(Stmt::new(sql).bind(number(last))).await?.touched)
+    }
+
+    /// Numbers committed events, so that readers see them; returns how many. Does nothing on SQLite, whose writer
+    /// numbers events when they are stored.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn number_new(&self) -> Result<u64, StoreError> {
+        let mut numbered = 0;
+        if let Db::Sqlite(_) = self.0 {
+            return Ok(numbered);
+        }
+        // Usually there are none, and looking costs less than the lock.
+        while !self.0.query(Stmt::new("SELECT 1 FROM new_events LIMIT 1")).await?.is_empty() {
+            // The lock comes before the snapshot, so each batch sees the numbers of the one before.
+            let effects = self.0.batch_with_lock(BatchLock::Events, vec![number_statement()]).await?;
+            let batch = exactly_one(exactly_one(effects)?.rows)?.unsigned()?;
+            numbered += batch;
+            if batch < NUMBERED_AT_ONCE as u64 {
+                break;
+            }
+        }
+        Ok(numbered)
+    }
+
+    async fn bounds(&self) -> Result<Bounds, StoreError> {
+        // Two scalar queries: each reads one end of the index.
+        let sql = "SELECT COALESCE((SELECT MIN(number) FROM events), 1), COALESCE((SELECT MAX(number) FROM events), 0)";
+        let mut row = exactly_one(self.0.query(Stmt::new(sql)).await?)?;
+        let (oldest, newest) = (row.unsigned()?, row.unsigned()?);
+        let after = EventCursor::after_number;
+        Ok(Bounds { oldest: after(oldest.saturating_sub(1)), newest: after(newest) })
+    }
+
+    /// Returns the events after the number `after`, up to and including `until`.
+    async fn between(&self, after: u64, until: u64) -> Result<Vec<StoredEvent>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM events WHERE number > $1 AND number <= $2 ORDER BY number");
+        let rows = self.0.query(Stmt::new(sql).bind(number(after)).bind(number(until))).await?;
+        rows.into_iter().map(read_event).collect()
+    }
+
+    async fn of_message_after(
+        &self,
+        message_id: MessageId,
+        cursor: EventCursor,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let of_message = of_message(message_id, cursor, limit);
+        self.0.query(of_message).await?.into_iter().map(read_event).collect()
+    }
+}
+
+/// The ends of the log.
+struct Bounds {
+    /// The position before the oldest event.
+    oldest: EventCursor,
+    newest: EventCursor,
+}
+
+/// Where a fact's event is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Log {
+    /// The log itself.
+    Numbered,
+    /// The events that wait for their numbers.
+    Unnumbered,
+}
+
+impl Log {
+    pub(crate) const fn of(db: &Db) -> Self {
+        match db {
+            Db::Sqlite(_) => Self::Numbered,
+            Db::Postgres(_) => Self::Unnumbered,
+        }
+    }
+
+    const fn table(self) -> &'static str {
+        match self {
+            Self::Numbered => "events",
+            Self::Unnumbered => "new_events",
+        }
+    }
+
+    /// Returns a statement that stores an event.
+    pub(crate) fn insert(self, event: &NewEvent) -> Stmt {
+        let table = self.table();
+        let sql = format!(
+            "INSERT INTO {table} (id, type, at, domain, mailbox, message_id, subject_at, body) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+        );
+        bound(sql, event)
+    }
+
+    /// Returns a statement that stores an event if nothing has happened to its message yet: it was not submitted, and
+    /// each recipient is pending.
+    pub(crate) fn insert_if_untouched(self, event: &NewEvent) -> Stmt {
+        let condition = "EXISTS (SELECT 1 FROM sent_messages WHERE message_id = $6 AND submitted_at IS NULL \
+                         AND NOT EXISTS (SELECT 1 FROM sent_recipients \
+                         WHERE sent_id = sent_messages.id AND status <> 'pending'))";
+        bound(self.insert_if(condition), event)
+    }
+
+    /// Returns a statement that stores an event if the status of this recipient of its message is one of `from`.
+    pub(crate) fn insert_if_status(self, event: &NewEvent, recipient: &EmailAddress, from: &str) -> Stmt {
+        let condition = format!(
+            "EXISTS (SELECT 1 FROM sent_recipients \
+             WHERE sent_id = (SELECT id FROM sent_messages WHERE message_id = $6) AND email = $9 AND ({from}))"
+        );
+        bound(self.insert_if(&condition), event).bind(recipient)
+    }
+
+    fn insert_if(self, condition: &str) -> String {
+        let table = self.table();
+        format!(
+            "INSERT INTO {table} (id, type, at, domain, mailbox, message_id, subject_at, body) \
+             SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($4 AS TEXT), CAST($5 AS TEXT), \
+             CAST($6 AS TEXT), CAST($7 AS BIGINT), CAST($8 AS TEXT) WHERE {condition}"
+        )
+    }
+}
+
+fn bound(sql: String, event: &NewEvent) -> Stmt {
+    Stmt::new(sql)
+        .bind(event.id.to_string())
+        .bind(event.event_type.as_str())
+        .bind(event.id.at())
+        .bind(event.domain.as_ref())
+        .bind(event.mailbox.as_ref())
+        .bind(event.message_id)
+        .bind(event.subject_at)
+        .bind(event.body.as_str())
+}
+
+pub(crate) fn of_message(message_id: MessageId, cursor: EventCursor, limit: usize) -> Stmt {
+    let sql = format!("SELECT {COLUMNS} FROM events WHERE message_id = $1 AND number > $2 ORDER BY number LIMIT $3");
+    Stmt::new(sql).bind(message_id).bind(number(cursor.number())).bind(count(limit))
+}
+
+/// Moves events into the log, with the next numbers, and notifies the other nodes once.
+fn number_statement() -> Stmt {
+    Stmt::new(
+        "WITH moved AS (DELETE FROM new_events \
+         WHERE key IN (SELECT key FROM new_events ORDER BY key LIMIT $1) RETURNING *), \
+         numbered AS (INSERT INTO events (number, id, type, at, domain, mailbox, message_id, subject_at, body) \
+         SELECT (SELECT COALESCE(MAX(number), 0) FROM events) + ROW_NUMBER() OVER (ORDER BY key), \
+         id, type, at, domain, mailbox, message_id, subject_at, body FROM moved RETURNING number) \
+         SELECT moved_now, CASE WHEN moved_now > 0 THEN CAST(pg_notify('mailapi_events', \
+         COALESCE(current_setting('mailapi.node', TRUE), '')) AS TEXT) END \
+         FROM (SELECT COUNT(*) AS moved_now FROM numbered) AS done",
+    )
+    .bind(count(NUMBERED_AT_ONCE))
+}
+
+fn read_event(mut row: Row) -> Result<StoredEvent, StoreError> {
+    Ok(StoredEvent {
+        number: row.unsigned()?,
+        id: row.parsed()?,
+        event_type: row.parsed()?,
+        at: row.time()?,
+        domain: row.parsed_or_null()?,
+        mailbox: row.parsed_or_null()?,
+        message_id: row.parsed_or_null()?,
+        subject_at: row.time()?,
+        body: row.text()?.into(),
+    })
+}

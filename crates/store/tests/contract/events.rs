@@ -1,0 +1,343 @@
+use mailapi_events::{EventCursor, EventId, EventType, TypePattern};
+use mailapi_model::{EmailAddress, EnhancedCode, Evidence, Outcome, QueueId, RecipientKind, Reply};
+use mailapi_store::{EventFilter, EventPage, EventScope, Failure, NewSent, OwnEvents, Store, StoredEvent};
+use serde_json::{Value, json};
+
+use crate::delivery_log::{cursor, event};
+use crate::engines::{add_account, at, domain, email, message_id, new_sent, on_every_engine, parse};
+
+const START: EventCursor = EventCursor::after_number(0);
+
+fn all() -> EventFilter {
+    EventFilter::of(EventScope::All)
+}
+
+/// Numbers the events and returns all of them, in order.
+async fn log(store: &Store) -> Vec<StoredEvent> {
+    store.events().number_new().await.unwrap();
+    let page = store.events().after(START, &all(), 1000).await.unwrap();
+    assert!(!page.has_more && !page.truncated);
+    page.events
+}
+
+async fn types(store: &Store) -> Vec<&'static str> {
+    log(store).await.iter().map(|event| event.event_type.as_str()).collect()
+}
+
+fn body(event: &StoredEvent) -> Value {
+    serde_json::from_str(&event.body).unwrap()
+}
+
+async fn submit(store: &Store, number: u64, refused: &[(EmailAddress, Reply)]) {
+    store.sent().submitted(message_id(number), &QueueId(format!("Q{number}")), at(2), refused).await.unwrap();
+}
+
+/// Stores messages with consecutive numbers, one event each.
+async fn accepted(store: &Store, numbers: std::ops::RangeInclusive<u64>) {
+    for number in numbers {
+        store.sent().begin(&new_sent(number, &["bob@example.net"])).await.unwrap();
+        submit(store, number, &[]).await;
+    }
+    store.events().number_new().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_does_not_exist_has_no_events() {
+    on_every_engine(async |store| {
+        let queue_id = QueueId("Q".to_owned());
+        assert!(store.sent().submitted(message_id(1), &queue_id, at(2), &[]).await.unwrap_err().is_guard_failed());
+        assert!(store.sent().submitted_new(&new_sent(1, &["bob@example.net"]), &queue_id, at(2), &[]).await.is_err());
+        let failure = Failure { reason: "no", reply: None, refused: &[] };
+        assert!(store.sent().failed(message_id(1), at(2), failure).await.is_err());
+        let reports = [event(1, "bob@example.net", Outcome::Sent, 5)];
+        store.delivery_log().append("feed", &reports, &cursor(""), &cursor("1")).await.unwrap();
+        assert_eq!(types(store).await, [""; 0]);
+        assert_eq!(store.events().newest().await, Ok(START));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_accepted_once_and_the_body_says_what_was_sent() {
+    on_every_engine(async |store| {
+        let message = NewSent { size: Some(812), ..new_sent(1, &["bob@example.net", "eve@example.net"]) };
+        store.sent().begin(&message).await.unwrap();
+        let queue_id = QueueId("Q1".to_owned());
+        store.sent().submitted_new(&message, &queue_id, at(2), &[]).await.unwrap();
+        // Recovery after a crash may record the result again.
+        store.sent().submitted_new(&message, &queue_id, at(3), &[]).await.unwrap();
+        submit(store, 1, &[]).await;
+
+        let [event] = &log(store).await[..] else { panic!("one event") };
+        assert_eq!((event.number, event.event_type, event.at), (1, EventType::MessageAccepted, at(2)));
+        assert_eq!((event.mailbox.as_ref(), event.subject_at), (Some(&email("ann@example.org")), at(1)));
+        assert_eq!((event.domain.as_ref(), event.message_id), (Some(&domain("example.org")), Some(message_id(1))));
+        assert_eq!(
+            body(event),
+            json!({
+                "id": event.id.to_string(), "type": "message.accepted", "timestamp": at(2).to_string(),
+                "data": {
+                    "message_id": message_id(1).to_string(), "mailbox": "ann@example.org", "domain": "example.org",
+                    "from": "ann@example.org", "tags": [], "metadata": {}, "queue_id": "Q1",
+                    "recipients": [
+                        {"email": "bob@example.net", "type": "to"}, {"email": "eve@example.net", "type": "to"},
+                    ],
+                    "size": 812,
+                },
+            })
+        );
+        assert_eq!(store.events().find(event.id).await, Ok(Some(event.clone())));
+        assert_eq!(store.events().find(EventId::of_fact(at(2), &[b"other"])).await, Ok(None));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_refusal_is_one_event_and_so_is_each_failed_recipient() {
+    on_every_engine(async |store| {
+        let unknown = Reply::new(550, EnhancedCode::new(5, 1, 1), "no such user");
+        let policy = Reply::new(554, EnhancedCode::new(5, 7, 1), "not from you");
+        let later = Reply::new(450, EnhancedCode::new(4, 2, 0), "come again");
+        let names = ["bob@example.net", "no@example.net", "policy@example.net", "later@example.net"];
+        let refused = [(email(names[1]), unknown.clone()), (email(names[2]), policy), (email(names[3]), later)];
+        for number in [1, 2, 3] {
+            store.sent().begin(&new_sent(number, &names)).await.unwrap();
+        }
+        store.sent().begin(&new_sent(4, &names[1..2])).await.unwrap();
+        let reply = Reply::new(452, EnhancedCode::new(4, 3, 1), "disk full");
+        for _ in 0..2 {
+            submit(store, 1, &refused).await;
+            let failure = Failure { reason: "no recipient was accepted", reply: None, refused: &refused };
+            store.sent().failed(message_id(2), at(2), failure).await.unwrap();
+            let failure = Failure { reason: "452 4.3.1 disk full", reply: Some(&reply), refused: &[] };
+            store.sent().failed(message_id(3), at(2), failure).await.unwrap();
+            // The mail server has no part of this message.
+            submit(store, 4, &[(email(names[1]), unknown.clone())]).await;
+        }
+        let told: Vec<_> = log(store)
+            .await
+            .iter()
+            .map(|event| {
+                let data = &body(event)["data"];
+                let (recipient, class) = (&data["recipient"]["email"], &data["bounce"]["class"]);
+                let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+                let code = data["smtp"]["code"].as_u64().unwrap_or_default();
+                format!("{} {} {} {code}", event.event_type, text(recipient), text(class))
+            })
+            .collect();
+        let refusals = [
+            "message.bounced no@example.net permanent 550",
+            "message.bounced policy@example.net policy 554",
+            "message.failed later@example.net - 450",
+        ];
+        let mut expected = vec!["message.accepted - - 0"];
+        expected.extend(refusals);
+        expected.extend(refusals);
+        expected.push("message.failed bob@example.net - 0");
+        let whole = names.map(|name| format!("message.failed {name} - 452"));
+        expected.extend(whole.iter().map(String::as_str));
+        expected.push("message.bounced no@example.net permanent 550");
+        assert_eq!(told, expected);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_is_an_event_if_it_changes_its_recipient() {
+    on_every_engine(async |store| {
+        let names = ["Bob@example.net", "alias@example.net", "eve@example.net"];
+        let mut message = new_sent(1, &names[1..]);
+        message.recipients.insert(0, (EmailAddress::as_given(names[0]).unwrap(), RecipientKind::Bcc));
+        store.sent().begin(&message).await.unwrap();
+        add_account(store, "eve@example.net", 0).await;
+        submit(store, 1, &[]).await;
+
+        let bob = |outcome, seconds| event(1, "bob@example.net", outcome, seconds);
+        let mut nameless = bob(Outcome::Sent, 4);
+        nameless.message_id = None;
+        let mut member = event(1, "alias@example.net", Outcome::Bounced, 7);
+        member.final_recipient = Some(email("member@example.net"));
+        let mut of_member = event(1, "alias@example.net", Outcome::Sent, 8);
+        of_member.final_recipient = Some(email("eve@example.net"));
+        let first = [
+            nameless,
+            event(1, "stranger@example.net", Outcome::Sent, 4),
+            bob(Outcome::Deferred, 4),
+            bob(Outcome::Deferred, 5),
+        ];
+        let second = [
+            bob(Outcome::Deferred, 6),
+            member,
+            of_member,
+            bob(Outcome::Sent, 9),
+            bob(Outcome::Sent, 10),
+            bob(Outcome::Deferred, 11),
+            event(1, "eve@example.net", Outcome::Sent, 12),
+        ];
+        let mut late = bob(Outcome::Bounced, 90);
+        late.evidence = Evidence::ReturnedMail;
+        let append = async |events: &[_], from, to| {
+            store.delivery_log().append("feed", events, &cursor(from), &cursor(to)).await
+        };
+        append(&first, "", "1").await.unwrap();
+        append(&second, "1", "2").await.unwrap();
+        assert!(append(&second, "1", "2").await.is_err(), "another reader was faster");
+        append(&[late.clone(), late], "2", "3").await.unwrap();
+
+        let told: Vec<_> = log(store).await.iter().skip(1).map(body).collect();
+        let shown: Vec<_> = told.iter().map(|body| shown(body)).collect();
+        assert_eq!(
+            shown,
+            [
+                "message.deferred Bob@example.net 1",
+                "message.deferred Bob@example.net 2",
+                "message.deferred Bob@example.net 3",
+                "message.delivered alias@example.net mailbox",
+                "message.delivered Bob@example.net next_hop",
+                "message.delivered eve@example.net mailbox",
+                "message.bounced Bob@example.net returned_mail",
+            ]
+        );
+        assert_eq!(told[3]["data"]["recipient"]["final"], "eve@example.net");
+        assert_eq!(told[0]["timestamp"], at(4).to_string());
+        let data = &told[4]["data"];
+        assert_eq!(data["recipient"], json!({"email": "Bob@example.net", "type": "bcc"}));
+        assert_eq!(data["smtp"], json!({"code": null, "enhanced": "2.0.0", "response": "said at 9"}));
+        assert_eq!((&data["relay"], &data["delay_ms"]), (&json!("mx.example.net[192.0.2.1]:25"), &json!(1500)));
+        assert_eq!((&data["evidence"], &data["queue_id"]), (&json!("mail_server"), &json!("Q1")));
+    })
+    .await;
+}
+
+/// Returns the type, the recipient, and the value that only this type has.
+fn shown(body: &Value) -> String {
+    let data = &body["data"];
+    let own = [&data["delivered_to"], &data["attempt"], &data["bounce"]["via"]];
+    let own = own.into_iter().find(|value| !value.is_null()).unwrap().to_string();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    format!("{} {} {}", text(&body["type"]), text(&data["recipient"]["email"]), own.trim_matches('"'))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_goes_on_at_its_cursor_and_misses_nothing() {
+    on_every_engine(async |store| {
+        let events = store.events();
+        assert_eq!(events.after(START, &all(), 10).await.unwrap(), empty(START));
+        accepted(store, 1..=5).await;
+        let numbers = |page: &EventPage| page.events.iter().map(|event| event.number).collect::<Vec<_>>();
+        let first = events.after(START, &all(), 2).await.unwrap();
+        assert_eq!((numbers(&first), first.has_more), (vec![1, 2], true));
+        let second = events.after(first.cursor, &all(), 2).await.unwrap();
+        assert_eq!((numbers(&second), second.has_more), (vec![3, 4], true));
+        let last = events.after(second.cursor, &all(), 2).await.unwrap();
+        assert_eq!((numbers(&last), last.has_more), (vec![5], false));
+        assert_eq!(last.cursor, events.newest().await.unwrap());
+        assert_eq!(events.after(last.cursor, &all(), 2).await.unwrap(), empty(last.cursor));
+
+        // As after the database was replaced by an older copy.
+        let beyond = events.after(EventCursor::after_number(99), &all(), 2).await.unwrap();
+        assert_eq!(beyond, EventPage { truncated: true, ..empty(last.cursor) });
+
+        let of_message = EventFilter { message_id: Some(message_id(4)), ..all() };
+        let page = events.after(START, &of_message, 1).await.unwrap();
+        assert_eq!((numbers(&page), page.has_more), (vec![4], true));
+        assert_eq!(events.after(page.cursor, &of_message, 1).await.unwrap(), empty(last.cursor));
+        assert_eq!(events.of_message(message_id(4), 10).await.unwrap(), page.events);
+    })
+    .await;
+}
+
+fn empty(cursor: EventCursor) -> EventPage {
+    EventPage { events: Vec::new(), cursor, has_more: false, truncated: false }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_read_examines_a_bounded_part_of_the_log() {
+    const MANY: u64 = 10_050;
+    on_every_engine(async |store| {
+        let mut message = new_sent(1, &["bob@example.net"]);
+        store.sent().begin(&message).await.unwrap();
+        submit(store, 1, &[]).await;
+        let reports: Vec<_> = (0..MANY).map(|_| event(1, "bob@example.net", Outcome::Deferred, 4)).collect();
+        let mut from = String::new();
+        for (place, batch) in reports.chunks(1000).enumerate() {
+            store.delivery_log().append("feed", batch, &cursor(&from), &cursor(&place.to_string())).await.unwrap();
+            from = place.to_string();
+        }
+        message.message_id = message_id(2);
+        store.sent().begin(&message).await.unwrap();
+        submit(store, 2, &[]).await;
+        store.events().number_new().await.unwrap();
+
+        let accepted = EventFilter { types: vec![TypePattern::One(EventType::MessageAccepted)], ..all() };
+        let first = store.events().after(EventCursor::after_number(1), &accepted, 10).await.unwrap();
+        assert_eq!((first.events.len(), first.has_more), (0, true), "not the whole log at once");
+        let second = store.events().after(first.cursor, &accepted, 10).await.unwrap();
+        assert_eq!((second.events.len(), second.has_more), (1, false));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_see_their_own_events_and_filters_narrow_them() {
+    on_every_engine(async |store| {
+        let send = async |number: u64, mailbox: Option<&str>, from: &str| {
+            let message = NewSent { mailbox: mailbox.map(email), from: email(from), ..new_sent(number, &["x@y.net"]) };
+            store.sent().begin(&message).await.unwrap();
+            submit(store, number, &[]).await;
+        };
+        send(1, Some("ann@example.org"), "ann@example.org").await;
+        send(2, Some("ann@example.org"), "sales@example.com").await;
+        send(3, None, "bob@example.org").await;
+        send(4, Some("eve@example.net"), "eve@example.net").await;
+        store.events().number_new().await.unwrap();
+        let seen = async |filter: &EventFilter| {
+            let page = store.events().after(START, filter, 10).await.unwrap();
+            page.events.into_iter().map(|event| event.number).collect::<Vec<_>>()
+        };
+        let own = |own| EventFilter::of(EventScope::Own(own));
+        // A message is as old as its number.
+        let ann = |since| OwnEvents { mailbox: Some((email("ann@example.org"), at(since))), ..OwnEvents::default() };
+        let statistics = |name, since| vec![(domain(name), at(since))];
+        let of_domain = |since| OwnEvents { statistics_of: statistics("example.org", since), ..OwnEvents::default() };
+        let mailboxes_of = statistics("example.org", 0);
+        let received = own(OwnEvents { mailboxes_of, ..OwnEvents::default() });
+        assert_eq!(seen(&own(OwnEvents::default())).await, [0; 0]);
+        assert_eq!(seen(&received).await, [0; 0], "sent mail is not received mail");
+        assert_eq!(seen(&own(ann(0))).await, [1, 2]);
+        assert_eq!(seen(&own(ann(2))).await, [2], "the first message is an earlier owner's");
+        assert_eq!(seen(&own(of_domain(0))).await, [1, 3]);
+        assert_eq!(seen(&own(of_domain(2))).await, [3]);
+        assert_eq!(seen(&own(OwnEvents { statistics_of: statistics("example.net", 0), ..ann(0) })).await, [1, 2, 4]);
+
+        assert_eq!(seen(&EventFilter { domain: Some(domain("example.com")), ..all() }).await, [2]);
+        assert_eq!(seen(&EventFilter { mailbox: Some(email("eve@example.net")), ..all() }).await, [4]);
+        assert_eq!(seen(&EventFilter { mailbox: Some(email("eve@example.net")), ..own(ann(0)) }).await, [0; 0]);
+        assert_eq!(seen(&EventFilter { message_id: Some(message_id(4)), ..own(ann(0)) }).await, [0; 0]);
+        let of_types = |types: [&str; 2]| EventFilter { types: types.map(parse::<TypePattern>).to_vec(), ..all() };
+        assert_eq!(seen(&of_types(["domain.*", "message.bounced"])).await, [0; 0]);
+        assert_eq!(seen(&of_types(["domain.*", "message.*"])).await, [1, 2, 3, 4]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_events_go_in_order_and_readers_that_need_them_are_warned() {
+    on_every_engine(async |store| {
+        let events = store.events();
+        assert_eq!(events.prune(at(100), 10).await, Ok(0));
+        accepted(store, 1..=4).await;
+        assert_eq!(events.prune(at(2), 10).await, Ok(0), "they are not older than this");
+        assert_eq!(events.prune(at(3), 1).await, Ok(1));
+        assert_eq!(events.oldest().await, Ok(EventCursor::after_number(1)));
+        let page = events.after(START, &all(), 10).await.unwrap();
+        assert!(page.truncated, "the reader has missed one");
+        assert_eq!(page.events.len(), 3);
+        assert!(!events.after(EventCursor::after_number(1), &all(), 10).await.unwrap().truncated);
+
+        assert_eq!(events.prune(at(3), 10).await, Ok(2), "the newest one stays, so that its number is not used again");
+        accepted(store, 5..=5).await;
+        assert_eq!(events.newest().await, Ok(EventCursor::after_number(5)));
+    })
+    .await;
+}
