@@ -54,13 +54,14 @@ pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -
     Ok(tasks)
 }
 
-/// Starts only the loops that depend on the mail server's log: delivery events, their statistics, and recovery of
-/// interrupted submissions.
+/// Starts only the loops that depend on the mail server's log: delivery events, their statistics, the log of events,
+/// and recovery of interrupted submissions.
 pub(crate) fn follow(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -> JoinSet<()> {
     let (service, stop) = (|| assembly.service.clone(), || shutdown.clone());
     let mut tasks = JoinSet::new();
     tasks.spawn(follow_deliveries(service(), stop()));
     tasks.spawn(roll_up(service(), stop()));
+    tasks.spawn(read_events(service(), stop()));
     let interval = config.recovery_interval();
     tasks.spawn(recover(service(), interval, Ticks::new(Rounds::of("recovery"), interval, stop())));
     tasks
@@ -172,6 +173,28 @@ async fn roll_up(service: Service, mut shutdown: Shutdown) {
         }
     }
     log_failure("failed to store the counts of inbound mail", service.write_inbound_once().await);
+}
+
+/// Numbers new events and reads them for the streams.
+async fn read_events(service: Service, mut shutdown: Shutdown) {
+    let mut rounds = Rounds::of("events");
+    loop {
+        rounds.begin();
+        let rest = async {
+            match service.read_events_once().await {
+                Ok(true) => {}
+                Ok(false) => service.events_written().await,
+                Err(error) => {
+                    tracing::warn!(%error, "failed to read new events; retrying");
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = shutdown.requested() => return,
+            () = rest => {}
+        }
+    }
 }
 
 /// Writes the last use of tokens at intervals and at shutdown.

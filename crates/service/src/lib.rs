@@ -5,6 +5,7 @@
 
 pub mod auth;
 pub mod domains;
+pub mod events;
 pub mod health;
 pub mod mail;
 pub mod mailbox;
@@ -42,6 +43,7 @@ pub use settings::{Settings, is_local_name};
 use crate::auth::{CallerCache, FailedLogins, HashingThreads, LastUsed, SignUpWindows};
 use crate::cache::Epoch;
 use crate::domains::SendingDomains;
+use crate::events::EventReader;
 use crate::health::LastChecks;
 use crate::mail::{AccountAges, SentToday};
 use crate::mailbox::KnownMailboxes;
@@ -93,6 +95,7 @@ struct Inner {
     in_flight: InFlight,
     sent_today: SentToday,
     inbound: InboundTally,
+    events: EventReader,
     last_checks: LastChecks,
     last_measured: LastMeasured,
     /// Held while a batch of the delivery feed is read and stored.
@@ -119,6 +122,7 @@ impl Service {
             in_flight: InFlight::default(),
             sent_today: SentToday::default(),
             inbound: InboundTally::default(),
+            events: EventReader::default(),
             last_checks: LastChecks::default(),
             last_measured: LastMeasured::default(),
             following: Mutex::default(),

@@ -106,11 +106,13 @@ impl Service {
                 sent.submitted(id, &accepted.queue_id, now, &refused).await?;
                 let recipients = sent.get(id).await?.map_or(0, |record| record.recipients.len());
                 self.count_accepted(recipients, refused.len());
+                self.0.events.wake();
                 recovered.submitted += 1;
             }
             Ok(None) => {
                 let reason = "sending was interrupted, and the mail server never queued the message";
                 sent.failed(id, now, Failure { reason, reply: None, refused: &[] }).await?;
+                self.0.events.wake();
                 recovered.failed += 1;
             }
             Err(SubmitError::Refused(_) | SubmitError::NoRecipients(_))
@@ -121,7 +123,7 @@ impl Service {
         Ok(())
     }
 
-    /// Deletes expired data: idempotency keys, sessions that ended a while ago, closed accounts, and domains that
+    /// Deletes expired data: events, idempotency keys, sessions that ended a while ago, closed accounts, and domains that
     /// were not approved in time. Returns the number of rows.
     ///
     /// # Errors
@@ -134,8 +136,9 @@ impl Service {
         }
         let sessions = self.0.store.tokens().forget_sessions(ended).await?;
         let requests = self.0.store.sent().forget_requests(now).await?;
+        let events = self.prune_events(now).await?;
         // Last, since these need the mail server too.
         let closed = self.remove_closed_accounts().await?;
-        Ok(sessions + requests + closed + self.expire_pending_domains().await?)
+        Ok(sessions + requests + events + closed + self.expire_pending_domains().await?)
     }
 }

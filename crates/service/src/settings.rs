@@ -72,6 +72,8 @@ pub struct Settings {
     pub bounce_members: usize,
     /// Maximum number of delivery events read and stored in one step.
     pub feed_batch: usize,
+    /// Age at which an event is deleted.
+    pub event_retention: Duration,
     /// Limits of statistics, and how they are updated.
     pub stats: StatsLimits,
     /// Number of callers in the cache.
@@ -127,6 +129,7 @@ impl Default for Settings {
             bounce_lifetime: 14 * 24 * 60 * MINUTE,
             bounce_members: 1000,
             feed_batch: 1000,
+            event_retention: 30 * 24 * 60 * MINUTE,
             stats: StatsLimits::default(),
             cached_callers: 10_000,
             cached_domains: 10_000,

@@ -5,6 +5,7 @@ mod auth;
 mod database;
 mod dns;
 pub(crate) mod environment;
+mod events;
 mod former;
 mod http;
 mod keys;
@@ -67,6 +68,7 @@ pub(crate) struct Config {
     pub(crate) mail: mail::Mail,
     pub(crate) dns: dns::Dns,
     pub(crate) metrics: metrics::Metrics,
+    pub(crate) events: events::Events,
     pub(crate) advanced: Advanced,
 }
 
@@ -84,6 +86,7 @@ impl Default for Config {
             mail: mail::Mail::default(),
             dns: dns::Dns::default(),
             metrics: metrics::Metrics::default(),
+            events: events::Events::default(),
             advanced: Advanced::default(),
         }
     }
@@ -97,6 +100,7 @@ impl Config {
         self.database.check()?;
         self.auth.check()?;
         self.limits.check()?;
+        self.events.check()?;
         self.mail.check()?;
         self.advanced.check(self.limits.max_message_bytes.0)
     }
@@ -134,6 +138,7 @@ impl Config {
         let mut settings = Settings::default();
         self.auth.apply(&mut settings);
         self.limits.apply(&mut settings);
+        self.events.apply(&mut settings);
         self.advanced.auth.apply(&mut settings);
         settings.mail_host = self.mail.embedded.hostname().to_owned();
         settings.admins = self.auth.admins().collect();

@@ -111,6 +111,7 @@ impl Service {
             Err(error) if error.is_guard_failed() => return Ok((Synced::default(), true)),
             appended => appended?,
         };
+        self.0.events.wake();
         // Only after the commit: until then a crash makes the next start read the batch again.
         feed.forget_until(&batch.cursor).await?;
         self.count_reports(&events, &appended.changes);

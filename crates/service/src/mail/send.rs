@@ -223,6 +223,7 @@ impl Service {
         match answer {
             Ok(accepted) => {
                 self.count_accepted(recipients, accepted.refused.len());
+                self.0.events.wake();
                 Ok(submitted(accepted.queue_id))
             }
             Err(SubmitError::NoRecipients(refused)) if are_final(&refused, recipients) => {
@@ -230,6 +231,7 @@ impl Service {
                 self.count_accepted(recipients, refused.len());
                 let accepted = Accepted { queue_id: QueueId::standing_in(id), refused };
                 record.note_submitted(&accepted).await;
+                self.0.events.wake();
                 Ok(submitted(accepted.queue_id))
             }
             Err(SubmitError::NotRecorded(error)) => {
@@ -375,6 +377,7 @@ impl Service {
         };
         let failure = Failure { reason: &reason, reply: reply.as_ref(), refused: &refused };
         self.0.store.sent().failed(id, self.0.clock.now(), failure).await?;
+        self.0.events.wake();
         tracing::warn!(message_id = %id, reason, "the mail server did not accept a message");
         Ok(SendError::Failed { message_id: id, reason, retryable })
     }

@@ -3,6 +3,7 @@
 mod closed;
 mod directory;
 mod discarded;
+mod events;
 mod log_in;
 mod monitoring;
 mod names;
