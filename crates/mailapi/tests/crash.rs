@@ -1,10 +1,12 @@
 //! The server is killed like by a power failure while a thousand messages are being sent: no confirmed message is
-//! lost, and none is delivered twice.
+//! lost, none is delivered twice, and the log of events says what the statuses say.
 
 mod support;
 
 use std::collections::{HashMap, HashSet};
 
+use mailapi_store::sqlite::{Sqlite, SqliteSettings};
+use mailapi_store::{EventFilter, EventScope, Store, StoredEvent};
 use reqwest::Client;
 use serde_json::{Value, json};
 use support::{ALL_ACCOUNTED_FOR, Server, WorkDir};
@@ -62,6 +64,7 @@ async fn a_kill_during_a_thousand_sends_loses_and_doubles_nothing() {
         // A background loop does this, too; an explicit call makes it certain.
         caller.get(&server, "/mail/delivery-log/sync").await;
         check(&caller, &server, &answered).await;
+        check_events(&caller, &server, &work_dir).await;
         let metrics = server.metrics().await;
         assert!(metrics.contains(ALL_ACCOUNTED_FOR), "{metrics}");
     }
@@ -131,5 +134,46 @@ async fn check(caller: &Caller, server: &Server, answered: &HashSet<String>) {
             assert_eq!(copies, expected, "{id} is {status}, and {name}'s inbox has {copies} copies");
         }
         assert!(copies.is_empty(), "messages without a record were delivered: {copies:?}");
+    }
+}
+
+/// Checks that each message has the events that its status implies, each of them once and in order.
+async fn check_events(caller: &Caller, server: &Server, work_dir: &WorkDir) {
+    let mut told: HashMap<String, Vec<String>> = HashMap::new();
+    let mut ids = HashSet::new();
+    for (event, number) in stored_events(work_dir).await.into_iter().zip(1..) {
+        assert_eq!(event.number, number, "the log has no gaps");
+        assert!(ids.insert(event.id), "{} is there twice", event.id);
+        let body: Value = serde_json::from_str(&event.body).unwrap();
+        let Some(id) = body["data"]["message_id"].as_str() else { continue };
+        let recipient = body["data"]["recipient"]["email"].as_str().unwrap_or_default();
+        told.entry(id.to_owned()).or_default().push(format!("{} {recipient}", event.event_type));
+    }
+    for message in caller.all(server, "/mail/sent").await {
+        let (id, status) = (message["message_id"].as_str().unwrap(), message["status"].as_str().unwrap());
+        let mut of_message = told.remove(id).unwrap_or_default();
+        if status == "sent" {
+            assert_eq!(of_message.remove(0), "message.accepted ", "{id}");
+        }
+        of_message.sort_unstable();
+        let each = if status == "sent" { "delivered" } else { "failed" };
+        assert_eq!(of_message, ["bob", "carol"].map(|name| format!("message.{each} {name}@{DOMAIN}")), "{id}");
+    }
+    assert!(told.is_empty(), "events of messages without a record: {told:?}");
+}
+
+/// Returns the whole log, read beside the server.
+async fn stored_events(work_dir: &WorkDir) -> Vec<StoredEvent> {
+    let file = Sqlite::open(&work_dir.data().join("mailapi.db"), SqliteSettings::default()).unwrap();
+    let (store, all) = (Store::on_sqlite(file), EventFilter::of(EventScope::All));
+    let (mut events, mut cursor) = (Vec::new(), store.events().oldest().await.unwrap());
+    loop {
+        let page = store.events().after(cursor, &all, 1000).await.unwrap();
+        events.extend(page.events);
+        cursor = page.cursor;
+        if !page.has_more {
+            store.close().await;
+            return events;
+        }
     }
 }
