@@ -32,8 +32,8 @@ impl EventId {
         Self::of(at, &bytes)
     }
 
-    /// Creates the id of a fact at this time. The same fact always has the same id; `fact` must therefore contain
-    /// something random, such as a message id.
+    /// Creates the id of a fact at this time. The same fact always has the same id, so `fact` must distinguish it from
+    /// all others of the same millisecond.
     #[must_use]
     pub fn of_fact(at: Timestamp, fact: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();

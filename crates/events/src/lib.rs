@@ -3,12 +3,16 @@
 //! A body is composed once, by the code that stores the fact, and stored as text. Each channel sends exactly these
 //! bytes, so an event is the same in `GET /events`, in the stream and in a webhook.
 
+mod administration;
 mod body;
 mod cursor;
 mod event_type;
 mod id;
 mod message;
 
+pub use administration::{
+    domain_created, domain_event, domain_updated, token_created, token_event, user_created, user_event, user_updated,
+};
 pub use body::NewEvent;
 pub use cursor::{EventCursor, EventCursorError};
 pub use event_type::{EventType, TypePattern, UnknownEventType};

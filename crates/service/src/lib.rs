@@ -139,6 +139,13 @@ impl Service {
         }))
     }
 
+    /// Notes a stored change of accounts, domains, tokens or permissions: cached values are not used again, and the
+    /// reader of events looks for its event.
+    pub(crate) fn changed(&self) {
+        self.0.epoch.end();
+        self.0.events.wake();
+    }
+
     /// The settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {

@@ -132,7 +132,7 @@ impl Service {
         let now = self.0.clock.now();
         let ended = now.minus(self.0.settings.ended_sessions_kept);
         if self.0.store.tokens().end_sessions_until(now).await? > 0 {
-            self.0.epoch.end();
+            self.changed();
         }
         let sessions = self.0.store.tokens().forget_sessions(ended).await?;
         let requests = self.0.store.sent().forget_requests(now).await?;

@@ -1,10 +1,12 @@
 //! Accounts.
 
+use mailapi_events::{EventType, user_created, user_event, user_updated};
 use mailapi_model::{Account, AccountChange, Credentials, DomainName, EmailAddress, Listed, NewAccount, Page};
 use mailapi_model::{SecretText, Timestamp, TokenId};
 
 use crate::StoreError;
 use crate::db::{Changed, Db, Effect, Filter, List, Row, Stmt, Value, number};
+use crate::events::Log;
 use crate::former_names::note_gone;
 use crate::tokens::{end_other_sessions, end_sessions, remove_tokens};
 
@@ -49,7 +51,8 @@ impl Accounts<'_> {
     /// [`StoreError::Conflict`] when the account exists, [`StoreError::Reference`] when its domain does not.
     pub async fn insert(&self, account: &NewAccount) -> Result<(), StoreError> {
         let changed = Changed::NewAccount(account.email.clone());
-        self.0.batch_followed(changed, vec![insert_account(account)]).await.map(drop)
+        let event = Log::of(self.0).insert(&user_created(account));
+        self.0.batch_followed(changed, vec![insert_account(account), event]).await.map(drop)
     }
 
     /// Returns the account with this address.
@@ -116,7 +119,8 @@ impl Accounts<'_> {
         .bind(change.quota_bytes.is_some())
         .bind(change.quota_bytes.flatten().map(number))
         .bind(now);
-        there_was_one(self.0.batch_followed(Changed::Account(email.clone()), vec![statement.demand(1)]).await)
+        let event = Log::of(self.0).insert(&user_updated(email, change, None, now));
+        there_was_one(self.0.batch_followed(Changed::Account(email.clone()), vec![statement.demand(1), event]).await)
     }
 
     /// Replaces the password hash and ends every session of the mailbox, in one transaction; returns whether
@@ -193,6 +197,9 @@ impl Accounts<'_> {
             format!("UPDATE accounts SET active = $2, updated_at = $3, sessions_ended = {ended} WHERE email = $1");
         let mut statements = vec![Stmt::new(sql).bind(email).bind(active).bind(now)];
         statements.extend((!active).then(|| end_sessions(email)));
+        let event = user_updated(email, &AccountChange::default(), Some(active), now);
+        let is_there = "SELECT 1 FROM accounts WHERE email = $9";
+        statements.push(Log::of(self.0).insert_if_found(&event, is_there, email));
         touched_first(&self.0.batch(statements).await?)
     }
 
@@ -250,7 +257,8 @@ impl Accounts<'_> {
         let account = Stmt::new("DELETE FROM accounts WHERE email = $1").bind(email).demand(1);
         let tokens = remove_tokens("email = $1").bind(email);
         let gone = note_gone(email, now);
-        there_was_one(self.0.batch_followed(Changed::Account(email.clone()), vec![account, tokens, gone]).await)
+        let event = Log::of(self.0).insert(&user_event(EventType::UserDeleted, email, now));
+        there_was_one(self.0.batch_followed(Changed::Account(email.clone()), vec![account, tokens, gone, event]).await)
     }
 }
 

@@ -1,10 +1,12 @@
 //! Mail domains.
 
+use mailapi_events::{EventType, domain_created, domain_event, domain_updated};
 use mailapi_model::{DkimKey, Domain, DomainName, EmailAddress, Listed, NewDomain, Page, Timestamp};
 
 use crate::StoreError;
 use crate::db::{Changed, Db, Filter, List, Row, Stmt, Value};
 use crate::dkim_keys::insert_first_key;
+use crate::events::Log;
 use crate::former_names::{note_accounts_gone, note_gone};
 use crate::tokens::remove_tokens;
 
@@ -55,7 +57,7 @@ impl Domains<'_> {
     /// # Errors
     /// [`StoreError::Conflict`] when the domain exists.
     pub async fn insert(&self, domain: &NewDomain, key: Option<&DkimKey>) -> Result<(), StoreError> {
-        let mut statements = vec![insert_domain(domain)];
+        let mut statements = vec![insert_domain(domain), Log::of(self.0).insert(&domain_created(domain))];
         statements.extend(key.map(|key| insert_first_key(&domain.name, key)));
         self.0.batch_followed(Changed::Domain(domain.name.clone()), statements).await.map(drop)
     }
@@ -91,7 +93,9 @@ impl Domains<'_> {
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn update(&self, name: &DomainName, change: &DomainChange) -> Result<bool, StoreError> {
+    pub async fn update(&self, name: &DomainName, change: &DomainChange, now: Timestamp) -> Result<bool, StoreError> {
+        let description = change.description.as_ref().map(Option::as_deref);
+        let event = domain_updated(name, change.active, description, now);
         let statement = Stmt::new(
             "UPDATE domains SET active = COALESCE(CAST($2 AS BOOLEAN), active), \
              description = CASE WHEN $3 THEN CAST($4 AS TEXT) ELSE description END WHERE name = $1",
@@ -100,7 +104,12 @@ impl Domains<'_> {
         .bind(change.active)
         .bind(change.description.is_some())
         .bind(change.description.clone().flatten());
-        Ok(self.0.execute(statement).await?.touched > 0)
+        let event = Log::of(self.0).insert(&event);
+        match self.0.batch(vec![statement.demand(1), event]).await {
+            Ok(_) => Ok(true),
+            Err(StoreError::Guard { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Approves and activates a domain, with `key` as its first DKIM key; returns whether the domain exists.
@@ -108,13 +117,17 @@ impl Domains<'_> {
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn approve(&self, name: &DomainName, key: Option<&DkimKey>) -> Result<bool, StoreError> {
+    pub async fn approve(&self, name: &DomainName, key: Option<&DkimKey>, now: Timestamp) -> Result<bool, StoreError> {
+        let event = domain_event(EventType::DomainApproved, name, now);
+        // A second approval changes nothing.
+        let waits = "SELECT 1 FROM domains WHERE name = $9 AND NOT approved";
+        let event = Log::of(self.0).insert_if_found(&event, waits, name);
         let sql = "UPDATE domains SET active = TRUE, approved = TRUE WHERE name = $1";
-        let mut statements = vec![Stmt::new(sql).bind(name).demand(1)];
+        let mut statements = vec![event, Stmt::new(sql).bind(name).demand(1)];
         statements.extend(key.map(|key| insert_first_key(name, key)));
         match self.0.batch_followed(Changed::Domain(name.clone()), statements).await {
             Ok(_) => Ok(true),
-            Err(StoreError::Guard { statement: 0, .. }) => Ok(false),
+            Err(StoreError::Guard { statement: 1, .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -136,8 +149,13 @@ impl Domains<'_> {
     /// # Errors
     /// When the database cannot be written.
     pub async fn set_verified(&self, name: &DomainName, at: Option<Timestamp>) -> Result<bool, StoreError> {
-        let statement = Stmt::new("UPDATE domains SET verified_at = $2 WHERE name = $1").bind(name).bind(at);
-        Ok(self.0.execute(statement).await?.touched > 0)
+        // Only the first of several successful checks is an event.
+        let is_new = "SELECT 1 FROM domains WHERE name = $9 AND verified_at IS NULL";
+        let event = at.map(|at| domain_event(EventType::DomainVerified, name, at));
+        let event = event.map(|event| Log::of(self.0).insert_if_found(&event, is_new, name));
+        let change = Stmt::new("UPDATE domains SET verified_at = $2 WHERE name = $1").bind(name).bind(at);
+        let effects = self.0.batch(event.into_iter().chain([change]).collect()).await?;
+        Ok(effects.last().is_some_and(|change| change.touched > 0))
     }
 
     /// Deletes a domain with its keys and the permissions on it.
@@ -160,6 +178,7 @@ impl Domains<'_> {
             statements.push(Stmt::new("DELETE FROM accounts WHERE domain = $1").bind(name));
         }
         statements.push(Stmt::new("DELETE FROM domains WHERE name = $1").bind(name).demand(1));
+        statements.push(Log::of(self.0).insert(&domain_event(EventType::DomainDeleted, name, now)));
         statements.push(note_gone(name, now));
         match self.0.batch_followed(Changed::WholeDomain(name.clone()), statements).await {
             Ok(_) => Ok(DomainDeleted::Gone),

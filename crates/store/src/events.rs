@@ -10,7 +10,7 @@ use mailapi_events::{EventCursor, EventId, EventType, NewEvent, TypePattern};
 use mailapi_model::{DomainName, EmailAddress, MessageId, Timestamp};
 
 use crate::StoreError;
-use crate::db::{BatchLock, Db, Row, Stmt, count, exactly_one, number};
+use crate::db::{BatchLock, Db, Row, Stmt, Value, count, exactly_one, number};
 
 /// The log of events.
 #[derive(Debug, Clone, Copy)]
@@ -268,6 +268,14 @@ impl Events<'_> {
         Ok(numbered)
     }
 
+    /// Stores an event whose fact is stored nowhere else.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn record(&self, event: &NewEvent) -> Result<(), StoreError> {
+        self.0.execute(Log::of(self.0).insert(event)).await.map(drop)
+    }
+
     async fn bounds(&self) -> Result<Bounds, StoreError> {
         // Two scalar queries: each reads one end of the index.
         let sql = "SELECT COALESCE((SELECT MIN(number) FROM events), 1), COALESCE((SELECT MAX(number) FROM events), 0)";
@@ -352,6 +360,24 @@ impl Log {
              WHERE sent_id = (SELECT id FROM sent_messages WHERE message_id = $6) AND email = $9 AND ({from}))"
         );
         bound(self.insert_if(&condition), event).bind(recipient)
+    }
+
+    /// Returns a statement that stores an event if a row with this key exists: `found` is `SELECT 1 FROM … WHERE … $9`.
+    pub(crate) fn insert_if_found(self, event: &NewEvent, found: &str, key: impl Into<Value>) -> Stmt {
+        bound(self.insert_if(&format!("EXISTS ({found})")), event).bind(key)
+    }
+
+    /// Returns a statement that stores an event whose body continues with the id of a token that was just stored, and
+    /// with `rest`.
+    pub(crate) fn insert_with_token_id(self, event: &NewEvent, hash: &[u8], rest: &str) -> Stmt {
+        let table = self.table();
+        let sql = format!(
+            "INSERT INTO {table} (id, type, at, domain, mailbox, message_id, subject_at, body) \
+             SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($4 AS TEXT), CAST($5 AS TEXT), \
+             CAST($6 AS TEXT), CAST($7 AS BIGINT), CAST($8 AS TEXT) || CAST(tokens.id AS TEXT) || CAST($10 AS TEXT) \
+             FROM tokens WHERE hash = $9"
+        );
+        bound(sql, event).bind(hash).bind(rest)
     }
 
     fn insert_if(self, condition: &str) -> String {

@@ -1,11 +1,13 @@
 //! Sign-up: creates a domain, its first account, the permission to manage it, and a session in one
 //! transaction.
 
+use mailapi_events::{domain_created, user_created};
 use mailapi_model::{NewAccount, NewDomain, NewToken, Permission, TokenId, TokenRecord};
 
 use crate::accounts::insert_account;
 use crate::db::{Changed, Stmt, exactly_one};
 use crate::domains::insert_domain;
+use crate::events::Log;
 use crate::permissions::insert_permission;
 use crate::tokens::{insert_token, new_record};
 use crate::{NewGrant, Store, StoreError};
@@ -49,7 +51,10 @@ impl Store {
             granted_by: GRANTED_BY.to_owned(),
             granted_at: new.domain.created_at,
         };
+        let log = Log::of(self.db());
         let statements = vec![
+            log.insert(&domain_created(&new.domain)),
+            log.insert(&user_created(&new.account)),
             insert_domain(&new.domain),
             Stmt::new("UPDATE domains SET signed_up_from = $2 WHERE name = $1")
                 .bind(&new.domain.name)

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
+use mailapi_events::{EventType, token_created, token_event};
 use mailapi_model::{EmailAddress, Listed, NewToken, Page, StoredToken, Timestamp, TokenHash, TokenId, TokenRecord};
 
 use crate::StoreError;
 use crate::accounts::{Verified, hold_account, hold_account_alone, note_login};
 use crate::db::{BatchLock, Db, Effect, Filter, List, Row, Stmt, exactly_one};
+use crate::events::Log;
 
 /// The tokens.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +74,14 @@ impl Tokens<'_> {
             statements.extend([hold_account_alone(email), room_for_one(email, token.created_at, most)]);
         }
         statements.push(insert_token(token));
-        let id = inserted(self.0.batch(statements).await?)?.ok_or(StoreError::Reference)?;
+        let through_token = statements.len();
+        if !token.is_session {
+            let (event, rest) = token_created(token);
+            statements.push(Log::of(self.0).insert_with_token_id(&event, &token.hash.as_bytes()[..], &rest));
+        }
+        let mut effects = self.0.batch(statements).await?;
+        effects.truncate(through_token);
+        let id = inserted(effects)?.ok_or(StoreError::Reference)?;
         Ok(new_record(token, id))
     }
 
@@ -192,8 +201,9 @@ impl Tokens<'_> {
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn update(&self, id: TokenId, change: &TokenChange) -> Result<bool, StoreError> {
-        Ok(self.0.execute(update_token(UPDATE, id, change)).await?.touched > 0)
+    pub async fn update(&self, id: TokenId, change: &TokenChange, now: Timestamp) -> Result<bool, StoreError> {
+        let update = update_token(UPDATE, id, change).demand(1);
+        was_changed(self.0.batch(vec![update, self.event(EventType::TokenUpdated, id, now)]).await)
     }
 
     /// Changes a token, unless it is the last usable API token of an admin at `now`.
@@ -207,16 +217,18 @@ impl Tokens<'_> {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let sql = format!("{UPDATE} AND {}", not_the_last_admin("$6"));
-        let update = vec![update_token(sql, id, change).bind(now)];
-        Ok(exactly_one(self.0.batch_with_lock(BatchLock::AdminTokens, update).await?)?.touched > 0)
+        let update = update_token(sql, id, change).bind(now).demand(1);
+        let statements = vec![update, self.event(EventType::TokenUpdated, id, now)];
+        was_changed(self.0.batch_with_lock(BatchLock::AdminTokens, statements).await)
     }
 
     /// Revokes a token permanently, whether enabled or not; returns whether this call revoked it.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn revoke(&self, id: TokenId) -> Result<bool, StoreError> {
-        Ok(self.0.execute(Stmt::new(REVOKE).bind(id)).await?.touched > 0)
+    pub async fn revoke(&self, id: TokenId, now: Timestamp) -> Result<bool, StoreError> {
+        let revoke = Stmt::new(REVOKE).bind(id).demand(1);
+        was_changed(self.0.batch(vec![revoke, self.event(EventType::TokenRevoked, id, now)]).await)
     }
 
     /// Revokes a token, unless it is the last usable API token of an admin at `now`.
@@ -225,8 +237,15 @@ impl Tokens<'_> {
     /// When the database cannot be written.
     pub async fn revoke_but_last_admin(&self, id: TokenId, now: Timestamp) -> Result<bool, StoreError> {
         let sql = format!("{REVOKE} AND {}", not_the_last_admin("$2"));
-        let revoke = vec![Stmt::new(sql).bind(id).bind(now)];
-        Ok(exactly_one(self.0.batch_with_lock(BatchLock::AdminTokens, revoke).await?)?.touched > 0)
+        let revoke = Stmt::new(sql).bind(id).bind(now).demand(1);
+        let statements = vec![revoke, self.event(EventType::TokenRevoked, id, now)];
+        was_changed(self.0.batch_with_lock(BatchLock::AdminTokens, statements).await)
+    }
+
+    fn event(&self, event_type: EventType, id: TokenId, now: Timestamp) -> Stmt {
+        // The end of a session is no change of an API token.
+        let is_api_token = "SELECT 1 FROM tokens WHERE id = $9 AND NOT is_session";
+        Log::of(self.0).insert_if_found(&token_event(event_type, id, now), is_api_token, id)
     }
 
     /// Records when tokens were last used. An earlier time never replaces a later one.
@@ -257,6 +276,15 @@ impl Tokens<'_> {
     pub async fn count_active_admin(&self, now: Timestamp) -> Result<u64, StoreError> {
         let sql = format!("SELECT COUNT(*) FROM tokens WHERE {}", admin_that_works("$1"));
         exactly_one(self.0.query(Stmt::new(sql).bind(now)).await?)?.unsigned()
+    }
+}
+
+/// Returns whether a batch whose first statement requires the token found it.
+fn was_changed(done: Result<Vec<Effect>, StoreError>) -> Result<bool, StoreError> {
+    match done {
+        Ok(_) => Ok(true),
+        Err(StoreError::Guard { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

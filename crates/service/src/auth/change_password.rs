@@ -71,7 +71,7 @@ impl Service {
             // Another password was set since the current one was verified.
             return Err(CredentialsError::Refused.into());
         }
-        self.0.epoch.end();
+        self.changed();
         self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
         audit!(by, mailbox = %email, "password changed");
         Ok(())

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::{LoggedIn, Login, LoginError, SendAsError, SendLimitReached, Validator};
+use mailapi_events::{EventType, user_event};
 use mailapi_metrics::LogIn;
-use mailapi_model::{Credentials, Denied, EmailAddress, Grants, PasswordRule, SecretText, SendAs, TokenKind, Visitor};
+use mailapi_model::{
+    Credentials, Denied, EmailAddress, Grants, LoginProtocol, PasswordRule, SecretText, SendAs, TokenKind, Visitor,
+};
 use mailapi_store::Verified;
 
 use super::failures::{Attempt, Barred};
@@ -200,6 +203,9 @@ impl Service {
         if let Some(barred) = self.0.failed_logins.judge(&attempt, matching.is_some(), now, &self.0.settings) {
             return Err(barred.into());
         }
+        if matching.is_none() && from.protocol == LoginProtocol::Http {
+            self.tell_of_lock(user, &attempt, now);
+        }
         let Found { credentials, mailbox } = matching.ok_or(CredentialsError::Refused)?;
         let Some(mailbox) = mailbox else {
             let credentials =
@@ -209,6 +215,29 @@ impl Service {
         // A hash in an external user database must not be replaced.
         self.note_mailbox(mailbox).await?;
         Ok(Checked { credentials, is_elsewhere: true })
+    }
+
+    /// Stores an event if this failure has locked a mailbox. In a task of its own: otherwise the time of the response
+    /// would reveal that the address exists.
+    fn tell_of_lock(&self, user: &str, attempt: &Attempt, now: Duration) {
+        let is_locked = matches!(self.0.failed_logins.barred(attempt, now), Some(Barred::Mailbox(_)));
+        let Some(address) = user.parse::<EmailAddress>().ok().filter(|_| is_locked) else { return };
+        let service = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = service.store_lock(&address).await {
+                tracing::warn!(%error, "the event of a locked log-in could not be stored");
+            }
+        });
+    }
+
+    async fn store_lock(&self, address: &EmailAddress) -> Result<(), Unavailable> {
+        // Anyone can lock addresses that do not exist, as often as they like.
+        if self.0.store.accounts().get(address).await?.is_some() {
+            let event = user_event(EventType::LoginLocked, address, self.0.clock.now());
+            self.0.store.events().record(&event).await?;
+            self.0.events.wake();
+        }
+        Ok(())
     }
 
     async fn matching_account(

@@ -28,7 +28,7 @@ impl Service {
     /// See [`NotASession`].
     pub async fn logout(&self, caller: &Caller) -> Result<(), NotASession> {
         let session = session_of(caller)?;
-        self.0.store.tokens().revoke(session.id).await?;
+        self.0.store.tokens().revoke(session.id, self.0.clock.now()).await?;
         self.0.epoch.end();
         Ok(())
     }

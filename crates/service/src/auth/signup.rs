@@ -129,14 +129,14 @@ impl Service {
             error if error.is_conflict() => SignUpError::DomainExists,
             error => error.into(),
         })?;
-        self.0.epoch.end();
+        self.changed();
         // The mail server gets the domain only on approval. Otherwise anyone could sign up a domain and intercept
         // the mail that other users here send to it.
         let NewAccount { email, quota_bytes, .. } = &new.account;
         if let Err(error) = self.provide_mailbox(email, *quota_bytes).await {
             // Otherwise the domain would stay reserved, and its only user would have no session.
             self.0.store.domains().delete(&new.domain.name, true, self.0.clock.now()).await?;
-            self.0.epoch.end();
+            self.changed();
             return Err(error.into());
         }
         Ok(record)

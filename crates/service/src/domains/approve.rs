@@ -31,10 +31,10 @@ impl Service {
         if !domain.approved {
             self.lift_signup_quota(name).await?;
         }
-        if !self.0.store.domains().approve(name, first_key.as_ref()).await? {
+        if !self.0.store.domains().approve(name, first_key.as_ref(), self.0.clock.now()).await? {
             return Err(DomainError::NotFound);
         }
-        self.0.epoch.end();
+        self.changed();
         // Last, so that the mail server accepts mail only for an approved domain.
         self.0.backend.provisioning.put_domain(name).await.map_err(Unavailable::from)?;
         audit!(by, domain = %name, "domain approved");

@@ -37,7 +37,7 @@ impl Service {
             error if error.is_conflict() => DomainError::Exists,
             error => error.into(),
         })?;
-        self.0.epoch.end();
+        self.changed();
         let name = new.name;
         self.0.backend.provisioning.put_domain(&name).await.map_err(Unavailable::from)?;
         audit!(by, domain = %name, "domain created");

@@ -37,7 +37,7 @@ impl Service {
             self.take_mailboxes(name).await?;
         }
         let deleted = self.0.store.domains().delete(name, force, self.0.clock.now()).await?;
-        self.0.epoch.end();
+        self.changed();
         match deleted {
             DomainDeleted::Missing => Err(DomainError::NotFound),
             DomainDeleted::NotEmpty => {

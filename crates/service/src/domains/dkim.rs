@@ -52,7 +52,7 @@ impl Service {
             StoreError::Reference => DomainError::NotFound,
             error => error.into(),
         })?;
-        self.0.epoch.end();
+        self.changed();
         audit!(by, domain = %name, selector = key.selector, "DKIM key created");
         Ok(key)
     }

@@ -35,10 +35,10 @@ impl Service {
             caller.grants.admin()?;
             self.let_in(name, caller).await?;
         }
-        if !self.0.store.domains().update(name, &change).await? {
+        if !self.0.store.domains().update(name, &change, self.0.clock.now()).await? {
             return Err(DomainError::NotFound);
         }
-        self.0.epoch.end();
+        self.changed();
         audit!(caller, domain = %name, "domain changed");
         self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)
     }

@@ -74,7 +74,7 @@ impl Service {
             Err(StoreError::Reference) => return Err(self.missing(email).await?),
             granted => granted?,
         };
-        self.0.epoch.end();
+        self.changed();
         for record in &granted {
             audit!(caller, mailbox = %email, permission = %record.permission, %domain, "granted");
         }

@@ -18,7 +18,7 @@ impl Service {
     ) -> Result<PermissionRecord, PermissionError> {
         caller.grants.admin()?;
         let revoked = self.0.store.permissions().revoke(id).await?.ok_or(PermissionError::NotFound)?;
-        self.0.epoch.end();
+        self.changed();
         let PermissionRecord { email, permission, domain, .. } = &revoked;
         audit!(caller, mailbox = %email, %permission, %domain, "permission revoked");
         Ok(revoked)

@@ -107,6 +107,7 @@ impl Service {
             StoreError::Reference => TokenError::UserNotFound,
             error => error.into(),
         })?;
+        self.0.events.wake();
         audit!(caller, token = %record.id, kind = record.kind.as_str(), "token created");
         Ok(record)
     }

@@ -15,16 +15,16 @@ impl Service {
     pub async fn revoke_token(&self, caller: &Caller, id: TokenId) -> Result<(), TokenError> {
         let token = self.get_token(caller, id).await?;
         let tokens = self.0.store.tokens();
+        let now = self.0.clock.now();
         if self.must_keep_a_way_in(&token) {
-            let now = self.0.clock.now();
             // A token that is not valid any more was revoked before: nothing to do.
             if !tokens.revoke_but_last_admin(id, now).await? && self.still_works(id, now).await? {
                 return Err(TokenError::LastAdmin);
             }
         } else {
-            tokens.revoke(id).await?;
+            tokens.revoke(id, now).await?;
         }
-        self.0.epoch.end();
+        self.changed();
         audit!(caller, token = %id, "token revoked");
         Ok(())
     }

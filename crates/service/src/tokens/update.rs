@@ -42,7 +42,7 @@ impl Service {
         let tokens = self.0.store.tokens();
         let changed = match guarded {
             true => tokens.update_but_last_admin(id, &change, now).await?,
-            false => tokens.update(id, &change).await?,
+            false => tokens.update(id, &change, now).await?,
         };
         if !changed {
             if guarded && self.still_works(id, now).await? {
@@ -50,7 +50,7 @@ impl Service {
             }
             return Err(Violations::of("is_active", "must stay false; revocation is permanent").into());
         }
-        self.0.epoch.end();
+        self.changed();
         audit!(caller, token = %id, "token changed");
         self.0.store.tokens().get(id).await?.ok_or(TokenError::NotFound)
     }

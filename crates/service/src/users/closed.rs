@@ -25,7 +25,7 @@ impl Service {
             provisioning.remove_mailbox(email).await.map_err(Unavailable::mailboxes)?;
         }
         accounts.set_closed(email, false).await?;
-        self.0.epoch.end();
+        self.changed();
         provisioning.account_changed(email).await.map_err(Unavailable::mailboxes)
     }
 
@@ -86,7 +86,7 @@ impl Service {
             }
             service.0.backend.provisioning.remove_mailbox(&closed).await.map_err(Unavailable::mailboxes)?;
             service.0.store.accounts().delete(&closed, service.0.clock.now()).await?;
-            service.0.epoch.end();
+            service.changed();
             tracing::warn!(mailbox = %closed, "removed an account whose creation or deletion was interrupted");
             Ok(true)
         })

@@ -74,7 +74,7 @@ impl Service {
             StoreError::Reference => UserError::DomainNotFound,
             error => error.into(),
         })?;
-        self.0.epoch.end();
+        self.changed();
         let NewAccount { email, quota_bytes, .. } = new;
         if let Err(error) = self.provide_mailbox(&email, quota_bytes).await {
             self.take_back(&email).await;
@@ -92,7 +92,7 @@ impl Service {
                 "could not remove an account without a mailbox; it stays until the next start"
             );
         }
-        self.0.epoch.end();
+        self.changed();
     }
 
     /// The usage of a new account's mailbox; the mail server may still have mail of an earlier account.

@@ -28,7 +28,7 @@ impl Service {
         }
         self.take_mailbox(email).await?;
         self.0.store.accounts().delete(email, self.0.clock.now()).await?;
-        self.0.epoch.end();
+        self.changed();
         audit!(by, mailbox = %email, "user deleted");
         Ok(())
     }

@@ -87,7 +87,7 @@ impl Service {
             self.look_for_gone(directory, &seen, &mut synced).await?;
         }
         if synced.changed + synced.gone + synced.forgotten > 0 {
-            self.0.epoch.end();
+            self.changed();
             let DirectorySynced { mailboxes, changed, gone, forgotten } = synced;
             tracing::info!(mailboxes, changed, gone, forgotten, odd_rows, "user database synced");
         }
@@ -183,7 +183,7 @@ impl Service {
     /// Stores a copy of a mailbox at its log-in, even if the last sync was long ago.
     pub(crate) async fn note_mailbox(&self, mailbox: DirectoryMailbox) -> Result<(), Unavailable> {
         if self.0.store.copies().keep(&[mailbox], self.0.clock.now()).await? > 0 {
-            self.0.epoch.end();
+            self.changed();
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ impl Service {
         if !self.0.store.accounts().set_active(email, active, self.0.clock.now()).await? {
             return Err(UserError::NotFound);
         }
-        self.0.epoch.end();
+        self.changed();
         self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
         audit!(by, mailbox = %email, active, "user enabled or disabled");
         self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)

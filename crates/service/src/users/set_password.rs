@@ -36,7 +36,7 @@ impl Service {
         if !self.0.store.accounts().set_password_hash(email, hash, self.0.clock.now()).await? {
             return Err(UserError::NotFound);
         }
-        self.0.epoch.end();
+        self.changed();
         self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
         audit!(by, mailbox = %email, "password changed");
         Ok(())

@@ -56,7 +56,7 @@ impl Service {
         if !self.0.store.accounts().update(email, record, self.0.clock.now()).await? {
             return Err(UserError::NotFound);
         }
-        self.0.epoch.end();
+        self.changed();
         if let Some(quota_bytes) = record.quota_bytes {
             self.0.backend.provisioning.set_quota(email, quota_bytes).await.map_err(Unavailable::from)?;
         }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use mailapi_model::{MessageId, Permission};
+use mailapi_model::{MessageId, Permission, Secret};
 use mailapi_service::Caller;
 use mailapi_service::events::{After, EventCursor, EventError, EventPage, EventQuery, EventsError};
 use mailapi_service::mail::StatusError;
 use mailapi_testkit::TestApp;
 use tokio::time::timeout;
 
-use crate::{caller, message};
+use crate::{HERE, caller, message};
 
 const AT_ONCE: Duration = Duration::ZERO;
 /// A test that waits this long has failed.
@@ -239,4 +239,27 @@ async fn events_of_another_process_reach_the_streams_of_this_one() {
         page = timeout(Duration::from_millis(20), stream.next()).await.ok();
     }
     assert_eq!(types(&page.unwrap().unwrap()), ["message.accepted"]);
+}
+
+#[tokio::test]
+async fn a_locked_log_in_is_an_event_if_the_mailbox_exists() {
+    let app = TestApp::start().await;
+    app.user("ann@example.org").await;
+    let admin = caller(&app, app.admin()).await;
+    let query = EventQuery { types: vec!["login.*".parse().unwrap()], ..EventQuery::default() };
+    let mut stream = app.service.event_stream(&admin, query).await.unwrap();
+    let wrong = Secret::new("a wrong password".to_owned());
+    for address in ["nobody@example.org", "ann@example.org"] {
+        for _ in 0..app.service.settings().login_attempts {
+            assert!(app.service.login(address, &wrong, HERE).await.is_err());
+        }
+    }
+    let page = loop {
+        read_events(&app).await;
+        if let Ok(page) = timeout(Duration::from_millis(20), stream.next()).await {
+            break page.unwrap();
+        }
+    };
+    let emails: Vec<_> = page.events.iter().map(|event| event.mailbox.as_ref().unwrap().as_str()).collect();
+    assert_eq!((types(&page), emails), (vec!["login.locked"], vec!["ann@example.org"]));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::{Buffer, BufferSettings};
-use mailapi_model::{Grants, Secret, TokenKind, TokenValue};
+use mailapi_model::{Clock as _, Grants, Secret, TokenKind, TokenValue};
 use mailapi_service::auth::AuthenticateError;
 use mailapi_service::tokens::{CreateToken, TokenError};
 use mailapi_service::{Metrics, Parts, Service, Settings};
@@ -50,7 +50,7 @@ async fn another_process_revokes_a_token_and_this_one_notices() {
 
     let changes = app.store.foreign_changes();
     let before = changes.count();
-    app.another_node().await.tokens().revoke(id).await.unwrap();
+    app.another_node().await.tokens().revoke(id, app.clock.now()).await.unwrap();
     changes.after(before).await;
     assert!(matches!(
         app.service.authenticate(&TokenValue::from_caller(&value)).await,

@@ -181,7 +181,7 @@ async fn a_deleted_account_loses_permissions_and_tokens() {
         let ended = store.tokens().by_hash(&of_ann.hash).await.unwrap().unwrap();
         assert!(!ended.record.is_active, "the record remains, so that the response can say that the session ended");
         let revived = mailapi_store::TokenChange { is_active: Some(true), ..Default::default() };
-        assert_eq!(store.tokens().update(ended.record.id, &revived).await, Ok(false));
+        assert_eq!(store.tokens().update(ended.record.id, &revived, at(9)).await, Ok(false));
         assert!(store.tokens().by_hash(&of_bob.hash).await.unwrap().unwrap().record.is_active);
     })
     .await;

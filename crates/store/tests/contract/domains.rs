@@ -58,14 +58,14 @@ async fn a_pending_domain_is_approved_and_signs_with_its_first_key() {
         assert_eq!(listed.items[0].creator_email.as_ref().unwrap().shown(), "ann@bücher.example");
         assert_eq!((listed.items[0].dkim_selector.as_deref(), listed.items[0].approved), (None, false));
 
-        assert_eq!(store.domains().approve(&domain("nowhere.org"), Some(&dkim_key("m1"))).await, Ok(false));
-        assert_eq!(store.domains().approve(&pending.name, Some(&dkim_key("m1"))).await, Ok(true));
-        assert_eq!(store.domains().approve(&pending.name, Some(&dkim_key("m2"))).await, Ok(true));
+        assert_eq!(store.domains().approve(&domain("nowhere.org"), Some(&dkim_key("m1")), at(9)).await, Ok(false));
+        assert_eq!(store.domains().approve(&pending.name, Some(&dkim_key("m1")), at(9)).await, Ok(true));
+        assert_eq!(store.domains().approve(&pending.name, Some(&dkim_key("m2")), at(9)).await, Ok(true));
         let approved = store.domains().get(&pending.name).await.unwrap().unwrap();
         assert!(approved.active);
         assert_eq!(approved.dkim_selector.as_deref(), Some("m1"), "a second approval makes no second key");
         let off = DomainChange { active: Some(false), description: None };
-        store.domains().update(&pending.name, &off).await.unwrap();
+        store.domains().update(&pending.name, &off, at(9)).await.unwrap();
         let waiting = store.domains().list(&only_pending, page(50, 0)).await.unwrap();
         assert_eq!(waiting.total, 0, "an approved domain does not wait for approval when it is inactive");
         assert!(store.domains().get(&pending.name).await.unwrap().unwrap().approved);
@@ -110,15 +110,15 @@ async fn a_change_changes_only_what_it_names() {
         let mut new = new_domain("example.org", 0);
         new.description = Some("ours".to_owned());
         store.domains().insert(&new, None).await.unwrap();
-        assert_eq!(store.domains().update(&domain("nowhere.org"), &DomainChange::default()).await, Ok(false));
+        assert_eq!(store.domains().update(&domain("nowhere.org"), &DomainChange::default(), at(9)).await, Ok(false));
 
         let off = DomainChange { active: Some(false), description: None };
-        assert_eq!(store.domains().update(&name, &off).await, Ok(true));
+        assert_eq!(store.domains().update(&name, &off, at(9)).await, Ok(true));
         let changed = store.domains().get(&name).await.unwrap().unwrap();
         assert_eq!((changed.active, changed.description.as_deref()), (false, Some("ours")));
 
         let bare = DomainChange { active: None, description: Some(None) };
-        assert_eq!(store.domains().update(&name, &bare).await, Ok(true));
+        assert_eq!(store.domains().update(&name, &bare, at(9)).await, Ok(true));
         assert_eq!(store.domains().set_verified(&name, Some(at(7))).await, Ok(true));
         let changed = store.domains().get(&name).await.unwrap().unwrap();
         assert_eq!((changed.active, changed.description, changed.verified_at), (false, None, Some(at(7))));
@@ -167,7 +167,7 @@ async fn only_an_unapproved_domain_expires() {
         assert_eq!(waiting, [domain("approved.example"), domain("old.example")]);
         assert_eq!(store.domains().unapproved_since(at(5), 1).await.unwrap().len(), 1);
 
-        store.domains().approve(&domain("approved.example"), None).await.unwrap();
+        store.domains().approve(&domain("approved.example"), None, at(9)).await.unwrap();
         assert_eq!(store.domains().unapproved_since(at(5), 10).await.unwrap(), [domain("old.example")]);
     })
     .await;

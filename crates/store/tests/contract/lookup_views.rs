@@ -36,7 +36,7 @@ async fn mail_servers_find_what_they_look_up(engine: Engine) {
     let domains = || engine.sql("SELECT domain FROM mailapi_virtual_domains ORDER BY domain");
     assert_eq!(domains(), "example.net\nexample.org", "a domain that waits for approval gets no mail");
     let off = mailapi_store::DomainChange { active: Some(false), description: None };
-    store.domains().update(&domain("example.net"), &off).await.unwrap();
+    store.domains().update(&domain("example.net"), &off, at(9)).await.unwrap();
     assert_eq!(domains(), "example.net\nexample.org", "an inactive domain sends no mail but still gets mail");
     assert_eq!(logins("eve@example.net"), "");
 

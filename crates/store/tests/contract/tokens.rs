@@ -87,18 +87,18 @@ async fn the_last_admin_token_that_works_can_be_kept() {
         assert_eq!(store.tokens().update_but_last_admin(TokenId(99), &off, at(9)).await, Ok(false));
         assert_eq!(store.tokens().count_active_admin(at(9)).await, Ok(1));
         let on = TokenChange { is_active: Some(true), ..TokenChange::default() };
-        assert_eq!(store.tokens().update(one, &on).await, Ok(true));
+        assert_eq!(store.tokens().update(one, &on, at(9)).await, Ok(true));
         assert_eq!(store.tokens().revoke_but_last_admin(one, at(9)).await, Ok(true));
         assert_eq!(store.tokens().revoke_but_last_admin(one, at(9)).await, Ok(false));
         assert_eq!(store.tokens().revoke_but_last_admin(two, at(9)).await, Ok(false));
         assert_eq!(store.tokens().revoke_but_last_admin(user, at(9)).await, Ok(true));
         assert_eq!(store.tokens().revoke_but_last_admin(expired, at(9)).await, Ok(true));
-        assert_eq!(store.tokens().revoke(two).await, Ok(true));
+        assert_eq!(store.tokens().revoke(two, at(9)).await, Ok(true));
         assert_eq!(store.tokens().count_active_admin(at(9)).await, Ok(0));
         assert_eq!(store.tokens().has_had_admin().await, Ok(true));
         for revoked in [one, expired, user] {
             assert_eq!(
-                store.tokens().update(revoked, &on).await,
+                store.tokens().update(revoked, &on, at(9)).await,
                 Ok(false),
                 "revocation is permanent, also for a disabled token"
             );
@@ -132,12 +132,12 @@ async fn changes_and_lists() {
         store.tokens().insert(&new_token(3, TokenKind::Admin, None), 50).await.unwrap();
 
         let change = TokenChange { name: Some("new".to_owned()), is_active: None, expires_at: Some(Some(at(50))) };
-        assert_eq!(store.tokens().update(TokenId(99), &change).await, Ok(false));
-        assert_eq!(store.tokens().update(first, &change).await, Ok(true));
+        assert_eq!(store.tokens().update(TokenId(99), &change, at(9)).await, Ok(false));
+        assert_eq!(store.tokens().update(first, &change, at(9)).await, Ok(true));
         let forever = TokenChange { is_active: Some(false), expires_at: Some(None), ..TokenChange::default() };
         let changed = store.tokens().get(first).await.unwrap().unwrap();
         assert_eq!((changed.name.as_str(), changed.is_active, changed.expires_at), ("new", true, Some(at(50))));
-        assert_eq!(store.tokens().update(first, &forever).await, Ok(true));
+        assert_eq!(store.tokens().update(first, &forever, at(9)).await, Ok(true));
         let changed = store.tokens().get(first).await.unwrap().unwrap();
         assert_eq!((changed.name.as_str(), changed.is_active, changed.expires_at), ("new", false, None));
 
@@ -170,7 +170,7 @@ async fn a_mailbox_has_only_so_many_tokens_that_may_work() {
 
         store.tokens().insert(&token(5, "ann@example.org"), 3).await.expect("an expired token makes room");
         assert!(store.tokens().insert(&token(6, "ann@example.org"), 3).await.unwrap_err().is_guard_failed());
-        store.tokens().revoke(first).await.unwrap();
+        store.tokens().revoke(first, at(9)).await.unwrap();
         store.tokens().insert(&token(6, "ann@example.org"), 3).await.expect("a revoked token makes room");
         store.tokens().insert(&token(7, "bob@example.org"), 3).await.expect("each mailbox has a limit of its own");
         store.tokens().insert(&new_token(8, TokenKind::Admin, None), 0).await.expect("no mailbox");

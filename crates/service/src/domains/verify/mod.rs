@@ -109,6 +109,7 @@ impl Service {
         let now = self.0.clock.now();
         if known {
             self.0.store.domains().set_verified(name, verified.then_some(now)).await?;
+            self.0.events.wake();
         }
         self.let_found_key_sign(name, &keys, &records).await?;
         Ok(DnsReport { domain: name.clone(), verified, checked_at: now, records })
@@ -153,7 +154,7 @@ impl Service {
         let keys = self.0.store.dkim_keys();
         if keys.current(name).await?.is_none_or(|current| current.selector != newest.selector) {
             keys.sign_with(name, &newest.selector, self.0.clock.now()).await?;
-            self.0.epoch.end();
+            self.changed();
             tracing::info!(domain = %name, selector = newest.selector, "the new DKIM key was found and signs");
         }
         Ok(())

@@ -1,0 +1,211 @@
+//! Events about domains, users and tokens. They contain no secrets: no password, hash, key or token value.
+
+use mailapi_model::{AccountChange, DomainName, EmailAddress, NewAccount, NewDomain, NewToken, Timestamp, TokenId};
+use serde::Serialize;
+
+use crate::body::body;
+use crate::{EventId, EventType, NewEvent};
+
+/// Returns `domain.created`.
+#[must_use]
+pub fn domain_created(domain: &NewDomain) -> NewEvent {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        domain: &'a str,
+        active: bool,
+        description: Option<&'a str>,
+        creator_email: Option<&'a str>,
+    }
+    let data = Data {
+        domain: domain.name.as_str(),
+        active: domain.active,
+        description: domain.description.as_deref(),
+        creator_email: domain.creator_email.as_ref().map(EmailAddress::shown),
+    };
+    about_domain(EventType::DomainCreated, &domain.name, domain.created_at, &data)
+}
+
+/// Returns `domain.updated` with the changed values; the inner `None` of the description removes it.
+#[must_use]
+pub fn domain_updated(
+    name: &DomainName,
+    active: Option<bool>,
+    description: Option<Option<&str>>,
+    at: Timestamp,
+) -> NewEvent {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        domain: &'a str,
+        changed: Changed<'a>,
+    }
+    #[derive(Serialize)]
+    struct Changed<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        active: Option<bool>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        description: Option<Option<&'a str>>,
+    }
+    let data = Data { domain: name.as_str(), changed: Changed { active, description } };
+    about_domain(EventType::DomainUpdated, name, at, &data)
+}
+
+/// Returns an event of a domain that has no other values: approved, verified, deleted.
+#[must_use]
+pub fn domain_event(event_type: EventType, name: &DomainName, at: Timestamp) -> NewEvent {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        domain: &'a str,
+    }
+    about_domain(event_type, name, at, &Data { domain: name.as_str() })
+}
+
+/// Returns `user.created`.
+#[must_use]
+pub fn user_created(account: &NewAccount) -> NewEvent {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        email: &'a str,
+        name: &'a str,
+        quota_bytes: Option<u64>,
+    }
+    let data = Data { email: account.email.shown(), name: &account.name, quota_bytes: account.quota_bytes };
+    about_user(EventType::UserCreated, &account.email, account.created_at, &data)
+}
+
+/// Returns `user.updated` with the changed values.
+#[must_use]
+pub fn user_updated(email: &EmailAddress, change: &AccountChange, active: Option<bool>, at: Timestamp) -> NewEvent {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        email: &'a str,
+        changed: Changed<'a>,
+    }
+    #[derive(Serialize)]
+    struct Changed<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        quota_bytes: Option<Option<u64>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        active: Option<bool>,
+    }
+    let changed = Changed { name: change.name.as_deref(), quota_bytes: change.quota_bytes, active };
+    about_user(EventType::UserUpdated, email, at, &Data { email: email.shown(), changed })
+}
+
+/// Returns an event of an address that has no other values: the user was deleted, or log-ins are locked.
+#[must_use]
+pub fn user_event(event_type: EventType, email: &EmailAddress, at: Timestamp) -> NewEvent {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        email: &'a str,
+    }
+    about_user(event_type, email, at, &Data { email: email.shown() })
+}
+
+/// Returns `token.created`. The token's value is not in it. The token gets its id when it is stored, so the body comes
+/// in two parts, and the id belongs between them.
+#[must_use]
+pub fn token_created(token: &NewToken) -> (NewEvent, String) {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        token_id: i64,
+        prefix: &'a str,
+        #[serde(rename = "type")]
+        kind: &'static str,
+        email: Option<&'a str>,
+        name: &'a str,
+        expires_at: Option<String>,
+    }
+    /// A place for the id. Before it, the body has only values of this crate, so its first occurrence is this one.
+    const ID: &str = "\"data\":{\"token_id\":0";
+    let data = Data {
+        token_id: 0,
+        prefix: &token.prefix,
+        kind: token.kind.as_str(),
+        email: token.email.as_ref().map(EmailAddress::shown),
+        name: &token.name,
+        expires_at: token.expires_at.map(|end| end.to_string()),
+    };
+    let id = EventId::of_fact(token.created_at, &[b"token.created", token.hash.as_bytes()]);
+    let mut event = about(EventType::TokenCreated, id, token.email.as_ref(), &data);
+    let place = event.body.find(ID).map_or(event.body.len(), |start| start + ID.len());
+    let rest = event.body.split_off(place);
+    event.body.pop();
+    (event, rest)
+}
+
+/// Returns `token.updated` or `token.revoked`.
+#[must_use]
+pub fn token_event(event_type: EventType, id: TokenId, at: Timestamp) -> NewEvent {
+    #[derive(Serialize)]
+    struct Data {
+        token_id: i64,
+    }
+    let event_id = EventId::of_fact(at, &[event_type.as_str().as_bytes(), &id.0.to_be_bytes()]);
+    about(event_type, event_id, None, &Data { token_id: id.0 })
+}
+
+fn about_domain(event_type: EventType, name: &DomainName, at: Timestamp, data: &impl Serialize) -> NewEvent {
+    let id = EventId::of_fact(at, &[event_type.as_str().as_bytes(), name.as_str().as_bytes()]);
+    NewEvent { domain: Some(name.clone()), ..about(event_type, id, None, data) }
+}
+
+fn about_user(event_type: EventType, email: &EmailAddress, at: Timestamp, data: &impl Serialize) -> NewEvent {
+    let id = EventId::of_fact(at, &[event_type.as_str().as_bytes(), email.as_str().as_bytes()]);
+    about(event_type, id, Some(email), data)
+}
+
+fn about(event_type: EventType, id: EventId, email: Option<&EmailAddress>, data: &impl Serialize) -> NewEvent {
+    NewEvent {
+        id,
+        event_type,
+        domain: email.map(EmailAddress::domain),
+        mailbox: email.cloned(),
+        message_id: None,
+        subject_at: id.at(),
+        body: body(id, event_type, data),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_model::{TokenKind, TokenValue};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_token_belongs_between_two_parts_and_its_value_is_in_neither() {
+        let value = TokenValue::from_caller("mapi_secret");
+        let token = NewToken {
+            hash: value.hash(),
+            prefix: "mapi_s".to_owned(),
+            kind: TokenKind::User,
+            email: Some("ann@example.org".parse().unwrap()),
+            name: "\"data\":{\"token_id\":0".to_owned(),
+            is_session: false,
+            created_at: Timestamp::from_seconds(1_790_000_000),
+            expires_at: None,
+        };
+        let (event, rest) = token_created(&token);
+        let body: Value = serde_json::from_str(&format!("{}17{rest}", event.body)).unwrap();
+        assert_eq!(
+            body["data"],
+            json!({
+                "token_id": 17, "prefix": "mapi_s", "type": "user", "email": "ann@example.org", "name": token.name,
+                "expires_at": null,
+            })
+        );
+    }
+
+    #[test]
+    fn an_update_names_what_changed_and_nothing_else() {
+        let (name, at) = ("example.org".parse().unwrap(), Timestamp::from_seconds(1_790_000_000));
+        let changed = |event: NewEvent| serde_json::from_str::<Value>(&event.body).unwrap()["data"]["changed"].clone();
+        assert_eq!(changed(domain_updated(&name, None, Some(None), at)), json!({"description": null}));
+        assert_eq!(changed(domain_updated(&name, Some(true), None, at)), json!({"active": true}));
+        let (email, change) = ("ann@example.org".parse().unwrap(), AccountChange::default());
+        assert_eq!(changed(user_updated(&email, &change, Some(false), at)), json!({"active": false}));
+    }
+}
