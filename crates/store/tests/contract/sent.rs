@@ -305,12 +305,9 @@ async fn a_total_is_the_present_owners_on_every_page() {
         let ann = SentFilter::of(SentOwner::Mailbox(email("ann@example.org")));
         let new_owner = SentFilter { owner_since: Some(at(3)), ..ann.clone() };
         let eve = SentFilter::of(SentOwner::Mailbox(email("eve@example.org")));
-        for (filter, first, second) in [
-            (everybody, (5, 2), (5, 2)),
-            (ann, (4, 2), (4, 2)),
-            (new_owner, (1, 1), (1, 0)),
-            (eve, (0, 0), (0, 0)),
-        ] {
+        for (filter, first, second) in
+            [(everybody, (5, 2), (5, 2)), (ann, (4, 2), (4, 2)), (new_owner, (1, 1), (1, 0)), (eve, (0, 0), (0, 0))]
+        {
             assert_eq!((total(&filter, 0).await, total(&filter, 2).await), (first, second), "{filter:?}");
             assert_eq!(total(&filter, 100_000).await, (first.0, 0), "{filter:?}");
         }
