@@ -1,45 +1,53 @@
 //! How many connections there are, in all and of each client.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ClientNetwork;
 
-/// Counts the connections of a listener; clones share the count.
-#[derive(Debug, Clone)]
-pub struct Connections(Arc<Inner>);
-
+/// Counts the connections of a listener; clones share the count. `C` identifies a client.
 #[derive(Debug)]
-struct Inner {
-    max: usize,
-    max_per_client: usize,
-    counts: Mutex<Counts>,
+pub struct Connections<C = ClientNetwork>(Arc<Inner<C>>);
+
+impl<C> Clone for Connections<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
 }
 
-#[derive(Debug, Default)]
-struct Counts {
+#[derive(Debug)]
+struct Inner<C> {
+    max: usize,
+    max_per_client: usize,
+    counts: Mutex<Counts<C>>,
+}
+
+#[derive(Debug)]
+struct Counts<C> {
     all: usize,
-    by_client: HashMap<ClientNetwork, usize>,
+    by_client: HashMap<C, usize>,
 }
 
 /// A connection that is counted until this value is dropped.
 #[derive(Debug)]
-pub struct CountedConnection {
-    connections: Connections,
-    client: Option<ClientNetwork>,
+pub struct CountedConnection<C: Copy + Eq + Hash = ClientNetwork> {
+    connections: Connections<C>,
+    client: Option<C>,
 }
 
-impl Connections {
+impl<C: Copy + Eq + Hash> Connections<C> {
     /// No connections yet.
     #[must_use]
     pub fn new(max: usize, max_per_client: usize) -> Self {
-        Self(Arc::new(Inner { max, max_per_client, counts: Mutex::default() }))
+        let counts = Mutex::new(Counts { all: 0, by_client: HashMap::new() });
+        Self(Arc::new(Inner { max, max_per_client, counts }))
     }
 
     /// Counts a connection of a client; `None` when there are too many. One without a client, from a trusted proxy,
     /// counts among all alone.
     #[must_use]
-    pub fn count(&self, client: Option<ClientNetwork>) -> Option<CountedConnection> {
+    pub fn count(&self, client: Option<C>) -> Option<CountedConnection<C>> {
         let mut counts = self.counts();
         if counts.all >= self.0.max {
             return None;
@@ -55,12 +63,12 @@ impl Connections {
         Some(CountedConnection { connections: self.clone(), client })
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts> {
+    fn counts(&self) -> MutexGuard<'_, Counts<C>> {
         self.0.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for CountedConnection {
+impl<C: Copy + Eq + Hash> Drop for CountedConnection<C> {
     fn drop(&mut self) {
         let mut counts = self.connections.counts();
         counts.all -= 1;
