@@ -39,10 +39,7 @@ impl Service {
     /// # Errors
     /// See [`AuthenticateError`].
     pub async fn authenticate(&self, value: &TokenValue) -> Result<Caller, AuthenticateError> {
-        let hash = value.hash();
-        // Boxed: inline, it would multiply the size of this future, which every request carries.
-        let look_up = async || Box::pin(self.look_up(&hash)).await;
-        let caller = self.0.callers.get_or_read(&self.0.epoch, &hash, look_up).await?;
+        let caller = self.cached(value).await?;
         let is_session = caller.token.as_ref().is_some_and(|token| token.is_session);
         let noted = self.note_use(caller).await;
         // The expiry of an API token can be moved later, so it is not stored as ended.
@@ -52,6 +49,42 @@ impl Service {
             self.keep_ended(*token).await;
         }
         noted
+    }
+
+    /// As [`Service::authenticate`], without a use of the token: a response that stays open must not keep its session
+    /// from expiring.
+    ///
+    /// # Errors
+    /// See [`AuthenticateError`].
+    pub async fn authenticate_again(&self, value: &TokenValue) -> Result<Caller, AuthenticateError> {
+        let caller = self.cached(value).await?;
+        let now = self.0.clock.now();
+        if let Some(token) = &caller.token
+            && (token.expires_at.is_some_and(|end| end <= now) || self.is_idle(token, now).await?)
+        {
+            return Err(AuthenticateError::Expired { token: token.id });
+        }
+        Ok(caller)
+    }
+
+    /// Whether a session was unused on all nodes for too long.
+    async fn is_idle(&self, token: &TokenRecord, now: Timestamp) -> Result<bool, Unavailable> {
+        let limit = self.0.settings.session_inactivity;
+        let here = self.0.last_used.of(token).unwrap_or(token.created_at);
+        if !token.is_session || now.since(here) <= limit {
+            return Ok(false);
+        }
+        let stored = self.0.store.tokens().get(token.id).await?;
+        let elsewhere = stored.and_then(|stored| stored.last_used_at);
+        Ok(elsewhere.is_none_or(|used| now.since(used) > limit))
+    }
+
+    /// The caller with this token, as of the present epoch.
+    async fn cached(&self, value: &TokenValue) -> Result<Caller, AuthenticateError> {
+        let hash = value.hash();
+        // Boxed: inline, it would multiply the size of this future, which every request carries.
+        let look_up = async || Box::pin(self.look_up(&hash)).await;
+        self.0.callers.get_or_read(&self.0.epoch, &hash, look_up).await
     }
 
     /// Stores that an expired session ended, so that setting the clock back does not revive it.

@@ -1,5 +1,6 @@
 //! `GET /events`: events after a cursor, at once or as soon as there are some.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use mailapi_events::{EventCursor, TypePattern};
@@ -20,6 +21,23 @@ pub enum After {
     Start,
     /// After this position.
     Cursor(EventCursor),
+}
+
+/// The text is not a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be start, now, or a cursor that an earlier response contained")]
+pub struct AfterError;
+
+impl FromStr for After {
+    type Err = AfterError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "start" => Ok(Self::Start),
+            "now" => Ok(Self::Now),
+            cursor => cursor.parse().map(Self::Cursor).map_err(|_| AfterError),
+        }
+    }
 }
 
 /// Which events to list; `None` and an empty list mean no condition.

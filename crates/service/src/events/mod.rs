@@ -9,7 +9,7 @@ mod stream;
 mod timeline;
 
 pub use event::EventError;
-pub use list::{After, EventQuery, EventsError};
+pub use list::{After, AfterError, EventQuery, EventsError};
 pub use mailapi_events::{
     EventCursor, EventCursorError, EventId, EventIdError, EventType, TypePattern, UnknownEventType,
 };

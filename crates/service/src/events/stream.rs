@@ -1,7 +1,7 @@
 //! `GET /events/stream`: events as they are stored.
 
 use mailapi_events::EventCursor;
-use mailapi_store::{EventFilter, EventPage};
+use mailapi_store::{EventFilter, EventPage, StoredEvent};
 use tokio::sync::watch;
 
 use super::{EventQuery, EventsError};
@@ -56,6 +56,13 @@ impl EventStream {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// Returns whether the stream's filter includes an event that [`EventStream::next`] returned before
+    /// [`EventStream::renew`].
+    #[must_use]
+    pub fn includes(&self, event: &StoredEvent) -> bool {
+        self.filter.includes(event)
     }
 
     /// The position after the last event that was returned.
