@@ -55,6 +55,37 @@ impl FromRequestParts<HttpState> for Caller {
     }
 }
 
+/// A caller whose request outlasts the check of its token.
+pub(crate) struct LastingCaller {
+    pub(crate) caller: mailapi_service::Caller,
+    token: TokenValue,
+}
+
+impl FromRequestParts<HttpState> for LastingCaller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
+        let Caller(caller) = Caller::from_request_parts(parts, state).await?;
+        let token = parts.headers.get(&TOKEN_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        Ok(Self { caller, token: TokenValue::from_caller(token) })
+    }
+}
+
+impl LastingCaller {
+    /// Checks the token again, without a use of it. Returns whether its rights changed; the caller has the new ones.
+    ///
+    /// # Errors
+    /// 401 if the token has ended.
+    pub(crate) async fn check(&mut self, state: &HttpState) -> Result<bool, ApiError> {
+        let caller = state.service().authenticate_again(&self.token).await?;
+        let has_other_rights = caller.grants != self.caller.grants;
+        if has_other_rights {
+            self.caller.grants = caller.grants;
+        }
+        Ok(has_other_rights)
+    }
+}
+
 /// An admin. The body is read only after this check.
 pub(crate) struct AdminCaller(pub(crate) mailapi_service::Caller);
 

@@ -9,6 +9,7 @@ use axum::http::Extensions;
 use axum::http::HeaderMap;
 use ipnet::IpNet;
 
+use crate::closing::Closing;
 use crate::limits::RateLimitNote;
 
 /// A network of addresses, `10.0.0.0/8`, or a single address.
@@ -48,6 +49,8 @@ pub(crate) struct Arrival {
     pub(crate) peer: Option<SocketAddr>,
     /// The request does not have exactly one host.
     pub(crate) is_ambiguous: bool,
+    /// The shutdown of the server.
+    pub(crate) closing: Closing,
     /// Results of extractors. They outlive the request, which the handler consumes.
     pub(crate) noted: Arc<Noted>,
 }

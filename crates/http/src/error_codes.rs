@@ -80,6 +80,9 @@ error_codes! {
     /// The message has no such attachment.
     AttachmentNotFound = "ATTACHMENT_NOT_FOUND", NOT_FOUND, "Attachment not found.",
         "Check the index or the name; `attachments` of the message lists both.", "no";
+    /// The event does not exist, is no longer kept, or the caller may not see it.
+    EventNotFound = "EVENT_NOT_FOUND", NOT_FOUND, "Event not found.",
+        "Check the identifier; `GET /events?after=start` lists all.", "no";
     /// The user does not exist.
     UserNotFound = "USER_NOT_FOUND", NOT_FOUND, "User not found.",
         "Check the address.", "no";
@@ -135,7 +138,7 @@ error_codes! {
     /// The `Idempotency-Key` was used with a different body, or the first request is still in progress.
     IdempotencyConflict = "IDEMPOTENCY_CONFLICT", CONFLICT, "The Idempotency-Key was used with a different body.",
         "With `Retry-After`, repeat the same request later. Otherwise use a new key.", "with `Retry-After`";
-    /// The token or the client address exceeded a request limit, a login limit or the daily sending limit.
+    /// The token or the client address exceeded a limit: of requests, logins, messages a day, or event streams.
     RateLimitExceeded = "RATE_LIMIT_EXCEEDED", TOO_MANY_REQUESTS, "Too many requests; see Retry-After.",
         "Wait for the seconds in `Retry-After`.", "after `Retry-After`";
     /// The address is locked after too many failed logins.
@@ -151,7 +154,7 @@ error_codes! {
     /// Unexpected error.
     InternalError = "INTERNAL_ERROR", INTERNAL_SERVER_ERROR, "Internal error; the log has it under X-Request-Id.",
         "Report the `X-Request-Id` to the operator.", "no";
-    /// The account database is unavailable, or the server has no capacity for a large request or response.
+    /// The account database is unavailable, or the server has no capacity for a large request, response or stream.
     ServiceUnavailable = "SERVICE_UNAVAILABLE", SERVICE_UNAVAILABLE, "Service unavailable; try again later.",
         "Try again later; with `Retry-After`, wait for those seconds.", "yes";
 }

@@ -10,6 +10,7 @@ mod bounded_json;
 mod byte_budget;
 mod caller;
 mod client_address;
+mod closing;
 mod contents;
 mod discard;
 mod docs;

@@ -275,7 +275,7 @@ dates! {
 }
 
 /// A number that consists of digits only, reduced to the largest integer that every JSON parser represents exactly.
-fn digits(text: &str) -> Option<u64> {
+pub(crate) fn digits(text: &str) -> Option<u64> {
     const LARGEST: u64 = (1 << 53) - 1;
     let only_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     only_digits.then(|| text.parse().unwrap_or(LARGEST).min(LARGEST))

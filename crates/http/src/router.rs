@@ -33,6 +33,7 @@ pub(crate) fn below_base((schemas, paths, methods): UtoipaMethodRouter<HttpState
 pub(crate) fn documented_routes() -> OpenApiRouter<HttpState> {
     OpenApiRouter::with_openapi(openapi::frame())
         .merge(routes::mail::routes())
+        .merge(routes::events::routes())
         .merge(routes::mailbox::routes())
         .merge(routes::stats::routes())
         .merge(routes::tokens::routes())

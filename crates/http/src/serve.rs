@@ -20,11 +20,12 @@ use hyper_util::server::graceful::GracefulShutdown;
 use mailapi_model::{ClientNetwork, Connections, CountedConnection};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::Service;
 
 use crate::byte_budget::{ByteBudget, Share, byte_budget};
 use crate::client_address::{Arrival, is_trusted};
+use crate::closing::Closing;
 use crate::head_room::{HEAD_ROOM, Head, HeadRoom, MAX_HEAD_BYTES};
 use crate::parser_errors::ParserErrors;
 use crate::settings::HttpSettings;
@@ -39,8 +40,8 @@ const CONNECTIONS_OF_CLIENT: usize = 1024;
 /// Buffer of one connection for bodies and responses.
 const CONNECTION_BUFFER: usize = 64 * 1024;
 
-/// Serves `router` until `shutdown` is ready. Then it stops accepting, closes idle connections, and gives requests in
-/// flight [`HttpSettings::shutdown_grace`] to finish.
+/// Serves `router` until `shutdown` is ready. Then it stops accepting, closes idle connections and event streams, and
+/// gives requests in flight [`HttpSettings::shutdown_grace`] to finish.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -69,6 +70,7 @@ pub async fn serve(
         }
     }
     drop(listener);
+    server.closing.send_replace(true);
     let finished = tokio::time::timeout(settings.shutdown_grace, server.graceful.shutdown()).await;
     if finished.is_err() {
         tracing::warn!("requests still in flight at the end of the shutdown grace period");
@@ -96,14 +98,16 @@ struct Server {
     router: Router,
     settings: HttpSettings,
     graceful: GracefulShutdown,
+    /// True from the beginning of the shutdown, for responses that wait or never end.
+    closing: watch::Sender<bool>,
     /// Room for unfinished heads.
     heads: Arc<ByteBudget>,
 }
 
 impl Server {
     fn new(router: Router, settings: &HttpSettings) -> Self {
-        let heads = byte_budget(HEAD_ROOM);
-        Self { router, settings: settings.clone(), graceful: GracefulShutdown::new(), heads }
+        let (heads, closing) = (byte_budget(HEAD_ROOM), watch::Sender::new(false));
+        Self { router, settings: settings.clone(), graceful: GracefulShutdown::new(), closing, heads }
     }
 
     fn accept(&self, stream: TcpStream, peer: SocketAddr, slot: (OwnedSemaphorePermit, CountedConnection)) {
@@ -121,10 +125,10 @@ impl Server {
     {
         let head = Head::new(self.heads.hold(Share::Client(ClientNetwork::of(peer.ip()))));
         let stream = HeadRoom::new(WriteTimeout::new(stream, ANSWER_PAUSE), head.clone());
-        let router = self.router.clone();
+        let (router, closing) = (self.router.clone(), Closing::new(self.closing.subscribe()));
         let service = service_fn(move |request| {
             head.complete();
-            let (answering, head) = (answer(router.clone(), peer, request), head.clone());
+            let (answering, head) = (answer(router.clone(), peer, closing.clone(), request), head.clone());
             async move {
                 let answer = answering.await;
                 head.next();
@@ -152,11 +156,12 @@ impl Server {
 fn answer(
     mut router: Router,
     peer: SocketAddr,
+    closing: Closing,
     request: hyper::Request<Incoming>,
 ) -> impl Future<Output = Result<Response, Infallible>> {
     let is_ambiguous = !names_one_host(&request);
     let mut request = request.map(Body::new);
-    request.extensions_mut().insert(Arrival { peer: Some(peer), is_ambiguous, ..Arrival::default() });
+    request.extensions_mut().insert(Arrival { peer: Some(peer), is_ambiguous, closing, ..Arrival::default() });
     router.call(request)
 }
 

@@ -41,6 +41,9 @@ pub struct HttpSettings {
     pub long_string_bytes: usize,
     /// Memory for cached pages of folders; zero disables the cache.
     pub kept_page_bytes: u64,
+    /// Time between two comments in an event stream without events. Proxies close connections that are idle for a minute
+    /// or less, and a comment shows whether the client is still there.
+    pub comment_interval: Duration,
     /// Maximum number of connections; more wait to be accepted.
     pub max_connections: usize,
     /// Log level of the access log; `off` disables it.
@@ -72,6 +75,7 @@ impl Default for HttpSettings {
             long_work_bytes: 256 * 1024,
             long_string_bytes: 16 * 1024,
             kept_page_bytes: 8 * 1024 * 1024,
+            comment_interval: Duration::from_secs(15),
             max_connections: 10_000,
             access_log: LevelFilter::INFO,
             shutdown_grace: Duration::from_secs(30),

@@ -8,6 +8,7 @@ use mailapi_model::{
     RecipientKind, RecipientStatus, Secret, SecretText, Timestamp, TokenKind, Violations,
 };
 use mailapi_service::domains::RecordStatus;
+use mailapi_service::events::{After, EventCursor, EventType, TypePattern};
 use mailapi_service::mailbox::SearchText;
 use mailapi_service::stats::{GroupBy, Sender};
 use serde::{Serialize, Serializer};
@@ -103,6 +104,12 @@ texts! {
     DkimAlgorithmName: |text| text.enum_values(Some([DkimAlgorithm::Rsa2048, DkimAlgorithm::Ed25519].map(DkimAlgorithm::as_str)));
     /// Grouping of a breakdown.
     GroupByName: |text| text.enum_values(Some(GroupBy::ALL.map(GroupBy::as_str)));
+    /// Event type.
+    EventTypeName: |text| text.enum_values(Some(EventType::ALL.iter().map(|event_type| event_type.as_str())));
+    /// Event types and groups of types such as `message.*`, separated by commas.
+    EventTypes: |text| text.min_length(Some(1)).pattern(Some(event_types_pattern()));
+    /// Cursor of an earlier response, `start` or `now`.
+    EventPosition: |text| text.min_length(Some(1)).pattern(Some(format!("^(start|now|{CURSOR})$")));
     /// Error code.
     ErrorCodeName: |text| text.enum_values(Some(ErrorCode::ALL.map(ErrorCode::as_str)));
     /// One line of text.
@@ -142,6 +149,20 @@ texts! {
     ContentId: |text| text.pattern(Some(r##"^<?[!#-'*-;=?-\[\]-~]+>?$"##));
 }
 
+/// The text of a cursor.
+const CURSOR: &str = "0|[1-9][0-9]{0,17}";
+
+/// All types and groups, so that the document describes exactly what is accepted.
+fn event_types_pattern() -> String {
+    let mut names: Vec<String> = EventType::ALL.iter().map(|event_type| event_type.as_str().to_owned()).collect();
+    names.extend(EventType::ALL.iter().map(|event_type| format!("{}.*", event_type.group())));
+    names.sort_unstable();
+    names.dedup();
+    names.push("*".to_owned());
+    let names = names.join("|").replace('.', r"\.").replace('*', r"\*");
+    format!("^({names})(,({names}))*$")
+}
+
 /// Content of a file.
 #[derive(ToSchema)]
 #[schema(value_type = String, format = Binary)]
@@ -178,6 +199,8 @@ read_texts! {
     DkimAlgorithmName => DkimAlgorithm: parsed;
     GroupByName => GroupBy: parsed;
     AddressOrDomain => Sender: parsed;
+    EventTypes => Vec<TypePattern>: |field, text| checked(field, text.split(',').map(str::parse).collect());
+    EventPosition => After: parsed;
     Searched => SearchText: parsed;
     NewPassword => SecretText: PasswordRule::parse;
     ShortText => String: |field, text| OneLine::parse(field, &text);
@@ -216,6 +239,7 @@ plain_texts! {
     EmailAddress => Self: |text| text.format(Some(SchemaFormat::KnownFormat(KnownFormat::IdnEmail))), parsed;
     DomainName => Self: |text| text.format(Some(SchemaFormat::KnownFormat(KnownFormat::IdnHostname))), parsed;
     MessageId => Self: |text| text.format(Some(SchemaFormat::Custom("uuid".to_owned()))), parsed;
+    EventCursor => Self: |text| text.min_length(Some(1)).pattern(Some(format!("^({CURSOR})$"))), parsed;
     FileName => String: |text| text.min_length(Some(1)).max_length(Some(255)).pattern(Some(ON_ONE_LINE)), unchanged;
     String => Self: |text| text, unchanged;
     SecretText => Self: |text| text, |_, text| Ok(Secret::new(text));

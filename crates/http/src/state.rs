@@ -12,6 +12,7 @@ use crate::limits::RequestCounts;
 use crate::openapi;
 use crate::request_id::NameEntropy;
 use crate::response_cache::ResponseCache;
+use crate::routes::events::EventStreams;
 use crate::settings::HttpSettings;
 
 /// Maximum total bytes of large responses that wait for their clients. A caller gets at most half of it, which is more
@@ -36,6 +37,7 @@ struct Parts {
     memory: Arc<ByteBudget>,
     /// Room for large responses.
     answers: Arc<ByteBudget>,
+    event_streams: EventStreams,
     response_cache: ResponseCache,
     name_entropy: NameEntropy,
     started: Timestamp,
@@ -51,6 +53,7 @@ impl HttpState {
         let body_budget = byte_budget(settings.max_request_bytes_in_flight);
         let memory = byte_budget(MAX_BODY_MEMORY);
         let answers = byte_budget(MAX_ANSWER_BYTES_IN_FLIGHT);
+        let comment_interval = settings.comment_interval;
         let response_cache = ResponseCache::new(settings.kept_page_bytes);
         let name_entropy = NameEntropy::new(Arc::clone(service.entropy()));
         Self(Arc::new(Parts {
@@ -60,6 +63,7 @@ impl HttpState {
             body_budget,
             memory,
             answers,
+            event_streams: EventStreams::new(comment_interval),
             response_cache,
             name_entropy,
             started,
@@ -88,6 +92,11 @@ impl HttpState {
     /// Room for large responses.
     pub(crate) fn answers(&self) -> &Arc<ByteBudget> {
         &self.0.answers
+    }
+
+    /// The open event streams.
+    pub(crate) fn event_streams(&self) -> &EventStreams {
+        &self.0.event_streams
     }
 
     /// Cached pages of folders.

@@ -1,5 +1,6 @@
 //! The OpenAPI document. Its paths come from the routes, so it cannot contain a path that does not exist.
 
+mod event_samples;
 mod finish;
 mod responses;
 mod samples;
@@ -62,6 +63,7 @@ fn document(public_url: Option<&str>) -> OpenApi {
     shapes::simplify(&mut document);
     responses::complete(&mut document);
     samples::add(&mut document, public_url);
+    event_samples::add(&mut document);
     document
 }
 
@@ -89,8 +91,9 @@ pub(crate) fn frame() -> OpenApi {
         .build()
 }
 
-const TAGS: [(&str, &str); 9] = [
+const TAGS: [(&str, &str); 10] = [
     ("mail", "Send messages and follow their delivery."),
+    ("events", "What happens to messages, in one log: by cursor, or as a stream."),
     ("mailbox", "Read folders, messages and attachments. Reading never changes flags."),
     ("stats", "Delivery statistics of sent mail and counts of received mail, per recipient."),
     ("tokens", "API tokens."),

@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod domains;
+pub(crate) mod events;
 pub(crate) mod mail;
 pub(crate) mod mailbox;
 pub(crate) mod permissions;

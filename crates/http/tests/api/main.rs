@@ -7,6 +7,7 @@ mod bodies;
 mod docs;
 mod domains;
 mod errors;
+mod events;
 mod health;
 mod limits;
 mod mail;

@@ -38,6 +38,8 @@ enum For {
     Owner,
     /// Ann, holders of the permission in her domain, and admins.
     OwnerAnd(Permission),
+    /// Ann, holders of one of the permissions in her domain, and admins.
+    OwnerAndOne(&'static [Permission]),
     /// Holders of the permission in Ann's domain, and admins; not Ann herself.
     Holders(Permission),
     /// Holders of the permission in any domain, and admins; the response covers their own domains.
@@ -50,7 +52,8 @@ impl For {
             (Self::Everybody, _) => true,
             (_, Who::NoToken | Who::UnknownToken) => false,
             (Self::Tokens, _) | (_, Who::Admin) => true,
-            (Self::Owner | Self::OwnerAnd(_), Who::Ann) => true,
+            (Self::Owner | Self::OwnerAnd(_) | Self::OwnerAndOne(_), Who::Ann) => true,
+            (Self::OwnerAndOne(wanted), Who::Delegate(held)) => wanted.contains(&held),
             (Self::OwnerAnd(wanted) | Self::Holders(wanted), Who::Delegate(held)) => wanted == held,
             (Self::HoldersAnywhere(wanted), Who::Delegate(held) | Who::Misplaced(held)) => wanted == held,
             _ => false,
@@ -123,6 +126,15 @@ const TABLE: &[Row] = &[
     row("GET /api/v1/mail/delivery-log", For::Admins, 200),
     row("GET /api/v1/mail/delivery-log/sync", For::Admins, 200),
     row("GET /api/v1/mail/{message_id}/status", For::Owner, 200).refused(404, "MESSAGE_NOT_FOUND"),
+    row("GET /api/v1/mail/{message_id}/timeline", For::OwnerAnd(ViewStats), 200).refused(404, "MESSAGE_NOT_FOUND"),
+
+    row("GET /api/v1/events", For::Tokens, 200),
+    row("GET /api/v1/events", For::OwnerAndOne(&[ViewStats, ViewMailbox]), 200).query("?domain=example.org"),
+    row("GET /api/v1/events", For::OwnerAndOne(&[ViewStats, ViewMailbox]), 200).query("?mailbox=ann@example.org"),
+    row("GET /api/v1/events/stream", For::Tokens, 200),
+    row("GET /api/v1/events/stream", For::OwnerAndOne(&[ViewStats, ViewMailbox]), 200).query("?domain=example.org"),
+    // Ann's message was accepted.
+    row("GET /api/v1/events/{id}", For::OwnerAnd(ViewStats), 200).refused(404, "EVENT_NOT_FOUND"),
 
     row("GET /api/v1/mailbox/{email}/folders", For::OwnerAnd(ViewMailbox), 200),
     row("GET /api/v1/mailbox/{email}/messages", For::OwnerAnd(ViewMailbox), 200),
@@ -216,6 +228,7 @@ struct TestSetup {
     callers: Vec<(Who, String)>,
     ann: String,
     message_id: String,
+    event_id: String,
     requests: std::cell::Cell<u32>,
 }
 
@@ -257,7 +270,10 @@ impl TestSetup {
             serde_json::json!({ "from": "ann@example.org", "to": ["eve@elsewhere.example"], "body": { "text": "x" } });
         let sent = app.post(&ann, "/mail/send", message).await.json();
         let message_id = sent["message_id"].as_str().unwrap().to_owned();
-        Self { app, callers, ann, message_id, requests: std::cell::Cell::new(0) }
+        app.read_events().await;
+        let events = app.get(&ann, &format!("/events?after=start&message_id={message_id}")).await.json();
+        let event_id = events["events"][0]["id"].as_str().unwrap().to_owned();
+        Self { app, callers, ann, message_id, event_id, requests: std::cell::Cell::new(0) }
     }
 
     /// Returns the value of a path parameter; creates a new object if the request may consume it.
@@ -276,6 +292,7 @@ impl TestSetup {
             "{index}" => "0".to_owned(),
             "{name}" => "x.txt".to_owned(),
             "{message_id}" => self.message_id.clone(),
+            "{id}" if operation.contains("events") => self.event_id.clone(),
             "{id}" if operation.contains("permissions") => {
                 let email = format!("target{n}@example.org");
                 self.app.user(&email).await;

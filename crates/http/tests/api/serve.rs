@@ -152,6 +152,35 @@ async fn shutdown_finishes_requests_and_closes_idle_connections() {
 }
 
 #[tokio::test]
+async fn shutdown_ends_event_streams_and_waits_for_events() {
+    let running = run(|_| ()).await;
+    let mut clients = Vec::new();
+    for path in ["/events/stream", "/events?wait=30"] {
+        let mut client = TcpStream::connect(running.address).await.unwrap();
+        // The answer to the first request shows that the server has read the second one.
+        let requests = format!(
+            "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n\
+             GET /api/v1{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-MAILAPI-TOKEN: {}\r\n\r\n",
+            running.app.admin
+        );
+        client.write_all(requests.as_bytes()).await.unwrap();
+        let mut start = [0; 12];
+        client.read_exact(&mut start).await.unwrap();
+        assert_eq!(&start, b"HTTP/1.1 200");
+        clients.push(client);
+    }
+    running.stop.send(()).unwrap();
+    // Much earlier than the grace period of the shutdown and the wait.
+    timeout(Duration::from_secs(20), running.server).await.expect("the server does not wait for them").unwrap();
+    for mut client in clients {
+        let mut rest = String::new();
+        client.read_to_string(&mut rest).await.unwrap();
+        let is_complete = rest.ends_with("\"truncated\":false}") || rest.ends_with("\r\n0\r\n\r\n");
+        assert!(is_complete && rest.matches("HTTP/1.1 200 OK").count() == 1, "{rest}");
+    }
+}
+
+#[tokio::test]
 async fn slow_uploads_do_not_stop_others() {
     let running = run(|http| http.max_request_bytes_in_flight = 4_000_000).await;
     let admin = running.app.admin.clone();

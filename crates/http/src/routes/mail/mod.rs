@@ -6,6 +6,7 @@ mod list_sent;
 mod send;
 mod status;
 mod sync_delivery_log;
+mod timeline;
 
 use utoipa_axum::router::OpenApiRouter;
 
@@ -21,4 +22,5 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
         .routes(routes!(delivery_log::delivery_log))
         .routes(routes!(sync_delivery_log::sync_delivery_log))
         .routes(routes!(status::status))
+        .routes(routes!(timeline::timeline))
 }

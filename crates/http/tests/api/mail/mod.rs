@@ -5,3 +5,4 @@ mod send;
 mod send_large;
 mod status;
 mod sync_delivery_log;
+mod timeline;

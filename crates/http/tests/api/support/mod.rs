@@ -5,6 +5,7 @@
 //! error code fails the test, whatever the test checks.
 
 pub(crate) mod document;
+mod event_stream;
 mod trouble;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use mailapi_testkit::{
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
+pub(crate) use event_stream::EventStream;
 pub(crate) use trouble::{PANICS, Trouble};
 
 /// Password of every user in these tests.
@@ -142,6 +144,25 @@ impl App {
         self.get(&self.admin, "/mail/delivery-log/sync").await.assert(StatusCode::OK)
     }
 
+    /// Makes stored events visible, as the background loop does.
+    pub(crate) async fn read_events(&self) {
+        while self.service.read_events_once().await.unwrap() {}
+    }
+
+    /// Runs the background loop that reads events until `work` is done.
+    pub(crate) async fn while_reading_events<T>(&self, work: impl Future<Output = T>) -> T {
+        let reading = async {
+            loop {
+                self.read_events().await;
+                self.service.events_written().await;
+            }
+        };
+        tokio::select! {
+            done = work => done,
+            () = reading => unreachable!(),
+        }
+    }
+
     /// Starts a service with the domain `example.org` and its users Ann and Bob; returns their tokens.
     pub(crate) async fn with_ann_and_bob() -> (Self, String, String) {
         let app = Self::start().await;
@@ -210,12 +231,25 @@ impl App {
         self.send(request.header(header::CONTENT_TYPE, "application/json").body(body.into()).unwrap()).await
     }
 
+    /// Opens the event stream with this query, and with a `Last-Event-ID` unless it is empty.
+    pub(crate) async fn stream(&self, token: &str, query: &str, last_id: &str) -> EventStream {
+        let request = api(Method::GET, &format!("/events/stream{query}")).header("X-MAILAPI-TOKEN", token);
+        let request = if last_id.is_empty() { request } else { request.header("Last-Event-ID", last_id) };
+        let response = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        EventStream::over(response.into_body())
+    }
+
     /// Sends any request.
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
-        let bytes = body.collect().await.unwrap().to_bytes();
+        // An event stream never ends; its first piece arrives at once.
+        let bytes = match event_stream::is_one(&parts.headers) {
+            true => EventStream::over(body).piece().await.unwrap_or_default(),
+            false => body.collect().await.unwrap().to_bytes(),
+        };
         let answer = Answer { status: parts.status, headers: parts.headers, bytes };
         document::check(&method, &path, &answer);
         answer

@@ -1,0 +1,110 @@
+//! The shapes of events in the document. The events themselves are composed and stored by `events` and `store`.
+
+use utoipa::ToSchema;
+
+use crate::shape::{EventTypeName, Moment, RecipientKindName};
+
+/// An event, with the same bytes in every channel.
+#[derive(ToSchema)]
+#[schema(as = Event)]
+#[expect(dead_code, reason = "describes events in the document")]
+pub(crate) struct Event {
+    /// Event identifier. It is the same in every channel, so use it to recognise repetitions.
+    #[schema(example = "evt_01m7w78fqwemea5qcy6jn7hx3x")]
+    id: String,
+    /// Event type.
+    #[schema(value_type = EventTypeName)]
+    r#type: String,
+    /// Time of the event.
+    timestamp: Moment,
+    /// Members by type.
+    data: EventData,
+}
+
+/// The members of all types; each type has some of them. New versions may add members.
+#[derive(ToSchema)]
+#[schema(as = EventData)]
+#[expect(dead_code, reason = "describes events in the document")]
+struct EventData {
+    /// With `message.*`: message identifier.
+    #[schema(format = "uuid")]
+    message_id: Option<String>,
+    /// With `message.*`: the mailbox whose token sent the message; null for an admin's API token.
+    mailbox: Option<String>,
+    /// With `message.*`: the sender's domain.
+    domain: Option<String>,
+    /// With `message.*`: sender address.
+    from: Option<String>,
+    /// With `message.*`: reserved for tags of the message; empty.
+    tags: Option<Vec<String>>,
+    /// With `message.*`: reserved for values that the sender attaches to the message; empty.
+    metadata: Option<EventMetadata>,
+    /// With `message.*`: queue identifier at the mail server; null if there is none.
+    queue_id: Option<String>,
+    /// With `message.accepted`: the recipients that the mail server accepted.
+    recipients: Option<Vec<EventRecipient>>,
+    /// With `message.accepted`: size of the message in bytes; null if unknown.
+    size: Option<u64>,
+    /// The recipient.
+    recipient: Option<EventRecipient>,
+    /// Reply of the mail server; null if there was none.
+    smtp: Option<EventReply>,
+    /// Mail server that was tried; null if there was none.
+    relay: Option<String>,
+    /// Milliseconds from the acceptance of the message to the end of the attempt.
+    delay_ms: Option<u64>,
+    /// Source of the fact: `submission` (refused while the message was handed over), `mail_server` (a report of the mail
+    /// server) or `returned_mail` (a bounce that arrived as mail).
+    evidence: Option<String>,
+    /// With `message.delivered`: `mailbox` of this server, or `next_hop`, which is responsible for the message now.
+    delivered_to: Option<String>,
+    /// With `message.deferred`: number of the attempt.
+    attempt: Option<u64>,
+    /// With `message.deferred`: time of the next attempt; null if unknown.
+    next_attempt_at: Option<Moment>,
+    /// With `message.bounced`: kind and origin of the bounce.
+    bounce: Option<EventBounce>,
+    /// With `message.failed`: the reason in words.
+    reason: Option<String>,
+}
+
+/// Reserved for values that the sender attaches to a message.
+#[derive(ToSchema)]
+struct EventMetadata {}
+
+/// A recipient of a message.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes events in the document")]
+struct EventRecipient {
+    /// Recipient address.
+    email: String,
+    /// Recipient list that named the address first.
+    #[schema(value_type = RecipientKindName)]
+    r#type: String,
+    /// Address that the mail server tried after expanding an alias or a forwarding, if it differs.
+    r#final: Option<String>,
+}
+
+/// A reply of a mail server.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes events in the document")]
+struct EventReply {
+    /// Reply code, such as 550; null if unknown.
+    #[schema(required)]
+    code: Option<u16>,
+    /// Enhanced status code (RFC 3463), such as `5.1.1`; null if unknown.
+    #[schema(required)]
+    enhanced: Option<String>,
+    /// Text of the reply, at most 500 characters.
+    response: String,
+}
+
+/// A bounce.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes events in the document")]
+struct EventBounce {
+    /// `permanent`, `expired` (temporary failures until the mail server gave up) or `policy`.
+    class: String,
+    /// `smtp` or `returned_mail`.
+    via: String,
+}

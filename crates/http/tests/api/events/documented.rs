@@ -1,0 +1,103 @@
+//! `docs/events.md` and the OpenAPI document, compared with real events.
+
+use std::path::Path;
+
+use mailapi_backend::Refusal;
+use mailapi_model::Reply;
+use serde_json::{Value, json};
+
+use super::{list, send};
+use crate::support::{App, EVE, GONE};
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+/// Returns the example of each type, with its text.
+fn samples() -> Vec<(Value, String)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("samples/events");
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let text = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap();
+    files.map(text).map(|text| (serde_json::from_str(&text).unwrap(), text)).collect()
+}
+
+/// Returns whether two values have the same members with values of the same kinds. Either value may be null: mail
+/// servers report different details.
+fn is_alike(real: &Value, sample: &Value) -> bool {
+    match (real, sample) {
+        (Value::Null, _) | (_, Value::Null) => true,
+        (Value::Object(real), Value::Object(sample)) => {
+            let member =
+                |(name, value): (&String, &Value)| sample.get(name).is_some_and(|other| is_alike(value, other));
+            real.len() == sample.len() && real.iter().all(member)
+        }
+        (Value::Array(real), Value::Array(sample)) => {
+            real.iter().zip(sample).all(|(real, other)| is_alike(real, other))
+        }
+        _ => std::mem::discriminant(real) == std::mem::discriminant(sample),
+    }
+}
+
+#[test]
+fn the_page_shows_the_example_of_each_type() {
+    let page = read("../../docs/events.md");
+    let headings = page.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'));
+    let mut shown: Vec<_> = headings.collect();
+    let samples = samples();
+    let mut types: Vec<_> = samples.iter().map(|(event, _)| event["type"].as_str().unwrap()).collect();
+    shown.sort_unstable();
+    types.sort_unstable();
+    assert_eq!(shown, types);
+    for (event, text) in &samples {
+        assert!(page.contains(&format!("```json\n{text}```\n")), "{event}");
+    }
+}
+
+#[test]
+fn the_document_shows_the_example_of_each_type() {
+    let document: Value = serde_json::from_str(&mailapi_http::openapi_json()).unwrap();
+    let content = &document["paths"]["/api/v1/events/{id}"]["get"]["responses"]["200"]["content"]["application/json"];
+    let examples = content["examples"].as_object().unwrap();
+    let samples = samples();
+    assert_eq!(examples.len(), samples.len());
+    for (event, _) in samples {
+        assert_eq!(examples[event["type"].as_str().unwrap()]["value"], json!({ "success": true, "event": event }));
+    }
+}
+
+/// Adds the members of `value` that `schema` does not describe.
+fn undescribed(value: &Value, schema: &Value, document: &Value, at: &str, found: &mut Vec<String>) {
+    let schema = schema["$ref"].as_str().map_or(schema, |reference| document.pointer(&reference[1..]).unwrap());
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let at = format!("{at}.{name}");
+        match &schema["properties"][name] {
+            Value::Null => found.push(at),
+            described => undescribed(value, described, document, &at, found),
+        }
+    }
+    for item in value.as_array().into_iter().flatten() {
+        undescribed(item, &schema["items"], document, at, found);
+    }
+}
+
+#[tokio::test]
+async fn real_events_have_the_members_of_their_examples() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    let reply = Reply::new(450, "4.2.2".parse().unwrap(), "Mailbox full");
+    app.trouble.refuse_next_for(vec![Refusal { recipient: "full@example.net".parse().unwrap(), reply }]);
+    send(&app, &ann, &["bob@example.org", "dan@elsewhere.example", EVE, GONE, "full@example.net"]).await;
+    app.sync().await;
+    app.read_events().await;
+    let events = list(&app, &app.admin, "?after=start&limit=1000").await["events"].take();
+    let document: Value = serde_json::from_str(&mailapi_http::openapi_json()).unwrap();
+    let mut wrong = Vec::new();
+    for event in events.as_array().unwrap() {
+        let schema = &document["components"]["schemas"]["Event"];
+        undescribed(event, schema, &document, event["type"].as_str().unwrap(), &mut wrong);
+    }
+    assert!(wrong.is_empty(), "not in the OpenAPI document: {wrong:?}");
+    for (sample, _) in samples() {
+        let mut of_type = events.as_array().unwrap().iter().filter(|event| event["type"] == sample["type"]);
+        assert!(of_type.any(|event| is_alike(event, &sample)), "{sample}, but there are {events}");
+    }
+}
