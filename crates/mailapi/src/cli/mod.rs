@@ -4,6 +4,7 @@ mod config;
 mod confirm;
 mod doctor;
 mod domain;
+mod events;
 mod follow;
 mod migrate;
 mod openapi;
@@ -78,6 +79,10 @@ enum Command {
     /// Manage users, each with a mailbox
     #[command(subcommand)]
     User(user::Command),
+    /// Show what happens to messages, and follow it
+    ///
+    /// Prints one line for each event that is kept, oldest first.
+    Events(events::Events),
     /// Check or show the configuration
     #[command(subcommand)]
     Config(config::Command),
@@ -162,6 +167,7 @@ impl Arguments {
             Command::Token(command) => token::run(command, &config).await,
             Command::Domain(command) => domain::run(command, &config).await,
             Command::User(command) => user::run(command, &config).await,
+            Command::Events(arguments) => events::run(arguments, &config).await,
             Command::Config(command) => config::run(&command, &config),
             Command::Openapi => openapi::run(),
             Command::Doctor => doctor::run(&config).await,
