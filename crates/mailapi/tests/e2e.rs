@@ -45,6 +45,7 @@ stories!(
     api_tour,
     code_samples,
     curl_imap,
+    event_loop,
     first_mail,
     fuzzed_api,
     imap_client,
