@@ -109,7 +109,7 @@ pub(super) struct Rejection {
 /// Returns the queue id and the meaning of a line; `None` for lines that change no message.
 pub(super) fn fact<'a>(line: &Line<'a>) -> Option<(&'a str, Fact<'a>)> {
     if let Some(warning) = line.text.strip_prefix("warning: ") {
-        return missing_file(line.daemon, warning);
+        return missing_file(line.daemon, warning).or_else(|| without_recipients(line.daemon, warning));
     }
     let (id, text) = line.text.split_once(": ")?;
     if !is_queue_id(id) {
@@ -145,6 +145,14 @@ fn missing_file<'a>(daemon: &str, warning: &'a str) -> Option<(&'a str, Fact<'a>
         (what.strip_prefix("open active ")?, Fact::Unopened)
     };
     is_queue_id(id).then_some((id, fact))
+}
+
+/// Parses `maildrop/FORMER: error writing ID: no recipients specified` of pickup(8). All recipients of a requeued message
+/// were delivered before it was picked up, so it does not enter the queue again.
+fn without_recipients<'a>(daemon: &str, warning: &'a str) -> Option<(&'a str, Fact<'a>)> {
+    let what = warning.strip_suffix(": no recipients specified").filter(|_| daemon == "pickup")?;
+    let (_, id) = what.strip_prefix("maildrop/")?.split_once(": error writing ")?;
+    is_queue_id(id).then_some((id, Fact::Removed))
 }
 
 /// Short ids are hexadecimal, long ones alphanumeric without vowels; both grow with inode numbers. Words such as

@@ -16,7 +16,7 @@ use super::place::{FileId, FilePlace, Place};
 use super::report::GapKind;
 use super::rotated_files::{Form, LogFile, disorder, is_one_missing, log_files};
 use super::settings::FileSettings;
-use super::source::{Noticed, Record, Source};
+use super::source::{Next, Noticed, Record, Source};
 use super::timestamp::TimeReader;
 
 /// How often the directory is read again if files are renamed meanwhile.
@@ -348,7 +348,7 @@ impl FileSource {
 }
 
 impl Source for FileSource {
-    fn next(&mut self, at: Option<Timestamp>) -> Result<Option<Record<'_>>, FollowerError> {
+    fn next(&mut self, at: Option<Timestamp>) -> Result<Option<Next<'_>>, FollowerError> {
         self.at = at.or(self.at);
         loop {
             let Some(line) = self.next_range()? else { return Ok(None) };
@@ -356,8 +356,9 @@ impl Source for FileSource {
                 continue;
             }
             self.left = None;
-            let bytes = self.opened.bytes(line);
-            return Ok(Some(Record::Line(bytes.strip_suffix(b"\r").unwrap_or(bytes))));
+            let (bytes, is_after_gap) = (self.opened.bytes(line), !self.gaps.is_empty());
+            let record = Record::Line(bytes.strip_suffix(b"\r").unwrap_or(bytes));
+            return Ok(Some(Next { record, is_after_gap }));
         }
     }
 

@@ -25,7 +25,7 @@ use super::place::{Cursor, Place};
 use super::report::{Crash, Findings, Gap, GapKind, Notes, Taken};
 use super::saved_state::{self, Saved};
 use super::settings::{LogSettings, LogSource};
-use super::source::{Record, Source};
+use super::source::{Next, Record, Source};
 use super::submitted_ids::SubmittedIds;
 use super::timestamp::TimeReader;
 use super::tracked_messages::TrackedMessages;
@@ -296,7 +296,7 @@ impl Follow {
             }
             let before = live.tracked.last_at;
             let step = self.step(live.source.as_mut(), &mut live.tracked);
-            self.note_gaps(live.source.as_mut(), before);
+            self.note_gaps(live, before);
             match step {
                 Ok(Some(Step { findings, bytes, is_postfix })) => {
                     batch.lines_read += 1;
@@ -331,7 +331,10 @@ impl Follow {
     /// Reads one record and applies it. Returns `None` at the end.
     fn step(&mut self, source: &mut dyn Source, tracked: &mut TrackedMessages) -> Result<Option<Step>, FollowerError> {
         let before = tracked.last_at;
-        let Some(record) = source.next(before)? else { return Ok(None) };
+        let Some(Next { record, is_after_gap }) = source.next(before)? else { return Ok(None) };
+        if is_after_gap {
+            tracked.note_gap();
+        }
         match record {
             Record::Line(bytes) => {
                 let text = String::from_utf8_lossy(bytes);
@@ -342,6 +345,7 @@ impl Follow {
                     Some(line) => Some(self.take_in(tracked, &line)?),
                     None => {
                         if reports_loss(text, &self.settings.syslog_name, &mut self.times, now, before) {
+                            tracked.note_gap();
                             note_dropped(&mut self.notes.gaps, &self.settings, now, before);
                         }
                         None
@@ -357,6 +361,7 @@ impl Follow {
             }
             Record::Dropped(message) => {
                 if journald_reports_loss(message, &self.settings.syslog_name) {
+                    tracked.note_gap();
                     note_dropped(&mut self.notes.gaps, &self.settings, self.clock.now(), before);
                 }
                 Ok(Some(Step::new(None, message.len())))
@@ -372,9 +377,12 @@ impl Follow {
     }
 
     /// Notes the gaps that the source found after the line written at `before`. Returns whether there are any.
-    fn note_gaps(&mut self, source: &mut dyn Source, before: Option<Timestamp>) -> bool {
-        let gaps = source.take_gaps();
+    fn note_gaps(&mut self, live: &mut Live, before: Option<Timestamp>) -> bool {
+        let gaps = live.source.take_gaps();
         let has_gaps = !gaps.is_empty();
+        if has_gaps {
+            live.tracked.note_gap();
+        }
         for (kind, detail) in gaps {
             note_gap(&mut self.notes.gaps, &self.settings, gap_until(self.clock.now(), before, kind, detail));
         }
@@ -493,21 +501,22 @@ impl Follow {
         if let Some(source) = earlier {
             let known_at = kept.as_ref().and_then(|tracked| tracked.last_at);
             let tracked = kept.clone().unwrap_or_default();
-            if let Replayed::Reached { live, begun_at } = self.replay(source, tracked, cursor)? {
+            if let Replayed::Reached { mut live, begun_at } = self.replay(source, tracked, cursor)? {
                 if kept.is_some() || !is_oldest || live.tracked.has_unnamed() {
-                    self.note_lost_state(known_at, begun_at.or(live.tracked.last_at));
+                    let until = begun_at.or(live.tracked.last_at);
+                    self.note_lost_state(&mut live, known_at, until);
                 }
                 return Ok(*live);
             }
         }
         let known_at = kept.as_ref().and_then(|tracked| tracked.last_at);
-        let mut source = self.open(&cursor.place)?;
+        let mut live = Live::new(self.open(&cursor.place)?, kept.unwrap_or_default(), cursor);
         // If the position is gone, the source continues after a gap and reports it. Otherwise only lines before it
         // are missing.
-        if !self.note_gaps(source.as_mut(), known_at) {
-            self.note_lost_state(known_at, cursor.place.newest_line_at());
+        if !self.note_gaps(&mut live, known_at) {
+            self.note_lost_state(&mut live, known_at, cursor.place.newest_line_at());
         }
-        Ok(Live::new(source, kept.unwrap_or_default(), cursor))
+        Ok(live)
     }
 
     /// Returns the log before a position, as much as a rebuild reads, and whether that is all of it.
@@ -519,8 +528,9 @@ impl Follow {
     }
 
     /// Notes that the tracked messages were rebuilt from lines that do not go back far enough.
-    fn note_lost_state(&mut self, from: Option<Timestamp>, to: Option<Timestamp>) {
+    fn note_lost_state(&mut self, live: &mut Live, from: Option<Timestamp>, to: Option<Timestamp>) {
         let now = self.clock.now();
+        live.tracked.note_gap();
         let detail = "the log does not go back to the position of the saved state".to_owned();
         let gap = Gap { to: to.unwrap_or(now), ..gap_until(now, from, GapKind::StateLost, detail) };
         note_gap(&mut self.notes.gaps, &self.settings, gap);

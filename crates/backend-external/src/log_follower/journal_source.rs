@@ -10,7 +10,7 @@ use super::FollowerError;
 use super::place::Place;
 use super::report::GapKind;
 use super::settings::JournalSettings;
-use super::source::{Noticed, Record, Source};
+use super::source::{Next, Noticed, Record, Source};
 
 /// Selects the entries of the mail facility.
 const MAIL_FACILITY: &str = "SYSLOG_FACILITY=2";
@@ -109,16 +109,17 @@ impl JournalSource {
 }
 
 impl Source for JournalSource {
-    fn next(&mut self, _at: Option<Timestamp>) -> Result<Option<Record<'_>>, FollowerError> {
+    fn next(&mut self, _at: Option<Timestamp>) -> Result<Option<Next<'_>>, FollowerError> {
         if !self.read()? {
             return Ok(None);
         }
-        let entry = &self.entry;
+        let (entry, is_after_gap) = (&self.entry, !self.gaps.is_empty());
         if entry.identifier == JOURNALD {
-            return Ok(Some(Record::Dropped(&entry.message)));
+            return Ok(Some(Next { record: Record::Dropped(&entry.message), is_after_gap }));
         }
         self.tag = entry.tag();
-        Ok(Some(Record::Entry { at: entry.at(), tag: &self.tag, message: &entry.message }))
+        let record = Record::Entry { at: entry.at(), tag: &self.tag, message: &entry.message };
+        Ok(Some(Next { record, is_after_gap }))
     }
 
     fn place(&self, _at: Option<Timestamp>) -> Place {

@@ -40,6 +40,8 @@ pub(super) struct Waiting {
     pub(super) relay: Option<Arc<str>>,
     #[serde(with = "stored")]
     pub(super) response: Arc<str>,
+    /// Whether a later outcome may be missing.
+    pub(super) is_unsure: bool,
 }
 
 /// The results for the addresses that a recipient expands to: the members of an alias, or the target of a forwarding.
@@ -90,6 +92,10 @@ pub(super) struct Message {
     pub(super) queued: bool,
     /// Whether Postfix restarted since its newest line: the process that received it is gone.
     pub(super) cut_off: bool,
+    /// Whether the current run of Postfix received it: then its queue id contains the inode number of its file.
+    pub(super) is_of_this_run: bool,
+    /// Whether outcomes may be missing.
+    pub(super) is_unsure: bool,
     /// Whether it is on hold.
     pub(super) held: bool,
     /// How many of its addresses may be in a delivery attempt; [`u64::MAX`] if the log lacks their number.
@@ -123,6 +129,8 @@ pub(super) struct Message {
     pub(super) recipients: Option<u64>,
     /// For how many of them delivery has ended.
     pub(super) settled: u64,
+    /// For how many of them delivery had ended before it was requeued.
+    pub(super) settled_before: u64,
     /// Whether the log is incomplete for a message that this one continues.
     pub(super) is_incomplete: bool,
     /// Its queue id before it was requeued.
@@ -184,6 +192,8 @@ impl Message {
             has_header: false,
             queued: false,
             cut_off: false,
+            is_of_this_run: false,
+            is_unsure: false,
             held: false,
             in_attempt: 0,
             perhaps_deleted: false,
@@ -199,6 +209,7 @@ impl Message {
             refused: Vec::new(),
             recipients: None,
             settled: 0,
+            settled_before: 0,
             is_incomplete: false,
             orig_id: None,
             behind: Vec::new(),
@@ -219,11 +230,26 @@ impl Message {
         self.recipients = self.recipients.or(recipients);
     }
 
-    /// Begins a delivery attempt for each address whose delivery has not ended.
-    pub(super) fn begin_attempt(&mut self) {
+    /// Begins a delivery attempt for each of the queue file's `recipients` whose delivery has not ended. A requeued
+    /// file has only the recipients that pickup(8) found, whatever the lines before it say.
+    pub(super) fn begin_attempt(&mut self, recipients: Option<u64>) {
         self.held = false;
         self.perhaps_deleted = false;
-        self.in_attempt = self.recipients.map_or(u64::MAX, |recipients| recipients.saturating_sub(self.settled));
+        let settled = self.settled.saturating_sub(self.settled_before);
+        self.in_attempt = recipients.map_or(u64::MAX, |recipients| recipients.saturating_sub(settled));
+    }
+
+    /// Notes that outcomes may be missing.
+    pub(super) fn doubt(&mut self) {
+        self.is_unsure = true;
+        self.waiting.iter_mut().for_each(|waiting| waiting.is_unsure = true);
+    }
+
+    /// Leaves the recipients open whose newest outcome may be missing.
+    pub(super) fn drop_unsure(&mut self) {
+        let count = self.waiting.len();
+        self.waiting.retain(|waiting| !waiting.is_unsure);
+        self.is_incomplete |= self.waiting.len() < count;
     }
 
     /// Notes that the attempt for one address ended.

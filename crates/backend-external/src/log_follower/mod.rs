@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `timestamp`, `rfc5424`, `line`, `fact` | a single line: its time, its daemon, its meaning |
+//! | `queue_id` | the parts of a queue id |
 //! | `message`, `tracked_messages` | the tracked messages, from their first line to `removed` |
 //! | `rotated_files`, `opened`, `file_source` | the log file across rename, copy-and-truncate and compression |
 //! | `journal_source` | the same from systemd's journal |
@@ -75,6 +76,7 @@ mod message;
 mod opened;
 mod place;
 mod postqueue;
+mod queue_id;
 mod queue_probe;
 mod report;
 mod rfc5424;

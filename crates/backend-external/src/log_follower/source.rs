@@ -24,13 +24,21 @@ pub(super) enum Record<'a> {
     Dropped(&'a str),
 }
 
+/// A record, and what precedes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Next<'a> {
+    pub(super) record: Record<'a>,
+    /// Whether a gap precedes it that [`Source::take_gaps`] did not return yet.
+    pub(super) is_after_gap: bool,
+}
+
 /// A gap that was found, with details.
 pub(super) type Noticed = (GapKind, String);
 
 /// Reads records. The end is no error: more may follow.
 pub(super) trait Source: Send {
     /// Returns the next record, if there is one. `at` is the time of the newest record so far.
-    fn next(&mut self, at: Option<Timestamp>) -> Result<Option<Record<'_>>, FollowerError>;
+    fn next(&mut self, at: Option<Timestamp>) -> Result<Option<Next<'_>>, FollowerError>;
 
     /// Returns the position of the next record. `at` is the time of the newest record before it.
     fn place(&self, at: Option<Timestamp>) -> Place;

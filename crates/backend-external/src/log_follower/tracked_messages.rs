@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A message that the operator deletes or requeues during a delivery attempt stays open under its id until the attempt
-//! has ended (`deletions`).
+//! has ended (`deletions`). The inode number in a queue id proves that a former file is gone (`queue_files`). If lines
+//! are missing, a deletion proves less (`losses`).
 //!
 //! A queue id denotes one message from the line that opens it to the line that closes it, within one Postfix
 //! instance. An id may be reused at once: a line that begins a message discards the old state of the id.
@@ -26,6 +27,8 @@
 
 mod deletions;
 mod deliveries;
+mod losses;
+mod queue_files;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -36,6 +39,7 @@ use mailapi_model::{EmailAddress, InboundEvent, InboundOutcome, MessageId, Queue
 use serde::{Deserialize, Serialize};
 
 use deliveries::report_answers;
+use queue_files::Inodes;
 
 use super::fact::{Fact, NO_QUEUE, Rejection, fact};
 use super::index::MessageIndex;
@@ -65,6 +69,8 @@ pub(super) struct TrackedMessages {
     /// The queue ids of possible copies of each message.
     #[serde(skip)]
     by_claim: HashMap<MessageId, Vec<Key>>,
+    #[serde(skip)]
+    inodes: Inodes,
     /// The state of each instance, according to its lines.
     instance_states: HashMap<String, InstanceState>,
     /// Refusals before the message had a queue id, by [`session`].
@@ -116,16 +122,20 @@ impl TrackedMessages {
     ) -> io::Result<Findings> {
         let before = self.last_at.replace(line.at);
         let mut findings = Findings::default();
-        self.end_long_attempts(line.at, &mut findings);
         self.end_attempts_before_start(line, &mut findings);
         findings.crash = self.note_running(line, before);
-        self.note_postsuper(line);
+        self.note_losses(line, findings.crash.as_ref());
+        self.end_long_attempts(line.at, &mut findings);
+        self.note_postsuper(line, &mut findings);
         let Some((id, fact)) = fact(line) else {
             self.forget_refusals_of_closed_session(line);
             return Ok(findings);
         };
-        if matches!(fact, Fact::Begins { .. } | Fact::PickedUp { .. } | Fact::MessageId(_)) {
-            self.end_attempts_of_reused(line, id, &mut findings);
+        let begins = matches!(fact, Fact::Begins { .. } | Fact::PickedUp { .. } | Fact::MessageId(_));
+        if begins {
+            self.note_replaced_files(line, id, &mut findings);
+        } else if self.get(line.instance, id).is_none() {
+            self.adopt_renamed(line.instance, id);
         }
         match fact {
             Fact::Begins { authenticated, loopback } => self.begin(line, id, authenticated, loopback),
@@ -134,7 +144,7 @@ impl TrackedMessages {
             Fact::Queued { sender, recipients } => {
                 let message = self.open(line, id, Origin::Unknown);
                 message.expect_recipients(recipients);
-                message.begin_attempt();
+                message.begin_attempt(recipients);
                 self.queue(line, id, sender, submitted_ids, &mut findings);
             }
             Fact::Delivery(delivery) => {
@@ -155,6 +165,10 @@ impl TrackedMessages {
             }
             Fact::Held => self.open(line, id, Origin::Unknown).held = true,
             Fact::MarkedAsSpam => self.open(line, id, Origin::Unknown).marked_as_spam = true,
+        }
+        if begins {
+            self.get(line.instance, id).into_iter().for_each(|message| message.is_of_this_run = true);
+            self.note_file(line.instance, id);
         }
         Ok(findings)
     }
@@ -228,6 +242,7 @@ impl TrackedMessages {
             add_key(&mut self.by_claim, message_id, instance, id);
         }
         self.instances.entry(instance.to_owned()).or_default().insert(id.to_owned(), message);
+        self.note_file(instance, id);
     }
 
     /// Removes messages without a line for too long (`postsuper -d ALL` logs no line for each). Also removes the
@@ -277,6 +292,7 @@ impl TrackedMessages {
     /// Removes the message of this id.
     fn close(&mut self, instance: &str, id: &str) -> Option<Message> {
         let message = self.instances.get_mut(instance)?.remove(id)?;
+        self.forget_file(instance, id);
         if let Some(message_id) = message.message_id {
             remove_key(&mut self.by_message, message_id, instance, id);
         }
@@ -322,6 +338,8 @@ impl TrackedMessages {
             message.first_seen = former.first_seen;
             // The queue manager counts its recipients again, without those whose delivery has ended.
             (message.recipients, message.settled) = (former.recipients, former.settled);
+            message.settled_before = former.settled;
+            message.is_unsure = former.is_unsure;
             message.is_incomplete = former.is_incomplete;
             message.inherit(std::mem::take(&mut former.behind));
             let (message_id, claims) = (message.message_id, message.claims);
@@ -553,7 +571,7 @@ impl TrackedMessages {
         }
         // The processes that received these messages are gone.
         let messages = self.instances.get_mut(line.instance).into_iter().flat_map(HashMap::values_mut);
-        messages.for_each(|message| message.cut_off = true);
+        messages.for_each(|message| (message.cut_off, message.is_of_this_run) = (true, false));
         state.filter(|state| state.running != Running::No).map(|state| Crash {
             instance: line.instance.to_owned(),
             was_announced: state.running == Running::Stopping,

@@ -8,36 +8,46 @@ use mailapi_testkit::FakeClock;
 use super::deletions::{deferred, deleted, discarded, log, postsuper, queued, read, received, to};
 use super::support::{OURS, Reader, TestLog, line, outcomes};
 
-const SENT: &str = "sent (250 Ok)";
+pub(super) const SENT: &str = "sent (250 Ok)";
 
 /// A scene shortly after the lines.
-fn soon() -> TestLog {
+pub(super) fn soon() -> TestLog {
     TestLog { clock: Arc::new(FakeClock::at("2026-11-21T08:00:30Z")), ..log() }
 }
 
 /// A line of an attempt that ends after the deletion.
-fn late(id: &str, address: &str, outcome: &str) -> String {
+pub(super) fn late(id: &str, address: &str, outcome: &str) -> String {
     to(id, address, outcome).replace("08:00:02", "08:00:20")
 }
 
-fn gone(id: &str) -> String {
+/// The agent that should have tried all of its recipients finds no file. The queue manager then logs nothing.
+pub(super) fn unopened(id: &str) -> String {
+    line(20, "smtp", &format!("warning: open active {id}: No such file or directory"))
+}
+
+/// Another message begins.
+pub(super) fn begun(id: &str) -> String {
+    line(25, "smtpd", &format!("{id}: client=mx[192.0.2.9]"))
+}
+
+pub(super) fn gone(id: &str) -> String {
     let warning = format!("remove {id} from active: No such file or directory");
     line(21, "qmgr", &format!("warning: qmgr_active_done_3_generic: {warning}"))
 }
 
-fn requeued(id: &str, new: &str) -> String {
+pub(super) fn requeued(id: &str, new: &str) -> String {
     postsuper(9, &format!("{id}: requeued"))
         + &line(10, "pickup", &format!("{new}: uid=102 from=<ann@example.org> orig_id={id}"))
         + &line(10, "cleanup", &format!("{new}: message-id=<{OURS}@example.org>"))
 }
 
 /// Held and deleted as in a single command, during an attempt.
-fn deleted_in_attempt(id: &str, addresses: u32) -> Vec<String> {
+pub(super) fn deleted_in_attempt(id: &str, addresses: u32) -> Vec<String> {
     let postsuper = ["placed on hold", "removed"].map(|done| postsuper(9, &format!("{id}: {done}")));
     [vec![received(id), queued(id, addresses)], postsuper.to_vec()].concat()
 }
 
-fn events(reader: &Reader) -> Vec<String> {
+pub(super) fn events(reader: &Reader) -> Vec<String> {
     outcomes(&reader.events)
 }
 
@@ -86,8 +96,7 @@ fn one_of_two_recipients_waits_for_the_end_of_the_attempt() {
     let sent = [lines.clone(), vec![late("A00001", "bob@example.net", SENT)]].concat();
     let reader = read(&soon(), &sent);
     assert_eq!((events(&reader).len(), discarded(&reader)), (2, vec![]));
-    let unopened = line(20, "smtp", "warning: open active A00001: No such file or directory");
-    for end in [gone("A00001"), unopened] {
+    for end in [gone("A00001"), unopened("A00001")] {
         let reader = read(&soon(), &[lines.clone(), vec![end]].concat());
         assert_eq!((events(&reader).len(), discarded(&reader)), (1, deleted("A00001")));
     }
@@ -166,8 +175,9 @@ fn a_stop_ends_the_attempts_and_a_crash_does_not() {
     let stop = line(20, "master", "terminating on signal 15");
     let start = line(21, "master", "daemon started -- version 3.7.11, configuration /etc/postfix");
     let lines = deleted_in_attempt("A00001", 1);
+    // Which of the agents had sent the message is unknown.
     let reader = read(&soon(), &[lines.clone(), vec![stop, start.clone()]].concat());
-    assert_eq!(discarded(&reader), deleted("A00001"));
+    assert_eq!((discarded(&reader), reader.follow.open_messages()), (vec![], 0));
     let reader = read(&soon(), &[lines, vec![start, late("A00001", "bob@example.net", SENT)]].concat());
     assert_eq!((events(&reader).len(), discarded(&reader)), (1, vec![]));
 }
@@ -218,4 +228,80 @@ fn a_requeued_message_keeps_the_lines_of_its_former_id() {
     assert_eq!(events(&reader), ["A00001 bob@example.net sent ours"]);
     // The report covers only recipients without a final status.
     assert_eq!((discarded(&reader), reader.follow.open_messages()), (deleted("A00001"), 0));
+}
+
+#[test]
+fn a_new_file_with_the_inode_proves_that_no_agent_has_the_former_file() {
+    // One agent should have tried both recipients, and its line does not say so.
+    let lines = [deleted_in_attempt("A00001", 2), vec![unopened("A00001")]].concat();
+    let others = [
+        // Another file, another instance, and a message that began before.
+        begun("B00002"),
+        begun("B00001").replace("postfix/", "postfix-out/"),
+        line(25, "qmgr", "B00001: removed"),
+    ];
+    for other in others {
+        let reader = read(&soon(), &[lines.clone(), vec![other.clone()]].concat());
+        assert_eq!(discarded(&reader), [], "{other}");
+    }
+    let local = line(25, "cleanup", "B00001: message-id=<x@example.org>");
+    for other in [begun("B00001"), begun("C00001"), local] {
+        let reader = read(&soon(), &[lines.clone(), vec![other]].concat());
+        assert_eq!((discarded(&reader), reader.follow.open_messages()), (deleted("A00001"), 1));
+    }
+    // The same with long queue ids.
+    let long = lines.iter().map(|line| line.replace("A00001", "4jXsKf6thLz1SRkq")).collect::<Vec<_>>();
+    let reader = read(&soon(), &[long.clone(), vec![begun("4jXsPc19dNz1SRkr")]].concat());
+    assert_eq!(discarded(&reader), []);
+    let reader = read(&soon(), &[long, vec![begun("4jXsPc19dNz1SRkq")]].concat());
+    assert_eq!(discarded(&reader), deleted("4jXsKf6thLz1SRkq"));
+}
+
+#[test]
+fn a_file_may_be_replaced_before_the_deletion_is_logged() {
+    let mut lines = vec![received("A00001"), queued("A00001", 2), begun("B00001").replace("08:00:25", "08:00:08")];
+    lines.push(postsuper(9, "A00001: removed"));
+    assert_eq!(discarded(&read(&soon(), &lines)), deleted("A00001"));
+}
+
+#[test]
+fn a_queue_that_may_have_been_copied_has_other_inodes() {
+    let stop = line(3, "master", "terminating on signal 15");
+    let start = line(4, "master", "daemon started -- version 3.7.11, configuration /etc/postfix");
+    let again = queued("A00001", 2).replace("08:00:01", "08:00:05");
+    let mut lines = vec![received("A00001"), stop, start, again, postsuper(9, "A00001: removed")];
+    lines.extend([begun("B00001"), late("A00001", "bob@example.net", SENT), gone("A00001")]);
+    let reader = read(&soon(), &lines);
+    assert_eq!(
+        (events(&reader), discarded(&reader)),
+        (vec!["A00001 bob@example.net sent ours".to_owned()], deleted("A00001"))
+    );
+}
+
+#[test]
+fn a_requeued_message_is_closed_when_no_agent_has_its_former_file() {
+    let lines = vec![received("A00001"), queued("A00001", 2), requeued("A00001", "A00002"), unopened("A00001")];
+    let before = read(&soon(), &[lines.clone(), vec![postsuper(11, "A00002: removed")]].concat());
+    assert_eq!(discarded(&before), []);
+    for closed_first in [true, false] {
+        let mut ends = vec![begun("B00001"), postsuper(26, "A00002: removed")];
+        if !closed_first {
+            ends.reverse();
+        }
+        let reader = read(&soon(), &[lines.clone(), ends].concat());
+        assert_eq!((discarded(&reader), reader.follow.open_messages()), (deleted("A00001"), 1));
+    }
+}
+
+#[test]
+fn a_requeued_message_has_the_recipients_that_were_picked_up() {
+    // The former attempt logs a delivery, and then pickup(8) reads the recipient before it is marked as done.
+    let mut lines = vec![received("A00001"), queued("A00001", 2), to("A00001", "bob@example.net", SENT)];
+    lines.extend([requeued("A00001", "A00002"), gone("A00001"), queued("A00002", 2), postsuper(12, "A00002: removed")]);
+    lines.push(late("A00002", "bob@example.net", SENT));
+    let before = read(&soon(), &lines);
+    assert_eq!((events(&before).len(), discarded(&before)), (2, vec![]));
+    lines.push(late("A00002", "eve@example.net", SENT));
+    let reader = read(&soon(), &lines);
+    assert_eq!((events(&reader).len(), discarded(&reader), reader.follow.open_messages()), (3, vec![], 0));
 }

@@ -3,6 +3,7 @@
 mod aliases;
 mod attempts;
 mod clocks;
+mod commands;
 mod copies;
 mod deletions;
 mod forms;
@@ -11,6 +12,7 @@ mod interrupted;
 mod journal;
 mod links;
 mod looking_up;
+mod losses;
 mod restarts;
 mod rotations;
 mod status;

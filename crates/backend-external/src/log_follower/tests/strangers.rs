@@ -88,20 +88,21 @@ impl Dice {
     }
 }
 
+/// The inode numbers in the queue ids differ, since all these messages are in the queue together.
 fn our_id(n: usize) -> String {
-    format!("A0000{n}")
+    format!("A00001{n}")
 }
 
 fn their_id(n: usize) -> String {
-    format!("B0000{n}")
+    format!("B00002{n}")
 }
 
 fn filtered_id(n: usize) -> String {
-    format!("C0000{n}")
+    format!("C00003{n}")
 }
 
 fn requeued_id(n: usize) -> String {
-    format!("D0000{n}")
+    format!("D00004{n}")
 }
 
 fn message_id(n: usize) -> String {

@@ -1,17 +1,33 @@
 //! Messages that the operator deletes with `postsuper -d`.
 //!
-//! A deletion by queue id logs a line for the message. `-d ALL` logs only the number of deleted messages. For a
-//! deferred message, later silence is proof: Postfix retries it at least once per `maximal_backoff_time`, so one that
-//! stays silent for longer is gone. For a message on hold, or in its first attempt, silence proves nothing.
+//! A deletion by queue id logs a line for the message. `-d ALL` logs only the number of deleted messages. Two facts
+//! prove that it deleted a message:
+//!
+//! * a new file has the inode number of its file (`queue_files`);
+//! * or a deferred message is silent: Postfix retries it at least once per `maximal_backoff_time`, so one that stays
+//!   silent for longer is gone. For a message on hold, or in its first attempt, silence proves nothing.
 //!
 //! A delivery agent has the queue file open and continues after its deletion, or after `postsuper -r`. So a message
 //! that leaves the queue during an attempt stays open until the attempt has certainly ended:
 //!
-//! * each of its addresses has a line, or an agent found no file;
-//! * or the queue manager reports that the file is gone, which it does after the last agent;
+//! * each of its addresses has a line. An agent that finds no file logs one line for all addresses that it should have
+//!   tried, so that line counts for one address;
+//! * or the queue manager reports that the file is gone. It does so after the last agent, but only if no address is
+//!   left to try: otherwise it drops the message without a line;
+//! * or a new file has the inode number (`queue_files`);
 //! * or Postfix was stopped, which ends the agents, and started again;
-//! * or another message has the queue id, which contains the inode of the file: an open file keeps its inode;
 //! * or [`LONGEST_ATTEMPT`] has passed, by the log's clock or by this server's.
+//!
+//! ```text
+//!             requeued, during an attempt           deleted, no attempt
+//!   QUEUED ------------> FORMER                    ---------------------> GIVEN UP: each recipient without a final
+//!      |                   | the attempt has ended                           ^  outcome is bounced, unless a loss
+//!      |                   v                                                 |  since its newest line may hide a
+//!      |                 CLOSED; under the new id, it is QUEUED              |  delivery (`losses`)
+//!      |                                                                     |
+//!      +-- deleted, during an attempt --> LEFT: outcomes still count --------+
+//!                                            the attempt has ended, and there is no FORMER
+//! ```
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,11 +52,15 @@ const LONGEST_ATTEMPT: Duration = Duration::from_hours(5);
 impl TrackedMessages {
     /// Closes a message that the operator deleted by its id. During an attempt, it stays open until the attempt ends.
     pub(super) fn delete(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
+        let is_replaced = self.is_file_replaced(line.instance, id);
         let Some(message) = self.get(line.instance, id) else { return };
-        let (in_attempt, message_id) = (message.in_attempt, message.message_id);
         if message.left.is_some() {
             return;
         }
+        if is_replaced {
+            message.in_attempt = 0;
+        }
+        let (in_attempt, message_id) = (message.in_attempt, message.message_id);
         if in_attempt == 0 && !self.has_former(message_id) {
             return self.give_up_deleted(line, id, findings);
         }
@@ -97,7 +117,8 @@ impl TrackedMessages {
         let Some(message) = self.get(line.instance, id) else { return };
         let (message_id, is_former) = (message.message_id, message.is_former());
         if is_former {
-            self.close(line.instance, id);
+            let former = self.close(line.instance, id);
+            self.doubt_continuations(message_id.filter(|_| former.is_some_and(|former| former.is_unsure)));
         } else if !self.has_former(message_id) {
             self.give_up_deleted(line, id, findings);
         }
@@ -110,6 +131,14 @@ impl TrackedMessages {
             if self.get(&instance, &id).is_some_and(|message| message.left.is_some() && message.in_attempt == 0) {
                 self.give_up_deleted(&Line { instance: &instance, ..*line }, &id, findings);
             }
+        }
+    }
+
+    /// Notes that an outcome under a former queue id may be missing.
+    fn doubt_continuations(&mut self, message_id: Option<MessageId>) {
+        let keys = message_id.and_then(|message_id| self.by_message.get(&message_id)).cloned().unwrap_or_default();
+        for (instance, id) in keys {
+            self.get(&instance, &id).into_iter().for_each(Message::doubt);
         }
     }
 
@@ -149,17 +178,11 @@ impl TrackedMessages {
         }
     }
 
-    /// Ends the attempt of a message whose id now denotes another one.
-    pub(super) fn end_attempts_of_reused(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
-        if self.get(line.instance, id).is_some_and(|message| message.left.is_some()) {
-            self.end_attempt(line, id, |message| message.in_attempt = 0, findings);
-        }
-    }
-
-    /// Closes a deleted message, and gives up its recipients.
+    /// Closes a deleted message, and gives up its recipients, except those whose outcome may be missing.
     fn give_up_deleted(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
         let Some(mut message) = self.close(line.instance, id) else { return };
         findings.discarded.extend(self.untried(line, id, &mut message));
+        message.drop_unsure();
         let deleted = |one: Waiting| Waiting { response: Arc::from(DELETED), dsn: None, relay: None, ..one };
         give_up(line, id, &mut message, Outcome::Bounced, deleted, findings);
         self.conclude(line, id, message, findings);
@@ -173,7 +196,7 @@ impl TrackedMessages {
         let tried = message.settled + message.waiting.len() as u64;
         let is_tried = message.recipients.is_some_and(|recipients| tried >= recipients);
         let is_put_in = matches!(message.origin, Origin::Internal | Origin::PickedUp) && message.orig_id.is_none();
-        if is_tried || is_put_in || self.by_message.contains_key(&message_id) {
+        if is_tried || is_put_in || message.is_unsure || self.by_message.contains_key(&message_id) {
             return None;
         }
         let queue_id = QueueId(message.orig_id.clone().unwrap_or_else(|| id.to_owned()));
@@ -182,7 +205,7 @@ impl TrackedMessages {
     }
 
     /// Counts the messages that postsuper(1) names, and compares the result with postsuper's own count.
-    pub(super) fn note_postsuper(&mut self, line: &Line<'_>) {
+    pub(super) fn note_postsuper(&mut self, line: &Line<'_>, findings: &mut Findings) {
         if line.daemon != "postsuper" {
             return;
         }
@@ -202,6 +225,7 @@ impl TrackedMessages {
             let messages = self.instances.get_mut(line.instance).into_iter().flatten();
             messages.for_each(|(_, message)| message.perhaps_deleted = true);
             self.postsuper = (line.pid, 0);
+            self.conclude_replaced(line, findings);
         }
         // The queue files may be missing for this reason.
         if count("Requeued: ").is_some() {
@@ -212,6 +236,16 @@ impl TrackedMessages {
             let messages = self.instances.get_mut(line.instance).into_iter().flatten();
             messages.for_each(|(_, message)| message.held = true);
             self.postsuper = (line.pid, 0);
+        }
+    }
+
+    /// Closes the messages whose inode numbers were used again before `-d ALL` had ended.
+    fn conclude_replaced(&mut self, line: &Line<'_>, findings: &mut Findings) {
+        let ids = self.instances.get(line.instance).into_iter().flat_map(HashMap::keys);
+        let mut ids: Vec<String> = ids.filter(|id| self.is_file_replaced(line.instance, id)).cloned().collect();
+        ids.sort();
+        for id in ids {
+            self.conclude_file(line, &id, findings);
         }
     }
 

@@ -39,6 +39,7 @@ impl TrackedMessages {
                 dsn: delivery.dsn,
                 relay: delivery.relay.map(Arc::from),
                 response: Arc::from(delivery.response),
+                is_unsure: false,
             });
         } else {
             message.settled += 1;
@@ -181,6 +182,8 @@ impl TrackedMessages {
 
     pub(super) fn expire(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
         let message = self.open(line, id, Origin::Unknown);
+        // Each recipient has a line from the attempt that just ended, unless its delivery ended before.
+        message.drop_unsure();
         give_up(line, id, message, Outcome::Expired, |waiting| waiting, findings);
     }
 
