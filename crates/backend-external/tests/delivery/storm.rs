@@ -40,7 +40,7 @@ fn messages() -> usize {
     std::env::var("MAILAPI_TEST_STORM").ok().and_then(|count| count.parse().ok()).unwrap_or(40)
 }
 
-/// Returns the file for the counts of a long run.
+/// Returns the file for the counts of a long run and its open recipients. The log goes beside it.
 #[expect(clippy::disallowed_methods, reason = "the environment asks for the report of a long run")]
 fn report_path() -> Option<String> {
     std::env::var("MAILAPI_TEST_STORM_REPORT").ok()
@@ -220,6 +220,21 @@ async fn read_to_the_end(host: &mut MailHost, sent: &Sent, is_awaited: impl Fn(&
     let _ = tokio::time::timeout(patience, reading).await;
 }
 
+/// Returns a line for each open recipient, with the queue id of the submission.
+fn open(sent: &Sent, states: &BTreeMap<(MessageId, String), State>) -> String {
+    let open = |(id, queue_id, to): &(MessageId, String, Vec<String>)| {
+        let is_open = |to: &&String| states[&(*id, (*to).clone())] == State::Open;
+        to.iter().filter(is_open).map(|to| format!("{queue_id} {id} {to}\n")).collect::<String>()
+    };
+    sent.taken.iter().map(open).collect()
+}
+
+/// Returns the log with its rotated files, oldest first.
+fn whole_log(log: &Path) -> String {
+    let rotated = (1..30).rev().map(|number| log.with_file_name(format!("mail.log.{number}")));
+    rotated.chain([log.to_owned()]).map(|path| fs::read_to_string(path).unwrap_or_default()).collect()
+}
+
 #[tokio::test]
 async fn whatever_is_rotated_killed_and_deleted_no_state_is_wrong() {
     let mut host = MailHost::open(|settings| {
@@ -260,7 +275,8 @@ async fn whatever_is_rotated_killed_and_deleted_no_state_is_wrong() {
     let counts = (count(State::Sent), count(State::Bounced), count(State::Open));
     let told = format!("sent, bounced, open: {counts:?}; gaps: {:?}", host.follower.status().gaps);
     if let Some(path) = report_path() {
-        fs::write(path, &told).unwrap();
+        fs::write(format!("{path}.log"), whole_log(&host.postfix.log())).unwrap();
+        fs::write(path, format!("{told}\n{}", open(&sent, &states))).unwrap();
     }
     assert!(counts.0 > 0 && counts.1 > 0 && counts.2 * 5 < states.len(), "{told}\n{states:?}\n{}", log());
 }
