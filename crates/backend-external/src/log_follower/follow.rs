@@ -305,7 +305,7 @@ impl Follow {
                         self.hearing.note_line(live.lines, self.clock.now());
                         self.compare_clocks(live.tracked.last_at, end_seen_at, &findings.taken);
                     }
-                    self.note_crash(findings.crash);
+                    self.note_crash(&mut live.tracked, findings.crash);
                     self.notes.note_unnamed(findings.unnamed_at);
                     self.read_since_save += bytes;
                     self.note_taken(&findings.taken);
@@ -389,9 +389,13 @@ impl Follow {
         has_gaps
     }
 
-    fn note_crash(&mut self, crash: Option<Crash>) {
+    fn note_crash(&mut self, tracked: &mut TrackedMessages, crash: Option<Crash>) {
         if let Some(crash) = crash {
+            let instance = crash.instance.clone();
             let gap = self.gap_of(crash);
+            if gap.kind == GapKind::HostRestarted {
+                tracked.forget_inodes(&instance);
+            }
             note_gap(&mut self.notes.gaps, &self.settings, gap);
         }
     }
@@ -561,7 +565,7 @@ impl Follow {
                 begun_at = begun_at.or(tracked.last_at);
             }
             self.note_taken(&findings.taken);
-            self.note_crash(findings.crash);
+            self.note_crash(&mut tracked, findings.crash);
             self.notes.note_unnamed(findings.unnamed_at);
             bytes += length;
         }

@@ -92,8 +92,8 @@ pub(super) struct Message {
     pub(super) queued: bool,
     /// Whether Postfix restarted since its newest line: the process that received it is gone.
     pub(super) cut_off: bool,
-    /// Whether the current run of Postfix received it: then its queue id contains the inode number of its file.
-    pub(super) is_of_this_run: bool,
+    /// Whether its queue id certainly contains the inode number of its file: the queue was not copied since.
+    pub(super) is_inode_sure: bool,
     /// Whether outcomes may be missing.
     pub(super) is_unsure: bool,
     /// Whether it is on hold.
@@ -192,7 +192,7 @@ impl Message {
             has_header: false,
             queued: false,
             cut_off: false,
-            is_of_this_run: false,
+            is_inode_sure: false,
             is_unsure: false,
             held: false,
             in_attempt: 0,

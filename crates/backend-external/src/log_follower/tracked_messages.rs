@@ -167,7 +167,7 @@ impl TrackedMessages {
             Fact::MarkedAsSpam => self.open(line, id, Origin::Unknown).marked_as_spam = true,
         }
         if begins {
-            self.get(line.instance, id).into_iter().for_each(|message| message.is_of_this_run = true);
+            self.get(line.instance, id).into_iter().for_each(|message| message.is_inode_sure = true);
             self.note_file(line.instance, id);
         }
         Ok(findings)
@@ -571,7 +571,10 @@ impl TrackedMessages {
         }
         // The processes that received these messages are gone.
         let messages = self.instances.get_mut(line.instance).into_iter().flat_map(HashMap::values_mut);
-        messages.for_each(|message| (message.cut_off, message.is_of_this_run) = (true, false));
+        messages.for_each(|message| message.cut_off = true);
+        if state.is_some_and(|state| state.running != Running::Yes) {
+            self.forget_inodes(line.instance);
+        }
         state.filter(|state| state.running != Running::No).map(|state| Crash {
             instance: line.instance.to_owned(),
             was_announced: state.running == Running::Stopping,

@@ -267,15 +267,26 @@ fn a_file_may_be_replaced_before_the_deletion_is_logged() {
 #[test]
 fn a_queue_that_may_have_been_copied_has_other_inodes() {
     let stop = line(3, "master", "terminating on signal 15");
-    let start = line(4, "master", "daemon started -- version 3.7.11, configuration /etc/postfix");
-    let again = queued("A00001", 2).replace("08:00:01", "08:00:05");
-    let mut lines = vec![received("A00001"), stop, start, again, postsuper(9, "A00001: removed")];
-    lines.extend([begun("B00001"), late("A00001", "bob@example.net", SENT), gone("A00001")]);
-    let reader = read(&soon(), &lines);
-    assert_eq!(
-        (events(&reader), discarded(&reader)),
-        (vec!["A00001 bob@example.net sent ours".to_owned()], deleted("A00001"))
-    );
+    let announced = line(3, "postfix-script", "stopping the Postfix mail system");
+    // Whether the queue may have been copied before the start.
+    for (stopped, machine_started, expected) in
+        [(stop.as_str(), "", true), (&announced, "", true), ("", "btime 1795248003\n", true), ("", "", false)]
+    {
+        let scene = || {
+            let log = soon();
+            std::fs::write(log.path("stat"), machine_started).unwrap();
+            log
+        };
+        let start = line(4, "master", "daemon started -- version 3.7.11, configuration /etc/postfix");
+        let again = queued("A00001", 1).replace("08:00:01", "08:00:05");
+        let mut lines = vec![received("A00001"), stopped.to_owned(), start, again];
+        lines.extend([postsuper(9, "A00001: removed"), begun("B00001")]);
+        let reader = read(&scene(), &lines);
+        assert_eq!(reader.follow.open_messages(), if expected { 2 } else { 1 }, "{stopped} {machine_started}");
+        lines.push(late("A00001", "bob@example.net", SENT));
+        let whose = if expected { "ours" } else { "other" };
+        assert_eq!(events(&read(&scene(), &lines)), [format!("A00001 bob@example.net sent {whose}")]);
+    }
 }
 
 #[test]

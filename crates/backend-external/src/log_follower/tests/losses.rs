@@ -95,7 +95,7 @@ fn a_doubt_about_the_former_id_is_one_about_the_message() {
     assert_eq!(discarded(&read(&soon(), &lines)), []);
     // The continuation was tried since.
     lines.insert(
-        5,
+        4,
         queued("A00002", 1).replace("08:00:01", "08:00:25") + &late("A00002", "bob@example.net", "deferred (x)"),
     );
     assert_eq!(events(&read(&soon(), &lines)).last().unwrap(), "A00002 bob@example.net bounced ours");

@@ -117,8 +117,7 @@ impl TrackedMessages {
         let Some(message) = self.get(line.instance, id) else { return };
         let (message_id, is_former) = (message.message_id, message.is_former());
         if is_former {
-            let former = self.close(line.instance, id);
-            self.doubt_continuations(message_id.filter(|_| former.is_some_and(|former| former.is_unsure)));
+            self.close(line.instance, id);
         } else if !self.has_former(message_id) {
             self.give_up_deleted(line, id, findings);
         }
@@ -131,14 +130,6 @@ impl TrackedMessages {
             if self.get(&instance, &id).is_some_and(|message| message.left.is_some() && message.in_attempt == 0) {
                 self.give_up_deleted(&Line { instance: &instance, ..*line }, &id, findings);
             }
-        }
-    }
-
-    /// Notes that an outcome under a former queue id may be missing.
-    fn doubt_continuations(&mut self, message_id: Option<MessageId>) {
-        let keys = message_id.and_then(|message_id| self.by_message.get(&message_id)).cloned().unwrap_or_default();
-        for (instance, id) in keys {
-            self.get(&instance, &id).into_iter().for_each(Message::doubt);
         }
     }
 

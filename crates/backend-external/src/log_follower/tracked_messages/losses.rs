@@ -20,9 +20,20 @@ impl TrackedMessages {
     /// Notes what an instance loses when it crashes, or when its delivery agents end without a line.
     pub(super) fn note_losses(&mut self, line: &Line<'_>, crash: Option<&Crash>) {
         let has_crashed = crash.is_some();
-        if has_crashed || ends_agents(line) {
-            let messages = self.instances.get_mut(line.instance).into_iter().flatten().map(|(_, message)| message);
-            messages.filter(|message| has_crashed || message.in_attempt > 0).for_each(Message::doubt);
+        if !has_crashed && !ends_agents(line) {
+            return;
+        }
+        let mut former = Vec::new();
+        for (_, message) in self.instances.get_mut(line.instance).into_iter().flatten() {
+            if has_crashed || message.in_attempt > 0 {
+                message.doubt();
+                former.extend(message.message_id.filter(|_| message.is_former()));
+            }
+        }
+        // The agent may have delivered under the former id.
+        let keys = former.iter().filter_map(|message_id| self.by_message.get(message_id)).flatten();
+        for (instance, id) in keys.cloned().collect::<Vec<_>>() {
+            self.get(&instance, &id).into_iter().for_each(Message::doubt);
         }
     }
 }

@@ -5,8 +5,9 @@
 //! logs its results before it closes the file. File systems such as ext4 and XFS use a free number again soon, others
 //! (btrfs, tmpfs) never.
 //!
-//! A queue that is copied to another file system gets other inode numbers and keeps its long queue ids. Copying
-//! requires a stop, so the inode number counts only for messages that the current run of Postfix received.
+//! A queue that is copied to another file system gets other inode numbers and keeps its long queue ids. An operator
+//! copies it while Postfix is stopped, or after the loss of the machine. So inode numbers count only for messages that
+//! Postfix received since.
 
 use std::collections::HashMap;
 
@@ -20,6 +21,12 @@ use super::TrackedMessages;
 pub(super) type Inodes = HashMap<String, HashMap<u64, String>>;
 
 impl TrackedMessages {
+    /// Notes that the queue of an instance may have been copied.
+    pub(in super::super) fn forget_inodes(&mut self, instance: &str) {
+        let messages = self.instances.get_mut(instance).into_iter().flat_map(HashMap::values_mut);
+        messages.for_each(|message| message.is_inode_sure = false);
+    }
+
     /// Notes the file of a message.
     pub(super) fn note_file(&mut self, instance: &str, id: &str) {
         let Some(inode) = inode(id) else { return };
@@ -49,14 +56,14 @@ impl TrackedMessages {
         let messages = self.instances.get(instance);
         let get = |id: &str| messages.and_then(|messages| messages.get(id));
         let (Some(newer), Some(message)) = (newer.and_then(get), get(id)) else { return false };
-        message.is_of_this_run && newer.first_seen > message.first_seen
+        message.is_inode_sure && newer.first_seen > message.first_seen
     }
 
     /// Concludes from the beginning of a message that the former file with its inode number is gone.
     pub(super) fn note_replaced_files(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
         let former = inode(id).and_then(|inode| self.with_inode(line.instance, inode)).map(str::to_owned);
         let former = former.filter(|former| former != id);
-        if let Some(former) = former.filter(|id| self.get(line.instance, id).is_some_and(|of| of.is_of_this_run)) {
+        if let Some(former) = former.filter(|id| self.get(line.instance, id).is_some_and(|of| of.is_inode_sure)) {
             self.conclude_file(line, &former, findings);
         }
         // A short queue id may denote another message again.
