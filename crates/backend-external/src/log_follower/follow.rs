@@ -10,10 +10,12 @@ mod lookup;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mailapi_backend::QueueSize;
 use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, Timestamp};
 
+use super::agents;
 use super::clock_difference::ClockDifference;
 use super::file_source::FileLog;
 use super::hearing::{HEARING_TIME, Hearing};
@@ -35,6 +37,8 @@ pub(super) use lookup::{Hints, LogOutcome};
 /// Reason for an undecided result if the log contains no line of Postfix.
 const NOTHING_UNDERSTOOD: &str = "the mail server's log contains no line of Postfix that mailapi can parse";
 
+/// The minimum time after which a line is in the log.
+const AGENT_SETTLE_TIME: Duration = Duration::from_secs(3);
 /// How much of the log is read again to rebuild a lost state: some minutes of work at most.
 const REBUILD_BYTES: u64 = 256 << 20;
 /// The size at which a new index file begins, and the maximum number of files; the oldest is removed first.
@@ -81,6 +85,8 @@ struct Live {
     cursor: Cursor,
     /// Events of the newest record that did not fit into a batch.
     pending: VecDeque<DeliveryEvent>,
+    /// When this machine's delivery agents were last looked at, and a time before which none of them began.
+    agents: Option<(Timestamp, Timestamp)>,
 }
 
 /// The result of replaying up to a cursor.
@@ -111,7 +117,7 @@ impl Step {
 
 impl Live {
     fn new(source: Box<dyn Source>, tracked: TrackedMessages, cursor: &Cursor) -> Self {
-        Self { source, tracked, lines: 0, cursor: cursor.clone(), pending: VecDeque::new() }
+        Self { source, tracked, lines: 0, cursor: cursor.clone(), pending: VecDeque::new(), agents: None }
     }
 
     /// Returns the number of lines of Postfix before the cursor. The line of pending events is after it.
@@ -316,6 +322,7 @@ impl Follow {
                 Ok(None) => {
                     self.hearing.note_end(live.lines, begun);
                     end_attempts_in_silence(live, begun, &mut batch);
+                    self.end_attempts_without_agents(live, begun, &mut batch);
                     break;
                 }
                 // Return what was read; the next call reports the error.
@@ -326,6 +333,21 @@ impl Follow {
         self.index.write()?;
         batch.cursor = live.cursor.encode();
         Ok(batch)
+    }
+
+    /// Ends the attempts whose agents have ended on this machine, after the time in which their lines arrive.
+    fn end_attempts_without_agents(&self, live: &mut Live, now: Timestamp, batch: &mut LogBatch) {
+        let Some(queue_managers) = live.tracked.queue_managers_of_left() else { return live.agents = None };
+        if let Some((looked_at, began_after)) = live.agents {
+            if now.since(looked_at) < self.settings.settle_time.max(AGENT_SETTLE_TIME) {
+                return;
+            }
+            let mut findings = Findings::default();
+            let ended = live.tracked.end_attempts_until(began_after, Some(looked_at), &mut findings);
+            report_silently(live, ended, findings, batch);
+        }
+        let began_after = agents::all_began_after(&self.settings.machine_state, &queue_managers, now);
+        live.agents = began_after.map(|began_after| (now, began_after));
     }
 
     /// Reads one record and applies it. Returns `None` at the end.
@@ -576,7 +598,13 @@ impl Follow {
 /// between these events.
 fn end_attempts_in_silence(live: &mut Live, now: Timestamp, batch: &mut LogBatch) {
     let mut findings = Findings::default();
-    if let Some(until) = live.tracked.end_long_attempts(now, &mut findings) {
+    let ended = live.tracked.end_long_attempts(now, &mut findings);
+    report_silently(live, ended, findings, batch);
+}
+
+/// Reports attempts that ended without a line. Replaying ends them at this cursor too.
+fn report_silently(live: &mut Live, ended: Option<Timestamp>, findings: Findings, batch: &mut LogBatch) {
+    if let Some(until) = ended {
         live.cursor.quiet_until = Some(until);
         batch.events.extend(findings.events);
         batch.discarded.extend(findings.discarded);

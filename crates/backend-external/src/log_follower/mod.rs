@@ -12,6 +12,7 @@
 //! | `follow` | one step: from a cursor to events and the next cursor; the look-up of one message |
 //! | `postqueue`, `queue_probe` | whether a message that a crash interrupted is in the queue |
 //! | `machine` | when the machine started |
+//! | `agents` | the delivery agents that run on this machine |
 //! | `sample` | whether a log is Postfix's |
 //! | `clock_difference` | how far the log's clock is ahead of this server's |
 //! | `hearing` | when Postfix wrote to its log, by this server's clock |
@@ -63,6 +64,7 @@
 //! | its connection ended; Postfix responded; a listing lacked it | `Lookup` | the answer, at most 7 days |
 //! | Postfix wrote to its log | `hearing` | the next line |
 
+mod agents;
 mod clock_difference;
 mod fact;
 mod file_source;

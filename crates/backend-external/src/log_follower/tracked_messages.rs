@@ -79,6 +79,9 @@ pub(super) struct TrackedMessages {
     postsuper: (u32, u64),
     /// The messages that left the queue during a delivery attempt, oldest first. Some may be closed already.
     left: VecDeque<Key>,
+    /// The process id of each instance's queue manager.
+    #[serde(skip)]
+    queue_managers: HashMap<String, u32>,
 }
 
 /// Whether an instance of Postfix runs.
@@ -125,6 +128,7 @@ impl TrackedMessages {
         self.end_attempts_before_start(line, &mut findings);
         findings.crash = self.note_running(line, before);
         self.note_losses(line, findings.crash.as_ref());
+        self.note_queue_manager(line);
         self.end_long_attempts(line.at, &mut findings);
         self.note_postsuper(line, &mut findings);
         let Some((id, fact)) = fact(line) else {

@@ -231,7 +231,7 @@ fn a_requeued_message_keeps_the_lines_of_its_former_id() {
 }
 
 #[test]
-fn a_new_file_with_the_inode_proves_that_no_agent_has_the_former_file() {
+fn a_new_file_with_the_inode_ends_the_attempt() {
     // One agent should have tried both recipients, and its line does not say so.
     let lines = [deleted_in_attempt("A00001", 2), vec![unopened("A00001")]].concat();
     let others = [
@@ -290,7 +290,7 @@ fn a_queue_that_may_have_been_copied_has_other_inodes() {
 }
 
 #[test]
-fn a_requeued_message_is_closed_when_no_agent_has_its_former_file() {
+fn a_former_file_without_an_agent_closes_a_requeued_message() {
     let lines = vec![received("A00001"), queued("A00001", 2), requeued("A00001", "A00002"), unopened("A00001")];
     let before = read(&soon(), &[lines.clone(), vec![postsuper(11, "A00002: removed")]].concat());
     assert_eq!(discarded(&before), []);
@@ -315,4 +315,43 @@ fn a_requeued_message_has_the_recipients_that_were_picked_up() {
     lines.push(late("A00002", "eve@example.net", SENT));
     let reader = read(&soon(), &lines);
     assert_eq!((events(&reader).len(), discarded(&reader), reader.follow.open_messages()), (3, vec![], 0));
+}
+
+#[test]
+fn agents_that_began_later_end_the_attempt() {
+    let mut log = soon();
+    log.settings.settle_time = Duration::from_secs(10);
+    // The machine started at 08:00:00.
+    std::fs::write(log.path("stat"), "btime 1795248000\n").unwrap();
+    let run = |id: u32, name: &str, started: u32| {
+        std::fs::create_dir_all(log.path(&id.to_string())).unwrap();
+        let zeros = "0 ".repeat(18);
+        std::fs::write(log.path(&format!("{id}/stat")), format!("{id} ({name}) S {zeros}{started}00 7\n")).unwrap();
+    };
+    run(1, "init", 0);
+    run(9, "smtp", 5);
+    // The follower knows the queue manager from a line since its start.
+    let lines = [deleted_in_attempt("A00001", 1), vec![line(12, "qmgr", "C00009: removed")]].concat();
+    let mut reader = read(&log, &lines);
+    let mut later = |seconds: u64| {
+        log.clock.advance(Duration::from_secs(seconds));
+        reader.read_all();
+        discarded(&reader)
+    };
+    // The queue manager of this log is not visible.
+    assert_eq!((later(60), later(60)), (vec![], vec![]));
+    run(7, "qmgr", 0);
+    // An agent is older than the deletion.
+    assert_eq!((later(60), later(60)), (vec![], vec![]));
+    run(9, "smtp", 100);
+    // Its lines have not arrived yet.
+    assert_eq!((later(60), later(9)), (vec![], vec![]));
+    assert_eq!(later(1), deleted("A00001"));
+    assert_eq!(reader.discarded[0].at, "2026-11-21T08:05:30Z".parse().unwrap());
+    for _ in 0..2 {
+        reader.restart(&log);
+        log.clock.advance(Duration::from_secs(60));
+        reader.read_all();
+        assert_eq!((discarded(&reader), reader.follow.open_messages()), (deleted("A00001"), 0));
+    }
 }

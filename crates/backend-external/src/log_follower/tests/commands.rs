@@ -49,7 +49,7 @@ fn a_full_deletion_is_proved_for_held_and_untried_messages_too() {
 }
 
 #[test]
-fn a_message_that_is_being_received_during_a_full_deletion_is_not_reported() {
+fn a_full_deletion_during_the_reception_is_not_reported() {
     let lines = [received("A00001"), postsuper(9, "Deleted: 1 message"), begun("B00001")];
     assert_eq!(discarded(&read(&soon(), &lines)), []);
 }
@@ -69,7 +69,7 @@ fn a_file_is_replaced_before_the_queue_manager_logs_its_removal() {
 }
 
 #[test]
-fn a_message_requeued_after_its_last_delivery_has_left_the_queue() {
+fn a_message_requeued_after_its_last_delivery_has_gone() {
     let begun = vec![received("A00001"), queued("A00001", 1), postsuper(9, "A00001: requeued")];
     let empty = line(11, "pickup", "warning: maildrop/A00001: error writing A00002: no recipients specified");
     let requeued = requeued("A00001", "A00002");

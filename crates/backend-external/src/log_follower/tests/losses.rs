@@ -102,7 +102,7 @@ fn a_doubt_about_the_former_id_is_one_about_the_message() {
 }
 
 #[test]
-fn a_crash_during_the_attempt_leaves_the_message_open_for_longer_than_any_attempt() {
+fn a_crash_during_the_attempt_leaves_the_message_open() {
     let start = |second| line(second, "master", "daemon started -- version 3.7.11, configuration /etc/postfix");
     for second in [20, HOURS + 10] {
         let lines = [deleted_in_attempt("A00001", 1), vec![start(second), other(HOURS + 11)]].concat();

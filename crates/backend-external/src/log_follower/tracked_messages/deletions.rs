@@ -15,6 +15,7 @@
 //! * or the queue manager reports that the file is gone. It does so after the last agent, but only if no address is
 //!   left to try: otherwise it drops the message without a line;
 //! * or a new file has the inode number (`queue_files`);
+//! * or every agent on this machine began later (`agents`);
 //! * or Postfix was stopped, which ends the agents, and started again;
 //! * or [`LONGEST_ATTEMPT`] has passed, by the log's clock or by this server's.
 //!
@@ -136,21 +137,48 @@ impl TrackedMessages {
     /// Ends the attempts that cannot be in progress any more at `now`. Returns the end of the newest of them; `None` if
     /// there are none.
     pub(in super::super) fn end_long_attempts(&mut self, now: Timestamp, findings: &mut Findings) -> Option<Timestamp> {
+        self.end_attempts_until(now.minus(LONGEST_ATTEMPT), None, findings)
+    }
+
+    /// Ends the attempts of messages that left the queue until `latest`, at `at` or after the longest time. Returns when
+    /// the newest of them would end after that time, for [`Self::end_long_attempts`]; `None` if there are none.
+    pub(in super::super) fn end_attempts_until(
+        &mut self,
+        latest: Timestamp,
+        at: Option<Timestamp>,
+        findings: &mut Findings,
+    ) -> Option<Timestamp> {
         let mut ended_at = None;
         while let Some((instance, id)) = self.left.front().cloned() {
             let left_at = self.get(&instance, &id).and_then(|message| message.left).map(|left| left.at);
-            let end = left_at.map(|left_at| left_at.plus(LONGEST_ATTEMPT));
-            if end.is_some_and(|end| now < end) {
+            if left_at.is_some_and(|left_at| latest < left_at) {
                 break;
             }
             self.left.pop_front();
-            if let Some(at) = end {
+            if let Some(end) = left_at.map(|left_at| left_at.plus(LONGEST_ATTEMPT)) {
+                let at = at.unwrap_or(end);
                 let line = Line { at, instance: &instance, service: None, daemon: "", pid: 0, text: "" };
                 self.end_attempt(&line, &id, |message| message.in_attempt = 0, findings);
-                ended_at = Some(at);
+                ended_at = Some(end);
             }
         }
         ended_at
+    }
+
+    /// Returns the process ids of the queue managers whose messages left the queue during an attempt; `None` if there
+    /// are none, or if one is unknown.
+    pub(in super::super) fn queue_managers_of_left(&self) -> Option<Vec<u32>> {
+        let ids: Option<Vec<u32>> = self.left.iter().map(|(of, _)| self.queue_managers.get(of).copied()).collect();
+        let mut ids = ids.filter(|ids| !ids.is_empty())?;
+        ids.sort_unstable();
+        ids.dedup();
+        Some(ids)
+    }
+
+    pub(super) fn note_queue_manager(&mut self, line: &Line<'_>) {
+        if line.daemon.ends_with("qmgr") && self.queue_managers.get(line.instance) != Some(&line.pid) {
+            self.queue_managers.insert(line.instance.to_owned(), line.pid);
+        }
     }
 
     /// Ends the attempts of an instance that starts after a stop: master(8) ends its delivery agents when it stops.

@@ -3,13 +3,11 @@
 //! A missing line may have reported a delivery. So a deletion proves nothing about a recipient whose newest line is
 //! older than the loss: its status stays open. A later line about the recipient counts again.
 
+use super::super::agents::DELIVERY_AGENTS;
 use super::super::line::Line;
 use super::super::message::Message;
 use super::super::report::Crash;
 use super::TrackedMessages;
-
-/// The programs that deliver. Services such as `relay` and `retry` run them under other names.
-const DELIVERY_AGENTS: [&str; 7] = ["smtp", "lmtp", "local", "virtual", "pipe", "error", "discard"];
 
 impl TrackedMessages {
     /// Notes that lines of any message may be missing.

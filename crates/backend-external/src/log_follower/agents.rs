@@ -1,0 +1,100 @@
+//! The delivery agents that run on this machine.
+//!
+//! An agent opens a queue file before the file leaves the queue, and logs its results before it ends. So if every agent
+//! began later, none has the file. An agent ends after 100 messages or 100 idle seconds (`max_use`, `max_idle`).
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use mailapi_model::Timestamp;
+
+use super::machine::machine_started_at;
+
+/// The programs that deliver. Services such as `relay` and `retry` run them under other names.
+pub(super) const DELIVERY_AGENTS: [&str; 7] = ["smtp", "lmtp", "local", "virtual", "pipe", "error", "discard"];
+const QUEUE_MANAGERS: [&str; 3] = ["qmgr", "nqmgr", "oqmgr"];
+
+/// The unit of start times on Linux: 1/100 s.
+const TICK_MILLIS: u64 = 10;
+/// The kernel and the log report whole seconds.
+const PRECISION: Duration = Duration::from_secs(3);
+
+/// A process, as in proc_pid_stat(5).
+struct Process {
+    name: String,
+    started_at: Timestamp,
+}
+
+/// Returns a time before which no running delivery agent began. `state` is the kernel's file `stat`, beside the
+/// directories of the processes. Returns `None` unless the processes of the log's Postfix are visible: each of
+/// `queue_managers`, by process id, must be among them.
+pub(super) fn all_began_after(state: &Path, queue_managers: &[u32], now: Timestamp) -> Option<Timestamp> {
+    let (processes, machine_started) = (state.parent()?, machine_started_at(state)?);
+    let process = |name: &str| parse(&fs::read_to_string(processes.join(name).join("stat")).ok()?, machine_started);
+    // A kernel may hide the processes of other users; then it hides the first one.
+    process("1")?;
+    let runs = |id: &u32| process(&id.to_string()).is_some_and(|found| QUEUE_MANAGERS.contains(&found.name.as_str()));
+    if queue_managers.is_empty() || !queue_managers.iter().all(runs) {
+        return None;
+    }
+    let names = fs::read_dir(processes).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let ids = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    let agents = ids.filter_map(|id| process(&id)).filter(|found| DELIVERY_AGENTS.contains(&found.name.as_str()));
+    Some(agents.map(|agent| agent.started_at).min().unwrap_or(now).min(now).minus(PRECISION))
+}
+
+/// Parses `7 (smtp) S …`; the name may contain any character.
+fn parse(stat: &str, machine_started: Timestamp) -> Option<Process> {
+    let (name, rest) = stat.split_once('(')?.1.rsplit_once(") ")?;
+    let ticks: u64 = rest.split(' ').nth(19)?.parse().ok()?;
+    let since = Duration::from_millis(ticks.saturating_mul(TICK_MILLIS).min(u64::from(u32::MAX) * 1000));
+    Some(Process { name: name.to_owned(), started_at: machine_started.plus(since) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STARTED: i64 = 1_795_248_000;
+
+    fn seconds(after: i64) -> Timestamp {
+        Timestamp::from_seconds(STARTED + after)
+    }
+
+    /// Writes processes with these ids, names and start times in seconds.
+    fn machine(processes: &[(u32, &str, u32)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("stat"), format!("btime {STARTED}\n")).unwrap();
+        for (id, name, started) in processes {
+            let path = dir.path().join(id.to_string());
+            fs::create_dir(&path).unwrap();
+            let zeros = "0 ".repeat(18);
+            fs::write(path.join("stat"), format!("{id} ({name}) S {zeros}{started}00 7 7\n")).unwrap();
+        }
+        dir
+    }
+
+    fn began(processes: &[(u32, &str, u32)], queue_managers: &[u32]) -> Option<Timestamp> {
+        all_began_after(&machine(processes).path().join("stat"), queue_managers, seconds(1000))
+    }
+
+    #[test]
+    fn a_postfix_that_cannot_be_seen_proves_nothing() {
+        let smtp = (9, "smtp", 500);
+        assert_eq!(began(&[(1, "init", 0), smtp], &[8]), None);
+        assert_eq!(began(&[(1, "init", 0), (8, "smtpd", 2), smtp], &[8]), None);
+        assert_eq!(began(&[(8, "qmgr", 2), smtp], &[8]), None);
+        assert_eq!(began(&[(1, "init", 0), (8, "qmgr", 2), smtp], &[8, 7]), None);
+        assert_eq!(began(&[(1, "init", 0), (8, "qmgr", 2), smtp], &[]), None);
+    }
+
+    #[test]
+    fn the_oldest_agent_counts() {
+        let others = [(1, "init", 0), (8, "qmgr", 2), (10, "smtpd", 3)];
+        let with = |agents: &[(u32, &'static str, u32)]| began(&[&others[..], agents].concat(), &[8]);
+        assert_eq!(with(&[]), Some(seconds(997)));
+        assert_eq!(with(&[(11, "smtp", 600), (12, "lmtp", 500)]), Some(seconds(497)));
+        assert_eq!(with(&[(11, "a) (smtp", 400), (12, "virtual", 5000)]), Some(seconds(997)));
+    }
+}
