@@ -67,6 +67,8 @@ impl Dice {
             "X-Spam-Flag: YES".to_owned(),
             format!("<22>1 2026-11-21T08:00:09Z mx postfix/postsuper 7 - - {id}: removed"),
             format!("{id}: placed on hold"),
+            format!("warning: maildrop/B00009: error writing {id}: no recipients specified"),
+            "warning: process /usr/lib/postfix/sbin/smtp pid 7 killed by signal 9".to_owned(),
             "Deleted: 7 messages".to_owned(),
             "stopping the Postfix mail system".to_owned(),
             "milter triggers DISCARD action; from=<ann@example.org> to=<bob@example.org> proto=ESMTP".to_owned(),
