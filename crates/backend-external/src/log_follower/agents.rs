@@ -1,7 +1,8 @@
 //! The delivery agents that run on this machine.
 //!
 //! An agent opens a queue file before the file leaves the queue, and logs its results before it ends. So if every agent
-//! began later, none has the file. An agent ends after 100 messages or 100 idle seconds (`max_use`, `max_idle`).
+//! began later, none has the file. An agent ends after 100 messages or 100 idle seconds (`max_use`, `max_idle`). It has
+//! one file at a time, so its results for a message in the queue prove the same.
 
 use std::fs;
 use std::path::Path;
@@ -26,10 +27,16 @@ struct Process {
     started_at: Timestamp,
 }
 
-/// Returns a time before which no running delivery agent began. `state` is the kernel's file `stat`, beside the
+/// Returns a time before which no running delivery agent opened its file. `state` is the kernel's file `stat`, beside the
 /// directories of the processes. Returns `None` unless the processes of the log's Postfix are visible: each of
-/// `queue_managers`, by process id, must be among them.
-pub(super) fn all_began_after(state: &Path, queue_managers: &[u32], now: Timestamp) -> Option<Timestamp> {
+/// `queue_managers`, by process id, must be among them. `result_of` returns when an agent logged a result for a message
+/// in the queue.
+pub(super) fn all_began_after(
+    state: &Path,
+    queue_managers: &[u32],
+    result_of: impl Fn(u32) -> Option<Timestamp>,
+    now: Timestamp,
+) -> Option<Timestamp> {
     let (processes, machine_started) = (state.parent()?, machine_started_at(state)?);
     let process = |name: &str| parse(&fs::read_to_string(processes.join(name).join("stat")).ok()?, machine_started);
     // A kernel may hide the processes of other users; then it hides the first one.
@@ -40,8 +47,11 @@ pub(super) fn all_began_after(state: &Path, queue_managers: &[u32], now: Timesta
     }
     let names = fs::read_dir(processes).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let ids = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-    let agents = ids.filter_map(|id| process(&id)).filter(|found| DELIVERY_AGENTS.contains(&found.name.as_str()));
-    Some(agents.map(|agent| agent.started_at).min().unwrap_or(now).min(now).minus(PRECISION))
+    let began = |id: String| {
+        let agent = process(&id).filter(|found| DELIVERY_AGENTS.contains(&found.name.as_str()))?;
+        Some(id.parse().ok().and_then(&result_of).map_or(agent.started_at, |at| at.max(agent.started_at)))
+    };
+    Some(ids.filter_map(began).min().unwrap_or(now).min(now).minus(PRECISION))
 }
 
 /// Parses `7 (smtp) S …`; the name may contain any character.
@@ -76,7 +86,8 @@ mod tests {
     }
 
     fn began(processes: &[(u32, &str, u32)], queue_managers: &[u32]) -> Option<Timestamp> {
-        all_began_after(&machine(processes).path().join("stat"), queue_managers, seconds(1000))
+        let result_of = |id| (id == 12).then(|| seconds(550));
+        all_began_after(&machine(processes).path().join("stat"), queue_managers, result_of, seconds(1000))
     }
 
     #[test]
@@ -94,7 +105,8 @@ mod tests {
         let others = [(1, "init", 0), (8, "qmgr", 2), (10, "smtpd", 3)];
         let with = |agents: &[(u32, &'static str, u32)]| began(&[&others[..], agents].concat(), &[8]);
         assert_eq!(with(&[]), Some(seconds(997)));
-        assert_eq!(with(&[(11, "smtp", 600), (12, "lmtp", 500)]), Some(seconds(497)));
-        assert_eq!(with(&[(11, "a) (smtp", 400), (12, "virtual", 5000)]), Some(seconds(997)));
+        assert_eq!(with(&[(11, "smtp", 600), (13, "lmtp", 500)]), Some(seconds(497)));
+        assert_eq!(with(&[(11, "smtp", 600), (12, "lmtp", 500)]), Some(seconds(547)));
+        assert_eq!(with(&[(11, "a) (smtp", 400), (13, "virtual", 5000)]), Some(seconds(997)));
     }
 }

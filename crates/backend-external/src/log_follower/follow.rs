@@ -346,7 +346,12 @@ impl Follow {
             let ended = live.tracked.end_attempts_until(began_after, Some(looked_at), &mut findings);
             report_silently(live, ended, findings, batch);
         }
-        let began_after = agents::all_began_after(&self.settings.machine_state, &queue_managers, now);
+        let began_after = agents::all_began_after(
+            &self.settings.machine_state,
+            &queue_managers,
+            |process| live.tracked.result_of(process),
+            now,
+        );
         live.agents = began_after.map(|began_after| (now, began_after));
     }
 

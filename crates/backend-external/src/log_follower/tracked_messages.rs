@@ -82,6 +82,10 @@ pub(super) struct TrackedMessages {
     /// The process id of each instance's queue manager.
     #[serde(skip)]
     queue_managers: HashMap<String, u32>,
+    /// When each delivery agent, by process id, last logged a result for a message in the queue. Kept while messages
+    /// left the queue during an attempt.
+    #[serde(skip)]
+    results: HashMap<u32, Timestamp>,
 }
 
 /// Whether an instance of Postfix runs.
@@ -152,6 +156,7 @@ impl TrackedMessages {
                 self.queue(line, id, sender, submitted_ids, &mut findings);
             }
             Fact::Delivery(delivery) => {
+                self.note_result(line, id);
                 self.deliver(line, id, &delivery, submitted_ids, &mut findings);
                 // local(8) expands aliases, and may log several lines for one address.
                 if line.daemon != "local" || delivery.orig_to.is_none() {

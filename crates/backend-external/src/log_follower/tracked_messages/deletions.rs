@@ -175,6 +175,20 @@ impl TrackedMessages {
         Some(ids)
     }
 
+    /// Notes that a delivery agent has the file of a message in the queue, and no other one.
+    pub(super) fn note_result(&mut self, line: &Line<'_>, id: &str) {
+        if self.left.is_empty() {
+            self.results.clear();
+        } else if self.get(line.instance, id).is_some_and(|message| message.left.is_none() && message.queued) {
+            self.results.insert(line.pid, line.at);
+        }
+    }
+
+    /// Returns when a delivery agent last logged a result for a message in the queue.
+    pub(in super::super) fn result_of(&self, process: u32) -> Option<Timestamp> {
+        self.results.get(&process).copied()
+    }
+
     pub(super) fn note_queue_manager(&mut self, line: &Line<'_>) {
         if line.daemon.ends_with("qmgr") && self.queue_managers.get(line.instance) != Some(&line.pid) {
             self.queue_managers.insert(line.instance.to_owned(), line.pid);
