@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use mailapi_backend::{Awaited, DeliveryFeed, FeedBatch, FeedError, QueueSize};
+use mailapi_backend::{Awaited, DeliveryFeed, FeedBatch, FeedError, LostPart, QueueSize};
 use mailapi_model::{DeliveryEvent, EmailAddress, FeedCursor};
 
 use crate::bounces::ReturnAddress;
@@ -73,6 +73,10 @@ impl DeliveryFeed for HostLog {
 
     async fn losses(&self) -> Option<String> {
         self.log.losses()
+    }
+
+    async fn lost_parts(&self) -> Vec<LostPart> {
+        self.log.lost_parts()
     }
 
     async fn are_awaited(&self, recipients: &[Awaited]) -> Result<Vec<bool>, FeedError> {

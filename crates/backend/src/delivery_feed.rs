@@ -68,6 +68,24 @@ pub trait DeliveryFeed: Send + Sync {
     async fn losses(&self) -> Option<String> {
         None
     }
+
+    /// Returns the recently lost parts of the source, oldest first. A part is the same in each answer.
+    async fn lost_parts(&self) -> Vec<LostPart> {
+        Vec::new()
+    }
+}
+
+/// A part of the source that was lost: reports in it are missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostPart {
+    /// When the loss was noticed.
+    pub at: Timestamp,
+    /// The time of the last report before it; `None` if there was none.
+    pub from: Option<Timestamp>,
+    /// The time of the first report after it, or when the loss was noticed.
+    pub to: Timestamp,
+    /// What happened, as one word.
+    pub reason: &'static str,
 }
 
 /// A recipient whose delivery was not reported as final.

@@ -27,7 +27,7 @@ mod validator;
 use std::sync::Arc;
 
 pub use buffer::{Buffer, BufferError, BufferSettings, BufferWriter, read_bytes};
-pub use delivery_feed::{Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, QueueSize};
+pub use delivery_feed::{Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, LostPart, QueueSize};
 pub use dns::{Dns, DnsError, MailExchange};
 pub use inbound_log::InboundLog;
 pub use log_in::{LoggedIn, Login, LoginError, SendAsError, SendLimitReached};

@@ -7,6 +7,7 @@ mod administration;
 mod body;
 mod cursor;
 mod event_type;
+mod gap;
 mod id;
 mod message;
 
@@ -16,5 +17,6 @@ pub use administration::{
 pub use body::NewEvent;
 pub use cursor::{EventCursor, EventCursorError};
 pub use event_type::{EventType, TypePattern, UnknownEventType};
+pub use gap::delivery_gap;
 pub use id::{EventId, EventIdError};
 pub use message::{Attempted, MessageFacts, accepted, delivery, failed, refused};

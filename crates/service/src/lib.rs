@@ -24,7 +24,7 @@ mod recovery;
 mod settings;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 
 pub use mailapi_backend::Quarantined;
 use mailapi_backend::{Backend, Dns};
@@ -100,6 +100,8 @@ struct Inner {
     last_measured: LastMeasured,
     /// Held while a batch of the delivery feed is read and stored.
     following: Mutex<()>,
+    /// When the newest loss of reports was noticed that is stored as an event, in milliseconds.
+    losses_told: AtomicI64,
     /// Whether the last sync of the whole user database failed.
     directory_failed: AtomicBool,
     hashing: HashingThreads,
@@ -126,6 +128,7 @@ impl Service {
             last_checks: LastChecks::default(),
             last_measured: LastMeasured::default(),
             following: Mutex::default(),
+            losses_told: AtomicI64::new(0),
             directory_failed: AtomicBool::new(false),
             hashing: HashingThreads::new(settings.concurrent_hashes),
             store,

@@ -276,6 +276,14 @@ impl Events<'_> {
         self.0.execute(Log::of(self.0).insert(event)).await.map(drop)
     }
 
+    /// Like [`Events::record`], unless an event with this id is stored.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn record_once(&self, event: &NewEvent) -> Result<(), StoreError> {
+        self.0.execute(Log::of(self.0).insert_if_new(event)).await.map(drop)
+    }
+
     async fn bounds(&self) -> Result<Bounds, StoreError> {
         // Two scalar queries: each reads one end of the index.
         let sql = "SELECT COALESCE((SELECT MIN(number) FROM events), 1), COALESCE((SELECT MAX(number) FROM events), 0)";
@@ -378,6 +386,17 @@ impl Log {
              FROM tokens WHERE hash = $9"
         );
         bound(sql, event).bind(hash).bind(rest)
+    }
+
+    /// Returns a statement that stores an event unless one with this id is stored.
+    fn insert_if_new(self, event: &NewEvent) -> Stmt {
+        let is_new = match self {
+            Self::Numbered => "NOT EXISTS (SELECT 1 FROM events WHERE id = $1)",
+            Self::Unnumbered => {
+                "NOT EXISTS (SELECT 1 FROM events WHERE id = $1) AND NOT EXISTS (SELECT 1 FROM new_events WHERE id = $1)"
+            }
+        };
+        bound(self.insert_if(is_new), event)
     }
 
     fn insert_if(self, condition: &str) -> String {

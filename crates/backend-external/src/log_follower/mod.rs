@@ -104,7 +104,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    Accepted, Attempt, Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, InboundLog, QueueSize,
+    Accepted, Attempt, Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, InboundLog, LostPart, QueueSize,
 };
 use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, Timestamp};
 
@@ -239,6 +239,20 @@ impl FollowerStatus {
     pub fn losses_since(&self, since: Timestamp) -> (u64, Timestamp) {
         let losses = self.gaps.iter().filter(|gap| gap.kind.is_loss() && gap.at > since);
         losses.fold((0, since), |(count, newest), gap| (count + 1, newest.max(gap.at)))
+    }
+
+    /// Returns permanent losses noticed within `lately`. Their ends may become later; here they are as first noticed.
+    fn lost_parts(&self, now: Timestamp, lately: Duration) -> Vec<LostPart> {
+        let recent = self.gaps.iter().filter(|gap| gap.kind.is_loss() && now.since(gap.at) < lately);
+        // Merged gaps were reported one by one.
+        let single = recent.filter(|gap| gap.kind != GapKind::Incomplete);
+        let part = |gap: &Gap| LostPart {
+            at: gap.at,
+            from: Some(gap.from).filter(|from| from.as_millis() > 0),
+            to: gap.at.min(gap.to),
+            reason: gap.kind.as_str(),
+        };
+        single.map(part).collect()
     }
 
     /// Describes permanent losses noticed within `lately`; `None` if there are none.
@@ -415,6 +429,12 @@ impl LogFollower {
     #[must_use]
     pub fn losses(&self) -> Option<String> {
         self.status().losses(self.clock.now(), self.memory)
+    }
+
+    /// Returns permanent losses, for as long as the follower remembers them.
+    #[must_use]
+    pub fn lost_parts(&self) -> Vec<LostPart> {
+        self.status().lost_parts(self.clock.now(), self.memory)
     }
 
     /// Runs work on a blocking thread, since reading files blocks.

@@ -1,7 +1,10 @@
 //! `GET /mail/delivery-log` and its sync. Delivery events are appended only here. Their statuses and their entries in
 //! the log of events are stored in the same transaction.
 
+use std::sync::atomic::Ordering;
+
 use mailapi_backend::DeliveryFeed;
+use mailapi_events::delivery_gap;
 use mailapi_model::{DeliveryLogEntry, Denied, Listed, Page, Timestamp};
 use mailapi_store::DeliveryLogFilter;
 
@@ -99,6 +102,7 @@ impl Service {
         let log = self.0.store.delivery_log();
         let before = log.cursor(feed.name()).await?.unwrap_or_default();
         let batch = feed.read_after(&before, self.0.settings.feed_batch).await?;
+        self.tell_of_losses(feed).await?;
         if batch.cursor == before {
             return Ok((Synced { lines_read: batch.lines_read, ..Synced::default() }, false));
         }
@@ -122,6 +126,20 @@ impl Service {
             last_event_at: None,
         };
         Ok((synced, batch.more))
+    }
+
+    /// Stores an event for each part of the feed that was lost. After a start, those that are stored are seen again.
+    async fn tell_of_losses(&self, feed: &dyn DeliveryFeed) -> Result<(), Unavailable> {
+        let known = self.0.losses_told.load(Ordering::Relaxed);
+        let oldest = self.0.clock.now().minus(self.0.settings.event_retention);
+        let lost = feed.lost_parts().await;
+        for part in lost.iter().filter(|part| part.at.as_millis() > known && part.at > oldest) {
+            let event = delivery_gap(feed.name(), part.at, part.from, part.to, part.reason);
+            self.0.store.events().record_once(&event).await?;
+            self.0.losses_told.fetch_max(part.at.as_millis(), Ordering::Relaxed);
+            self.0.events.wake();
+        }
+        Ok(())
     }
 
     /// Ends reading of the mail server's reports; their source saves the state that it needs to continue.

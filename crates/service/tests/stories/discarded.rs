@@ -1,22 +1,24 @@
 //! Messages that the mail server discards by a rule of its operator: accepted reports, and resulting statuses.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::{Backend, DeliveryFeed, Discarded, FeedBatch, FeedError};
+use mailapi_backend::{Backend, DeliveryFeed, Discarded, FeedBatch, FeedError, LostPart};
 use mailapi_model::{
     Clock, DeliveryEvent, EmailAddress, Evidence, FeedCursor, MessageId, MessageStatus, Outcome, QueueId,
     RecipientStatus,
 };
+use mailapi_service::events::{After, EventQuery};
 use mailapi_service::{Metrics, Parts, Service, Settings};
 use mailapi_testkit::{SeededEntropy, TestApp};
 
 use crate::recovery::begin as begin_sending;
 use crate::{caller, message};
 
-/// A log that reports discarded messages, and deliveries in the same batch.
+/// A log that reports discarded messages, deliveries in the same batch, and its losses.
 #[derive(Default)]
-struct Log(Mutex<Vec<Discarded>>, Mutex<Vec<DeliveryEvent>>);
+struct Log(Mutex<Vec<Discarded>>, Mutex<Vec<DeliveryEvent>>, Mutex<Vec<LostPart>>);
 
 #[async_trait]
 impl DeliveryFeed for Log {
@@ -37,6 +39,10 @@ impl DeliveryFeed for Log {
     }
 
     async fn changed(&self) {}
+
+    async fn lost_parts(&self) -> Vec<LostPart> {
+        self.2.lock().unwrap().clone()
+    }
 }
 
 struct Story {
@@ -55,18 +61,23 @@ impl Story {
         let to = ["carl@example.net", "dan@example.net"];
         let id = app.service.send(&caller(&app, &ann).await, message("ann@example.org", &to)).await.unwrap().message_id;
         let log = Arc::new(Log::default());
-        let service = Service::new(Parts {
+        let service = Self::service(&app, log.clone());
+        let queue_id = app.store.sent().get(id).await.unwrap().unwrap().message.queue_id.unwrap();
+        Self { app, service, log, id, queue_id }
+    }
+
+    /// Returns the operations of a process that reads this log.
+    fn service(app: &TestApp, log: Arc<Log>) -> Service {
+        Service::new(Parts {
             store: app.store.clone(),
-            backend: Backend { delivery_feed: log.clone(), ..app.mail_server.backend() },
+            backend: Backend { delivery_feed: log, ..app.mail_server.backend() },
             dns: app.dns.clone(),
             clock: app.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(9)),
             buffer: app.service.buffer().clone(),
             metrics: Metrics::default(),
             settings: Settings::default(),
-        });
-        let queue_id = app.store.sent().get(id).await.unwrap().unwrap().message.queue_id.unwrap();
-        Self { app, service, log, id, queue_id }
+        })
     }
 
     /// Reports a discarded message in the log. Returns the numbers of added entries and changed messages.
@@ -145,7 +156,7 @@ async fn recipients_delivered_before_the_deletion_stay_delivered() {
         dsn: None,
         response: "250 Ok".to_owned(),
         relay: None,
-        delay: std::time::Duration::ZERO,
+        delay: Duration::ZERO,
     };
     let events = [event("carl@example.net", Outcome::Sent), event("dan@example.net", Outcome::Deferred)];
     story.log.1.lock().unwrap().extend(events);
@@ -155,4 +166,33 @@ async fn recipients_delivered_before_the_deletion_stay_delivered() {
     let statuses: Vec<_> = recipients.iter().map(|(email, status, _)| (email.as_str(), *status)).collect();
     let expected = [("carl@example.net", RecipientStatus::Sent), ("dan@example.net", RecipientStatus::Bounced)];
     assert_eq!(statuses, expected);
+}
+
+#[tokio::test]
+async fn each_lost_part_of_the_log_is_one_event() {
+    let story = Story::begin().await;
+    let now = story.app.clock.now();
+    let part = |minutes: u64, reason| {
+        let at = now.plus(Duration::from_secs(60 * minutes));
+        LostPart { at, from: Some(now), to: at, reason }
+    };
+    let follow = async || while story.service.follow_once().await.unwrap().1 {};
+    *story.log.2.lock().unwrap() = vec![part(1, "truncated")];
+    follow().await;
+    *story.log.2.lock().unwrap() = vec![part(1, "truncated"), part(2, "torn_line")];
+    follow().await;
+    // Another process on the same database, as after a restart.
+    story.app.service.read_events_once().await.unwrap();
+    let again = Story::service(&story.app, story.log.clone());
+    while again.follow_once().await.unwrap().1 {}
+    again.read_events_once().await.unwrap();
+
+    let admin = caller(&story.app, story.app.admin()).await;
+    let types = vec!["delivery.gap".parse().unwrap()];
+    let query = EventQuery { after: After::Start, types, ..EventQuery::default() };
+    let page = again.list_events(&admin, &query, 10, Duration::ZERO).await.unwrap();
+    let bodies = page.events.iter().map(|event| serde_json::from_str::<serde_json::Value>(&event.body).unwrap());
+    let told: Vec<_> = bodies.map(|body| body["data"].clone()).collect();
+    let data = |part: LostPart| serde_json::json!({"feed": "log", "from": now.to_string(), "to": part.to.to_string(), "reason": part.reason});
+    assert_eq!(told, [data(part(1, "truncated")), data(part(2, "torn_line"))]);
 }
