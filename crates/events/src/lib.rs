@@ -10,6 +10,7 @@ mod event_type;
 mod gap;
 mod id;
 mod message;
+mod received;
 
 pub use administration::{
     domain_created, domain_event, domain_updated, token_created, token_event, user_created, user_event, user_updated,
@@ -20,3 +21,4 @@ pub use event_type::{EventType, TypePattern, UnknownEventType};
 pub use gap::delivery_gap;
 pub use id::{EventId, EventIdError};
 pub use message::{Attempted, MessageFacts, accepted, delivery, failed, refused};
+pub use received::{Received, received};

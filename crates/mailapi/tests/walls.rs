@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("http", &["service", "metrics", "model"]),
     ("service", &["backend", "store", "metrics", "events", "model"]),
     ("backend-external", &["backend", "smtp-client", "smtp", "imap", "tls", "model"]),
-    ("backend-embedded", &["backend", "smtp-client", "smtp", "imap", "store", "tls", "model"]),
+    ("backend-embedded", &["backend", "smtp-client", "smtp", "imap", "store", "tls", "events", "model"]),
     ("smtp-client", &["smtp", "model"]),
     ("dns", &["backend", "model"]),
     ("backend", &["model"]),

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use mailapi_events::{EventCursor, EventId, EventType, NewEvent, TypePattern};
 use mailapi_model::{DomainName, EmailAddress, MessageId, Timestamp};
+use rusqlite::Connection;
 
 use crate::StoreError;
-use crate::db::{BatchLock, Db, Row, Stmt, Value, count, exactly_one, number};
+use crate::db::{BatchLock, Db, Row, Stmt, Value, count, exactly_one, number, sqlite_batch};
 
 /// The log of events.
 #[derive(Debug, Clone, Copy)]
@@ -309,6 +310,14 @@ impl Events<'_> {
         let of_message = of_message(message_id, cursor, limit);
         self.0.query(of_message).await?.into_iter().map(read_event).collect()
     }
+}
+
+/// Stores an event in a transaction of the mail server that has its mail in the same SQLite file as the log.
+///
+/// # Errors
+/// When the database cannot be written, or has no log.
+pub fn insert_event(connection: &Connection, event: &NewEvent) -> Result<(), StoreError> {
+    sqlite_batch(connection, &[Log::Numbered.insert(event)]).map(drop)
 }
 
 /// The ends of the log.

@@ -37,7 +37,7 @@ pub use directory::{
 pub use dkim_keys::DkimKeys;
 pub use domains::{DomainChange, DomainDeleted, DomainFilter, Domains};
 pub use error::StoreError;
-pub use events::{EventFilter, EventPage, EventScope, Events, OwnEvents, StoredEvent};
+pub use events::{EventFilter, EventPage, EventScope, Events, OwnEvents, StoredEvent, insert_event};
 pub use foreign_changes::ForeignChanges;
 pub use name_locks::NameLock;
 pub use permissions::{NewGrant, PermissionFilter, Permissions};

@@ -166,6 +166,8 @@ pub struct Prepared {
     pub(crate) expires_at: Timestamp,
     /// Failures that it reports for our messages, if it is a delivery status notification.
     pub(crate) failures: Vec<ReturnedReport>,
+    /// Whether each mailbox that receives it gets an event: it is from outside, and the log is in the same file.
+    pub(crate) is_event: bool,
 }
 
 impl MessageStore {
@@ -226,7 +228,8 @@ impl MessageStore {
         let expires_at = incoming.received_at.plus(settings.queue_lifetime);
         let queue_id = incoming.queue_id.clone().unwrap_or_else(|| self.new_queue_id());
         let failures = failures(&incoming, &content, settings.inline_bytes).await?;
-        Ok(Prepared { content, queue_id, expires_at, failures, incoming })
+        let is_event = incoming.relaying == Relaying::Denied && self.follows_accounts();
+        Ok(Prepared { content, queue_id, expires_at, failures, incoming, is_event })
     }
 
     /// Returns a new queue id.

@@ -7,17 +7,18 @@
 use std::collections::HashSet;
 
 use mailapi_backend::{Accepted, Refusal};
+use mailapi_events::{Received, received};
 use mailapi_model::{
-    DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Outcome, QueueId, Reply, Timestamp,
+    DeliveryEvent, EmailAddress, EnhancedCode, Evidence, FolderName, MessageId, Outcome, QueueId, Reply, Timestamp,
 };
-use mailapi_store::StoreError;
+use mailapi_store::{StoreError, insert_event};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::routing::{Route, route};
 use super::{AcceptError, Prepared, Recipient, Taken, returned};
 use crate::message_store::{
     ContentId, MailboxId, MessageStoreError, NewEntry, Touched, content, damaged, enqueue_for_index, entry, folder,
-    no_flags,
+    mailbox, no_flags,
 };
 use crate::{MessageStoreSettings, feed, queue};
 
@@ -112,7 +113,10 @@ fn deliver(
     let entry = NewEntry { content, flags: &flags, internal_date: now, size: mail.content.size() };
     for (recipient, mailbox) in &routes.local {
         let inbox = folder::inbox(connection, *mailbox).map_err(database)?;
-        entry::add(connection, inbox, &entry).map_err(database)?;
+        let uid = entry::add(connection, inbox, &entry).map_err(database)?;
+        if mail.is_event {
+            store_event(connection, mail, *mailbox, uid, now)?;
+        }
         feed::append(connection, &delivered(mail, recipient, now), touched)?;
         returned::record(connection, recipient, &mail.failures, now, touched)?;
         touched.mailbox(*mailbox);
@@ -120,6 +124,30 @@ fn deliver(
     enqueue_for_index(connection, content)?;
     touched.chores();
     Ok(())
+}
+
+/// Stores the event of a received message.
+fn store_event(
+    connection: &Connection,
+    mail: &Prepared,
+    id: MailboxId,
+    uid: u32,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let structure = mail.content.structure();
+    let (address, inbox) = (mailbox::address(connection, id)?, FolderName::inbox());
+    let message = Received {
+        mailbox: &address,
+        folder: inbox.as_str(),
+        uid,
+        queue_id: &mail.queue_id.0,
+        from_name: &structure.from.name,
+        from_email: &structure.from.email,
+        subject: &structure.subject,
+        size: mail.content.size(),
+        has_attachments: !structure.attachments.is_empty(),
+    };
+    insert_event(connection, &received(message, now))
 }
 
 fn delivered(mail: &Prepared, recipient: &Recipient, now: Timestamp) -> DeliveryEvent {

@@ -46,6 +46,13 @@ pub(crate) fn by_id(connection: &Connection, id: MailboxId) -> Result<Mailbox, M
     found.ok_or(MessageStoreError::NoSuchMailbox)
 }
 
+/// Returns the address of a mailbox.
+pub(crate) fn address(connection: &Connection, id: MailboxId) -> Result<EmailAddress, StoreError> {
+    let sql = "SELECT address FROM drop_mailboxes WHERE id = ?1";
+    let address: String = connection.prepare_cached(sql)?.query_row(params![id], |row| row.get(0))?;
+    address.parse().map_err(|_| damaged("an address"))
+}
+
 fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Mailbox> {
     let quota = Quota { limit_bytes: row.get(1)?, used_bytes: row.get(2)?, messages: row.get(3)? };
     Ok(Mailbox { id: row.get(0)?, quota })

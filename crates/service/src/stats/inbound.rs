@@ -22,6 +22,8 @@ impl InboundLog for Service {
             InboundOutcome::Spam => Inbound::Spam,
             InboundOutcome::Rejected => Inbound::Rejected,
         });
+        // An accepted message has stored its event.
+        self.0.events.wake();
         let mut unwritten = self.0.inbound.0.lock().unwrap_or_else(PoisonError::into_inner);
         if unwritten.len() < self.0.settings.stats.max_unwritten_inbound {
             unwritten.push(event);

@@ -263,3 +263,40 @@ async fn a_locked_log_in_is_an_event_if_the_mailbox_exists() {
     let emails: Vec<_> = page.events.iter().map(|event| event.mailbox.as_ref().unwrap().as_str()).collect();
     assert_eq!((types(&page), emails), (vec!["login.locked"], vec!["ann@example.org"]));
 }
+
+#[tokio::test]
+async fn a_message_from_outside_is_an_event_of_each_mailbox() {
+    let app = TestApp::start().await;
+    if !app.is_one_file() {
+        return;
+    }
+    let (ann, bob) = (app.user("ann@example.org").await, app.user("bob@example.org").await);
+    let (ann, bob) = (caller(&app, &ann).await, caller(&app, &bob).await);
+    let message = "From: Eve <eve@example.net>\r\nSubject: Good news\r\n\r\nHello\r\n";
+    app.deliver("eve@example.net", "ann@example.org", message).await;
+    send(&app, &bob, "bob@example.org", &["ann@example.org"]).await;
+
+    let page = seen(&app, &ann).await;
+    assert_eq!(types(&page), ["message.received"], "bob's message is no mail from outside");
+    let body: serde_json::Value = serde_json::from_str(&page.events[0].body).unwrap();
+    let (data, from) = (&body["data"], serde_json::json!({"name": "Eve", "email": "eve@example.net"}));
+    assert_eq!((&data["from"], &data["subject"]), (&from, &serde_json::json!("Good news")));
+    assert_eq!((data["mailbox"].as_str(), data["folder"].as_str()), (Some("ann@example.org"), Some("INBOX")));
+    assert!(data["uid"].as_u64() > Some(0) && data["size"].as_u64() > Some(50) && data["has_attachments"] == false);
+    assert!(!page.events[0].body.contains("Hello"), "the text is not in it");
+
+    let domain = "example.org".parse().unwrap();
+    app.domain("example.net").await;
+    let eve = app.user("eve@example.net").await;
+    for (permission, expected) in [
+        (Permission::ViewStats, vec!["message.accepted"]),
+        (Permission::ViewMailbox, vec!["message.received", "message.accepted"]),
+    ] {
+        app.service
+            .grant_permission(&Caller::operator(), &"eve@example.net".parse().unwrap(), permission, &domain)
+            .await
+            .unwrap();
+        let eve = caller(&app, &eve).await;
+        assert_eq!(types(&seen(&app, &eve).await), expected, "{permission}");
+    }
+}
