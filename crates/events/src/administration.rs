@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_a_token_belongs_between_two_parts_and_its_value_is_in_neither() {
+    fn the_id_of_a_token_belongs_between_two_parts() {
         let value = TokenValue::from_caller("mapi_secret");
         let token = NewToken {
             hash: value.hash(),

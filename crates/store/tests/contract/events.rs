@@ -400,7 +400,7 @@ async fn each_change_of_a_domain_is_an_event_and_no_other_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_change_of_a_user_and_a_token_is_an_event_without_secrets() {
+async fn changes_of_users_and_tokens_are_events_without_secrets() {
     on_every_engine(async |store| {
         let (accounts, tokens, ann) = (store.accounts(), store.tokens(), email("ann@example.org"));
         let token = |kind, value: &str, is_session| {
