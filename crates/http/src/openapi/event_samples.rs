@@ -15,8 +15,25 @@ macro_rules! samples {
     };
 }
 
-const SAMPLES: [(&str, &str); 5] =
-    samples!["message.accepted", "message.delivered", "message.deferred", "message.bounced", "message.failed"];
+const SAMPLES: [(&str, &str); 17] = samples![
+    "message.accepted",
+    "message.delivered",
+    "message.deferred",
+    "message.bounced",
+    "message.failed",
+    "domain.created",
+    "domain.updated",
+    "domain.approved",
+    "domain.verified",
+    "domain.deleted",
+    "user.created",
+    "user.updated",
+    "user.deleted",
+    "token.created",
+    "token.updated",
+    "token.revoked",
+    "login.locked",
+];
 /// The example of an event where there is one only.
 const USUAL: usize = 1;
 

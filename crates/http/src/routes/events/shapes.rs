@@ -31,7 +31,7 @@ struct EventData {
     message_id: Option<String>,
     /// With `message.*`: the mailbox whose token sent the message; null for an admin's API token.
     mailbox: Option<String>,
-    /// With `message.*`: the sender's domain.
+    /// With `message.*`: the sender's domain. With `domain.*`: the domain.
     domain: Option<String>,
     /// With `message.*`: sender address.
     from: Option<String>,
@@ -66,6 +66,43 @@ struct EventData {
     bounce: Option<EventBounce>,
     /// With `message.failed`: the reason in words.
     reason: Option<String>,
+    /// With `domain.created`: whether the domain may send.
+    active: Option<bool>,
+    /// With `domain.created`: description.
+    description: Option<String>,
+    /// With `domain.created`: the user who signed up with the domain; null if an admin created it.
+    creator_email: Option<String>,
+    /// With `user.*` and `login.locked`: the address. With `token.created`: the mailbox of the token; null for an
+    /// admin's API token.
+    email: Option<String>,
+    /// With `user.created` and `token.created`: name.
+    name: Option<String>,
+    /// With `user.created`: quota in bytes; null without a limit.
+    quota_bytes: Option<u64>,
+    /// With `domain.updated` and `user.updated`: the new values of what changed.
+    changed: Option<EventChange>,
+    /// With `token.*`: number of the token.
+    token_id: Option<i64>,
+    /// With `token.created`: the beginning of the token's value.
+    prefix: Option<String>,
+    /// With `token.created`: `admin` or `user`.
+    r#type: Option<String>,
+    /// With `token.created`: when the token expires; null if never.
+    expires_at: Option<Moment>,
+}
+
+/// The new values of what changed; the other values are absent.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes events in the document")]
+struct EventChange {
+    /// Whether the domain may send, or the user may log in.
+    active: Option<bool>,
+    /// Description of the domain; null if it was removed.
+    description: Option<String>,
+    /// Name of the user.
+    name: Option<String>,
+    /// Quota of the user in bytes; null without a limit.
+    quota_bytes: Option<u64>,
 }
 
 /// Reserved for values that the sender attaches to a message.

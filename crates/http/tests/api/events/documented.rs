@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use axum::http::StatusCode;
 use mailapi_backend::Refusal;
 use mailapi_model::Reply;
 use serde_json::{Value, json};
@@ -80,6 +81,31 @@ fn undescribed(value: &Value, schema: &Value, document: &Value, at: &str, found:
     }
 }
 
+/// Causes each event about domains, users and tokens.
+async fn administrate(app: &App) {
+    let post = async |path: &str, body: Value| app.post(&app.admin, path, body).await.json();
+    let change = async |path: &str, body: Value| app.put(&app.admin, path, body).await.assert(StatusCode::OK);
+    post("/domains", json!({ "domain": "made.example", "description": "The office" })).await;
+    let sign_up = json!({
+        "domain": "new.example", "email": "eve@new.example", "password": "correct horse", "name": "Eve",
+    });
+    app.post("", "/auth/signup", sign_up).await.assert(StatusCode::CREATED);
+    app.post_empty(&app.admin, "/domains/new.example/approve").await.assert(StatusCode::OK);
+    app.store.domains().set_verified(&"made.example".parse().unwrap(), Some(app.now())).await.unwrap();
+    let user = json!({ "email": "eve@made.example", "password": "correct horse", "name": "Eve" });
+    post("/users", user).await;
+    change("/users/eve@made.example", json!({ "quota_bytes": 1_000_000 })).await;
+    let token = post("/tokens", json!({ "name": "laptop", "email": "eve@made.example" })).await["id"].take();
+    change(&format!("/tokens/{token}"), json!({ "name": "phone" })).await;
+    app.delete(&app.admin, &format!("/tokens/{token}")).await.assert(StatusCode::OK);
+    for _ in 0..6 {
+        app.post("", "/auth/login", json!({ "email": "eve@made.example", "password": "wrong" })).await;
+    }
+    app.delete(&app.admin, "/users/eve@made.example").await.assert(StatusCode::OK);
+    change("/domains/made.example", json!({ "active": false })).await;
+    app.delete(&app.admin, "/domains/made.example").await.assert(StatusCode::OK);
+}
+
 #[tokio::test]
 async fn real_events_have_the_members_of_their_examples() {
     let (app, ann, _) = App::with_ann_and_bob().await;
@@ -87,6 +113,7 @@ async fn real_events_have_the_members_of_their_examples() {
     app.trouble.refuse_next_for(vec![Refusal { recipient: "full@example.net".parse().unwrap(), reply }]);
     send(&app, &ann, &["bob@example.org", "dan@elsewhere.example", EVE, GONE, "full@example.net"]).await;
     app.sync().await;
+    administrate(&app).await;
     app.read_events().await;
     let events = list(&app, &app.admin, "?after=start&limit=1000").await["events"].take();
     let document: Value = serde_json::from_str(&mailapi_http::openapi_json()).unwrap();
