@@ -23,7 +23,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("http", &["service", "metrics", "model"]),
-    ("service", &["backend", "store", "metrics", "events", "model"]),
+    ("service", &["backend", "store", "webhooks", "metrics", "events", "model"]),
+    ("webhooks", &["backend", "tls", "model"]),
     ("backend-external", &["backend", "smtp-client", "smtp", "imap", "tls", "model"]),
     ("backend-embedded", &["backend", "smtp-client", "smtp", "imap", "store", "tls", "events", "model"]),
     ("smtp-client", &["smtp", "model"]),
@@ -47,10 +48,10 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (&["rusqlite"], &["store", "backend-embedded", "backend-external"]),
     (&["tokio-postgres", "sqlx"], &["store"]),
     (&["axum", "utoipa", "utoipa-axum", "utoipa-swagger-ui", "tower", "tower-http"], &["http"]),
-    // A backend calls a mail server's administration over HTTP.
-    (&["hyper"], &["http", "backend-external"]),
+    // A backend calls a mail server's administration over HTTP, and webhooks are sent over HTTP.
+    (&["hyper"], &["http", "backend-external", "webhooks"]),
     (&["toml", "clap", "rpassword", "tracing-subscriber", "tracing-appender", "getrandom"], &["mailapi"]),
-    (&["tokio-rustls"], &["backend-embedded", "backend-external", "smtp-client"]),
+    (&["tokio-rustls"], &["backend-embedded", "backend-external", "smtp-client", "webhooks"]),
     (&["rustls-native-certs"], &["tls"]),
     (&["hickory-resolver"], &["dns"]),
     (&["prometheus-client"], &["metrics"]),
@@ -107,7 +108,8 @@ fn the_environment_and_the_network_are_touched_only_at_home() {
             if name != "mailapi" {
                 assert!(!text.contains("std::env") && !text.contains("env::var"), "{shown} reads the environment");
             }
-            if !["backend-embedded", "backend-external", "smtp-client", "http", "mailapi"].contains(&name.as_str()) {
+            let homes = ["backend-embedded", "backend-external", "smtp-client", "webhooks", "http", "mailapi"];
+            if !homes.contains(&name.as_str()) {
                 let socket = ["TcpStream", "TcpListener", "UdpSocket"].iter().find(|socket| text.contains(**socket));
                 assert!(socket.is_none(), "{shown} opens sockets");
             }

@@ -28,6 +28,7 @@ mod status;
 mod token;
 mod violation;
 mod visitor;
+mod webhook;
 
 pub use account::{Account, AccountChange, Credentials, NewAccount, PasswordRule, SecretText};
 pub use address::{AddressError, DomainName, EmailAddress, NamedAddress};
@@ -57,3 +58,4 @@ pub use status::{MessageStatus, RecipientStatus, overall};
 pub use token::{NewToken, StoredToken, TokenHash, TokenKind, TokenRecord, TokenValue};
 pub use violation::{Violation, Violations, shown_name};
 pub use visitor::{ClientNetwork, LoginProtocol, Visitor};
+pub use webhook::{WebhookDisabled, WebhookId, WebhookSigning};
