@@ -37,7 +37,12 @@ struct Body<'a, T> {
 
 /// Returns the JSON text of an event.
 pub(crate) fn body(id: EventId, event_type: EventType, data: &impl Serialize) -> String {
+    body_named(id, event_type.as_str(), data)
+}
+
+/// Returns the JSON text of a message that is not in the log.
+pub(crate) fn body_named(id: EventId, event_type: &'static str, data: &impl Serialize) -> String {
     let (id_text, timestamp) = (id.to_string(), id.at().to_text());
-    let body = Body { id: &id_text, event_type: event_type.as_str(), timestamp: timestamp.as_str(), data };
+    let body = Body { id: &id_text, event_type, timestamp: timestamp.as_str(), data };
     serde_json::to_string(&body).expect("every member is text, a number or a list of them")
 }

@@ -11,6 +11,7 @@ mod gap;
 mod id;
 mod message;
 mod received;
+mod webhook;
 
 pub use administration::{
     domain_created, domain_event, domain_updated, token_created, token_event, user_created, user_event, user_updated,
@@ -22,3 +23,4 @@ pub use gap::delivery_gap;
 pub use id::{EventId, EventIdError};
 pub use message::{Attempted, MessageFacts, accepted, delivery, failed, refused};
 pub use received::{Received, received};
+pub use webhook::{webhook_challenge, webhook_disabled, webhook_test};

@@ -27,6 +27,7 @@ mod stats;
 mod statuses;
 mod store;
 mod tokens;
+mod webhooks;
 
 pub use accounts::{AccountFilter, Accounts, Verified};
 pub use delivery_log::{Appended, DeliveryLog, DeliveryLogFilter, Member};
@@ -52,3 +53,7 @@ pub use stats::{
 };
 pub use store::Store;
 pub use tokens::{NewSession, TokenChange, TokenFilter, Tokens};
+pub use webhooks::{
+    FailedAttempt, NewWebhook, NewWebhookError, Webhook, WebhookChange, WebhookFailure, WebhookLimits, WebhookProgress,
+    Webhooks,
+};

@@ -1,7 +1,7 @@
 //! Checks by query plans that every list and filter has an index: neither totals nor pages read rows that
 //! they do not show.
 
-use mailapi_model::{EmailAddress, MessageStatus, Outcome, Page, QueueId, Timestamp, TokenId};
+use mailapi_model::{EmailAddress, MessageStatus, Outcome, Page, QueueId, Timestamp, TokenId, WebhookId};
 
 use crate::db::{Filter, List, Stmt, Value};
 use crate::sent::{open, read as sent};
@@ -10,7 +10,7 @@ use crate::stats::hours::Hours;
 use crate::stats::read as stats;
 use crate::{
     AccountFilter, DeliveryLogFilter, DomainFilter, PermissionFilter, SentFilter, SentOwner, SentScope, Store,
-    StoreError, TokenFilter, accounts, delivery_log, domains, permissions, tokens,
+    StoreError, TokenFilter, accounts, delivery_log, domains, permissions, tokens, webhooks,
 };
 
 async fn plan(engine: &Sqlite, statement: Stmt) -> String {
@@ -94,6 +94,8 @@ fn lists() -> Vec<(List, Vec<Filter>)> {
         (tokens::TOKENS, token_filters.iter().map(tokens::conditions).collect()),
         (permissions::PERMISSIONS, permission_filters.iter().map(permissions::conditions).collect()),
         (domains::DOMAINS, domain_filters.iter().map(domains::conditions).collect()),
+        (webhooks::WEBHOOKS, vec![webhooks::conditions(None), webhooks::conditions(Some(&self::email()))]),
+        (webhooks::failures::FAILURES, vec![webhooks::failures::failure_conditions(WebhookId(1))]),
     ]
 }
 

@@ -12,7 +12,7 @@ use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use crate::{
     Accounts, DeliveryLog, DkimKeys, Domains, Events, ForeignChanges, Permissions, Secrets, Sent, Stats, StoreError,
-    Tokens,
+    Tokens, Webhooks,
 };
 
 /// The migrations for SQLite; a released migration never changes.
@@ -33,6 +33,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 14, sql: include_str!("../migrations/sqlite/0014_as_given.sql") },
     Migration { version: 15, sql: include_str!("../migrations/sqlite/0015_names.sql") },
     Migration { version: 16, sql: include_str!("../migrations/sqlite/0016_events.sql") },
+    Migration { version: 17, sql: include_str!("../migrations/sqlite/0017_webhooks.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -53,6 +54,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 14, sql: include_str!("../migrations/postgres/0014_as_given.sql") },
     Migration { version: 15, sql: include_str!("../migrations/postgres/0015_names.sql") },
     Migration { version: 16, sql: include_str!("../migrations/postgres/0016_events.sql") },
+    Migration { version: 17, sql: include_str!("../migrations/postgres/0017_webhooks.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.
@@ -219,6 +221,12 @@ impl Store {
     #[must_use]
     pub const fn secrets(&self) -> Secrets<'_> {
         Secrets(&self.db)
+    }
+
+    /// The webhooks.
+    #[must_use]
+    pub const fn webhooks(&self) -> Webhooks<'_> {
+        Webhooks(&self.db)
     }
 
     /// The statistics.

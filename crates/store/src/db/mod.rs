@@ -53,6 +53,8 @@ pub(crate) enum BatchLock {
     DkimKeys,
     /// Events get their numbers one batch after the other.
     Events,
+    /// The numbers of webhooks have limits.
+    Webhooks,
 }
 
 impl BatchLock {
@@ -62,6 +64,7 @@ impl BatchLock {
             Self::AdminTokens => 1,
             Self::DkimKeys => 2,
             Self::Events => 3,
+            Self::Webhooks => 4,
         }
     }
 }

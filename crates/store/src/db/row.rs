@@ -114,11 +114,16 @@ impl<'a> Row<'a> {
         self.text_or_null()?.ok_or_else(|| self.odd("is null"))
     }
 
-    pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn bytes_or_null(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
         match self.next()? {
-            Cell::Blob(value) => Ok(value.into_owned()),
+            Cell::Null => Ok(None),
+            Cell::Blob(value) => Ok(Some(value.into_owned())),
             _ => Err(self.odd("is not binary")),
         }
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
+        self.bytes_or_null()?.ok_or_else(|| self.odd("is null"))
     }
 
     pub(crate) fn secret(&mut self) -> Result<Secret<String>, StoreError> {

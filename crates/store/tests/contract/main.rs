@@ -15,3 +15,4 @@ mod stats_recount;
 mod statuses;
 mod tables;
 mod tokens;
+mod webhooks;

@@ -1,0 +1,129 @@
+//! What a sender stores after its attempts.
+
+use mailapi_events::{EventCursor, NewEvent};
+use mailapi_model::{Timestamp, WebhookDisabled, WebhookId};
+
+use super::failures::{keep, settle};
+use super::{COLUMNS, Webhook, WebhookFailure, Webhooks, read};
+use crate::StoreError;
+use crate::db::{Db, Stmt, number};
+use crate::events::Log;
+
+/// The results of one group of attempts.
+#[derive(Debug, Clone, Default)]
+pub struct WebhookProgress {
+    /// The position before and after; the webhook's position must not have changed meanwhile.
+    pub from: EventCursor,
+    /// The position after the events that need no first attempt any more.
+    pub to: EventCursor,
+    /// Events with failures that the receiver has now, or that do not exist any more.
+    pub settled: Vec<u64>,
+    /// Events that the receiver did not get.
+    pub failures: Vec<WebhookFailure>,
+    /// Since when there are nothing but failures; `None` after a success.
+    pub failing_since: Option<Timestamp>,
+    /// Until when nothing is sent.
+    pub paused_until: Option<Timestamp>,
+    /// Whether there was an attempt.
+    pub has_attempted: bool,
+    /// Whether an attempt was successful.
+    pub has_succeeded: bool,
+    /// The latest failure; `None` after a success.
+    pub last_error: Option<String>,
+    /// Why the webhook is disabled now, with the event about it.
+    pub disabled: Option<(WebhookDisabled, NewEvent)>,
+}
+
+impl Webhooks<'_> {
+    /// Reserves a webhook for this node until `until`, and returns it. Returns `None` if it is disabled or deleted,
+    /// or another node has reserved it. One process has a SQLite file for itself, so it needs no reservation.
+    ///
+    /// # Errors
+    /// When the database cannot be read or written.
+    pub async fn claim(
+        &self,
+        id: WebhookId,
+        node: &str,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Option<Webhook>, StoreError> {
+        if matches!(self.0, Db::Sqlite(_)) {
+            return Ok(self.get(id).await?.filter(|webhook| webhook.enabled));
+        }
+        let sql = format!(
+            "UPDATE webhooks SET claimed_by = $2, claimed_until = $4 \
+             WHERE id = $1 AND enabled AND (claimed_by = $2 OR claimed_until < $3) RETURNING {COLUMNS}"
+        );
+        let claim = Stmt::new(sql).bind(id).bind(node).bind(now).bind(until);
+        self.0.execute(claim).await?.rows.into_iter().next().map(read).transpose()
+    }
+
+    /// Stores results. Returns false, with nothing changed, if the webhook was deleted, or its position changed: the
+    /// events are then sent again.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn advance(&self, id: WebhookId, progress: &WebhookProgress, now: Timestamp) -> Result<bool, StoreError> {
+        let mut statements = vec![advance(id, progress, now)];
+        statements.extend(progress.settled.iter().map(|event| settle(id, *event)));
+        statements.extend(progress.failures.iter().map(|failure| keep(id, failure, now)));
+        if let Some((because, event)) = &progress.disabled {
+            statements.push(disable(id, *because));
+            statements.push(Log::of(self.0).insert(event));
+        }
+        // After a power failure, receivers get the latest events twice; nothing is lost.
+        match self.0.batch_in_order(statements).await {
+            Err(StoreError::Guard { .. }) => Ok(false),
+            result => result.map(|_| true),
+        }
+    }
+
+    /// Moves the position of a webhook back, so that later events are sent again. Returns whether it exists.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn move_back(&self, id: WebhookId, to: EventCursor) -> Result<bool, StoreError> {
+        let sql = "UPDATE webhooks SET cursor = CASE WHEN cursor < $2 THEN cursor ELSE $2 END WHERE id = $1";
+        Ok(self.0.execute(Stmt::new(sql).bind(id).bind(number(to.number()))).await?.touched > 0)
+    }
+
+    /// Tries all failures with numbers after `after` and up to `until` again, from `now` on; returns their number.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn retry_failures(
+        &self,
+        id: WebhookId,
+        after: EventCursor,
+        until: EventCursor,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let sql = "UPDATE webhook_failures SET attempts = 0, next_try_at = $4 \
+                   WHERE webhook_id = $1 AND number > $2 AND number <= $3";
+        let retry = Stmt::new(sql).bind(id).bind(number(after.number())).bind(number(until.number())).bind(now);
+        Ok(self.0.execute(retry).await?.touched)
+    }
+}
+
+fn advance(id: WebhookId, progress: &WebhookProgress, now: Timestamp) -> Stmt {
+    let sql = "UPDATE webhooks SET cursor = $3, failing_since = $4, paused_until = $5, \
+               last_attempt_at = CASE WHEN $6 THEN $8 ELSE last_attempt_at END, \
+               last_success_at = CASE WHEN $7 THEN $8 ELSE last_success_at END, last_error = $9 \
+               WHERE id = $1 AND cursor = $2";
+    Stmt::new(sql)
+        .bind(id)
+        .bind(number(progress.from.number()))
+        .bind(number(progress.to.number()))
+        .bind(progress.failing_since)
+        .bind(progress.paused_until)
+        .bind(progress.has_attempted)
+        .bind(progress.has_succeeded)
+        .bind(now)
+        .bind(progress.last_error.clone())
+        .demand(1)
+}
+
+fn disable(id: WebhookId, because: WebhookDisabled) -> Stmt {
+    let sql = "UPDATE webhooks SET enabled = FALSE, disabled_because = $2 WHERE id = $1 AND enabled";
+    Stmt::new(sql).bind(id).bind(because.as_str()).demand(1)
+}

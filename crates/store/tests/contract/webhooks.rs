@@ -1,0 +1,241 @@
+use mailapi_events::{EventCursor, EventId, EventType, webhook_disabled};
+use mailapi_model::{Secret, TokenId, WebhookDisabled, WebhookId, WebhookSigning};
+use mailapi_store::{
+    FailedAttempt, NewWebhook, NewWebhookError, Store, Webhook, WebhookChange, WebhookFailure, WebhookLimits,
+    WebhookProgress,
+};
+
+use crate::engines::{add_account, at, domain, email, message_id, on_every_engine, page, parse};
+
+const LIMITS: WebhookLimits = WebhookLimits { by_one: 2, of_domain: 3 };
+
+fn new_webhook() -> NewWebhook {
+    NewWebhook {
+        url: "https://example.org/hook".to_owned(),
+        types: vec![parse("message.*"), parse("domain.verified")],
+        domain: None,
+        mailbox: None,
+        owner: None,
+        token: None,
+        description: "Shop".to_owned(),
+        signing: WebhookSigning::V1,
+        key: Secret::new(vec![7; 32]),
+        enabled: true,
+        cursor: EventCursor::after_number(5),
+        created_at: at(1),
+    }
+}
+
+async fn added(store: &Store, new: &NewWebhook) -> Webhook {
+    store.webhooks().insert(new, LIMITS).await.unwrap()
+}
+
+fn failure(number: u64, next: Option<i64>) -> WebhookFailure {
+    WebhookFailure {
+        number,
+        event_id: EventId::of_fact(at(0), &[&number.to_be_bytes()]),
+        event_type: EventType::MessageDelivered,
+        message_id: Some(message_id(number)),
+        attempts: 1,
+        next_try_at: next.map(at),
+        last: Some(FailedAttempt { at: at(2), status: Some(500), error: None, answer: Some("Oops".to_owned()) }),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_have_limits_by_caller_and_by_domain() {
+    on_every_engine(async |store| {
+        add_account(store, "ann@example.org", 0).await;
+        let ann = NewWebhook {
+            owner: Some(email("ann@example.org")),
+            mailbox: Some(email("ann@example.org")),
+            ..new_webhook()
+        };
+        let by_token = |number| NewWebhook { token: Some(TokenId(number)), ..new_webhook() };
+        let by_domain = NewWebhook { domain: Some(domain("example.org")), ..new_webhook() };
+        // The tokens of a mailbox count together.
+        for number in [1, 2] {
+            added(store, &NewWebhook { token: Some(TokenId(number)), ..ann.clone() }).await;
+            added(store, &by_token(7)).await;
+        }
+        for full in [ann.clone(), by_token(7)] {
+            let refused = store.webhooks().insert(&full, LIMITS).await;
+            assert!(matches!(refused, Err(NewWebhookError::TooManyOfOne)), "{refused:?}");
+        }
+        added(store, &by_domain).await;
+        let refused = store.webhooks().insert(&by_domain, LIMITS).await;
+        assert!(matches!(refused, Err(NewWebhookError::TooManyOfDomain)), "those of its mailboxes count: {refused:?}");
+        // Those for the events of all domains have their own limit.
+        added(store, &by_token(8)).await;
+        let refused = store.webhooks().insert(&by_token(9), LIMITS).await;
+        assert!(matches!(refused, Err(NewWebhookError::TooManyOfDomain)), "{refused:?}");
+        assert_eq!(store.webhooks().list(None, page(10, 0)).await.unwrap().total, 6);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_ends_with_its_mailbox_and_not_with_another() {
+    on_every_engine(async |store| {
+        let ann = NewWebhook {
+            owner: Some(email("ann@example.org")),
+            mailbox: Some(email("ann@example.org")),
+            ..new_webhook()
+        };
+        let refused = store.webhooks().insert(&ann, LIMITS).await;
+        assert!(matches!(refused, Err(NewWebhookError::Unknown)), "there is no such mailbox: {refused:?}");
+        add_account(store, "ann@example.org", 0).await;
+        let (of_ann, of_admin) = (added(store, &ann).await, added(store, &new_webhook()).await);
+        let own = store.webhooks().list(Some(&email("ann@example.org")), page(10, 0)).await.unwrap();
+        assert_eq!((own.total, own.items.first()), (1, Some(&of_ann)));
+        assert_eq!(store.webhooks().sending().await, Ok(vec![of_ann.id, of_admin.id]));
+        store.accounts().set_active(&email("ann@example.org"), false, at(2)).await.unwrap();
+        assert_eq!(store.webhooks().sending().await, Ok(vec![of_admin.id]));
+        store.accounts().delete(&email("ann@example.org"), at(3)).await.unwrap();
+        assert_eq!(store.webhooks().get(of_ann.id).await, Ok(None));
+        assert_eq!(store.webhooks().get(of_admin.id).await, Ok(Some(of_admin.clone())));
+        assert_eq!(store.webhooks().delete(of_admin.id).await, Ok(true));
+        assert_eq!(store.webhooks().delete(of_admin.id).await, Ok(false));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_leaves_the_rest_and_enabling_forgets_failures() {
+    on_every_engine(async |store| {
+        let webhook = added(store, &new_webhook()).await;
+        assert_eq!(store.webhooks().update(WebhookId(99), &WebhookChange::default(), at(2)).await, Ok(None));
+        let failing = WebhookProgress {
+            from: webhook.cursor,
+            to: webhook.cursor,
+            failing_since: Some(at(2)),
+            paused_until: Some(at(9)),
+            has_attempted: true,
+            last_error: Some("HTTP status 500".to_owned()),
+            ..WebhookProgress::default()
+        };
+        assert_eq!(store.webhooks().advance(webhook.id, &failing, at(2)).await, Ok(true));
+        let off = WebhookChange { enabled: Some(false), types: Some(vec![parse("*")]), ..WebhookChange::default() };
+        let off = store.webhooks().update(webhook.id, &off, at(3)).await.unwrap().unwrap();
+        let expected = Webhook {
+            types: vec![parse("*")],
+            enabled: false,
+            disabled_because: Some(WebhookDisabled::Request),
+            failing_since: Some(at(2)),
+            paused_until: Some(at(9)),
+            last_attempt_at: Some(at(2)),
+            last_error: Some("HTTP status 500".to_owned()),
+            updated_at: at(3),
+            ..webhook.clone()
+        };
+        assert_eq!(off, expected);
+        assert_eq!(store.webhooks().sending().await, Ok(Vec::new()));
+        let on = WebhookChange { enabled: Some(true), ..WebhookChange::default() };
+        let on = store.webhooks().update(webhook.id, &on, at(4)).await.unwrap().unwrap();
+        let (failing_since, paused_until, disabled_because) = (None, None, None);
+        assert_eq!(
+            on,
+            Webhook { enabled: true, failing_since, paused_until, disabled_because, updated_at: at(4), ..off }
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_key_keeps_the_former_one_for_a_while() {
+    on_every_engine(async |store| {
+        let webhook = added(store, &new_webhook()).await;
+        let key = Secret::new(vec![8; 32]);
+        let rotated = store.webhooks().rotate(webhook.id, &key, at(100), at(2)).await.unwrap().unwrap();
+        assert_eq!((&rotated.key, &rotated.former_key), (&key, &Some((webhook.key, at(100)))));
+        assert!(!format!("{rotated:?}").contains("7, 7"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_are_stored_whole_or_not_at_all() {
+    on_every_engine(async |store| {
+        let id = added(store, &new_webhook()).await.id;
+        let webhooks = store.webhooks();
+        let progress = WebhookProgress {
+            from: EventCursor::after_number(5),
+            to: EventCursor::after_number(9),
+            failures: vec![failure(7, Some(50)), failure(8, Some(40))],
+            ..WebhookProgress::default()
+        };
+        let from = EventCursor::after_number(4);
+        let outdated = WebhookProgress { from, ..progress.clone() };
+        assert_eq!(webhooks.advance(id, &outdated, at(2)).await, Ok(false));
+        assert_eq!(webhooks.failures(id, page(10, 0)).await.unwrap().total, 0);
+        assert_eq!(webhooks.advance(id, &progress, at(2)).await, Ok(true));
+        assert_eq!(webhooks.open_failures(id, 10).await, Ok(vec![failure(7, Some(50)), failure(8, Some(40))]));
+
+        // One arrives, the other is given up.
+        let (from, to) = (progress.to, progress.to);
+        let progress = WebhookProgress { from, to, settled: vec![7], failures: vec![failure(8, None)], ..progress };
+        assert_eq!(webhooks.advance(id, &progress, at(3)).await, Ok(true));
+        assert_eq!(webhooks.open_failures(id, 10).await, Ok(Vec::new()));
+        let listed = webhooks.failures(id, page(10, 0)).await.unwrap();
+        assert_eq!((listed.total, listed.items), (1, vec![failure(8, None)]));
+
+        // It is sent again on request, and at last forgotten.
+        let all = (EventCursor::default(), EventCursor::after_number(99));
+        assert_eq!(webhooks.retry_failures(id, all.0, EventCursor::after_number(7), at(4)).await, Ok(0));
+        assert_eq!(webhooks.retry_failures(id, all.0, all.1, at(4)).await, Ok(1));
+        let again = webhooks.open_failures(id, 10).await.unwrap().remove(0);
+        assert_eq!((again.attempts, again.next_try_at), (0, Some(at(4))));
+        assert_eq!(webhooks.forget_failures(at(2)).await, Ok(0));
+        assert_eq!(webhooks.forget_failures(at(3)).await, Ok(1));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn disabling_writes_an_event_once() {
+    on_every_engine(async |store| {
+        let id = added(store, &new_webhook()).await.id;
+        let event =
+            webhook_disabled(id, "https://example.org/", None, WebhookDisabled::Gone, EventId::of_fact(at(2), &[]));
+        let (from, to) = (EventCursor::after_number(5), EventCursor::after_number(5));
+        let disabled = Some((WebhookDisabled::Gone, event));
+        let progress = WebhookProgress { from, to, disabled, ..WebhookProgress::default() };
+        assert_eq!(store.webhooks().advance(id, &progress, at(2)).await, Ok(true));
+        let stored = store.webhooks().get(id).await.unwrap().unwrap();
+        assert_eq!((stored.enabled, stored.disabled_because), (false, Some(WebhookDisabled::Gone)));
+        assert_eq!(store.webhooks().advance(id, &progress, at(2)).await, Ok(false), "it is disabled already");
+        store.events().number_new().await.unwrap();
+        assert_eq!(store.events().newest().await, Ok(EventCursor::after_number(1)));
+        let claimed = store.webhooks().claim(id, "a", at(3), at(9)).await;
+        assert_eq!(claimed, Ok(None));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_node_sends_at_a_time() {
+    on_every_engine(async |store| {
+        let id = added(store, &new_webhook()).await.id;
+        let claim =
+            async |node, now, until| store.webhooks().claim(id, node, at(now), at(until)).await.unwrap().is_some();
+        assert!(claim("a", 0, 60).await && claim("a", 30, 90).await);
+        // One process has the file of SQLite for itself, whatever it is called.
+        assert_eq!(claim("b", 60, 120).await, !store.is_shared());
+        assert!(claim("b", 91, 151).await);
+        assert_eq!(claim("a", 92, 152).await, !store.is_shared());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_is_moved_back_and_never_forward() {
+    on_every_engine(async |store| {
+        let id = added(store, &new_webhook()).await.id;
+        for (to, expected) in [(9, 5), (3, 3), (4, 3)] {
+            assert_eq!(store.webhooks().move_back(id, EventCursor::after_number(to)).await, Ok(true));
+            assert_eq!(store.webhooks().get(id).await.unwrap().unwrap().cursor, EventCursor::after_number(expected));
+        }
+        assert_eq!(store.webhooks().move_back(WebhookId(99), EventCursor::default()).await, Ok(false));
+    })
+    .await;
+}
