@@ -118,6 +118,22 @@ label! {
     }
 }
 
+label! {
+    /// Result of an attempt to send an event to a webhook.
+    Webhook, "result" {
+        /// The receiver accepted it.
+        Delivered = "delivered",
+        /// The receiver answered with another status.
+        Refused = "refused",
+        /// The receiver asked for a pause.
+        Slow = "slow",
+        /// The receiver wants no more events.
+        Gone = "gone",
+        /// There was no answer.
+        Failed = "failed",
+    }
+}
+
 /// One counter for each value of a label. All values are shown from the start, so that rates begin at zero.
 pub(crate) struct Counters<L> {
     counters: Vec<Counter>,

@@ -22,7 +22,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use http::HttpMetrics;
 pub use http::Operation;
-pub use label::{CodeClass, Inbound, LogIn, QueueState, Recipient};
+pub use label::{CodeClass, Inbound, LogIn, QueueState, Recipient, Webhook};
 use label::{Counters, Label, LabelSet};
 
 /// Media type of [`Metrics::text`].
@@ -48,6 +48,7 @@ struct Inner {
     attempts: Counters<CodeClass>,
     inbound: Counters<Inbound>,
     log_ins: Counters<LogIn>,
+    webhooks: Counters<Webhook>,
     imap_sessions: Gauge,
     follower_lag: Reading,
     log_gaps: Counter,
@@ -91,6 +92,7 @@ impl Metrics {
             Counters::register(&mut registry, "smtp_attempts", "Delivery attempts by the class of the reply");
         let inbound = Counters::register(&mut registry, "inbound", "Recipients of mail from outside");
         let log_ins = Counters::register(&mut registry, "auth", "Log-ins with a password, at every listener");
+        let webhooks = Counters::register(&mut registry, "webhook_attempts", "Attempts to send an event to a webhook");
         let imap_sessions = Gauge::default();
         let help = "Open IMAP connections: of mail programs, or to the external IMAP server";
         registry.register("imap_sessions", help, imap_sessions.clone());
@@ -115,6 +117,7 @@ impl Metrics {
             attempts,
             inbound,
             log_ins,
+            webhooks,
             imap_sessions,
             follower_lag,
             log_gaps,
@@ -153,6 +156,11 @@ impl Metrics {
     /// Counts a log-in.
     pub fn count_log_in(&self, result: LogIn) {
         self.0.log_ins.add(result, 1);
+    }
+
+    /// Counts an attempt to send an event to a webhook.
+    pub fn count_webhook_attempt(&self, result: Webhook) {
+        self.0.webhooks.add(result, 1);
     }
 
     /// Sets the number of messages in a state; `None` if it is unknown.

@@ -13,6 +13,7 @@ pub mod permissions;
 pub mod stats;
 pub mod tokens;
 pub mod users;
+pub mod webhooks;
 
 mod cache;
 mod caller;
@@ -38,7 +39,7 @@ pub use error::Unavailable;
 pub use mailapi_metrics::Metrics;
 pub use reconcile::Reconciled;
 pub use recovery::Recovered;
-pub use settings::{Settings, is_local_name};
+pub use settings::{Settings, WebhookSettings, is_local_name};
 
 use crate::auth::{CallerCache, FailedLogins, HashingThreads, LastUsed, SignUpWindows};
 use crate::cache::Epoch;
@@ -50,6 +51,7 @@ use crate::mailbox::KnownMailboxes;
 use crate::monitoring::LastMeasured;
 use crate::recovery::InFlight;
 use crate::stats::InboundTally;
+use crate::webhooks::WebhookState;
 
 /// All operations. Clones are cheap and share their state.
 #[derive(Clone)]
@@ -96,6 +98,7 @@ struct Inner {
     sent_today: SentToday,
     inbound: InboundTally,
     events: EventReader,
+    webhooks: WebhookState,
     last_checks: LastChecks,
     last_measured: LastMeasured,
     /// Held while a batch of the delivery feed is read and stored.
@@ -125,6 +128,7 @@ impl Service {
             sent_today: SentToday::default(),
             inbound: InboundTally::default(),
             events: EventReader::default(),
+            webhooks: WebhookState::new(Arc::clone(&dns), &settings),
             last_checks: LastChecks::default(),
             last_measured: LastMeasured::default(),
             following: Mutex::default(),

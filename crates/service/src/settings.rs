@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use mailapi_model::{DraftLimits, EmailAddress};
+use mailapi_webhooks::Trust;
 
 use crate::stats::StatsLimits;
 
@@ -85,6 +87,26 @@ pub struct Settings {
     pub quota_patience: Duration,
     /// Time after which a health check fails.
     pub health_timeout: Duration,
+    /// Which receivers webhooks may have.
+    pub webhooks: WebhookSettings,
+}
+
+/// Which receivers webhooks may have.
+#[derive(Debug, Clone)]
+pub struct WebhookSettings {
+    /// Networks that are not public, but allowed.
+    pub allow_networks: Vec<IpNet>,
+    /// Whether an admin's webhook may have a receiver on this machine, also over `http`.
+    pub loopback: bool,
+    /// Which certificates of receivers are accepted.
+    pub trust: Trust,
+}
+
+impl Default for WebhookSettings {
+    /// The settings of a server that listens on a loopback address, as it does by default.
+    fn default() -> Self {
+        Self { allow_networks: Vec::new(), loopback: true, trust: Trust::System }
+    }
 }
 
 impl Settings {
@@ -135,6 +157,7 @@ impl Default for Settings {
             cached_domains: 10_000,
             quota_patience: Duration::from_secs(5),
             health_timeout: Duration::from_secs(2),
+            webhooks: WebhookSettings::default(),
         }
     }
 }

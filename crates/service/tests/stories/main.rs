@@ -15,6 +15,7 @@ mod signup;
 mod tokens;
 mod users;
 mod verify;
+mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -1,0 +1,122 @@
+//! Webhooks: events that receivers get by HTTP.
+
+mod check;
+mod create;
+mod delete;
+mod deliveries;
+mod get;
+mod list;
+mod plan;
+mod replay;
+mod rotate;
+mod round;
+mod sender;
+mod test;
+mod update;
+
+use std::sync::{Arc, OnceLock};
+
+use mailapi_backend::Dns;
+use mailapi_model::{Denied, Violations};
+pub use mailapi_model::{WebhookDisabled, WebhookId, WebhookSigning};
+pub use mailapi_store::{FailedAttempt, Webhook, WebhookFailure};
+use mailapi_webhooks::{AddressGuard, Exchange, Receiver, Registrant, SigningKey};
+use tokio::sync::Notify;
+
+use crate::error::store_errors_are_unavailable;
+use crate::{Caller, Service, Settings, Unavailable};
+
+pub use create::CreateWebhook;
+pub use replay::Replay;
+pub use sender::WebhookSender;
+pub use test::TestResult;
+pub use update::UpdateWebhook;
+
+/// Maximum number of webhooks of one token, and of one mailbox.
+const MOST_BY_ONE: u32 = 10;
+/// Maximum number of webhooks for the events of one domain, and of those for all domains.
+const MOST_OF_DOMAIN: u32 = 100;
+
+/// The reason why an operation on a webhook failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WebhookError {
+    /// The caller lacks permission. Without admin rights, this is the error for all webhooks of others, existing or
+    /// not.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The webhook does not exist.
+    #[error("the webhook does not exist")]
+    NotFound,
+    /// The domain of the events does not exist.
+    #[error("the domain does not exist")]
+    DomainNotFound,
+    /// The mailbox of the events does not exist.
+    #[error("the user does not exist")]
+    UserNotFound,
+    /// The request is invalid.
+    #[error(transparent)]
+    Invalid(#[from] Violations),
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+store_errors_are_unavailable!(WebhookError);
+
+/// The shared state of the operations on webhooks.
+pub(crate) struct WebhookState {
+    exchange: Exchange,
+    /// Wakes the sender after a change.
+    changed: Notify,
+    /// The name of this process among the nodes.
+    node: OnceLock<String>,
+}
+
+impl WebhookState {
+    pub(crate) fn new(dns: Arc<dyn Dns>, settings: &Settings) -> Self {
+        let guard = AddressGuard::new(settings.webhooks.allow_networks.clone(), settings.webhooks.loopback);
+        let exchange = Exchange::new(dns, guard, settings.webhooks.trust.clone());
+        Self { exchange, changed: Notify::new(), node: OnceLock::new() }
+    }
+}
+
+impl Service {
+    /// Returns the webhook if the caller may see and change it: an admin, or the mailbox that registered it.
+    async fn own_webhook(&self, caller: &Caller, id: WebhookId) -> Result<Webhook, WebhookError> {
+        let webhook = self.0.store.webhooks().get(id).await?;
+        match webhook {
+            Some(webhook) if caller.grants.admin().is_ok() => Ok(webhook),
+            Some(webhook) if webhook.owner.is_some() && webhook.owner.as_ref() == caller.grants.mailbox() => {
+                Ok(webhook)
+            }
+            None if caller.grants.admin().is_ok() => Err(WebhookError::NotFound),
+            // The same error as for webhooks of others: only an admin may learn which exist.
+            _ => Err(Denied.into()),
+        }
+    }
+
+    /// Returns the name of this process among the nodes.
+    fn node(&self) -> &str {
+        self.0.webhooks.node.get_or_init(|| {
+            let random = || {
+                let mut bytes = [0; 8];
+                self.0.entropy.fill(&mut bytes);
+                format!("{:016x}", u64::from_le_bytes(bytes))
+            };
+            // The name of a data directory survives a restart, and with it the right to go on at once.
+            self.0.settings.node.clone().unwrap_or_else(random)
+        })
+    }
+}
+
+/// Returns the receiver of a webhook.
+fn receiver(url: &str, is_of_admin: bool) -> Result<Receiver, Violations> {
+    let url = url.parse().map_err(|error: mailapi_webhooks::UrlError| Violations::of("url", error.to_string()))?;
+    Ok(Receiver { url, registrant: if is_of_admin { Registrant::Admin } else { Registrant::User } })
+}
+
+/// Returns the public key of a webhook with `v1a`, for its receiver.
+#[must_use]
+pub fn public_key(webhook: &Webhook) -> Option<String> {
+    SigningKey::from_bytes(webhook.signing, webhook.key.clone()).ok()?.public_key()
+}

@@ -1,0 +1,348 @@
+//! One round of a webhook: reads events, sends them, and stores the results.
+//!
+//! A webhook has one position in the log. Events that the receiver did not get have rows, so the position moves on, and
+//! a failing event delays only its own message. Memory and rows are bounded: a round has a window of events, and with
+//! too many rows the position stays where it is.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use mailapi_events::{EventCursor, EventId, webhook_disabled};
+use mailapi_metrics::Webhook as AttemptResult;
+use mailapi_model::{Timestamp, WebhookDisabled, WebhookId};
+use mailapi_store::{
+    EventFilter, EventPage, EventScope, FailedAttempt, OwnEvents, Webhook, WebhookFailure, WebhookProgress,
+};
+use mailapi_webhooks::{Answer, Connection, ExchangeError, KeyError, Receiver, SigningKey, Verdict, wait_after};
+
+use super::plan::{MOST_OPEN, Plan, WINDOW, Work, earlier};
+use super::receiver;
+use crate::{Service, Unavailable};
+
+/// Maximum number of connections to a receiver; a failing one gets one.
+const LANES: usize = 8;
+/// The time after which a round begins no further attempt. A slow receiver's other events wait for the next round.
+const ROUND: Duration = Duration::from_secs(30);
+/// The time for which a node reserves a webhook: longer than a round with its last attempt.
+const CLAIM: Duration = Duration::from_secs(60);
+/// The time of nothing but failures after which a webhook is disabled.
+const GIVE_UP: Duration = Duration::from_secs(5 * 24 * 60 * 60);
+/// The shortest pause that a receiver can ask for.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+/// Events without interest that are passed before the position is stored.
+const UNSTORED: u64 = 1000;
+/// The time after which a webhook has a round whatever happens: another node may have changed it.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// Maximum length of an error in characters.
+const ERROR_CHARACTERS: usize = 500;
+
+/// A position in the log, which is ahead of the stored one by events without interest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    stored: EventCursor,
+    read: EventCursor,
+}
+
+/// What a round found out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RoundResult {
+    /// Whether there is more to do at once.
+    pub(super) more: bool,
+    /// When the next event is tried again.
+    pub(super) next_try: Option<Timestamp>,
+    /// Nothing needs to be done before this time, whatever happens.
+    pub(super) not_before: Option<Timestamp>,
+    /// Where the next round goes on.
+    pub(super) position: Option<Position>,
+}
+
+impl Service {
+    /// Runs one round of a webhook.
+    pub(super) async fn webhook_round(&self, id: WebhookId, at: Option<Position>) -> Result<RoundResult, Unavailable> {
+        let now = self.0.clock.now();
+        let rest = |until| RoundResult {
+            not_before: Some(until),
+            next_try: Some(until),
+            position: at,
+            ..RoundResult::default()
+        };
+        let claimed = self.0.store.webhooks().claim(id, self.node(), now, now.plus(CLAIM)).await?;
+        let Some(webhook) = claimed else { return Ok(rest(now.plus(CLAIM))) };
+        if let Some(until) = webhook.paused_until.filter(|until| *until > now) {
+            return Ok(rest(until));
+        }
+        let open = self.0.store.webhooks().open_failures(id, most_open()).await?;
+        let is_full = open.len() >= MOST_OPEN;
+        let page = if is_full { nothing_new(webhook.cursor) } else { self.new_events(&webhook, at).await? };
+        let EventPage { events, cursor, has_more, truncated } = page;
+        if truncated {
+            tracing::warn!(webhook = %id, "a webhook missed events that are no longer kept");
+        }
+        let mut plan = Plan::new(open, events, now);
+        let attempts = Attempts::new(self, &webhook)?;
+        let results = attempts.send(std::mem::take(&mut plan.groups)).await?;
+        let progress = self.progress(&webhook, cursor, plan.waiting, results.clone(), now);
+        let stored = self.store_progress(id, &webhook, &progress).await?;
+        let next_try = results.next_try.map_or(plan.next_try, |next| earlier(plan.next_try, next));
+        Ok(RoundResult {
+            more: has_more || results.is_cut_off || !progress.settled.is_empty() || stored.is_none(),
+            next_try: Some(next_try.unwrap_or_else(|| now.plus(LOOK_AGAIN))),
+            not_before: progress.paused_until.or(next_try.filter(|_| is_full)),
+            position: stored.map(|stored| Position { stored, read: cursor.max(stored) }),
+        })
+    }
+
+    async fn new_events(&self, webhook: &Webhook, at: Option<Position>) -> Result<EventPage, Unavailable> {
+        // A stored position that changed meanwhile is one that was moved back.
+        let from = at.filter(|at| at.stored == webhook.cursor).map_or(webhook.cursor, |at| at.read);
+        let scope = match &webhook.owner {
+            None => EventScope::All,
+            Some(owner) => {
+                let mailbox = self.account_since(owner).await?.map(|since| (owner.clone(), since));
+                EventScope::Own(OwnEvents { mailbox, ..OwnEvents::default() })
+            }
+        };
+        let (domain, mailbox) = (webhook.domain.clone(), webhook.mailbox.clone());
+        let filter = EventFilter { types: webhook.types.clone(), domain, mailbox, ..EventFilter::of(scope) };
+        self.events_after(from, &filter, WINDOW).await
+    }
+
+    /// Returns the keys that sign the messages of a webhook now, the current one first.
+    pub(super) fn keys_of(&self, webhook: &Webhook) -> Result<Vec<SigningKey>, KeyError> {
+        let now = self.0.clock.now();
+        let former = webhook.former_key.iter().filter(|(_, until)| *until > now).map(|(key, _)| key);
+        let keys = [&webhook.key].into_iter().chain(former);
+        keys.map(|key| SigningKey::from_bytes(webhook.signing, key.clone())).collect()
+    }
+
+    fn progress(
+        &self,
+        webhook: &Webhook,
+        to: EventCursor,
+        waiting: Vec<WebhookFailure>,
+        results: Results,
+        now: Timestamp,
+    ) -> WebhookProgress {
+        let Results { settled, mut failures, attempted, succeeded, last_error, gone, pause, .. } = results;
+        failures.extend(waiting);
+        let failing_since = match (attempted, succeeded) {
+            (_, true) => None,
+            (true, false) => webhook.failing_since.or(Some(now)),
+            (false, false) => webhook.failing_since,
+        };
+        let is_hopeless = attempted && failing_since.is_some_and(|since| now.since(since) >= GIVE_UP);
+        let because = gone.then_some(WebhookDisabled::Gone).or(is_hopeless.then_some(WebhookDisabled::Failures));
+        let disabled = because.map(|because| {
+            let id = EventId::random(now, self.0.entropy.as_ref());
+            (because, webhook_disabled(webhook.id, &webhook.url, webhook.domain.as_ref(), because, id))
+        });
+        WebhookProgress {
+            from: webhook.cursor,
+            to,
+            settled,
+            failures,
+            failing_since,
+            paused_until: pause,
+            has_attempted: attempted,
+            has_succeeded: succeeded,
+            last_error: if attempted { last_error } else { webhook.last_error.clone() },
+            disabled,
+        }
+    }
+
+    /// Stores the results if there are any. Returns the stored position; `None` if the webhook was changed meanwhile.
+    async fn store_progress(
+        &self,
+        id: WebhookId,
+        webhook: &Webhook,
+        progress: &WebhookProgress,
+    ) -> Result<Option<EventCursor>, Unavailable> {
+        let is_empty = !progress.has_attempted && progress.failures.is_empty() && progress.settled.is_empty();
+        if is_empty && progress.to.number().saturating_sub(webhook.cursor.number()) < UNSTORED {
+            return Ok(Some(webhook.cursor));
+        }
+        let is_stored = self.0.store.webhooks().advance(id, progress, self.0.clock.now()).await?;
+        if let Some((because, _)) = progress.disabled.as_ref().filter(|_| is_stored) {
+            tracing::warn!(webhook = %id, because = because.as_str(), "webhook disabled");
+            self.0.events.wake();
+            self.0.webhooks.changed.notify_one();
+        }
+        Ok(is_stored.then_some(progress.to))
+    }
+}
+
+/// One more window than the limit, because the last read before the limit may add as many.
+fn most_open() -> u32 {
+    u32::try_from(MOST_OPEN + WINDOW).unwrap_or(u32::MAX)
+}
+
+const fn nothing_new(cursor: EventCursor) -> EventPage {
+    EventPage { events: Vec::new(), cursor, has_more: false, truncated: false }
+}
+
+/// What became of the attempts of one round.
+#[derive(Debug, Clone, Default)]
+struct Results {
+    settled: Vec<u64>,
+    failures: Vec<WebhookFailure>,
+    attempted: bool,
+    succeeded: bool,
+    last_error: Option<String>,
+    gone: bool,
+    pause: Option<Timestamp>,
+    /// Whether events were left for the next round.
+    is_cut_off: bool,
+    next_try: Option<Timestamp>,
+}
+
+/// The attempts of one round.
+struct Attempts<'a> {
+    service: &'a Service,
+    receiver: Receiver,
+    keys: Vec<SigningKey>,
+    lanes: usize,
+    /// The steady time at which the round ends.
+    end: Duration,
+    results: Mutex<Results>,
+}
+
+impl<'a> Attempts<'a> {
+    fn new(service: &'a Service, webhook: &Webhook) -> Result<Self, Unavailable> {
+        let broken = |error: String| Unavailable::Unforeseen(format!("webhook {}: {error}", webhook.id));
+        let receiver = receiver(&webhook.url, webhook.owner.is_none()).map_err(|error| broken(error.to_string()))?;
+        let keys = service.keys_of(webhook).map_err(|error| broken(error.to_string()))?;
+        let lanes = if webhook.failing_since.is_some() { 1 } else { LANES };
+        let end = service.0.clock.steady() + ROUND;
+        Ok(Self { service, receiver, keys, lanes, end, results: Mutex::default() })
+    }
+
+    async fn send(self, groups: Vec<Vec<Work>>) -> Result<Results, Unavailable> {
+        let lanes = self.lanes.min(groups.len());
+        let groups = Mutex::new(VecDeque::from(groups));
+        try_join_all((0..lanes).map(|_| self.lane(&groups))).await?;
+        Ok(self.results.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Results)) {
+        change(&mut self.results.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Sends groups, one after the other, over one connection.
+    async fn lane(&self, groups: &Mutex<VecDeque<Vec<Work>>>) -> Result<(), Unavailable> {
+        let mut connection = None;
+        let next = || groups.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        while let Some(group) = next() {
+            self.group(group, &mut connection).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends the events of one message, in their order, up to the first failure.
+    async fn group(&self, group: Vec<Work>, connection: &mut Option<Connection>) -> Result<(), Unavailable> {
+        let mut rest = group.into_iter();
+        while let Some(work) = rest.next() {
+            if self.is_over() {
+                self.note(|results| results.is_cut_off = true);
+                self.leave(std::iter::once(work).chain(rest));
+                return Ok(());
+            }
+            let (number, is_stored) = (work.event.number, work.is_stored);
+            let Some(failure) = self.attempt(work, connection).await? else {
+                self.note(|results| results.settled.extend(is_stored.then_some(number)));
+                continue;
+            };
+            self.note(|results| {
+                if let Some(next) = failure.next_try_at {
+                    results.next_try = earlier(results.next_try, next);
+                } else {
+                    // Given up, so the next event of the message has its turn.
+                    results.is_cut_off = true;
+                }
+                results.failures.push(failure);
+            });
+            self.leave(rest);
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Leaves events for a later round.
+    fn leave(&self, events: impl Iterator<Item = Work>) {
+        let new = events.filter(|work| !work.is_stored).map(|work| work.event);
+        self.note(|results| results.failures.extend(new));
+    }
+
+    /// Returns whether no further attempt may begin.
+    fn is_over(&self) -> bool {
+        let results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.gone || results.pause.is_some() || self.service.0.clock.steady() >= self.end
+    }
+
+    /// Sends one event; returns its new state if the receiver did not accept it.
+    async fn attempt(
+        &self,
+        work: Work,
+        connection: &mut Option<Connection>,
+    ) -> Result<Option<WebhookFailure>, Unavailable> {
+        let inner = &self.service.0;
+        let body = match work.body {
+            Some(body) => body,
+            None => match inner.store.events().find(work.event.event_id).await? {
+                Some(event) => event.body,
+                // No longer kept.
+                None => return Ok(None),
+            },
+        };
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        let message = self.service.message(work.event.event_id, body, &self.keys);
+        let answer = inner.webhooks.exchange.send(&self.receiver, &message, connection).await;
+        inner.metrics.count_webhook_attempt(counted(&answer));
+        if matches!(&answer, Ok(answer) if answer.verdict() == Verdict::Delivered) {
+            self.note(|results| (results.attempted, results.succeeded) = (true, true));
+            return Ok(None);
+        }
+        Ok(Some(self.failed(work.event, message.at, answer)))
+    }
+
+    /// Returns the state of an event after a failed attempt.
+    fn failed(&self, event: WebhookFailure, at: Timestamp, answer: Result<Answer, ExchangeError>) -> WebhookFailure {
+        let now = self.service.0.clock.now();
+        let verdict = answer.as_ref().map_or(Verdict::Failed, Answer::verdict);
+        let usual = wait_after(event.attempts + 1, self.service.0.entropy.as_ref());
+        let (attempts, wait) = match verdict {
+            // Neither counts as an attempt: the receiver may ask for many short pauses.
+            Verdict::Slow(Some(pause)) => (event.attempts, Some(pause.max(SHORTEST_PAUSE))),
+            Verdict::Gone => (event.attempts, Some(Duration::ZERO)),
+            Verdict::Slow(None) | Verdict::Failed | Verdict::Delivered => (event.attempts + 1, usual),
+        };
+        let next_try_at = wait.map(|wait| now.plus(wait));
+        let (status, error, answer) = match answer {
+            Ok(answer) => (Some(answer.status), None, Some(answer.excerpt)),
+            Err(error) => (None, Some(error.to_string().chars().take(ERROR_CHARACTERS).collect::<String>()), None),
+        };
+        self.note(|results| {
+            results.attempted = true;
+            results.gone |= verdict == Verdict::Gone;
+            if matches!(verdict, Verdict::Slow(_)) {
+                results.pause = results.pause.max(next_try_at);
+            }
+            let with_status = status.map(|status| format!("HTTP status {status}"));
+            results.last_error = error.clone().or(with_status);
+        });
+        let last = Some(FailedAttempt { at, status, error, answer });
+        WebhookFailure { attempts, next_try_at, last, ..event }
+    }
+}
+
+fn counted(answer: &Result<Answer, ExchangeError>) -> AttemptResult {
+    match answer.as_ref().map(Answer::verdict) {
+        Ok(Verdict::Delivered) => AttemptResult::Delivered,
+        Ok(Verdict::Failed) => AttemptResult::Refused,
+        Ok(Verdict::Slow(_)) => AttemptResult::Slow,
+        Ok(Verdict::Gone) => AttemptResult::Gone,
+        Err(_) => AttemptResult::Failed,
+    }
+}

@@ -1,0 +1,73 @@
+//! `PUT /webhooks/{id}` and `POST /webhooks/{id}/enable`.
+
+use mailapi_events::TypePattern;
+use mailapi_model::{OneLine, Violations};
+use mailapi_store::{Webhook, WebhookChange};
+use mailapi_webhooks::SigningKey;
+
+use super::create::check_types;
+use super::{WebhookError, WebhookId, receiver};
+use crate::caller::audit;
+use crate::{Caller, Service, Unavailable};
+
+/// Changes of a webhook; `None` keeps the value.
+#[derive(Debug, Clone, Default)]
+pub struct UpdateWebhook {
+    /// A new URL.
+    pub url: Option<String>,
+    /// New types.
+    pub types: Option<Vec<TypePattern>>,
+    /// A new description.
+    pub description: Option<String>,
+    /// Enables or disables the webhook. Enabled again, it goes on where it stopped.
+    pub enabled: Option<bool>,
+}
+
+impl Service {
+    /// Changes a webhook. A new URL is checked as that of a new webhook.
+    ///
+    /// # Errors
+    /// See [`WebhookError`].
+    pub async fn update_webhook(
+        &self,
+        caller: &Caller,
+        id: WebhookId,
+        change: UpdateWebhook,
+    ) -> Result<Webhook, WebhookError> {
+        let webhook = self.own_webhook(caller, id).await?;
+        check(&change)?;
+        if let Some(url) = change.url.as_ref().filter(|url| **url != webhook.url) {
+            let key = SigningKey::from_bytes(webhook.signing, webhook.key.clone())
+                .map_err(|error| Unavailable::Unforeseen(format!("the key of webhook {id}: {error}")))?;
+            self.check_receiver(&receiver(url, webhook.owner.is_none())?, &key).await?;
+        }
+        let UpdateWebhook { url, types, description, enabled } = change;
+        let change = WebhookChange { url, types, description, enabled };
+        let changed = self.0.store.webhooks().update(id, &change, self.0.clock.now()).await?;
+        self.0.webhooks.changed.notify_one();
+        audit!(caller, webhook = %id, "webhook changed");
+        changed.ok_or(WebhookError::NotFound)
+    }
+
+    /// Enables a webhook, which goes on where it stopped.
+    ///
+    /// # Errors
+    /// See [`WebhookError`].
+    pub async fn enable_webhook(&self, caller: &Caller, id: WebhookId) -> Result<Webhook, WebhookError> {
+        self.update_webhook(caller, id, UpdateWebhook { enabled: Some(true), ..UpdateWebhook::default() }).await
+    }
+}
+
+fn check(change: &UpdateWebhook) -> Result<(), Violations> {
+    let mut violations = Violations::none();
+    if let Some(types) = &change.types {
+        check_types(types, &mut violations);
+    }
+    if let Some(description) = &change.description {
+        violations.merge(OneLine::parse("description", description));
+    }
+    if let Some(url) = &change.url {
+        violations.merge(receiver(url, true));
+    }
+    violations.or(Some(()))
+}

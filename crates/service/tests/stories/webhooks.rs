@@ -1,0 +1,443 @@
+//! Webhooks, and receivers that answer in every way.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mailapi_model::{Clock, Grants, Page, Secret, WebhookSigning};
+use mailapi_service::Caller;
+use mailapi_service::events::{After, EventCursor, EventQuery};
+use mailapi_service::webhooks::{
+    CreateWebhook, Replay, UpdateWebhook, Webhook, WebhookDisabled, WebhookError, WebhookSender,
+};
+use mailapi_testkit::TestApp;
+use mailapi_webhooks::Trust;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use crate::{caller, message, with};
+
+/// A message that a receiver got.
+#[derive(Debug, Clone)]
+struct Got {
+    id: String,
+    signatures: String,
+    body: Value,
+}
+
+/// A receiver on this machine. It answers with the given statuses, and then with 204.
+struct TestReceiver {
+    url: String,
+    got: Arc<Mutex<Vec<Got>>>,
+    answers: Arc<Mutex<VecDeque<&'static str>>>,
+}
+
+impl TestReceiver {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let receiver = Self { url, got: Arc::default(), answers: Arc::default() };
+        let (got, answers) = (receiver.got.clone(), receiver.answers.clone());
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(stream, got.clone(), answers.clone()));
+            }
+        });
+        receiver
+    }
+
+    /// Sets the next answers: status lines, with further header lines.
+    fn answer(&self, answers: &[&'static str]) {
+        self.answers.lock().unwrap().extend(answers);
+    }
+
+    /// Returns what arrived since the last call.
+    fn take(&self) -> Vec<Got> {
+        std::mem::take(&mut self.got.lock().unwrap())
+    }
+
+    /// Returns the types of what arrived since the last call.
+    fn types(&self) -> Vec<String> {
+        self.take().iter().map(|got| got.body["type"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+async fn serve(mut stream: TcpStream, got: Arc<Mutex<Vec<Got>>>, answers: Arc<Mutex<VecDeque<&'static str>>>) {
+    let mut read = Vec::new();
+    while stream.read_buf(&mut read).await.is_ok_and(|count| count > 0) {
+        let text = String::from_utf8_lossy(&read).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let field = |name: &str| {
+            let line = head.lines().find_map(|line| line.strip_prefix(name));
+            line.map(|value| value.trim_start_matches(':').trim().to_owned()).unwrap_or_default()
+        };
+        if body.len() < field("content-length").parse().unwrap() {
+            continue;
+        }
+        read.clear();
+        let (id, signatures) = (field("webhook-id"), field("webhook-signature"));
+        got.lock().unwrap().push(Got { id, signatures, body: serde_json::from_str(body).unwrap() });
+        let status = answers.lock().unwrap().pop_front().unwrap_or("204 No Content");
+        if status.is_empty() {
+            return;
+        }
+        stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes()).await.unwrap();
+    }
+}
+
+fn admin() -> Caller {
+    with(Grants::admin_token())
+}
+
+fn to(url: &str) -> CreateWebhook {
+    CreateWebhook {
+        url: url.to_owned(),
+        types: vec!["message.*".parse().unwrap()],
+        domain: None,
+        mailbox: None,
+        description: String::new(),
+        signing: WebhookSigning::V1,
+        secret: None,
+        enabled: true,
+    }
+}
+
+/// A server with a mailbox, a receiver and its webhook.
+struct Setup {
+    app: TestApp,
+    ann: Caller,
+    receiver: TestReceiver,
+    webhook: Webhook,
+    sender: WebhookSender,
+}
+
+impl Setup {
+    async fn new() -> Self {
+        let app = TestApp::start().await;
+        let token = app.user("ann@example.org").await;
+        let ann = caller(&app, &token).await;
+        let receiver = TestReceiver::start().await;
+        let (webhook, _) = app.service.create_webhook(&admin(), to(&receiver.url)).await.unwrap();
+        let sender = app.service.webhook_sender();
+        Self { app, ann, receiver, webhook, sender }
+    }
+
+    /// Sends a message; the receiver is due to get `message.accepted`, and `message.delivered` for each recipient.
+    async fn send(&self, to: &[&str]) {
+        self.app.service.send(&self.ann, message("ann@example.org", to)).await.unwrap();
+        self.app.settle().await;
+        while self.app.service.read_events_once().await.unwrap() {}
+    }
+
+    /// Sends what is due now.
+    async fn run(&mut self) {
+        while self.sender.send_once().await.unwrap() {}
+    }
+
+    async fn state(&self) -> Webhook {
+        self.app.service.get_webhook(&admin(), self.webhook.id).await.unwrap()
+    }
+
+    async fn failed(&self) -> usize {
+        let page = Page::new(100, 0);
+        self.app.service.webhook_deliveries(&admin(), self.webhook.id, page).await.unwrap().items.len()
+    }
+}
+
+#[tokio::test]
+async fn a_user_names_neither_this_machine_nor_another_mailbox() {
+    let setup = Setup::new().await;
+    let service = &setup.app.service;
+    let refused = service.create_webhook(&setup.ann, to(&setup.receiver.url)).await;
+    assert!(matches!(refused, Err(WebhookError::Invalid(_))), "{refused:?}");
+    assert!(setup.receiver.take().is_empty(), "not even a challenge");
+    let other = CreateWebhook { mailbox: Some("bob@example.org".parse().unwrap()), ..to("https://example.org/") };
+    assert!(matches!(service.create_webhook(&setup.ann, other).await, Err(WebhookError::Denied(_))));
+    let whole = CreateWebhook { domain: Some("example.org".parse().unwrap()), ..to("https://example.org/") };
+    assert!(matches!(service.create_webhook(&setup.ann, whole).await, Err(WebhookError::Denied(_))));
+    assert!(matches!(service.get_webhook(&setup.ann, setup.webhook.id).await, Err(WebhookError::Denied(_))));
+    let off = UpdateWebhook { enabled: Some(false), ..UpdateWebhook::default() };
+    assert!(matches!(service.update_webhook(&setup.ann, setup.webhook.id, off).await, Err(WebhookError::Denied(_))));
+    assert!(matches!(service.delete_webhook(&setup.ann, setup.webhook.id).await, Err(WebhookError::Denied(_))));
+    assert!(service.list_webhooks(&setup.ann, Page::new(10, 0)).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_no_receiver_is_refused() {
+    let app = TestApp::start().await;
+    app.dns.set_addresses("inside.example", &["10.0.0.1"]);
+    let secret = |text: &str| Some(Secret::new(text.to_owned()));
+    let url = "http://127.0.0.1:1/";
+    for (new, field) in [
+        (to("nothing"), "url"),
+        (to("http://192.168.0.1/"), "url"),
+        (to("https://169.254.169.254/latest/meta-data"), "url"),
+        (to("https://inside.example/"), "url"),
+        (to("https://unknown.example/"), "url"),
+        (CreateWebhook { types: Vec::new(), ..to(url) }, "types"),
+        (CreateWebhook { description: "two\nlines".to_owned(), ..to(url) }, "description"),
+        (CreateWebhook { secret: secret("whsec_short"), ..to(url) }, "secret"),
+        (CreateWebhook { secret: secret("x"), signing: WebhookSigning::V1a, ..to(url) }, "secret"),
+    ] {
+        match app.service.create_webhook(&admin(), new.clone()).await {
+            Err(WebhookError::Invalid(violations)) => assert_eq!(violations.all()[0].field, field, "{new:?}"),
+            other => panic!("{new:?}: {other:?}"),
+        }
+    }
+    let unknown = CreateWebhook { domain: Some("nowhere.example".parse().unwrap()), ..to(url) };
+    assert!(matches!(app.service.create_webhook(&admin(), unknown).await, Err(WebhookError::DomainNotFound)));
+    let unknown = CreateWebhook { mailbox: Some("eve@nowhere.example".parse().unwrap()), ..to(url) };
+    assert!(matches!(app.service.create_webhook(&admin(), unknown).await, Err(WebhookError::UserNotFound)));
+}
+
+#[tokio::test]
+async fn a_receiver_gets_the_events_of_the_log_in_order_and_once() {
+    let mut setup = Setup::new().await;
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    let got = setup.receiver.take();
+    let types = vec!["message.*".parse().unwrap()];
+    let query = EventQuery { after: After::Start, types, ..EventQuery::default() };
+    let log = setup.app.service.list_events(&admin(), &query, 100, Duration::ZERO).await.unwrap().events;
+    let bodies: Vec<Value> = log.iter().map(|event| serde_json::from_str(&event.body).unwrap()).collect();
+    assert_eq!(got.iter().map(|got| got.body.clone()).collect::<Vec<_>>(), bodies);
+    assert!(got.len() >= 2 && got.iter().zip(&log).all(|(got, event)| got.id == event.id.to_string()));
+    setup.run().await;
+    assert!(setup.receiver.take().is_empty());
+    // A sender that begins anew goes on where the former one was.
+    setup.sender = setup.app.service.webhook_sender();
+    setup.run().await;
+    assert!(setup.receiver.take().is_empty());
+    let state = setup.state().await;
+    assert_eq!((state.last_success_at, state.failing_since), (Some(setup.app.clock.now()), None));
+}
+
+#[tokio::test]
+async fn other_types_and_other_mailboxes_are_not_sent() {
+    let mut setup = Setup::new().await;
+    setup.app.user("bob@example.org").await;
+    let (service, id) = (setup.app.service.clone(), setup.webhook.id);
+    let bob = CreateWebhook { mailbox: Some("bob@example.org".parse().unwrap()), ..to(&setup.receiver.url) };
+    service.create_webhook(&admin(), bob).await.unwrap();
+    let types = Some(vec!["message.accepted".parse().unwrap()]);
+    service.update_webhook(&admin(), id, UpdateWebhook { types, ..UpdateWebhook::default() }).await.unwrap();
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    assert_eq!(setup.receiver.types(), ["message.accepted"]);
+}
+
+#[tokio::test]
+async fn a_failed_event_holds_back_its_message_alone() {
+    let mut setup = Setup::new().await;
+    setup.receiver.answer(&["500 Oops"]);
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    assert_eq!(setup.receiver.types(), ["message.accepted"], "the later events of the message wait");
+    let waiting = setup.failed().await;
+    assert!(waiting >= 2);
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    let other = setup.receiver.take();
+    assert_eq!(other.len(), waiting, "another message does not wait");
+    setup.app.clock.advance(Duration::from_secs(7));
+    setup.run().await;
+    let again = setup.receiver.take();
+    assert_eq!((again.len(), setup.failed().await), (waiting, 0));
+    assert_eq!(again[0].body["type"], "message.accepted");
+    assert_ne!(again[0].body["data"]["message_id"], other[0].body["data"]["message_id"]);
+}
+
+#[tokio::test]
+async fn an_event_is_given_up_after_eleven_attempts() {
+    let mut setup = Setup::new().await;
+    let types = Some(vec!["message.accepted".parse().unwrap()]);
+    let change = UpdateWebhook { types, ..UpdateWebhook::default() };
+    setup.app.service.update_webhook(&admin(), setup.webhook.id, change).await.unwrap();
+    setup.receiver.answer(&["500 Oops"; 11]);
+    setup.send(&["ann@example.org"]).await;
+    for _ in 0..20 {
+        setup.run().await;
+        setup.app.clock.advance(Duration::from_secs(30 * 60 * 60));
+        if setup.state().await.disabled_because.is_some() {
+            setup.app.service.enable_webhook(&admin(), setup.webhook.id).await.unwrap();
+        }
+    }
+    assert_eq!((setup.receiver.take().len(), setup.failed().await), (11, 1));
+    let replay = Replay { after: EventCursor::default(), before: None, all: false };
+    assert_eq!(setup.app.service.replay_webhook(&admin(), setup.webhook.id, replay).await.unwrap(), Some(1));
+    setup.run().await;
+    assert_eq!((setup.receiver.types(), setup.failed().await), (vec!["message.accepted".to_owned()], 0));
+}
+
+#[tokio::test]
+async fn five_days_of_failures_disable_a_webhook_and_nothing_is_lost() {
+    let mut setup = Setup::new().await;
+    setup.receiver.answer(&["500 Oops"; 2]);
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    assert_eq!(setup.state().await.failing_since, Some(setup.app.clock.now()));
+    setup.app.clock.advance(Duration::from_secs(5 * 24 * 60 * 60));
+    setup.run().await;
+    assert_eq!(setup.state().await.disabled_because, Some(WebhookDisabled::Failures));
+    setup.receiver.take();
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    assert!(setup.receiver.take().is_empty(), "a disabled webhook is silent");
+    let types = vec!["webhook.disabled".parse().unwrap()];
+    let query = EventQuery { after: After::Start, types, ..EventQuery::default() };
+    let log = setup.app.service.list_events(&admin(), &query, 10, Duration::ZERO).await.unwrap().events;
+    let body: Value = serde_json::from_str(&log[0].body).unwrap();
+    assert_eq!((log.len(), &body["data"]["reason"]), (1, &"failures".into()));
+
+    setup.app.service.enable_webhook(&admin(), setup.webhook.id).await.unwrap();
+    setup.app.clock.advance(Duration::from_secs(24 * 60 * 60));
+    setup.run().await;
+    let arrived = setup.receiver.types();
+    assert_eq!(arrived.iter().filter(|kind| *kind == "message.accepted").count(), 2, "{arrived:?}");
+    assert_eq!((setup.failed().await, setup.state().await.failing_since), (0, None));
+}
+
+#[tokio::test]
+async fn gone_disables_at_once() {
+    let mut setup = Setup::new().await;
+    setup.receiver.answer(&["410 Gone"]);
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    assert_eq!(setup.state().await.disabled_because, Some(WebhookDisabled::Gone));
+    assert_eq!(setup.receiver.take().len(), 1);
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_busy_gets_a_pause_as_long_as_it_asked_for() {
+    let mut setup = Setup::new().await;
+    setup.receiver.answer(&["429 Busy\r\nRetry-After: 100"]);
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    assert_eq!(setup.receiver.take().len(), 1);
+    setup.app.clock.advance(Duration::from_secs(99));
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    assert!(setup.receiver.take().is_empty());
+    setup.app.clock.advance(Duration::from_secs(1));
+    setup.run().await;
+    assert!(setup.receiver.take().len() >= 4);
+    assert_eq!(setup.failed().await, 0);
+}
+
+#[tokio::test]
+async fn redirects_and_broken_answers_are_failures() {
+    let mut setup = Setup::new().await;
+    for answer in ["302 Found\r\nLocation: http://127.0.0.1:1/", "304 Not Modified", "404 Not Found", ""] {
+        setup.receiver.answer(&[answer]);
+        setup.send(&["ann@example.org"]).await;
+        setup.run().await;
+        let state = setup.state().await;
+        assert!(state.failing_since.is_some() && state.last_error.is_some() && state.enabled, "{answer}");
+        setup.app.clock.advance(Duration::from_secs(60));
+        setup.run().await;
+        assert_eq!((setup.failed().await, setup.state().await.last_error), (0, None), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn during_a_rotation_both_keys_sign() {
+    let mut setup = Setup::new().await;
+    let id = setup.webhook.id;
+    let (_, secret) = setup.app.service.rotate_webhook(&admin(), id).await.unwrap();
+    assert!(secret.unwrap().expose().starts_with("whsec_"));
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    assert!(setup.receiver.take().iter().all(|got| got.signatures.split(' ').count() == 2));
+    setup.app.clock.advance(Duration::from_secs(24 * 60 * 60));
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    assert!(setup.receiver.take().iter().all(|got| got.signatures.split(' ').count() == 1));
+}
+
+#[tokio::test]
+async fn a_test_message_goes_out_once_even_if_the_webhook_is_disabled() {
+    let setup = Setup::new().await;
+    let (service, id) = (&setup.app.service, setup.webhook.id);
+    let off = UpdateWebhook { enabled: Some(false), ..UpdateWebhook::default() };
+    service.update_webhook(&admin(), id, off).await.unwrap();
+    setup.receiver.answer(&["500 Oops"]);
+    let result = service.test_webhook(&admin(), id).await.unwrap();
+    assert_eq!((result.delivered, result.status), (false, Some(500)));
+    assert!(service.test_webhook(&admin(), id).await.unwrap().delivered);
+    assert_eq!(setup.receiver.types(), ["webhook.test", "webhook.test"]);
+}
+
+#[tokio::test]
+async fn everything_can_be_sent_again() {
+    let mut setup = Setup::new().await;
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    let first = setup.receiver.take();
+    let replay = Replay { after: EventCursor::default(), before: None, all: true };
+    setup.app.service.replay_webhook(&admin(), setup.webhook.id, replay).await.unwrap();
+    setup.run().await;
+    let ids = |got: &[Got]| got.iter().map(|got| got.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&setup.receiver.take()), ids(&first));
+}
+
+/// A receiver with TLS that answers each message with its own body, or with nothing.
+async fn receiver_with_tls(echoes: bool) -> (u16, Vec<u8>) {
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["hook.example".to_owned()]).unwrap().self_signed(&key).unwrap();
+    let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], private).unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut stream = acceptor.accept(stream).await.unwrap();
+            let mut read = Vec::new();
+            while !read.ends_with(b"}}") {
+                stream.read_buf(&mut read).await.unwrap();
+            }
+            let text = String::from_utf8(read).unwrap();
+            let body = if echoes { text.split_once("\r\n\r\n").unwrap().1 } else { "OK" };
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    (port, certificate.pem().into_bytes())
+}
+
+#[tokio::test]
+async fn a_users_receiver_must_echo_the_challenge() {
+    for echoes in [false, true] {
+        let (port, authority) = receiver_with_tls(echoes).await;
+        let app = TestApp::start_with(|settings| {
+            settings.service.webhooks.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
+            settings.service.webhooks.trust = Trust::Authorities(authority.clone());
+        })
+        .await;
+        app.dns.set_addresses("hook.example", &["127.0.0.1"]);
+        let token = app.user("ann@example.org").await;
+        let ann = caller(&app, &token).await;
+        let created = app.service.create_webhook(&ann, to(&format!("https://hook.example:{port}/"))).await;
+        if !echoes {
+            assert!(matches!(created, Err(WebhookError::Invalid(_))), "{created:?}");
+            continue;
+        }
+        let (webhook, _) = created.unwrap();
+        let own: Option<mailapi_model::EmailAddress> = "ann@example.org".parse().ok();
+        assert_eq!((&webhook.owner, &webhook.mailbox), (&own, &own));
+        // Another receiver must echo too; nothing listens here.
+        let elsewhere = UpdateWebhook { url: Some("https://hook.example:1/".to_owned()), ..UpdateWebhook::default() };
+        let changed = app.service.update_webhook(&ann, webhook.id, elsewhere).await;
+        assert!(matches!(changed, Err(WebhookError::Invalid(_))), "{changed:?}");
+        assert_eq!(app.service.list_webhooks(&ann, Page::new(10, 0)).await.unwrap().items, [webhook]);
+    }
+}
