@@ -22,6 +22,12 @@ pub struct Network(IpNet);
 pub struct NetworkError;
 
 impl Network {
+    /// Returns the network.
+    #[must_use]
+    pub const fn net(self) -> IpNet {
+        self.0
+    }
+
     fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(&address)
     }

@@ -95,6 +95,9 @@ error_codes! {
     /// The permission number does not exist.
     PermissionNotFound = "PERMISSION_NOT_FOUND", NOT_FOUND, "Permission not found.",
         "Check the number; `GET /permissions` lists all.", "no";
+    /// The webhook number does not exist.
+    WebhookNotFound = "WEBHOOK_NOT_FOUND", NOT_FOUND, "Webhook not found.",
+        "Check the number; `GET /webhooks` lists all.", "no";
     /// The path does not exist, or the domain has no DKIM key yet.
     NotFound = "NOT_FOUND", NOT_FOUND, "Not found.",
         "Check the path; `/api/v1` is part of it.", "no";

@@ -48,7 +48,10 @@ pub use client_address::{Network, NetworkError};
 pub use limits::RequestLimits;
 pub use metrics::metrics_router;
 pub use openapi::openapi_json;
-pub use records::{created_token_json, domain_json, domains_json, token_json, tokens_json, user_json, users_json};
+pub use records::{
+    created_token_json, created_webhook_json, domain_json, domains_json, token_json, tokens_json, user_json,
+    users_json, webhooks_json,
+};
 pub use router::router;
 pub use serve::serve;
 pub use settings::HttpSettings;

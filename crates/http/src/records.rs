@@ -1,13 +1,17 @@
 //! Records as JSON in the shapes of the API, for the command line.
 
-use mailapi_model::{DkimKey, Domain, TokenRecord, TokenValue};
+use mailapi_model::{DkimKey, Domain, Secret, TokenRecord, TokenValue};
+use mailapi_service::Caller;
 use mailapi_service::users::User;
+use mailapi_service::webhooks::Webhook;
 use serde::Serialize;
 
 use crate::routes::domains::DomainRecord;
 use crate::routes::tokens::TokenInfo;
 use crate::routes::tokens::create::TokenCreated;
 use crate::routes::users::UserRecord;
+use crate::routes::webhooks::WebhookInfo;
+use crate::routes::webhooks::create::WebhookCreated;
 
 /// A user record.
 #[must_use]
@@ -64,6 +68,18 @@ pub fn tokens_json(tokens: Vec<TokenRecord>) -> String {
 #[must_use]
 pub fn created_token_json(token: TokenRecord, value: &TokenValue) -> String {
     text(&TokenCreated::new(token, value))
+}
+
+/// Webhook records, without secrets.
+#[must_use]
+pub fn webhooks_json(webhooks: Vec<Webhook>) -> String {
+    text(&webhooks.into_iter().map(WebhookInfo::for_admin).collect::<Vec<_>>())
+}
+
+/// A new webhook with its secret.
+#[must_use]
+pub fn created_webhook_json(webhook: Webhook, secret: Option<Secret<String>>, caller: &Caller) -> String {
+    text(&WebhookCreated::new(webhook, secret, caller))
 }
 
 fn text(record: &impl Serialize) -> String {

@@ -41,6 +41,7 @@ pub(crate) fn documented_routes() -> OpenApiRouter<HttpState> {
         .merge(routes::permissions::routes())
         .merge(routes::domains::routes())
         .merge(routes::users::routes())
+        .merge(routes::webhooks::routes())
         .merge(health::routes())
         .merge(docs::routes())
 }

@@ -49,6 +49,7 @@ pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -
             tasks.spawn(collect_bounces(assembly.service.clone(), shutdown.clone()));
         }
     }
+    tasks.spawn(send_webhooks(assembly.service.clone(), shutdown.clone()));
     tasks.spawn(write_last_used(assembly.service.clone(), ticks("last used", LAST_USED_INTERVAL)));
     tasks.spawn(prune(assembly.service.clone(), ticks("tidy", TIDY_INTERVAL)));
     Ok(tasks)
@@ -195,6 +196,13 @@ async fn read_events(service: Service, mut shutdown: Shutdown) {
             () = rest => {}
         }
     }
+}
+
+/// Sends events to webhooks.
+async fn send_webhooks(service: Service, mut shutdown: Shutdown) {
+    let mut rounds = Rounds::of("webhooks");
+    let stop = async { shutdown.requested().await };
+    service.webhook_sender().run(stop, || rounds.begin()).await;
 }
 
 /// Writes the last use of tokens at intervals and at shutdown.

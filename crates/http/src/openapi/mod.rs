@@ -101,5 +101,6 @@ const TAGS: [(&str, &str); 10] = [
     ("permissions", "Permissions that admins grant to users, each for one domain."),
     ("domains", "Mail domains with their DNS records and DKIM keys."),
     ("users", "User accounts and their mailboxes."),
+    ("webhooks", "Receivers of events by HTTP, with signatures by Standard Webhooks."),
     ("service", "Health checks and documentation. No token is needed."),
 ];

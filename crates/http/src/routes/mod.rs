@@ -9,6 +9,7 @@ pub(crate) mod permissions;
 pub(crate) mod stats;
 pub(crate) mod tokens;
 pub(crate) mod users;
+pub(crate) mod webhooks;
 
 /// Runs `work` to its end even if the client disconnects, so that a change in several steps is never left incomplete.
 async fn to_the_end<T: Send + 'static>(

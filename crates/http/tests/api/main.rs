@@ -22,3 +22,4 @@ mod stats;
 mod stories;
 mod tokens;
 mod users;
+mod webhooks;

@@ -115,6 +115,10 @@ impl Row {
 
 const MESSAGES: &str = "GET /api/v1/mailbox/{email}/folders/{folder}/messages";
 
+/// A webhook for Ann's events, whose receiver is on this machine, where nothing listens. Only admins may name such a
+/// receiver; Ann may register a public one.
+const WEBHOOK: &str = r#"{"url":"http://127.0.0.1:1/","types":["*"],"mailbox":"ann@example.org"}"#;
+
 /// `{n}` in a path, a query or a body is replaced by a number that is unique to the request.
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
@@ -200,6 +204,18 @@ const TABLE: &[Row] = &[
     row("POST /api/v1/users/{user}/reset-password", For::Holders(ManageUsers), 200),
     row("DELETE /api/v1/users/{user}/purge", For::Holders(ManageUsers), 200),
     row("DELETE /api/v1/users/{user}", For::Holders(ManageUsers), 200),
+    row("GET /api/v1/webhooks", For::Tokens, 200),
+    row("POST /api/v1/webhooks", For::Owner, 422).granted("VALIDATION_ERROR").admin(201, "").body(WEBHOOK),
+    row("POST /api/v1/webhooks", For::Admins, 201)
+        .body(r#"{"url":"http://127.0.0.1:1/","types":["*"],"domain":"example.org"}"#),
+    row("GET /api/v1/webhooks/{id}", For::Admins, 200),
+    row("PUT /api/v1/webhooks/{id}", For::Admins, 200).body(r#"{"description":"x"}"#),
+    row("POST /api/v1/webhooks/{id}/test", For::Admins, 200),
+    row("POST /api/v1/webhooks/{id}/enable", For::Admins, 200),
+    row("POST /api/v1/webhooks/{id}/rotate", For::Admins, 200),
+    row("GET /api/v1/webhooks/{id}/deliveries", For::Admins, 200),
+    row("POST /api/v1/webhooks/{id}/replay", For::Admins, 200).body(r#"{"after":"0"}"#),
+    row("DELETE /api/v1/webhooks/{id}", For::Admins, 200),
     // Last, because it removes the domain with all its users.
     row("DELETE /api/v1/domains/{domain}", For::Admins, 200).query("?force=true"),
 
@@ -222,6 +238,11 @@ fn the_table_is_whole() {
     assert_eq!(table, operations);
 }
 
+/// Registers a webhook of an admin.
+async fn webhook(app: &App) -> String {
+    app.post_text(&app.admin, "/webhooks", WEBHOOK).await.json()["id"].to_string()
+}
+
 /// The service, with a token for every kind of caller.
 struct TestSetup {
     app: App,
@@ -229,6 +250,7 @@ struct TestSetup {
     ann: String,
     message_id: String,
     event_id: String,
+    webhook: String,
     requests: std::cell::Cell<u32>,
 }
 
@@ -273,7 +295,8 @@ impl TestSetup {
         app.read_events().await;
         let events = app.get(&ann, &format!("/events?after=start&message_id={message_id}")).await.json();
         let event_id = events["events"][0]["id"].as_str().unwrap().to_owned();
-        Self { app, callers, ann, message_id, event_id, requests: std::cell::Cell::new(0) }
+        let webhook = webhook(&app).await;
+        Self { app, callers, ann, message_id, event_id, webhook, requests: std::cell::Cell::new(0) }
     }
 
     /// Returns the value of a path parameter; creates a new object if the request may consume it.
@@ -300,6 +323,10 @@ impl TestSetup {
                 let held = self.app.get(&self.app.admin, &format!("/permissions?email={email}")).await.json();
                 held["permissions"][0]["id"].to_string()
             }
+            "{id}" if operation.starts_with("DELETE") && operation.contains("webhooks") && who == Who::Admin => {
+                webhook(&self.app).await
+            }
+            "{id}" if operation.contains("webhooks") => self.webhook.clone(),
             "{id}" => {
                 let body = serde_json::json!({ "name": "x" });
                 self.app.post(&self.ann, "/tokens", body).await.json()["id"].to_string()

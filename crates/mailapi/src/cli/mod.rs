@@ -15,6 +15,7 @@ mod serve;
 mod table;
 mod token;
 mod user;
+mod webhook;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -83,6 +84,9 @@ enum Command {
     ///
     /// Prints one line for each event that is kept, oldest first.
     Events(events::Events),
+    /// Manage webhooks, which send events to receivers by HTTP
+    #[command(subcommand)]
+    Webhook(webhook::Command),
     /// Check or show the configuration
     #[command(subcommand)]
     Config(config::Command),
@@ -168,6 +172,7 @@ impl Arguments {
             Command::Domain(command) => domain::run(command, &config).await,
             Command::User(command) => user::run(command, &config).await,
             Command::Events(arguments) => events::run(arguments, &config).await,
+            Command::Webhook(command) => webhook::run(command, &config).await,
             Command::Config(command) => config::run(&command, &config),
             Command::Openapi => openapi::run(),
             Command::Doctor => doctor::run(&config).await,

@@ -22,6 +22,7 @@ mod mirror;
 mod reference;
 mod secret;
 mod values;
+mod webhooks;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,7 @@ pub(crate) struct Config {
     pub(crate) limits: limits::Limits,
     pub(crate) mail: mail::Mail,
     pub(crate) dns: dns::Dns,
+    pub(crate) webhooks: webhooks::Webhooks,
     pub(crate) metrics: metrics::Metrics,
     pub(crate) events: events::Events,
     pub(crate) advanced: Advanced,
@@ -85,6 +87,7 @@ impl Default for Config {
             limits: limits::Limits::default(),
             mail: mail::Mail::default(),
             dns: dns::Dns::default(),
+            webhooks: webhooks::Webhooks::default(),
             metrics: metrics::Metrics::default(),
             events: events::Events::default(),
             advanced: Advanced::default(),
@@ -144,6 +147,7 @@ impl Config {
         settings.admins = self.auth.admins().collect();
         settings.draft = self.limits.draft();
         settings.pending_grace = self.recovery_interval();
+        self.webhooks.apply(&mut settings.webhooks, self.http.listen.0);
         settings
     }
 
