@@ -1,6 +1,6 @@
 //! Stories against the real binary with the mail programs that people use: each is a Python script in `e2e/`.
 //!
-//! They need Python, curl, Node, swaks, mutt, isync, dkimpy and Schemathesis, so a plain `cargo test` ignores them.
+//! They need Python, curl, Node, swaks, mutt, isync, dkimpy, standardwebhooks and Schemathesis, so a plain `cargo test` ignores them.
 //! `./test` installs missing programs and runs them.
 
 use std::path::Path;
@@ -55,5 +55,6 @@ stories!(
     signed_mail,
     submission,
     two_servers,
-    typed_password
+    typed_password,
+    webhooks
 );
