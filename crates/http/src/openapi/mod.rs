@@ -91,7 +91,7 @@ pub(crate) fn frame() -> OpenApi {
         .build()
 }
 
-const TAGS: [(&str, &str); 10] = [
+const TAGS: [(&str, &str); 11] = [
     ("mail", "Send messages and follow their delivery."),
     ("events", "What happens to messages, in one log: by cursor, or as a stream."),
     ("mailbox", "Read folders, messages and attachments. Reading never changes flags."),

@@ -196,7 +196,7 @@ async fn a_report_is_an_event_if_it_changes_its_recipient() {
 
         let told = log(store).await.into_iter().filter(|event| event.cursor() > before);
         let told: Vec<_> = told.skip(1).map(|event| body(&event)).collect();
-        let shown: Vec<_> = told.iter().map(|body| shown(body)).collect();
+        let shown: Vec<_> = told.iter().map(shown).collect();
         assert_eq!(
             shown,
             [
