@@ -338,9 +338,15 @@ fn shortened(text: &str) -> &str {
     text.char_indices().nth(MAX_RESPONSE).map_or(text, |(end, _)| &text[..end])
 }
 
-/// Returns the reply code at the start of a response (RFC 5321 section 4.2).
+/// Returns the code of the reply (RFC 5321 section 4.2) that a response begins with. Postfix's smtp(8) names the server
+/// before the reply: `host mx.example[192.0.2.1] said: 450 4.2.0 later`.
 fn code_of(response: &str) -> Option<u16> {
-    let (digits, rest) = response.split_at_checked(3)?;
+    let of_host = response.strip_prefix("host ").and_then(|rest| {
+        let said = rest.split_once(" said: ").or_else(|| rest.split_once(" refused to talk to me: "))?;
+        // A space inside the name: the words stand in the server's own text.
+        (!said.0.contains(' ')).then_some(said.1)
+    });
+    let (digits, rest) = of_host.unwrap_or(response).split_at_checked(3)?;
     let is_code = digits.bytes().all(|byte| byte.is_ascii_digit())
         && !rest.starts_with(|next: char| next.is_alphanumeric() || next == '.');
     digits.parse().ok().filter(|code| is_code && (200..=599).contains(code))
@@ -434,6 +440,19 @@ mod tests {
         }
         for response in ["250", "250 ok", "250-ok"] {
             assert_eq!(code_of(response), Some(250), "{response}");
+        }
+    }
+
+    #[test]
+    fn the_code_behind_the_name_of_a_server_is_found() {
+        for response in [
+            "host mx.example[192.0.2.1] said: 450 4.2.0 later (in reply to RCPT TO command)",
+            "host mx.example[2001:db8::1] refused to talk to me: 450 too busy",
+        ] {
+            assert_eq!(code_of(response), Some(450), "{response}");
+        }
+        for response in ["host mx.example[192.0.2.1] said nothing", "host a b said: 450 x", "connect: a said: 450 x"] {
+            assert_eq!(code_of(response), None, "{response}");
         }
     }
 
