@@ -40,10 +40,10 @@ CREATE TABLE webhooks (
 );
 CREATE INDEX webhooks_by_time ON webhooks (created_at, id);
 CREATE INDEX webhooks_by_owner ON webhooks (owner, created_at, id);
-CREATE INDEX webhooks_by_token ON webhooks (token_id);
-CREATE INDEX webhooks_by_counted_domain ON webhooks (counted_domain);
-CREATE INDEX webhooks_by_domain ON webhooks (domain);
-CREATE INDEX webhooks_by_mailbox ON webhooks (mailbox);
+CREATE INDEX webhooks_by_token ON webhooks (token_id, id);
+CREATE INDEX webhooks_by_counted_domain ON webhooks (counted_domain, id);
+CREATE INDEX webhooks_by_domain ON webhooks (domain, id);
+CREATE INDEX webhooks_by_mailbox ON webhooks (mailbox, id);
 
 -- Events that a receiver did not get at the first attempt, and those of the same message that wait behind them.
 CREATE TABLE webhook_failures (
@@ -65,6 +65,6 @@ CREATE TABLE webhook_failures (
     created_at BIGINT NOT NULL,
     UNIQUE (webhook_id, number)
 );
-CREATE INDEX webhook_failures_open ON webhook_failures (webhook_id, next_try_at, number);
+CREATE INDEX webhook_failures_open ON webhook_failures (webhook_id, next_try_at, number, id);
 CREATE INDEX webhook_failures_by_time ON webhook_failures (webhook_id, id);
-CREATE INDEX webhook_failures_by_age ON webhook_failures (created_at);
+CREATE INDEX webhook_failures_by_age ON webhook_failures (created_at, id);
