@@ -274,6 +274,11 @@ const COMMANDS: &[(&[&str], i32)] = &[
     (&["user", "show", "ann@example.org"], 1),
     (&["user", "remove", "ann@example.org"], 1),
     (&["user", "passwd", "ann@example.org"], 1),
+    (&["events"], 1),
+    (&["webhook", "add", "https://receiver.example/"], 1),
+    (&["webhook", "list"], 1),
+    (&["webhook", "test", "1"], 1),
+    (&["webhook", "remove", "1"], 1),
     (&["config", "check"], 0),
     (&["config", "print"], 0),
     (&["config", "postfix"], 0),
@@ -296,7 +301,7 @@ fn only_the_start_and_migrate_create_a_database() {
         let answer = work_dir.run(arguments);
         assert_eq!(answer.code, Some(*code), "{arguments:?}: {answer:?}");
         assert_eq!(std::fs::read_dir(work_dir.path()).unwrap().count(), 0, "{arguments:?} left something behind");
-        if ["token", "domain", "user", "doctor"].contains(&arguments[0]) {
+        if ["token", "domain", "user", "events", "webhook", "doctor"].contains(&arguments[0]) {
             let said = format!("{}{}", answer.stdout, answer.stderr);
             let data = work_dir.path().canonicalize().unwrap().join("mailapi-data");
             assert!(said.contains(&format!("{}", data.display())) && said.contains("mailapi migrate"), "{said}");
