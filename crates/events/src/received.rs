@@ -39,17 +39,13 @@ pub fn received(message: Received<'_>, at: Timestamp) -> NewEvent {
         queue_id: &'a str,
         folder: &'a str,
         uid: u32,
-        from: From<'a>,
+        from: &'a str,
+        from_name: Option<&'a str>,
         subject: &'a str,
         snippet: Option<&'a str>,
         size: u64,
         has_attachments: bool,
         authentication: Option<&'a str>,
-    }
-    #[derive(Serialize)]
-    struct From<'a> {
-        name: &'a str,
-        email: &'a str,
     }
     let Received { mailbox, folder, uid, queue_id, from_name, from_email, subject, size, has_attachments } = message;
     let event_type = EventType::MessageReceived;
@@ -62,7 +58,8 @@ pub fn received(message: Received<'_>, at: Timestamp) -> NewEvent {
         queue_id,
         folder,
         uid,
-        from: From { name: from_name, email: from_email },
+        from: from_email,
+        from_name: Some(from_name).filter(|name| !name.is_empty()),
         subject,
         snippet: None,
         size,
