@@ -15,12 +15,13 @@ macro_rules! samples {
     };
 }
 
-const SAMPLES: [(&str, &str); 17] = samples![
+const SAMPLES: [(&str, &str); 20] = samples![
     "message.accepted",
     "message.delivered",
     "message.deferred",
     "message.bounced",
     "message.failed",
+    "message.received",
     "domain.created",
     "domain.updated",
     "domain.approved",
@@ -33,6 +34,8 @@ const SAMPLES: [(&str, &str); 17] = samples![
     "token.updated",
     "token.revoked",
     "login.locked",
+    "webhook.disabled",
+    "delivery.gap",
 ];
 /// The example of an event where there is one only.
 const USUAL: usize = 1;

@@ -26,24 +26,41 @@ pub(crate) struct Event {
 #[schema(as = EventData)]
 #[expect(dead_code, reason = "describes events in the document")]
 struct EventData {
-    /// With `message.*`: message identifier.
+    /// With `message.*` about sent messages: message identifier.
     #[schema(format = "uuid")]
     message_id: Option<String>,
-    /// With `message.*`: the mailbox whose token sent the message; null for an admin's API token.
+    /// With `message.received`: the mailbox that received the message. With other `message.*`: the mailbox whose token
+    /// sent it; null for an admin's API token.
     mailbox: Option<String>,
-    /// With `message.*`: the sender's domain. With `domain.*`: the domain.
+    /// With `message.received`: the domain of the mailbox. With other `message.*`: the sender's domain. With `domain.*`:
+    /// the domain.
     domain: Option<String>,
-    /// With `message.*`: sender address.
+    /// With `message.received`: address of the first author; empty if missing. With other `message.*`: sender address.
+    /// With `delivery.gap`: time of the last report before the gap; null if there was none.
     from: Option<String>,
-    /// With `message.*`: reserved for tags of the message; empty.
+    /// With `message.received`: name of the first author; null if missing.
+    from_name: Option<String>,
+    /// With `message.received`: folder.
+    folder: Option<String>,
+    /// With `message.received`: UID in the folder.
+    uid: Option<u32>,
+    /// With `message.received`: subject.
+    subject: Option<String>,
+    /// With `message.received`: reserved for the beginning of the text; null.
+    snippet: Option<String>,
+    /// With `message.received`: whether the message has attachments.
+    has_attachments: Option<bool>,
+    /// With `message.received`: reserved for the result of authentication; null.
+    authentication: Option<String>,
+    /// With `message.*` about sent messages: reserved for tags of the message; empty.
     tags: Option<Vec<String>>,
-    /// With `message.*`: reserved for values that the sender attaches to the message; empty.
+    /// With `message.*` about sent messages: reserved for values that the sender attaches to the message; empty.
     metadata: Option<EventMetadata>,
     /// With `message.*`: queue identifier at the mail server; null if there is none.
     queue_id: Option<String>,
     /// With `message.accepted`: the recipients that the mail server accepted.
     recipients: Option<Vec<EventRecipient>>,
-    /// With `message.accepted`: size of the message in bytes; null if unknown.
+    /// With `message.accepted` and `message.received`: size of the message in bytes; null if unknown.
     size: Option<u64>,
     /// The recipient.
     recipient: Option<EventRecipient>,
@@ -64,7 +81,8 @@ struct EventData {
     next_attempt_at: Option<Moment>,
     /// With `message.bounced`: kind and origin of the bounce.
     bounce: Option<EventBounce>,
-    /// With `message.failed`: the reason in words.
+    /// With `message.failed`: the reason in words. With `webhook.disabled`: `failures` or `gone`. With `delivery.gap`:
+    /// what happened to the reports, as one word.
     reason: Option<String>,
     /// With `domain.created`: whether the domain may send.
     active: Option<bool>,
@@ -89,6 +107,14 @@ struct EventData {
     r#type: Option<String>,
     /// With `token.created`: when the token expires; null if never.
     expires_at: Option<Moment>,
+    /// With `webhook.disabled`: number of the webhook.
+    webhook_id: Option<i64>,
+    /// With `webhook.disabled`: URL of the receiver.
+    url: Option<String>,
+    /// With `delivery.gap`: source of the reports.
+    feed: Option<String>,
+    /// With `delivery.gap`: time of the first report after the gap, or when the gap was noticed.
+    to: Option<Moment>,
 }
 
 /// The new values of what changed; the other values are absent.

@@ -1,9 +1,10 @@
 //! `docs/events.md` and the OpenAPI document, compared with real events.
 
 use std::path::Path;
+use std::time::Duration;
 
 use axum::http::StatusCode;
-use mailapi_backend::Refusal;
+use mailapi_backend::{LostPart, Refusal};
 use mailapi_model::Reply;
 use serde_json::{Value, json};
 
@@ -106,14 +107,28 @@ async fn administrate(app: &App) {
     app.delete(&app.admin, "/domains/made.example").await.assert(StatusCode::OK);
 }
 
+/// Causes `webhook.disabled`: the receiver is unreachable for five days.
+async fn fail_a_webhook(app: &App, token: &str) {
+    let webhook = json!({ "url": "http://127.0.0.1:1/hook", "types": ["message.*"] });
+    app.post(&app.admin, "/webhooks", webhook).await.assert(StatusCode::CREATED);
+    send(app, token, &["bob@example.org"]).await;
+    let mut sender = app.service.webhook_sender();
+    while sender.send_once().await.unwrap() {}
+    app.clock.advance(Duration::from_secs(5 * 24 * 60 * 60));
+    while sender.send_once().await.unwrap() {}
+}
+
 #[tokio::test]
 async fn real_events_have_the_members_of_their_examples() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     let reply = Reply::new(450, "4.2.2".parse().unwrap(), "Mailbox full");
     app.trouble.refuse_next_for(vec![Refusal { recipient: "full@example.net".parse().unwrap(), reply }]);
     send(&app, &ann, &["bob@example.org", "dan@elsewhere.example", EVE, GONE, "full@example.net"]).await;
+    app.trouble.lose(LostPart { at: app.now(), from: Some(app.now()), to: app.now(), reason: "truncated" });
+    app.deliver("ann@example.org", "From: Dan <dan@elsewhere.example>\nSubject: Lunch\n\nOn Friday?\n").await;
     app.sync().await;
     administrate(&app).await;
+    fail_a_webhook(&app, &ann).await;
     app.read_events().await;
     let events = list(&app, &app.admin, "?after=start&limit=1000").await["events"].take();
     let document: Value = serde_json::from_str(&mailapi_http::openapi_json()).unwrap();
@@ -123,7 +138,8 @@ async fn real_events_have_the_members_of_their_examples() {
         undescribed(event, schema, &document, event["type"].as_str().unwrap(), &mut wrong);
     }
     assert!(wrong.is_empty(), "not in the OpenAPI document: {wrong:?}");
-    for (sample, _) in samples() {
+    let is_logged = |sample: &Value| sample["type"] != "message.received" || app.is_one_file();
+    for (sample, _) in samples().into_iter().filter(|(sample, _)| is_logged(sample)) {
         let mut of_type = events.as_array().unwrap().iter().filter(|event| event["type"] == sample["type"]);
         assert!(of_type.any(|event| is_alike(event, &sample)), "{sample}, but there are {events}");
     }

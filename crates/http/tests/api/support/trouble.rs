@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use mailapi_backend::{
     Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, KnownMailbox,
-    MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Provisioning, ProvisioningError, Purged,
+    LostPart, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Provisioning, ProvisioningError, Purged,
     Record, RecordError, Refusal, SearchHit, SearchQuery, Submission, SubmitError, Validator,
 };
 use mailapi_model::{
@@ -33,6 +33,7 @@ struct State {
     submitted: u64,
     unchanged: u64,
     reported: Vec<DeliveryEvent>,
+    lost: Vec<LostPart>,
 }
 
 impl Trouble {
@@ -86,6 +87,11 @@ impl Trouble {
     /// Reports an event that the mail server does not have.
     pub(crate) fn report(&self, event: DeliveryEvent) {
         self.state().reported.push(event);
+    }
+
+    /// Loses a part of the reports.
+    pub(crate) fn lose(&self, part: LostPart) {
+        self.state().lost.push(part);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -323,6 +329,12 @@ impl DeliveryFeed for Trouble {
 
     async fn losses(&self) -> Option<String> {
         self.behind.delivery_feed.losses().await
+    }
+
+    async fn lost_parts(&self) -> Vec<LostPart> {
+        let mut parts = self.behind.delivery_feed.lost_parts().await;
+        parts.extend(self.state().lost.iter().cloned());
+        parts
     }
 }
 
