@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, KnownMailbox,
-    LostPart, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Provisioning, ProvisioningError, Purged,
+    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, KnownMailbox, LostPart,
+    MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Provisioning, ProvisioningError, Purged,
     Record, RecordError, Refusal, SearchHit, SearchQuery, Submission, SubmitError, Validator,
 };
 use mailapi_model::{
