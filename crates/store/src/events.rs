@@ -191,7 +191,9 @@ impl Events<'_> {
         if let Some(message_id) = filter.message_id {
             let found = self.of_message_after(message_id, cursor, limit).await?;
             let has_more = found.len() == limit;
-            cursor = if has_more { found.last().map_or(cursor, StoredEvent::cursor) } else { bounds.newest };
+            let last = found.last().map_or(cursor, StoredEvent::cursor);
+            // An event that was stored after `bounds` was read must not come again.
+            cursor = if has_more { last } else { last.max(bounds.newest) };
             events.extend(found.into_iter().filter(|event| filter.includes(event)));
             return Ok(EventPage { events, cursor, has_more, truncated });
         }
