@@ -40,6 +40,8 @@ const MAX_KEPT_BYTES: usize = 1024;
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 /// The most addresses of a host that are tried.
 const MAX_TRIED: usize = 4;
+/// The time limit of a connection to an address before the last one: one that answers nothing leaves time for others.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
 /// A receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,10 +179,13 @@ impl Exchange {
     async fn connect(&self, receiver: &Receiver) -> Result<Connection, ExchangeError> {
         let url = &receiver.url;
         let mut last = ExchangeError::from(AddressRefused::None);
-        for address in self.addresses(receiver).await?.into_iter().take(MAX_TRIED) {
-            match TcpStream::connect(SocketAddr::new(address, url.port)).await {
-                Ok(stream) => return self.open(stream, url).await,
-                Err(error) => last = ExchangeError::NoConnection(error.to_string()),
+        let mut addresses = self.addresses(receiver).await?.into_iter().take(MAX_TRIED).peekable();
+        while let Some(address) = addresses.next() {
+            let limit = if addresses.peek().is_some() { CONNECT_LIMIT } else { TIME_LIMIT };
+            match timeout(limit, TcpStream::connect(SocketAddr::new(address, url.port))).await {
+                Ok(Ok(stream)) => return self.open(stream, url).await,
+                Ok(Err(error)) => last = ExchangeError::NoConnection(error.to_string()),
+                Err(_) => last = ExchangeError::NoConnection("the address does not answer".to_owned()),
             }
         }
         Err(last)
