@@ -32,6 +32,9 @@ const CLAIM: Duration = Duration::from_secs(60);
 const GIVE_UP: Duration = Duration::from_secs(5 * 24 * 60 * 60);
 /// The shortest pause that a receiver can ask for.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause of a receiver that asked for none. The next attempt of an old event may be a day away, which is no
+/// reason to hold back all others.
+const LONGEST_USUAL_PAUSE: Duration = Duration::from_secs(5 * 60);
 /// Events without interest that are passed before the position is stored.
 const UNSTORED: u64 = 1000;
 /// The time after which a webhook has a round whatever happens: another node may have changed it.
@@ -319,6 +322,11 @@ impl<'a> Attempts<'a> {
             Verdict::Slow(None) | Verdict::Failed | Verdict::Delivered => (event.attempts + 1, usual),
         };
         let next_try_at = wait.map(|wait| now.plus(wait));
+        let pause = match verdict {
+            Verdict::Slow(Some(_)) => next_try_at,
+            Verdict::Slow(None) => Some(now.plus(wait.unwrap_or(LONGEST_USUAL_PAUSE).min(LONGEST_USUAL_PAUSE))),
+            Verdict::Delivered | Verdict::Gone | Verdict::Failed => None,
+        };
         let (status, error, answer) = match answer {
             Ok(answer) => (Some(answer.status), None, Some(answer.excerpt)),
             Err(error) => (None, Some(error.to_string().chars().take(ERROR_CHARACTERS).collect::<String>()), None),
@@ -326,9 +334,7 @@ impl<'a> Attempts<'a> {
         self.note(|results| {
             results.attempted = true;
             results.gone |= verdict == Verdict::Gone;
-            if matches!(verdict, Verdict::Slow(_)) {
-                results.pause = results.pause.max(next_try_at);
-            }
+            results.pause = results.pause.max(pause);
             let with_status = status.map(|status| format!("HTTP status {status}"));
             results.last_error = error.clone().or(with_status);
         });

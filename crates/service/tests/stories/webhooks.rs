@@ -331,6 +331,24 @@ async fn a_receiver_that_is_busy_gets_a_pause_as_long_as_it_asked_for() {
 }
 
 #[tokio::test]
+async fn an_old_event_does_not_hold_back_the_others() {
+    let mut setup = Setup::new().await;
+    setup.send(&["ann@example.org"]).await;
+    for answer in ["500 Oops", "500 Oops", "500 Oops", "500 Oops", "500 Oops", "503 Busy"] {
+        setup.receiver.answer(&[answer]);
+        setup.app.clock.advance(Duration::from_secs(3 * 60 * 60));
+        setup.run().await;
+    }
+    let paused_until = setup.state().await.paused_until.unwrap();
+    assert!(paused_until.since(setup.app.clock.now()) <= Duration::from_secs(5 * 60), "{paused_until}");
+    setup.receiver.take();
+    setup.app.clock.advance(Duration::from_secs(5 * 60));
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    assert_eq!(setup.receiver.types(), ["message.accepted", "message.delivered"], "of the second message");
+}
+
+#[tokio::test]
 async fn redirects_and_broken_answers_are_failures() {
     let mut setup = Setup::new().await;
     for answer in ["302 Found\r\nLocation: http://127.0.0.1:1/", "304 Not Modified", "404 Not Found", ""] {
