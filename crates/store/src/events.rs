@@ -148,8 +148,11 @@ pub struct EventPage {
 /// Maximum number of events that one read examines.
 const EXAMINED: u64 = 10_000;
 
-/// Number of events per query.
-const CHUNK: u64 = 1000;
+/// Number of events per query. A body can have the names of 1,000 recipients.
+const CHUNK: u64 = 250;
+
+/// The length of bodies in bytes after which a page has no further events.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 /// Maximum number of events that get their numbers in one transaction.
 const NUMBERED_AT_ONCE: usize = 10_000;
@@ -198,18 +201,21 @@ impl Events<'_> {
             return Ok(EventPage { events, cursor, has_more, truncated });
         }
         let end = bounds.newest.number().min(cursor.number().saturating_add(EXAMINED));
-        while cursor.number() < end && events.len() < limit {
+        let mut bytes = 0;
+        let is_full = |events: &[StoredEvent], bytes: usize| events.len() >= limit || bytes >= MOST_BYTES;
+        while cursor.number() < end && !is_full(&events, bytes) {
             let until = end.min(cursor.number().saturating_add(CHUNK));
             for event in self.between(cursor.number(), until).await? {
-                if events.len() == limit {
+                if is_full(&events, bytes) {
                     break;
                 }
                 cursor = event.cursor();
                 if filter.includes(&event) {
+                    bytes += event.body.len();
                     events.push(event);
                 }
             }
-            if events.len() < limit {
+            if !is_full(&events, bytes) {
                 cursor = EventCursor::after_number(until);
             }
         }
