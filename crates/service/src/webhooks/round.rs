@@ -26,8 +26,8 @@ use crate::{Service, Unavailable};
 const LANES: usize = 8;
 /// The time after which a round begins no further attempt. A slow receiver's other events wait for the next round.
 const ROUND: Duration = Duration::from_secs(30);
-/// The time for which a node reserves a webhook: longer than a round with its last attempt.
-const CLAIM: Duration = Duration::from_secs(60);
+/// The time for which a node reserves a webhook: three quarters of it are longer than a round with its last attempt.
+const CLAIM: Duration = Duration::from_secs(90);
 /// The time of nothing but failures after which a webhook is disabled.
 const GIVE_UP: Duration = Duration::from_secs(5 * 24 * 60 * 60);
 /// The shortest pause that a receiver can ask for.

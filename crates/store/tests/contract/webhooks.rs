@@ -223,6 +223,7 @@ async fn one_node_sends_at_a_time() {
         assert_eq!(claim("b", 60, 120).await, !store.is_shared());
         assert!(claim("b", 91, 151).await);
         assert_eq!(claim("a", 92, 152).await, !store.is_shared());
+        assert!(claim("b", 100, 160).await && claim("a", 152, 212).await, "most of it was left, so it was not renewed");
     })
     .await;
 }
