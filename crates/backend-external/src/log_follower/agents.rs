@@ -47,11 +47,18 @@ pub(super) fn all_began_after(
     }
     let names = fs::read_dir(processes).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let ids = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-    let began = |id: String| {
-        let agent = process(&id).filter(|found| DELIVERY_AGENTS.contains(&found.name.as_str()))?;
-        Some(id.parse().ok().and_then(&result_of).map_or(agent.started_at, |at| at.max(agent.started_at)))
-    };
-    Some(ids.filter_map(began).min().unwrap_or(now).min(now).minus(PRECISION))
+    let mut began = now;
+    for id in ids {
+        let agent = process(&id).filter(|found| DELIVERY_AGENTS.contains(&found.name.as_str()));
+        let Some(agent) = agent else { continue };
+        // A container's kernel file can have a start of its own, while processes count from the machine's.
+        if agent.started_at > now.plus(PRECISION) {
+            return None;
+        }
+        let result_at = id.parse().ok().and_then(&result_of);
+        began = began.min(result_at.map_or(agent.started_at, |at| at.max(agent.started_at)));
+    }
+    Some(began.minus(PRECISION))
 }
 
 /// Parses `7 (smtp) S …`; the name may contain any character.
@@ -107,6 +114,7 @@ mod tests {
         assert_eq!(with(&[]), Some(seconds(997)));
         assert_eq!(with(&[(11, "smtp", 600), (13, "lmtp", 500)]), Some(seconds(497)));
         assert_eq!(with(&[(11, "smtp", 600), (12, "lmtp", 500)]), Some(seconds(547)));
-        assert_eq!(with(&[(11, "a) (smtp", 400), (13, "virtual", 5000)]), Some(seconds(997)));
+        assert_eq!(with(&[(11, "a) (smtp", 400), (13, "virtual", 1001)]), Some(seconds(997)));
+        assert_eq!(with(&[(11, "smtp", 600), (13, "virtual", 5000)]), None, "times that contradict each other");
     }
 }
