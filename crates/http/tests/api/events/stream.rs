@@ -51,6 +51,23 @@ async fn a_token_has_five_streams_and_others_have_theirs() {
 }
 
 #[tokio::test]
+async fn the_sessions_of_a_mailbox_share_fifty_streams() {
+    let (app, _, bob) = App::with_ann_and_bob().await;
+    let mut open = Vec::new();
+    for _ in 0..10 {
+        let session = app.log_in("ann@example.org").await;
+        for _ in 0..5 {
+            open.push(app.stream(&session, "", "").await);
+        }
+    }
+    let session = app.log_in("ann@example.org").await;
+    app.get(&session, "/events/stream").await.assert_error(429, "RATE_LIMIT_EXCEEDED");
+    app.stream(&bob, "", "").await;
+    open.pop();
+    app.stream(&session, "", "").await;
+}
+
+#[tokio::test]
 async fn events_arrive_as_they_are_logged_and_a_client_resumes() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     let before = newest(&app).await;
