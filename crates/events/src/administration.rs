@@ -25,7 +25,7 @@ pub fn domain_created(domain: &NewDomain) -> NewEvent {
     about_domain(EventType::DomainCreated, &domain.name, domain.created_at, &data)
 }
 
-/// Returns `domain.updated` with the changed values; the inner `None` of the description removes it.
+/// Returns `domain.updated` with the changed values; an inner `None` removes the description.
 #[must_use]
 pub fn domain_updated(
     name: &DomainName,
@@ -49,7 +49,7 @@ pub fn domain_updated(
     about_domain(EventType::DomainUpdated, name, at, &data)
 }
 
-/// Returns an event of a domain that has no other values: approved, verified, deleted.
+/// Returns an event with the domain as its only member: `domain.approved`, `domain.verified` or `domain.deleted`.
 #[must_use]
 pub fn domain_event(event_type: EventType, name: &DomainName, at: Timestamp) -> NewEvent {
     #[derive(Serialize)]
@@ -93,7 +93,7 @@ pub fn user_updated(email: &EmailAddress, change: &AccountChange, active: Option
     about_user(EventType::UserUpdated, email, at, &Data { email: email.shown(), changed })
 }
 
-/// Returns an event of an address that has no other values: the user was deleted, or log-ins are locked.
+/// Returns an event with the address as its only member: `user.deleted` or `login.locked`.
 #[must_use]
 pub fn user_event(event_type: EventType, email: &EmailAddress, at: Timestamp) -> NewEvent {
     #[derive(Serialize)]
@@ -103,8 +103,8 @@ pub fn user_event(event_type: EventType, email: &EmailAddress, at: Timestamp) ->
     about_user(event_type, email, at, &Data { email: email.shown() })
 }
 
-/// Returns `token.created`. The token's value is not in it. The token gets its id when it is stored, so the body comes
-/// in two parts, and the id belongs between them.
+/// Returns `token.created`, without the token's value. The database assigns the token's id, so the body has two parts;
+/// the id belongs between them.
 #[must_use]
 pub fn token_created(token: &NewToken) -> (NewEvent, String) {
     #[derive(Serialize)]
@@ -117,7 +117,7 @@ pub fn token_created(token: &NewToken) -> (NewEvent, String) {
         name: &'a str,
         expires_at: Option<String>,
     }
-    /// A place for the id. Before it, the body has only values of this crate, so its first occurrence is this one.
+    /// The placeholder of the id. No text of a caller precedes it, so its first occurrence is this one.
     const ID: &str = "\"data\":{\"token_id\":0";
     let data = Data {
         token_id: 0,

@@ -1,11 +1,11 @@
-//! The envelope that every event has.
+//! The common members of all events.
 
 use mailapi_model::{DomainName, EmailAddress, MessageId, Timestamp};
 use serde::Serialize;
 
 use crate::{EventId, EventType};
 
-/// An event that is about to be stored.
+/// An event to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEvent {
     /// The id, which contains the event's time.
@@ -18,8 +18,8 @@ pub struct NewEvent {
     pub mailbox: Option<EmailAddress>,
     /// The message, if it was sent through the API.
     pub message_id: Option<MessageId>,
-    /// When the subject of the event began to exist: for a message, when it was stored. A later owner of the mailbox
-    /// or the domain does not see the event.
+    /// Creation time of the event's subject: for a message, when it was stored. A later owner of the mailbox or the
+    /// domain does not see the event.
     pub subject_at: Timestamp,
     /// The JSON text `{"id", "type", "timestamp", "data"}`.
     pub body: String,
@@ -40,7 +40,7 @@ pub(crate) fn body(id: EventId, event_type: EventType, data: &impl Serialize) ->
     body_named(id, event_type.as_str(), data)
 }
 
-/// Returns the JSON text of a message that is not in the log.
+/// Returns the JSON text of a message to a webhook that is not in the log.
 pub(crate) fn body_named(id: EventId, event_type: &'static str, data: &impl Serialize) -> String {
     let (id_text, timestamp) = (id.to_string(), id.at().to_text());
     let body = Body { id: &id_text, event_type, timestamp: timestamp.as_str(), data };

@@ -29,17 +29,17 @@ impl fmt::Display for EventCursor {
 
 /// The text is not a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be a cursor that an earlier response contained")]
+#[error("must be a cursor from an earlier response")]
 pub struct EventCursorError;
 
 impl FromStr for EventCursor {
     type Err = EventCursorError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // One text for each position, so `+1` and `01` are none.
+        // Each position has one text form, so `+1` and `01` are rejected.
         let is_canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
         let number: u64 = text.parse().map_err(|_| EventCursorError)?;
-        // A database stores numbers as signed.
+        // Databases store signed integers.
         if is_canonical && i64::try_from(number).is_ok() { Ok(Self(number)) } else { Err(EventCursorError) }
     }
 }

@@ -33,7 +33,7 @@ event_types! {
     MessageScheduled = "message.scheduled",
     /// A held message was canceled.
     MessageCanceled = "message.canceled",
-    /// Final: the message was delivered to the recipient, or accepted by the next mail server.
+    /// The message was delivered to the mailbox, or accepted by the next mail server.
     MessageDelivered = "message.delivered",
     /// An attempt failed, and another one follows.
     MessageDeferred = "message.deferred",
@@ -41,7 +41,7 @@ event_types! {
     MessageBounced = "message.bounced",
     /// The recipient is on a suppression list, so the message was not submitted for it.
     MessageSuppressed = "message.suppressed",
-    /// The mail server did not accept the message for the recipient, for a reason that may pass.
+    /// Final: the mail server refused the recipient temporarily, or did not accept the message at all.
     MessageFailed = "message.failed",
     /// The recipient reported the message as spam.
     MessageComplained = "message.complained",
@@ -79,7 +79,7 @@ event_types! {
     TokenRevoked = "token.revoked",
     /// An address is locked after failed log-ins.
     LoginLocked = "login.locked",
-    /// A webhook was disabled after failures.
+    /// A webhook was disabled after failures, or because its receiver wants no more events.
     WebhookDisabled = "webhook.disabled",
     /// Reports of the mail server were lost.
     DeliveryGap = "delivery.gap",

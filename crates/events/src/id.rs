@@ -38,7 +38,7 @@ impl EventId {
     pub fn of_fact(at: Timestamp, fact: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
         for part in fact {
-            // With its length, so that no two lists of parts are hashed alike.
+            // The length prefix makes the hashes of different lists of parts differ.
             hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(part);
         }
@@ -49,7 +49,7 @@ impl EventId {
     }
 
     fn of(at: Timestamp, random: &[u8; 10]) -> Self {
-        // Times before 1970 have no form in these ids.
+        // UUIDv7 cannot represent times before 1970.
         let millis = u64::try_from(at.as_millis()).unwrap_or(0).min(LAST_MILLIS);
         Self(Builder::from_unix_timestamp_millis(millis, random).into_uuid())
     }
@@ -89,13 +89,13 @@ pub struct EventIdError;
 impl FromStr for EventId {
     type Err = EventIdError;
 
-    /// Accepts only the text that [`EventId`] is shown as.
+    /// Accepts only the form that `Display` writes.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digits = text.strip_prefix(PREFIX).filter(|digits| digits.len() == CHARACTERS).ok_or(EventIdError)?;
         let mut value: u128 = 0;
         for byte in digits.bytes() {
             let digit = ALPHABET.iter().position(|known| *known == byte).ok_or(EventIdError)?;
-            // The first character has three bits only.
+            // The first character encodes only three bits.
             if value >> (u128::BITS - BITS) != 0 {
                 return Err(EventIdError);
             }

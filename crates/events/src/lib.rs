@@ -1,7 +1,7 @@
 //! Events: their types, ids, and the JSON body of each type.
 //!
-//! A body is composed once, by the code that stores the fact, and stored as text. Each channel sends exactly these
-//! bytes, so an event is the same in `GET /events`, in the stream and in a webhook.
+//! The code that stores a fact composes the body once, and stores it as text. Each channel sends exactly these bytes:
+//! an event is the same in `GET /events`, in the stream and in a webhook.
 
 mod administration;
 mod body;

@@ -17,7 +17,7 @@ const MAX_RESPONSE: usize = 500;
 /// The subject of the enhanced status codes for policy and security (RFC 3463 section 3.8).
 const POLICY: u16 = 7;
 
-/// What never changes about a sent message.
+/// The properties of a sent message that never change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageFacts {
     /// The message id.
@@ -30,10 +30,10 @@ pub struct MessageFacts {
     pub created_at: Timestamp,
 }
 
-/// A recipient of a sent message, as it was before a delivery event.
+/// The state of a recipient before a delivery event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempted {
-    /// The address, in the form as given.
+    /// The address, as given.
     pub email: EmailAddress,
     /// To, Cc or Bcc.
     pub kind: RecipientKind,
@@ -257,7 +257,7 @@ impl<'a> Smtp<'a> {
     }
 }
 
-/// What is known of a recipient that was refused while the message was submitted.
+/// The members of an event about a recipient that was refused at submission.
 #[derive(Serialize)]
 struct AtSubmission<'a> {
     #[serde(flatten)]
@@ -267,7 +267,7 @@ struct AtSubmission<'a> {
     evidence: &'static str,
 }
 
-/// What is known of a delivery attempt.
+/// The members of an event about a delivery attempt.
 #[derive(Serialize)]
 struct Attempt<'a> {
     #[serde(flatten)]

@@ -29,7 +29,7 @@ pub struct Received<'a> {
     pub has_attachments: bool,
 }
 
-/// Returns `message.received`. Its text is not in it, and no result of an authentication is known yet.
+/// Returns `message.received`, without the text of the message. `snippet` and `authentication` are reserved.
 #[must_use]
 pub fn received(message: Received<'_>, at: Timestamp) -> NewEvent {
     #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! Events about webhooks, and the messages that only the receiver of one webhook gets.
+//! Events about webhooks, and messages to the receiver of a single webhook.
 
 use mailapi_model::{DomainName, WebhookDisabled, WebhookId};
 use serde::Serialize;
@@ -34,7 +34,7 @@ pub fn webhook_disabled(
     }
 }
 
-/// Returns the body of `webhook.test`, which is sent on request and not part of the log.
+/// Returns the body of `webhook.test`, which is sent on request. It is not in the log.
 #[must_use]
 pub fn webhook_test(webhook: WebhookId, id: EventId) -> String {
     #[derive(Serialize)]
@@ -44,7 +44,7 @@ pub fn webhook_test(webhook: WebhookId, id: EventId) -> String {
     body_named(id, "webhook.test", &Data { webhook_id: webhook.0 })
 }
 
-/// Returns the body of `webhook.challenge`, which a receiver must echo before it gets events. Not part of the log.
+/// Returns the body of `webhook.challenge`, which is not in the log. A user's receiver must echo it to get events.
 #[must_use]
 pub fn webhook_challenge(challenge: &str, id: EventId) -> String {
     #[derive(Serialize)]
