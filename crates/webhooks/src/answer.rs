@@ -1,10 +1,10 @@
-//! What a receiver answered.
+//! Answers of receivers.
 
 use std::time::Duration;
 
 use mailapi_model::Timestamp;
 
-/// The longest wait that a receiver can ask for. Its events would otherwise stay until they expire.
+/// Maximum wait that a receiver can ask for. A longer one could outlast the events.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The answer of a receiver.
@@ -25,7 +25,7 @@ pub enum Verdict {
     Delivered,
     /// The receiver wants no more events: disable the endpoint.
     Gone,
-    /// The receiver has too much to do: send nothing for this time, or for the usual wait.
+    /// The receiver is overloaded: send nothing for this time, or for the usual wait.
     Slow(Option<Duration>),
     /// The receiver did not accept the event. Redirects count as failures: they would evade the check of addresses.
     Failed,
@@ -49,7 +49,7 @@ pub(crate) fn retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
     let seconds = || {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        // More digits than a number holds are a long wait too.
+        // A number that overflows is a long wait too.
         is_number.then(|| text.parse().map_or(LONGEST_WAIT, Duration::from_secs))
     };
     let date = || {

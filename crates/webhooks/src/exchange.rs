@@ -1,8 +1,8 @@
 //! The HTTP exchange with a receiver.
 //!
-//! A receiver is not trusted. Its name is resolved and checked for each connection, and the connection goes to a
-//! checked address, so that a second answer of DNS changes nothing. Redirects are not followed, the whole exchange has
-//! one time limit, and little of an answer is read.
+//! A receiver is not trusted. Each connection resolves its name, checks the addresses, and goes to one of them, so a
+//! different second answer of DNS has no effect (DNS rebinding). Redirects are not followed, the whole exchange has one
+//! time limit, and the size of an answer is limited.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -32,13 +32,13 @@ use crate::url::{Host, ReceiverUrl};
 
 /// The time limit of an attempt: from the look-up of the name to the end of the answer.
 pub const TIME_LIMIT: Duration = Duration::from_secs(15);
-/// The most bytes that are read of an answer's body.
+/// Maximum number of bytes that are read of an answer's body.
 const MAX_READ_BYTES: usize = 64 * 1024;
-/// The most bytes that are kept of it.
+/// Maximum number of bytes that are kept of it.
 const MAX_KEPT_BYTES: usize = 1024;
-/// The most bytes of an answer's head, and of a read.
+/// Maximum number of bytes of an answer's head, and of a read.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
-/// The most addresses of a host that are tried.
+/// Maximum number of a host's addresses that are tried.
 const MAX_TRIED: usize = 4;
 /// The time limit of a connection to an address before the last one: one that answers nothing leaves time for others.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
@@ -93,7 +93,7 @@ pub struct Exchange {
     dns: Arc<dyn Dns>,
     guard: AddressGuard,
     trust: Trust,
-    /// Read at the first use: the authorities of a system are many.
+    /// Loaded at the first use, because a system has many certificate authorities.
     tls: OnceLock<Arc<ClientConfig>>,
 }
 
@@ -127,8 +127,8 @@ impl Exchange {
         timeout(TIME_LIMIT, self.addresses(receiver)).await.map_err(|_| ExchangeError::TimedOut)?.map(drop)
     }
 
-    /// Sends a message and returns the answer. An open connection in `kept` is used, and left there if it can be used
-    /// again; it must be one to the same receiver.
+    /// Sends a message and returns the answer. Uses the connection in `kept`, which must be to the same receiver, and
+    /// leaves a reusable connection there.
     ///
     /// # Errors
     /// [`ExchangeError`]
@@ -148,7 +148,8 @@ impl Exchange {
         message: &Message,
         kept: &mut Option<Connection>,
     ) -> Result<Answer, ExchangeError> {
-        // Receivers close idle connections at any time. The receiver may then get the event twice, as ever.
+        // A receiver may close an idle connection at any time, so a failure is tried again on a new one. The receiver
+        // may then get the event twice.
         if let Some(open) = kept.take()
             && let Ok((answer, again)) = post(open, &receiver.url, message).await
         {
@@ -254,10 +255,10 @@ fn request(url: &ReceiverUrl, message: &Message) -> Result<Request<Full<Bytes>>,
         .body(Full::new(message.body.clone()))
 }
 
-/// Reads the beginning of a body; returns whether that was all of it. The head has the outcome, so a body that breaks
-/// off changes nothing.
+/// Reads the beginning of a body, and returns whether that was all of it. The head decides the outcome, so an
+/// incomplete body does not change it.
 async fn excerpt(response: Response<Incoming>) -> (String, bool) {
-    /// A receiver that has answered gets little time to finish.
+    /// Time limit of the body after the head.
     const PATIENCE: Duration = Duration::from_secs(2);
     let (mut kept, mut read) = (Vec::new(), 0);
     let mut body = response.into_body();
@@ -277,7 +278,7 @@ async fn excerpt(response: Response<Incoming>) -> (String, bool) {
     (printable(&kept), is_whole)
 }
 
-/// Returns bytes as text. A database need not store control characters such as NUL.
+/// Returns bytes as text. Replaces control characters, because PostgreSQL cannot store NUL.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars().map(|c| if c.is_control() && !c.is_ascii_whitespace() { '\u{fffd}' } else { c }).collect()

@@ -17,7 +17,7 @@ pub struct AddressGuard {
 pub enum Registrant {
     /// An admin, who may also name a receiver on this machine.
     Admin,
-    /// The owner of a mailbox. Programs on this machine are not for users, even if only a proxy on this machine
+    /// The owner of a mailbox. Users must not reach the programs on this machine, even if a proxy on this machine
     /// forwards their requests.
     User,
 }
@@ -28,15 +28,15 @@ pub enum AddressRefused {
     /// The name has no address.
     #[error("the host has no address")]
     None,
-    /// An address of the host is not reachable from everywhere.
-    #[error("an address of the host is not public; `webhooks.allow_networks` opens own networks")]
+    /// An address of the host is not globally reachable.
+    #[error("the host has an address that is not public; `webhooks.allow_networks` allows more networks")]
     NotPublic,
-    /// `http` is for receivers on this machine.
-    #[error("must be an https URL; http is for receivers on this machine, while `http.listen` is a loopback address")]
+    /// `http` is allowed only for receivers on this machine.
+    #[error("must be an https URL; http requires a receiver on this machine and a loopback address in `http.listen`")]
     PlainHttp,
 }
 
-/// Special networks of IPv4 that are not reachable from everywhere (IANA IPv4 Special-Purpose Address Registry), with
+/// Special networks of IPv4 that are not globally reachable (IANA IPv4 Special-Purpose Address Registry), with
 /// multicast (RFC 5771) and the relays of 6to4 (RFC 7526).
 const SPECIAL_V4: [(Ipv4Addr, u8); 15] = [
     (Ipv4Addr::UNSPECIFIED, 8),
@@ -75,8 +75,8 @@ impl AddressGuard {
         Self { networks, loopback }
     }
 
-    /// Checks all addresses of a host. One address that is not allowed refuses the host: the choice among several
-    /// addresses must not decide.
+    /// Checks all addresses of a host. One disallowed address refuses the host, so the result does not depend on the
+    /// address that a connection chooses.
     ///
     /// # Errors
     /// [`AddressRefused`]
@@ -115,7 +115,7 @@ fn unwrapped(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Returns whether an address is reachable from everywhere.
+/// Returns whether an address is globally reachable.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => !SPECIAL_V4.iter().any(|(first, bits)| v4_net(*first, *bits).contains(&v4)),

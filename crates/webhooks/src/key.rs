@@ -10,14 +10,14 @@ use mailapi_model::{Entropy, Secret, Timestamp, WebhookSigning};
 const SECRET_PREFIX: &str = "whsec_";
 /// Prefix of a public key in text form.
 const PUBLIC_PREFIX: &str = "whpk_";
-/// Bytes of a generated symmetric secret, and the fewest and most of a given one.
+/// Bytes of a generated symmetric secret, and the limits of a given one.
 const SECRET_BYTES: usize = 32;
 const FEWEST_SECRET_BYTES: usize = 24;
 const MOST_SECRET_BYTES: usize = 64;
 /// Bytes of the seed of an Ed25519 key (RFC 8032 section 5.1.5).
 const SEED_BYTES: usize = 32;
 
-/// The text is no secret for `v1`.
+/// The text is not a valid secret for `v1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be `whsec_` and 24 to 64 bytes in base64")]
 pub struct KeyError;
@@ -52,7 +52,7 @@ impl SigningKey {
     /// Returns the key with these bytes, which [`SigningKey::bytes`] returned.
     ///
     /// # Errors
-    /// [`KeyError`] if no key has them.
+    /// [`KeyError`] if their number is wrong.
     pub fn from_bytes(signing: WebhookSigning, bytes: Secret<Vec<u8>>) -> Result<Self, KeyError> {
         let allowed = match signing {
             WebhookSigning::V1 => FEWEST_SECRET_BYTES..=MOST_SECRET_BYTES,

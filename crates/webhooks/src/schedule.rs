@@ -11,11 +11,11 @@ const HOUR: u64 = 60 * MINUTE;
 const WAITS: [u64; 10] =
     [5, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR];
 
-/// The number of attempts for one event; together they take three days.
+/// The number of attempts for one event; together they take about three days.
 pub const ATTEMPTS: u32 = 11;
 
 /// Returns the wait after this number of failed attempts, 20 % shorter to 20 % longer by chance; `None` after the last
-/// attempt. With different waits, the events of an outage do not all return in the same second.
+/// attempt. Different waits spread the retries after an outage.
 #[must_use]
 pub fn wait_after(failed_attempts: u32, entropy: &dyn Entropy) -> Option<Duration> {
     const FEWEST_PER_MILLE: u32 = 800;

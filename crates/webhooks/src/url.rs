@@ -28,7 +28,7 @@ pub(crate) enum Host {
     Address(IpAddr),
 }
 
-/// The text is no URL of a receiver.
+/// The text is not a valid URL of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be an https URL such as https://example.org/webhook, at most 2048 characters of ASCII, without user name, \
@@ -59,7 +59,7 @@ impl FromStr for ReceiverUrl {
     fn from_str(text: &str) -> Result<Self, UrlError> {
         const HTTP: u16 = 80;
         const HTTPS: u16 = 443;
-        // `Uri` drops a fragment, and takes bytes beyond ASCII in paths.
+        // `Uri` drops fragments, and accepts paths with bytes beyond ASCII.
         let is_plain =
             text.len() <= Self::MAX_BYTES && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
         let uri: Uri = Some(text).filter(|_| is_plain).and_then(|text| text.parse().ok()).ok_or(UrlError)?;
@@ -70,7 +70,7 @@ impl FromStr for ReceiverUrl {
         };
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or(UrlError)?;
         let port = match authority.port_u16() {
-            // A port that is no number is invalid, and not absent.
+            // A port that is not a number is invalid, not absent.
             None if authority.as_str().len() == authority.host().len() => {
                 if is_tls {
                     HTTPS
