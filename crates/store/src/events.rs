@@ -1,7 +1,7 @@
 //! The log of events.
 //!
 //! Each event is written in the transaction of its fact, by the code that writes the fact. On SQLite the writer
-//! numbers it at once. On PostgreSQL transactions commit in another order than they begin, so events are stored
+//! numbers it at once. On PostgreSQL, transactions commit in another order than they begin. So events are stored
 //! without a number, and [`Events::number_new`] numbers the committed ones. Readers see numbered events only.
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct StoredEvent {
     pub mailbox: Option<EmailAddress>,
     /// The message, if it was sent through the API.
     pub message_id: Option<MessageId>,
-    /// When the subject of the event began to exist.
+    /// Creation time of the event's subject.
     pub subject_at: Timestamp,
     /// The JSON text `{"id", "type", "timestamp", "data"}`, exactly as every channel sends it.
     pub body: Arc<str>,
@@ -137,11 +137,11 @@ impl OwnEvents {
 pub struct EventPage {
     /// The events, oldest first. May be empty although there are more: a read examines a bounded part of the log.
     pub events: Vec<StoredEvent>,
-    /// Where to go on.
+    /// The position to resume at.
     pub cursor: EventCursor,
     /// Whether the log has events after [`EventPage::cursor`], which may pass the filter.
     pub has_more: bool,
-    /// Whether events after the reader's cursor are no longer kept, or the cursor is of another log.
+    /// Whether events after the reader's cursor are no longer kept, or the cursor belongs to another log.
     pub truncated: bool,
 }
 
@@ -188,7 +188,7 @@ impl Events<'_> {
     ) -> Result<EventPage, StoreError> {
         let bounds = self.bounds().await?;
         let truncated = cursor < bounds.oldest || cursor > bounds.newest;
-        // A cursor after the newest event is of a database that was replaced by an older copy.
+        // A cursor after the newest event shows that an older copy replaced the database.
         let mut cursor = cursor.clamp(bounds.oldest, bounds.newest);
         let mut events = Vec::new();
         if let Some(message_id) = filter.message_id {
@@ -264,7 +264,7 @@ impl Events<'_> {
         if let Db::Sqlite(_) = self.0 {
             return Ok(numbered);
         }
-        // Usually there are none, and looking costs less than the lock.
+        // Usually there are none, and this check costs less than the lock.
         while !self.0.query(Stmt::new("SELECT 1 FROM new_events LIMIT 1")).await?.is_empty() {
             // The lock comes before the snapshot, so each batch sees the numbers of the one before.
             let effects = self.0.batch_with_lock(BatchLock::Events, vec![number_statement()]).await?;
@@ -277,7 +277,7 @@ impl Events<'_> {
         Ok(numbered)
     }
 
-    /// Stores an event whose fact is stored nowhere else.
+    /// Stores an event whose fact is not stored elsewhere.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -320,7 +320,7 @@ impl Events<'_> {
     }
 }
 
-/// Stores an event in a transaction of the mail server that has its mail in the same SQLite file as the log.
+/// Stores an event in a transaction of the built-in mail server, whose mail is in the same SQLite file as the log.
 ///
 /// # Errors
 /// When the database cannot be written, or has no log.

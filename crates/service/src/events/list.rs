@@ -25,7 +25,7 @@ pub enum After {
 
 /// The text is not a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be start, now, or a cursor that an earlier response contained")]
+#[error("must be start, now, or a cursor from an earlier response")]
 pub struct AfterError;
 
 impl FromStr for After {

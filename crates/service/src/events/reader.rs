@@ -73,7 +73,7 @@ impl EventReader {
 }
 
 impl Recent {
-    /// Forgets all events and begins anew at this position.
+    /// Discards all events, and starts at this position.
     fn restart(&mut self, at: EventCursor) {
         *self = Self { from: at, until: at, ..Self::default() };
     }
@@ -120,7 +120,7 @@ impl Service {
         let (log, reader) = (self.0.store.events(), &self.0.events);
         log.number_new().await?;
         if !reader.is_watched() {
-            // Without subscribers, numbering is all there is to do.
+            // Without subscribers, events only need numbers.
             return Ok(false);
         }
         let until = reader.recent(|recent| recent.until);
@@ -147,7 +147,7 @@ impl Service {
 
     /// Waits until this process, another process or another node may have stored events.
     pub async fn events_written(&self) {
-        /// Other nodes send a notification. A node that stopped in between, and the command line, do not.
+        /// Other nodes send a notification, except one that stopped before it, and the command line.
         const POLL: Duration = Duration::from_secs(1);
         /// Events that are stored within this time are read together.
         const GATHER: Duration = Duration::from_millis(10);
@@ -164,7 +164,7 @@ impl Service {
         tokio::time::sleep(GATHER).await;
     }
 
-    /// Returns events after a position, from memory if they are there. They may lack the newest ones; see
+    /// Returns events after a position, from memory if possible. The newest ones may be missing; see
     /// [`EventReader::subscribe`].
     pub(crate) async fn events_after(
         &self,

@@ -6,8 +6,8 @@ use mailapi_store::{EventScope, OwnEvents};
 use crate::{Service, Unavailable};
 
 impl Service {
-    /// Returns the events that the holder of these rights may see. Of an address or a domain that was deleted and
-    /// created again, only those of the current owner.
+    /// Returns the events that the holder of these rights may see. If an address or a domain was deleted and created
+    /// again, these are only the events of its current owner.
     pub(crate) async fn event_scope(&self, rights: &ReadEvents) -> Result<EventScope, Unavailable> {
         if rights.is_for_all() {
             return Ok(EventScope::All);

@@ -10,7 +10,7 @@ use crate::{Caller, Service, Unavailable};
 /// Number of events per read.
 const AT_ONCE: usize = 100;
 
-/// The events after a position, without an end. It buffers nothing: a slow reader costs no memory.
+/// The endless sequence of events after a position. It buffers nothing: a slow reader costs no memory.
 pub struct EventStream {
     service: Service,
     query: EventQuery,
@@ -46,7 +46,7 @@ impl EventStream {
                 return Ok(page);
             }
             if page.has_more {
-                // A long part of the log without matching events must not keep others from running.
+                // A long part of the log without matching events must not delay other tasks.
                 tokio::task::yield_now().await;
                 continue;
             }

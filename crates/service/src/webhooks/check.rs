@@ -10,12 +10,12 @@ use crate::Service;
 /// Bytes of randomness in a challenge.
 const CHALLENGE_BYTES: usize = 16;
 
-/// What a user learns about a receiver that did not pass. The reason could describe the operator's network.
-const NOT_CONFIRMED: &str = "the receiver is not public, or did not answer the `webhook.challenge` with its challenge";
+/// The error for users if the check fails. The exact reason could describe the operator's network.
+const NOT_CONFIRMED: &str = "the receiver is not public, or its answer to `webhook.challenge` lacked the challenge";
 
 impl Service {
-    /// Checks the addresses of an admin's receiver. A user's receiver must also echo a challenge, so that no user
-    /// registers the server of another.
+    /// Checks the addresses of an admin's receiver. A user's receiver must also echo a challenge, so that users cannot
+    /// register servers of others.
     pub(super) async fn check_receiver(&self, receiver: &Receiver, key: &SigningKey) -> Result<(), Violations> {
         match receiver.registrant {
             Registrant::Admin => {

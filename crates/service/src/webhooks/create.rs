@@ -21,13 +21,13 @@ pub struct CreateWebhook {
     pub types: Vec<TypePattern>,
     /// Only events of this domain.
     pub domain: Option<DomainName>,
-    /// Only events of this mailbox; a user's webhook always has the own one.
+    /// Only events of this mailbox. A user's webhook always has the user's own mailbox.
     pub mailbox: Option<EmailAddress>,
     /// Free text.
     pub description: String,
     /// How messages are signed.
     pub signing: WebhookSigning,
-    /// The secret, which the owner chose; a random one by default.
+    /// The secret that the owner chose; a random one by default.
     pub secret: Option<Secret<String>>,
     /// Whether to send.
     pub enabled: bool,
@@ -136,7 +136,7 @@ impl From<NewWebhookError> for WebhookError {
             NewWebhookError::TooManyOfDomain => {
                 Violations::of("url", format!("the domain has {MOST_OF_DOMAIN} webhooks already")).into()
             }
-            // Deleted since it was checked.
+            // It was deleted after the check.
             NewWebhookError::Unknown => Self::UserNotFound,
             NewWebhookError::Store(error) => error.into(),
         }

@@ -8,7 +8,7 @@ use crate::{Caller, Service};
 
 impl Service {
     /// Returns the events that the receiver of a webhook did not get, newest first: those that are tried again, and
-    /// those that were given up. What the receiver answered is for admins only.
+    /// those that were given up. Only admins see the receiver's answers.
     ///
     /// # Errors
     /// See [`WebhookError`].

@@ -1,4 +1,4 @@
-//! Webhooks: events that receivers get by HTTP.
+//! Webhooks, which send events to receivers by HTTP.
 
 mod check;
 mod create;
@@ -40,8 +40,7 @@ const MOST_OF_DOMAIN: u32 = 100;
 /// The reason why an operation on a webhook failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    /// The caller lacks permission. Without admin rights, this is the error for all webhooks of others, existing or
-    /// not.
+    /// The caller lacks permission. Callers without admin rights also get this error for webhooks that do not exist.
     #[error(transparent)]
     Denied(#[from] Denied),
     /// The webhook does not exist.
@@ -103,7 +102,7 @@ impl Service {
                 self.0.entropy.fill(&mut bytes);
                 format!("{:016x}", u64::from_le_bytes(bytes))
             };
-            // The name of a data directory survives a restart, and with it the right to go on at once.
+            // The name of a data directory survives a restart, so the process renews its own reservations at once.
             self.0.settings.node.clone().unwrap_or_else(random)
         })
     }

@@ -7,7 +7,7 @@ use mailapi_store::{StoredEvent, WebhookFailure};
 
 /// Maximum number of events that are sent in one round.
 pub(super) const WINDOW: usize = 64;
-/// With this number of events that are tried again, no new ones are read: they wait in the log.
+/// With this number of events to try again, no new ones are read: they stay in the log.
 pub(super) const MOST_OPEN: usize = 1000;
 
 /// An event to send.
@@ -28,11 +28,11 @@ pub(super) struct Plan {
     pub(super) groups: Vec<Vec<Work>>,
     /// New events that wait behind earlier ones of their messages.
     pub(super) waiting: Vec<WebhookFailure>,
-    /// When the next event that is not in a group is tried again.
+    /// When the next of the other events is tried again.
     pub(super) next_try: Option<Timestamp>,
 }
 
-/// What keeps events in order: the message, or the event alone.
+/// Events with the same key are sent in their order: the events of one message, or a single event.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     Message(MessageId),

@@ -10,7 +10,7 @@ use super::{WebhookError, WebhookId};
 use crate::caller::audit;
 use crate::{Caller, Service};
 
-/// The time in which messages have the signatures of both keys, so that receivers can change over.
+/// The time in which messages have the signatures of both keys, so that receivers can replace theirs.
 const OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Service {

@@ -28,37 +28,37 @@ const LANES: usize = 8;
 const ROUND: Duration = Duration::from_secs(30);
 /// The time for which a node reserves a webhook: three quarters of it are longer than a round with its last attempt.
 const CLAIM: Duration = Duration::from_secs(90);
-/// The time of nothing but failures after which a webhook is disabled.
+/// A webhook is disabled after this time of failures without a success.
 const GIVE_UP: Duration = Duration::from_secs(5 * 24 * 60 * 60);
 /// The shortest pause that a receiver can ask for.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause of a receiver that asked for none. The next attempt of an old event may be a day away, which is no
 /// reason to hold back all others.
 const LONGEST_USUAL_PAUSE: Duration = Duration::from_secs(5 * 60);
-/// Events without interest that are passed before the position is stored.
+/// Number of events that the filter excludes before the position is stored.
 const UNSTORED: u64 = 1000;
-/// The time after which a webhook has a round whatever happens: another node may have changed it.
+/// Maximum time between two rounds: another node may have changed the webhook.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Maximum length of an error in characters.
 const ERROR_CHARACTERS: usize = 500;
 
-/// A position in the log, which is ahead of the stored one by events without interest.
+/// A position in the log. `read` is ahead of `stored` by events that the filter excludes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
     stored: EventCursor,
     read: EventCursor,
 }
 
-/// What a round found out.
+/// The result of a round.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RoundResult {
     /// Whether there is more to do at once.
     pub(super) more: bool,
     /// When the next event is tried again.
     pub(super) next_try: Option<Timestamp>,
-    /// Nothing needs to be done before this time, whatever happens.
+    /// The next round begins at this time at the earliest.
     pub(super) not_before: Option<Timestamp>,
-    /// Where the next round goes on.
+    /// Where the next round resumes.
     pub(super) position: Option<Position>,
 }
 
@@ -82,7 +82,7 @@ impl Service {
         let page = if is_full { nothing_new(webhook.cursor) } else { self.new_events(&webhook, at).await? };
         let EventPage { events, cursor, has_more, truncated } = page;
         if truncated {
-            tracing::warn!(webhook = %id, "a webhook missed events that are no longer kept");
+            tracing::warn!(webhook = %id, "webhook missed events that are no longer kept");
         }
         let mut plan = Plan::new(open, events, now);
         let attempts = Attempts::new(self, &webhook)?;
@@ -99,7 +99,7 @@ impl Service {
     }
 
     async fn new_events(&self, webhook: &Webhook, at: Option<Position>) -> Result<EventPage, Unavailable> {
-        // A stored position that changed meanwhile is one that was moved back.
+        // If the stored position has changed, a replay moved it back.
         let from = at.filter(|at| at.stored == webhook.cursor).map_or(webhook.cursor, |at| at.read);
         let scope = match &webhook.owner {
             None => EventScope::All,
@@ -156,7 +156,7 @@ impl Service {
         }
     }
 
-    /// Stores the results if there are any. Returns the stored position; `None` if the webhook was changed meanwhile.
+    /// Stores the results if there are any. Returns the stored position; `None` if the webhook has changed.
     async fn store_progress(
         &self,
         id: WebhookId,
@@ -177,7 +177,7 @@ impl Service {
     }
 }
 
-/// One more window than the limit, because the last read before the limit may add as many.
+/// The limit and one window, because the last read below the limit may add a window.
 fn most_open() -> u32 {
     u32::try_from(MOST_OPEN + WINDOW).unwrap_or(u32::MAX)
 }
@@ -186,7 +186,7 @@ const fn nothing_new(cursor: EventCursor) -> EventPage {
     EventPage { events: Vec::new(), cursor, has_more: false, truncated: false }
 }
 
-/// What became of the attempts of one round.
+/// The results of the attempts of one round.
 #[derive(Debug, Clone, Default)]
 struct Results {
     settled: Vec<u64>,
@@ -261,7 +261,7 @@ impl<'a> Attempts<'a> {
                 if let Some(next) = failure.next_try_at {
                     results.next_try = earlier(results.next_try, next);
                 } else {
-                    // Given up, so the next event of the message has its turn.
+                    // Given up, so the next event of the message can be sent.
                     results.is_cut_off = true;
                 }
                 results.failures.push(failure);
@@ -316,7 +316,7 @@ impl<'a> Attempts<'a> {
         let verdict = answer.as_ref().map_or(Verdict::Failed, Answer::verdict);
         let usual = wait_after(event.attempts + 1, self.service.0.entropy.as_ref());
         let (attempts, wait) = match verdict {
-            // Neither counts as an attempt: the receiver may ask for many short pauses.
+            // Not counted as attempts: the receiver may ask for many short pauses.
             Verdict::Slow(Some(pause)) => (event.attempts, Some(pause.max(SHORTEST_PAUSE))),
             Verdict::Gone => (event.attempts, Some(Duration::ZERO)),
             Verdict::Slow(None) | Verdict::Failed | Verdict::Delivered => (event.attempts + 1, usual),

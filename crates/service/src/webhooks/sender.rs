@@ -28,7 +28,7 @@ pub struct WebhookSender {
     newest: Option<watch::Receiver<EventCursor>>,
 }
 
-/// What is known of one webhook between its rounds.
+/// The state of one webhook between its rounds.
 #[derive(Debug, Default)]
 struct State {
     round: RoundResult,
@@ -158,9 +158,9 @@ impl WebhookSender {
         });
     }
 
-    /// Begins anew after a panic, which lost the name of its webhook.
+    /// Restarts all webhooks after a panic, because the webhook of the task is unknown.
     fn forget(&mut self, error: &tokio::task::JoinError) {
-        tracing::error!(%error, "sending to a webhook failed unexpectedly");
+        tracing::error!(%error, "webhook task panicked; restarting all webhooks");
         self.webhooks.clear();
     }
 
@@ -190,7 +190,7 @@ fn anew(position: Option<Position>) -> RoundResult {
 async fn grown(newest: Option<&mut watch::Receiver<EventCursor>>) {
     let Some(newest) = newest else { return std::future::pending().await };
     if newest.changed().await.is_err() {
-        // The other end lives as long as the service.
+        // The sender lives as long as the service.
         std::future::pending().await
     }
 }

@@ -8,7 +8,7 @@ use mailapi_webhooks::Verdict;
 use super::{WebhookError, WebhookId, receiver};
 use crate::{Caller, Service, Unavailable};
 
-/// What became of a test message.
+/// The result of a test message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestResult {
     /// The id of the message.
@@ -17,7 +17,7 @@ pub struct TestResult {
     pub delivered: bool,
     /// The receiver's HTTP status; `None` without an answer.
     pub status: Option<u16>,
-    /// The time that it took.
+    /// Time until the answer or the failure.
     pub duration: Duration,
     /// Why there was no answer; for admins only.
     pub error: Option<String>,

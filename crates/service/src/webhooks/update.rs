@@ -19,7 +19,7 @@ pub struct UpdateWebhook {
     pub types: Option<Vec<TypePattern>>,
     /// A new description.
     pub description: Option<String>,
-    /// Enables or disables the webhook. Enabled again, it goes on where it stopped.
+    /// Enables or disables the webhook. An enabled webhook resumes where it stopped.
     pub enabled: Option<bool>,
 }
 
@@ -49,7 +49,7 @@ impl Service {
         changed.ok_or(WebhookError::NotFound)
     }
 
-    /// Enables a webhook, which goes on where it stopped.
+    /// Enables a webhook, which resumes where it stopped.
     ///
     /// # Errors
     /// See [`WebhookError`].

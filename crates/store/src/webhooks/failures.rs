@@ -18,7 +18,7 @@ pub struct WebhookFailure {
     pub event_type: EventType,
     /// The message of the event. Events of one message are sent in their order.
     pub message_id: Option<MessageId>,
-    /// The number of attempts so far. 0 if the event waits behind an earlier one.
+    /// The number of attempts so far; 0 while the event waits for an earlier one of its message, and after a replay.
     pub attempts: u32,
     /// When it is tried again; `None` after the last attempt.
     pub next_try_at: Option<Timestamp>,
@@ -45,7 +45,7 @@ const COLUMNS: &str = "number, event_id, event_type, message_id, attempts, next_
 pub(crate) const FAILURES: List = List { table: "webhook_failures", key: "id", order: "id DESC", columns: COLUMNS };
 
 impl Webhooks<'_> {
-    /// Returns the events of a webhook that are tried again, in their order, at most `most`.
+    /// Returns at most `most` events of a webhook that will be tried again, in the order of the log.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -65,7 +65,7 @@ impl Webhooks<'_> {
         FAILURES.page(self.0, failure_conditions(id), page, read).await
     }
 
-    /// Deletes failures that were first noted before `moment`; returns their number.
+    /// Deletes failures that were first stored before `moment`; returns their number.
     ///
     /// # Errors
     /// When the database cannot be written.

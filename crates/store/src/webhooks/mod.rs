@@ -1,4 +1,4 @@
-//! Webhooks, and the events that their receivers did not get yet.
+//! Webhooks, and the events whose first attempt failed.
 
 pub(crate) mod failures;
 mod progress;
@@ -41,7 +41,7 @@ pub struct NewWebhook {
     pub key: Secret<Vec<u8>>,
     /// Whether to send.
     pub enabled: bool,
-    /// The position in the log of events after which it begins.
+    /// The position in the log of events at which it begins.
     pub cursor: EventCursor,
     /// When it is added.
     pub created_at: Timestamp,
@@ -52,7 +52,7 @@ pub struct NewWebhook {
 pub struct WebhookLimits {
     /// Of one token, or of one mailbox.
     pub by_one: u32,
-    /// Of one domain, and of those for the events of all domains.
+    /// For the events of one domain, and for those of all domains.
     pub of_domain: u32,
 }
 
@@ -94,17 +94,17 @@ pub struct Webhook {
     pub signing: WebhookSigning,
     /// The key that signs.
     pub key: Secret<Vec<u8>>,
-    /// The key before a rotation, and until when it signs too.
+    /// The key before a rotation, and until when it also signs.
     pub former_key: Option<(Secret<Vec<u8>>, Timestamp)>,
     /// Whether events are sent.
     pub enabled: bool,
-    /// Why not.
+    /// Why the webhook is disabled.
     pub disabled_because: Option<WebhookDisabled>,
-    /// The position after the last event that needs no first attempt.
+    /// The position after the last event that needs no first attempt: it was sent, or its failure is stored.
     pub cursor: EventCursor,
-    /// Since when there are nothing but failures.
+    /// Since when every attempt failed; `None` after a success.
     pub failing_since: Option<Timestamp>,
-    /// Until when nothing is sent, because the receiver asked for it.
+    /// Until when nothing is sent, because the receiver answered 429 or 503.
     pub paused_until: Option<Timestamp>,
     /// The latest attempt.
     pub last_attempt_at: Option<Timestamp>,
@@ -214,7 +214,7 @@ impl Webhooks<'_> {
         self.0.execute(update).await?.rows.into_iter().next().map(read).transpose()
     }
 
-    /// Replaces the key of a webhook. The former one signs too until `until`. Returns the webhook, if it exists.
+    /// Replaces the key of a webhook. The former one also signs until `until`. Returns the webhook, if it exists.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -246,15 +246,15 @@ pub(crate) fn conditions(owner: Option<&EmailAddress>) -> Filter {
     Filter::all().when("owner = ?", owner)
 }
 
-/// Fails the batch if the mailbox or the token that registers the webhook has `most`.
+/// Fails the batch if the mailbox or the token that registers the webhook has `most` webhooks.
 fn room_by_one(new: &NewWebhook, most: u32) -> Stmt {
-    // The tokens of one mailbox count together: sessions end, and their webhooks stay.
+    // The tokens of one mailbox count together: sessions end, and their webhooks remain.
     let sql = "SELECT 1 WHERE (SELECT COUNT(*) FROM webhooks WHERE owner = CAST($1 AS TEXT) \
                OR (CAST($1 AS TEXT) IS NULL AND token_id = CAST($2 AS BIGINT))) < $3";
     Stmt::new(sql).bind(new.owner.as_ref()).bind(new.token).bind(i64::from(most)).demand(1)
 }
 
-/// Fails the batch if the domain of the webhook's events has `most`.
+/// Fails the batch if the domain of the webhook's events has `most` webhooks.
 fn room_of_domain(new: &NewWebhook, most: u32) -> Stmt {
     let sql = "SELECT 1 WHERE (SELECT COUNT(*) FROM webhooks WHERE counted_domain = $1) < $2";
     Stmt::new(sql).bind(counted_domain(new)).bind(i64::from(most)).demand(1)

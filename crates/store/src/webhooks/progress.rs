@@ -1,4 +1,4 @@
-//! What a sender stores after its attempts.
+//! The results that a sender stores after its attempts.
 
 use mailapi_events::{EventCursor, NewEvent};
 use mailapi_model::{Timestamp, WebhookDisabled, WebhookId};
@@ -12,15 +12,15 @@ use crate::events::Log;
 /// The results of one group of attempts.
 #[derive(Debug, Clone, Default)]
 pub struct WebhookProgress {
-    /// The position before and after; the webhook's position must not have changed meanwhile.
+    /// The position before the attempts. Nothing is stored if the webhook's position is another one by now.
     pub from: EventCursor,
-    /// The position after the events that need no first attempt any more.
+    /// The position after the events that no longer need a first attempt.
     pub to: EventCursor,
-    /// Events with failures that the receiver has now, or that do not exist any more.
+    /// Events with stored failures that were delivered now, or are no longer kept.
     pub settled: Vec<u64>,
     /// Events that the receiver did not get.
     pub failures: Vec<WebhookFailure>,
-    /// Since when there are nothing but failures; `None` after a success.
+    /// Since when every attempt failed; `None` after a success.
     pub failing_since: Option<Timestamp>,
     /// Until when nothing is sent.
     pub paused_until: Option<Timestamp>,
@@ -36,8 +36,8 @@ pub struct WebhookProgress {
 
 impl Webhooks<'_> {
     /// Reserves a webhook for this node until `until`, and returns it. A reservation that has three quarters of this
-    /// time left is not renewed. Returns `None` if it is disabled or deleted,
-    /// or another node has reserved it. One process has a SQLite file for itself, so it needs no reservation.
+    /// time left is not renewed. Returns `None` if the webhook is disabled or deleted, or another node has reserved
+    /// it. A SQLite file has one process, so it needs no reservation.
     ///
     /// # Errors
     /// When the database cannot be read or written.
@@ -80,7 +80,7 @@ impl Webhooks<'_> {
             statements.push(disable(id, *because));
             statements.push(Log::of(self.0).insert(event));
         }
-        // After a power failure, receivers get the latest events twice; nothing is lost.
+        // Need not be durable: after a power failure, receivers get the latest events twice, and miss none.
         match self.0.batch_in_order(statements).await {
             Err(StoreError::Guard { .. }) => Ok(false),
             result => result.map(|_| true),
@@ -96,7 +96,7 @@ impl Webhooks<'_> {
         Ok(self.0.execute(Stmt::new(sql).bind(id).bind(number(to.number()))).await?.touched > 0)
     }
 
-    /// Tries all failures with numbers after `after` and up to `until` again, from `now` on; returns their number.
+    /// Schedules all failures with numbers after `after` and up to `until` for `now`; returns their number.
     ///
     /// # Errors
     /// When the database cannot be written.
