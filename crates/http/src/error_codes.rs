@@ -141,7 +141,7 @@ error_codes! {
     /// The `Idempotency-Key` was used with a different body, or the first request is still in progress.
     IdempotencyConflict = "IDEMPOTENCY_CONFLICT", CONFLICT, "The Idempotency-Key was used with a different body.",
         "With `Retry-After`, repeat the same request later. Otherwise use a new key.", "with `Retry-After`";
-    /// The token or the client address exceeded a limit: of requests, logins, messages a day, or event streams.
+    /// The token or the client address exceeded a limit for requests, logins, messages a day or event streams.
     RateLimitExceeded = "RATE_LIMIT_EXCEEDED", TOO_MANY_REQUESTS, "Too many requests; see Retry-After.",
         "Wait for the seconds in `Retry-After`.", "after `Retry-After`";
     /// The address is locked after too many failed logins.

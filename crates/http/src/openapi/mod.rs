@@ -93,7 +93,7 @@ pub(crate) fn frame() -> OpenApi {
 
 const TAGS: [(&str, &str); 11] = [
     ("mail", "Send messages and follow their delivery."),
-    ("events", "What happens to messages, in one log: by cursor, or as a stream."),
+    ("events", "The log of events, by cursor or as a stream."),
     ("mailbox", "Read folders, messages and attachments. Reading never changes flags."),
     ("stats", "Delivery statistics of sent mail and counts of received mail, per recipient."),
     ("tokens", "API tokens."),
@@ -101,6 +101,6 @@ const TAGS: [(&str, &str); 11] = [
     ("permissions", "Permissions that admins grant to users, each for one domain."),
     ("domains", "Mail domains with their DNS records and DKIM keys."),
     ("users", "User accounts and their mailboxes."),
-    ("webhooks", "Receivers of events by HTTP, with signatures by Standard Webhooks."),
+    ("webhooks", "Sending events to HTTP receivers, signed as Standard Webhooks specifies."),
     ("service", "Health checks and documentation. No token is needed."),
 ];

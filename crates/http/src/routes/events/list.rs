@@ -79,14 +79,15 @@ query_parameters! {
 pub(crate) struct EventsListed {
     /// Always true.
     success: bool,
-    /// Events, oldest first. A page may be empty although `has_more` is true: one request examines 10,000 events.
+    /// Events, oldest first. A page may be empty although `has_more` is true: one request examines at most 10,000
+    /// events.
     events: Vec<Event>,
     /// Position after these events, for `after` of the next request.
     #[schema(example = "4711")]
     cursor: String,
     /// Whether there are newer events, which the filters may exclude.
     has_more: bool,
-    /// Whether events between `after` and the first of these are no longer kept.
+    /// Whether events between `after` and the first of these are no longer kept, or `after` is from another database.
     truncated: bool,
 }
 
@@ -94,11 +95,11 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 
 /// List events
 ///
-/// Returns events in the order of the log, oldest first. Repeat the request with the `cursor` of the response: so you
-/// miss no event. With `wait`, the response comes with the next event, or without events after that time.
+/// Returns events in the order of the log, oldest first. To miss no event, repeat the request with the `cursor` of the
+/// response. With `wait`, the response comes with the next event, or without events after that time.
 ///
-/// Callers see the `message.*` events of their own mailbox. With `view_stats` they see those of the domain, and with
-/// `view_mailbox` its `message.received`. Admins see all events.
+/// Callers see the `message.*` events of their own mailbox. `view_stats` on a domain adds its `message.*` except
+/// `message.received`, and `view_mailbox` adds its `message.received`. Admins see all events.
 #[utoipa::path(get, path = "/events", tag = "events", operation_id = "list_events",
     params(ListEvents),
     responses((status = 200, description = "Events after the position.", body = EventsListed), Errors))]

@@ -9,7 +9,7 @@ use crate::shape::{EventTypeName, Moment, RecipientKindName};
 #[schema(as = Event)]
 #[expect(dead_code, reason = "describes events in the document")]
 pub(crate) struct Event {
-    /// Event identifier. It is the same in every channel, so use it to recognise repetitions.
+    /// Event identifier, the same in every channel. Use it to recognise repeated events.
     #[schema(example = "evt_01m7w78fqwemea5qcy6jn7hx3x")]
     id: String,
     /// Event type.
@@ -17,7 +17,7 @@ pub(crate) struct Event {
     r#type: String,
     /// Time of the event.
     timestamp: Moment,
-    /// Members by type.
+    /// Members that depend on the type.
     data: EventData,
 }
 
@@ -54,7 +54,7 @@ struct EventData {
     authentication: Option<String>,
     /// With `message.*` about sent messages: reserved for tags of the message; empty.
     tags: Option<Vec<String>>,
-    /// With `message.*` about sent messages: reserved for values that the sender attaches to the message; empty.
+    /// With `message.*` about sent messages: reserved for the sender's own values; empty.
     metadata: Option<EventMetadata>,
     /// With `message.*`: queue identifier at the mail server; null if there is none.
     queue_id: Option<String>,
@@ -64,25 +64,27 @@ struct EventData {
     size: Option<u64>,
     /// The recipient.
     recipient: Option<EventRecipient>,
-    /// Reply of the mail server; null if there was none.
+    /// With events about one recipient: reply of the mail server; null if there was none.
     smtp: Option<EventReply>,
-    /// Mail server that was tried; null if there was none.
+    /// With events about one recipient: mail server that was tried; null if there was none. Absent with `evidence`
+    /// `submission`.
     relay: Option<String>,
-    /// Milliseconds from the acceptance of the message to the end of the attempt.
+    /// With events about one recipient: milliseconds from the acceptance of the message to the end of the attempt.
+    /// Absent with `evidence` `submission`.
     delay_ms: Option<u64>,
-    /// Source of the fact: `submission` (refused while the message was handed over), `mail_server` (a report of the mail
+    /// Source of the event: `submission` (refused when the message was submitted), `mail_server` (a report of the mail
     /// server) or `returned_mail` (a bounce that arrived as mail).
     evidence: Option<String>,
     /// With `message.delivered`: `mailbox` of this server, or `next_hop`, which is responsible for the message now.
     delivered_to: Option<String>,
     /// With `message.deferred`: number of the attempt.
     attempt: Option<u64>,
-    /// With `message.deferred`: time of the next attempt; null if unknown.
+    /// With `message.deferred`: reserved for the time of the next attempt; null.
     next_attempt_at: Option<Moment>,
     /// With `message.bounced`: kind and origin of the bounce.
     bounce: Option<EventBounce>,
-    /// With `message.failed`: the reason in words. With `webhook.disabled`: `failures` or `gone`. With `delivery.gap`:
-    /// what happened to the reports, as one word.
+    /// With `message.failed`: the reason, as text for people. With `webhook.disabled`: `failures` or `gone`. With
+    /// `delivery.gap`: the cause of the loss, as one word.
     reason: Option<String>,
     /// With `domain.created`: whether the domain may send.
     active: Option<bool>,
@@ -97,7 +99,7 @@ struct EventData {
     name: Option<String>,
     /// With `user.created`: quota in bytes; null without a limit.
     quota_bytes: Option<u64>,
-    /// With `domain.updated` and `user.updated`: the new values of what changed.
+    /// With `domain.updated` and `user.updated`: the new values of the members that changed.
     changed: Option<EventChange>,
     /// With `token.*`: number of the token.
     token_id: Option<i64>,
@@ -113,11 +115,11 @@ struct EventData {
     url: Option<String>,
     /// With `delivery.gap`: source of the reports.
     feed: Option<String>,
-    /// With `delivery.gap`: time of the first report after the gap, or when the gap was noticed.
+    /// With `delivery.gap`: time of the first report after the gap, or the time at which the gap was noticed.
     to: Option<Moment>,
 }
 
-/// The new values of what changed; the other values are absent.
+/// The new values of the members that changed; other members are absent.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "describes events in the document")]
 struct EventChange {
@@ -131,7 +133,7 @@ struct EventChange {
     quota_bytes: Option<u64>,
 }
 
-/// Reserved for values that the sender attaches to a message.
+/// Reserved for the sender's own values.
 #[derive(ToSchema)]
 struct EventMetadata {}
 

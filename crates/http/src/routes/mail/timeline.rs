@@ -46,8 +46,8 @@ documented_errors!(Errors, documented, [MessageNotFound, ValidationError]);
 
 /// Get a message's events
 ///
-/// Returns the events of one message, oldest first, as far as they are kept. For callers that may see the status of the
-/// message, and for callers with `view_stats` on the sender's domain.
+/// Returns the events of one message, oldest first, as far as they are kept. They are visible to callers that may see
+/// the status of the message, and to callers with `view_stats` on the sender's domain.
 #[utoipa::path(get, path = "/mail/{message_id}/timeline", tag = "mail", operation_id = "get_message_timeline",
     params(("message_id" = String, Path, format = "uuid", description = "Message identifier returned by `POST /mail/send`.",
         example = "67e55044-10b1-426f-9247-bb680e5fe0c8"), TimelinePage),

@@ -22,14 +22,15 @@ use crate::state::HttpState;
 request_body! {
     /// A webhook to register.
     pub(crate) struct CreateWebhookBody as "CreateWebhook" {
-        /// URL of the receiver: `https`, at a public address. While `http.listen` is a loopback address, an admin may
-        /// also name a receiver on this machine, over `http`. Redirects are not followed.
+        /// URL of the receiver: `https`, at a public address or in `webhooks.allow_networks`. While `http.listen` is a
+        /// loopback address, an admin may also register a receiver on this machine, over `http`. Redirects are not
+        /// followed.
         url: ReceiverUrl,
         /// Event types to send, such as `message.delivered`, groups such as `message.*`, or `*`; at most 30.
         types: AtLeastOne<TypeOrGroup>,
         /// Only events of this domain. For admins.
         domain: Option<DomainName>,
-        /// Only events of this mailbox; with a user token always its own.
+        /// Only events of this mailbox. With a user token, it is always the token's own mailbox.
         mailbox: Option<EmailAddress>,
         /// Free text, at most 200 characters.
         description: Option<ShortText>,
@@ -68,9 +69,9 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, DomainNotFound, 
 /// Register a webhook
 ///
 /// The receiver gets events from now on, signed as Standard Webhooks specifies. Store the secret: it is returned only
-/// once. With a user token, the webhook gets the events of its own mailbox, and the receiver must first answer a message
-/// of type `webhook.challenge` with the text in `data.challenge`. At most 10 webhooks per token or mailbox, and 100 per
-/// domain.
+/// once. With a user token, the webhook gets the `message.*` events of its own mailbox. The receiver must then answer a
+/// message of type `webhook.challenge` with the text in `data.challenge`; give your own `secret` to verify that
+/// message. A token or mailbox may have 10 webhooks, and a domain 100.
 #[utoipa::path(post, path = "/webhooks", tag = "webhooks", operation_id = "create_webhook",
     request_body = CreateWebhookBody,
     responses((status = 201, description = "The webhook was registered.", body = WebhookCreated), Errors))]

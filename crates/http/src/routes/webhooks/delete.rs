@@ -28,7 +28,7 @@ documented_errors!(Errors, documented, [AccessDenied, WebhookNotFound]);
 
 /// Delete a webhook
 ///
-/// Admins delete every webhook; other callers delete those that their mailbox registered.
+/// Admins may delete all webhooks; other callers may delete those that their mailbox registered.
 #[utoipa::path(delete, path = "/webhooks/{id}", tag = "webhooks", operation_id = "delete_webhook",
     params(("id" = i64, Path, description = "Webhook number.", example = 1)),
     responses((status = 200, description = "The webhook was deleted.", body = WebhookDeleted), Errors))]

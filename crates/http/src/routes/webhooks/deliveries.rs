@@ -23,7 +23,7 @@ use crate::state::HttpState;
     "error": null, "answer": "Internal Server Error"
 }))]
 pub(crate) struct FailedDelivery {
-    /// Position of the event in the log of events.
+    /// Position after the event in the log of events.
     cursor: String,
     /// Identifier of the event.
     event_id: String,
@@ -33,7 +33,7 @@ pub(crate) struct FailedDelivery {
     /// Message of the event; null if it has none.
     #[schema(required, format = "uuid")]
     message_id: Option<String>,
-    /// Number of attempts. 0 while the event waits for an earlier one of the same message.
+    /// Number of attempts. 0 while the event waits for an earlier one of the same message, and after a replay.
     attempts: u32,
     /// Time of the next attempt; null if the event was given up.
     #[schema(required)]

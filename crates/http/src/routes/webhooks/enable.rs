@@ -14,7 +14,7 @@ documented_errors!(Errors, documented, [AccessDenied, WebhookNotFound]);
 
 /// Enable a webhook
 ///
-/// The webhook goes on with the first event that it has not sent, as far as events are kept. A pause that the receiver
+/// The webhook resumes with the first event that it has not sent, as far as events are kept. A pause that the receiver
 /// asked for ends.
 #[utoipa::path(post, path = "/webhooks/{id}/enable", tag = "webhooks", operation_id = "enable_webhook",
     params(("id" = i64, Path, description = "Webhook number.", example = 1)),

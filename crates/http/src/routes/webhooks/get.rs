@@ -13,7 +13,7 @@ documented_errors!(Errors, documented, [AccessDenied, WebhookNotFound]);
 
 /// Get a webhook
 ///
-/// Admins see every webhook; other callers see those that their mailbox registered. The secret is not returned.
+/// Admins see all webhooks; other callers see those that their mailbox registered. The secret is not returned.
 #[utoipa::path(get, path = "/webhooks/{id}", tag = "webhooks", operation_id = "get_webhook",
     params(("id" = i64, Path, description = "Webhook number.", example = 1)),
     responses((status = 200, description = "The webhook.", body = WebhookFound), Errors))]

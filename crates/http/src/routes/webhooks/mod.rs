@@ -54,10 +54,10 @@ pub(crate) struct WebhookInfo {
     url: String,
     /// Event types and groups of types that are sent.
     types: Vec<String>,
-    /// Only events of this domain; null for no such condition.
+    /// Only events of this domain; null without this filter.
     #[schema(required)]
     domain: Option<String>,
-    /// Only events of this mailbox; null for no such condition.
+    /// Only events of this mailbox; null without this filter.
     #[schema(required)]
     mailbox: Option<String>,
     /// Mailbox that registered the webhook; null for an admin.

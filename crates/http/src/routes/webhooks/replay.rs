@@ -21,7 +21,7 @@ request_body! {
     pub(crate) struct ReplayBody as "ReplayWebhook" {
         /// Send events after this position, which `GET /events` returned as `cursor`; `0` is the beginning.
         after: Cursor,
-        /// Send events up to this position; only with `failed`. The newest event by default.
+        /// Send events up to this position; only with `failed`. By default, up to the last event that was attempted.
         before: Option<Cursor>,
         /// `failed`: events that the receiver did not get; `all`: every event that the webhook selects. `failed` by
         /// default.
@@ -47,8 +47,7 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, WebhookNotFound]
 
 /// Send events of a webhook again
 ///
-/// The events have the same identifiers as before, so a receiver recognizes those that it has. They are sent in the
-/// background.
+/// The events have the same identifiers as before, so receivers can ignore known ones. They are sent in the background.
 #[utoipa::path(post, path = "/webhooks/{id}/replay", tag = "webhooks", operation_id = "replay_webhook",
     request_body = ReplayBody,
     params(("id" = i64, Path, description = "Webhook number.", example = 1)),

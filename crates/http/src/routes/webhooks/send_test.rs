@@ -12,7 +12,7 @@ use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
 use crate::state::HttpState;
 
-/// What became of a test message.
+/// Result of a test message.
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({
     "success": true, "id": "evt_01jdb6m4v0e9x8d2k5t7w3qz1r", "delivered": true, "status": 204, "duration_ms": 42,
@@ -28,7 +28,7 @@ pub(crate) struct WebhookTested {
     /// HTTP status of the receiver; null without an answer.
     #[schema(required)]
     status: Option<u16>,
-    /// Time until the answer, in milliseconds.
+    /// Milliseconds until the answer or the failure.
     duration_ms: u64,
     /// Why there was no answer; for admins only.
     #[schema(required)]
@@ -56,10 +56,10 @@ documented_errors!(Errors, documented, [AccessDenied, WebhookNotFound]);
 
 /// Send a test message to a webhook
 ///
-/// Sends one message of type `webhook.test`, signed as events are, also if the webhook is disabled. It is not repeated.
+/// Sends one signed message of type `webhook.test`, even if the webhook is disabled. It is not repeated.
 #[utoipa::path(post, path = "/webhooks/{id}/test", tag = "webhooks", operation_id = "test_webhook",
     params(("id" = i64, Path, description = "Webhook number.", example = 1)),
-    responses((status = 200, description = "What became of the message.", body = WebhookTested), Errors))]
+    responses((status = 200, description = "The result of the message.", body = WebhookTested), Errors))]
 pub(crate) async fn send_test(
     State(state): State<HttpState>,
     Caller(caller): Caller,

@@ -47,7 +47,7 @@ pub(crate) struct DisabledReason;
 impl PartialSchema for DisabledReason {
     fn schema() -> RefOr<Schema> {
         let about =
-            "`request`: by a request; `failures`: five days of failures only; `gone`: the receiver answered 410.";
+            "`request`: by a request; `failures`: five days without a success; `gone`: the receiver answered 410.";
         text()
             .description(Some(about))
             .enum_values(Some(WebhookDisabled::ALL.iter().map(|reason| reason.as_str())))

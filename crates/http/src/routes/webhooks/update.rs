@@ -18,13 +18,13 @@ use crate::state::HttpState;
 request_body! {
     /// Changes to a webhook. Absent members stay unchanged.
     pub(crate) struct UpdateWebhookBody as "UpdateWebhook" {
-        /// URL of the receiver. It is checked as that of a new webhook.
+        /// URL of the receiver, which is checked as for a new webhook.
         url: Option<ReceiverUrl>,
-        /// Event types and groups of types; they apply to events from now on.
+        /// Event types and groups of types; they apply to all events that were not attempted yet.
         types: Option<AtLeastOne<TypeOrGroup>>,
         /// Free text, at most 200 characters.
         description: Option<ShortText>,
-        /// Whether to send. A webhook that is enabled again goes on with the first event that it has not sent.
+        /// Whether to send. A webhook that is enabled again resumes with the first event that it has not sent.
         enabled: Option<bool>,
     }
     example { "description": "Shop", "enabled": false }
@@ -34,7 +34,7 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, WebhookNotFound]
 
 /// Update a webhook
 ///
-/// Admins change every webhook; other callers change those that their mailbox registered.
+/// Admins may change all webhooks; other callers may change those that their mailbox registered.
 #[utoipa::path(put, path = "/webhooks/{id}", tag = "webhooks", operation_id = "update_webhook",
     request_body = UpdateWebhookBody,
     params(("id" = i64, Path, description = "Webhook number.", example = 1)),
