@@ -2,7 +2,7 @@
 //!
 //! An agent opens a queue file before the file leaves the queue, and logs its results before it ends. So if every agent
 //! began later, none has the file. An agent ends after 100 messages or 100 idle seconds (`max_use`, `max_idle`). It has
-//! one file at a time, so its results for a message in the queue prove the same.
+//! one file at a time, so a result for a message that is still in the queue proves the same.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ const QUEUE_MANAGERS: [&str; 3] = ["qmgr", "nqmgr", "oqmgr"];
 
 /// The unit of start times on Linux: 1/100 s.
 const TICK_MILLIS: u64 = 10;
-/// The kernel and the log report whole seconds.
+/// The start of the machine and the lines of the log have a precision of whole seconds.
 const PRECISION: Duration = Duration::from_secs(3);
 
 /// A process, as in proc_pid_stat(5).
@@ -39,7 +39,7 @@ pub(super) fn all_began_after(
 ) -> Option<Timestamp> {
     let (processes, machine_started) = (state.parent()?, machine_started_at(state)?);
     let process = |name: &str| parse(&fs::read_to_string(processes.join(name).join("stat")).ok()?, machine_started);
-    // A kernel may hide the processes of other users; then it hides the first one.
+    // A kernel that hides the processes of other users (`hidepid`) also hides process 1.
     process("1")?;
     let runs = |id: &u32| process(&id.to_string()).is_some_and(|found| QUEUE_MANAGERS.contains(&found.name.as_str()));
     if queue_managers.is_empty() || !queue_managers.iter().all(runs) {

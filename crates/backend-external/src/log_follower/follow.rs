@@ -37,7 +37,7 @@ pub(super) use lookup::{Hints, LogOutcome};
 /// Reason for an undecided result if the log contains no line of Postfix.
 const NOTHING_UNDERSTOOD: &str = "the mail server's log contains no line of Postfix that mailapi can parse";
 
-/// The minimum time after which a line is in the log.
+/// The minimum wait until a line that was logged is in the log.
 const AGENT_SETTLE_TIME: Duration = Duration::from_secs(3);
 /// How much of the log is read again to rebuild a lost state: some minutes of work at most.
 const REBUILD_BYTES: u64 = 256 << 20;
@@ -85,7 +85,7 @@ struct Live {
     cursor: Cursor,
     /// Events of the newest record that did not fit into a batch.
     pending: VecDeque<DeliveryEvent>,
-    /// When this machine's delivery agents were last looked at, and a time before which none of them began.
+    /// When this machine's delivery agents were last examined, and a time before which none of them began.
     agents: Option<(Timestamp, Timestamp)>,
 }
 
@@ -335,7 +335,7 @@ impl Follow {
         Ok(batch)
     }
 
-    /// Ends the attempts whose agents have ended on this machine, after the time in which their lines arrive.
+    /// Ends the attempts whose agents on this machine have ended, once their lines must have arrived.
     fn end_attempts_without_agents(&self, live: &mut Live, now: Timestamp, batch: &mut LogBatch) {
         let Some(queue_managers) = live.tracked.queue_managers_of_left() else { return live.agents = None };
         if let Some((looked_at, began_after)) = live.agents {

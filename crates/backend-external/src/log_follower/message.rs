@@ -92,7 +92,7 @@ pub(super) struct Message {
     pub(super) queued: bool,
     /// Whether Postfix restarted since its newest line: the process that received it is gone.
     pub(super) cut_off: bool,
-    /// Whether its queue id certainly contains the inode number of its file: the queue was not copied since.
+    /// Whether its queue id certainly contains the inode number of its file: the queue was not copied since it arrived.
     pub(super) is_inode_sure: bool,
     /// Whether outcomes may be missing.
     pub(super) is_unsure: bool,
@@ -231,7 +231,7 @@ impl Message {
     }
 
     /// Begins a delivery attempt for each of the queue file's `recipients` whose delivery has not ended. A requeued
-    /// file has only the recipients that pickup(8) found, whatever the lines before it say.
+    /// file has only the recipients that pickup(8) found, regardless of earlier lines.
     pub(super) fn begin_attempt(&mut self, recipients: Option<u64>) {
         self.held = false;
         self.perhaps_deleted = false;

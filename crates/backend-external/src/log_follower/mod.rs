@@ -241,7 +241,7 @@ impl FollowerStatus {
         losses.fold((0, since), |(count, newest), gap| (count + 1, newest.max(gap.at)))
     }
 
-    /// Returns permanent losses noticed within `lately`. Their ends may become later; here they are as first noticed.
+    /// Returns permanent losses noticed within `lately`, as first noticed. A loss may get a later end.
     fn lost_parts(&self, now: Timestamp, lately: Duration) -> Vec<LostPart> {
         let recent = self.gaps.iter().filter(|gap| gap.kind.is_loss() && now.since(gap.at) < lately);
         // Merged gaps were reported one by one.
@@ -431,7 +431,7 @@ impl LogFollower {
         self.status().losses(self.clock.now(), self.memory)
     }
 
-    /// Returns permanent losses, for as long as the follower remembers them.
+    /// Returns the permanent losses that the follower still remembers.
     #[must_use]
     pub fn lost_parts(&self) -> Vec<LostPart> {
         self.status().lost_parts(self.clock.now(), self.memory)

@@ -24,11 +24,11 @@ pub(super) enum Record<'a> {
     Dropped(&'a str),
 }
 
-/// A record, and what precedes it.
+/// A record, with any gap before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Next<'a> {
     pub(super) record: Record<'a>,
-    /// Whether a gap precedes it that [`Source::take_gaps`] did not return yet.
+    /// Whether it follows a gap that [`Source::take_gaps`] did not return yet.
     pub(super) is_after_gap: bool,
 }
 

@@ -1,9 +1,10 @@
 //! Messages that the operator deletes with `postsuper -d`.
 //!
-//! A deletion by queue id logs a line for the message. `-d ALL` logs only the number of deleted messages. Two facts
+//! A deletion by queue id logs a line for the message. `-d ALL` logs only the number of deleted messages. Three facts
 //! prove that it deleted a message:
 //!
-//! * a new file has the inode number of its file (`queue_files`);
+//! * the queue manager reports that the file is gone, and the message was neither held nor requeued since;
+//! * or a new file has the inode number of its file (`queue_files`);
 //! * or a deferred message is silent: Postfix retries it at least once per `maximal_backoff_time`, so one that stays
 //!   silent for longer is gone. For a message on hold, or in its first attempt, silence proves nothing.
 //!

@@ -36,9 +36,9 @@ impl TrackedMessages {
     }
 }
 
-/// Whether delivery agents end at any point of a delivery, so that they may not log its outcome. A stop ends all of
-/// them. master(8) reports the end of a single one: `warning: process /usr/lib/postfix/sbin/smtp pid 7 killed by signal
-/// 9`, or `exit status 1`.
+/// Whether a line shows that delivery agents ended at any point of a delivery, so its outcome may not be logged. A stop
+/// ends all of them. master(8) reports the end of a single one: `warning: process /usr/lib/postfix/sbin/smtp pid 7
+/// killed by signal 9`, or `exit status 1`.
 fn ends_agents(line: &Line<'_>) -> bool {
     match line.daemon {
         "postfix-script" => line.text.starts_with("stopping the Postfix mail system"),
