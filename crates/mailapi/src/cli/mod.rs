@@ -80,7 +80,7 @@ enum Command {
     /// Manage users, each with a mailbox
     #[command(subcommand)]
     User(user::Command),
-    /// Show what happens to messages, and follow it
+    /// Show the log of events, or follow it
     ///
     /// Prints one line for each event that is kept, oldest first.
     Events(events::Events),

@@ -28,7 +28,7 @@ use crate::state::HttpState;
 const MOST_BEHIND: u64 = 256;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Tells nginx to forward each piece at once.
+/// Makes nginx forward each piece at once.
 const UNBUFFERED: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
 
@@ -153,7 +153,7 @@ impl Streaming {
         Some(has_other_rights)
     }
 
-    /// A comment with the position, so that a client resumes after events that its filters excluded.
+    /// Returns a comment with the position, so that a client resumes after events that its filters excluded.
     fn comment(&self) -> Bytes {
         format!(": waiting\nid: {}\n\n", self.events.cursor()).into()
     }

@@ -122,7 +122,7 @@ impl WebhookInfo {
         }
     }
 
-    /// The record as this caller sees it: what a receiver answered is for admins only.
+    /// The record as this caller sees it: only admins see the receiver's answers.
     fn of(webhook: Webhook, caller: &Caller) -> Self {
         let info = Self::for_admin(webhook);
         if caller.grants.admin().is_ok() { info } else { Self { last_error: None, ..info } }
