@@ -1,6 +1,6 @@
 //! The HTTP exchange with a receiver.
 //!
-//! A receiver is not trusted. Each connection resolves its name, checks the addresses, and goes to one of them, so a
+//! A receiver is not trusted. Each connection resolves its name, checks the addresses, and goes to one of them. So a
 //! different second answer of DNS has no effect (DNS rebinding). Redirects are not followed, the whole exchange has one
 //! time limit, and the size of an answer is limited.
 

@@ -1,7 +1,7 @@
 //! Queue files, identified by the inode number in the queue id.
 //!
 //! An inode number is free only after the file was deleted and its last process closed it. So a new queue file with
-//! the inode number of a message proves that the message is gone and that no delivery agent has it any more: an agent
+//! the inode number of a message proves that the message is gone, and that no delivery agent has its file. An agent
 //! logs its results before it closes the file. File systems such as ext4 and XFS use a free number again soon, others
 //! (btrfs, tmpfs) never.
 //!

@@ -40,9 +40,9 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 /// in `GET /events`. A comment follows every 15 seconds without events. The event `truncated` means that events between
 /// the requested position and the next event are no longer kept.
 ///
-/// The stream ends when the token expires or is revoked, when the server shuts down or its database fails, and when
-/// more than 256 events were logged while the client read none. Clients then reconnect with the header `Last-Event-ID`
-/// and miss no event. A token may have 5 open streams; another one gets `RATE_LIMIT_EXCEEDED`.
+/// The stream ends when the token expires or is revoked, and when the server shuts down or its database fails. It also
+/// ends when more than 256 events were logged while the client read none. Clients then reconnect with the header
+/// `Last-Event-ID` and miss no event. A token may have 5 open streams; another one gets `RATE_LIMIT_EXCEEDED`.
 #[utoipa::path(get, path = "/events/stream", tag = "events", operation_id = "stream_events",
     params(EventFilters, ("Last-Event-ID" = Option<String>, Header, min_length = 1,
         pattern = r"^(start|now|0|[1-9][0-9]{0,17})$",
