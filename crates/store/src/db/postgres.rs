@@ -29,6 +29,8 @@ pub(crate) enum Work {
     Scan(Vec<Stmt>, Duration),
 }
 
+/// Each statement sees what was committed before it began, whatever the server's default is.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const COMMIT: &str = "COMMIT";
 const ROLLBACK: &str = "ROLLBACK";
@@ -51,8 +53,8 @@ pub(crate) async fn run(client: &ClientWrapper, work: &Work) -> Result<Vec<Effec
 async fn change(client: &ClientWrapper, statements: &[Stmt], lock: Option<BatchLock>) -> Result<Vec<Effect>, Failed> {
     let prepared = prepare(client, statements).await?;
     let begin = match lock {
-        Some(lock) => format!("BEGIN; SELECT pg_advisory_xact_lock({})", lock.number()),
-        None => "BEGIN".to_owned(),
+        Some(lock) => format!("{BEGIN}; SELECT pg_advisory_xact_lock({})", lock.number()),
+        None => BEGIN.to_owned(),
     };
     let steps = prepared.iter().zip(statements).map(|(prepared, statement)| Step::Run(prepared, &statement.params));
     // COMMIT depends on the row counts, so it needs a second round trip.
