@@ -1,6 +1,7 @@
 //! Which events of a webhook are sent now, and in which order: pure.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use mailapi_model::{MessageId, Timestamp};
 use mailapi_store::{StoredEvent, WebhookFailure};
@@ -9,6 +10,8 @@ use mailapi_store::{StoredEvent, WebhookFailure};
 pub(super) const WINDOW: usize = 64;
 /// With this number of events to try again, no new ones are read: they stay in the log.
 pub(super) const MOST_OPEN: usize = 1000;
+/// No wait is longer: a day, and a fifth of it by chance. A later time is of a clock that was set back since.
+const LONGEST_WAIT: Duration = Duration::from_secs(30 * 60 * 60);
 
 /// An event to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +56,7 @@ impl Plan {
         let mut groups: HashMap<Key, Option<usize>> = HashMap::new();
         let mut planned = 0;
         for event in open {
-            let due = event.next_try_at.unwrap_or(now);
+            let due = event.next_try_at.filter(|due| due.since(now) <= LONGEST_WAIT).unwrap_or(now);
             let group = *groups.entry(Key::of(&event)).or_insert_with(|| {
                 let starts = due <= now && planned < WINDOW;
                 if !starts {
@@ -86,6 +89,11 @@ impl Plan {
         }
         plan
     }
+}
+
+/// Returns whether a wait until `until` is over, or cannot be meant.
+pub(super) fn is_over(until: Timestamp, now: Timestamp) -> bool {
+    until <= now || until.since(now) > LONGEST_WAIT
 }
 
 pub(super) fn earlier(one: Option<Timestamp>, other: Timestamp) -> Option<Timestamp> {
@@ -171,6 +179,13 @@ mod tests {
             Plan::new(vec![open(1, message(1), 10), open(2, message(1), 99), open(3, None, 11)], Vec::new(), at(10));
         assert_eq!((numbers(&plan), plan.next_try), (vec![vec![1, 2]], Some(at(11))));
         assert!(plan.groups[0].iter().all(|work| work.is_stored && work.body.is_none()));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_delays_nothing() {
+        let day = 24 * 60 * 60;
+        let plan = Plan::new(vec![open(1, None, 10 + day), open(2, None, 10 + 365 * day)], Vec::new(), at(10));
+        assert_eq!((numbers(&plan), plan.next_try), (vec![vec![2]], Some(at(10 + day))));
     }
 
     #[test]

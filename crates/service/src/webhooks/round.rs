@@ -18,7 +18,7 @@ use mailapi_store::{
 };
 use mailapi_webhooks::{Answer, Connection, ExchangeError, KeyError, Receiver, SigningKey, Verdict, wait_after};
 
-use super::plan::{MOST_OPEN, Plan, WINDOW, Work, earlier};
+use super::plan::{MOST_OPEN, Plan, WINDOW, Work, earlier, is_over};
 use super::receiver;
 use crate::{Service, Unavailable};
 
@@ -74,7 +74,7 @@ impl Service {
         };
         let claimed = self.0.store.webhooks().claim(id, self.node(), now, now.plus(CLAIM)).await?;
         let Some(webhook) = claimed else { return Ok(rest(now.plus(CLAIM))) };
-        if let Some(until) = webhook.paused_until.filter(|until| *until > now) {
+        if let Some(until) = webhook.paused_until.filter(|until| !is_over(*until, now)) {
             return Ok(rest(until));
         }
         let open = self.0.store.webhooks().open_failures(id, most_open()).await?;

@@ -10,6 +10,7 @@ use mailapi_model::{Timestamp, WebhookId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::plan::is_over;
 use super::round::{Position, RoundResult};
 use crate::{Service, Unavailable};
 
@@ -176,8 +177,8 @@ impl WebhookSender {
 impl State {
     fn is_due(&self, now: Timestamp, newest: EventCursor) -> bool {
         let RoundResult { more, next_try, not_before, .. } = self.round;
-        let has_work = more || newest > self.seen || next_try.is_some_and(|next| next <= now);
-        has_work && !self.is_running && not_before.is_none_or(|until| until <= now)
+        let has_work = more || newest > self.seen || next_try.is_some_and(|next| is_over(next, now));
+        has_work && !self.is_running && not_before.is_none_or(|until| is_over(until, now))
     }
 }
 
