@@ -99,7 +99,12 @@ impl Text for WebhookSecret {
     type Read = Secret<String>;
 
     fn inline() -> RefOr<Schema> {
-        text().pattern(Some(r"^whsec_([A-Za-z0-9+/]{4}){8,21}$")).into()
+        // Groups of three bytes, then the forms of one or two more (RFC 4648 section 4). Unused bits are 0.
+        const SECRET: &str = concat!(
+            "^whsec_([A-Za-z0-9+/]{4}){8,20}",
+            "([A-Za-z0-9+/]{4}([A-Za-z0-9+/][AQgw]==)?|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=|[A-Za-z0-9+/][AQgw]==)?$"
+        );
+        text().pattern(Some(SECRET)).into()
     }
 
     fn parse(_: &str, text: String) -> Result<Secret<String>, Violations> {
