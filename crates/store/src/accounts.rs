@@ -5,7 +5,7 @@ use mailapi_model::{Account, AccountChange, Credentials, DomainName, EmailAddres
 use mailapi_model::{SecretText, Timestamp, TokenId};
 
 use crate::StoreError;
-use crate::db::{Changed, Db, Effect, Filter, List, Row, Stmt, Value, number};
+use crate::db::{Changed, Db, Effect, Filter, List, Row, Stmt, Value, first_guard_held, number};
 use crate::events::Log;
 use crate::former_names::note_gone;
 use crate::tokens::{end_other_sessions, end_sessions, remove_tokens};
@@ -120,7 +120,7 @@ impl Accounts<'_> {
         .bind(change.quota_bytes.flatten().map(number))
         .bind(now);
         let event = Log::of(self.0).insert(&user_updated(email, change, None, now));
-        there_was_one(self.0.batch_followed(Changed::Account(email.clone()), vec![statement.demand(1), event]).await)
+        first_guard_held(self.0.batch_followed(Changed::Account(email.clone()), vec![statement.demand(1), event]).await)
     }
 
     /// Replaces the password hash and ends every session of the mailbox, in one transaction; returns whether
@@ -160,11 +160,7 @@ impl Accounts<'_> {
                    WHERE email = $1 AND password_hash = $2";
         // The old hash is the guard: of two concurrent changes, only one succeeds.
         let change = Stmt::new(sql).bind(email).bind(verified).bind(hash).bind(now).demand(1);
-        match self.0.batch(vec![change, end_other_sessions(email, kept)]).await {
-            Ok(_) => Ok(true),
-            Err(StoreError::Guard { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        first_guard_held(self.0.batch(vec![change, end_other_sessions(email, kept)]).await)
     }
 
     /// Replaces the verified hash by another hash of the same password; returns whether the account still had
@@ -258,7 +254,7 @@ impl Accounts<'_> {
         let tokens = remove_tokens("email = $1").bind(email);
         let gone = note_gone(email, now);
         let event = Log::of(self.0).insert(&user_event(EventType::UserDeleted, email, now));
-        there_was_one(self.0.batch_followed(Changed::Account(email.clone()), vec![account, tokens, gone, event]).await)
+        first_guard_held(self.0.batch_followed(Changed::Account(email.clone()), vec![account, tokens, gone, event]).await)
     }
 }
 
@@ -266,15 +262,6 @@ impl Accounts<'_> {
 fn touched_first(effects: &[Effect]) -> Result<bool, StoreError> {
     let first = effects.first().ok_or_else(|| StoreError::unexpected("a batch returned no result"))?;
     Ok(first.touched > 0)
-}
-
-/// Returns whether a batch whose first statement requires the account found it.
-fn there_was_one(done: Result<Vec<Effect>, StoreError>) -> Result<bool, StoreError> {
-    match done {
-        Ok(_) => Ok(true),
-        Err(StoreError::Guard { statement: 0, .. }) => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 /// Updates the account only while the verified credential is current. The row stays locked until the end of

@@ -4,7 +4,7 @@ use mailapi_events::{EventType, domain_created, domain_event, domain_updated};
 use mailapi_model::{DkimKey, Domain, DomainName, EmailAddress, Listed, NewDomain, Page, Timestamp};
 
 use crate::StoreError;
-use crate::db::{Changed, Db, Filter, List, Row, Stmt, Value};
+use crate::db::{Changed, Db, Filter, List, Row, Stmt, Value, first_guard_held};
 use crate::dkim_keys::insert_first_key;
 use crate::events::Log;
 use crate::former_names::{note_accounts_gone, note_gone};
@@ -105,11 +105,7 @@ impl Domains<'_> {
         .bind(change.description.is_some())
         .bind(change.description.clone().flatten());
         let event = Log::of(self.0).insert(&event);
-        match self.0.batch(vec![statement.demand(1), event]).await {
-            Ok(_) => Ok(true),
-            Err(StoreError::Guard { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        first_guard_held(self.0.batch(vec![statement.demand(1), event]).await)
     }
 
     /// Approves and activates a domain, with `key` as its first DKIM key; returns whether the domain exists.

@@ -7,7 +7,7 @@ use mailapi_model::{EmailAddress, Listed, NewToken, Page, StoredToken, Timestamp
 
 use crate::StoreError;
 use crate::accounts::{Verified, hold_account, hold_account_alone, note_login};
-use crate::db::{BatchLock, Db, Effect, Filter, List, Row, Stmt, exactly_one};
+use crate::db::{BatchLock, Db, Effect, Filter, List, Row, Stmt, exactly_one, first_guard_held};
 use crate::events::Log;
 
 /// The tokens.
@@ -203,7 +203,7 @@ impl Tokens<'_> {
     /// When the database cannot be written.
     pub async fn update(&self, id: TokenId, change: &TokenChange, now: Timestamp) -> Result<bool, StoreError> {
         let update = update_token(UPDATE, id, change).demand(1);
-        was_changed(self.0.batch(vec![update, self.event(EventType::TokenUpdated, id, now)]).await)
+        first_guard_held(self.0.batch(vec![update, self.event(EventType::TokenUpdated, id, now)]).await)
     }
 
     /// Changes a token, unless it is the last usable API token of an admin at `now`.
@@ -219,7 +219,7 @@ impl Tokens<'_> {
         let sql = format!("{UPDATE} AND {}", not_the_last_admin("$6"));
         let update = update_token(sql, id, change).bind(now).demand(1);
         let statements = vec![update, self.event(EventType::TokenUpdated, id, now)];
-        was_changed(self.0.batch_with_lock(BatchLock::AdminTokens, statements).await)
+        first_guard_held(self.0.batch_with_lock(BatchLock::AdminTokens, statements).await)
     }
 
     /// Revokes a token permanently, whether enabled or not; returns whether this call revoked it.
@@ -228,7 +228,7 @@ impl Tokens<'_> {
     /// When the database cannot be written.
     pub async fn revoke(&self, id: TokenId, now: Timestamp) -> Result<bool, StoreError> {
         let revoke = Stmt::new(REVOKE).bind(id).demand(1);
-        was_changed(self.0.batch(vec![revoke, self.event(EventType::TokenRevoked, id, now)]).await)
+        first_guard_held(self.0.batch(vec![revoke, self.event(EventType::TokenRevoked, id, now)]).await)
     }
 
     /// Revokes a token, unless it is the last usable API token of an admin at `now`.
@@ -239,11 +239,11 @@ impl Tokens<'_> {
         let sql = format!("{REVOKE} AND {}", not_the_last_admin("$2"));
         let revoke = Stmt::new(sql).bind(id).bind(now).demand(1);
         let statements = vec![revoke, self.event(EventType::TokenRevoked, id, now)];
-        was_changed(self.0.batch_with_lock(BatchLock::AdminTokens, statements).await)
+        first_guard_held(self.0.batch_with_lock(BatchLock::AdminTokens, statements).await)
     }
 
     fn event(&self, event_type: EventType, id: TokenId, now: Timestamp) -> Stmt {
-        // The end of a session is no change of an API token.
+        // A session is not an API token: its end has no event.
         let is_api_token = "SELECT 1 FROM tokens WHERE id = $9 AND NOT is_session";
         Log::of(self.0).insert_if_found(&token_event(event_type, id, now), is_api_token, id)
     }
@@ -276,15 +276,6 @@ impl Tokens<'_> {
     pub async fn count_active_admin(&self, now: Timestamp) -> Result<u64, StoreError> {
         let sql = format!("SELECT COUNT(*) FROM tokens WHERE {}", admin_that_works("$1"));
         exactly_one(self.0.query(Stmt::new(sql).bind(now)).await?)?.unsigned()
-    }
-}
-
-/// Returns whether a batch whose first statement requires the token found it.
-fn was_changed(done: Result<Vec<Effect>, StoreError>) -> Result<bool, StoreError> {
-    match done {
-        Ok(_) => Ok(true),
-        Err(StoreError::Guard { .. }) => Ok(false),
-        Err(error) => Err(error),
     }
 }
 

@@ -13,7 +13,7 @@ const LONG_TIME: usize = 10;
 const SHORT_MICROS: usize = 5;
 const LONG_MICROS: usize = 4;
 
-/// Returns the inode number of the queue file; `None` if the text is no queue id.
+/// Returns the inode number of the queue file; `None` if the text is not a queue id.
 pub(super) fn inode(id: &str) -> Option<u64> {
     match long_parts(id) {
         Some((_, inode)) => number(inode, 51),

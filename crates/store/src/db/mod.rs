@@ -23,7 +23,7 @@ use std::borrow::Cow;
 
 pub(crate) use follow::Changed;
 pub(crate) use list::{Filter, List};
-pub(crate) use row::{Row, exactly_one};
+pub(crate) use row::{Row, exactly_one, first_guard_held};
 pub(crate) use sqlite::{batch as sqlite_batch, queries as sqlite_queries};
 pub(crate) use value::{Value, count, millis, number};
 

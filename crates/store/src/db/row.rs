@@ -179,6 +179,15 @@ impl From<Value> for Cell<'static> {
     }
 }
 
+/// Returns whether a batch was stored; `false` if the guard of its first statement failed.
+pub(crate) fn first_guard_held<T>(stored: Result<T, StoreError>) -> Result<bool, StoreError> {
+    match stored {
+        Ok(_) => Ok(true),
+        Err(StoreError::Guard { statement: 0, .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Returns the only item; any other number of items is an error.
 pub(crate) fn exactly_one<T>(items: Vec<T>) -> Result<T, StoreError> {
     let mut items = items.into_iter();
