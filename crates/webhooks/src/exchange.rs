@@ -196,15 +196,14 @@ impl Exchange {
         // A failure costs latency only.
         let _ = stream.set_nodelay(true);
         let stream: Box<dyn Stream> = if url.is_tls {
-            let failed = |error: String| ExchangeError::Tls(error);
             let connector = TlsConnector::from(self.tls()?);
             let stream = connector.connect(server_name(&url.host)?, stream).await;
-            Box::new(stream.map_err(|error| failed(error.to_string()))?)
+            Box::new(stream.map_err(|error| ExchangeError::Tls(error.to_string()))?)
         } else {
             Box::new(stream)
         };
         let handshake = Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(TokioIo::new(stream)).await;
-        let (sender, connection) = handshake.map_err(|error| ExchangeError::NoAnswer(error.to_string()))?;
+        let (sender, connection) = handshake.map_err(no_answer)?;
         let task = tokio::spawn(async move { drop(connection.await) });
         Ok(Connection { sender, task: task.abort_handle() })
     }
@@ -226,16 +225,19 @@ fn server_name(host: &Host) -> Result<ServerName<'static>, ExchangeError> {
     }
 }
 
+fn no_answer(error: impl std::error::Error) -> ExchangeError {
+    ExchangeError::NoAnswer(error.to_string())
+}
+
 /// Sends one request; returns the connection too if it can be used again.
 async fn post(
     mut connection: Connection,
     url: &ReceiverUrl,
     message: &Message,
 ) -> Result<(Answer, Option<Connection>), ExchangeError> {
-    let failed = |error: &dyn std::fmt::Display| ExchangeError::NoAnswer(error.to_string());
-    let request = request(url, message).map_err(|error| failed(&error))?;
-    connection.sender.ready().await.map_err(|error| failed(&error))?;
-    let response = connection.sender.send_request(request).await.map_err(|error| failed(&error))?;
+    let request = request(url, message).map_err(no_answer)?;
+    connection.sender.ready().await.map_err(no_answer)?;
+    let response = connection.sender.send_request(request).await.map_err(no_answer)?;
     let status = response.status().as_u16();
     let wait = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     let retry_after = wait.and_then(|text| retry_after(text, message.at));

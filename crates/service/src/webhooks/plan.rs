@@ -10,7 +10,7 @@ use mailapi_store::{StoredEvent, WebhookFailure};
 pub(super) const WINDOW: usize = 64;
 /// With this number of events to try again, no new ones are read: they stay in the log.
 pub(super) const MOST_OPEN: usize = 1000;
-/// No wait is longer: a day, and a fifth of it by chance. A later time is of a clock that was set back since.
+/// No wait is longer: a day, and a fifth of it by chance.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 60 * 60);
 
 /// An event to send.
@@ -56,7 +56,7 @@ impl Plan {
         let mut groups: HashMap<Key, Option<usize>> = HashMap::new();
         let mut planned = 0;
         for event in open {
-            let due = event.next_try_at.filter(|due| due.since(now) <= LONGEST_WAIT).unwrap_or(now);
+            let due = event.next_try_at.filter(|due| is_plausible(*due, now)).unwrap_or(now);
             let group = *groups.entry(Key::of(&event)).or_insert_with(|| {
                 let starts = due <= now && planned < WINDOW;
                 if !starts {
@@ -93,7 +93,12 @@ impl Plan {
 
 /// Returns whether a wait until `until` is over, or cannot be meant.
 pub(super) fn is_over(until: Timestamp, now: Timestamp) -> bool {
-    until <= now || until.since(now) > LONGEST_WAIT
+    until <= now || !is_plausible(until, now)
+}
+
+/// Returns whether a wait may last until this time. A later time is of a clock that was set back since.
+fn is_plausible(until: Timestamp, now: Timestamp) -> bool {
+    until.since(now) <= LONGEST_WAIT
 }
 
 pub(super) fn earlier(one: Option<Timestamp>, other: Timestamp) -> Option<Timestamp> {

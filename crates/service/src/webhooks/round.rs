@@ -87,11 +87,12 @@ impl Service {
         let mut plan = Plan::new(open, events, now);
         let attempts = Attempts::new(self, &webhook)?;
         let results = attempts.send(std::mem::take(&mut plan.groups)).await?;
-        let progress = self.progress(&webhook, cursor, plan.waiting, results.clone(), now);
-        let stored = self.store_progress(id, &webhook, &progress).await?;
         let next_try = results.next_try.map_or(plan.next_try, |next| earlier(plan.next_try, next));
+        let is_cut_off = results.is_cut_off;
+        let progress = self.progress(&webhook, cursor, plan.waiting, results, now);
+        let stored = self.store_progress(id, &webhook, &progress).await?;
         Ok(RoundResult {
-            more: has_more || results.is_cut_off || !progress.settled.is_empty() || stored.is_none(),
+            more: has_more || is_cut_off || !progress.settled.is_empty() || stored.is_none(),
             next_try: Some(next_try.unwrap_or_else(|| now.plus(LOOK_AGAIN))),
             not_before: progress.paused_until.or(next_try.filter(|_| is_full)),
             position: stored.map(|stored| Position { stored, read: cursor.max(stored) }),
@@ -187,7 +188,7 @@ const fn nothing_new(cursor: EventCursor) -> EventPage {
 }
 
 /// The results of the attempts of one round.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct Results {
     settled: Vec<u64>,
     failures: Vec<WebhookFailure>,

@@ -9,7 +9,7 @@ use mailapi_model::{
 };
 
 use crate::StoreError;
-use crate::db::{BatchLock, Db, Filter, List, Row, Stmt};
+use crate::db::{BatchLock, Db, Filter, List, Row, Stmt, exactly_one};
 
 pub use failures::{FailedAttempt, WebhookFailure};
 pub use progress::WebhookProgress;
@@ -179,7 +179,7 @@ impl Webhooks<'_> {
     pub async fn sending(&self) -> Result<Vec<WebhookId>, StoreError> {
         let sql = "SELECT webhooks.id FROM webhooks LEFT JOIN accounts ON accounts.email = webhooks.owner \
                    WHERE enabled AND (owner IS NULL OR accounts.active) ORDER BY webhooks.id";
-        let rows = exactly_first(self.0.scan(vec![Stmt::new(sql)]).await?);
+        let rows = exactly_one(self.0.scan(vec![Stmt::new(sql)]).await?)?;
         rows.into_iter().map(|mut row| Ok(WebhookId(row.int()?))).collect()
     }
 
@@ -292,10 +292,6 @@ fn insert(new: &NewWebhook) -> Stmt {
 
 fn joined(types: &[TypePattern]) -> String {
     types.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
-}
-
-fn exactly_first<T>(answers: Vec<Vec<T>>) -> Vec<T> {
-    answers.into_iter().next().unwrap_or_default()
 }
 
 fn read(mut row: Row) -> Result<Webhook, StoreError> {
