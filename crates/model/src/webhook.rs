@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::named_values;
+use crate::{EmailAddress, TokenId, named_values};
 
 /// The number of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,6 +11,49 @@ pub struct WebhookId(pub i64);
 impl fmt::Display for WebhookId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// Who registered a webhook. It sends events only while its author may read them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum WebhookAuthor {
+    /// The operator, at the command line.
+    Operator,
+    /// An API token of admins.
+    AdminToken(TokenId),
+    /// The mailbox of an admin.
+    Admin(EmailAddress),
+    /// A user's mailbox: with this API token, or with a session.
+    User(EmailAddress, Option<TokenId>),
+}
+
+impl WebhookAuthor {
+    /// Returns the user who owns the webhook; `None` for a webhook of admins.
+    #[must_use]
+    pub const fn user(&self) -> Option<&EmailAddress> {
+        match self {
+            Self::User(mailbox, _) => Some(mailbox),
+            Self::Operator | Self::AdminToken(_) | Self::Admin(_) => None,
+        }
+    }
+
+    /// Returns the mailbox of the author.
+    #[must_use]
+    pub const fn mailbox(&self) -> Option<&EmailAddress> {
+        match self {
+            Self::Admin(mailbox) | Self::User(mailbox, _) => Some(mailbox),
+            Self::Operator | Self::AdminToken(_) => None,
+        }
+    }
+
+    /// Returns the API token without which the author has no rights.
+    #[must_use]
+    pub const fn token(&self) -> Option<TokenId> {
+        match self {
+            Self::AdminToken(token) => Some(*token),
+            Self::User(_, token) => *token,
+            Self::Operator | Self::Admin(_) => None,
+        }
     }
 }
 
@@ -26,12 +69,14 @@ named_values! {
 
 named_values! {
     /// Why a webhook is disabled.
-    WebhookDisabled, UnknownWebhookDisabled, "must be request, failures or gone" {
+    WebhookDisabled, UnknownWebhookDisabled, "must be request, failures, gone or permission" {
         /// Its owner disabled it.
         Request = "request",
         /// Nothing but failures for days.
         Failures = "failures",
         /// The receiver answered 410, so it wants no more events.
         Gone = "gone",
+        /// Its author may no longer read the events.
+        Permission = "permission",
     }
 }

@@ -34,6 +34,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 15, sql: include_str!("../migrations/sqlite/0015_names.sql") },
     Migration { version: 16, sql: include_str!("../migrations/sqlite/0016_events.sql") },
     Migration { version: 17, sql: include_str!("../migrations/sqlite/0017_webhooks.sql") },
+    Migration { version: 18, sql: include_str!("../migrations/sqlite/0018_webhook_authors.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -55,6 +56,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 15, sql: include_str!("../migrations/postgres/0015_names.sql") },
     Migration { version: 16, sql: include_str!("../migrations/postgres/0016_events.sql") },
     Migration { version: 17, sql: include_str!("../migrations/postgres/0017_webhooks.sql") },
+    Migration { version: 18, sql: include_str!("../migrations/postgres/0018_webhook_authors.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.

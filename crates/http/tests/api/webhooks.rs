@@ -1,7 +1,7 @@
 //! Webhooks: their records, and who sees what.
 
 use axum::http::StatusCode;
-use mailapi_model::{Secret, WebhookSigning};
+use mailapi_model::{EmailAddress, Secret, WebhookAuthor, WebhookSigning};
 use mailapi_service::events::EventCursor;
 use mailapi_store::{NewWebhook, WebhookLimits};
 use serde_json::{Value, json};
@@ -17,14 +17,13 @@ async fn made(app: &App, body: Value) -> Value {
 
 /// Stores a webhook of Ann's. Through the API, its receiver would have to be public.
 async fn of_ann(app: &App) -> i64 {
-    let ann = "ann@example.org".parse().ok();
+    let ann: EmailAddress = "ann@example.org".parse().unwrap();
     let new = NewWebhook {
         url: "https://127.0.0.1:1/".to_owned(),
         types: vec!["*".parse().unwrap()],
         domain: None,
-        mailbox: ann.clone(),
-        owner: ann,
-        token: None,
+        mailbox: Some(ann.clone()),
+        author: WebhookAuthor::User(ann, None),
         description: String::new(),
         signing: WebhookSigning::V1,
         key: Secret::new(vec![7; 32]),

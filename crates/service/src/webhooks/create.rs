@@ -1,10 +1,11 @@
 //! `POST /webhooks`.
 
 use mailapi_events::TypePattern;
-use mailapi_model::{Denied, DomainName, EmailAddress, OneLine, Secret, TokenId, Violations, WebhookSigning};
+use mailapi_model::{Denied, DomainName, EmailAddress, OneLine, Secret, Violations, WebhookAuthor, WebhookSigning};
 use mailapi_store::{NewWebhook, NewWebhookError, Webhook, WebhookLimits};
 use mailapi_webhooks::SigningKey;
 
+use super::rights::{admin_author, api_token};
 use super::{MOST_BY_ONE, MOST_OF_DOMAIN, WebhookError, receiver};
 use crate::caller::audit;
 use crate::{Caller, Service};
@@ -43,9 +44,9 @@ impl Service {
         caller: &Caller,
         new: CreateWebhook,
     ) -> Result<(Webhook, Option<Secret<String>>), WebhookError> {
-        let (owner, mailbox) = owner_and_mailbox(caller, &new)?;
+        let (author, mailbox) = author_and_mailbox(caller, &new)?;
         let key = self.check_new(&new)?;
-        let receiver = receiver(&new.url, owner.is_none())?;
+        let receiver = receiver(&new.url, author.user().is_none())?;
         self.check_names(new.domain.as_ref(), mailbox.as_ref()).await?;
         self.check_receiver(&receiver, &key).await?;
         let CreateWebhook { url, types, domain, description, signing, enabled, .. } = new;
@@ -54,8 +55,7 @@ impl Service {
             types,
             domain,
             mailbox,
-            owner,
-            token: caller.token.as_ref().map(|token| TokenId(token.id.0)),
+            author,
             description,
             signing,
             key: key.bytes().clone(),
@@ -108,17 +108,18 @@ impl Service {
     }
 }
 
-/// Returns the mailbox that registers the webhook, and the one whose events it gets.
-fn owner_and_mailbox(
+/// Returns who registers the webhook, and the mailbox whose events it gets.
+fn author_and_mailbox(
     caller: &Caller,
     new: &CreateWebhook,
-) -> Result<(Option<EmailAddress>, Option<EmailAddress>), Denied> {
+) -> Result<(WebhookAuthor, Option<EmailAddress>), Denied> {
     if caller.grants.admin().is_ok() {
-        return Ok((None, new.mailbox.clone()));
+        return Ok((admin_author(caller), new.mailbox.clone()));
     }
     let own = caller.grants.mailbox().ok_or(Denied)?;
     let is_own = new.domain.is_none() && new.mailbox.as_ref().is_none_or(|mailbox| mailbox == own);
-    if is_own { Ok((Some(own.clone()), Some(own.clone()))) } else { Err(Denied) }
+    let author = WebhookAuthor::User(own.clone(), api_token(caller));
+    if is_own { Ok((author, Some(own.clone()))) } else { Err(Denied) }
 }
 
 pub(super) fn check_types(types: &[TypePattern], violations: &mut Violations) {
@@ -131,7 +132,7 @@ impl From<NewWebhookError> for WebhookError {
     fn from(error: NewWebhookError) -> Self {
         match error {
             NewWebhookError::TooManyOfOne => {
-                Violations::of("url", format!("the token or its mailbox has {MOST_BY_ONE} webhooks already")).into()
+                Violations::of("url", format!("the mailbox or the token has {MOST_BY_ONE} webhooks already")).into()
             }
             NewWebhookError::TooManyOfDomain => {
                 Violations::of("url", format!("the domain has {MOST_OF_DOMAIN} webhooks already")).into()

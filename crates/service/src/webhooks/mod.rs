@@ -8,8 +8,10 @@ mod get;
 mod list;
 mod plan;
 mod replay;
+mod rights;
 mod rotate;
 mod round;
+mod running;
 mod sender;
 mod test;
 mod update;
@@ -25,6 +27,7 @@ use tokio::sync::Notify;
 
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Settings, Unavailable};
+use rights::AuthorRights;
 
 pub use create::CreateWebhook;
 pub use replay::Replay;
@@ -32,7 +35,7 @@ pub use sender::WebhookSender;
 pub use test::TestResult;
 pub use update::UpdateWebhook;
 
-/// Maximum number of webhooks of one token, and of one mailbox.
+/// Maximum number of webhooks of one mailbox, and of one API token of admins.
 const MOST_BY_ONE: u32 = 10;
 /// Maximum number of webhooks for the events of one domain, and of those for all domains.
 const MOST_OF_DOMAIN: u32 = 100;
@@ -69,13 +72,15 @@ pub(crate) struct WebhookState {
     changed: Notify,
     /// The name of this process among the nodes.
     node: OnceLock<String>,
+    rights: AuthorRights,
 }
 
 impl WebhookState {
     pub(crate) fn new(dns: Arc<dyn Dns>, settings: &Settings) -> Self {
         let guard = AddressGuard::new(settings.webhooks.allow_networks.clone(), settings.webhooks.loopback);
         let exchange = Exchange::new(dns, guard, settings.webhooks.trust.clone());
-        Self { exchange, changed: Notify::new(), node: OnceLock::new() }
+        let rights = AuthorRights::new(settings.cached_callers);
+        Self { exchange, changed: Notify::new(), node: OnceLock::new(), rights }
     }
 }
 
@@ -85,9 +90,7 @@ impl Service {
         let webhook = self.0.store.webhooks().get(id).await?;
         match webhook {
             Some(webhook) if caller.grants.admin().is_ok() => Ok(webhook),
-            Some(webhook) if webhook.owner.is_some() && webhook.owner.as_ref() == caller.grants.mailbox() => {
-                Ok(webhook)
-            }
+            Some(webhook) if is_user(&webhook, caller) => Ok(webhook),
             None if caller.grants.admin().is_ok() => Err(WebhookError::NotFound),
             // The same error as for webhooks of others: only an admin may learn which exist.
             _ => Err(Denied.into()),
@@ -106,6 +109,11 @@ impl Service {
             self.0.settings.node.clone().unwrap_or_else(random)
         })
     }
+}
+
+fn is_user(webhook: &Webhook, caller: &Caller) -> bool {
+    let user = webhook.author.user();
+    user.is_some() && user == caller.grants.mailbox()
 }
 
 /// Returns the receiver of a webhook.

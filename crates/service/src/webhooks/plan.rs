@@ -1,6 +1,6 @@
 //! Which events of a webhook are sent now, and in which order: pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use mailapi_model::{MessageId, Timestamp};
@@ -55,6 +55,7 @@ impl Plan {
         // The place of each message's group; `None` if its first event is not due.
         let mut groups: HashMap<Key, Option<usize>> = HashMap::new();
         let mut planned = 0;
+        let known: HashSet<u64> = open.iter().map(|event| event.number).collect();
         for event in open {
             let due = event.next_try_at.filter(|due| is_plausible(*due, now)).unwrap_or(now);
             let group = *groups.entry(Key::of(&event)).or_insert_with(|| {
@@ -72,12 +73,12 @@ impl Plan {
                 plan.groups[group].push(Work { event, body: None, is_stored: true });
             }
         }
-        let stored = groups;
         let mut fresh: HashMap<Key, usize> = HashMap::new();
-        for event in new {
+        // After a replay, events that are tried again are also among the new ones.
+        for event in new.into_iter().filter(|event| !known.contains(&event.number)) {
             let state = unsent(&event, now);
             let key = Key::of(&state);
-            if stored.contains_key(&key) {
+            if groups.contains_key(&key) {
                 plan.waiting.push(state);
                 continue;
             }
@@ -184,6 +185,13 @@ mod tests {
             Plan::new(vec![open(1, message(1), 10), open(2, message(1), 99), open(3, None, 11)], Vec::new(), at(10));
         assert_eq!((numbers(&plan), plan.next_try), (vec![vec![1, 2]], Some(at(11))));
         assert!(plan.groups[0].iter().all(|work| work.is_stored && work.body.is_none()));
+    }
+
+    #[test]
+    fn an_event_that_is_tried_again_is_not_new() {
+        let plan = Plan::new(vec![open(1, message(1), 0)], vec![new(1, message(1)), new(2, message(2))], at(10));
+        assert_eq!((numbers(&plan), plan.waiting), (vec![vec![1], vec![2]], Vec::new()));
+        assert!(plan.groups[0][0].is_stored);
     }
 
     #[test]

@@ -10,16 +10,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use mailapi_events::{EventCursor, EventId, webhook_disabled};
+use mailapi_events::{EventCursor, EventId, NewEvent, webhook_disabled};
 use mailapi_metrics::Webhook as AttemptResult;
-use mailapi_model::{Timestamp, WebhookDisabled, WebhookId};
+use mailapi_model::{ReadEvents, Timestamp, WebhookAuthor, WebhookDisabled, WebhookId};
 use mailapi_store::{
-    EventFilter, EventPage, EventScope, FailedAttempt, OwnEvents, Webhook, WebhookFailure, WebhookProgress,
+    EventFilter, EventPage, FailedAttempt, Webhook, WebhookFailure, WebhookProgress,
 };
 use mailapi_webhooks::{Answer, Connection, ExchangeError, KeyError, Receiver, SigningKey, Verdict, wait_after};
 
 use super::plan::{MOST_OPEN, Plan, WINDOW, Work, earlier, is_over};
 use super::receiver;
+use super::rights::WebhookRights;
 use crate::{Service, Unavailable};
 
 /// Maximum number of connections to a receiver; a failing one gets one.
@@ -72,14 +73,22 @@ impl Service {
             position: at,
             ..RoundResult::default()
         };
-        let claimed = self.0.store.webhooks().claim(id, self.node(), now, now.plus(CLAIM)).await?;
+        let claimed = self.0.store.webhooks().claim(id, self.node(), CLAIM).await?;
         let Some(webhook) = claimed else { return Ok(rest(now.plus(CLAIM))) };
+        let rights = match self.webhook_rights(&webhook.author).await? {
+            WebhookRights::Held { rights, .. } => rights,
+            WebhookRights::Suspended => return Ok(rest(now.plus(LOOK_AGAIN))),
+            WebhookRights::Lost => {
+                self.disable_without_rights(&webhook, now).await?;
+                return Ok(rest(now.plus(LOOK_AGAIN)));
+            }
+        };
         if let Some(until) = webhook.paused_until.filter(|until| !is_over(*until, now)) {
             return Ok(rest(until));
         }
         let open = self.0.store.webhooks().open_failures(id, most_open()).await?;
         let is_full = open.len() >= MOST_OPEN;
-        let page = if is_full { nothing_new(webhook.cursor) } else { self.new_events(&webhook, at).await? };
+        let page = if is_full { nothing_new(webhook.cursor) } else { self.new_events(&webhook, &rights, at).await? };
         let EventPage { events, cursor, has_more, truncated } = page;
         if truncated {
             tracing::warn!(webhook = %id, "webhook missed events that are no longer kept");
@@ -99,16 +108,23 @@ impl Service {
         })
     }
 
-    async fn new_events(&self, webhook: &Webhook, at: Option<Position>) -> Result<EventPage, Unavailable> {
+    /// Disables a webhook whose author may no longer read the events.
+    async fn disable_without_rights(&self, webhook: &Webhook, now: Timestamp) -> Result<(), Unavailable> {
+        let nothing = self.progress(webhook, webhook.cursor, Vec::new(), Results::default(), now);
+        let disabled = Some(self.disabled(webhook, WebhookDisabled::Permission, now));
+        self.store_progress(webhook.id, webhook, &WebhookProgress { disabled, ..nothing }).await?;
+        Ok(())
+    }
+
+    async fn new_events(
+        &self,
+        webhook: &Webhook,
+        rights: &ReadEvents,
+        at: Option<Position>,
+    ) -> Result<EventPage, Unavailable> {
         // If the stored position has changed, a replay moved it back.
         let from = at.filter(|at| at.stored == webhook.cursor).map_or(webhook.cursor, |at| at.read);
-        let scope = match &webhook.owner {
-            None => EventScope::All,
-            Some(owner) => {
-                let mailbox = self.account_since(owner).await?.map(|since| (owner.clone(), since));
-                EventScope::Own(OwnEvents { mailbox, ..OwnEvents::default() })
-            }
-        };
+        let scope = self.event_scope(rights).await?;
         let (domain, mailbox) = (webhook.domain.clone(), webhook.mailbox.clone());
         let filter = EventFilter { types: webhook.types.clone(), domain, mailbox, ..EventFilter::of(scope) };
         self.events_after(from, &filter, WINDOW).await
@@ -139,10 +155,7 @@ impl Service {
         };
         let is_hopeless = attempted && failing_since.is_some_and(|since| now.since(since) >= GIVE_UP);
         let because = gone.then_some(WebhookDisabled::Gone).or(is_hopeless.then_some(WebhookDisabled::Failures));
-        let disabled = because.map(|because| {
-            let id = EventId::random(now, self.0.entropy.as_ref());
-            (because, webhook_disabled(webhook.id, &webhook.url, webhook.domain.as_ref(), because, id))
-        });
+        let disabled = because.map(|because| self.disabled(webhook, because, now));
         WebhookProgress {
             from: webhook.cursor,
             to,
@@ -157,6 +170,11 @@ impl Service {
         }
     }
 
+    fn disabled(&self, webhook: &Webhook, because: WebhookDisabled, now: Timestamp) -> (WebhookDisabled, NewEvent) {
+        let id = EventId::random(now, self.0.entropy.as_ref());
+        (because, webhook_disabled(webhook.id, &webhook.url, webhook.domain.as_ref(), because, id))
+    }
+
     /// Stores the results if there are any. Returns the stored position; `None` if the webhook has changed.
     async fn store_progress(
         &self,
@@ -164,7 +182,8 @@ impl Service {
         webhook: &Webhook,
         progress: &WebhookProgress,
     ) -> Result<Option<EventCursor>, Unavailable> {
-        let is_empty = !progress.has_attempted && progress.failures.is_empty() && progress.settled.is_empty();
+        let has_results = !progress.failures.is_empty() || !progress.settled.is_empty();
+        let is_empty = !progress.has_attempted && !has_results && progress.disabled.is_none();
         if is_empty && progress.to.number().saturating_sub(webhook.cursor.number()) < UNSTORED {
             return Ok(Some(webhook.cursor));
         }
@@ -205,6 +224,7 @@ struct Results {
 /// The attempts of one round.
 struct Attempts<'a> {
     service: &'a Service,
+    author: &'a WebhookAuthor,
     receiver: Receiver,
     keys: Vec<SigningKey>,
     lanes: usize,
@@ -214,13 +234,13 @@ struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    fn new(service: &'a Service, webhook: &Webhook) -> Result<Self, Unavailable> {
+    fn new(service: &'a Service, webhook: &'a Webhook) -> Result<Self, Unavailable> {
         let broken = |error: String| Unavailable::Unforeseen(format!("webhook {}: {error}", webhook.id));
-        let receiver = receiver(&webhook.url, webhook.owner.is_none()).map_err(|error| broken(error.to_string()))?;
+        let receiver = receiver(&webhook.url, webhook.author.user().is_none()).map_err(|error| broken(error.to_string()))?;
         let keys = service.keys_of(webhook).map_err(|error| broken(error.to_string()))?;
         let lanes = if webhook.failing_since.is_some() { 1 } else { LANES };
         let end = service.0.clock.steady() + ROUND;
-        Ok(Self { service, receiver, keys, lanes, end, results: Mutex::default() })
+        Ok(Self { service, author: &webhook.author, receiver, keys, lanes, end, results: Mutex::default() })
     }
 
     async fn send(self, groups: Vec<Vec<Work>>) -> Result<Results, Unavailable> {
@@ -248,7 +268,7 @@ impl<'a> Attempts<'a> {
     async fn group(&self, group: Vec<Work>, connection: &mut Option<Connection>) -> Result<(), Unavailable> {
         let mut rest = group.into_iter();
         while let Some(work) = rest.next() {
-            if self.is_over() {
+            if self.is_over() || !self.has_rights().await? {
                 self.note(|results| results.is_cut_off = true);
                 self.leave(std::iter::once(work).chain(rest));
                 return Ok(());
@@ -283,6 +303,11 @@ impl<'a> Attempts<'a> {
     fn is_over(&self) -> bool {
         let results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         results.gone || results.pause.is_some() || self.service.0.clock.steady() >= self.end
+    }
+
+    /// Returns whether the author still has rights. They may end during a round.
+    async fn has_rights(&self) -> Result<bool, Unavailable> {
+        Ok(matches!(self.service.webhook_rights(self.author).await?, WebhookRights::Held { .. }))
     }
 
     /// Sends one event; returns its new state if the receiver did not accept it.

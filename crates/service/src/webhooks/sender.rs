@@ -8,10 +8,10 @@ use futures_util::future::try_join_all;
 use mailapi_events::EventCursor;
 use mailapi_model::{Timestamp, WebhookId};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use super::plan::is_over;
 use super::round::{Position, RoundResult};
+use super::running::Running;
 use crate::{Service, Unavailable};
 
 /// The time between two looks for webhooks that other processes and nodes changed.
@@ -37,8 +37,6 @@ struct State {
     seen: EventCursor,
     is_running: bool,
 }
-
-type Ended = (WebhookId, Result<RoundResult, Unavailable>);
 
 impl Service {
     /// Returns the sender of this process; nothing runs yet.
@@ -67,14 +65,14 @@ impl WebhookSender {
             async move { Ok::<_, Unavailable>((id, service.webhook_round(id, at).await?)) }
         };
         for (id, round) in try_join_all(due.into_iter().map(run)).await? {
-            self.end((id, Ok(round)));
+            self.end(id, Ok(round));
         }
         Ok(self.webhooks.values().any(|state| state.round.more))
     }
 
     /// Sends until `stop` is ready. `begin_round` is called for each wake-up.
     pub async fn run(mut self, stop: impl Future<Output = ()>, mut begin_round: impl FnMut()) {
-        let mut running: JoinSet<Ended> = JoinSet::new();
+        let mut running = Running::new();
         let mut list_again = tokio::time::interval(LIST_INTERVAL);
         let service = self.service.clone();
         let changed = &service.0.webhooks.changed;
@@ -85,17 +83,14 @@ impl WebhookSender {
             let rest = tokio::time::sleep(self.rest());
             tokio::select! {
                 () = &mut stop => break,
-                Some(ended) = running.join_next() => match ended {
-                    Ok(ended) => self.end(ended),
-                    Err(error) => self.forget(&error),
-                },
+                Some((id, round)) = running.next() => self.end(id, round),
                 () = grown(self.newest.as_mut()) => {}
                 () = changed.notified() => self.relist(true).await,
                 _ = list_again.tick() => self.relist(false).await,
                 () = rest => {}
             }
         }
-        let finish = async { while running.join_next().await.is_some() {} };
+        let finish = async { while running.next().await.is_some() {} };
         let _ = tokio::time::timeout(FINISH, finish).await;
     }
 
@@ -141,14 +136,14 @@ impl WebhookSender {
         due
     }
 
-    fn start(&mut self, running: &mut JoinSet<Ended>) {
+    fn start(&mut self, running: &mut Running<RoundResult>) {
         for (id, at) in self.begin(self.service.0.clock.now()) {
             let service = self.service.clone();
-            running.spawn(async move { (id, service.webhook_round(id, at).await) });
+            running.start(id, async move { service.webhook_round(id, at).await });
         }
     }
 
-    fn end(&mut self, (id, round): Ended) {
+    fn end(&mut self, id: WebhookId, round: Result<RoundResult, Unavailable>) {
         let now = self.service.0.clock.now();
         let Some(state) = self.webhooks.get_mut(&id) else { return };
         state.is_running = false;
@@ -157,12 +152,6 @@ impl WebhookSender {
             let until = Some(now.plus(ERROR_PAUSE));
             RoundResult { next_try: until, not_before: until, ..RoundResult::default() }
         });
-    }
-
-    /// Restarts all webhooks after a panic, because the webhook of the task is unknown.
-    fn forget(&mut self, error: &tokio::task::JoinError) {
-        tracing::error!(%error, "webhook task panicked; restarting all webhooks");
-        self.webhooks.clear();
     }
 
     /// Returns the time until the next webhook has something to do.

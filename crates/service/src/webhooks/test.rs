@@ -32,7 +32,7 @@ impl Service {
     /// See [`WebhookError`].
     pub async fn test_webhook(&self, caller: &Caller, id: WebhookId) -> Result<TestResult, WebhookError> {
         let webhook = self.own_webhook(caller, id).await?;
-        let receiver = receiver(&webhook.url, webhook.owner.is_none())?;
+        let receiver = receiver(&webhook.url, webhook.author.user().is_none())?;
         let event_id = EventId::random(self.0.clock.now(), self.0.entropy.as_ref());
         let keys = self.keys_of(&webhook).map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
         let message = self.message(event_id, webhook_test(id, event_id).into(), &keys);

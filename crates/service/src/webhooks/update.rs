@@ -19,7 +19,8 @@ pub struct UpdateWebhook {
     pub types: Option<Vec<TypePattern>>,
     /// A new description.
     pub description: Option<String>,
-    /// Enables or disables the webhook. An enabled webhook resumes where it stopped.
+    /// Enables or disables the webhook. An enabled webhook resumes where it stopped. If its author has lost the rights,
+    /// the caller becomes the author; a user's webhook stays that user's.
     pub enabled: Option<bool>,
 }
 
@@ -39,10 +40,11 @@ impl Service {
         if let Some(url) = change.url.as_ref().filter(|url| **url != webhook.url) {
             let key = SigningKey::from_bytes(webhook.signing, webhook.key.clone())
                 .map_err(|error| Unavailable::Unforeseen(format!("the key of webhook {id}: {error}")))?;
-            self.check_receiver(&receiver(url, webhook.owner.is_none())?, &key).await?;
+            self.check_receiver(&receiver(url, webhook.author.user().is_none())?, &key).await?;
         }
         let UpdateWebhook { url, types, description, enabled } = change;
-        let change = WebhookChange { url, types, description, enabled };
+        let author = if enabled == Some(true) { self.new_author(caller, &webhook).await? } else { None };
+        let change = WebhookChange { url, types, description, enabled, author };
         let changed = self.0.store.webhooks().update(id, &change, self.0.clock.now()).await?;
         self.0.webhooks.changed.notify_one();
         audit!(caller, webhook = %id, "webhook changed");

@@ -5,7 +5,8 @@ mod progress;
 
 use mailapi_events::{EventCursor, TypePattern};
 use mailapi_model::{
-    DomainName, EmailAddress, Listed, Page, Secret, Timestamp, TokenId, WebhookDisabled, WebhookId, WebhookSigning,
+    DomainName, EmailAddress, Listed, Page, Secret, Timestamp, TokenId, WebhookAuthor, WebhookDisabled, WebhookId,
+    WebhookSigning,
 };
 
 use crate::StoreError;
@@ -29,10 +30,8 @@ pub struct NewWebhook {
     pub domain: Option<DomainName>,
     /// Only events of this mailbox.
     pub mailbox: Option<EmailAddress>,
-    /// The mailbox that registers it; `None` for an admin.
-    pub owner: Option<EmailAddress>,
-    /// The token that registers it; `None` at the command line.
-    pub token: Option<TokenId>,
+    /// Who registers it.
+    pub author: WebhookAuthor,
     /// Free text.
     pub description: String,
     /// How messages are signed.
@@ -50,7 +49,7 @@ pub struct NewWebhook {
 /// The maximum numbers of webhooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WebhookLimits {
-    /// Of one token, or of one mailbox.
+    /// Of one mailbox, or of one API token of admins.
     pub by_one: u32,
     /// For the events of one domain, and for those of all domains.
     pub of_domain: u32,
@@ -86,8 +85,8 @@ pub struct Webhook {
     pub domain: Option<DomainName>,
     /// Only events of this mailbox.
     pub mailbox: Option<EmailAddress>,
-    /// The mailbox that registered it; `None` for an admin.
-    pub owner: Option<EmailAddress>,
+    /// Who registered it, or enabled it after the author had lost the rights.
+    pub author: WebhookAuthor,
     /// Free text.
     pub description: String,
     /// How messages are signed.
@@ -129,11 +128,14 @@ pub struct WebhookChange {
     pub description: Option<String>,
     /// Whether to send. Enabling also ends a pause and forgets earlier failures.
     pub enabled: Option<bool>,
+    /// A new author, in place of one without rights. The user who owns a webhook stays the same.
+    pub author: Option<WebhookAuthor>,
 }
 
-const COLUMNS: &str = "id, url, types, domain, mailbox, mailbox_given, owner, owner_given, description, signing, \
-                       signing_key, former_key, former_key_until, enabled, disabled_because, cursor, failing_since, \
-                       paused_until, last_attempt_at, last_success_at, last_error, created_at, updated_at";
+const COLUMNS: &str = "id, url, types, domain, mailbox, mailbox_given, owner, owner_given, admin, admin_given, \
+                       token_id, description, signing, signing_key, former_key, former_key_until, enabled, \
+                       disabled_because, cursor, failing_since, paused_until, last_attempt_at, last_success_at, \
+                       last_error, created_at, updated_at";
 
 pub(crate) const WEBHOOKS: List =
     List { table: "webhooks", key: "id", order: "created_at DESC, id DESC", columns: COLUMNS };
@@ -193,6 +195,8 @@ impl Webhooks<'_> {
         change: &WebhookChange,
         now: Timestamp,
     ) -> Result<Option<Webhook>, StoreError> {
+        let author = change.author.as_ref();
+        let admin = author.and_then(admin);
         let sql = format!(
             "UPDATE webhooks SET url = COALESCE(CAST($2 AS TEXT), url), types = COALESCE(CAST($3 AS TEXT), types), \
              description = COALESCE(CAST($4 AS TEXT), description), \
@@ -201,6 +205,9 @@ impl Webhooks<'_> {
                                 WHEN CAST($5 AS BOOLEAN) THEN NULL ELSE $6 END, \
              failing_since = CASE WHEN CAST($5 AS BOOLEAN) THEN NULL ELSE failing_since END, \
              paused_until = CASE WHEN CAST($5 AS BOOLEAN) THEN NULL ELSE paused_until END, \
+             admin = CASE WHEN $8 THEN CAST($9 AS TEXT) ELSE admin END, \
+             admin_given = CASE WHEN $8 THEN CAST($10 AS TEXT) ELSE admin_given END, \
+             token_id = CASE WHEN $8 THEN CAST($11 AS BIGINT) ELSE token_id END, \
              updated_at = $7 WHERE id = $1 RETURNING {COLUMNS}"
         );
         let update = Stmt::new(sql)
@@ -210,7 +217,11 @@ impl Webhooks<'_> {
             .bind(change.description.clone())
             .bind(change.enabled)
             .bind(WebhookDisabled::Request.as_str())
-            .bind(now);
+            .bind(now)
+            .bind(author.is_some())
+            .bind(admin)
+            .bind(admin.and_then(EmailAddress::given))
+            .bind(author.and_then(WebhookAuthor::token));
         self.0.execute(update).await?.rows.into_iter().next().map(read).transpose()
     }
 
@@ -246,12 +257,17 @@ pub(crate) fn conditions(owner: Option<&EmailAddress>) -> Filter {
     Filter::all().when("owner = ?", owner)
 }
 
-/// Fails the batch if the mailbox or the token that registers the webhook has `most` webhooks.
+/// Fails the batch if the author has `most` webhooks. Those of the operator have no such limit.
 fn room_by_one(new: &NewWebhook, most: u32) -> Stmt {
-    // The tokens of one mailbox count together: sessions end, and their webhooks remain.
-    let sql = "SELECT 1 WHERE (SELECT COUNT(*) FROM webhooks WHERE owner = CAST($1 AS TEXT) \
-               OR (CAST($1 AS TEXT) IS NULL AND token_id = CAST($2 AS BIGINT))) < $3";
-    Stmt::new(sql).bind(new.owner.as_ref()).bind(new.token).bind(i64::from(most)).demand(1)
+    let most = i64::from(most);
+    let room = |column: &str| format!("SELECT 1 WHERE (SELECT COUNT(*) FROM webhooks WHERE {column} = $1) < $2");
+    match &new.author {
+        WebhookAuthor::Operator => Stmt::new("SELECT 1").demand(1),
+        WebhookAuthor::AdminToken(token) => Stmt::new(room("token_id")).bind(*token).bind(most).demand(1),
+        WebhookAuthor::Admin(mailbox) => Stmt::new(room("admin")).bind(mailbox).bind(most).demand(1),
+        // The tokens of one mailbox count together.
+        WebhookAuthor::User(mailbox, _) => Stmt::new(room("owner")).bind(mailbox).bind(most).demand(1),
+    }
 }
 
 /// Fails the batch if the domain of the webhook's events has `most` webhooks.
@@ -267,19 +283,23 @@ fn counted_domain(new: &NewWebhook) -> String {
 
 fn insert(new: &NewWebhook) -> Stmt {
     let sql = format!(
-        "INSERT INTO webhooks (url, types, domain, mailbox, mailbox_given, owner, owner_given, token_id, \
-         counted_domain, description, signing, signing_key, enabled, disabled_because, cursor, created_at, updated_at) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16) RETURNING {COLUMNS}"
+        "INSERT INTO webhooks (url, types, domain, mailbox, mailbox_given, owner, owner_given, admin, admin_given, \
+         token_id, counted_domain, description, signing, signing_key, enabled, disabled_because, cursor, created_at, \
+         updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18) \
+         RETURNING {COLUMNS}"
     );
+    let (owner, admin) = (new.author.user(), admin(&new.author));
     Stmt::new(sql)
         .bind(new.url.as_str())
         .bind(joined(&new.types))
         .bind(new.domain.as_ref())
         .bind(new.mailbox.as_ref())
         .bind(new.mailbox.as_ref().and_then(EmailAddress::given))
-        .bind(new.owner.as_ref())
-        .bind(new.owner.as_ref().and_then(EmailAddress::given))
-        .bind(new.token)
+        .bind(owner)
+        .bind(owner.and_then(EmailAddress::given))
+        .bind(admin)
+        .bind(admin.and_then(EmailAddress::given))
+        .bind(new.author.token())
         .bind(counted_domain(new))
         .bind(new.description.as_str())
         .bind(new.signing.as_str())
@@ -288,6 +308,14 @@ fn insert(new: &NewWebhook) -> Stmt {
         .bind((!new.enabled).then(|| WebhookDisabled::Request.as_str()))
         .bind(crate::db::number(new.cursor.number()))
         .bind(new.created_at)
+}
+
+/// Returns the admin's mailbox that registered a webhook.
+const fn admin(author: &WebhookAuthor) -> Option<&EmailAddress> {
+    match author {
+        WebhookAuthor::Admin(mailbox) => Some(mailbox),
+        WebhookAuthor::Operator | WebhookAuthor::AdminToken(_) | WebhookAuthor::User(..) => None,
+    }
 }
 
 fn joined(types: &[TypePattern]) -> String {
@@ -301,7 +329,7 @@ fn read(mut row: Row) -> Result<Webhook, StoreError> {
         types: types(&row.text()?)?,
         domain: row.parsed_or_null()?,
         mailbox: row.address_or_null()?,
-        owner: row.address_or_null()?,
+        author: read_author(&mut row)?,
         description: row.text()?,
         signing: row.parsed()?,
         key: Secret::new(row.bytes()?),
@@ -316,6 +344,17 @@ fn read(mut row: Row) -> Result<Webhook, StoreError> {
         last_error: row.text_or_null()?,
         created_at: row.time()?,
         updated_at: row.time()?,
+    })
+}
+
+fn read_author(row: &mut Row) -> Result<WebhookAuthor, StoreError> {
+    let (owner, admin) = (row.address_or_null()?, row.address_or_null()?);
+    let token = row.int_or_null()?.map(TokenId);
+    Ok(match (owner, admin, token) {
+        (Some(owner), _, token) => WebhookAuthor::User(owner, token),
+        (None, Some(admin), _) => WebhookAuthor::Admin(admin),
+        (None, None, Some(token)) => WebhookAuthor::AdminToken(token),
+        (None, None, None) => WebhookAuthor::Operator,
     })
 }
 

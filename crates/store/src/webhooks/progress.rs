@@ -1,12 +1,14 @@
 //! The results that a sender stores after its attempts.
 
+use std::time::Duration;
+
 use mailapi_events::{EventCursor, NewEvent};
 use mailapi_model::{Timestamp, WebhookDisabled, WebhookId};
 
 use super::failures::{keep, settle};
 use super::{COLUMNS, Webhook, WebhookFailure, Webhooks, read};
 use crate::StoreError;
-use crate::db::{Db, Stmt, number};
+use crate::db::{Db, Stmt, millis, number};
 use crate::events::Log;
 
 /// The results of one group of attempts.
@@ -34,10 +36,13 @@ pub struct WebhookProgress {
     pub disabled: Option<(WebhookDisabled, NewEvent)>,
 }
 
+/// The time of the database in milliseconds, on PostgreSQL.
+const DATABASE_TIME: &str = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)";
+
 impl Webhooks<'_> {
-    /// Reserves a webhook for this node until `until`, and returns it. A reservation that has three quarters of this
-    /// time left is not renewed. Returns `None` if the webhook is disabled or deleted, or another node has reserved
-    /// it. A SQLite file has one process, so it needs no reservation.
+    /// Reserves a webhook for this node for a while, and returns it. A reservation that has three quarters of this time
+    /// left is not renewed. Returns `None` if the webhook is disabled or deleted, or another node has reserved it. Times
+    /// are those of the database: the clocks of nodes differ. A SQLite file has one process, so it needs no reservation.
     ///
     /// # Errors
     /// When the database cannot be read or written.
@@ -45,25 +50,25 @@ impl Webhooks<'_> {
         &self,
         id: WebhookId,
         node: &str,
-        now: Timestamp,
-        until: Timestamp,
+        time: Duration,
     ) -> Result<Option<Webhook>, StoreError> {
         if matches!(self.0, Db::Sqlite(_)) {
             return Ok(self.get(id).await?.filter(|webhook| webhook.enabled));
         }
         // A webhook has a round for each batch of new events, so most rounds write nothing.
-        let enough = now.plus(until.since(now) * 3 / 4);
+        let enough = millis(time * 3 / 4);
         let sql = format!(
-            "SELECT {COLUMNS} FROM webhooks WHERE id = $1 AND enabled AND claimed_by = $2 AND claimed_until >= $3"
+            "SELECT {COLUMNS} FROM webhooks \
+             WHERE id = $1 AND enabled AND claimed_by = $2 AND claimed_until >= {DATABASE_TIME} + $3"
         );
         if let Some(row) = self.0.first(Stmt::new(sql).bind(id).bind(node).bind(enough)).await? {
             return read(row).map(Some);
         }
         let sql = format!(
-            "UPDATE webhooks SET claimed_by = $2, claimed_until = $4 \
-             WHERE id = $1 AND enabled AND (claimed_by = $2 OR claimed_until < $3) RETURNING {COLUMNS}"
+            "UPDATE webhooks SET claimed_by = $2, claimed_until = {DATABASE_TIME} + $3 \
+             WHERE id = $1 AND enabled AND (claimed_by = $2 OR claimed_until <= {DATABASE_TIME}) RETURNING {COLUMNS}"
         );
-        let claim = Stmt::new(sql).bind(id).bind(node).bind(now).bind(until);
+        let claim = Stmt::new(sql).bind(id).bind(node).bind(millis(time));
         self.0.execute(claim).await?.rows.into_iter().next().map(read).transpose()
     }
 
@@ -87,13 +92,18 @@ impl Webhooks<'_> {
         }
     }
 
-    /// Moves the position of a webhook back, so that later events are sent again. Returns whether it exists.
+    /// Moves the position of a webhook back, so that later events are sent again. Returns whether it exists. Later events
+    /// that were given up lose their rows, because they are sent as new ones.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn move_back(&self, id: WebhookId, to: EventCursor) -> Result<bool, StoreError> {
-        let sql = "UPDATE webhooks SET cursor = CASE WHEN cursor < $2 THEN cursor ELSE $2 END WHERE id = $1";
-        Ok(self.0.execute(Stmt::new(sql).bind(id).bind(number(to.number()))).await?.touched > 0)
+        // The row of the webhook first: the results of a round lock it first too.
+        let moved = "UPDATE webhooks SET cursor = CASE WHEN cursor < $2 THEN cursor ELSE $2 END WHERE id = $1";
+        let given_up = "DELETE FROM webhook_failures WHERE webhook_id = $1 AND number > $2 AND next_try_at IS NULL";
+        let statements = [moved, given_up].map(|sql| Stmt::new(sql).bind(id).bind(number(to.number())));
+        let effects = self.0.batch(statements.into()).await?;
+        Ok(effects.first().is_some_and(|moved| moved.touched > 0))
     }
 
     /// Schedules all failures with numbers after `after` and up to `until` for `now`; returns their number.

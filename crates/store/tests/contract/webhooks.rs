@@ -1,5 +1,7 @@
 use mailapi_events::{EventCursor, EventId, EventType, webhook_disabled};
-use mailapi_model::{Secret, TokenId, WebhookDisabled, WebhookId, WebhookSigning};
+use std::time::Duration;
+
+use mailapi_model::{Secret, TokenId, WebhookAuthor, WebhookDisabled, WebhookId, WebhookSigning};
 use mailapi_store::{
     FailedAttempt, NewWebhook, NewWebhookError, Store, Webhook, WebhookChange, WebhookFailure, WebhookLimits,
     WebhookProgress,
@@ -9,14 +11,15 @@ use crate::engines::{add_account, at, domain, email, message_id, on_every_engine
 
 const LIMITS: WebhookLimits = WebhookLimits { by_one: 2, of_domain: 3 };
 
+const MINUTE: Duration = Duration::from_secs(60);
+
 fn new_webhook() -> NewWebhook {
     NewWebhook {
         url: "https://example.org/hook".to_owned(),
         types: vec![parse("message.*"), parse("domain.verified")],
         domain: None,
         mailbox: None,
-        owner: None,
-        token: None,
+        author: WebhookAuthor::Operator,
         description: "Shop".to_owned(),
         signing: WebhookSigning::V1,
         key: Secret::new(vec![7; 32]),
@@ -24,6 +27,12 @@ fn new_webhook() -> NewWebhook {
         cursor: EventCursor::after_number(5),
         created_at: at(1),
     }
+}
+
+/// A webhook that Ann registers, with this API token or a session.
+fn of_ann(token: Option<TokenId>) -> NewWebhook {
+    let author = WebhookAuthor::User(email("ann@example.org"), token);
+    NewWebhook { author, mailbox: Some(email("ann@example.org")), ..new_webhook() }
 }
 
 async fn added(store: &Store, new: &NewWebhook) -> Webhook {
@@ -46,19 +55,15 @@ fn failure(number: u64, next: Option<i64>) -> WebhookFailure {
 async fn webhooks_have_limits_by_caller_and_by_domain() {
     on_every_engine(async |store| {
         add_account(store, "ann@example.org", 0).await;
-        let ann = NewWebhook {
-            owner: Some(email("ann@example.org")),
-            mailbox: Some(email("ann@example.org")),
-            ..new_webhook()
-        };
-        let by_token = |number| NewWebhook { token: Some(TokenId(number)), ..new_webhook() };
+        let ann = |token| of_ann(Some(TokenId(token)));
+        let by_token = |number| NewWebhook { author: WebhookAuthor::AdminToken(TokenId(number)), ..new_webhook() };
         let by_domain = NewWebhook { domain: Some(domain("example.org")), ..new_webhook() };
         // The tokens of a mailbox count together.
         for number in [1, 2] {
-            added(store, &NewWebhook { token: Some(TokenId(number)), ..ann.clone() }).await;
+            added(store, &ann(number)).await;
             added(store, &by_token(7)).await;
         }
-        for full in [ann.clone(), by_token(7)] {
+        for full in [ann(3), by_token(7)] {
             let refused = store.webhooks().insert(&full, LIMITS).await;
             assert!(matches!(refused, Err(NewWebhookError::TooManyOfOne)), "{refused:?}");
         }
@@ -70,6 +75,18 @@ async fn webhooks_have_limits_by_caller_and_by_domain() {
         let refused = store.webhooks().insert(&by_token(9), LIMITS).await;
         assert!(matches!(refused, Err(NewWebhookError::TooManyOfDomain)), "{refused:?}");
         assert_eq!(store.webhooks().list(None, page(10, 0)).await.unwrap().total, 6);
+        // The sessions of an admin count together.
+        let by_root = NewWebhook {
+            author: WebhookAuthor::Admin(email("root@example.org")),
+            mailbox: Some(email("root@example.com")),
+            ..new_webhook()
+        };
+        for name in ["example.com", "example.net"] {
+            add_account(store, &format!("root@{name}"), 0).await;
+            added(store, &NewWebhook { mailbox: Some(email(&format!("root@{name}"))), ..by_root.clone() }).await;
+        }
+        let refused = store.webhooks().insert(&by_root, LIMITS).await;
+        assert!(matches!(refused, Err(NewWebhookError::TooManyOfOne)), "{refused:?}");
     })
     .await;
 }
@@ -77,11 +94,7 @@ async fn webhooks_have_limits_by_caller_and_by_domain() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_ends_with_its_mailbox_and_not_with_another() {
     on_every_engine(async |store| {
-        let ann = NewWebhook {
-            owner: Some(email("ann@example.org")),
-            mailbox: Some(email("ann@example.org")),
-            ..new_webhook()
-        };
+        let ann = of_ann(None);
         let refused = store.webhooks().insert(&ann, LIMITS).await;
         assert!(matches!(refused, Err(NewWebhookError::Unknown)), "there is no such mailbox: {refused:?}");
         add_account(store, "ann@example.org", 0).await;
@@ -137,6 +150,10 @@ async fn a_change_leaves_the_rest_and_enabling_forgets_failures() {
             on,
             Webhook { enabled: true, failing_since, paused_until, disabled_because, updated_at: at(4), ..off }
         );
+        let author = Some(WebhookAuthor::Admin(email("root@example.org")));
+        let change = WebhookChange { author: author.clone(), ..WebhookChange::default() };
+        let changed = store.webhooks().update(webhook.id, &change, at(5)).await.unwrap().unwrap();
+        assert_eq!((Some(changed.author), changed.enabled), (author, true));
     })
     .await;
 }
@@ -206,7 +223,7 @@ async fn disabling_writes_an_event_once() {
         assert_eq!(store.webhooks().advance(id, &progress, at(2)).await, Ok(false), "it is disabled already");
         store.events().number_new().await.unwrap();
         assert_eq!(store.events().newest().await, Ok(EventCursor::after_number(1)));
-        let claimed = store.webhooks().claim(id, "a", at(3), at(9)).await;
+        let claimed = store.webhooks().claim(id, "a", MINUTE).await;
         assert_eq!(claimed, Ok(None));
     })
     .await;
@@ -215,15 +232,21 @@ async fn disabling_writes_an_event_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_node_sends_at_a_time() {
     on_every_engine(async |store| {
-        let id = added(store, &new_webhook()).await.id;
-        let claim =
-            async |node, now, until| store.webhooks().claim(id, node, at(now), at(until)).await.unwrap().is_some();
-        assert!(claim("a", 0, 60).await && claim("a", 30, 90).await);
+        let (id, other) = (added(store, &new_webhook()).await.id, added(store, &new_webhook()).await.id);
+        let claim = async |id, node, time| store.webhooks().claim(id, node, time).await.unwrap().is_some();
+        assert!(claim(id, "a", MINUTE).await && claim(id, "a", MINUTE).await);
         // One process has the file of SQLite for itself, whatever it is called.
-        assert_eq!(claim("b", 60, 120).await, !store.is_shared());
-        assert!(claim("b", 91, 151).await);
-        assert_eq!(claim("a", 92, 152).await, !store.is_shared());
-        assert!(claim("b", 100, 160).await && claim("a", 152, 212).await, "most of it was left, so it was not renewed");
+        assert_eq!(claim(id, "b", MINUTE).await, !store.is_shared());
+        assert!(claim(other, "b", MINUTE).await, "each webhook has its own reservation");
+        // More than three quarters of a minute are left, so this does not shorten the reservation.
+        assert!(claim(id, "a", Duration::ZERO).await);
+        assert_eq!(claim(id, "b", MINUTE).await, !store.is_shared());
+        // The end of a reservation is a time of the database.
+        assert!(claim(other, "b", 10 * MINUTE).await && claim(other, "b", 100 * MINUTE).await);
+        let ended = added(store, &NewWebhook { author: WebhookAuthor::Admin(email("x@y.example")), ..new_webhook() });
+        let ended = ended.await.id;
+        assert!(claim(ended, "a", Duration::ZERO).await && claim(ended, "b", MINUTE).await);
+        assert_eq!(claim(ended, "a", MINUTE).await, !store.is_shared());
     })
     .await;
 }
@@ -237,6 +260,16 @@ async fn a_position_is_moved_back_and_never_forward() {
             assert_eq!(store.webhooks().get(id).await.unwrap().unwrap().cursor, EventCursor::after_number(expected));
         }
         assert_eq!(store.webhooks().move_back(WebhookId(99), EventCursor::default()).await, Ok(false));
+
+        // Given-up events are sent as new ones. Those that are tried again keep their rows.
+        let from = EventCursor::after_number(3);
+        let failures = vec![failure(2, None), failure(4, None), failure(5, Some(50))];
+        let to = EventCursor::after_number(6);
+        let progress = WebhookProgress { from, to, failures, ..WebhookProgress::default() };
+        assert_eq!(store.webhooks().advance(id, &progress, at(2)).await, Ok(true));
+        assert_eq!(store.webhooks().move_back(id, from).await, Ok(true));
+        let left = store.webhooks().failures(id, page(10, 0)).await.unwrap().items;
+        assert_eq!(left, [failure(5, Some(50)), failure(2, None)]);
     })
     .await;
 }

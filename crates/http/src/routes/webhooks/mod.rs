@@ -60,7 +60,7 @@ pub(crate) struct WebhookInfo {
     /// Only events of this mailbox; null without this filter.
     #[schema(required)]
     mailbox: Option<String>,
-    /// Mailbox that registered the webhook; null for an admin.
+    /// User who owns the webhook; null for a webhook of admins.
     #[schema(required)]
     owner: Option<String>,
     /// Free text.
@@ -107,7 +107,7 @@ impl WebhookInfo {
             types: webhook.types.iter().map(ToString::to_string).collect(),
             domain: webhook.domain.map(|domain| domain.shown().to_owned()),
             mailbox: webhook.mailbox.map(|mailbox| mailbox.shown().to_owned()),
-            owner: webhook.owner.map(|owner| owner.shown().to_owned()),
+            owner: webhook.author.user().map(|user| user.shown().to_owned()),
             description: webhook.description,
             signing: webhook.signing.as_str(),
             enabled: webhook.enabled,

@@ -1,6 +1,9 @@
 //! Webhooks, and receivers that answer in every way.
 
+mod rights;
+
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,9 +21,15 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use crate::{caller, message, with};
+
+/// An answer that waits for `TestReceiver::release`.
+const HELD: &str = "204 No Content\r\nX-Held: yes";
+/// The time limit of a test that waits for a receiver.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A message that a receiver got.
 #[derive(Debug, Clone)]
@@ -31,25 +40,36 @@ struct Got {
 }
 
 /// A receiver on this machine. It answers with the given statuses, and then with 204.
+#[derive(Clone)]
 struct TestReceiver {
     url: String,
     got: Arc<Mutex<Vec<Got>>>,
     answers: Arc<Mutex<VecDeque<&'static str>>>,
+    /// Signals that an answer is held.
+    held: Arc<Notify>,
+    release: Arc<Notify>,
 }
 
 impl TestReceiver {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        let receiver = Self { url, got: Arc::default(), answers: Arc::default() };
-        let (got, answers) = (receiver.got.clone(), receiver.answers.clone());
+        let receiver =
+            Self { url, got: Arc::default(), answers: Arc::default(), held: Arc::default(), release: Arc::default() };
+        let serving = receiver.clone();
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                tokio::spawn(serve(stream, got.clone(), answers.clone()));
+                let serving = serving.clone();
+                tokio::spawn(async move { serving.serve(stream).await });
             }
         });
         receiver
+    }
+
+    /// Waits until an answer is held.
+    async fn holds(&self) {
+        tokio::time::timeout(PATIENCE, self.held.notified()).await.unwrap();
     }
 
     /// Sets the next answers: status lines, with further header lines.
@@ -66,28 +86,32 @@ impl TestReceiver {
     fn types(&self) -> Vec<String> {
         self.take().iter().map(|got| got.body["type"].as_str().unwrap().to_owned()).collect()
     }
-}
 
-async fn serve(mut stream: TcpStream, got: Arc<Mutex<Vec<Got>>>, answers: Arc<Mutex<VecDeque<&'static str>>>) {
-    let mut read = Vec::new();
-    while stream.read_buf(&mut read).await.is_ok_and(|count| count > 0) {
-        let text = String::from_utf8_lossy(&read).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let field = |name: &str| {
-            let line = head.lines().find_map(|line| line.strip_prefix(name));
-            line.map(|value| value.trim_start_matches(':').trim().to_owned()).unwrap_or_default()
-        };
-        if body.len() < field("content-length").parse().unwrap() {
-            continue;
+    async fn serve(&self, mut stream: TcpStream) {
+        let mut read = Vec::new();
+        while stream.read_buf(&mut read).await.is_ok_and(|count| count > 0) {
+            let text = String::from_utf8_lossy(&read).into_owned();
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let field = |name: &str| {
+                let line = head.lines().find_map(|line| line.strip_prefix(name));
+                line.map(|value| value.trim_start_matches(':').trim().to_owned()).unwrap_or_default()
+            };
+            if body.len() < field("content-length").parse().unwrap() {
+                continue;
+            }
+            read.clear();
+            let (id, signatures) = (field("webhook-id"), field("webhook-signature"));
+            self.got.lock().unwrap().push(Got { id, signatures, body: serde_json::from_str(body).unwrap() });
+            let status = self.answers.lock().unwrap().pop_front().unwrap_or("204 No Content");
+            if status.is_empty() {
+                return;
+            }
+            if status == HELD {
+                self.held.notify_one();
+                self.release.notified().await;
+            }
+            stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes()).await.unwrap();
         }
-        read.clear();
-        let (id, signatures) = (field("webhook-id"), field("webhook-signature"));
-        got.lock().unwrap().push(Got { id, signatures, body: serde_json::from_str(body).unwrap() });
-        let status = answers.lock().unwrap().pop_front().unwrap_or("204 No Content");
-        if status.is_empty() {
-            return;
-        }
-        stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes()).await.unwrap();
     }
 }
 
@@ -269,6 +293,17 @@ async fn an_event_is_given_up_after_eleven_attempts() {
         }
     }
     assert_eq!((setup.receiver.take().len(), setup.failed().await), (11, 1));
+    let all = Replay { after: EventCursor::default(), before: None, all: true };
+    setup.app.service.replay_webhook(&admin(), setup.webhook.id, all).await.unwrap();
+    setup.receiver.answer(&["500 Oops"; 11]);
+    for _ in 0..20 {
+        setup.run().await;
+        setup.app.clock.advance(Duration::from_secs(30 * 60 * 60));
+        if setup.state().await.disabled_because.is_some() {
+            setup.app.service.enable_webhook(&admin(), setup.webhook.id).await.unwrap();
+        }
+    }
+    assert_eq!((setup.receiver.take().len(), setup.failed().await), (11, 1), "the replay left no second row");
     let replay = Replay { after: EventCursor::default(), before: None, all: false };
     assert_eq!(setup.app.service.replay_webhook(&admin(), setup.webhook.id, replay).await.unwrap(), Some(1));
     setup.run().await;
@@ -394,18 +429,27 @@ async fn a_test_message_goes_out_once_even_if_the_webhook_is_disabled() {
 #[tokio::test]
 async fn everything_can_be_sent_again() {
     let mut setup = Setup::new().await;
+    // The first event fails, and the others wait behind it.
+    setup.receiver.answer(&["500 Oops"]);
     setup.send(&["ann@example.org"]).await;
     setup.run().await;
-    let first = setup.receiver.take();
+    assert!(setup.failed().await >= 2);
     let replay = Replay { after: EventCursor::default(), before: None, all: true };
+    setup.app.clock.advance(Duration::from_secs(7));
+    setup.app.service.replay_webhook(&admin(), setup.webhook.id, replay).await.unwrap();
+    setup.receiver.take();
+    setup.run().await;
+    let first = setup.receiver.take();
+    assert_eq!((first.len() >= 2, setup.failed().await), (true, 0), "each event once, and no row is left");
     setup.app.service.replay_webhook(&admin(), setup.webhook.id, replay).await.unwrap();
     setup.run().await;
     let ids = |got: &[Got]| got.iter().map(|got| got.id.clone()).collect::<Vec<_>>();
-    assert_eq!(ids(&setup.receiver.take()), ids(&first));
+    assert_eq!((ids(&setup.receiver.take()), setup.failed().await), (ids(&first), 0));
 }
 
-/// A receiver with TLS that answers each message with its own body, or with nothing.
-async fn receiver_with_tls(echoes: bool) -> (u16, Vec<u8>) {
+/// A receiver with TLS that answers each message with its own body, or with nothing. Returns its port, its certificate,
+/// and the number of its answers.
+async fn receiver_with_tls(echoes: bool) -> (u16, Vec<u8>, Arc<AtomicUsize>) {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["hook.example".to_owned()]).unwrap().self_signed(&key).unwrap();
     let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -415,9 +459,12 @@ async fn receiver_with_tls(echoes: bool) -> (u16, Vec<u8>) {
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
+    let answered = Arc::new(AtomicUsize::new(0));
+    let count = answered.clone();
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
+            count.fetch_add(1, Ordering::SeqCst);
             let mut stream = acceptor.accept(stream).await.unwrap();
             let mut read = Vec::new();
             while !read.ends_with(b"}}") {
@@ -429,19 +476,25 @@ async fn receiver_with_tls(echoes: bool) -> (u16, Vec<u8>) {
             stream.write_all(answer.as_bytes()).await.unwrap();
         }
     });
-    (port, certificate.pem().into_bytes())
+    (port, certificate.pem().into_bytes(), answered)
+}
+
+/// A server that trusts this authority, and allows users to have receivers on this machine.
+async fn app_with_network(authority: &[u8]) -> TestApp {
+    let app = TestApp::start_with(|settings| {
+        settings.service.webhooks.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
+        settings.service.webhooks.trust = Trust::Authorities(authority.to_vec());
+    })
+    .await;
+    app.dns.set_addresses("hook.example", &["127.0.0.1"]);
+    app
 }
 
 #[tokio::test]
 async fn a_users_receiver_must_echo_the_challenge() {
     for echoes in [false, true] {
-        let (port, authority) = receiver_with_tls(echoes).await;
-        let app = TestApp::start_with(|settings| {
-            settings.service.webhooks.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
-            settings.service.webhooks.trust = Trust::Authorities(authority.clone());
-        })
-        .await;
-        app.dns.set_addresses("hook.example", &["127.0.0.1"]);
+        let (port, authority, _) = receiver_with_tls(echoes).await;
+        let app = app_with_network(&authority).await;
         let token = app.user("ann@example.org").await;
         let ann = caller(&app, &token).await;
         let created = app.service.create_webhook(&ann, to(&format!("https://hook.example:{port}/"))).await;
@@ -450,8 +503,8 @@ async fn a_users_receiver_must_echo_the_challenge() {
             continue;
         }
         let (webhook, _) = created.unwrap();
-        let own: Option<mailapi_model::EmailAddress> = "ann@example.org".parse().ok();
-        assert_eq!((&webhook.owner, &webhook.mailbox), (&own, &own));
+        let own = ann.grants.mailbox();
+        assert_eq!((webhook.author.user(), webhook.mailbox.as_ref()), (own, own));
         // Another receiver must echo too; nothing listens here.
         let elsewhere = UpdateWebhook { url: Some("https://hook.example:1/".to_owned()), ..UpdateWebhook::default() };
         let changed = app.service.update_webhook(&ann, webhook.id, elsewhere).await;
