@@ -278,6 +278,7 @@ const COMMANDS: &[(&[&str], i32)] = &[
     (&["webhook", "add", "https://receiver.example/"], 1),
     (&["webhook", "list"], 1),
     (&["webhook", "test", "1"], 1),
+    (&["webhook", "replay", "1", "--after", "0"], 1),
     (&["webhook", "remove", "1"], 1),
     (&["config", "check"], 0),
     (&["config", "print"], 0),

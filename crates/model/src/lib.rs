@@ -58,4 +58,4 @@ pub use status::{MessageStatus, RecipientStatus, overall};
 pub use token::{NewToken, StoredToken, TokenHash, TokenKind, TokenRecord, TokenValue};
 pub use violation::{Violation, Violations, shown_name};
 pub use visitor::{ClientNetwork, LoginProtocol, Visitor};
-pub use webhook::{WebhookAuthor, WebhookDisabled, WebhookId, WebhookSigning};
+pub use webhook::{ReplayedEvents, WebhookAuthor, WebhookDisabled, WebhookId, WebhookSigning};

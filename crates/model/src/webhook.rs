@@ -68,6 +68,16 @@ named_values! {
 }
 
 named_values! {
+    /// Which events a replay sends again.
+    ReplayedEvents, UnknownReplayedEvents, "must be failed or all" {
+        /// Those that the receiver did not get.
+        Failed = "failed",
+        /// Every event that the webhook selects.
+        All = "all",
+    }
+}
+
+named_values! {
     /// Why a webhook is disabled.
     WebhookDisabled, UnknownWebhookDisabled, "must be request, failures, gone or permission" {
         /// Its owner disabled it.

@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 use mailapi_http::{created_webhook_json, webhooks_json};
 use mailapi_model::{DomainName, EmailAddress, WebhookId, WebhookSigning};
 use mailapi_service::Service;
-use mailapi_service::events::TypePattern;
-use mailapi_service::webhooks::{CreateWebhook, Webhook, public_key};
+use mailapi_service::events::{EventCursor, TypePattern};
+use mailapi_service::webhooks::{CreateWebhook, Replay, ReplayedEvents, Webhook, public_key};
 
 use super::pages::every_page;
 use super::table::table;
@@ -25,6 +25,10 @@ pub(super) enum Command {
         /// The webhook's number, from `mailapi webhook list`
         id: i64,
     },
+    /// Send events again, with the same identifiers as before
+    ///
+    /// Prints the number of events that are sent again, unless they are all. The server sends them in the background.
+    Replay(ReplayedEventsOf),
     /// Remove a webhook
     Remove {
         /// The webhook's number, from `mailapi webhook list`
@@ -55,11 +59,27 @@ pub(super) struct NewWebhook {
     shown: Shown,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct ReplayedEventsOf {
+    /// The webhook's number, from `mailapi webhook list`
+    id: i64,
+    /// Events after this position, which `GET /events` returns as `cursor`; 0 is the beginning
+    #[arg(long, value_name = "CURSOR")]
+    after: EventCursor,
+    /// Events up to this position, only with `--only failed` [default: the last event that was attempted]
+    #[arg(long, value_name = "CURSOR")]
+    before: Option<EventCursor>,
+    /// failed (those that the receiver did not get) or all
+    #[arg(long, value_name = "WHICH", default_value_t = ReplayedEvents::Failed)]
+    only: ReplayedEvents,
+}
+
 pub(super) async fn run(command: Command, config: &Config) -> Outcome {
     wiring::with_service(config, Create::Nothing, async |service| match command {
         Command::Add(arguments) => add(&service, arguments).await,
         Command::List(shown) => list(&service, &shown).await,
         Command::Test { id } => test(&service, WebhookId(id)).await,
+        Command::Replay(arguments) => replay(&service, &arguments).await,
         Command::Remove { id } => Ok(service.delete_webhook(&caller(), WebhookId(id)).await?),
     })
     .await
@@ -92,6 +112,15 @@ async fn test(service: &Service, id: WebhookId) -> Outcome {
     let status = result.status.map(|status| format!("the receiver answered with status {status}"));
     let outcome = status.or(result.error).unwrap_or_default();
     if result.delivered { print(&format!("{outcome}\n")) } else { Err(Failure::new(outcome)) }
+}
+
+async fn replay(service: &Service, arguments: &ReplayedEventsOf) -> Outcome {
+    let &ReplayedEventsOf { id, after, before, only } = arguments;
+    let count = service.replay_webhook(&caller(), WebhookId(id), Replay { after, before, only }).await?;
+    match count {
+        Some(count) => print(&format!("{count}\n")),
+        None => Ok(()),
+    }
 }
 
 fn row(webhook: &Webhook) -> [String; 7] {

@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 
 use mailapi_backend::Dns;
 use mailapi_model::{Denied, Violations};
-pub use mailapi_model::{WebhookDisabled, WebhookId, WebhookSigning};
+pub use mailapi_model::{ReplayedEvents, WebhookDisabled, WebhookId, WebhookSigning};
 pub use mailapi_store::{FailedAttempt, Webhook, WebhookFailure};
 use mailapi_webhooks::{AddressGuard, Exchange, Receiver, Registrant, SigningKey};
 use tokio::sync::Notify;

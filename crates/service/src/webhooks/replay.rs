@@ -1,7 +1,7 @@
 //! `POST /webhooks/{id}/replay`.
 
 use mailapi_events::EventCursor;
-use mailapi_model::Violations;
+use mailapi_model::{ReplayedEvents, Violations};
 
 use super::{WebhookError, WebhookId};
 use crate::caller::audit;
@@ -15,7 +15,7 @@ pub struct Replay {
     /// Events up to this position; the newest one by default. Only for failed events.
     pub before: Option<EventCursor>,
     /// Whether to send all events again, or only those that the receiver did not get.
-    pub all: bool,
+    pub only: ReplayedEvents,
 }
 
 impl Service {
@@ -31,15 +31,18 @@ impl Service {
     ) -> Result<Option<u64>, WebhookError> {
         let webhook = self.own_webhook(caller, id).await?;
         let (webhooks, now) = (self.0.store.webhooks(), self.0.clock.now());
-        let count = if replay.all {
-            if replay.before.is_some() {
+        let count = match (replay.only, replay.before) {
+            (ReplayedEvents::All, Some(_)) => {
                 return Err(Violations::of("before", "must not be given with `only: all`").into());
             }
-            webhooks.move_back(id, replay.after).await?;
-            None
-        } else {
-            let before = replay.before.unwrap_or(webhook.cursor);
-            Some(webhooks.retry_failures(id, replay.after, before, now).await?)
+            (ReplayedEvents::All, None) => {
+                webhooks.move_back(id, replay.after).await?;
+                None
+            }
+            (ReplayedEvents::Failed, before) => {
+                let before = before.unwrap_or(webhook.cursor);
+                Some(webhooks.retry_failures(id, replay.after, before, now).await?)
+            }
         };
         self.0.webhooks.changed.notify_one();
         audit!(caller, webhook = %id, "webhook events sent again");

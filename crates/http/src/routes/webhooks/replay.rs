@@ -1,11 +1,11 @@
 //! `POST /webhooks/{id}/replay`.
 
 use axum::extract::State;
-use mailapi_service::webhooks::Replay;
+use mailapi_service::webhooks::{Replay, ReplayedEvents};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::shape::{Cursor, Which, WhichName};
+use super::shape::{Cursor, ReplayedName};
 use super::webhook_in;
 use crate::answer::Json;
 use crate::caller::Caller;
@@ -25,7 +25,7 @@ request_body! {
         before: Option<Cursor>,
         /// `failed`: events that the receiver did not get; `all`: every event that the webhook selects. `failed` by
         /// default.
-        only: Option<WhichName>,
+        only: Option<ReplayedName>,
     }
     example { "after": "0", "only": "failed" }
 }
@@ -60,7 +60,7 @@ pub(crate) async fn replay(
 ) -> Result<Json<Replayed>, ApiError> {
     let id = webhook_in(&path, &caller)?;
     let ReplayBody { after, before, only } = body.read()?;
-    let replay = Replay { after, before, all: only == Some(Which::All) };
+    let replay = Replay { after, before, only: only.unwrap_or(ReplayedEvents::Failed) };
     let service = state.service().clone();
     let count = to_the_end(async move { service.replay_webhook(&caller, id, replay).await }).await??;
     Ok(Json(Replayed { success: true, message: "The events are sent again.", count }))

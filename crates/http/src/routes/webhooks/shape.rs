@@ -1,6 +1,6 @@
 //! JSON shapes of webhooks.
 
-use mailapi_model::{Secret, Violations, WebhookDisabled, WebhookSigning};
+use mailapi_model::{ReplayedEvents, Secret, Violations, WebhookDisabled, WebhookSigning};
 use mailapi_service::events::{EventCursor, EventType, TypePattern};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -127,30 +127,17 @@ impl Text for Cursor {
     }
 }
 
-/// Which events to send again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// Those that the receiver did not get.
-    Failed,
-    /// All.
-    All,
-}
+/// Which events a replay sends again.
+pub(crate) struct ReplayedName;
 
-/// `failed` or `all`.
-pub(crate) struct WhichName;
-
-impl Text for WhichName {
-    type Read = Which;
+impl Text for ReplayedName {
+    type Read = ReplayedEvents;
 
     fn inline() -> RefOr<Schema> {
-        text().enum_values(Some(["failed", "all"])).into()
+        text().enum_values(Some(ReplayedEvents::ALL.iter().map(|events| events.as_str()))).into()
     }
 
-    fn parse(field: &str, text: String) -> Result<Which, Violations> {
-        match text.as_str() {
-            "failed" => Ok(Which::Failed),
-            "all" => Ok(Which::All),
-            _ => Err(Violations::of(field, "must be failed or all")),
-        }
+    fn parse(field: &str, text: String) -> Result<ReplayedEvents, Violations> {
+        checked(field, text.parse())
     }
 }

@@ -11,7 +11,7 @@ use mailapi_model::{Clock, Grants, Page, Secret, WebhookSigning};
 use mailapi_service::Caller;
 use mailapi_service::events::{After, EventCursor, EventQuery};
 use mailapi_service::webhooks::{
-    CreateWebhook, Replay, UpdateWebhook, Webhook, WebhookDisabled, WebhookError, WebhookSender,
+    CreateWebhook, Replay, ReplayedEvents, UpdateWebhook, Webhook, WebhookDisabled, WebhookError, WebhookSender,
 };
 use mailapi_testkit::TestApp;
 use mailapi_webhooks::Trust;
@@ -293,7 +293,7 @@ async fn an_event_is_given_up_after_eleven_attempts() {
         }
     }
     assert_eq!((setup.receiver.take().len(), setup.failed().await), (11, 1));
-    let all = Replay { after: EventCursor::default(), before: None, all: true };
+    let all = Replay { after: EventCursor::default(), before: None, only: ReplayedEvents::All };
     setup.app.service.replay_webhook(&admin(), setup.webhook.id, all).await.unwrap();
     setup.receiver.answer(&["500 Oops"; 11]);
     for _ in 0..20 {
@@ -304,7 +304,7 @@ async fn an_event_is_given_up_after_eleven_attempts() {
         }
     }
     assert_eq!((setup.receiver.take().len(), setup.failed().await), (11, 1), "the replay left no second row");
-    let replay = Replay { after: EventCursor::default(), before: None, all: false };
+    let replay = Replay { after: EventCursor::default(), before: None, only: ReplayedEvents::Failed };
     assert_eq!(setup.app.service.replay_webhook(&admin(), setup.webhook.id, replay).await.unwrap(), Some(1));
     setup.run().await;
     assert_eq!((setup.receiver.types(), setup.failed().await), (vec!["message.accepted".to_owned()], 0));
@@ -434,7 +434,7 @@ async fn everything_can_be_sent_again() {
     setup.send(&["ann@example.org"]).await;
     setup.run().await;
     assert!(setup.failed().await >= 2);
-    let replay = Replay { after: EventCursor::default(), before: None, all: true };
+    let replay = Replay { after: EventCursor::default(), before: None, only: ReplayedEvents::All };
     setup.app.clock.advance(Duration::from_secs(7));
     setup.app.service.replay_webhook(&admin(), setup.webhook.id, replay).await.unwrap();
     setup.receiver.take();
