@@ -28,6 +28,7 @@ async fn of_ann(app: &App) -> i64 {
         signing: WebhookSigning::V1,
         key: Secret::new(vec![7; 32]),
         enabled: true,
+        confirmed: true,
         cursor: EventCursor::default(),
         created_at: app.now(),
     };

@@ -48,7 +48,13 @@ impl Service {
         let key = self.check_new(&new)?;
         let receiver = receiver(&new.url, author.user().is_none())?;
         self.check_names(new.domain.as_ref(), mailbox.as_ref()).await?;
-        self.check_receiver(&receiver, &key).await?;
+        // The receiver of a disabled webhook is challenged when it is enabled: by then its owner has the key.
+        let confirmed = new.enabled || author.user().is_none();
+        if confirmed {
+            self.check_receiver(&receiver, &key).await?;
+        } else {
+            self.check_addresses(&receiver).await?;
+        }
         let CreateWebhook { url, types, domain, description, signing, enabled, .. } = new;
         let new = NewWebhook {
             url,
@@ -60,6 +66,7 @@ impl Service {
             signing,
             key: key.bytes().clone(),
             enabled,
+            confirmed,
             cursor: self.0.store.events().newest().await?,
             created_at: self.0.clock.now(),
         };

@@ -97,6 +97,12 @@ impl Service {
         }
     }
 
+    /// Returns the current key of a webhook.
+    fn key_of(&self, webhook: &Webhook) -> Result<SigningKey, Unavailable> {
+        SigningKey::from_bytes(webhook.signing, webhook.key.clone())
+            .map_err(|error| Unavailable::Unforeseen(format!("the key of webhook {}: {error}", webhook.id)))
+    }
+
     /// Returns the name of this process among the nodes.
     fn node(&self) -> &str {
         self.0.webhooks.node.get_or_init(|| {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use mailapi_events::{EventId, webhook_test};
-use mailapi_webhooks::Verdict;
+use mailapi_store::{Webhook, WebhookChange};
+use mailapi_webhooks::{Answer, ExchangeError, Receiver, Verdict};
 
 use super::{WebhookError, WebhookId, receiver};
 use crate::{Caller, Service, Unavailable};
@@ -25,26 +26,56 @@ pub struct TestResult {
     pub answer: Option<String>,
 }
 
+struct TestAnswer {
+    id: EventId,
+    delivered: bool,
+    answer: Result<Answer, ExchangeError>,
+}
+
 impl Service {
-    /// Sends a message of type `webhook.test` once, whether the webhook is enabled or not.
+    /// Sends a message of type `webhook.test` once, whether the webhook is enabled or not. While the receiver is not
+    /// confirmed, the message is a challenge instead, and its echo confirms the receiver.
     ///
     /// # Errors
     /// See [`WebhookError`].
     pub async fn test_webhook(&self, caller: &Caller, id: WebhookId) -> Result<TestResult, WebhookError> {
         let webhook = self.own_webhook(caller, id).await?;
         let receiver = receiver(&webhook.url, webhook.author.user().is_none())?;
-        let event_id = EventId::random(self.0.clock.now(), self.0.entropy.as_ref());
-        let keys = self.keys_of(&webhook).map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
-        let message = self.message(event_id, webhook_test(id, event_id).into(), &keys);
         let begun = self.0.clock.steady();
-        let answer = self.0.webhooks.exchange.send(&receiver, &message, &mut None).await;
+        let answer = if webhook.confirmed {
+            self.send_test(&webhook, &receiver).await?
+        } else {
+            self.test_by_challenge(&webhook, &receiver).await?
+        };
         let duration = self.0.clock.steady().saturating_sub(begun);
         let is_admin = caller.grants.admin().is_ok();
-        let (delivered, status, error, excerpt) = match answer {
-            Ok(answer) => (answer.verdict() == Verdict::Delivered, Some(answer.status), None, Some(answer.excerpt)),
-            Err(error) => (false, None, Some(error.to_string()), None),
+        let TestAnswer { id, delivered, answer } = answer;
+        let (status, error, excerpt) = match answer {
+            Ok(answer) => (Some(answer.status), None, Some(answer.excerpt)),
+            Err(error) => (None, Some(error.to_string()), None),
         };
         let (error, answer) = (error.filter(|_| is_admin), excerpt.filter(|_| is_admin));
-        Ok(TestResult { id: event_id, delivered, status, duration, error, answer })
+        Ok(TestResult { id, delivered, status, duration, error, answer })
+    }
+
+    async fn send_test(&self, webhook: &Webhook, receiver: &Receiver) -> Result<TestAnswer, Unavailable> {
+        let id = self.message_id();
+        let keys = self.keys_of(webhook).map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
+        let message = self.message(id, webhook_test(webhook.id, id).into(), &keys);
+        let answer = self.0.webhooks.exchange.send(receiver, &message, &mut None).await;
+        let delivered = answer.as_ref().is_ok_and(|answer| answer.verdict() == Verdict::Delivered);
+        Ok(TestAnswer { id, delivered, answer })
+    }
+
+    /// Sends a challenge. Its echo confirms the receiver.
+    async fn test_by_challenge(&self, webhook: &Webhook, receiver: &Receiver) -> Result<TestAnswer, Unavailable> {
+        let id = self.message_id();
+        let answer = self.challenge(id, receiver, &self.key_of(webhook)?).await;
+        let delivered = answer.as_ref().is_ok_and(|answer| answer.is_echo);
+        if delivered {
+            let confirmed = WebhookChange { confirmed: true, ..WebhookChange::default() };
+            self.0.store.webhooks().update(webhook.id, &confirmed, self.0.clock.now()).await?;
+        }
+        Ok(TestAnswer { id, delivered, answer: answer.map(|answer| answer.answer) })
     }
 }

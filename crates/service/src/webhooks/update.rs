@@ -3,12 +3,11 @@
 use mailapi_events::TypePattern;
 use mailapi_model::{OneLine, Violations};
 use mailapi_store::{Webhook, WebhookChange};
-use mailapi_webhooks::SigningKey;
 
 use super::create::check_types;
 use super::{WebhookError, WebhookId, receiver};
 use crate::caller::audit;
-use crate::{Caller, Service, Unavailable};
+use crate::{Caller, Service};
 
 /// Changes of a webhook; `None` keeps the value.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +24,7 @@ pub struct UpdateWebhook {
 }
 
 impl Service {
-    /// Changes a webhook. A new URL is checked as that of a new webhook.
+    /// Changes a webhook. A new URL is checked as that of a new webhook. Enabling checks a URL that was not checked yet.
     ///
     /// # Errors
     /// See [`WebhookError`].
@@ -37,14 +36,15 @@ impl Service {
     ) -> Result<Webhook, WebhookError> {
         let webhook = self.own_webhook(caller, id).await?;
         check(&change)?;
-        if let Some(url) = change.url.as_ref().filter(|url| **url != webhook.url) {
-            let key = SigningKey::from_bytes(webhook.signing, webhook.key.clone())
-                .map_err(|error| Unavailable::Unforeseen(format!("the key of webhook {id}: {error}")))?;
-            self.check_receiver(&receiver(url, webhook.author.user().is_none())?, &key).await?;
+        let new_url = change.url.as_ref().filter(|url| **url != webhook.url);
+        let is_due = new_url.is_some() || (change.enabled == Some(true) && !webhook.confirmed);
+        if is_due {
+            let url = new_url.unwrap_or(&webhook.url);
+            self.check_receiver(&receiver(url, webhook.author.user().is_none())?, &self.key_of(&webhook)?).await?;
         }
         let UpdateWebhook { url, types, description, enabled } = change;
         let author = if enabled == Some(true) { self.new_author(caller, &webhook).await? } else { None };
-        let change = WebhookChange { url, types, description, enabled, author };
+        let change = WebhookChange { url, types, description, enabled, confirmed: is_due, author };
         let changed = self.0.store.webhooks().update(id, &change, self.0.clock.now()).await?;
         self.0.webhooks.changed.notify_one();
         audit!(caller, webhook = %id, "webhook changed");

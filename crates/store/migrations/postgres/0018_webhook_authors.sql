@@ -14,3 +14,6 @@ UPDATE webhooks SET token_id = NULL
     WHERE EXISTS (SELECT 1 FROM tokens WHERE tokens.id = webhooks.token_id AND is_session)
     OR (owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tokens WHERE tokens.id = webhooks.token_id));
 CREATE INDEX webhooks_by_admin ON webhooks (admin);
+
+-- Whether the receiver has echoed a challenge. Receivers of admins need not.
+ALTER TABLE webhooks ADD COLUMN confirmed BOOLEAN NOT NULL DEFAULT TRUE;

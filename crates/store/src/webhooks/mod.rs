@@ -40,6 +40,8 @@ pub struct NewWebhook {
     pub key: Secret<Vec<u8>>,
     /// Whether to send.
     pub enabled: bool,
+    /// Whether the receiver echoed a challenge, or needs none.
+    pub confirmed: bool,
     /// The position in the log of events at which it begins.
     pub cursor: EventCursor,
     /// When it is added.
@@ -97,6 +99,8 @@ pub struct Webhook {
     pub former_key: Option<(Secret<Vec<u8>>, Timestamp)>,
     /// Whether events are sent.
     pub enabled: bool,
+    /// Whether the receiver echoed a challenge, or needs none. Otherwise it gets nothing else.
+    pub confirmed: bool,
     /// Why the webhook is disabled.
     pub disabled_because: Option<WebhookDisabled>,
     /// The position after the last event that needs no first attempt: it was sent, or its failure is stored.
@@ -128,13 +132,15 @@ pub struct WebhookChange {
     pub description: Option<String>,
     /// Whether to send. Enabling also ends a pause and forgets earlier failures.
     pub enabled: Option<bool>,
+    /// Whether the receiver echoed a challenge now.
+    pub confirmed: bool,
     /// A new author, in place of one without rights. The user who owns a webhook stays the same.
     pub author: Option<WebhookAuthor>,
 }
 
 const COLUMNS: &str = "id, url, types, domain, mailbox, mailbox_given, owner, owner_given, admin, admin_given, \
                        token_id, description, signing, signing_key, former_key, former_key_until, enabled, \
-                       disabled_because, cursor, failing_since, paused_until, last_attempt_at, last_success_at, \
+                       confirmed, disabled_because, cursor, failing_since, paused_until, last_attempt_at, last_success_at, \
                        last_error, created_at, updated_at";
 
 pub(crate) const WEBHOOKS: List =
@@ -208,7 +214,7 @@ impl Webhooks<'_> {
              admin = CASE WHEN $8 THEN CAST($9 AS TEXT) ELSE admin END, \
              admin_given = CASE WHEN $8 THEN CAST($10 AS TEXT) ELSE admin_given END, \
              token_id = CASE WHEN $8 THEN CAST($11 AS BIGINT) ELSE token_id END, \
-             updated_at = $7 WHERE id = $1 RETURNING {COLUMNS}"
+             confirmed = confirmed OR $12, updated_at = $7 WHERE id = $1 RETURNING {COLUMNS}"
         );
         let update = Stmt::new(sql)
             .bind(id)
@@ -221,7 +227,8 @@ impl Webhooks<'_> {
             .bind(author.is_some())
             .bind(admin)
             .bind(admin.and_then(EmailAddress::given))
-            .bind(author.and_then(WebhookAuthor::token));
+            .bind(author.and_then(WebhookAuthor::token))
+            .bind(change.confirmed);
         self.0.execute(update).await?.rows.into_iter().next().map(read).transpose()
     }
 
@@ -285,8 +292,8 @@ fn insert(new: &NewWebhook) -> Stmt {
     let sql = format!(
         "INSERT INTO webhooks (url, types, domain, mailbox, mailbox_given, owner, owner_given, admin, admin_given, \
          token_id, counted_domain, description, signing, signing_key, enabled, disabled_because, cursor, created_at, \
-         updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18) \
-         RETURNING {COLUMNS}"
+         updated_at, confirmed) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18, $19) RETURNING {COLUMNS}"
     );
     let (owner, admin) = (new.author.user(), admin(&new.author));
     Stmt::new(sql)
@@ -308,6 +315,7 @@ fn insert(new: &NewWebhook) -> Stmt {
         .bind((!new.enabled).then(|| WebhookDisabled::Request.as_str()))
         .bind(crate::db::number(new.cursor.number()))
         .bind(new.created_at)
+        .bind(new.confirmed)
 }
 
 /// Returns the admin's mailbox that registered a webhook.
@@ -335,6 +343,7 @@ fn read(mut row: Row) -> Result<Webhook, StoreError> {
         key: Secret::new(row.bytes()?),
         former_key: row.bytes_or_null()?.map(Secret::new).zip(row.time_or_null()?),
         enabled: row.bool()?,
+        confirmed: row.bool()?,
         disabled_because: row.parsed_or_null()?,
         cursor: EventCursor::after_number(row.unsigned()?),
         failing_since: row.time_or_null()?,

@@ -24,6 +24,7 @@ fn new_webhook() -> NewWebhook {
         signing: WebhookSigning::V1,
         key: Secret::new(vec![7; 32]),
         enabled: true,
+        confirmed: true,
         cursor: EventCursor::after_number(5),
         created_at: at(1),
     }
@@ -150,6 +151,13 @@ async fn a_change_leaves_the_rest_and_enabling_forgets_failures() {
             on,
             Webhook { enabled: true, failing_since, paused_until, disabled_because, updated_at: at(4), ..off }
         );
+        // A receiver that was confirmed once stays so.
+        let unconfirmed = added(store, &NewWebhook { confirmed: false, ..new_webhook() }).await;
+        for (confirmed, expected) in [(false, false), (true, true), (false, true)] {
+            let change = WebhookChange { confirmed, ..WebhookChange::default() };
+            let changed = store.webhooks().update(unconfirmed.id, &change, at(5)).await.unwrap().unwrap();
+            assert_eq!(changed.confirmed, expected);
+        }
         let author = Some(WebhookAuthor::Admin(email("root@example.org")));
         let change = WebhookChange { author: author.clone(), ..WebhookChange::default() };
         let changed = store.webhooks().update(webhook.id, &change, at(5)).await.unwrap().unwrap();

@@ -38,7 +38,7 @@ request_body! {
         signing: Option<SigningName>,
         /// Secret of `v1`: `whsec_` and 24 to 64 bytes in base64. A random one by default.
         secret: Option<WebhookSecret>,
-        /// Whether to send; true by default.
+        /// Whether to send; true by default. The receiver of a user's disabled webhook is confirmed when it is enabled.
         enabled: Option<bool>,
     }
     example { "url": "https://example.org/webhook", "types": ["message.*"] }
@@ -70,8 +70,9 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, DomainNotFound, 
 ///
 /// The receiver gets events from now on, signed as Standard Webhooks specifies. Store the secret: it is returned only
 /// once. With a user token, the webhook gets the `message.*` events of its own mailbox. The receiver must then answer a
-/// message of type `webhook.challenge` with the text in `data.challenge`; give your own `secret` to verify that
-/// message. A token or mailbox may have 10 webhooks, and a domain 100.
+/// message of type `webhook.challenge` with the text in `data.challenge`. To give the receiver the secret or the public
+/// key first, register the webhook with `enabled: false`, and enable it later: that sends the message. A mailbox or an
+/// admin token may have 10 webhooks, and a domain 100. A webhook sends events only while its author may read them.
 #[utoipa::path(post, path = "/webhooks", tag = "webhooks", operation_id = "create_webhook",
     request_body = CreateWebhookBody,
     responses((status = 201, description = "The webhook was registered.", body = WebhookCreated), Errors))]

@@ -10,12 +10,14 @@ use crate::path::PathParameters;
 use crate::routes::to_the_end;
 use crate::state::HttpState;
 
-documented_errors!(Errors, documented, [AccessDenied, WebhookNotFound]);
+documented_errors!(Errors, documented, [AccessDenied, WebhookNotFound, ValidationError]);
 
 /// Enable a webhook
 ///
 /// The webhook resumes with the first event that it has not sent, as far as events are kept. A pause that the receiver
-/// asked for ends.
+/// asked for ends. The receiver of a user's webhook that was registered as disabled must first answer a message of type
+/// `webhook.challenge` with the text in `data.challenge`. If the author has lost the permission, the caller becomes the
+/// author.
 #[utoipa::path(post, path = "/webhooks/{id}/enable", tag = "webhooks", operation_id = "enable_webhook",
     params(("id" = i64, Path, description = "Webhook number.", example = 1)),
     responses((status = 200, description = "The enabled webhook.", body = WebhookFound), Errors))]

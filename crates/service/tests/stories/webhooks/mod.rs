@@ -11,7 +11,7 @@ use mailapi_model::{Clock, Grants, Page, Secret, WebhookSigning};
 use mailapi_service::Caller;
 use mailapi_service::events::{After, EventCursor, EventQuery};
 use mailapi_service::webhooks::{
-    CreateWebhook, Replay, ReplayedEvents, UpdateWebhook, Webhook, WebhookDisabled, WebhookError, WebhookSender,
+    CreateWebhook, Replay, ReplayedEvents, UpdateWebhook, Webhook, WebhookDisabled, WebhookError, WebhookSender, public_key,
 };
 use mailapi_testkit::TestApp;
 use mailapi_webhooks::Trust;
@@ -511,4 +511,51 @@ async fn a_users_receiver_must_echo_the_challenge() {
         assert!(matches!(changed, Err(WebhookError::Invalid(_))), "{changed:?}");
         assert_eq!(app.service.list_webhooks(&ann, Page::new(10, 0)).await.unwrap().items, [webhook]);
     }
+}
+
+#[tokio::test]
+async fn a_user_can_give_the_receiver_the_key_first() {
+    let (port, authority, answered) = receiver_with_tls(true).await;
+    let app = app_with_network(&authority).await;
+    let ann = caller(&app, &app.user("ann@example.org").await).await;
+    let count = || answered.swap(0, Ordering::SeqCst);
+    let later = CreateWebhook {
+        signing: WebhookSigning::V1a,
+        enabled: false,
+        ..to(&format!("https://hook.example:{port}/"))
+    };
+    let (webhook, _) = app.service.create_webhook(&ann, later.clone()).await.unwrap();
+    assert!(public_key(&webhook).is_some_and(|key| key.starts_with("whpk_")));
+    assert_eq!((count(), webhook.confirmed), (0, false), "the receiver has the key before it gets anything");
+    assert!(app.service.enable_webhook(&ann, webhook.id).await.unwrap().confirmed);
+    assert_eq!(count(), 1, "the challenge");
+    app.service.enable_webhook(&ann, webhook.id).await.unwrap();
+    assert_eq!(count(), 0, "one is enough");
+
+    // The test of a receiver that is not confirmed is the challenge too.
+    let (webhook, _) = app.service.create_webhook(&ann, later).await.unwrap();
+    assert!(app.service.test_webhook(&ann, webhook.id).await.unwrap().delivered);
+    assert!(app.service.get_webhook(&ann, webhook.id).await.unwrap().confirmed);
+
+    // Without a public address, there is not even a webhook.
+    let inside = CreateWebhook { enabled: false, ..to("https://10.0.0.1/") };
+    assert!(matches!(app.service.create_webhook(&ann, inside).await, Err(WebhookError::Invalid(_))));
+}
+
+#[tokio::test]
+async fn a_receiver_without_an_echo_is_never_enabled() {
+    let (port, authority, answered) = receiver_with_tls(false).await;
+    let app = app_with_network(&authority).await;
+    let ann = caller(&app, &app.user("ann@example.org").await).await;
+    let later = CreateWebhook { enabled: false, ..to(&format!("https://hook.example:{port}/")) };
+    let (webhook, _) = app.service.create_webhook(&ann, later).await.unwrap();
+    let refused = app.service.enable_webhook(&ann, webhook.id).await;
+    assert!(matches!(refused, Err(WebhookError::Invalid(_))), "{refused:?}");
+    // An admin cannot decide for the receiver either.
+    let refused = app.service.enable_webhook(&admin(), webhook.id).await;
+    assert!(matches!(refused, Err(WebhookError::Invalid(_))), "{refused:?}");
+    assert!(!app.service.test_webhook(&ann, webhook.id).await.unwrap().delivered);
+    assert_eq!(answered.load(Ordering::SeqCst), 3, "three challenges");
+    let state = app.service.get_webhook(&ann, webhook.id).await.unwrap();
+    assert!(!state.enabled && !state.confirmed);
 }
