@@ -1,6 +1,7 @@
 //! Stories against the real binary with the mail programs that people use: each is a Python script in `e2e/`.
 //!
-//! They need Python, curl, Node, swaks, mutt, isync, dkimpy, standardwebhooks and Schemathesis, so a plain `cargo test` ignores them.
+//! They need Python, curl, Node, swaks, mutt, isync, dkimpy, standardwebhooks, svix and Schemathesis, so a plain `cargo
+//! test` ignores them.
 //! `./test` installs missing programs and runs them.
 
 use std::path::Path;
@@ -56,5 +57,6 @@ stories!(
     submission,
     two_servers,
     typed_password,
+    webhook_libraries,
     webhooks
 );
