@@ -57,6 +57,7 @@ stories!(
     submission,
     two_servers,
     typed_password,
+    webhook_kills,
     webhook_libraries,
     webhooks
 );
