@@ -1,7 +1,7 @@
 // Bob gets a message from Alice: the story of the client of typescript-fetch, checked by tsc.
 import assert from "node:assert/strict";
 
-import { Configuration, MailApi, MailboxApi } from "./index.js";
+import { Configuration, CreateWebhookTypesEnum, EventsApi, MailApi, MailboxApi, WebhooksApi } from "./index.js";
 
 const configuration = new Configuration({
   basePath: process.env.MAILAPI_URL ?? "",
@@ -33,4 +33,16 @@ const newest = messages[0];
 assert(newest !== undefined);
 const message = await mailbox.getMessage({ email: "bob@example.test", uid: newest.uid });
 assert.deepEqual([message.subject, message.body.text], ["TypeScript", "Hello from TypeScript."]);
-console.log("sent and read through the TypeScript client");
+
+const timeline = await mail.getMessageTimeline({ messageId: sent.messageId });
+assert.deepEqual(timeline.events.map((event) => event.type), ["message.accepted", "message.delivered"]);
+const events = await new EventsApi(configuration).listEvents({ after: "start", messageId: sent.messageId });
+assert.deepEqual(events.events, timeline.events);
+
+const webhooks = new WebhooksApi(configuration);
+const created = await webhooks.createWebhook({
+  createWebhook: { url: "http://127.0.0.1:9/", types: [CreateWebhookTypesEnum.Message], enabled: false },
+});
+assert.match(created.secret ?? "", /^whsec_/);
+assert.equal((await webhooks.listWebhooks({})).webhooks.at(-1)?.id, created.id);
+console.log("sent, read and followed through the TypeScript client");
