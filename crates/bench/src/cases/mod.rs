@@ -3,6 +3,8 @@
 mod big_attachment;
 mod build;
 mod bulk;
+mod delays;
+mod event_stream;
 mod external;
 mod flood;
 mod reading;
@@ -10,6 +12,7 @@ mod rest;
 mod sending;
 mod smtp_in;
 mod start;
+mod webhooks;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -54,6 +57,10 @@ pub(crate) enum Case {
     Send,
     /// Mail from outside, until the API shows it
     SmtpIn,
+    /// Sends and mail from outside, until the event stream shows them
+    EventStream,
+    /// Sends, until a webhook's receiver has their events, also while another receiver hangs
+    Webhooks,
     /// Peak memory with an attachment of 50 MB, up and down
     BigAttachment,
     /// Start on an existing database, and memory at rest
@@ -113,6 +120,8 @@ impl Bench {
             Case::Stats => self.reading().await?.stats(&scale).await,
             Case::Send => sending::measure(&self.product, &scale).await,
             Case::SmtpIn => smtp_in::measure(&self.product, &scale).await,
+            Case::EventStream => event_stream::measure(&self.product, &scale).await,
+            Case::Webhooks => webhooks::measure(&self.product, &scale).await,
             Case::BigAttachment => big_attachment::measure(&self.product, &scale).await,
             Case::Start => {
                 let reading = self.take_reading().await?;

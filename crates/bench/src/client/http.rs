@@ -42,6 +42,11 @@ impl Request {
         Self([head.as_bytes(), body].concat())
     }
 
+    /// The encoded request.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Adds the header of a trusted proxy that forwards the request for `client`.
     pub(crate) fn forwarded_for(mut self, client: Ipv4Addr) -> Self {
         let line_end = self.0.windows(2).position(|two| two == b"\r\n").map_or(0, |at| at + 2);

@@ -76,7 +76,7 @@ impl Bulk {
 }
 
 /// A UUID of version 4 (RFC 9562 section 5.4), derived from a number.
-fn uuid(number: i64) -> String {
+pub(super) fn uuid(number: i64) -> String {
     let mut random = Random::new(SEED ^ number.unsigned_abs());
     let (one, other) = (random.next(), random.next());
     format!(

@@ -54,7 +54,7 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
             let token = site.user_token(&owner).await?;
             list.push(Request::get(&api(&format!("/mailbox/{owner}/messages")), &token));
         }
-        grown.in_turns(&size.plan, "List of 50", &site.server, lists).await?;
+        grown.in_turns(&size.plan, "List of 50", lists.map(|list| (&site.server, list))).await?;
     }
     site.stop().await?;
     grown.note(format!(

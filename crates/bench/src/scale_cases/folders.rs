@@ -202,7 +202,7 @@ async fn alternate(site: &MailSite, size: &Size, folders: [usize; 2], grown: &mu
     }
     let [smallest, largest] = requests;
     for (what, pair) in ["List of 50", "Read one"].into_iter().zip(smallest.into_iter().zip(largest)) {
-        grown.in_turns(&size.plan, what, &site.server, pair.into()).await?;
+        grown.in_turns(&size.plan, what, <[_; 2]>::from(pair).map(|requests| (&site.server, requests))).await?;
     }
     Ok(())
 }

@@ -141,12 +141,11 @@ impl Grown {
         &mut self,
         plan: &Plan,
         what: &str,
-        server: &Server,
-        [smallest, largest]: [Vec<Request>; 2],
+        [(of_small, smallest), (of_large, largest)]: [(&Server, Vec<Request>); 2],
     ) -> Outcome {
         let (smallest, largest): (Arc<[Request]>, Arc<[Request]>) = (smallest.into(), largest.into());
-        let mut small = http_clients(1, server.http, server.process(), &smallest, 200).await?;
-        let mut large = http_clients(1, server.http, server.process(), &largest, 200).await?;
+        let mut small = http_clients(1, of_small.http, of_small.process(), &smallest, 200).await?;
+        let mut large = http_clients(1, of_large.http, of_large.process(), &largest, 200).await?;
         let plan = Plan { rounds: plan.rounds * 3, ..*plan };
         let Comparison { ours, floor, ratio } = compare(&plan, &mut large, &mut small).await?;
         self.note(format!(

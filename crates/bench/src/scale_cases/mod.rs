@@ -3,6 +3,7 @@
 mod accounts;
 mod bulk;
 mod clients;
+mod events;
 mod external;
 mod folders;
 mod grown;
@@ -31,6 +32,8 @@ pub(crate) enum Group {
     Recipients,
     /// Up to 100,000 users in 10,000 domains
     Accounts,
+    /// Up to 10,000,000 events in the log
+    Events,
     /// Up to 1,000 clients at once
     Clients,
     /// Memory at rest, and for each idle connection and open mailbox
@@ -50,6 +53,8 @@ pub(crate) struct Size {
     recipients: &'static [usize],
     /// Users; multiples of a hundred.
     accounts: &'static [usize],
+    /// Events in the log.
+    events: &'static [usize],
     /// Parallel clients.
     clients: &'static [usize],
     /// Idle HTTP connections; a quarter as many of IMAP.
@@ -68,6 +73,7 @@ const FULL: Size = Size {
     folders: &[1_000, 10_000, 100_000, 1_000_000],
     recipients: &[10_000, 100_000, 1_000_000, 10_000_000],
     accounts: &[1_000, 10_000, 100_000],
+    events: &[10_000, 100_000, 1_000_000, 10_000_000],
     clients: &[1, 10, 100, 1_000],
     idle_connections: 1_000,
     log: &[10_000, 100_000, 1_000_000],
@@ -81,6 +87,7 @@ const SMALL: Size = Size {
     folders: &[100, 1_100],
     recipients: &[2_000, 4_000],
     accounts: &[100, 200],
+    events: &[1_000, 100_000],
     clients: &[1, 20],
     idle_connections: 40,
     log: &[600, 1_200],
@@ -134,6 +141,7 @@ impl Group {
             Self::Folders => folders::measure(product, size).await,
             Self::Recipients => recipients::measure(product, size).await,
             Self::Accounts => accounts::measure(product, size).await,
+            Self::Events => events::measure(product, size).await,
             Self::Clients => clients::measure(product, size).await,
             Self::Memory => memory::measure(product, size).await,
             Self::Log => log::measure(product, size).await,
