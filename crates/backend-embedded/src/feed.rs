@@ -13,6 +13,13 @@ use crate::MessageStore;
 use crate::message_store::{Touched, damaged};
 use crate::queue;
 
+/// Returns the name under which readers store their position. The positions of several nodes are those of different
+/// files, so each node has a name of its own.
+pub(crate) fn name(node: Option<&str>) -> String {
+    const NAME: &str = "embedded";
+    node.map_or_else(|| NAME.to_owned(), |node| format!("{NAME}@{node}"))
+}
+
 /// Appends an event in the transaction of the change that it reports.
 pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &mut Touched) -> Result<(), StoreError> {
     let sql = "INSERT INTO drop_feed (at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn,
@@ -39,7 +46,7 @@ pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &m
 #[async_trait]
 impl DeliveryFeed for MessageStore {
     fn name(&self) -> &str {
-        "embedded"
+        self.feed_name()
     }
 
     async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError> {

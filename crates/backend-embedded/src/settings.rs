@@ -49,6 +49,8 @@ pub struct MessageStoreSettings {
     /// Key that authenticates bounces to the return address of a message. Without it, messages have no return
     /// address and no bounce is accepted. Default: none.
     pub return_key: Option<BounceKey>,
+    /// Name of this node, if several nodes share the accounts. Each has a queue and reports of its own. Default: none.
+    pub node: Option<String>,
 }
 
 impl Default for MessageStoreSettings {
@@ -73,6 +75,7 @@ impl Default for MessageStoreSettings {
             sweep_batch: 64,
             chores_rest: 4,
             return_key: None,
+            node: None,
         }
     }
 }

@@ -149,6 +149,7 @@ impl Assembly {
             file = Some(sqlite.clone());
             let settings = MessageStoreSettings {
                 return_key: Some(return_key(&store, &*entropy).await?),
+                node: node.clone(),
                 ..config.message_store()
             };
             let embedded = Embedded::open(sqlite, settings, Arc::clone(&clock), Arc::clone(&entropy), buffer.clone());

@@ -66,7 +66,7 @@ pub use id::{ContentId, FolderId, MailboxId};
 use search_permits::SearchPermits;
 pub use transfer::{Appended, Transferred};
 
-use crate::MessageStoreSettings;
+use crate::{MessageStoreSettings, feed};
 
 /// Number of messages that a bulk command changes in one transaction. Other writers wait a few milliseconds
 /// for such a transaction, and run between two of them.
@@ -79,6 +79,7 @@ pub struct MessageStore(Arc<Inner>);
 struct Inner {
     sqlite: Sqlite,
     settings: MessageStoreSettings,
+    feed_name: String,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     changes: Arc<Changes>,
@@ -105,6 +106,7 @@ impl MessageStore {
         let opening = Semaphore::new(reading::OPENED_AT_ONCE as usize);
         Ok(Self(Arc::new(Inner {
             sqlite,
+            feed_name: feed::name(settings.node.as_deref()),
             settings,
             clock,
             entropy,
@@ -133,6 +135,10 @@ impl MessageStore {
     pub(crate) fn follow_accounts(&self) {
         let (clock, changes) = (Arc::clone(&self.0.clock), Arc::clone(&self.0.changes));
         self.0.sqlite.follow_accounts(Arc::new(follower::Follower { clock, changes }));
+    }
+
+    pub(crate) fn feed_name(&self) -> &str {
+        &self.0.feed_name
     }
 
     pub(crate) fn settings(&self) -> &MessageStoreSettings {

@@ -1,5 +1,6 @@
 use futures_util::FutureExt;
 use mailapi_backend::DeliveryFeed;
+use mailapi_backend_embedded::MessageStoreSettings;
 use mailapi_model::{FeedCursor, Outcome};
 
 use super::test_store::{TestStore, mail};
@@ -9,6 +10,16 @@ async fn the_cursor_of_another_feed_is_refused() {
     let test_store = TestStore::new().await;
     assert!(test_store.message_store.read_after(&FeedCursor("log:12:34".to_owned()), 10).await.is_err());
     assert!(test_store.message_store.forget_until(&FeedCursor("x".to_owned())).await.is_err());
+}
+
+#[tokio::test]
+async fn nodes_that_share_accounts_have_positions_of_their_own() {
+    let name = async |node: Option<&str>| {
+        let settings = MessageStoreSettings { node: node.map(str::to_owned), ..MessageStoreSettings::default() };
+        TestStore::with(settings).await.message_store.name().to_owned()
+    };
+    let names = [name(None).await, name(Some("one")).await, name(Some("other")).await];
+    assert_eq!(names, ["embedded", "embedded@one", "embedded@other"]);
 }
 
 #[tokio::test]
