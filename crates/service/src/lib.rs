@@ -18,6 +18,7 @@ pub mod webhooks;
 mod cache;
 mod caller;
 mod error;
+mod fair_permits;
 mod monitoring;
 mod name_locks;
 mod reconcile;

@@ -54,6 +54,6 @@ pub use stats::{
 pub use store::Store;
 pub use tokens::{NewSession, TokenChange, TokenFilter, Tokens};
 pub use webhooks::{
-    FailedAttempt, NewWebhook, NewWebhookError, Webhook, WebhookChange, WebhookFailure, WebhookLimits, WebhookProgress,
+    FailedAttempt, NewWebhook, NewWebhookError, PassedWebhook, SendingWebhook, Webhook, WebhookChange, WebhookFailure, WebhookLimits, WebhookProgress,
     Webhooks,
 };

@@ -13,7 +13,7 @@ use std::thread;
 use mailapi_model::{ClientNetwork, LoginProtocol, Visitor};
 use tokio::sync::oneshot;
 
-use super::fair_permits::{FairPermits, Shared};
+use crate::fair_permits::{FairPermits, Shared};
 use crate::Unavailable;
 
 type Job = Box<dyn FnOnce() + Send>;

@@ -3,7 +3,6 @@
 mod authenticate;
 mod change_password;
 mod failures;
-mod fair_permits;
 mod hashing;
 mod log_in;
 mod login;

@@ -91,14 +91,18 @@ impl Recent {
         }
     }
 
+    /// Shows the events after a position to `visit`, and returns the position after them; `None` if an event after it is
+    /// not in memory.
+    fn visit(&self, cursor: EventCursor, visit: impl FnMut(&StoredEvent)) -> Option<EventCursor> {
+        self.events_after(cursor)?.map(AsRef::as_ref).for_each(visit);
+        Some(self.until)
+    }
+
     /// Returns the events after a position; `None` if an event after it is not in memory.
     fn after(&self, cursor: EventCursor, filter: &EventFilter, limit: usize) -> Option<EventPage> {
-        if cursor < self.from || cursor > self.until {
-            return None;
-        }
-        let passed = usize::try_from(cursor.number() - self.from.number()).ok()?;
+        let later = self.events_after(cursor)?;
         let mut page = EventPage { events: Vec::new(), cursor: self.until, has_more: false, truncated: false };
-        for event in self.events.range(passed.min(self.events.len())..).filter(|event| filter.includes(event)) {
+        for event in later.filter(|event| filter.includes(event)) {
             if page.events.len() == limit {
                 page.has_more = true;
                 page.cursor = page.events.last().map_or(cursor, StoredEvent::cursor);
@@ -107,6 +111,14 @@ impl Recent {
             page.events.push(StoredEvent::clone(event));
         }
         Some(page)
+    }
+
+    fn events_after(&self, cursor: EventCursor) -> Option<impl Iterator<Item = &Arc<StoredEvent>>> {
+        if cursor < self.from || cursor > self.until {
+            return None;
+        }
+        let passed = usize::try_from(cursor.number() - self.from.number()).ok()?;
+        Some(self.events.range(passed.min(self.events.len())..))
     }
 }
 
@@ -162,6 +174,21 @@ impl Service {
             () = poll => {}
         }
         tokio::time::sleep(GATHER).await;
+    }
+
+    /// Shows events after a position to `visit`, oldest first, from memory if possible. Returns the position after them,
+    /// and whether there are more.
+    pub(crate) async fn visit_events(
+        &self,
+        cursor: EventCursor,
+        mut visit: impl FnMut(&StoredEvent),
+    ) -> Result<(EventCursor, bool), Unavailable> {
+        if let Some(until) = self.0.events.recent(|recent| recent.visit(cursor, &mut visit)) {
+            return Ok((until, false));
+        }
+        let page = self.0.store.events().after(cursor, &EventFilter::of(EventScope::All), AT_ONCE).await?;
+        page.events.iter().for_each(visit);
+        Ok((page.cursor, page.has_more))
     }
 
     /// Returns events after a position, from memory if possible. The newest ones may be missing; see

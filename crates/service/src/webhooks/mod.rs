@@ -1,10 +1,12 @@
 //! Webhooks, which send events to receivers by HTTP.
 
 mod check;
+mod connections;
 mod create;
 mod delete;
 mod deliveries;
 mod get;
+mod interests;
 mod list;
 mod plan;
 mod replay;
@@ -12,6 +14,7 @@ mod rights;
 mod rotate;
 mod round;
 mod running;
+mod schedule;
 mod sender;
 mod test;
 mod update;
@@ -27,11 +30,12 @@ use tokio::sync::Notify;
 
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Settings, Unavailable};
+use connections::Connections;
 use rights::AuthorRights;
 
 pub use create::CreateWebhook;
 pub use replay::Replay;
-pub use sender::WebhookSender;
+pub use sender::{WebhookSender, WebhookStep};
 pub use test::TestResult;
 pub use update::UpdateWebhook;
 
@@ -73,6 +77,7 @@ pub(crate) struct WebhookState {
     /// The name of this process among the nodes.
     node: OnceLock<String>,
     rights: AuthorRights,
+    connections: Connections,
 }
 
 impl WebhookState {
@@ -80,7 +85,8 @@ impl WebhookState {
         let guard = AddressGuard::new(settings.webhooks.allow_networks.clone(), settings.webhooks.loopback);
         let exchange = Exchange::new(dns, guard, settings.webhooks.trust.clone());
         let rights = AuthorRights::new(settings.cached_callers);
-        Self { exchange, changed: Notify::new(), node: OnceLock::new(), rights }
+        let connections = Connections::new();
+        Self { exchange, changed: Notify::new(), node: OnceLock::new(), rights, connections }
     }
 }
 

@@ -18,12 +18,13 @@ use mailapi_store::{
 };
 use mailapi_webhooks::{Answer, Connection, ExchangeError, KeyError, Receiver, SigningKey, Verdict, wait_after};
 
+use super::connections::{Pool, Share};
 use super::plan::{MOST_OPEN, Plan, WINDOW, Work, earlier, is_over};
 use super::receiver;
 use super::rights::WebhookRights;
 use crate::{Service, Unavailable};
 
-/// Maximum number of connections to a receiver; a failing one gets one.
+/// Maximum number of connections to a receiver, if there is room; a failing one gets one.
 const LANES: usize = 8;
 /// The time after which a round begins no further attempt. A slow receiver's other events wait for the next round.
 const ROUND: Duration = Duration::from_secs(30);
@@ -38,7 +39,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_USUAL_PAUSE: Duration = Duration::from_secs(5 * 60);
 /// Number of events that the filter excludes before the position is stored.
 const UNSTORED: u64 = 1000;
-/// Maximum time between two rounds: another node may have changed the webhook.
+/// The time between two looks whether a disabled account is enabled.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Maximum length of an error in characters.
 const ERROR_CHARACTERS: usize = 500;
@@ -46,8 +47,20 @@ const ERROR_CHARACTERS: usize = 500;
 /// A position in the log. `read` is ahead of `stored` by events that the filter excludes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
-    stored: EventCursor,
-    read: EventCursor,
+    pub(super) stored: EventCursor,
+    pub(super) read: EventCursor,
+}
+
+impl Position {
+    /// A position that is stored.
+    pub(super) const fn at(stored: EventCursor) -> Self {
+        Self { stored, read: stored }
+    }
+
+    /// Passes events that the filter excludes.
+    pub(super) fn ahead(self, read: EventCursor) -> Self {
+        Self { read: self.read.max(read), ..self }
+    }
 }
 
 /// The result of a round.
@@ -59,21 +72,33 @@ pub(super) struct RoundResult {
     pub(super) next_try: Option<Timestamp>,
     /// The next round begins at this time at the earliest.
     pub(super) not_before: Option<Timestamp>,
+    /// Whether the webhook has read all events up to its position, and only new ones need another round.
+    pub(super) is_caught_up: bool,
+    /// Whether the latest attempt failed.
+    pub(super) is_failing: bool,
     /// Where the next round resumes.
     pub(super) position: Option<Position>,
 }
 
 impl Service {
-    /// Runs one round of a webhook.
-    pub(super) async fn webhook_round(&self, id: WebhookId, at: Option<Position>) -> Result<RoundResult, Unavailable> {
+    /// Runs one round of a webhook, after a wait for its first connection.
+    pub(super) async fn webhook_round(
+        &self,
+        share: &Share,
+        is_failing: bool,
+        at: Option<Position>,
+    ) -> Result<RoundResult, Unavailable> {
+        let pool = self.0.webhooks.connections.pool(is_failing);
+        let _first = pool.first(share).await;
         let now = self.0.clock.now();
         let rest = |until| RoundResult {
             not_before: Some(until),
             next_try: Some(until),
             position: at,
+            is_failing,
             ..RoundResult::default()
         };
-        let claimed = self.0.store.webhooks().claim(id, self.node(), CLAIM).await?;
+        let claimed = self.0.store.webhooks().claim(share.webhook, self.node(), CLAIM).await?;
         let Some(webhook) = claimed else { return Ok(rest(now.plus(CLAIM))) };
         let rights = match self.webhook_rights(&webhook.author).await? {
             WebhookRights::Held { rights, .. } => rights,
@@ -86,24 +111,40 @@ impl Service {
         if let Some(until) = webhook.paused_until.filter(|until| !is_over(*until, now)) {
             return Ok(rest(until));
         }
+        let from = Reading { webhook: &webhook, rights: &rights, at };
+        self.send_events(from, pool, share, now).await
+    }
+
+    /// Reads events, sends them, and stores the results.
+    async fn send_events(
+        &self,
+        reading: Reading<'_>,
+        pool: &Pool,
+        share: &Share,
+        now: Timestamp,
+    ) -> Result<RoundResult, Unavailable> {
+        let webhook = reading.webhook;
+        let id = webhook.id;
         let open = self.0.store.webhooks().open_failures(id, most_open()).await?;
         let is_full = open.len() >= MOST_OPEN;
-        let page = if is_full { nothing_new(webhook.cursor) } else { self.new_events(&webhook, &rights, at).await? };
+        let page = if is_full { nothing_new(webhook.cursor) } else { self.new_events(reading).await? };
         let EventPage { events, cursor, has_more, truncated } = page;
         if truncated {
             tracing::warn!(webhook = %id, "webhook missed events that are no longer kept");
         }
         let mut plan = Plan::new(open, events, now);
-        let attempts = Attempts::new(self, &webhook)?;
+        let attempts = Attempts::new(self, webhook, pool, share)?;
         let results = attempts.send(std::mem::take(&mut plan.groups)).await?;
         let next_try = results.next_try.map_or(plan.next_try, |next| earlier(plan.next_try, next));
         let is_cut_off = results.is_cut_off;
-        let progress = self.progress(&webhook, cursor, plan.waiting, results, now);
-        let stored = self.store_progress(id, &webhook, &progress).await?;
+        let progress = self.progress(webhook, cursor, plan.waiting, results, now);
+        let stored = self.store_progress(id, webhook, &progress).await?;
         Ok(RoundResult {
             more: has_more || is_cut_off || !progress.settled.is_empty() || stored.is_none(),
-            next_try: Some(next_try.unwrap_or_else(|| now.plus(LOOK_AGAIN))),
+            next_try,
             not_before: progress.paused_until.or(next_try.filter(|_| is_full)),
+            is_caught_up: !has_more && !is_full && stored.is_some(),
+            is_failing: progress.failing_since.is_some(),
             position: stored.map(|stored| Position { stored, read: cursor.max(stored) }),
         })
     }
@@ -116,12 +157,8 @@ impl Service {
         Ok(())
     }
 
-    async fn new_events(
-        &self,
-        webhook: &Webhook,
-        rights: &ReadEvents,
-        at: Option<Position>,
-    ) -> Result<EventPage, Unavailable> {
+    async fn new_events(&self, reading: Reading<'_>) -> Result<EventPage, Unavailable> {
+        let Reading { webhook, rights, at } = reading;
         // If the stored position has changed, a replay moved it back.
         let from = at.filter(|at| at.stored == webhook.cursor).map_or(webhook.cursor, |at| at.read);
         let scope = self.event_scope(rights).await?;
@@ -158,6 +195,7 @@ impl Service {
         let disabled = because.map(|because| self.disabled(webhook, because, now));
         WebhookProgress {
             from: webhook.cursor,
+            revision: webhook.revision,
             to,
             settled,
             failures,
@@ -197,6 +235,14 @@ impl Service {
     }
 }
 
+/// What a webhook may read, and from where.
+#[derive(Clone, Copy)]
+struct Reading<'a> {
+    webhook: &'a Webhook,
+    rights: &'a ReadEvents,
+    at: Option<Position>,
+}
+
 /// The limit and one window, because the last read below the limit may add a window.
 fn most_open() -> u32 {
     u32::try_from(MOST_OPEN + WINDOW).unwrap_or(u32::MAX)
@@ -228,25 +274,34 @@ struct Attempts<'a> {
     receiver: Receiver,
     keys: Vec<SigningKey>,
     lanes: usize,
+    pool: &'a Pool,
+    share: &'a Share,
     /// The steady time at which the round ends.
     end: Duration,
     results: Mutex<Results>,
 }
 
 impl<'a> Attempts<'a> {
-    fn new(service: &'a Service, webhook: &'a Webhook) -> Result<Self, Unavailable> {
+    fn new(
+        service: &'a Service,
+        webhook: &'a Webhook,
+        pool: &'a Pool,
+        share: &'a Share,
+    ) -> Result<Self, Unavailable> {
         let broken = |error: String| Unavailable::Unforeseen(format!("webhook {}: {error}", webhook.id));
         let receiver = receiver(&webhook.url, webhook.author.user().is_none()).map_err(|error| broken(error.to_string()))?;
         let keys = service.keys_of(webhook).map_err(|error| broken(error.to_string()))?;
         let lanes = if webhook.failing_since.is_some() { 1 } else { LANES };
         let end = service.0.clock.steady() + ROUND;
-        Ok(Self { service, author: &webhook.author, receiver, keys, lanes, end, results: Mutex::default() })
+        Ok(Self { service, author: &webhook.author, receiver, keys, lanes, pool, share, end, results: Mutex::default() })
     }
 
     async fn send(self, groups: Vec<Vec<Work>>) -> Result<Results, Unavailable> {
         let lanes = self.lanes.min(groups.len());
         let groups = Mutex::new(VecDeque::from(groups));
-        try_join_all((0..lanes).map(|_| self.lane(&groups))).await?;
+        // The round has its first connection.
+        let further: Vec<_> = std::iter::from_fn(|| self.pool.further(self.share)).take(lanes.max(1) - 1).collect();
+        try_join_all((0..=further.len()).map(|_| self.lane(&groups))).await?;
         Ok(self.results.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 

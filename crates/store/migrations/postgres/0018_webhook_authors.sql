@@ -17,3 +17,8 @@ CREATE INDEX webhooks_by_admin ON webhooks (admin);
 
 -- Whether the receiver has echoed a challenge. Receivers of admins need not.
 ALTER TABLE webhooks ADD COLUMN confirmed BOOLEAN NOT NULL DEFAULT TRUE;
+
+-- Counts changes by requests, replays included: senders notice changes by other processes, and drop results of rounds
+-- that began before them.
+ALTER TABLE webhooks ADD COLUMN revision BIGINT NOT NULL DEFAULT 0;
+CREATE INDEX webhook_failures_due ON webhook_failures (webhook_id, next_try_at) WHERE next_try_at IS NOT NULL;

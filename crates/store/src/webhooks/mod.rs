@@ -13,7 +13,7 @@ use crate::StoreError;
 use crate::db::{BatchLock, Db, Filter, List, Row, Stmt, exactly_one};
 
 pub use failures::{FailedAttempt, WebhookFailure};
-pub use progress::WebhookProgress;
+pub use progress::{PassedWebhook, WebhookProgress};
 
 /// The webhooks.
 #[derive(Debug, Clone, Copy)]
@@ -119,6 +119,27 @@ pub struct Webhook {
     pub created_at: Timestamp,
     /// When its owner last changed it.
     pub updated_at: Timestamp,
+    /// Counts changes by requests, replays included.
+    pub revision: i64,
+}
+
+/// A webhook that sends, and what it wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SendingWebhook {
+    /// Its number.
+    pub id: WebhookId,
+    /// Counts changes by requests, replays included.
+    pub revision: i64,
+    /// The user who owns it; `None` for a webhook of admins.
+    pub user: Option<EmailAddress>,
+    /// The types of events to send.
+    pub types: Vec<TypePattern>,
+    /// Only events of this domain.
+    pub domain: Option<DomainName>,
+    /// Only events of this mailbox.
+    pub mailbox: Option<EmailAddress>,
+    /// The position after the last event that needs no first attempt.
+    pub cursor: EventCursor,
 }
 
 /// Changes to a webhook; `None` leaves a field unchanged.
@@ -141,7 +162,7 @@ pub struct WebhookChange {
 const COLUMNS: &str = "id, url, types, domain, mailbox, mailbox_given, owner, owner_given, admin, admin_given, \
                        token_id, description, signing, signing_key, former_key, former_key_until, enabled, \
                        confirmed, disabled_because, cursor, failing_since, paused_until, last_attempt_at, last_success_at, \
-                       last_error, created_at, updated_at";
+                       last_error, created_at, updated_at, revision";
 
 pub(crate) const WEBHOOKS: List =
     List { table: "webhooks", key: "id", order: "created_at DESC, id DESC", columns: COLUMNS };
@@ -180,15 +201,16 @@ impl Webhooks<'_> {
         WEBHOOKS.page(self.0, conditions(owner), page, read).await
     }
 
-    /// Returns the numbers of the enabled webhooks whose owners are active.
+    /// Returns the enabled webhooks whose owners are active.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn sending(&self) -> Result<Vec<WebhookId>, StoreError> {
-        let sql = "SELECT webhooks.id FROM webhooks LEFT JOIN accounts ON accounts.email = webhooks.owner \
+    pub async fn sending(&self) -> Result<Vec<SendingWebhook>, StoreError> {
+        let sql = "SELECT webhooks.id, revision, owner, owner_given, types, domain, mailbox, mailbox_given, cursor \
+                   FROM webhooks LEFT JOIN accounts ON accounts.email = webhooks.owner \
                    WHERE enabled AND (owner IS NULL OR accounts.active) ORDER BY webhooks.id";
         let rows = exactly_one(self.0.scan(vec![Stmt::new(sql)]).await?)?;
-        rows.into_iter().map(|mut row| Ok(WebhookId(row.int()?))).collect()
+        rows.into_iter().map(read_sending).collect()
     }
 
     /// Changes a webhook; returns it, if it exists.
@@ -214,7 +236,8 @@ impl Webhooks<'_> {
              admin = CASE WHEN $8 THEN CAST($9 AS TEXT) ELSE admin END, \
              admin_given = CASE WHEN $8 THEN CAST($10 AS TEXT) ELSE admin_given END, \
              token_id = CASE WHEN $8 THEN CAST($11 AS BIGINT) ELSE token_id END, \
-             confirmed = confirmed OR $12, updated_at = $7 WHERE id = $1 RETURNING {COLUMNS}"
+             confirmed = confirmed OR $12, revision = revision + 1, updated_at = $7 \
+             WHERE id = $1 RETURNING {COLUMNS}"
         );
         let update = Stmt::new(sql)
             .bind(id)
@@ -244,8 +267,8 @@ impl Webhooks<'_> {
         now: Timestamp,
     ) -> Result<Option<Webhook>, StoreError> {
         let sql = format!(
-            "UPDATE webhooks SET former_key = signing_key, former_key_until = $3, signing_key = $2, updated_at = $4 \
-             WHERE id = $1 RETURNING {COLUMNS}"
+            "UPDATE webhooks SET former_key = signing_key, former_key_until = $3, signing_key = $2, revision = revision + 1, \
+             updated_at = $4 WHERE id = $1 RETURNING {COLUMNS}"
         );
         let rotate = Stmt::new(sql).bind(id).bind(key).bind(until).bind(now);
         self.0.execute(rotate).await?.rows.into_iter().next().map(read).transpose()
@@ -353,6 +376,19 @@ fn read(mut row: Row) -> Result<Webhook, StoreError> {
         last_error: row.text_or_null()?,
         created_at: row.time()?,
         updated_at: row.time()?,
+        revision: row.int()?,
+    })
+}
+
+fn read_sending(mut row: Row) -> Result<SendingWebhook, StoreError> {
+    Ok(SendingWebhook {
+        id: WebhookId(row.int()?),
+        revision: row.int()?,
+        user: row.address_or_null()?,
+        types: types(&row.text()?)?,
+        domain: row.parsed_or_null()?,
+        mailbox: row.address_or_null()?,
+        cursor: EventCursor::after_number(row.unsigned()?),
     })
 }
 

@@ -8,7 +8,7 @@ use mailapi_model::{Timestamp, WebhookDisabled, WebhookId};
 use super::failures::{keep, settle};
 use super::{COLUMNS, Webhook, WebhookFailure, Webhooks, read};
 use crate::StoreError;
-use crate::db::{Db, Stmt, millis, number};
+use crate::db::{Db, Stmt, exactly_one, millis, number};
 use crate::events::Log;
 
 /// The results of one group of attempts.
@@ -16,6 +16,8 @@ use crate::events::Log;
 pub struct WebhookProgress {
     /// The position before the attempts. Nothing is stored if the webhook's position is another one by now.
     pub from: EventCursor,
+    /// The webhook's [`Webhook::revision`] before the attempts. Nothing is stored if a request has changed the webhook.
+    pub revision: i64,
     /// The position after the events that no longer need a first attempt.
     pub to: EventCursor,
     /// Events with stored failures that were delivered now, or are no longer kept.
@@ -34,6 +36,17 @@ pub struct WebhookProgress {
     pub last_error: Option<String>,
     /// Why the webhook is disabled now, with the event about it.
     pub disabled: Option<(WebhookDisabled, NewEvent)>,
+}
+
+/// A webhook that wants none of the events after its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PassedWebhook {
+    /// Its number.
+    pub id: WebhookId,
+    /// Its revision when the events were compared with what it wants.
+    pub revision: i64,
+    /// Its stored position.
+    pub stored: EventCursor,
 }
 
 /// The time of the database in milliseconds, on PostgreSQL.
@@ -72,7 +85,7 @@ impl Webhooks<'_> {
         self.0.execute(claim).await?.rows.into_iter().next().map(read).transpose()
     }
 
-    /// Stores results. Returns false, with nothing changed, if the webhook was deleted, or its position changed: the
+    /// Stores results. Returns false, with nothing changed, if the webhook was deleted, or a request has changed it: the
     /// events are then sent again.
     ///
     /// # Errors
@@ -99,7 +112,8 @@ impl Webhooks<'_> {
     /// When the database cannot be written.
     pub async fn move_back(&self, id: WebhookId, to: EventCursor) -> Result<bool, StoreError> {
         // The row of the webhook first: the results of a round lock it first too.
-        let moved = "UPDATE webhooks SET cursor = CASE WHEN cursor < $2 THEN cursor ELSE $2 END WHERE id = $1";
+        let moved = "UPDATE webhooks SET cursor = CASE WHEN cursor < $2 THEN cursor ELSE $2 END, \
+                     revision = revision + 1 WHERE id = $1";
         let given_up = "DELETE FROM webhook_failures WHERE webhook_id = $1 AND number > $2 AND next_try_at IS NULL";
         let statements = [moved, given_up].map(|sql| Stmt::new(sql).bind(id).bind(number(to.number())));
         let effects = self.0.batch(statements.into()).await?;
@@ -120,7 +134,53 @@ impl Webhooks<'_> {
         let sql = "UPDATE webhook_failures SET attempts = 0, next_try_at = $4 \
                    WHERE webhook_id = $1 AND number > $2 AND number <= $3";
         let retry = Stmt::new(sql).bind(id).bind(number(after.number())).bind(number(until.number())).bind(now);
-        Ok(self.0.execute(retry).await?.touched)
+        let changed = Stmt::new("UPDATE webhooks SET revision = revision + 1 WHERE id = $1").bind(id);
+        // The row of the webhook first, as in the results of a round.
+        let effects = self.0.batch(vec![changed, retry]).await?;
+        Ok(effects.last().map_or(0, |retried| retried.touched))
+    }
+
+    /// Returns the webhooks with events to try again, and the time of the first of them.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn next_tries(&self) -> Result<Vec<(WebhookId, Timestamp)>, StoreError> {
+        let sql = "SELECT webhook_id, MIN(next_try_at) FROM webhook_failures WHERE next_try_at IS NOT NULL \
+                   GROUP BY webhook_id";
+        let rows = exactly_one(self.0.scan(vec![Stmt::new(sql)]).await?)?;
+        rows.into_iter().map(|mut row| Ok((WebhookId(row.int()?), row.time()?))).collect()
+    }
+
+    /// Moves the positions of webhooks past events that they do not want, up to `to`. Leaves out those that have changed,
+    /// and those that another node has reserved. Returns the webhooks that were moved.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn pass(
+        &self,
+        webhooks: &[PassedWebhook],
+        to: EventCursor,
+        node: &str,
+    ) -> Result<Vec<WebhookId>, StoreError> {
+        /// Number of webhooks in one transaction, which other writers wait for.
+        const AT_ONCE: usize = 500;
+        let is_free = match self.0 {
+            Db::Sqlite(_) => "$5 = $5".to_owned(),
+            Db::Postgres(_) => format!("(claimed_by = $5 OR claimed_until <= {DATABASE_TIME})"),
+        };
+        let sql = format!("UPDATE webhooks SET cursor = $3 WHERE id = $1 AND cursor = $2 AND revision = $4 AND {is_free}");
+        let mut moved = Vec::new();
+        for some in webhooks.chunks(AT_ONCE) {
+            let pass = |webhook: &PassedWebhook| {
+                let (from, to) = (number(webhook.stored.number()), number(to.number()));
+                Stmt::new(sql.clone()).bind(webhook.id).bind(from).bind(to).bind(webhook.revision).bind(node)
+            };
+            // Need not be durable: after a power failure, the events are looked up again.
+            let effects = self.0.batch_in_order(some.iter().map(pass).collect()).await?;
+            let done = some.iter().zip(effects).filter(|(_, effect)| effect.touched > 0);
+            moved.extend(done.map(|(webhook, _)| webhook.id));
+        }
+        Ok(moved)
     }
 }
 
@@ -128,7 +188,7 @@ fn advance(id: WebhookId, progress: &WebhookProgress, now: Timestamp) -> Stmt {
     let sql = "UPDATE webhooks SET cursor = $3, failing_since = $4, paused_until = $5, \
                last_attempt_at = CASE WHEN $6 THEN $8 ELSE last_attempt_at END, \
                last_success_at = CASE WHEN $7 THEN $8 ELSE last_success_at END, last_error = $9 \
-               WHERE id = $1 AND cursor = $2";
+               WHERE id = $1 AND cursor = $2 AND revision = $10";
     Stmt::new(sql)
         .bind(id)
         .bind(number(progress.from.number()))
@@ -139,6 +199,7 @@ fn advance(id: WebhookId, progress: &WebhookProgress, now: Timestamp) -> Stmt {
         .bind(progress.has_succeeded)
         .bind(now)
         .bind(progress.last_error.clone())
+        .bind(progress.revision)
         .demand(1)
 }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use mailapi_model::{Secret, TokenId, WebhookAuthor, WebhookDisabled, WebhookId, WebhookSigning};
 use mailapi_store::{
-    FailedAttempt, NewWebhook, NewWebhookError, Store, Webhook, WebhookChange, WebhookFailure, WebhookLimits,
+    FailedAttempt, NewWebhook, NewWebhookError, PassedWebhook, Store, Webhook, WebhookChange, WebhookFailure, WebhookLimits,
     WebhookProgress,
 };
 
@@ -34,6 +34,10 @@ fn new_webhook() -> NewWebhook {
 fn of_ann(token: Option<TokenId>) -> NewWebhook {
     let author = WebhookAuthor::User(email("ann@example.org"), token);
     NewWebhook { author, mailbox: Some(email("ann@example.org")), ..new_webhook() }
+}
+
+async fn sending(store: &Store) -> Vec<WebhookId> {
+    store.webhooks().sending().await.unwrap().into_iter().map(|webhook| webhook.id).collect()
 }
 
 async fn added(store: &Store, new: &NewWebhook) -> Webhook {
@@ -102,9 +106,9 @@ async fn a_webhook_ends_with_its_mailbox_and_not_with_another() {
         let (of_ann, of_admin) = (added(store, &ann).await, added(store, &new_webhook()).await);
         let own = store.webhooks().list(Some(&email("ann@example.org")), page(10, 0)).await.unwrap();
         assert_eq!((own.total, own.items.first()), (1, Some(&of_ann)));
-        assert_eq!(store.webhooks().sending().await, Ok(vec![of_ann.id, of_admin.id]));
+        assert_eq!(sending(store).await, [of_ann.id, of_admin.id]);
         store.accounts().set_active(&email("ann@example.org"), false, at(2)).await.unwrap();
-        assert_eq!(store.webhooks().sending().await, Ok(vec![of_admin.id]));
+        assert_eq!(sending(store).await, [of_admin.id]);
         store.accounts().delete(&email("ann@example.org"), at(3)).await.unwrap();
         assert_eq!(store.webhooks().get(of_ann.id).await, Ok(None));
         assert_eq!(store.webhooks().get(of_admin.id).await, Ok(Some(of_admin.clone())));
@@ -140,16 +144,25 @@ async fn a_change_leaves_the_rest_and_enabling_forgets_failures() {
             last_attempt_at: Some(at(2)),
             last_error: Some("HTTP status 500".to_owned()),
             updated_at: at(3),
+            revision: 1,
             ..webhook.clone()
         };
         assert_eq!(off, expected);
-        assert_eq!(store.webhooks().sending().await, Ok(Vec::new()));
+        assert_eq!(sending(store).await, []);
         let on = WebhookChange { enabled: Some(true), ..WebhookChange::default() };
         let on = store.webhooks().update(webhook.id, &on, at(4)).await.unwrap().unwrap();
         let (failing_since, paused_until, disabled_because) = (None, None, None);
         assert_eq!(
             on,
-            Webhook { enabled: true, failing_since, paused_until, disabled_because, updated_at: at(4), ..off }
+            Webhook {
+                enabled: true,
+                failing_since,
+                paused_until,
+                disabled_because,
+                updated_at: at(4),
+                revision: 2,
+                ..off
+            }
         );
         // A receiver that was confirmed once stays so.
         let unconfirmed = added(store, &NewWebhook { confirmed: false, ..new_webhook() }).await;
@@ -273,10 +286,52 @@ async fn a_position_is_moved_back_and_never_forward() {
         let failures = vec![failure(2, None), failure(4, None), failure(5, Some(50))];
         let to = EventCursor::after_number(6);
         let progress = WebhookProgress { from, to, failures, ..WebhookProgress::default() };
+        assert_eq!(store.webhooks().advance(id, &progress, at(2)).await, Ok(false), "the webhook was changed");
+        let progress = WebhookProgress { revision: 3, ..progress };
         assert_eq!(store.webhooks().advance(id, &progress, at(2)).await, Ok(true));
         assert_eq!(store.webhooks().move_back(id, from).await, Ok(true));
         let left = store.webhooks().failures(id, page(10, 0)).await.unwrap().items;
         assert_eq!(left, [failure(5, Some(50)), failure(2, None)]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unwanted_events_are_passed_unless_something_changed() {
+    on_every_engine(async |store| {
+        let webhooks = store.webhooks();
+        let id = added(store, &new_webhook()).await.id;
+        let stored = EventCursor::after_number(5);
+        let known = PassedWebhook { id, revision: 0, stored };
+        let moved = async |known, to, node| webhooks.pass(&[known], EventCursor::after_number(to), node).await.unwrap();
+        assert_eq!(moved(known, 9, "a").await, [id]);
+        assert_eq!(moved(known, 10, "a").await, [], "it is at another position now");
+        let known = PassedWebhook { stored: EventCursor::after_number(9), ..known };
+        assert!(webhooks.claim(id, "b", MINUTE).await.unwrap().is_some());
+        assert_eq!(moved(known, 10, "a").await.is_empty(), store.is_shared(), "another node sends");
+        let known = PassedWebhook { stored: webhooks.get(id).await.unwrap().unwrap().cursor, ..known };
+        let types = Some(vec![parse("*")]);
+        webhooks.update(id, &WebhookChange { types, ..WebhookChange::default() }, at(2)).await.unwrap();
+        assert_eq!(moved(known, 20, "b").await, [], "it may want them now");
+        assert_eq!(moved(PassedWebhook { revision: 1, ..known }, 20, "b").await, [id]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_try_of_each_webhook_is_found() {
+    on_every_engine(async |store| {
+        let (one, other) = (added(store, &new_webhook()).await, added(store, &new_webhook()).await);
+        assert_eq!(store.webhooks().next_tries().await, Ok(Vec::new()));
+        for (webhook, failures) in [
+            (&one, vec![failure(7, Some(50)), failure(8, Some(40)), failure(9, None)]),
+            (&other, vec![failure(7, None)]),
+        ] {
+            let (from, to) = (webhook.cursor, webhook.cursor);
+            let progress = WebhookProgress { from, to, failures, ..WebhookProgress::default() };
+            assert_eq!(store.webhooks().advance(webhook.id, &progress, at(2)).await, Ok(true));
+        }
+        assert_eq!(store.webhooks().next_tries().await, Ok(vec![(one.id, at(40))]));
     })
     .await;
 }

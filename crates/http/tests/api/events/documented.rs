@@ -113,9 +113,9 @@ async fn fail_a_webhook(app: &App, token: &str) {
     app.post(&app.admin, "/webhooks", webhook).await.assert(StatusCode::CREATED);
     send(app, token, &["bob@example.org"]).await;
     let mut sender = app.service.webhook_sender();
-    while sender.send_once().await.unwrap() {}
+    while sender.send_once().await.unwrap().more {}
     app.clock.advance(Duration::from_secs(5 * 24 * 60 * 60));
-    while sender.send_once().await.unwrap() {}
+    while sender.send_once().await.unwrap().more {}
 }
 
 #[tokio::test]

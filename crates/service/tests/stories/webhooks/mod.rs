@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mailapi_events::{EventId, webhook_disabled};
 use mailapi_model::{Clock, Grants, Page, Secret, WebhookSigning};
 use mailapi_service::Caller;
 use mailapi_service::events::{After, EventCursor, EventQuery};
 use mailapi_service::webhooks::{
-    CreateWebhook, Replay, ReplayedEvents, UpdateWebhook, Webhook, WebhookDisabled, WebhookError, WebhookSender, public_key,
+    CreateWebhook, Replay, ReplayedEvents, UpdateWebhook, Webhook, WebhookDisabled, WebhookError, WebhookId, WebhookSender,
+    WebhookStep, public_key,
 };
 use mailapi_testkit::TestApp;
 use mailapi_webhooks::Trust;
@@ -161,7 +163,7 @@ impl Setup {
 
     /// Sends what is due now.
     async fn run(&mut self) {
-        while self.sender.send_once().await.unwrap() {}
+        while self.sender.send_once().await.unwrap().more {}
     }
 
     async fn state(&self) -> Webhook {
@@ -558,4 +560,70 @@ async fn a_receiver_without_an_echo_is_never_enabled() {
     assert_eq!(answered.load(Ordering::SeqCst), 3, "three challenges");
     let state = app.service.get_webhook(&ann, webhook.id).await.unwrap();
     assert!(!state.enabled && !state.confirmed);
+}
+
+#[tokio::test]
+async fn an_event_starts_rounds_only_where_it_is_wanted() {
+    let mut setup = Setup::new().await;
+    setup.app.user("bob@example.org").await;
+    let service = setup.app.service.clone();
+    let other_types = |types: &str| CreateWebhook { types: vec![types.parse().unwrap()], ..to(&setup.receiver.url) };
+    for _ in 0..10 {
+        let of_bob = CreateWebhook { mailbox: Some("bob@example.org".parse().unwrap()), ..to(&setup.receiver.url) };
+        for new in [of_bob, other_types("domain.*"), other_types("message.complained")] {
+            service.create_webhook(&admin(), new).await.unwrap();
+        }
+    }
+    setup.run().await;
+    setup.send(&["ann@example.org"]).await;
+    let step = setup.sender.send_once().await.unwrap();
+    assert_eq!(step, WebhookStep { rounds: 1, more: false }, "of 31 webhooks");
+    assert!(setup.receiver.take().len() >= 2);
+    assert_eq!(setup.sender.send_once().await.unwrap().rounds, 0, "nothing is new");
+    // A start reads the log once for all webhooks, from the oldest of their positions.
+    setup.sender = service.webhook_sender();
+    assert_eq!(setup.sender.send_once().await.unwrap().rounds, 0);
+    setup.app.domain("new.example").await;
+    assert_eq!(setup.sender.send_once().await.unwrap().rounds, 10);
+    // A change of one webhook is no work for the others.
+    let off = UpdateWebhook { description: Some("Shop".to_owned()), ..UpdateWebhook::default() };
+    service.update_webhook(&admin(), setup.webhook.id, off).await.unwrap();
+    assert_eq!(setup.sender.send_once().await.unwrap().rounds, 1);
+}
+
+#[tokio::test]
+async fn a_failed_event_is_tried_again_after_a_restart() {
+    let mut setup = Setup::new().await;
+    setup.receiver.answer(&["500 Oops"]);
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    setup.receiver.take();
+    setup.sender = setup.app.service.webhook_sender();
+    assert_eq!(setup.sender.send_once().await.unwrap().rounds, 0, "it is not due");
+    setup.app.clock.advance(Duration::from_secs(7));
+    setup.run().await;
+    assert_eq!((setup.receiver.take().len() >= 2, setup.failed().await), (true, 0));
+}
+
+#[tokio::test]
+async fn positions_pass_events_that_are_not_wanted() {
+    let mut setup = Setup::new().await;
+    setup.run().await;
+    let at = setup.app.clock.now();
+    let unwanted = |number: u64| {
+        let id = EventId::of_fact(at, &[&number.to_be_bytes()]);
+        webhook_disabled(WebhookId(99), "https://example.org/", None, WebhookDisabled::Gone, id)
+    };
+    let events: Vec<_> = (0..1000).map(unwanted).collect();
+    let log = setup.app.store.events();
+    futures_util::future::try_join_all(events.iter().map(|event| log.record(event))).await.unwrap();
+    assert_eq!(setup.sender.send_once().await.unwrap().rounds, 0);
+    assert_eq!(setup.state().await.cursor, setup.webhook.cursor, "positions are stored rarely");
+    setup.app.clock.advance(Duration::from_secs(60));
+    assert_eq!(setup.sender.send_once().await.unwrap().rounds, 0);
+    assert!(setup.state().await.cursor.number() >= setup.webhook.cursor.number() + 1000);
+    // It goes on from there.
+    setup.send(&["ann@example.org"]).await;
+    setup.run().await;
+    assert!(setup.receiver.take().len() >= 2);
 }

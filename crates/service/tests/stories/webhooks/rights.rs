@@ -27,7 +27,7 @@ async fn send_as_root(app: &TestApp, sender: &mut WebhookSender) {
 }
 
 async fn run(sender: &mut WebhookSender) {
-    while sender.send_once().await.unwrap() {}
+    while sender.send_once().await.unwrap().more {}
 }
 
 /// Returns the reason why a webhook is disabled, and the reasons in the log.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 /// The group and the member of a request.
-pub(super) trait Shared {
+pub(crate) trait Shared {
     /// Groups are served in turn.
     type Group: PartialEq;
     /// The members of a group are served in turn.
@@ -19,10 +19,10 @@ pub(super) trait Shared {
 }
 
 /// The permits and the queue for them.
-pub(super) struct FairPermits<S: Shared>(Arc<Mutex<State<S>>>);
+pub(crate) struct FairPermits<S: Shared>(Arc<Mutex<State<S>>>);
 
 /// A permit; released on drop.
-pub(super) struct Permit<S: Shared>(Option<Arc<Mutex<State<S>>>>);
+pub(crate) struct Permit<S: Shared>(Option<Arc<Mutex<State<S>>>>);
 
 struct State<S: Shared> {
     free: usize,
@@ -37,12 +37,12 @@ type Requests<S> = VecDeque<oneshot::Sender<Permit<S>>>;
 type Rotation<K, V> = VecDeque<(K, V)>;
 
 impl<S: Shared> FairPermits<S> {
-    pub(super) fn new(permits: usize) -> Self {
+    pub(crate) fn new(permits: usize) -> Self {
         Self(Arc::new(Mutex::new(State { free: permits, groups: VecDeque::new() })))
     }
 
     /// Waits for a permit.
-    pub(super) async fn take(&self, share: S) -> Permit<S> {
+    pub(crate) async fn take(&self, share: S) -> Permit<S> {
         let permit = {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if state.free > 0 {
@@ -55,6 +55,15 @@ impl<S: Shared> FairPermits<S> {
         };
         // Senders are dropped only together with the last permit, which this request would have received.
         permit.await.unwrap_or(Permit(None))
+    }
+
+    /// Takes a permit if more than `reserve` are free. No request waits then.
+    pub(crate) fn take_beyond(&self, reserve: usize) -> Option<Permit<S>> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.free.checked_sub(1).filter(|left| *left >= reserve).map(|left| {
+            state.free = left;
+            Permit(Some(Arc::clone(&self.0)))
+        })
     }
 }
 
@@ -159,6 +168,16 @@ mod tests {
         }
         assert!(permits.take(Name('-', 0)).now_or_never().is_some(), "the permit is free again");
         order
+    }
+
+    #[test]
+    fn a_reserve_is_left_to_others() {
+        let permits = FairPermits::new(3);
+        let held: Vec<_> = std::iter::from_fn(|| permits.take_beyond(1)).collect();
+        assert_eq!(held.len(), 2);
+        assert!(permits.take(Name('s', 1)).now_or_never().is_some());
+        drop(held);
+        assert!(permits.take_beyond(2).is_some() && permits.take_beyond(3).is_none());
     }
 
     #[test]
