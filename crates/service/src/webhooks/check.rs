@@ -5,6 +5,7 @@ use mailapi_events::{EventId, webhook_challenge};
 use mailapi_model::Violations;
 use mailapi_webhooks::{Answer, ExchangeError, Message, Receiver, Registrant, SigningKey, Verdict};
 
+use super::connections::Share;
 use crate::Service;
 
 /// Bytes of randomness in a challenge.
@@ -31,10 +32,15 @@ impl Service {
 
     /// Checks a receiver before it gets events: the addresses of an admin's. A user's receiver must also echo a
     /// challenge, so that users cannot register servers of others.
-    pub(super) async fn check_receiver(&self, receiver: &Receiver, key: &SigningKey) -> Result<(), Violations> {
+    pub(super) async fn check_receiver(
+        &self,
+        share: &Share,
+        receiver: &Receiver,
+        key: &SigningKey,
+    ) -> Result<(), Violations> {
         match receiver.registrant {
             Registrant::Admin => self.check_addresses(receiver).await,
-            Registrant::User => match self.challenge(self.message_id(), receiver, key).await {
+            Registrant::User => match self.challenge(self.message_id(), share, receiver, key).await {
                 Ok(answer) if answer.is_echo => Ok(()),
                 Ok(_) | Err(_) => Err(Violations::of("url", NOT_CONFIRMED)),
             },
@@ -45,6 +51,7 @@ impl Service {
     pub(super) async fn challenge(
         &self,
         id: EventId,
+        share: &Share,
         receiver: &Receiver,
         key: &SigningKey,
     ) -> Result<ChallengeAnswer, ExchangeError> {
@@ -52,9 +59,20 @@ impl Service {
         self.0.entropy.fill(&mut bytes);
         let challenge: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let message = self.message(id, webhook_challenge(&challenge, id).into(), [key]);
-        let answer = self.0.webhooks.exchange.send(receiver, &message, &mut None).await?;
+        let answer = self.send_now(share, receiver, &message).await?;
         let is_echo = answer.verdict() == Verdict::Delivered && answer.excerpt.contains(&challenge);
         Ok(ChallengeAnswer { is_echo, answer })
+    }
+
+    /// Sends one message on request, over one of the connections to receivers that may fail.
+    pub(super) async fn send_now(
+        &self,
+        share: &Share,
+        receiver: &Receiver,
+        message: &Message,
+    ) -> Result<Answer, ExchangeError> {
+        let _connection = self.0.webhooks.connections.pool(true).first(share).await;
+        self.0.webhooks.exchange.send(receiver, message, &mut None).await
     }
 
     /// Returns the id of a message that is not in the log.

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use mailapi_model::{EmailAddress, WebhookId};
+use mailapi_model::{EmailAddress, WebhookAuthor, WebhookId};
+use mailapi_store::Webhook;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::fair_permits::{FairPermits, Permit, Shared};
@@ -26,6 +27,18 @@ const ADMINS_PART: usize = 2;
 pub(super) struct Share {
     pub(super) user: Option<EmailAddress>,
     pub(super) webhook: WebhookId,
+}
+
+impl Share {
+    /// The share of an existing webhook.
+    pub(super) fn of(webhook: &Webhook) -> Self {
+        Self { user: webhook.author.user().cloned(), webhook: webhook.id }
+    }
+
+    /// The share of a webhook that is being registered.
+    pub(super) fn of_new(author: &WebhookAuthor) -> Self {
+        Self { user: author.user().cloned(), webhook: WebhookId(0) }
+    }
 }
 
 impl Shared for Share {

@@ -5,6 +5,7 @@ use mailapi_model::{Denied, DomainName, EmailAddress, OneLine, Secret, Violation
 use mailapi_store::{NewWebhook, NewWebhookError, Webhook, WebhookLimits};
 use mailapi_webhooks::SigningKey;
 
+use super::connections::Share;
 use super::rights::{admin_author, api_token};
 use super::{MOST_BY_ONE, MOST_OF_DOMAIN, WebhookError, receiver};
 use crate::caller::audit;
@@ -51,7 +52,7 @@ impl Service {
         // The receiver of a disabled webhook is challenged when it is enabled: by then its owner has the key.
         let confirmed = new.enabled || author.user().is_none();
         if confirmed {
-            self.check_receiver(&receiver, &key).await?;
+            self.check_receiver(&Share::of_new(&author), &receiver, &key).await?;
         } else {
             self.check_addresses(&receiver).await?;
         }

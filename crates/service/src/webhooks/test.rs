@@ -6,6 +6,7 @@ use mailapi_events::{EventId, webhook_test};
 use mailapi_store::{Webhook, WebhookChange};
 use mailapi_webhooks::{Answer, ExchangeError, Receiver, Verdict};
 
+use super::connections::Share;
 use super::{WebhookError, WebhookId, receiver};
 use crate::{Caller, Service, Unavailable};
 
@@ -62,7 +63,7 @@ impl Service {
         let id = self.message_id();
         let keys = self.keys_of(webhook).map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
         let message = self.message(id, webhook_test(webhook.id, id).into(), &keys);
-        let answer = self.0.webhooks.exchange.send(receiver, &message, &mut None).await;
+        let answer = self.send_now(&Share::of(webhook), receiver, &message).await;
         let delivered = answer.as_ref().is_ok_and(|answer| answer.verdict() == Verdict::Delivered);
         Ok(TestAnswer { id, delivered, answer })
     }
@@ -70,7 +71,7 @@ impl Service {
     /// Sends a challenge. Its echo confirms the receiver.
     async fn test_by_challenge(&self, webhook: &Webhook, receiver: &Receiver) -> Result<TestAnswer, Unavailable> {
         let id = self.message_id();
-        let answer = self.challenge(id, receiver, &self.key_of(webhook)?).await;
+        let answer = self.challenge(id, &Share::of(webhook), receiver, &self.key_of(webhook)?).await;
         let delivered = answer.as_ref().is_ok_and(|answer| answer.is_echo);
         if delivered {
             let confirmed = WebhookChange { confirmed: true, ..WebhookChange::default() };

@@ -4,6 +4,7 @@ use mailapi_events::TypePattern;
 use mailapi_model::{OneLine, Violations};
 use mailapi_store::{Webhook, WebhookChange};
 
+use super::connections::Share;
 use super::create::check_types;
 use super::{WebhookError, WebhookId, receiver};
 use crate::caller::audit;
@@ -40,7 +41,8 @@ impl Service {
         let is_due = new_url.is_some() || (change.enabled == Some(true) && !webhook.confirmed);
         if is_due {
             let url = new_url.unwrap_or(&webhook.url);
-            self.check_receiver(&receiver(url, webhook.author.user().is_none())?, &self.key_of(&webhook)?).await?;
+            let receiver = receiver(url, webhook.author.user().is_none())?;
+            self.check_receiver(&Share::of(&webhook), &receiver, &self.key_of(&webhook)?).await?;
         }
         let UpdateWebhook { url, types, description, enabled } = change;
         let author = if enabled == Some(true) { self.new_author(caller, &webhook).await? } else { None };
