@@ -349,7 +349,7 @@ impl Follow {
         let began_after = agents::all_began_after(
             &self.settings.machine_state,
             &queue_managers,
-            |process| live.tracked.result_of(process),
+            |process, program| live.tracked.result_of(process, program),
             now,
         );
         live.agents = began_after.map(|began_after| (now, began_after));

@@ -85,7 +85,7 @@ pub(super) struct TrackedMessages {
     /// When each delivery agent, by process id, last logged a result for a message in the queue. Kept while messages
     /// left the queue during an attempt.
     #[serde(skip)]
-    results: HashMap<u32, Timestamp>,
+    results: HashMap<u32, HashMap<String, (String, Timestamp)>>,
 }
 
 /// Whether an instance of Postfix runs.

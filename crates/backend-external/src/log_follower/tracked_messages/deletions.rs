@@ -181,13 +181,16 @@ impl TrackedMessages {
         if self.left.is_empty() {
             self.results.clear();
         } else if self.get(line.instance, id).is_some_and(|message| message.left.is_none() && message.queued) {
-            self.results.insert(line.pid, line.at);
+            let result = (line.daemon.to_owned(), line.at);
+            self.results.entry(line.pid).or_default().insert(line.instance.to_owned(), result);
         }
     }
 
-    /// Returns when a delivery agent last logged a result for a message in the queue.
-    pub(in super::super) fn result_of(&self, process: u32) -> Option<Timestamp> {
-        self.results.get(&process).copied()
+    /// Returns when a delivery agent last logged a result for a message in the queue. Instances in different containers
+    /// may use one process id, so a result of two of them belongs to neither.
+    pub(in super::super) fn result_of(&self, process: u32, program: &str) -> Option<Timestamp> {
+        let of_instances = self.results.get(&process).filter(|results| results.len() == 1)?;
+        of_instances.values().find(|(of, _)| of == program).map(|(_, at)| *at)
     }
 
     pub(super) fn note_queue_manager(&mut self, line: &Line<'_>) {
