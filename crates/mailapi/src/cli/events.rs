@@ -29,7 +29,7 @@ pub(super) struct Events {
     /// with --follow]
     #[arg(long, value_name = "CURSOR")]
     after: Option<After>,
-    /// Print the JSON of each event in one line, as the API returns it
+    /// Print the JSON of each event in one line, as the API returns it, and its cursor for --after
     #[arg(long)]
     json: bool,
 }
@@ -86,8 +86,14 @@ fn show(page: &EventPage, json: bool) -> Outcome<bool> {
     if page.truncated {
         tracing::warn!("events after the given cursor are no longer kept");
     }
-    let line = |event: &StoredEvent| if json { format!("{}\n", event.body) } else { line(event) };
+    let line = |event: &StoredEvent| if json { json_line(event) } else { line(event) };
     print_if_open(&page.events.iter().map(line).collect::<String>())
+}
+
+/// Adds the cursor as the last member.
+fn json_line(event: &StoredEvent) -> String {
+    let members = event.body.trim_end().strip_suffix('}').unwrap_or(&event.body);
+    format!("{members},\"cursor\":\"{}\"}}\n", event.cursor())
 }
 
 /// Formats an event for people.
@@ -117,8 +123,12 @@ mod tests {
     use super::*;
 
     fn shown(event_type: EventType, body: &str) -> String {
+        line(&stored(event_type, body))
+    }
+
+    fn stored(event_type: EventType, body: &str) -> StoredEvent {
         let at = Timestamp::from_seconds(1_795_600_800);
-        line(&StoredEvent {
+        StoredEvent {
             number: 1,
             id: "evt_01m7w78fqwemea5qcy6jn7hx3x".parse().unwrap(),
             event_type,
@@ -128,7 +138,14 @@ mod tests {
             message_id: None,
             subject_at: at,
             body: Arc::from(body),
-        })
+        }
+    }
+
+    #[test]
+    fn the_json_of_an_event_ends_with_its_cursor() {
+        let body = r#"{"id":"evt_1","data":{"domain":"}"}}"#;
+        let line = json_line(&stored(EventType::DomainCreated, body));
+        assert_eq!(line, "{\"id\":\"evt_1\",\"data\":{\"domain\":\"}\"},\"cursor\":\"1\"}\n");
     }
 
     #[test]
