@@ -69,14 +69,14 @@ impl MailServer {
                 metrics.before_scrape(move |metrics| metrics.set_imap_sessions(pool.connections()));
                 let Some(log) = external.log_follower().cloned() else { return };
                 let clock = Arc::clone(clock);
-                let newest_gap = Mutex::new(clock.now());
+                // By identity: a clock that was set back makes a new loss look old.
+                let known = Mutex::new(log.status().gaps);
                 metrics.before_scrape(move |metrics| {
                     let status = log.status();
                     metrics.set_follower_lag(status.lag(clock.now()));
-                    let mut newest = newest_gap.lock().unwrap_or_else(PoisonError::into_inner);
-                    let (gaps, at) = status.losses_since(*newest);
-                    *newest = at;
-                    metrics.count_log_gaps(gaps);
+                    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                    metrics.count_log_gaps(status.losses_besides(&known) as u64);
+                    *known = status.gaps;
                 });
             }
         }

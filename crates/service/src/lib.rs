@@ -26,7 +26,7 @@ mod recovery;
 mod settings;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::AtomicBool;
 
 pub use mailapi_backend::Quarantined;
 use mailapi_backend::{Backend, Dns};
@@ -47,7 +47,7 @@ use crate::cache::Epoch;
 use crate::domains::SendingDomains;
 use crate::events::EventReader;
 use crate::health::LastChecks;
-use crate::mail::{AccountAges, SentToday};
+use crate::mail::{AccountAges, LossesStored, SentToday};
 use crate::mailbox::KnownMailboxes;
 use crate::monitoring::LastMeasured;
 use crate::recovery::InFlight;
@@ -104,8 +104,8 @@ struct Inner {
     last_measured: LastMeasured,
     /// Held while a batch of the delivery feed is read and stored.
     following: Mutex<()>,
-    /// When the newest loss of reports was noticed that is stored as an event, in milliseconds.
-    losses_told: AtomicI64,
+    /// The lost reports that are stored as events.
+    losses_stored: LossesStored,
     /// Whether the last sync of the whole user database failed.
     directory_failed: AtomicBool,
     hashing: HashingThreads,
@@ -133,7 +133,7 @@ impl Service {
             last_checks: LastChecks::default(),
             last_measured: LastMeasured::default(),
             following: Mutex::default(),
-            losses_told: AtomicI64::new(0),
+            losses_stored: LossesStored::default(),
             directory_failed: AtomicBool::new(false),
             hashing: HashingThreads::new(settings.concurrent_hashes),
             store,

@@ -236,9 +236,11 @@ impl FollowerStatus {
 
     /// Returns the number of losses noticed after `since`, and when the newest one was.
     #[must_use]
-    pub fn losses_since(&self, since: Timestamp) -> (u64, Timestamp) {
-        let losses = self.gaps.iter().filter(|gap| gap.kind.is_loss() && gap.at > since);
-        losses.fold((0, since), |(count, newest), gap| (count + 1, newest.max(gap.at)))
+    pub fn losses_besides(&self, known: &[Gap]) -> usize {
+        let is_known =
+            |gap: &Gap| known.iter().any(|known| (known.at, known.from, known.kind) == (gap.at, gap.from, gap.kind));
+        let single = self.gaps.iter().filter(|gap| gap.kind.is_loss() && gap.kind != GapKind::Incomplete);
+        single.filter(|gap| !is_known(gap)).count()
     }
 
     /// Returns permanent losses noticed within `lately`, as first noticed. A loss may get a later end.

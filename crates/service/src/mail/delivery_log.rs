@@ -1,10 +1,11 @@
 //! `GET /mail/delivery-log` and its sync. Delivery events are appended only here. Their statuses and their entries in
 //! the log of events are stored in the same transaction.
 
-use std::sync::atomic::Ordering;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mailapi_backend::DeliveryFeed;
-use mailapi_events::delivery_gap;
+use mailapi_backend::{DeliveryFeed, LostPart};
+use mailapi_events::{EventId, NewEvent, delivery_gap};
 use mailapi_model::{DeliveryLogEntry, Denied, Listed, Page, Timestamp};
 use mailapi_store::DeliveryLogFilter;
 
@@ -130,15 +131,19 @@ impl Service {
 
     /// Stores an event for each part of the feed that was lost. After a start, those that are stored are seen again.
     async fn tell_of_losses(&self, feed: &dyn DeliveryFeed) -> Result<(), Unavailable> {
-        let known = self.0.losses_told.load(Ordering::Relaxed);
         let oldest = self.0.clock.now().minus(self.0.settings.event_retention);
         let lost = feed.lost_parts().await;
-        for part in lost.iter().filter(|part| part.at.as_millis() > known && part.at > oldest) {
-            let event = delivery_gap(feed.name(), part.at, part.from, part.to, part.reason);
-            self.0.store.events().record_once(&event).await?;
-            self.0.losses_told.fetch_max(part.at.as_millis(), Ordering::Relaxed);
+        // By identity: a clock that was set back makes a new loss look old.
+        let of_part = |part: &LostPart| delivery_gap(feed.name(), part.at, part.from, part.to, part.reason);
+        let events: Vec<NewEvent> = lost.iter().filter(|part| part.at > oldest).map(of_part).collect();
+        for event in &events {
+            if self.0.losses_stored.has(feed.name(), event.id) {
+                continue;
+            }
+            self.0.store.events().record_once(event).await?;
             self.0.events.wake();
         }
+        self.0.losses_stored.replace(feed.name(), events.iter().map(|event| event.id));
         Ok(())
     }
 
@@ -161,6 +166,24 @@ impl Service {
             Some(feed) => feed.changed().await,
             None => std::future::pending().await,
         }
+    }
+}
+
+/// The events of lost reports that are stored, by feed. A feed remembers a limited number of losses.
+#[derive(Default)]
+pub(crate) struct LossesStored(Mutex<HashMap<String, HashSet<EventId>>>);
+
+impl LossesStored {
+    fn has(&self, feed: &str, id: EventId) -> bool {
+        self.stored().get(feed).is_some_and(|stored| stored.contains(&id))
+    }
+
+    fn replace(&self, feed: &str, ids: impl Iterator<Item = EventId>) {
+        self.stored().insert(feed.to_owned(), ids.collect());
+    }
+
+    fn stored(&self) -> MutexGuard<'_, HashMap<String, HashSet<EventId>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -13,6 +13,7 @@ mod sent_today;
 mod status;
 
 pub use compose::{ComposeError, compose, compose_large};
+pub(crate) use delivery_log::LossesStored;
 pub use delivery_log::{DeliveryLogError, Synced};
 pub(crate) use dkim::generate_key;
 pub use dkim::{DkimError, Signer};

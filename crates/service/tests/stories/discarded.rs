@@ -179,7 +179,10 @@ async fn each_lost_part_of_the_log_is_one_event() {
     let follow = async || while story.service.follow_once().await.unwrap().1 {};
     *story.log.2.lock().unwrap() = vec![part(1, "truncated")];
     follow().await;
-    *story.log.2.lock().unwrap() = vec![part(1, "truncated"), part(2, "torn_line")];
+    *story.log.2.lock().unwrap() = vec![part(1, "truncated"), part(3, "torn_line")];
+    follow().await;
+    // The clock was set back, so the third loss was noticed before the second.
+    *story.log.2.lock().unwrap() = vec![part(1, "truncated"), part(3, "torn_line"), part(2, "file_vanished")];
     follow().await;
     // Another process on the same database, as after a restart.
     story.app.service.read_events_once().await.unwrap();
@@ -194,5 +197,8 @@ async fn each_lost_part_of_the_log_is_one_event() {
     let bodies = page.events.iter().map(|event| serde_json::from_str::<serde_json::Value>(&event.body).unwrap());
     let told: Vec<_> = bodies.map(|body| body["data"].clone()).collect();
     let data = |part: LostPart| serde_json::json!({"feed": "log", "from": now.to_string(), "to": part.to.to_string(), "reason": part.reason});
-    assert_eq!(told, [data(part(1, "truncated")), data(part(2, "torn_line"))]);
+    assert_eq!(
+        told,
+        [(1, "truncated"), (3, "torn_line"), (2, "file_vanished")].map(|(at, reason)| data(part(at, reason)))
+    );
 }

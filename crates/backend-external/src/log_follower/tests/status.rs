@@ -7,7 +7,7 @@ use mailapi_backend::{DeliveryFeed, InboundLog};
 use mailapi_model::{FeedCursor, InboundEvent};
 
 use super::support::{TestLog, line, message};
-use crate::log_follower::{GapKind, LogFollower};
+use crate::log_follower::{Gap, GapKind, LogFollower};
 
 fn follower(log: &TestLog) -> LogFollower {
     LogFollower::new(log.settings.clone(), log.clock.clone()).unwrap()
@@ -32,6 +32,12 @@ async fn a_missing_unreadable_or_gapped_log_shows_in_health() {
     follower.read_after(&batch.cursor, 10).await.unwrap();
     let gaps = follower.status().gaps;
     assert_eq!(gaps.iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::FileVanished]);
+    let status = follower.status();
+    assert_eq!((status.losses_besides(&[]), status.losses_besides(&gaps)), (1, 0));
+    let longer = [Gap { to: gaps[0].to.plus(Duration::from_secs(60)), ..gaps[0].clone() }];
+    assert_eq!(status.losses_besides(&longer), 0, "a loss with a later end is the same loss");
+    let of_another_clock = [Gap { at: gaps[0].at.plus(Duration::from_secs(60)), ..gaps[0].clone() }];
+    assert_eq!(status.losses_besides(&of_another_clock), 1, "also if it was noticed before the known one");
 }
 
 #[tokio::test]
