@@ -4,11 +4,11 @@ use mailapi_model::{AccountChange, DomainName, EmailAddress, NewAccount, NewDoma
 use serde::Serialize;
 
 use crate::body::body;
-use crate::{EventId, EventType, NewEvent};
+use crate::{EventId, EventType, FactNumber, NewEvent};
 
 /// Returns `domain.created`.
 #[must_use]
-pub fn domain_created(domain: &NewDomain) -> NewEvent {
+pub fn domain_created(domain: &NewDomain, fact: FactNumber) -> NewEvent {
     #[derive(Serialize)]
     struct Data<'a> {
         domain: &'a str,
@@ -22,7 +22,7 @@ pub fn domain_created(domain: &NewDomain) -> NewEvent {
         description: domain.description.as_deref(),
         creator_email: domain.creator_email.as_ref().map(EmailAddress::shown),
     };
-    about_domain(EventType::DomainCreated, &domain.name, domain.created_at, &data)
+    about_domain(EventType::DomainCreated, &domain.name, (domain.created_at, fact), &data)
 }
 
 /// Returns `domain.updated` with the changed values; an inner `None` removes the description.
@@ -32,6 +32,7 @@ pub fn domain_updated(
     active: Option<bool>,
     description: Option<Option<&str>>,
     at: Timestamp,
+    fact: FactNumber,
 ) -> NewEvent {
     #[derive(Serialize)]
     struct Data<'a> {
@@ -46,22 +47,22 @@ pub fn domain_updated(
         description: Option<Option<&'a str>>,
     }
     let data = Data { domain: name.as_str(), changed: Changed { active, description } };
-    about_domain(EventType::DomainUpdated, name, at, &data)
+    about_domain(EventType::DomainUpdated, name, (at, fact), &data)
 }
 
 /// Returns an event with the domain as its only member: `domain.approved`, `domain.verified` or `domain.deleted`.
 #[must_use]
-pub fn domain_event(event_type: EventType, name: &DomainName, at: Timestamp) -> NewEvent {
+pub fn domain_event(event_type: EventType, name: &DomainName, at: Timestamp, fact: FactNumber) -> NewEvent {
     #[derive(Serialize)]
     struct Data<'a> {
         domain: &'a str,
     }
-    about_domain(event_type, name, at, &Data { domain: name.as_str() })
+    about_domain(event_type, name, (at, fact), &Data { domain: name.as_str() })
 }
 
 /// Returns `user.created`.
 #[must_use]
-pub fn user_created(account: &NewAccount) -> NewEvent {
+pub fn user_created(account: &NewAccount, fact: FactNumber) -> NewEvent {
     #[derive(Serialize)]
     struct Data<'a> {
         email: &'a str,
@@ -69,12 +70,18 @@ pub fn user_created(account: &NewAccount) -> NewEvent {
         quota_bytes: Option<u64>,
     }
     let data = Data { email: account.email.shown(), name: &account.name, quota_bytes: account.quota_bytes };
-    about_user(EventType::UserCreated, &account.email, account.created_at, &data)
+    about_user(EventType::UserCreated, &account.email, (account.created_at, fact), &data)
 }
 
 /// Returns `user.updated` with the changed values.
 #[must_use]
-pub fn user_updated(email: &EmailAddress, change: &AccountChange, active: Option<bool>, at: Timestamp) -> NewEvent {
+pub fn user_updated(
+    email: &EmailAddress,
+    change: &AccountChange,
+    active: Option<bool>,
+    at: Timestamp,
+    fact: FactNumber,
+) -> NewEvent {
     #[derive(Serialize)]
     struct Data<'a> {
         email: &'a str,
@@ -90,17 +97,17 @@ pub fn user_updated(email: &EmailAddress, change: &AccountChange, active: Option
         active: Option<bool>,
     }
     let changed = Changed { name: change.name.as_deref(), quota_bytes: change.quota_bytes, active };
-    about_user(EventType::UserUpdated, email, at, &Data { email: email.shown(), changed })
+    about_user(EventType::UserUpdated, email, (at, fact), &Data { email: email.shown(), changed })
 }
 
 /// Returns an event with the address as its only member: `user.deleted` or `login.locked`.
 #[must_use]
-pub fn user_event(event_type: EventType, email: &EmailAddress, at: Timestamp) -> NewEvent {
+pub fn user_event(event_type: EventType, email: &EmailAddress, at: Timestamp, fact: FactNumber) -> NewEvent {
     #[derive(Serialize)]
     struct Data<'a> {
         email: &'a str,
     }
-    about_user(event_type, email, at, &Data { email: email.shown() })
+    about_user(event_type, email, (at, fact), &Data { email: email.shown() })
 }
 
 /// Returns `token.created`, without the token's value. The database assigns the token's id, so the body has two parts;
@@ -137,22 +144,28 @@ pub fn token_created(token: &NewToken) -> (NewEvent, String) {
 
 /// Returns `token.updated` or `token.revoked`.
 #[must_use]
-pub fn token_event(event_type: EventType, id: TokenId, at: Timestamp) -> NewEvent {
+pub fn token_event(event_type: EventType, id: TokenId, at: Timestamp, fact: FactNumber) -> NewEvent {
     #[derive(Serialize)]
     struct Data {
         token_id: i64,
     }
-    let event_id = EventId::of_fact(at, &[event_type.as_str().as_bytes(), &id.0.to_be_bytes()]);
+    let event_id = EventId::of_fact(at, &[event_type.as_str().as_bytes(), &id.0.to_be_bytes(), &fact.to_bytes()]);
     about(event_type, event_id, None, &Data { token_id: id.0 })
 }
 
-fn about_domain(event_type: EventType, name: &DomainName, at: Timestamp, data: &impl Serialize) -> NewEvent {
-    let id = EventId::of_fact(at, &[event_type.as_str().as_bytes(), name.as_str().as_bytes()]);
+type At = (Timestamp, FactNumber);
+
+fn about_domain(event_type: EventType, name: &DomainName, at: At, data: &impl Serialize) -> NewEvent {
+    let id = id_of(event_type, name.as_str(), at);
     NewEvent { domain: Some(name.clone()), ..about(event_type, id, None, data) }
 }
 
-fn about_user(event_type: EventType, email: &EmailAddress, at: Timestamp, data: &impl Serialize) -> NewEvent {
-    let id = EventId::of_fact(at, &[event_type.as_str().as_bytes(), email.as_str().as_bytes()]);
+fn id_of(event_type: EventType, subject: &str, (at, fact): At) -> EventId {
+    EventId::of_fact(at, &[event_type.as_str().as_bytes(), subject.as_bytes(), &fact.to_bytes()])
+}
+
+fn about_user(event_type: EventType, email: &EmailAddress, at: At, data: &impl Serialize) -> NewEvent {
+    let id = id_of(event_type, email.as_str(), at);
     about(event_type, id, Some(email), data)
 }
 
@@ -174,6 +187,17 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    const FACT: FactNumber = FactNumber::new(7, 1);
+
+    #[test]
+    fn two_changes_of_one_millisecond_are_two_events() {
+        let (email, at) = ("ann@example.org".parse().unwrap(), Timestamp::from_seconds(1_790_000_000));
+        let changed = |fact| user_updated(&email, &AccountChange::default(), Some(true), at, fact).id;
+        assert_eq!(changed(FACT), changed(FACT));
+        assert_ne!(changed(FACT), changed(FactNumber::new(7, 2)));
+        assert_ne!(changed(FACT), changed(FactNumber::new(8, 1)));
+    }
 
     #[test]
     fn the_id_of_a_token_belongs_between_two_parts() {
@@ -203,9 +227,9 @@ mod tests {
     fn an_update_names_what_changed_and_nothing_else() {
         let (name, at) = ("example.org".parse().unwrap(), Timestamp::from_seconds(1_790_000_000));
         let changed = |event: NewEvent| serde_json::from_str::<Value>(&event.body).unwrap()["data"]["changed"].clone();
-        assert_eq!(changed(domain_updated(&name, None, Some(None), at)), json!({"description": null}));
-        assert_eq!(changed(domain_updated(&name, Some(true), None, at)), json!({"active": true}));
+        assert_eq!(changed(domain_updated(&name, None, Some(None), at, FACT)), json!({"description": null}));
+        assert_eq!(changed(domain_updated(&name, Some(true), None, at, FACT)), json!({"active": true}));
         let (email, change) = ("ann@example.org".parse().unwrap(), AccountChange::default());
-        assert_eq!(changed(user_updated(&email, &change, Some(false), at)), json!({"active": false}));
+        assert_eq!(changed(user_updated(&email, &change, Some(false), at, FACT)), json!({"active": false}));
     }
 }

@@ -12,6 +12,26 @@ use uuid::{Builder, Uuid};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(Uuid);
 
+/// Distinguishes facts of one millisecond about one subject, such as two changes of a user: no fact has the number of
+/// another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FactNumber {
+    writer: u64,
+    count: u64,
+}
+
+impl FactNumber {
+    /// Creates the number of a writer's fact. `writer` is random.
+    #[must_use]
+    pub const fn new(writer: u64, count: u64) -> Self {
+        Self { writer, count }
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        ((u128::from(self.writer) << 64) | u128::from(self.count)).to_be_bytes()
+    }
+}
+
 const PREFIX: &str = "evt_";
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const CHARACTERS: usize = 26;

@@ -20,7 +20,7 @@ pub use body::NewEvent;
 pub use cursor::{EventCursor, EventCursorError};
 pub use event_type::{EventType, TypePattern, UnknownEventType};
 pub use gap::delivery_gap;
-pub use id::{EventId, EventIdError};
+pub use id::{EventId, EventIdError, FactNumber};
 pub use message::{Attempted, MessageFacts, accepted, delivery, failed, refused};
 pub use received::{Received, received};
 pub use webhook::{webhook_challenge, webhook_disabled, webhook_test};

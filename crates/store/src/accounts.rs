@@ -51,7 +51,7 @@ impl Accounts<'_> {
     /// [`StoreError::Conflict`] when the account exists, [`StoreError::Reference`] when its domain does not.
     pub async fn insert(&self, account: &NewAccount) -> Result<(), StoreError> {
         let changed = Changed::NewAccount(account.email.clone());
-        let event = Log::of(self.0).insert(&user_created(account));
+        let event = Log::of(self.0).insert(&user_created(account, self.0.next_fact()));
         self.0.batch_followed(changed, vec![insert_account(account), event]).await.map(drop)
     }
 
@@ -119,7 +119,7 @@ impl Accounts<'_> {
         .bind(change.quota_bytes.is_some())
         .bind(change.quota_bytes.flatten().map(number))
         .bind(now);
-        let event = Log::of(self.0).insert(&user_updated(email, change, None, now));
+        let event = Log::of(self.0).insert(&user_updated(email, change, None, now, self.0.next_fact()));
         first_guard_held(self.0.batch_followed(Changed::Account(email.clone()), vec![statement.demand(1), event]).await)
     }
 
@@ -193,7 +193,7 @@ impl Accounts<'_> {
             format!("UPDATE accounts SET active = $2, updated_at = $3, sessions_ended = {ended} WHERE email = $1");
         let mut statements = vec![Stmt::new(sql).bind(email).bind(active).bind(now)];
         statements.extend((!active).then(|| end_sessions(email)));
-        let event = user_updated(email, &AccountChange::default(), Some(active), now);
+        let event = user_updated(email, &AccountChange::default(), Some(active), now, self.0.next_fact());
         let is_there = "SELECT 1 FROM accounts WHERE email = $9";
         statements.push(Log::of(self.0).insert_if_found(&event, is_there, email));
         touched_first(&self.0.batch(statements).await?)
@@ -253,7 +253,7 @@ impl Accounts<'_> {
         let account = Stmt::new("DELETE FROM accounts WHERE email = $1").bind(email).demand(1);
         let tokens = remove_tokens("email = $1").bind(email);
         let gone = note_gone(email, now);
-        let event = Log::of(self.0).insert(&user_event(EventType::UserDeleted, email, now));
+        let event = Log::of(self.0).insert(&user_event(EventType::UserDeleted, email, now, self.0.next_fact()));
         first_guard_held(self.0.batch_followed(Changed::Account(email.clone()), vec![account, tokens, gone, event]).await)
     }
 }

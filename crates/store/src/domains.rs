@@ -57,7 +57,8 @@ impl Domains<'_> {
     /// # Errors
     /// [`StoreError::Conflict`] when the domain exists.
     pub async fn insert(&self, domain: &NewDomain, key: Option<&DkimKey>) -> Result<(), StoreError> {
-        let mut statements = vec![insert_domain(domain), Log::of(self.0).insert(&domain_created(domain))];
+        let mut statements =
+            vec![insert_domain(domain), Log::of(self.0).insert(&domain_created(domain, self.0.next_fact()))];
         statements.extend(key.map(|key| insert_first_key(&domain.name, key)));
         self.0.batch_followed(Changed::Domain(domain.name.clone()), statements).await.map(drop)
     }
@@ -95,7 +96,7 @@ impl Domains<'_> {
     /// When the database cannot be written.
     pub async fn update(&self, name: &DomainName, change: &DomainChange, now: Timestamp) -> Result<bool, StoreError> {
         let description = change.description.as_ref().map(Option::as_deref);
-        let event = domain_updated(name, change.active, description, now);
+        let event = domain_updated(name, change.active, description, now, self.0.next_fact());
         let statement = Stmt::new(
             "UPDATE domains SET active = COALESCE(CAST($2 AS BOOLEAN), active), \
              description = CASE WHEN $3 THEN CAST($4 AS TEXT) ELSE description END WHERE name = $1",
@@ -114,7 +115,7 @@ impl Domains<'_> {
     /// # Errors
     /// When the database cannot be written.
     pub async fn approve(&self, name: &DomainName, key: Option<&DkimKey>, now: Timestamp) -> Result<bool, StoreError> {
-        let event = domain_event(EventType::DomainApproved, name, now);
+        let event = domain_event(EventType::DomainApproved, name, now, self.0.next_fact());
         // A second approval changes nothing.
         let waits = "SELECT 1 FROM domains WHERE name = $9 AND NOT approved";
         let event = Log::of(self.0).insert_if_found(&event, waits, name);
@@ -147,7 +148,7 @@ impl Domains<'_> {
     pub async fn set_verified(&self, name: &DomainName, at: Option<Timestamp>) -> Result<bool, StoreError> {
         // Only the first of several successful checks is an event.
         let is_new = "SELECT 1 FROM domains WHERE name = $9 AND verified_at IS NULL";
-        let event = at.map(|at| domain_event(EventType::DomainVerified, name, at));
+        let event = at.map(|at| domain_event(EventType::DomainVerified, name, at, self.0.next_fact()));
         let event = event.map(|event| Log::of(self.0).insert_if_found(&event, is_new, name));
         let change = Stmt::new("UPDATE domains SET verified_at = $2 WHERE name = $1").bind(name).bind(at);
         let effects = self.0.batch(event.into_iter().chain([change]).collect()).await?;
@@ -174,7 +175,7 @@ impl Domains<'_> {
             statements.push(Stmt::new("DELETE FROM accounts WHERE domain = $1").bind(name));
         }
         statements.push(Stmt::new("DELETE FROM domains WHERE name = $1").bind(name).demand(1));
-        statements.push(Log::of(self.0).insert(&domain_event(EventType::DomainDeleted, name, now)));
+        statements.push(Log::of(self.0).insert(&domain_event(EventType::DomainDeleted, name, now, self.0.next_fact())));
         statements.push(note_gone(name, now));
         match self.0.batch_followed(Changed::WholeDomain(name.clone()), statements).await {
             Ok(_) => Ok(DomainDeleted::Gone),

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use mailapi_events::{EventCursor, EventId, EventType, NewEvent, TypePattern};
+use mailapi_events::{EventCursor, EventId, EventType, FactNumber, NewEvent, TypePattern};
 use mailapi_model::{DomainName, EmailAddress, MessageId, Timestamp};
 use rusqlite::Connection;
 
@@ -145,6 +145,14 @@ pub struct EventPage {
     pub truncated: bool,
 }
 
+impl EventPage {
+    /// Returns whether the page says something, so that a reader does not wait for more.
+    #[must_use]
+    pub const fn is_answer(&self) -> bool {
+        !self.events.is_empty() || self.has_more || self.truncated
+    }
+}
+
 /// Maximum number of events that one read examines.
 const EXAMINED: u64 = 10_000;
 
@@ -187,6 +195,30 @@ impl Events<'_> {
         limit: usize,
     ) -> Result<EventPage, StoreError> {
         let bounds = self.bounds().await?;
+        self.within(&bounds, cursor, filter, limit).await
+    }
+
+    /// Like [`Events::after`], but a cursor before the oldest event that is kept is no loss.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn kept_after(
+        &self,
+        cursor: EventCursor,
+        filter: &EventFilter,
+        limit: usize,
+    ) -> Result<EventPage, StoreError> {
+        let bounds = self.bounds().await?;
+        self.within(&bounds, cursor.max(bounds.oldest), filter, limit).await
+    }
+
+    async fn within(
+        &self,
+        bounds: &Bounds,
+        cursor: EventCursor,
+        filter: &EventFilter,
+        limit: usize,
+    ) -> Result<EventPage, StoreError> {
         let truncated = cursor < bounds.oldest || cursor > bounds.newest;
         // A cursor after the newest event shows that an older copy replaced the database.
         let mut cursor = cursor.clamp(bounds.oldest, bounds.newest);
@@ -239,19 +271,37 @@ impl Events<'_> {
         self.of_message_after(message_id, EventCursor::default(), limit).await
     }
 
-    /// Deletes at most `limit` of the oldest events before `before`; returns their number. The newest event stays.
+    /// Deletes at most `limit` of the oldest events before `before`; returns their number. The newest event stays. An
+    /// event later than `now` is from a clock that was ahead: it goes with the next expired event.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn prune(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError> {
+    pub async fn prune(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<u64, StoreError> {
         // In the order of the log, so that the kept events have no gaps.
         let oldest = Stmt::new("SELECT number, at FROM events ORDER BY number LIMIT $1").bind(count(limit));
         let oldest = self.0.query(oldest).await?;
         let read = |mut row: Row| Ok::<_, StoreError>((row.unsigned()?, row.time()?));
         let oldest: Vec<_> = oldest.into_iter().map(read).collect::<Result<_, _>>()?;
-        let Some((last, _)) = oldest.into_iter().take_while(|(_, at)| *at < before).last() else { return Ok(0) };
+        let is_early = |at: Timestamp| at > now;
+        let passed = oldest.iter().take_while(|(_, at)| *at < before || is_early(*at)).collect::<Vec<_>>();
+        let expired = passed.iter().rfind(|(_, at)| !is_early(*at)).map(|(last, _)| *last);
+        let last = match (expired, passed.last()) {
+            (Some(last), _) => last,
+            // All of them have wrong times, so the first one after them decides.
+            (None, Some((last, _))) if passed.len() == limit && self.has_expired_after(*last, before, now).await? => {
+                *last
+            }
+            _ => return Ok(0),
+        };
         let sql = "DELETE FROM events WHERE number <= $1 AND number < (SELECT MAX(number) FROM events)";
         Ok(self.0.execute(Stmt::new(sql).bind(number(last))).await?.touched)
+    }
+
+    /// Returns whether the first event after a number that is not later than `now` is before `before`.
+    async fn has_expired_after(&self, last: u64, before: Timestamp, now: Timestamp) -> Result<bool, StoreError> {
+        let sql = "SELECT at FROM events WHERE number > $1 AND at <= $2 ORDER BY number LIMIT 1";
+        let row = self.0.first(Stmt::new(sql).bind(number(last)).bind(now)).await?;
+        Ok(row.map(|mut row| row.time()).transpose()?.is_some_and(|at| at < before))
     }
 
     /// Numbers committed events, so that readers see them; returns how many. Does nothing on SQLite, whose writer
@@ -275,6 +325,12 @@ impl Events<'_> {
             }
         }
         Ok(numbered)
+    }
+
+    /// Returns the number of a fact that this handle stores. No other one has it.
+    #[must_use]
+    pub fn next_fact(&self) -> FactNumber {
+        self.0.next_fact()
     }
 
     /// Stores an event whose fact is not stored elsewhere.

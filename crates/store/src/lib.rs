@@ -11,6 +11,7 @@ mod dkim_keys;
 mod domains;
 mod error;
 mod events;
+mod fact_numbers;
 mod foreign_changes;
 mod former_names;
 mod migration;

@@ -53,8 +53,8 @@ impl Store {
         };
         let log = Log::of(self.db());
         let statements = vec![
-            log.insert(&domain_created(&new.domain)),
-            log.insert(&user_created(&new.account)),
+            log.insert(&domain_created(&new.domain, self.db().next_fact())),
+            log.insert(&user_created(&new.account, self.db().next_fact())),
             insert_domain(&new.domain),
             Stmt::new("UPDATE domains SET signed_up_from = $2 WHERE name = $1")
                 .bind(&new.domain.name)

@@ -245,7 +245,7 @@ impl Tokens<'_> {
     fn event(&self, event_type: EventType, id: TokenId, now: Timestamp) -> Stmt {
         // A session is not an API token: its end has no event.
         let is_api_token = "SELECT 1 FROM tokens WHERE id = $9 AND NOT is_session";
-        Log::of(self.0).insert_if_found(&token_event(event_type, id, now), is_api_token, id)
+        Log::of(self.0).insert_if_found(&token_event(event_type, id, now, self.0.next_fact()), is_api_token, id)
     }
 
     /// Records when tokens were last used. An earlier time never replaces a later one.

@@ -233,8 +233,9 @@ impl Service {
     async fn store_lock(&self, address: &EmailAddress) -> Result<(), Unavailable> {
         // Anyone can lock addresses that do not exist, as often as they like.
         if self.0.store.accounts().get(address).await?.is_some() {
-            let event = user_event(EventType::LoginLocked, address, self.0.clock.now());
-            self.0.store.events().record(&event).await?;
+            let log = self.0.store.events();
+            let event = user_event(EventType::LoginLocked, address, self.0.clock.now(), log.next_fact());
+            log.record(&event).await?;
             self.0.events.wake();
         }
         Ok(())

@@ -90,8 +90,7 @@ impl Service {
         let mut page = self.0.store.events().after(cursor, &filter, limit).await?;
         loop {
             cursor = page.cursor;
-            let is_answer = !page.events.is_empty() || page.has_more || page.truncated;
-            let Some(newest) = newest.as_mut().filter(|_| !is_answer) else { return Ok(page) };
+            let Some(newest) = newest.as_mut().filter(|_| !page.is_answer()) else { return Ok(page) };
             let later = newest.wait_for(|newest| *newest > cursor);
             if !matches!(timeout_at(end, later).await, Ok(Ok(_))) {
                 return Ok(page);

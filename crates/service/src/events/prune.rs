@@ -13,7 +13,7 @@ impl Service {
         let before = now.minus(self.0.settings.event_retention);
         let mut deleted = 0;
         loop {
-            let step = self.0.store.events().prune(before, AT_ONCE).await?;
+            let step = self.0.store.events().prune(before, now, AT_ONCE).await?;
             deleted += step;
             if step < AT_ONCE as u64 {
                 return Ok(deleted);

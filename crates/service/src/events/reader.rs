@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mailapi_events::EventCursor;
@@ -30,7 +30,7 @@ pub(crate) struct EventReader {
 /// A part of the log without gaps, up to the newest event that was read.
 #[derive(Default)]
 struct Recent {
-    events: VecDeque<Arc<StoredEvent>>,
+    events: VecDeque<StoredEvent>,
     bytes: usize,
     /// The position before the first of the events.
     from: EventCursor,
@@ -81,7 +81,7 @@ impl Recent {
     fn add(&mut self, page: EventPage) {
         for event in page.events {
             self.bytes += event.body.len();
-            self.events.push_back(Arc::new(event));
+            self.events.push_back(event);
         }
         self.until = page.cursor;
         while self.events.len() > MOST_EVENTS || self.bytes > MOST_BYTES {
@@ -108,7 +108,7 @@ impl Recent {
                 page.cursor = page.events.last().map_or(cursor, StoredEvent::cursor);
                 break;
             }
-            page.events.push(StoredEvent::clone(event));
+            page.events.push(event.clone());
         }
         Some(page)
     }

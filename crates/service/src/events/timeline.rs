@@ -22,8 +22,7 @@ impl Service {
     ) -> Result<EventPage, StatusError> {
         let scope = self.event_scope(&caller.grants.may_read_events()).await?;
         let filter = EventFilter { message_id: Some(message_id), ..EventFilter::of(scope) };
-        let after = after.max(self.0.store.events().oldest().await?);
-        let page = self.0.store.events().after(after, &filter, limit).await?;
+        let page = self.0.store.events().kept_after(after, &filter, limit).await?;
         if page.events.is_empty() {
             // A message without events is visible to those who may see its status.
             self.status(caller, message_id).await?;

@@ -27,6 +27,7 @@ pub(crate) use row::{Row, exactly_one, first_guard_held};
 pub(crate) use sqlite::{batch as sqlite_batch, queries as sqlite_queries};
 pub(crate) use value::{Value, count, millis, number};
 
+use mailapi_events::FactNumber;
 use rusqlite::Connection;
 
 use crate::StoreError;
@@ -127,6 +128,14 @@ impl Effect {
 }
 
 impl Db {
+    /// Returns the number of a fact that this handle stores. No other one has it.
+    pub(crate) fn next_fact(&self) -> FactNumber {
+        match self {
+            Self::Sqlite(engine) => engine.facts().next(),
+            Self::Postgres(engine) => engine.facts().next(),
+        }
+    }
+
     /// Runs the statements in one transaction; returns when they are durable.
     pub(crate) async fn batch(&self, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
         match self {

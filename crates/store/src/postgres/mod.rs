@@ -32,6 +32,7 @@ pub use url::{PostgresUrl, PostgresUrlError};
 
 use crate::db::postgres::{self as statements, Work};
 use crate::db::{Effect, Stmt};
+use crate::fact_numbers::FactNumbers;
 use crate::migration::Migration;
 use crate::{ForeignChanges, StoreError};
 use connections::{Connections, Target};
@@ -57,6 +58,7 @@ struct Inner {
     listener: Listener,
     settings: PostgresSettings,
     retries: AtomicU32,
+    facts: FactNumbers,
     /// Whether the engine is open. Work holds a read lock, so that closing waits for it.
     open: Arc<RwLock<bool>>,
 }
@@ -91,11 +93,16 @@ impl Postgres {
             listener,
             settings,
             retries: AtomicU32::new(0),
+            facts: FactNumbers::of(writer_name(entropy)),
             open: Arc::new(RwLock::new(true)),
         }));
         // Other encodings cannot store every address and subject.
         engine.demand_utf8().await?;
         Ok(engine)
+    }
+
+    pub(crate) fn facts(&self) -> &FactNumbers {
+        &self.0.facts
     }
 
     async fn demand_utf8(&self) -> Result<(), StoreError> {
@@ -246,6 +253,13 @@ fn node_name(entropy: &dyn Entropy) -> String {
     let mut bytes = [0; 16];
     entropy.fill(&mut bytes);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns a random name for the numbers of this handle's facts.
+fn writer_name(entropy: &dyn Entropy) -> u64 {
+    let mut bytes = [0; 8];
+    entropy.fill(&mut bytes);
+    u64::from_be_bytes(bytes)
 }
 
 /// Adds this server's options to the configured URL; options in the URL take precedence.

@@ -22,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 
 use rusqlite::Connection;
 
+use crate::fact_numbers::FactNumbers;
 pub use crate::migration::Migration;
 use crate::{ForeignChanges, StoreError};
 use flusher::LogFile;
@@ -47,6 +48,7 @@ struct Inner {
     writer: Writer,
     follower: OnceLock<Arc<dyn FollowsAccounts>>,
     held: HeldFile,
+    facts: FactNumbers,
 }
 
 impl Sqlite {
@@ -58,16 +60,22 @@ impl Sqlite {
     /// When the file cannot be opened, is not a SQLite database, or stays locked by another process.
     pub fn open(path: &Path, settings: SqliteSettings) -> Result<Self, StoreError> {
         let connection = open::writer(path, &settings)?;
+        let writer: i64 = connection.query_row("SELECT random()", [], |row| row.get(0))?;
+        let facts = FactNumbers::of(writer.cast_unsigned());
         let writer = Writer::start(connection, LogFile::of(path)?, settings.clone())?;
         let readers = Readers::new(path.to_owned(), settings, Owner::Mailapi);
         let (follower, held) = (OnceLock::new(), HeldFile::beside(path));
-        Ok(Self(Arc::new(Inner { readers, writer, follower, held })))
+        Ok(Self(Arc::new(Inner { readers, writer, follower, held, facts })))
     }
 
     /// Makes mailboxes in this file follow the accounts, for all clones. Only the first follower is used.
     pub fn follow_accounts(&self, follower: Arc<dyn FollowsAccounts>) {
         // A second follower would cover the same tables again.
         let _ = self.0.follower.set(follower);
+    }
+
+    pub(crate) fn facts(&self) -> &FactNumbers {
+        &self.0.facts
     }
 
     /// Returns whether both are clones of one handle, which one writer serves.

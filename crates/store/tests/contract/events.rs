@@ -1,4 +1,4 @@
-use mailapi_events::{EventCursor, EventId, EventType, TypePattern};
+use mailapi_events::{EventCursor, EventId, EventType, TypePattern, delivery_gap};
 use mailapi_model::{
     AccountChange, EmailAddress, EnhancedCode, Evidence, NewDomain, NewToken, Outcome, QueueId, RecipientKind, Reply,
     TokenId, TokenKind, TokenRecord, TokenValue,
@@ -336,19 +336,52 @@ async fn readers_see_their_own_events_and_filters_narrow_them() {
 async fn old_events_go_in_order_and_readers_that_need_them_are_warned() {
     on_every_engine(async |store| {
         let events = store.events();
-        assert_eq!(events.prune(at(100), 10).await, Ok(0));
+        assert_eq!(events.prune(at(100), at(100), 10).await, Ok(0));
         accepted(store, 1..=4).await;
-        assert_eq!(events.prune(at(2), 10).await, Ok(0), "they are not older than this");
-        assert_eq!(events.prune(at(3), 1).await, Ok(1));
+        assert_eq!(events.prune(at(2), at(100), 10).await, Ok(0), "they are not older than this");
+        assert_eq!(events.prune(at(3), at(100), 1).await, Ok(1));
         assert_eq!(events.oldest().await, Ok(EventCursor::after_number(1)));
         let page = events.after(START, &all(), 10).await.unwrap();
         assert!(page.truncated, "the reader has missed one");
         assert_eq!(page.events.len(), 3);
         assert!(!events.after(EventCursor::after_number(1), &all(), 10).await.unwrap().truncated);
 
-        assert_eq!(events.prune(at(3), 10).await, Ok(2), "the newest one stays, so that its number is not used again");
+        assert_eq!(
+            events.prune(at(3), at(100), 10).await,
+            Ok(2),
+            "the newest one stays, so that its number is not used again"
+        );
         accepted(store, 5..=5).await;
         assert_eq!(events.newest().await, Ok(EventCursor::after_number(5)));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_a_clock_that_was_ahead_do_not_stop_pruning() {
+    on_every_engine(async |store| {
+        let events = store.events();
+        let record = async |seconds: &[i64]| {
+            for seconds in seconds {
+                let gap = delivery_gap("feed", at(*seconds), None, at(*seconds), "truncated");
+                events.record(&gap).await.unwrap();
+            }
+            events.number_new().await.unwrap();
+        };
+        // The clock was ahead from the second to the fifth event.
+        record(&[1, 5_000, 5_001, 5_002, 5_003, 6, 50]).await;
+        assert_eq!(events.prune(at(10), at(100), 3).await, Ok(1), "nothing is known yet about the next ones");
+        assert_eq!(events.prune(at(6), at(100), 3).await, Ok(0), "the first event after them is not old enough");
+        assert_eq!(events.prune(at(10), at(100), 3).await, Ok(3), "more than one step of wrong times");
+        assert_eq!(events.prune(at(10), at(100), 3).await, Ok(2));
+        assert_eq!(events.prune(at(10), at(100), 3).await, Ok(0));
+        assert_eq!(events.oldest().await, Ok(EventCursor::after_number(6)));
+
+        // With a clock that is right again, they are old some day.
+        record(&[9_000, 60]).await;
+        assert_eq!(events.prune(at(10), at(100), 10).await, Ok(0));
+        assert_eq!(events.prune(at(55), at(100), 10).await, Ok(1), "the one with the wrong time is not the last");
+        assert_eq!(events.prune(at(9_500), at(9_600), 10).await, Ok(1), "the newest one stays");
     })
     .await;
 }
@@ -469,6 +502,19 @@ async fn changes_of_users_and_tokens_are_events_without_secrets() {
                 ("user.deleted", json!({"email": "ann@example.org"})),
             ]
         );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_changes_of_one_millisecond_have_different_ids() {
+    on_every_engine(async |store| {
+        add_account(store, "ann@example.org", 1).await;
+        for active in [false, true, false, true] {
+            store.accounts().set_active(&email("ann@example.org"), active, at(5)).await.unwrap();
+        }
+        let ids: std::collections::HashSet<_> = log(store).await.into_iter().map(|event| event.id).collect();
+        assert_eq!(ids.len(), types(store).await.len());
     })
     .await;
 }

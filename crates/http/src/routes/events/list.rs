@@ -113,8 +113,7 @@ pub(crate) async fn list(
     let (query, limit) = (filters.into_query(), limit.unwrap_or(EventLimit::DEFAULT));
     let page = state.service().list_events(&caller.caller, &query, limit, Duration::ZERO).await?;
     let wait = wait.unwrap_or_default();
-    let is_answer = !page.events.is_empty() || page.has_more || page.truncated;
-    let page = if is_answer || wait.is_zero() {
+    let page = if page.is_answer() || wait.is_zero() {
         page
     } else {
         let query = EventQuery { after: After::Cursor(page.cursor), ..query };

@@ -94,7 +94,7 @@ async fn a_position_that_is_no_longer_kept_is_reported() {
         send(&app, &ann, &["bob@example.org"]).await;
     }
     app.clock.advance(Duration::from_secs(60));
-    app.store.events().prune(app.now(), 1000).await.unwrap();
+    app.store.events().prune(app.now(), app.now(), 1000).await.unwrap();
     let listed = list(&app, &app.admin, "?after=0").await;
     assert_eq!((&listed["truncated"], types(&listed).len()), (&json!(true), 1), "the newest event is always kept");
     let kept = list(&app, &app.admin, "?after=start").await;

@@ -185,7 +185,7 @@ async fn a_position_that_is_no_longer_kept_is_reported() {
         send(&app, &ann, &["bob@example.org"]).await;
     }
     app.clock.advance(Duration::from_secs(60));
-    app.store.events().prune(app.now(), 1000).await.unwrap();
+    app.store.events().prune(app.now(), app.now(), 1000).await.unwrap();
     let mut stream = app.stream(&app.admin, "?after=0", "").await;
     let truncated = app.while_reading_events(stream.event()).await.unwrap();
     assert_eq!((truncated.event.as_str(), truncated.json()), ("truncated", json!({})));
