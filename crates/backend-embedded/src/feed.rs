@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::{Awaited, DeliveryFeed, FeedBatch, FeedError, QueueSize};
-use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, FeedCursor, QueueId, Timestamp};
+use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, FeedCursor, FolderName, QueueId, ReceivedMail, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
@@ -20,11 +20,25 @@ pub(crate) fn name(node: Option<&str>) -> String {
     node.map_or_else(|| NAME.to_owned(), |node| format!("{NAME}@{node}"))
 }
 
+/// A report of the feed, and the message that a mailbox received with it.
+type Reported = (DeliveryEvent, Option<ReceivedMail>);
+
 /// Appends an event in the transaction of the change that it reports.
 pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &mut Touched) -> Result<(), StoreError> {
+    append_received(connection, event, None, touched)
+}
+
+/// Appends an event, and the mailbox and the UID of the message that it delivered.
+pub(crate) fn append_received(
+    connection: &Connection,
+    event: &DeliveryEvent,
+    received: Option<(&EmailAddress, u32)>,
+    touched: &mut Touched,
+) -> Result<(), StoreError> {
     let sql = "INSERT INTO drop_feed (at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn,
-            response, relay, delay_ms, final_recipient)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+            response, relay, delay_ms, final_recipient, mailbox, uid,
+            next_attempt_at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
     connection.prepare_cached(sql)?.execute(params![
         event.at.as_millis(),
         event.message_id.map(|id| id.to_string()),
@@ -38,6 +52,9 @@ pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &m
         event.relay,
         i64::try_from(event.delay.as_millis()).unwrap_or(i64::MAX),
         event.final_recipient.as_ref().map(EmailAddress::wire),
+        received.map(|(mailbox, _)| mailbox.wire()),
+        received.map(|(_, uid)| uid),
+        event.next_attempt_at.map(Timestamp::as_millis),
     ])?;
     touched.feed();
     Ok(())
@@ -62,9 +79,10 @@ impl DeliveryFeed for MessageStore {
         let more = rows.len() > max;
         rows.truncate(max);
         let last = rows.last().map_or(after, |(id, _)| *id);
-        let events: Vec<_> = rows.into_iter().map(|(_, event)| event).collect();
+        let (events, received): (Vec<_>, Vec<_>) = rows.into_iter().map(|(_, reported)| reported).unzip();
+        let received = received.into_iter().flatten().collect();
         let (lines_read, cursor) = (events.len() as u64, FeedCursor(last.to_string()));
-        Ok(FeedBatch { lines_read, events, cursor, more, ..FeedBatch::default() })
+        Ok(FeedBatch { lines_read, events, received, cursor, more, ..FeedBatch::default() })
     }
 
     async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError> {
@@ -120,13 +138,25 @@ fn unreadable(error: StoreError) -> FeedError {
     FeedError(error.to_string())
 }
 
-fn read_rows(connection: &Connection, after: i64, max: usize) -> Result<Vec<(i64, DeliveryEvent)>, StoreError> {
+fn read_rows(connection: &Connection, after: i64, max: usize) -> Result<Vec<(i64, Reported)>, StoreError> {
     let sql = "SELECT id, at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn, response, relay,
-            delay_ms, final_recipient
+            delay_ms, final_recipient, mailbox, uid, next_attempt_at
         FROM drop_feed WHERE id > ?1 ORDER BY id LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_and_then(params![after, max], |row| Ok((row.get(0)?, read_event(row)?)))?;
+    let rows = statement.query_and_then(params![after, max], |row| {
+        let event = read_event(row)?;
+        let received = read_received(row, &event)?;
+        Ok((row.get(0)?, (event, received)))
+    })?;
     rows.collect()
+}
+
+fn read_received(row: &Row<'_>, event: &DeliveryEvent) -> Result<Option<ReceivedMail>, StoreError> {
+    let (mailbox, uid): (Option<String>, Option<u32>) = (row.get(13)?, row.get(14)?);
+    let Some((mailbox, uid)) = mailbox.zip(uid) else { return Ok(None) };
+    let mailbox = EmailAddress::as_given(&mailbox).map_err(|_| damaged("an address"))?;
+    let (queue_id, place) = (event.queue_id.clone(), Some((FolderName::inbox(), uid)));
+    Ok(Some(ReceivedMail { at: event.at, mailbox, queue_id, header_id: None, place }))
 }
 
 fn read_address(row: &Row<'_>, column: usize) -> Result<EmailAddress, StoreError> {
@@ -160,5 +190,6 @@ fn read_event(row: &Row<'_>) -> Result<DeliveryEvent, StoreError> {
         response: row.get(9)?,
         relay: row.get(10)?,
         delay: Duration::from_millis(row.get(11)?),
+        next_attempt_at: row.get::<_, Option<i64>>(15)?.map(Timestamp::from_millis),
     })
 }

@@ -1,7 +1,7 @@
 //! The delivery feed: delivery events in the order in which the mail server reports them.
 
 use async_trait::async_trait;
-use mailapi_model::{DeliveryEvent, EmailAddress, FeedCursor, MessageId, QueueId, Timestamp};
+use mailapi_model::{DeliveryEvent, EmailAddress, FeedCursor, MessageId, QueueId, ReceivedMail, Timestamp};
 
 /// The mail server's delivery reports, read from a cursor.
 #[async_trait]
@@ -119,6 +119,9 @@ pub struct FeedBatch {
     pub events: Vec<DeliveryEvent>,
     /// Messages that were discarded as a whole, oldest first. They do not count towards `max`.
     pub discarded: Vec<Discarded>,
+    /// Messages delivered to mailboxes, oldest first, unless the mail server stored their events itself. They do not
+    /// count towards `max`. Addresses without an account are ignored.
+    pub received: Vec<ReceivedMail>,
     /// The cursor after this batch.
     pub cursor: FeedCursor,
     /// Number of records read from the source, including those without an event.

@@ -22,5 +22,5 @@ pub use event_type::{EventType, TypePattern, UnknownEventType};
 pub use gap::delivery_gap;
 pub use id::{EventId, EventIdError, FactNumber};
 pub use message::{Attempted, MessageFacts, accepted, delivery, failed, refused};
-pub use received::{Received, received};
+pub use received::{Received, ReceivedMessage, received, received_id};
 pub use webhook::{webhook_challenge, webhook_disabled, webhook_test};

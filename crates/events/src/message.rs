@@ -157,7 +157,8 @@ pub fn delivery(
         Outcome::Deferred => {
             let number = recipient.attempts.saturating_add(1);
             let event_type = EventType::MessageDeferred;
-            let deferred = Deferred { report: attempt, attempt: number, next_attempt_at: None };
+            let next_attempt_at = report.next_attempt_at.map(|at| at.to_string());
+            let deferred = Deferred { report: attempt, attempt: number, next_attempt_at };
             message.event(event_type, id(event_type), &deferred)
         }
         Outcome::Bounced | Outcome::Expired if report.scope() == Scope::Member => return None,
@@ -291,8 +292,7 @@ struct Deferred<'a> {
     #[serde(flatten)]
     report: Attempt<'a>,
     attempt: u64,
-    /// Null: no mail server reports it yet.
-    next_attempt_at: Option<&'a str>,
+    next_attempt_at: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -389,6 +389,7 @@ mod tests {
             response: response.to_owned(),
             relay: None,
             delay: Duration::from_secs(9),
+            next_attempt_at: None,
         }
     }
 
@@ -431,6 +432,13 @@ mod tests {
         assert_eq!(data["smtp"], json!({"code": 450, "enhanced": "4.2.0", "response": "450-4.2.0 later"}));
         assert_eq!(data["recipient"], json!({"email": "Bob@example.net", "type": "cc"}));
         assert_eq!((&data["mailbox"], &data["relay"]), (&Value::Null, &Value::Null));
+    }
+
+    #[test]
+    fn a_deferral_names_its_next_attempt_if_it_is_known() {
+        let next_attempt_at = Some(Timestamp::from_seconds(1_790_000_300));
+        let report = DeliveryEvent { next_attempt_at, ..report(Outcome::Deferred, "4.2.0", "450 later") };
+        assert_eq!(data(&report)["next_attempt_at"], "2026-09-21T14:18:20.000Z");
     }
 
     #[test]

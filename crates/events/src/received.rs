@@ -1,4 +1,4 @@
-//! Events about mail from outside.
+//! Events about mail that a mailbox received.
 
 use mailapi_model::{EmailAddress, Timestamp};
 use serde::Serialize;
@@ -6,64 +6,82 @@ use serde::Serialize;
 use crate::body::body;
 use crate::{EventId, EventType, NewEvent};
 
-/// A message that a mailbox received from outside.
+/// Maximum characters of the beginning of the text.
+const MAX_SNIPPET: usize = 200;
+/// Maximum characters of the subject.
+const MAX_SUBJECT: usize = 1_000;
+
+/// A message that a mailbox received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received<'a> {
     /// The mailbox.
     pub mailbox: &'a EmailAddress,
+    /// The mail server's queue id.
+    pub queue_id: &'a str,
+    /// The message; `None` if it could not be read.
+    pub message: Option<ReceivedMessage<'a>>,
+}
+
+/// What the mailbox says about the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceivedMessage<'a> {
     /// The folder.
     pub folder: &'a str,
     /// The UID in the folder.
     pub uid: u32,
-    /// The mail server's queue id.
-    pub queue_id: &'a str,
     /// The first author's name; empty if missing.
     pub from_name: &'a str,
     /// The first author's address; empty if missing.
     pub from_email: &'a str,
-    /// The decoded subject.
+    /// The decoded subject; what exceeds 1,000 characters is cut off.
     pub subject: &'a str,
+    /// The beginning of the text, on one line; what exceeds 200 characters is cut off.
+    pub snippet: &'a str,
     /// Length in bytes.
     pub size: u64,
     /// Whether it has attachments.
     pub has_attachments: bool,
 }
 
-/// Returns `message.received`, without the text of the message. `snippet` and `authentication` are reserved.
+/// Returns the id of `message.received`. `source` identifies the delivery.
 #[must_use]
-pub fn received(message: Received<'_>, at: Timestamp) -> NewEvent {
+pub fn received_id(mailbox: &EmailAddress, at: Timestamp, source: &[&[u8]]) -> EventId {
+    let subject = [EventType::MessageReceived.as_str().as_bytes(), mailbox.as_str().as_bytes()];
+    EventId::of_fact(at, &[&subject[..], source].concat())
+}
+
+/// Returns `message.received`, without the text of the message. `authentication` is null: nothing judged the mail.
+#[must_use]
+pub fn received(mail: Received<'_>, id: EventId) -> NewEvent {
     #[derive(Serialize)]
     struct Data<'a> {
         mailbox: &'a str,
         domain: &'a str,
         queue_id: &'a str,
-        folder: &'a str,
-        uid: u32,
-        from: &'a str,
+        folder: Option<&'a str>,
+        uid: Option<u32>,
+        from: Option<&'a str>,
         from_name: Option<&'a str>,
-        subject: &'a str,
+        subject: Option<&'a str>,
         snippet: Option<&'a str>,
-        size: u64,
-        has_attachments: bool,
+        size: Option<u64>,
+        has_attachments: Option<bool>,
         authentication: Option<&'a str>,
     }
-    let Received { mailbox, folder, uid, queue_id, from_name, from_email, subject, size, has_attachments } = message;
-    let event_type = EventType::MessageReceived;
-    let place = [folder.as_bytes(), &uid.to_be_bytes(), queue_id.as_bytes()].concat();
-    let id = EventId::of_fact(at, &[event_type.as_str().as_bytes(), mailbox.as_str().as_bytes(), &place]);
-    let domain = mailbox.domain();
+    let Received { mailbox, queue_id, message } = mail;
+    let (event_type, domain) = (EventType::MessageReceived, mailbox.domain());
     let data = Data {
         mailbox: mailbox.shown(),
         domain: domain.as_str(),
         queue_id,
-        folder,
-        uid,
-        from: from_email,
-        from_name: Some(from_name).filter(|name| !name.is_empty()),
-        subject,
-        snippet: None,
-        size,
-        has_attachments,
+        folder: message.map(|message| message.folder),
+        uid: message.map(|message| message.uid),
+        from: message.map(|message| message.from_email),
+        from_name: message.map(|message| message.from_name).filter(|name| !name.is_empty()),
+        subject: message.map(|message| cut(message.subject, MAX_SUBJECT)),
+        snippet: message.map(|message| cut(message.snippet, MAX_SNIPPET)),
+        size: message.map(|message| message.size),
+        has_attachments: message.map(|message| message.has_attachments),
         authentication: None,
     };
     let body = body(id, event_type, &data);
@@ -73,7 +91,55 @@ pub fn received(message: Received<'_>, at: Timestamp) -> NewEvent {
         domain: Some(domain),
         mailbox: Some(mailbox.clone()),
         message_id: None,
-        subject_at: at,
+        subject_at: id.at(),
         body,
+    }
+}
+
+fn cut(text: &str, characters: usize) -> &str {
+    text.char_indices().nth(characters).map_or(text, |(end, _)| &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn data(message: Option<ReceivedMessage<'_>>) -> Value {
+        let (mailbox, at) = ("ann@example.org".parse().unwrap(), Timestamp::from_seconds(1_790_000_000));
+        let id = received_id(&mailbox, at, &[b"feed", b"1"]);
+        let event = received(Received { mailbox: &mailbox, queue_id: "Q1", message }, id);
+        assert_eq!((event.mailbox, event.message_id, event.subject_at), (Some(mailbox), None, at));
+        serde_json::from_str::<Value>(&event.body).unwrap()["data"].clone()
+    }
+
+    #[test]
+    fn a_message_that_was_not_read_has_null_members() {
+        let expected = json!({
+            "mailbox": "ann@example.org", "domain": "example.org", "queue_id": "Q1", "folder": null, "uid": null,
+            "from": null, "from_name": null, "subject": null, "snippet": null, "size": null,
+            "has_attachments": null, "authentication": null,
+        });
+        assert_eq!(data(None), expected);
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let (subject, snippet) = ("é".repeat(1_001), "ü".repeat(201));
+        let message = ReceivedMessage {
+            folder: "INBOX",
+            uid: 7,
+            from_name: "",
+            from_email: "",
+            subject: &subject,
+            snippet: &snippet,
+            size: 3,
+            has_attachments: true,
+        };
+        let data = data(Some(message));
+        assert_eq!(data["subject"].as_str(), Some("é".repeat(1_000).as_str()));
+        assert_eq!(data["snippet"].as_str(), Some("ü".repeat(200).as_str()));
+        assert_eq!((&data["from"], &data["from_name"], &data["uid"]), (&json!(""), &Value::Null, &json!(7)));
     }
 }

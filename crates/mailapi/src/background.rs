@@ -49,6 +49,7 @@ pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -
             tasks.spawn(collect_bounces(assembly.service.clone(), shutdown.clone()));
         }
     }
+    tasks.spawn(complete_received(assembly.service.clone(), shutdown.clone()));
     tasks.spawn(send_webhooks(assembly.service.clone(), shutdown.clone()));
     tasks.spawn(write_last_used(assembly.service.clone(), ticks("last used", LAST_USED_INTERVAL)));
     tasks.spawn(prune(assembly.service.clone(), ticks("tidy", TIDY_INTERVAL)));
@@ -119,6 +120,32 @@ async fn follow_deliveries(service: Service, mut shutdown: Shutdown) {
     // The last requests may have caused events after the last round.
     log_failure("failed to process the last delivery events before the stop", service.follow_once().await);
     log_failure("failed to save the state of the log follower", service.stop_following().await);
+}
+
+/// Completes the events of received mail. Can be dropped at any point: each event is one transaction.
+async fn complete_received(service: Service, mut shutdown: Shutdown) {
+    /// Another process may follow the mail server's log.
+    const POLL: Duration = Duration::from_secs(1);
+    let mut rounds = Rounds::of("received mail");
+    loop {
+        rounds.begin();
+        let pause = tokio::select! {
+            () = shutdown.requested() => return,
+            done = service.complete_received_once() => match done {
+                Ok(true) => continue,
+                Ok(false) => POLL,
+                Err(error) => {
+                    tracing::warn!(%error, "failed to complete the events of received mail; retrying");
+                    RETRY_PAUSE
+                }
+            },
+        };
+        tokio::select! {
+            () = shutdown.requested() => return,
+            () = service.mail_received() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
 }
 
 /// Synchronizes the copied accounts with the external user database.

@@ -198,6 +198,8 @@ pub struct DeliveryEvent {
     pub relay: Option<String>,
     /// Time from acceptance to this event.
     pub delay: Duration,
+    /// When the next attempt is due, if the mail server reports it. The delivery log does not store it.
+    pub next_attempt_at: Option<Timestamp>,
 }
 
 impl DeliveryEvent {

@@ -1,6 +1,6 @@
-//! Incoming mail, as reported by the listeners.
+//! Incoming mail, as reported by the listeners and by the mail server.
 
-use crate::{DomainName, Timestamp, named_values};
+use crate::{DomainName, EmailAddress, FolderName, QueueId, Timestamp, named_values};
 
 named_values! {
     /// Outcome of incoming mail for one recipient.
@@ -25,4 +25,19 @@ pub struct InboundEvent {
     pub sender_domain: Option<DomainName>,
     /// The outcome.
     pub outcome: InboundOutcome,
+}
+
+/// A message that the mail server delivered to a mailbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceivedMail {
+    /// Time of delivery.
+    pub at: Timestamp,
+    /// The address that it was delivered to, possibly with a detail such as `+lists`.
+    pub mailbox: EmailAddress,
+    /// The mail server's queue id.
+    pub queue_id: QueueId,
+    /// Its Message-ID, if known.
+    pub header_id: Option<String>,
+    /// Its folder and UID, if known.
+    pub place: Option<(FolderName, u32)>,
 }

@@ -33,7 +33,7 @@ use mailapi_backend::{Backend, Dns};
 pub use mailapi_backend::{Buffer, BufferError, BufferWriter};
 use mailapi_model::{Clock, Entropy};
 use mailapi_store::Store;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 
 pub use caller::Caller;
 pub use error::Unavailable;
@@ -106,6 +106,8 @@ struct Inner {
     following: Mutex<()>,
     /// The lost reports that are stored as events.
     losses_stored: LossesStored,
+    /// Raised when received mail was stored that has no event.
+    mail_received: Notify,
     /// Whether the last sync of the whole user database failed.
     directory_failed: AtomicBool,
     hashing: HashingThreads,
@@ -134,6 +136,7 @@ impl Service {
             last_measured: LastMeasured::default(),
             following: Mutex::default(),
             losses_stored: LossesStored::default(),
+            mail_received: Notify::new(),
             directory_failed: AtomicBool::new(false),
             hashing: HashingThreads::new(settings.concurrent_hashes),
             store,

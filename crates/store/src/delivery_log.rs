@@ -9,12 +9,13 @@ use std::time::Duration;
 use mailapi_events::{Attempted, MessageFacts, delivery};
 use mailapi_model::{
     DeliveryEvent, DeliveryLogEntry, EmailAddress, Evidence, FeedCursor, Listed, MessageId, Outcome, Page, QueueId,
-    Reply, Timestamp,
+    ReceivedMail, Reply, Timestamp,
 };
 
 use crate::StoreError;
 use crate::db::{Db, Filter, List, Row, Stmt, Value, millis};
 use crate::events::Log;
+use crate::received_mail;
 use crate::sent::subject::Subject;
 use crate::statuses;
 
@@ -93,6 +94,22 @@ impl DeliveryLog<'_> {
         from: &FeedCursor,
         to: &FeedCursor,
     ) -> Result<Appended, StoreError> {
+        self.append_with_mail(feed, events, &[], from, to).await
+    }
+
+    /// Like [`DeliveryLog::append`]; also stores the messages that mailboxes received, until their events are complete
+    /// ([`crate::WaitingMails`]).
+    ///
+    /// # Errors
+    /// As [`DeliveryLog::append`].
+    pub async fn append_with_mail(
+        &self,
+        feed: &str,
+        events: &[DeliveryEvent],
+        received: &[ReceivedMail],
+        from: &FeedCursor,
+        to: &FeedCursor,
+    ) -> Result<Appended, StoreError> {
         let touched: BTreeSet<MessageId> = events.iter().filter_map(|event| event.message_id).collect();
         let known = self.known(events).await?;
         // The cursor comes first: its guard stops the batch before anything is stored twice.
@@ -113,6 +130,8 @@ impl DeliveryLog<'_> {
         }
         // The overall status depends on all recipients, so it is computed last.
         statements.extend(touched.iter().map(|message_id| statuses::recompute(*message_id)));
+        let mail = received.iter().enumerate();
+        statements.extend(mail.map(|(place, mail)| received_mail::insert(mail, feed, to, place)));
 
         let effects = self.0.batch(statements).await?;
         let has_moved = |statement: usize| effects.get(statement).is_some_and(|effect| effect.touched > 0);
@@ -343,6 +362,7 @@ fn read_entry(mut row: Row) -> Result<DeliveryLogEntry, StoreError> {
             relay: row.text_or_null()?,
             delay: Duration::from_millis(row.unsigned()?),
             final_recipient: row.address_or_null()?,
+            next_attempt_at: None,
         },
     })
 }

@@ -20,6 +20,7 @@ mod permissions;
 #[cfg(test)]
 mod plans;
 pub mod postgres;
+mod received_mail;
 mod secrets;
 mod sent;
 mod sign_up;
@@ -43,6 +44,7 @@ pub use events::{EventFilter, EventPage, EventScope, Events, OwnEvents, StoredEv
 pub use foreign_changes::ForeignChanges;
 pub use name_locks::NameLock;
 pub use permissions::{NewGrant, PermissionFilter, Permissions};
+pub use received_mail::{WaitingMail, WaitingMails};
 pub use secrets::Secrets;
 pub use sent::{
     Begun, EnlistedRecord, Failure, Idempotency, NewSent, OpenMessages, OpenRecipient, PendingMessage, Sent,

@@ -12,7 +12,7 @@ use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use crate::{
     Accounts, DeliveryLog, DkimKeys, Domains, Events, ForeignChanges, Permissions, Secrets, Sent, Stats, StoreError,
-    Tokens, Webhooks,
+    Tokens, WaitingMails, Webhooks,
 };
 
 /// The migrations for SQLite; a released migration never changes.
@@ -35,6 +35,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 16, sql: include_str!("../migrations/sqlite/0016_events.sql") },
     Migration { version: 17, sql: include_str!("../migrations/sqlite/0017_webhooks.sql") },
     Migration { version: 18, sql: include_str!("../migrations/sqlite/0018_webhook_authors.sql") },
+    Migration { version: 19, sql: include_str!("../migrations/sqlite/0019_received_mail.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -57,6 +58,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 16, sql: include_str!("../migrations/postgres/0016_events.sql") },
     Migration { version: 17, sql: include_str!("../migrations/postgres/0017_webhooks.sql") },
     Migration { version: 18, sql: include_str!("../migrations/postgres/0018_webhook_authors.sql") },
+    Migration { version: 19, sql: include_str!("../migrations/postgres/0019_received_mail.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.
@@ -223,6 +225,12 @@ impl Store {
     #[must_use]
     pub const fn secrets(&self) -> Secrets<'_> {
         Secrets(&self.db)
+    }
+
+    /// Received mail whose events are not complete.
+    #[must_use]
+    pub const fn waiting_mails(&self) -> WaitingMails<'_> {
+        WaitingMails(&self.db)
     }
 
     /// The webhooks.

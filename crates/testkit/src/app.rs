@@ -234,6 +234,7 @@ impl TestApp {
     pub async fn settle(&self) {
         self.mail_server.settle().await;
         while self.service.follow_once().await.expect("the delivery feed").1 {}
+        while self.service.complete_received_once().await.expect("the store") {}
     }
 
     /// Sends `GET` for a path below `/api/v1`. An empty token is omitted.

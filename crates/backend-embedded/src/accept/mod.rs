@@ -15,10 +15,11 @@ mod submission;
 mod transaction;
 
 use std::borrow::Cow;
+use std::io;
 use std::sync::Arc;
 
 use mailapi_backend::Refusal;
-use mailapi_backend::mime::ReturnedReport;
+use mailapi_backend::mime::{MessageStructure, ReturnedReport, beginning};
 use mailapi_model::{Blob, DomainName, EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath, Timestamp};
 use mailapi_smtp::{Notify, Ret};
 use mailapi_store::StoreError;
@@ -166,8 +167,9 @@ pub struct Prepared {
     pub(crate) expires_at: Timestamp,
     /// Failures that it reports for our messages, if it is a delivery status notification.
     pub(crate) failures: Vec<ReturnedReport>,
-    /// Whether each mailbox that receives it gets an event: it is from outside, and the log is in the same file.
-    pub(crate) is_event: bool,
+    /// The beginning of its text, for the event of each mailbox that receives it. `None` if the log of events is in
+    /// another database.
+    pub(crate) snippet: Option<String>,
 }
 
 impl MessageStore {
@@ -228,8 +230,11 @@ impl MessageStore {
         let expires_at = incoming.received_at.plus(settings.queue_lifetime);
         let queue_id = incoming.queue_id.clone().unwrap_or_else(|| self.new_queue_id());
         let failures = failures(&incoming, &content, settings.inline_bytes).await?;
-        let is_event = incoming.relaying == Relaying::Denied && self.follows_accounts();
-        Ok(Prepared { content, queue_id, expires_at, failures, incoming, is_event })
+        let snippet = match self.follows_accounts() {
+            true => Some(snippet(&incoming.message, &content, settings.inline_bytes).await?),
+            false => None,
+        };
+        Ok(Prepared { content, queue_id, expires_at, failures, incoming, snippet })
     }
 
     /// Returns a new queue id.
@@ -288,6 +293,23 @@ async fn failures(
     // Parsing a long message would block other tasks.
     let reading = tokio::task::spawn_blocking(move || returned::failures(&message, &structure));
     reading.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)
+}
+
+/// Returns the beginning of the text of a message.
+async fn snippet(message: &Blob, content: &NewContent, inline_bytes: usize) -> Result<String, StoreError> {
+    if message.in_memory().is_some_and(|bytes| bytes.len() <= inline_bytes) {
+        return beginning_of_blob(message, content.structure()).map_err(unreadable);
+    }
+    // Reading a file would block other tasks.
+    let (message, structure) = (message.clone(), content.structure().clone());
+    let reading = tokio::task::spawn_blocking(move || beginning_of_blob(&message, &structure));
+    reading.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)
+}
+
+/// May block.
+fn beginning_of_blob(message: &Blob, structure: &MessageStructure) -> io::Result<String> {
+    let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(message.len());
+    beginning(structure, |span| message.slice(place(span.offset)..place(span.offset + span.length)).to_bytes())
 }
 
 /// Returns 60 random bits in Crockford's base 32, which avoids letters that are easily misread.

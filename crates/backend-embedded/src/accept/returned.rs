@@ -191,5 +191,6 @@ fn event(mailbox: &EmailAddress, failure: &ReturnedReport, message: &Sent, now: 
         response,
         relay: None,
         delay: now.since(message.accepted_at),
+        next_attempt_at: None,
     }
 }

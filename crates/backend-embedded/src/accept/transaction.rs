@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use mailapi_backend::{Accepted, Refusal};
-use mailapi_events::{Received, received};
+use mailapi_events::{Received, ReceivedMessage, received, received_id};
 use mailapi_model::{
     DeliveryEvent, EmailAddress, EnhancedCode, Evidence, FolderName, MessageId, Outcome, QueueId, Reply, Timestamp,
 };
@@ -114,10 +114,16 @@ fn deliver(
     for (recipient, mailbox) in &routes.local {
         let inbox = folder::inbox(connection, *mailbox).map_err(database)?;
         let uid = entry::add(connection, inbox, &entry).map_err(database)?;
-        if mail.is_event {
-            store_event(connection, mail, *mailbox, uid, now)?;
-        }
-        feed::append(connection, &delivered(mail, recipient, now), touched)?;
+        let address = mailbox::address(connection, *mailbox)?;
+        // If the log of events is in another database, the reader of the feed stores the event.
+        let received = match &mail.snippet {
+            Some(snippet) => {
+                store_event(connection, mail, snippet, (&address, uid), now)?;
+                None
+            }
+            None => Some((&address, uid)),
+        };
+        feed::append_received(connection, &delivered(mail, recipient, now), received, touched)?;
         returned::record(connection, recipient, &mail.failures, now, touched)?;
         touched.mailbox(*mailbox);
     }
@@ -130,24 +136,23 @@ fn deliver(
 fn store_event(
     connection: &Connection,
     mail: &Prepared,
-    id: MailboxId,
-    uid: u32,
+    snippet: &str,
+    (mailbox, uid): (&EmailAddress, u32),
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let structure = mail.content.structure();
-    let (address, inbox) = (mailbox::address(connection, id)?, FolderName::inbox());
-    let message = Received {
-        mailbox: &address,
+    let (structure, inbox, queue_id) = (mail.content.structure(), FolderName::inbox(), mail.queue_id.0.as_str());
+    let message = ReceivedMessage {
         folder: inbox.as_str(),
         uid,
-        queue_id: &mail.queue_id.0,
         from_name: &structure.from.name,
         from_email: &structure.from.email,
         subject: &structure.subject,
+        snippet,
         size: mail.content.size(),
         has_attachments: !structure.attachments.is_empty(),
     };
-    insert_event(connection, &received(message, now))
+    let id = received_id(mailbox, now, &[inbox.as_str().as_bytes(), &uid.to_be_bytes(), queue_id.as_bytes()]);
+    insert_event(connection, &received(Received { mailbox, queue_id, message: Some(message) }, id))
 }
 
 fn delivered(mail: &Prepared, recipient: &Recipient, now: Timestamp) -> DeliveryEvent {
@@ -164,6 +169,7 @@ fn delivered(mail: &Prepared, recipient: &Recipient, now: Timestamp) -> Delivery
         response: "delivered to the mailbox".to_owned(),
         relay: Some(LOCAL_RELAY.to_owned()),
         delay: now.since(mail.incoming.received_at),
+        next_attempt_at: None,
     }
 }
 

@@ -12,4 +12,5 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 4, sql: include_str!("../../migrations/0004_quarantine.sql") },
     Migration { version: 5, sql: include_str!("../../migrations/0005_folded_widths.sql") },
     Migration { version: 6, sql: include_str!("../../migrations/0006_recent_reread_removed.sql") },
+    Migration { version: 7, sql: include_str!("../../migrations/0007_received_mail.sql") },
 ];

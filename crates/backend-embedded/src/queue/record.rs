@@ -189,6 +189,10 @@ fn event(message: &QueuedMessage, result: &RecipientResult, now: Timestamp) -> O
         response: reply.to_string(),
         relay: relay.cloned(),
         delay: now.since(message.accepted_at),
+        next_attempt_at: match result.attempt {
+            Attempt::Deferred { next_attempt_at, .. } => Some(next_attempt_at),
+            _ => None,
+        },
     })
 }
 

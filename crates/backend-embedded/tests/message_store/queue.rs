@@ -89,6 +89,9 @@ async fn recipients_end_one_by_one_and_the_last_removes_the_message() {
     test_store.message_store.record(queued.clone(), results, Vec::new()).await.unwrap();
     assert!(claim(&test_store).await.is_empty());
     assert_eq!(test_store.message_store.next_due_at().await.unwrap(), Some(later));
+    let reports = test_store.message_store.read_after(&FeedCursor::default(), 10).await.unwrap().events;
+    let next: Vec<_> = reports.iter().map(|report| report.next_attempt_at).collect();
+    assert_eq!(next, [None, Some(later)], "delivered, and deferred");
     test_store.advance(60);
 
     let [again] = &claim(&test_store).await[..] else { panic!() };

@@ -141,6 +141,7 @@ impl BounceFeed {
             response: if said.is_empty() { "returned by another server".to_owned() } else { said },
             relay: None,
             delay: Duration::ZERO,
+            next_attempt_at: None,
         }
     }
 }

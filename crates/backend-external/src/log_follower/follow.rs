@@ -317,6 +317,7 @@ impl Follow {
                     self.note_taken(&findings.taken);
                     batch.discarded.extend(findings.discarded);
                     batch.inbound.extend(findings.inbound);
+                    batch.received.extend(findings.received);
                     live.pending.extend(findings.events);
                 }
                 Ok(None) => {

@@ -105,6 +105,9 @@ pub(super) struct Message {
     /// The loss of its queue file during a delivery attempt.
     pub(super) left: Option<Left>,
     pub(super) marked_as_spam: bool,
+    /// Its first Message-ID header.
+    #[serde(default)]
+    pub(super) header_id: Option<String>,
     /// The identifier of the submitted message.
     #[serde(with = "stored")]
     pub(super) message_id: Option<MessageId>,
@@ -199,6 +202,7 @@ impl Message {
             perhaps_deleted: false,
             left: None,
             marked_as_spam: false,
+            header_id: None,
             message_id: None,
             claims: None,
             from_outside: matches!(origin, Origin::Outside),

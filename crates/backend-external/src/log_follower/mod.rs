@@ -106,7 +106,7 @@ use async_trait::async_trait;
 use mailapi_backend::{
     Accepted, Attempt, Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, InboundLog, LostPart, QueueSize,
 };
-use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, Timestamp};
+use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, ReceivedMail, Timestamp};
 
 use crate::bounces::ReturnAddress;
 use tokio::time::Instant;
@@ -156,6 +156,7 @@ struct LogBatch {
     discarded: Vec<Discarded>,
     /// Oldest first. Refused mail may be for foreign domains, which the counter has to ignore.
     inbound: Vec<InboundEvent>,
+    received: Vec<ReceivedMail>,
     cursor: FeedCursor,
     lines_read: u64,
     more: bool,
@@ -234,7 +235,7 @@ impl FollowerStatus {
         Some(if is_behind { now.since(self.last_line_at.unwrap_or(read_at)) } else { Duration::ZERO })
     }
 
-    /// Returns the number of losses noticed after `since`, and when the newest one was.
+    /// Returns the number of losses that are not among `known`. Merged gaps were counted one by one.
     #[must_use]
     pub fn losses_besides(&self, known: &[Gap]) -> usize {
         let is_known =
@@ -458,9 +459,9 @@ impl DeliveryFeed for LogFollower {
     }
 
     async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError> {
-        let LogBatch { events, discarded, cursor, lines_read, more, .. } =
+        let LogBatch { events, discarded, inbound: _, received, cursor, lines_read, more } =
             self.read(cursor, max).await.map_err(|error| FeedError(error.to_string()))?;
-        Ok(FeedBatch { events, discarded, cursor, lines_read, more })
+        Ok(FeedBatch { events, discarded, received, cursor, lines_read, more })
     }
 
     async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError> {

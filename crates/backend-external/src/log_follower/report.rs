@@ -3,7 +3,7 @@
 use std::fmt;
 
 use mailapi_backend::Discarded;
-use mailapi_model::{DeliveryEvent, EmailAddress, InboundEvent, MessageId, QueueId, Reply, Timestamp};
+use mailapi_model::{DeliveryEvent, EmailAddress, InboundEvent, MessageId, QueueId, ReceivedMail, Reply, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::stored;
@@ -30,6 +30,7 @@ pub(super) struct Findings {
     pub(super) events: Vec<DeliveryEvent>,
     pub(super) discarded: Vec<Discarded>,
     pub(super) inbound: Vec<InboundEvent>,
+    pub(super) received: Vec<ReceivedMail>,
     pub(super) taken: Vec<Taken>,
     /// A crash of Postfix before this line.
     pub(super) crash: Option<Crash>,

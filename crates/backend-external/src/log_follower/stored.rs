@@ -87,6 +87,9 @@ pub(super) struct StoredEvent {
     relay: Option<String>,
     #[serde(with = "super::stored")]
     delay: Duration,
+    /// The log does not have it.
+    #[serde(skip)]
+    next_attempt_at: Option<Timestamp>,
 }
 
 /// A list of at most one value: options nest, and JSON has one null.

@@ -54,6 +54,8 @@ use super::submitted_ids::SubmittedIds;
 const SILENT_MESSAGE_LIFETIME: Duration = Duration::from_hours(14 * 24);
 /// The maximum number of refused recipients per transaction.
 const MAX_REFUSED_RECIPIENTS: usize = 1000;
+/// The maximum length of a line in a message (RFC 5322 section 2.1.1), so of a Message-ID too.
+const MAX_HEADER_ID: usize = 998;
 
 /// The tracked messages in the queue.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -82,8 +84,8 @@ pub(super) struct TrackedMessages {
     /// The process id of each instance's queue manager.
     #[serde(skip)]
     queue_managers: HashMap<String, u32>,
-    /// When each delivery agent, by process id, last logged a result for a message in the queue. Kept while messages
-    /// left the queue during an attempt.
+    /// By process id and instance: the program of the delivery agent, and when it last logged a result for a message in
+    /// the queue. Kept while messages left the queue during an attempt.
     #[serde(skip)]
     results: HashMap<u32, HashMap<String, (String, Timestamp)>>,
 }
@@ -373,6 +375,7 @@ impl TrackedMessages {
         }
         let message = self.open(line, id, Origin::Internal);
         message.has_header = true;
+        message.header_id = Some(header).filter(|id| !id.is_empty() && id.len() <= MAX_HEADER_ID).map(str::to_owned);
         let is_requeued = message.message_id.is_some() || message.claims.is_some();
         let (origin, orig_id) = (message.origin, message.orig_id.clone());
         let Some(message_id) = MessageId::from_header(header).filter(|_| !is_requeued) else { return Ok(()) };

@@ -11,6 +11,10 @@ use crate::{Correspondent, FullMessage, SearchText};
 /// Maximum characters of an excerpt.
 pub(crate) const SNIPPET_CHARACTERS: usize = 200;
 
+/// Encoded bytes of a body that are read for its beginning. HTML has styles before the text.
+const BEGINNING_OF_TEXT: u64 = 4 * 1024;
+const BEGINNING_OF_HTML: u64 = 64 * 1024;
+
 /// Maximum characters before the match.
 const CHARACTERS_BEFORE_MATCH: usize = 60;
 
@@ -130,6 +134,34 @@ pub fn matches(joined: &str, query: &SearchText) -> bool {
     fold(joined).contains(&fold(query.as_str()))
 }
 
+/// Returns the beginning of the text of a message, on one line and at most `SNIPPET_CHARACTERS` characters. `bytes`
+/// reads encoded pieces; only the first part of a body is read.
+///
+/// # Errors
+/// The errors of `bytes`.
+pub fn beginning<T: AsRef<[u8]>, E>(
+    structure: &MessageStructure,
+    mut bytes: impl FnMut(PartSpan) -> Result<T, E>,
+) -> Result<String, E> {
+    let mut first = |body: Option<&BodyPart>, most: u64| {
+        let piece = |body: &BodyPart| PartSpan { length: body.span.length.min(most), ..body.span };
+        body.map(|body| bytes(piece(body)).map(|encoded| body.decode(encoded.as_ref()))).transpose()
+    };
+    let text = first(structure.text.as_ref(), BEGINNING_OF_TEXT)?.map(|text| one_line(&text)).unwrap_or_default();
+    if !text.is_empty() {
+        return Ok(excerpt(&text, 0));
+    }
+    let html = first(structure.html.as_ref(), BEGINNING_OF_HTML)?;
+    Ok(excerpt(&body_text(None, html.as_deref()), 0))
+}
+
+/// Returns the beginning of the text of an opened message, as [`beginning`] does.
+#[must_use]
+pub fn beginning_of(message: &FullMessage) -> String {
+    let text = message.text.as_deref().map(one_line).unwrap_or_default();
+    if text.is_empty() { excerpt(&body_text(None, message.html.as_deref()), 0) } else { excerpt(&text, 0) }
+}
+
 /// Returns an excerpt of a [`SearchableText::joined`] text around the first match, on one line, of at most
 /// `SNIPPET_CHARACTERS` characters.
 ///
@@ -216,7 +248,31 @@ mod tests {
         assert!(found.chars().count() <= SNIPPET_CHARACTERS);
     }
 
+    #[test]
+    fn the_beginning_is_that_of_the_first_text() {
+        let beginning = |raw: &str| {
+            let raw = raw.replace('\n', "\r\n").into_bytes();
+            let Ok(text) = beginning(&MessageStructure::of(&raw), |span| Ok::<_, Infallible>(span.of(&raw).to_vec()));
+            text
+        };
+        assert_eq!(beginning("Subject: x\n\n"), "");
+        assert_eq!(beginning("Subject: x\n\nOn  Friday\nat noon\n"), "On Friday at noon");
+        let html = format!("<style>{}</style><p>On <b>Fri</b>day</p>", "a { b: c } ".repeat(1_000));
+        assert_eq!(beginning(&format!("Content-Type: text/html\n\n{html}\n")), "On Friday");
+        let encoded = "Content-Transfer-Encoding: base64\nContent-Type: text/plain; charset=utf-8\n\nR3LDvMOfZQ==\n";
+        assert_eq!(beginning(encoded), "Grüße");
+        let long = beginning(&format!("Subject: x\n\n{}\n", "word ".repeat(5_000)));
+        assert_eq!(long.chars().count(), SNIPPET_CHARACTERS);
+    }
+
     proptest! {
+        #[test]
+        fn any_message_has_a_short_beginning(raw in "(Content-Type: text/(plain|html)(; charset=[a-z0-9-]{0,9})?\r\n)?(Content-Transfer-Encoding: (base64|quoted-printable)\r\n)?\r\n[ -~é<>=\r\n]{0,400}") {
+            let structure = MessageStructure::of(raw.as_bytes());
+            let Ok(text) = beginning(&structure, |span| Ok::<_, Infallible>(span.of(raw.as_bytes()).to_vec()));
+            prop_assert!(text.chars().count() <= SNIPPET_CHARACTERS && !text.contains(['\r', '\n']));
+        }
+
         #[test]
         fn an_excerpt_of_a_text_holds_the_match(
             before in "\\PC{0,300}", wanted in "[a-zA-ZäÖİςßﬁ]{2,10}", after in "\\PC{0,300}",

@@ -112,11 +112,15 @@ impl Service {
         events.extend(bounces);
         // The background task and a manual sync may have read the same batch. The cursor guards the append: the
         // second one stores nothing.
-        let appended = match log.append(feed.name(), &events, &before, &batch.cursor).await {
+        let appended = log.append_with_mail(feed.name(), &events, &batch.received, &before, &batch.cursor).await;
+        let appended = match appended {
             Err(error) if error.is_guard_failed() => return Ok((Synced::default(), true)),
             appended => appended?,
         };
         self.0.events.wake();
+        if !batch.received.is_empty() {
+            self.0.mail_received.notify_one();
+        }
         // Only after the commit: until then a crash makes the next start read the batch again.
         feed.forget_until(&batch.cursor).await?;
         self.count_reports(&events, &appended.changes);

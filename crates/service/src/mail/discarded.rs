@@ -69,6 +69,7 @@ fn bounced(one: &Discarded, record: &SentRecord, told: &[DeliveryEvent]) -> Vec<
         response: one.response.clone(),
         relay: None,
         delay: Duration::ZERO,
+        next_attempt_at: None,
     };
     open.map(|known| bounce(&known.email)).collect()
 }

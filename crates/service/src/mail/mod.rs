@@ -7,6 +7,7 @@ mod dkim;
 mod list_inbox;
 mod list_sent;
 mod new_record;
+mod received_mail;
 mod returned_mail;
 mod send;
 mod sent_today;

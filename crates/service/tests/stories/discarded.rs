@@ -157,6 +157,7 @@ async fn recipients_delivered_before_the_deletion_stay_delivered() {
         response: "250 Ok".to_owned(),
         relay: None,
         delay: Duration::ZERO,
+        next_attempt_at: None,
     };
     let events = [event("carl@example.net", Outcome::Sent), event("dan@example.net", Outcome::Deferred)];
     story.log.1.lock().unwrap().extend(events);

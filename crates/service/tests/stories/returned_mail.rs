@@ -93,6 +93,7 @@ impl Story {
             response: "552 5.2.2 Mailbox full".to_owned(),
             relay: None,
             delay: Duration::ZERO,
+            next_attempt_at: None,
         });
     }
 

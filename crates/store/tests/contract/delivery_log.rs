@@ -25,6 +25,7 @@ pub(crate) fn event(number: u64, recipient: &str, outcome: Outcome, seconds: i64
         response: format!("said at {seconds}"),
         relay: Some("mx.example.net[192.0.2.1]:25".to_owned()),
         delay: Duration::from_millis(1500),
+        next_attempt_at: None,
     }
 }
 

@@ -1,11 +1,11 @@
-use mailapi_events::{EventCursor, EventId, EventType, TypePattern, delivery_gap};
+use mailapi_events::{EventCursor, EventId, EventType, Received, TypePattern, delivery_gap, received};
 use mailapi_model::{
-    AccountChange, EmailAddress, EnhancedCode, Evidence, NewDomain, NewToken, Outcome, QueueId, RecipientKind, Reply,
-    TokenId, TokenKind, TokenRecord, TokenValue,
+    AccountChange, EmailAddress, EnhancedCode, Evidence, FolderName, NewDomain, NewToken, Outcome, QueueId,
+    ReceivedMail, RecipientKind, Reply, TokenId, TokenKind, TokenRecord, TokenValue,
 };
 use mailapi_store::{
     DomainChange, DomainDeleted, EventFilter, EventPage, EventScope, Failure, NewSent, OwnEvents, Store, StoreError,
-    StoredEvent, TokenChange,
+    StoredEvent, TokenChange, WaitingMail,
 };
 use serde_json::{Value, json};
 
@@ -502,6 +502,47 @@ async fn changes_of_users_and_tokens_are_events_without_secrets() {
                 ("user.deleted", json!({"email": "ann@example.org"})),
             ]
         );
+    })
+    .await;
+}
+
+fn received_mail(mailbox: &str) -> ReceivedMail {
+    ReceivedMail {
+        at: at(5),
+        mailbox: email(mailbox),
+        queue_id: QueueId("Q1".to_owned()),
+        header_id: Some("<a@b>".to_owned()),
+        place: Some((FolderName::inbox(), 7)),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn received_mail_waits_for_exactly_one_event() {
+    on_every_engine(async |store| {
+        add_account(store, "ann@example.org", 1).await;
+        let (log, mails) = (store.delivery_log(), store.waiting_mails());
+        let batch =
+            [received_mail("no@example.org"), received_mail("ann+lists@example.org"), received_mail("ann@example.org")];
+        let append =
+            async |from: &str, to: &str| log.append_with_mail("feed", &[], &batch, &cursor(from), &cursor(to)).await;
+        append("", "1").await.unwrap();
+        assert!(append("", "1").await.unwrap_err().is_guard_failed(), "a batch that is read again");
+        let waiting = mails.oldest(10).await.unwrap();
+        let of_account = ReceivedMail { mailbox: email("ann@example.org"), ..received_mail("ann@example.org") };
+        assert_eq!(waiting.iter().map(|waiting| &waiting.mail).collect::<Vec<_>>(), [&of_account, &of_account]);
+        assert_ne!(waiting[0].event_id, waiting[1].event_id);
+        assert_eq!(mails.oldest(1).await.unwrap(), waiting[..1]);
+
+        let event_of = |waiting: &WaitingMail| {
+            let mail = Received { mailbox: &waiting.mail.mailbox, queue_id: "Q1", message: None };
+            received(mail, waiting.event_id)
+        };
+        let before = types(store).await;
+        assert_eq!(mails.finish(&waiting[0], &event_of(&waiting[0])).await, Ok(true));
+        assert_eq!(mails.finish(&waiting[0], &event_of(&waiting[0])).await, Ok(false), "another process was first");
+        assert_eq!(mails.oldest(10).await.unwrap(), waiting[1..]);
+        assert_eq!(mails.finish(&waiting[1], &event_of(&waiting[1])).await, Ok(true));
+        assert_eq!(types(store).await[before.len()..], ["message.received"; 2]);
     })
     .await;
 }

@@ -105,6 +105,7 @@ pub(crate) fn event(number: u64, outcome: Outcome) -> DeliveryEvent {
         response: String::new(),
         relay: None,
         delay: std::time::Duration::ZERO,
+        next_attempt_at: None,
     }
 }
 

@@ -13,6 +13,7 @@ mod journal;
 mod links;
 mod looking_up;
 mod losses;
+mod received;
 mod restarts;
 mod rotations;
 mod status;

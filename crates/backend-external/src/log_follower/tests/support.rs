@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::tz::TimeZone;
 use mailapi_backend::{Attempt, Discarded};
-use mailapi_model::{DeliveryEvent, FeedCursor, InboundEvent, Timestamp};
+use mailapi_model::{DeliveryEvent, FeedCursor, InboundEvent, ReceivedMail, Timestamp};
 use mailapi_testkit::FakeClock;
 use tempfile::TempDir;
 
@@ -114,12 +114,13 @@ pub(super) struct Reader {
     pub(super) events: Vec<DeliveryEvent>,
     pub(super) inbound: Vec<InboundEvent>,
     pub(super) discarded: Vec<Discarded>,
+    pub(super) received: Vec<ReceivedMail>,
 }
 
 impl Reader {
     pub(super) fn new(log: &TestLog) -> Self {
-        let (events, inbound, discarded) = (Vec::new(), Vec::new(), Vec::new());
-        Self { follow: log.follow(), cursor: FeedCursor::default(), events, inbound, discarded }
+        let (events, inbound, discarded, received) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { follow: log.follow(), cursor: FeedCursor::default(), events, inbound, discarded, received }
     }
 
     /// Starts a new process with the same database.
@@ -133,6 +134,7 @@ impl Reader {
         self.events.extend(batch.events.clone());
         self.inbound.extend(batch.inbound.clone());
         self.discarded.extend(batch.discarded.clone());
+        self.received.extend(batch.received.clone());
         self.cursor = batch.cursor.clone();
         self.follow.forget_until(&self.cursor).unwrap();
         batch

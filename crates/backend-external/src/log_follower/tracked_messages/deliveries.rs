@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, InboundOutcome, MessageId, Outcome, QueueId};
+use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, InboundOutcome, MessageId, Outcome, QueueId, ReceivedMail};
 
 use super::super::fact::{Delivery, address};
 use super::super::line::Line;
@@ -62,6 +62,7 @@ impl TrackedMessages {
             response: delivery.response.to_owned(),
             relay: delivery.relay.map(str::to_owned),
             delay: delivery.delay,
+            next_attempt_at: None,
         };
         if let Some(message_id) = event.message_id
             && let Some(successor) = successor
@@ -75,6 +76,12 @@ impl TrackedMessages {
         if is_local && is_inbound(message, event.message_id, submitted_ids.get(id, line.at)) {
             let outcome = if message.marked_as_spam { InboundOutcome::Spam } else { InboundOutcome::Accepted };
             findings.inbound.push(inbound(line, &event.recipient, event.sender.as_ref(), outcome));
+        }
+        if is_into_mailbox(line.daemon, delivery)
+            && let Some(mailbox) = address(delivery.to)
+        {
+            let (queue_id, header_id) = (QueueId(id.to_owned()), message.header_id.clone());
+            findings.received.push(ReceivedMail { at: line.at, mailbox, queue_id, header_id, place: None });
         }
         let shared = message.message_id.or(message.claims);
         self.note_for_predecessors(shared, line.instance, id, &event);
@@ -242,6 +249,22 @@ pub(super) fn give_up(
     }
 }
 
+/// Whether a delivery put the message into a mailbox of this installation. A content filter returns it instead: over
+/// LMTP with a queue id, through pipe(8) without a sign. So only a service of pipe(8) with Dovecot's name counts.
+fn is_into_mailbox(daemon: &str, delivery: &Delivery<'_>) -> bool {
+    let is_dovecot = |relay: &str| relay.to_ascii_lowercase().starts_with("dovecot");
+    let is_final = match daemon {
+        "lmtp" => true,
+        // The others are `delivered to file`, for an alias, and `forwarded as`.
+        "local" | "virtual" => ["delivered to mailbox", "delivered to maildir", "delivered to command"]
+            .iter()
+            .any(|response| delivery.response.starts_with(response)),
+        "pipe" => delivery.relay.is_some_and(is_dovecot),
+        _ => false,
+    };
+    is_final && delivery.outcome == Outcome::Sent && delivery.requeued_as(daemon).is_none()
+}
+
 /// Whether a delivery into a local mailbox is mail from outside. A Message-ID in this service's form does not
 /// disprove it: many mail programs write that form.
 fn is_inbound(message: &Message, message_id: Option<MessageId>, in_reply: Option<MessageId>) -> bool {
@@ -277,6 +300,7 @@ fn given_up(
         response: failure.response.as_ref().to_owned(),
         relay: failure.relay.as_deref().map(str::to_owned),
         delay: line.at.since(message.first_seen),
+        next_attempt_at: None,
     }
 }
 

@@ -35,22 +35,23 @@ struct EventData {
     /// With `message.received`: the domain of the mailbox. With other `message.*`: the sender's domain. With `domain.*`:
     /// the domain.
     domain: Option<String>,
-    /// With `message.received`: address of the first author; empty if missing. With other `message.*`: sender address.
-    /// With `delivery.gap`: time of the last report before the gap; null if there was none.
+    /// With `message.received`: address of the first author; empty if missing, null if the message could not be read.
+    /// With other `message.*`: sender address. With `delivery.gap`: time of the last report before the gap; null if there
+    /// was none.
     from: Option<String>,
     /// With `message.received`: name of the first author; null if missing.
     from_name: Option<String>,
-    /// With `message.received`: folder.
+    /// With `message.received`: folder; null if the message could not be read.
     folder: Option<String>,
-    /// With `message.received`: UID in the folder.
+    /// With `message.received`: UID in the folder; null if the message could not be read.
     uid: Option<u32>,
-    /// With `message.received`: subject.
+    /// With `message.received`: subject; null if the message could not be read.
     subject: Option<String>,
-    /// With `message.received`: reserved for the beginning of the text; null.
+    /// With `message.received`: beginning of the text, at most 200 characters; null if the message could not be read.
     snippet: Option<String>,
-    /// With `message.received`: whether the message has attachments.
+    /// With `message.received`: whether the message has attachments; null if it could not be read.
     has_attachments: Option<bool>,
-    /// With `message.received`: reserved for the result of authentication; null.
+    /// With `message.received`: result of authentication; null if nothing judged the mail.
     authentication: Option<String>,
     /// With `message.*` about sent messages: reserved for tags of the message; empty.
     tags: Option<Vec<String>>,
@@ -79,7 +80,8 @@ struct EventData {
     delivered_to: Option<String>,
     /// With `message.deferred`: number of the attempt.
     attempt: Option<u64>,
-    /// With `message.deferred`: reserved for the time of the next attempt; null.
+    /// With `message.deferred`: when the built-in mail server tries again at the earliest; null if the mail server does
+    /// not report it.
     next_attempt_at: Option<Moment>,
     /// With `message.bounced`: kind and origin of the bounce.
     bounce: Option<EventBounce>,

@@ -49,6 +49,7 @@ async fn every_try_is_an_entry_and_filters_find_it() {
         relay: None,
         // A sum of two floating-point numbers would be 2.1189999999999998.
         delay: Duration::from_millis(2119),
+        next_attempt_at: None,
     });
     app.sync().await;
     let mut log = app.get(&app.admin, "/mail/delivery-log").await.assert(StatusCode::OK);

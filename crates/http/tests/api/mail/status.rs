@@ -84,6 +84,7 @@ fn bounce_that_came_back(app: &App, id: &str) -> DeliveryEvent {
         response: "552 5.2.2 Mailbox full".to_owned(),
         relay: None,
         delay: Duration::ZERO,
+        next_attempt_at: None,
     }
 }
 

@@ -146,7 +146,9 @@ impl App {
     /// Waits until the mail server has tried all deliveries, and reads its reports through the API.
     pub(crate) async fn sync(&self) -> Value {
         self.mail_server.settle().await;
-        self.get(&self.admin, "/mail/delivery-log/sync").await.assert(StatusCode::OK)
+        let synced = self.get(&self.admin, "/mail/delivery-log/sync").await.assert(StatusCode::OK);
+        while self.service.complete_received_once().await.unwrap() {}
+        synced
     }
 
     /// Makes stored events visible, as the background loop does.
