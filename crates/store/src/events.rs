@@ -310,21 +310,26 @@ impl Events<'_> {
     /// # Errors
     /// When the database cannot be written.
     pub async fn number_new(&self) -> Result<u64, StoreError> {
-        let mut numbered = 0;
-        if let Db::Sqlite(_) = self.0 {
-            return Ok(numbered);
-        }
-        // Usually there are none, and this check costs less than the lock.
-        while !self.0.query(Stmt::new("SELECT 1 FROM new_events LIMIT 1")).await?.is_empty() {
+        let Db::Postgres(engine) = self.0 else { return Ok(0) };
+        let (from, mut numbered) = (engine.numbered().begin(), 0);
+        loop {
+            // Usually there are none, and this check costs less than the lock.
+            let any = "SELECT 1 FROM new_events WHERE writer >= $1 ORDER BY writer, key LIMIT 1";
+            if self.0.query(Stmt::new(any).bind(from)).await?.is_empty() {
+                return Ok(numbered);
+            }
             // The lock comes before the snapshot, so each batch sees the numbers of the one before.
-            let effects = self.0.batch_with_lock(BatchLock::Events, vec![number_statement()]).await?;
-            let batch = exactly_one(exactly_one(effects)?.rows)?.unsigned()?;
+            let statements = vec![by_index(), number_statement(from)];
+            let mut effects = self.0.batch_with_lock(BatchLock::Events, statements).await?;
+            let mut row = exactly_one(effects.pop().map(|effect| effect.rows).unwrap_or_default())?;
+            let (batch, oldest_writer) = (row.unsigned()?, row.int()?);
             numbered += batch;
             if batch < NUMBERED_AT_ONCE as u64 {
-                break;
+                // The snapshot had all events of the transactions before the oldest running one.
+                engine.numbered().reached(from, oldest_writer);
+                return Ok(numbered);
             }
         }
-        Ok(numbered)
     }
 
     /// Returns the number of a fact that this handle stores. No other one has it.
@@ -499,19 +504,27 @@ pub(crate) fn of_message(message_id: MessageId, cursor: EventCursor, limit: usiz
     Stmt::new(sql).bind(message_id).bind(number(cursor.number())).bind(count(limit))
 }
 
-/// Moves events into the log, with the next numbers, and notifies the other nodes once.
-fn number_statement() -> Stmt {
+/// Prevents a plan that reads the whole table. Deleted rows stay in it while any snapshot may need them.
+fn by_index() -> Stmt {
+    Stmt::new("SELECT set_config('enable_seqscan', 'off', TRUE)")
+}
+
+/// Moves events into the log, with the next numbers, and notifies the other nodes once. Only transactions from `from`
+/// on can have stored them. Also returns the oldest transaction that was running.
+fn number_statement(from: i64) -> Stmt {
     Stmt::new(
         "WITH moved AS (DELETE FROM new_events \
-         WHERE key IN (SELECT key FROM new_events ORDER BY key LIMIT $1) RETURNING *), \
+         WHERE ctid = ANY(ARRAY(SELECT ctid FROM new_events WHERE writer >= $2 ORDER BY key LIMIT $1)) RETURNING *), \
          numbered AS (INSERT INTO events (number, id, type, at, domain, mailbox, message_id, subject_at, body) \
          SELECT (SELECT COALESCE(MAX(number), 0) FROM events) + ROW_NUMBER() OVER (ORDER BY key), \
          id, type, at, domain, mailbox, message_id, subject_at, body FROM moved RETURNING number) \
-         SELECT moved_now, CASE WHEN moved_now > 0 THEN CAST(pg_notify('mailapi_events', \
+         SELECT moved_now, CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS TEXT) AS BIGINT), \
+         CASE WHEN moved_now > 0 THEN CAST(pg_notify('mailapi_events', \
          COALESCE(current_setting('mailapi.node', TRUE), '')) AS TEXT) END \
          FROM (SELECT COUNT(*) AS moved_now FROM numbered) AS done",
     )
     .bind(count(NUMBERED_AT_ONCE))
+    .bind(from)
 }
 
 fn read_event(mut row: Row) -> Result<StoredEvent, StoreError> {

@@ -228,6 +228,24 @@ impl PostgresDatabase {
     pub fn sql(&self, sql: &str) -> String {
         self.server.sql(&self.name, sql)
     }
+
+    /// Runs SQL in a `psql` that stays connected until its standard input ends.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn session(&self, sql: &str) -> Child {
+        let mut session = Command::new(self.server.programs.join("psql"))
+            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-U", "mailapi", "-d", &self.name, "-h"])
+            .arg(&self.server.directory)
+            .args(["-p", &self.server.port.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("psql runs");
+        let input = session.stdin.as_mut().expect("a pipe");
+        input.write_all(format!("{sql}\n").as_bytes()).expect("psql reads its input");
+        session
+    }
 }
 
 impl Drop for PostgresDatabase {

@@ -10,6 +10,7 @@ mod foreign;
 mod listener;
 mod migrate;
 mod names;
+mod numbered;
 mod pooled_connection;
 mod settings;
 mod tls;
@@ -27,6 +28,7 @@ use tokio::time::sleep;
 
 pub(crate) use foreign::ForeignPostgres;
 pub(crate) use names::NamesHeld;
+pub(crate) use numbered::Numbered;
 pub use settings::PostgresSettings;
 pub use url::{PostgresUrl, PostgresUrlError};
 
@@ -59,6 +61,7 @@ struct Inner {
     settings: PostgresSettings,
     retries: AtomicU32,
     facts: FactNumbers,
+    numbered: Numbered,
     /// Whether the engine is open. Work holds a read lock, so that closing waits for it.
     open: Arc<RwLock<bool>>,
 }
@@ -94,6 +97,7 @@ impl Postgres {
             settings,
             retries: AtomicU32::new(0),
             facts: FactNumbers::of(writer_name(entropy)),
+            numbered: Numbered::default(),
             open: Arc::new(RwLock::new(true)),
         }));
         // Other encodings cannot store every address and subject.
@@ -103,6 +107,11 @@ impl Postgres {
 
     pub(crate) fn facts(&self) -> &FactNumbers {
         &self.0.facts
+    }
+
+    /// Returns how far events have their numbers.
+    pub(crate) fn numbered(&self) -> &Numbered {
+        &self.0.numbered
     }
 
     async fn demand_utf8(&self) -> Result<(), StoreError> {

@@ -1,6 +1,8 @@
 //! Events of several nodes are one log.
 
 use std::collections::HashMap;
+use std::io::Write;
+use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,6 +10,7 @@ use std::time::Duration;
 use mailapi_events::EventCursor;
 use mailapi_model::{Outcome, QueueId};
 use mailapi_store::{EventFilter, EventScope, Store, StoredEvent};
+use mailapi_testkit::PostgresDatabase;
 use tokio::time::timeout;
 
 use crate::support::{at, begin_and_leave, cursor, database, event, message_id, new_sent, node};
@@ -128,4 +131,75 @@ async fn abandoned_numbering_neither_loses_nor_doubles_an_event() {
     assert_eq!(events.len(), 20);
     assert!(events.iter().zip(1..).all(|(event, number)| event.number == number));
     assert_eq!(database.sql("SELECT COUNT(*) FROM new_events"), "0");
+}
+
+/// Begins a transaction whose snapshot keeps every row that exists from now on, until the program ends.
+fn open_snapshot(database: &PostgresDatabase) -> Child {
+    let name = "open snapshot";
+    let session = database.session(&format!(
+        "SET application_name = '{name}'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT COUNT(*) FROM new_events;"
+    ));
+    let is_open = format!(
+        "SELECT COUNT(*) FROM pg_stat_activity WHERE application_name = '{name}' AND state = 'idle in transaction'"
+    );
+    wait_until(|| database.sql(&is_open) == "1");
+    session
+}
+
+/// Blocks until the server shows something; fails after a minute.
+fn wait_until(is_shown: impl Fn() -> bool) {
+    const LOOKS: u32 = 3_000;
+    let mut looks = 0..LOOKS;
+    while !is_shown() {
+        assert!(looks.next().is_some(), "the server does not show it");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbered_events_that_a_snapshot_keeps_are_not_read_again() {
+    const ROUNDS: u64 = 60;
+    let database = database().await;
+    let store = node(&database).await;
+    let mut snapshot = open_snapshot(&database);
+    for number in 1..=ROUNDS {
+        accept(&store, number).await;
+        assert_eq!(store.events().number_new().await, Ok(1));
+    }
+    assert_eq!(all_after(&store, START).await.0.len() as u64, ROUNDS);
+    // The counts of a connection are complete when it has ended.
+    store.close().await;
+    wait_until(|| database.sql("SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()") == "2");
+    let read = database.sql(
+        "SELECT seq_tup_read + (SELECT SUM(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'new_events') \
+         FROM pg_stat_user_tables WHERE relname = 'new_events'",
+    );
+    let read: u64 = read.parse().unwrap();
+    assert!(read <= 6 * ROUNDS, "{read} rows were read for {ROUNDS} events");
+    snapshot.kill().unwrap();
+    snapshot.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_of_a_long_transaction_gets_its_number_at_its_commit() {
+    let database = database().await;
+    let store = node(&database).await;
+    let mut slow = database.session(
+        "SET application_name = 'slow'; BEGIN; \
+         INSERT INTO new_events (id, type, at, subject_at, body) VALUES ('evt_01m7w78fqwemea5qcy6jn7hx3x', \
+         'domain.created', 1, 1, '{}'); \
+         SELECT 1;",
+    );
+    let state =
+        "SELECT COUNT(*) FROM pg_stat_activity WHERE application_name = 'slow' AND state = 'idle in transaction'";
+    wait_until(|| database.sql(state) == "1");
+    for number in 1..=5 {
+        accept(&store, number).await;
+        assert_eq!(store.events().number_new().await, Ok(1));
+    }
+    slow.stdin.take().unwrap().write_all(b"COMMIT;\n").unwrap();
+    assert!(slow.wait().unwrap().success());
+    assert_eq!(store.events().number_new().await, Ok(1));
+    let (events, _) = all_after(&store, START).await;
+    assert_eq!(events.last().map(|event| event.event_type.as_str()), Some("domain.created"));
 }
