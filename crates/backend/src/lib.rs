@@ -4,8 +4,9 @@
 //! ([`DeliveryFeed`]) and manages mailboxes ([`Provisioning`]). It does no authorization: callers have done
 //! that.
 //!
-//! In the other direction, a backend with its own listeners uses [`Login`] to authenticate users and
-//! [`SignOutgoing`] to sign mail. DNS look-ups go through [`Dns`].
+//! In the other direction, a backend with its own listeners uses [`Login`] to authenticate users,
+//! [`SignOutgoing`] to sign mail and [`JudgeInbound`] to check mail from outside. DNS look-ups go through
+//! [`Dns`].
 
 mod buffer;
 #[cfg(feature = "contract-suite")]
@@ -13,6 +14,7 @@ pub mod contract;
 mod delivery_feed;
 mod dns;
 mod inbound_log;
+mod judge_inbound;
 mod log_in;
 mod mailboxes;
 pub mod mime;
@@ -30,6 +32,7 @@ pub use buffer::{Buffer, BufferError, BufferSettings, BufferWriter, read_bytes};
 pub use delivery_feed::{Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, LostPart, QueueSize};
 pub use dns::{Dns, DnsError, MailExchange};
 pub use inbound_log::InboundLog;
+pub use judge_inbound::{InboundAction, InboundMail, JudgeInbound, Judgement};
 pub use log_in::{LoggedIn, Login, LoginError, SendAsError, SendLimitReached};
 pub use mailboxes::{
     AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,

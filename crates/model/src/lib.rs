@@ -5,6 +5,7 @@
 
 mod account;
 mod address;
+mod authentication;
 mod blob;
 mod byte_budget;
 mod clock;
@@ -32,6 +33,7 @@ mod webhook;
 
 pub use account::{Account, AccountChange, Credentials, NewAccount, PasswordRule, SecretText};
 pub use address::{AddressError, DomainName, EmailAddress, NamedAddress};
+pub use authentication::{Authentication, AuthenticationResult, UnknownAuthenticationResult};
 pub use blob::{Blob, BlobReader, BlobSource, Pieces};
 pub use byte_budget::{ByteBudget, BytePermit, Full};
 pub use clock::{Clock, Entropy, Timestamp, TimestampError, TimestampText};
