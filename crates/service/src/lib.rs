@@ -47,7 +47,7 @@ use crate::cache::Epoch;
 use crate::domains::SendingDomains;
 use crate::events::EventReader;
 use crate::health::LastChecks;
-use crate::mail::{AccountAges, LossesStored, SentToday};
+use crate::mail::{AccountAges, LossesStored, SentToday, Verifier};
 use crate::mailbox::KnownMailboxes;
 use crate::monitoring::LastMeasured;
 use crate::recovery::InFlight;
@@ -98,6 +98,7 @@ struct Inner {
     in_flight: InFlight,
     sent_today: SentToday,
     inbound: InboundTally,
+    verifier: Verifier,
     events: EventReader,
     webhooks: WebhookState,
     last_checks: LastChecks,
@@ -130,6 +131,7 @@ impl Service {
             in_flight: InFlight::default(),
             sent_today: SentToday::default(),
             inbound: InboundTally::default(),
+            verifier: Verifier::default(),
             events: EventReader::default(),
             webhooks: WebhookState::new(Arc::clone(&dns), &settings),
             last_checks: LastChecks::default(),

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use mailapi_model::{DraftLimits, EmailAddress};
 use mailapi_webhooks::Trust;
 
+use crate::mail::InboundSettings;
 use crate::stats::StatsLimits;
 
 /// Whether other servers cannot resolve this host name. It then means the local machine (RFC 6761 section 6.3), or
@@ -87,6 +88,8 @@ pub struct Settings {
     pub quota_patience: Duration,
     /// Time after which a health check fails.
     pub health_timeout: Duration,
+    /// Checks of mail from outside.
+    pub inbound: InboundSettings,
     /// Which receivers webhooks may have.
     pub webhooks: WebhookSettings,
 }
@@ -157,6 +160,7 @@ impl Default for Settings {
             cached_domains: 10_000,
             quota_patience: Duration::from_secs(5),
             health_timeout: Duration::from_secs(2),
+            inbound: InboundSettings::default(),
             webhooks: WebhookSettings::default(),
         }
     }

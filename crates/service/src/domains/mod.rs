@@ -20,6 +20,7 @@ pub use mailapi_store::DomainChange;
 use crate::Unavailable;
 use crate::error::store_errors_are_unavailable;
 
+pub(crate) use verify::is_spf_term;
 pub use verify::{DnsReport, RecordCheck, RecordStatus};
 
 pub(crate) use sending::{SendingDomain, SendingDomains};

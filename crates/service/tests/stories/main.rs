@@ -4,6 +4,7 @@ mod closed;
 mod directory;
 mod discarded;
 mod events;
+mod inbound;
 mod log_in;
 mod monitoring;
 mod names;

@@ -7,6 +7,8 @@ mod mx;
 mod spf;
 mod tags;
 
+pub(crate) use spf::is_term as is_spf_term;
+
 use std::net::IpAddr;
 
 use mailapi_backend::{Dns, DnsError};

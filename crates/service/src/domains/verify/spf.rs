@@ -221,7 +221,7 @@ impl Walk<'_> {
 
 /// Whether RFC 7208 section 12 allows the term. mail-auth skips unknown terms, but stricter receivers reject the
 /// whole policy.
-fn is_term(term: &str) -> bool {
+pub(crate) fn is_term(term: &str) -> bool {
     let mechanism = term.strip_prefix(['+', '-', '~', '?']).unwrap_or(term);
     let (name, value) = mechanism.split_at(mechanism.find([':', '/', '=']).unwrap_or(mechanism.len()));
     let network = |max: u8| {

@@ -1,0 +1,172 @@
+//! Hashes of a message's body for DKIM (RFC 6376 section 3.4), piece by piece.
+//!
+//! mail-auth hashes only a body in memory. Its relaxed form also keeps trailing blank lines with spaces,
+//! contrary to section 3.4.4, and would reject valid signatures.
+
+use std::io;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use mailapi_model::Blob;
+
+/// Bytes read at once from a message on disk, and passed at once to the hash.
+const PIECE: usize = 64 * 1024;
+
+/// The SHA-256 hashes of one body.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct BodyHashes {
+    pub(super) simple: Vec<u8>,
+    pub(super) relaxed: Vec<u8>,
+}
+
+impl BodyHashes {
+    /// Reads a body. Blocks unless it is in memory.
+    pub(super) fn of(body: &Blob) -> io::Result<Self> {
+        let (mut simple, mut relaxed) = (Canonical::new(Form::Simple), Canonical::new(Form::Relaxed));
+        for piece in body.pieces(PIECE) {
+            let piece = piece?;
+            simple.write(&piece);
+            relaxed.write(&piece);
+        }
+        Ok(Self { simple: simple.finish(), relaxed: relaxed.finish() })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Simple,
+    Relaxed,
+}
+
+/// A body in canonical form, hashed as far as it is certain: line ends and spaces wait for text after them.
+struct Canonical {
+    form: Form,
+    hash: Context,
+    ready: Vec<u8>,
+    line_ends: usize,
+    has_space: bool,
+    has_return: bool,
+    is_empty: bool,
+}
+
+impl Canonical {
+    fn new(form: Form) -> Self {
+        let hash = Context::new(&SHA256);
+        Self { form, hash, ready: Vec::new(), line_ends: 0, has_space: false, has_return: false, is_empty: true }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            if std::mem::take(&mut self.has_return) {
+                if *byte == b'\n' {
+                    (self.line_ends, self.has_space) = (self.line_ends + 1, false);
+                    continue;
+                }
+                self.text(b'\r');
+            }
+            match byte {
+                b'\r' => self.has_return = true,
+                b' ' | b'\t' if self.form == Form::Relaxed => self.has_space = true,
+                byte => self.text(*byte),
+            }
+        }
+    }
+
+    fn text(&mut self, byte: u8) {
+        for _ in 0..std::mem::take(&mut self.line_ends) {
+            self.push(b'\r');
+            self.push(b'\n');
+        }
+        if std::mem::take(&mut self.has_space) {
+            self.push(b' ');
+        }
+        self.push(byte);
+    }
+
+    fn push(&mut self, byte: u8) {
+        self.is_empty = false;
+        self.ready.push(byte);
+        if self.ready.len() >= PIECE {
+            self.hash.update(&self.ready);
+            self.ready.clear();
+        }
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        if self.has_return {
+            self.text(b'\r');
+        }
+        // The simple form of an empty body is one line end, the relaxed form is empty.
+        if self.form == Form::Simple || !self.is_empty {
+            self.push(b'\r');
+            self.push(b'\n');
+        }
+        self.hash.update(&self.ready);
+        self.hash.finish().as_ref().to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::digest::digest;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(body: &str) -> BodyHashes {
+        BodyHashes::of(&body.to_owned().into()).unwrap()
+    }
+
+    fn sha256(text: &str) -> Vec<u8> {
+        digest(&SHA256, text.as_bytes()).as_ref().to_vec()
+    }
+
+    #[test]
+    fn empty_lines_at_the_end_do_not_count() {
+        for body in ["", "\r\n", "\r\n\r\n\r\n"] {
+            assert_eq!(of(body), BodyHashes { simple: sha256("\r\n"), relaxed: sha256("") }, "{body:?}");
+        }
+        for body in ["a", "a\r\n", "a\r\n\r\n"] {
+            assert_eq!(of(body), BodyHashes { simple: sha256("a\r\n"), relaxed: sha256("a\r\n") }, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn the_relaxed_form_reduces_white_space() {
+        // The example of RFC 6376 section 3.4.5.
+        let hashes = of(" C \r\nD \t E\r\n\r\n\r\n");
+        assert_eq!(hashes.relaxed, sha256(" C\r\nD E\r\n"));
+        assert_eq!(hashes.simple, sha256(" C \r\nD \t E\r\n"));
+        assert_eq!(of("a\r\n \t\r\n\t\r\n").relaxed, sha256("a\r\n"));
+        assert_eq!(of("a\rb\r\n\n \r").relaxed, sha256("a\rb\r\n\n \r\r\n"));
+    }
+
+    /// The relaxed form, written from RFC 6376 section 3.4.4 for a whole body.
+    fn relaxed(body: &str) -> String {
+        let lines = body.split("\r\n").map(|line| {
+            let mut line = line.replace('\t', " ");
+            while line.contains("  ") {
+                line = line.replace("  ", " ");
+            }
+            line.trim_end_matches(' ').to_owned()
+        });
+        let text = lines.collect::<Vec<_>>().join("\r\n");
+        let text = text.trim_end_matches("\r\n");
+        if text.is_empty() { String::new() } else { format!("{text}\r\n") }
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_has_one_hash_however_it_is_split(
+            words in prop::collection::vec(prop::sample::select(vec!["a", "b", " ", "\t", "\r\n", "\r", "\n"]), 0..24),
+            cut in 0_usize..24,
+        ) {
+            let body = words.concat();
+            let cut = cut.min(body.len());
+            let parts = [body[..cut].to_owned().into(), body[cut..].to_owned().into()];
+            let hashes = of(&body);
+            prop_assert_eq!(&BodyHashes::of(&Blob::joined(parts)).unwrap(), &hashes);
+            prop_assert_eq!(&hashes.relaxed, &sha256(&relaxed(&body)));
+            prop_assert_eq!(&hashes.simple, &sha256(&format!("{}\r\n", body.trim_end_matches("\r\n"))));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! DNS look-ups of one check, within its limits.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mailapi_backend::{Dns, DnsError, MailExchange};
+use tokio::time::{Instant, timeout_at};
+
+/// Nothing is known about a name: the DNS did not answer, or the limits are reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unanswered;
+
+/// The DNS, for one check of one message.
+pub(super) struct Lookups<'a> {
+    dns: &'a dyn Dns,
+    left: AtomicUsize,
+    deadline: Instant,
+}
+
+impl<'a> Lookups<'a> {
+    /// Allows `count` look-ups within `time`.
+    pub(super) fn new(dns: &'a dyn Dns, count: usize, time: Duration) -> Self {
+        Self { dns, left: AtomicUsize::new(count), deadline: Instant::now() + time }
+    }
+
+    /// Returns the TXT records of a name.
+    pub(super) async fn txt(&self, name: &str) -> Result<Vec<String>, Unanswered> {
+        self.records(name, self.dns.txt(plain(name))).await
+    }
+
+    /// Returns the addresses of a host.
+    pub(super) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, Unanswered> {
+        self.records(name, self.dns.addresses(plain(name))).await
+    }
+
+    /// Returns the mail exchanges of a domain.
+    pub(super) async fn mx(&self, name: &str) -> Result<Vec<MailExchange>, Unanswered> {
+        self.records(name, self.dns.mx(plain(name))).await
+    }
+
+    /// Returns the names of an address.
+    pub(super) async fn names_of(&self, address: IpAddr) -> Result<Vec<String>, Unanswered> {
+        self.answer(self.dns.names_of(address)).await.map(Option::unwrap_or_default)
+    }
+
+    /// Returns whether a name exists, with records of any type.
+    pub(super) async fn exists(&self, name: &str) -> Result<bool, Unanswered> {
+        Ok(is_name(name) && self.answer(self.dns.addresses(plain(name))).await?.is_some())
+    }
+
+    /// Returns the records of a name. A text that is no name has none: a sender could otherwise turn a failure
+    /// into a temporary error with a name that no server can look up.
+    async fn records<T>(
+        &self,
+        name: &str,
+        question: impl Future<Output = Result<Vec<T>, DnsError>>,
+    ) -> Result<Vec<T>, Unanswered> {
+        if !is_name(name) {
+            return Ok(Vec::new());
+        }
+        self.answer(question).await.map(Option::unwrap_or_default)
+    }
+
+    /// Returns the answer; `None` if the name does not exist.
+    async fn answer<T>(
+        &self,
+        question: impl Future<Output = Result<Vec<T>, DnsError>>,
+    ) -> Result<Option<Vec<T>>, Unanswered> {
+        let one_less = |left: usize| left.checked_sub(1);
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).map_err(|_| Unanswered)?;
+        match timeout_at(self.deadline, question).await {
+            Ok(Ok(records)) => Ok(Some(records)),
+            Ok(Err(DnsError::NoSuchName)) => Ok(None),
+            Ok(Err(DnsError::Timeout | DnsError::Failed(_))) | Err(_) => Err(Unanswered),
+        }
+    }
+}
+
+/// Returns the name without its final dot.
+pub(super) fn plain(name: &str) -> &str {
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+/// Returns whether a text is a name that the DNS can look up (RFC 1035 section 2.3.4), with underscores.
+pub(super) fn is_name(name: &str) -> bool {
+    let name = plain(name);
+    let fits = |label: &str| {
+        (1..=63).contains(&label.len()) && label.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+    };
+    name.len() <= 253 && name.split('.').all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_server_can_look_up_is_no_name() {
+        let long = "a".repeat(64);
+        let longest = vec!["abcdefghi"; 26].join(".");
+        for text in ["", ".", "a..b", ".a", "a b.example", "é.example", "a\0.example", &long, &longest] {
+            assert!(!is_name(text), "{text:?}");
+        }
+        for text in ["example.org", "example.org.", "s1._domainkey.example.org", "A-1", &longest[..253]] {
+            assert!(is_name(text), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Checks of mail from outside: SPF, DKIM, DMARC and ARC, and what follows from them.
+//!
+//! Only `dmarc` decides. The author in From is what readers see, so a message is trusted if the author's domain
+//! confirms it: by a signature, or by the server that sent it. SPF, DKIM and ARC alone refuse nothing.
+
+mod answers;
+mod body_hash;
+mod dmarc;
+mod lookups;
+mod results;
+mod signatures;
+mod spf;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use ipnet::IpNet;
+use mailapi_backend::mime::header_lines;
+use mailapi_backend::{InboundAction, InboundMail, JudgeInbound, Judgement, read_bytes};
+use mailapi_model::{Authentication, AuthenticationResult, Blob, DomainName};
+
+pub(crate) use answers::Verifier;
+
+use crate::Service;
+use crate::mail::LONG_WORK_BYTES;
+use answers::Answers;
+use body_hash::BodyHashes;
+use dmarc::{Demand, DmarcCheck};
+use lookups::Lookups;
+use signatures::{Overview, Signatures};
+use spf::{SpfCheck, is_below};
+
+/// Maximum number of keys that are looked up: eight signatures and twenty-one of ARC.
+const MAX_KEYS: usize = 29;
+
+/// Time limit for the keys of signatures.
+const KEY_TIME: Duration = Duration::from_secs(10);
+
+/// Maximum length of a header that is read. A listener refuses longer ones of messages that are not in memory.
+const MAX_HEADER_BYTES: usize = 1024 * 1024;
+
+/// Headers above this length are verified on a blocking thread.
+const LONG_HEADER_BYTES: usize = 64 * 1024;
+
+/// What happens to mail whose author's domain does not confirm it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DmarcAction {
+    /// The results are only recorded.
+    Off,
+    /// It is delivered to the folder for junk.
+    #[default]
+    Junk,
+    /// It is refused if the author's domain asks for that, and otherwise delivered to the folder for junk.
+    Reject,
+}
+
+/// Settings of the checks of mail from outside.
+#[derive(Debug, Clone)]
+pub struct InboundSettings {
+    /// What happens to mail whose author's domain does not confirm it.
+    pub dmarc: DmarcAction,
+    /// Clients whose mail is not checked.
+    pub trusted_networks: Vec<IpNet>,
+}
+
+impl Default for InboundSettings {
+    /// This machine is trusted: its programs have no log-in, and no domain lists its loopback address.
+    fn default() -> Self {
+        let loopback = [IpNet::new_assert(Ipv4Addr::LOCALHOST.into(), 8), IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))];
+        Self { dmarc: DmarcAction::default(), trusted_networks: loopback.map(|network| network.trunc()).to_vec() }
+    }
+}
+
+/// The results of all checks of one message.
+struct Findings {
+    spf: SpfCheck,
+    signatures: Signatures,
+    dmarc: DmarcCheck,
+    /// The author's domain; empty if it is missing or ambiguous.
+    author: String,
+    /// Why the message is not trusted although no policy says so; empty otherwise.
+    reason: &'static str,
+    demand: Demand,
+}
+
+#[async_trait]
+impl JudgeInbound for Service {
+    async fn judge(&self, mail: InboundMail<'_>) -> Judgement {
+        let client = mail.client.to_canonical();
+        if self.0.settings.inbound.trusted_networks.iter().any(|network| network.contains(&client)) {
+            return Judgement::unchecked();
+        }
+        match self.findings(client, &mail).await {
+            Ok(findings) => self.judgement(mail.hostname, &findings),
+            Err(error) => {
+                // The message is accepted only if it can be read again.
+                tracing::error!(%error, "inbound message could not be checked");
+                Judgement::unchecked()
+            }
+        }
+    }
+}
+
+impl Service {
+    fn judgement(&self, hostname: &str, findings: &Findings) -> Judgement {
+        let action = match (self.0.settings.inbound.dmarc, findings.demand) {
+            (DmarcAction::Off, _) | (_, Demand::None) => InboundAction::Deliver,
+            (DmarcAction::Reject, Demand::Reject) => InboundAction::Refuse(results::refusal(findings)),
+            (DmarcAction::Junk | DmarcAction::Reject, _) => InboundAction::Junk,
+        };
+        let authentication = Authentication {
+            spf: findings.spf.result,
+            dkim: findings.signatures.best(),
+            dmarc: findings.dmarc.result,
+            arc: findings.signatures.arc,
+        };
+        Judgement { action, authentication: Some(authentication), field: results::field(hostname, findings) }
+    }
+
+    async fn findings(&self, client: IpAddr, mail: &InboundMail<'_>) -> io::Result<Findings> {
+        let dns = self.0.dns.as_ref();
+        let now = u64::try_from(self.0.clock.now().as_seconds()).unwrap_or_default();
+        let header = header_of(&mail.message).await?;
+        let overview = signatures::overview(&header, now);
+        let hashes = match overview.keys.is_empty() {
+            true => BodyHashes::default(),
+            false => hashes_of(&mail.message, overview.body).await?,
+        };
+        let lookups = Lookups::new(dns, MAX_KEYS, KEY_TIME);
+        let (spf, keys) = tokio::join!(
+            spf::check(dns, client, mail.client_name, mail.sender),
+            Answers::keys(&lookups, &overview.keys)
+        );
+        let signatures = self.verified(header, hashes, keys, now).await?;
+        Ok(self.concluded(overview, spf, signatures).await)
+    }
+
+    async fn verified(&self, header: Bytes, hashes: BodyHashes, keys: Answers, now: u64) -> io::Result<Signatures> {
+        if header.len() <= LONG_HEADER_BYTES {
+            return Ok(signatures::verify(&header, &hashes, &keys, now, self.0.verifier.get()));
+        }
+        let service = self.clone();
+        let verify = move || signatures::verify(&header, &hashes, &keys, now, service.0.verifier.get());
+        tokio::task::spawn_blocking(verify).await.map_err(io::Error::other)
+    }
+
+    /// Checks the author, and decides what the results mean for the message.
+    async fn concluded(&self, overview: Overview, spf: SpfCheck, signatures: Signatures) -> Findings {
+        let none = DmarcCheck { result: AuthenticationResult::None, policy: Demand::None };
+        let Overview { authors, from_fields, .. } = overview;
+        let mut findings =
+            Findings { spf, signatures, dmarc: none, author: String::new(), reason: "", demand: Demand::None };
+        match authors.as_slice() {
+            [author] if from_fields == 1 => {
+                let (dns, verifier) = (self.0.dns.as_ref(), self.0.verifier.get());
+                let (spf, signed) = (&findings.spf, &findings.signatures.dkim);
+                findings.dmarc = dmarc::check(dns, verifier, author, spf, signed).await;
+                findings.author.clone_from(author);
+            }
+            [] if from_fields <= 1 => return findings,
+            // DMARC needs one author domain (RFC 9989 section 5.3). Readers show only one of several, so
+            // the others could hide it.
+            _ => {
+                findings.dmarc.result = AuthenticationResult::Permerror;
+                (findings.reason, findings.demand) = ("several authors", Demand::Quarantine);
+            }
+        }
+        if findings.dmarc.result == AuthenticationResult::Fail {
+            findings.demand = findings.dmarc.policy;
+        }
+        for author in authors {
+            self.protect_own_domain(&author, &mut findings).await;
+        }
+        findings
+    }
+
+    /// Treats mail from an author in a domain of this server as if the domain asked to refuse what it does not
+    /// confirm: its users log in to send.
+    async fn protect_own_domain(&self, author: &str, findings: &mut Findings) {
+        let confirmed = match findings.dmarc.result {
+            AuthenticationResult::Pass | AuthenticationResult::Temperror => true,
+            AuthenticationResult::None | AuthenticationResult::Permerror => findings.confirms(author),
+            _ => false,
+        };
+        if confirmed || !self.is_own_domain(author).await {
+            return;
+        }
+        findings.author = author.to_owned();
+        findings.dmarc = DmarcCheck { result: AuthenticationResult::Fail, policy: Demand::Reject };
+        (findings.reason, findings.demand) = ("author in a domain of this server", Demand::Reject);
+    }
+
+    async fn is_own_domain(&self, domain: &str) -> bool {
+        let Ok(domain) = domain.parse::<DomainName>() else { return false };
+        let own = self.sending_domain(&domain).await;
+        own.map(|own| own.is_some()).unwrap_or_else(|error| {
+            tracing::error!(%domain, %error, "could not look up the author's domain");
+            false
+        })
+    }
+}
+
+impl Findings {
+    /// Returns whether a check passed, or may pass later, for the author's domain or below it. That is the relaxed
+    /// alignment of a domain without a DMARC policy.
+    fn confirms(&self, author: &str) -> bool {
+        let may_pass = |result| matches!(result, AuthenticationResult::Pass | AuthenticationResult::Temperror);
+        let signed = self.signatures.dkim.iter().any(|one| may_pass(one.result) && is_below(&one.domain, author));
+        signed || (may_pass(self.spf.result) && is_below(&self.spf.domain, author))
+    }
+}
+
+/// Returns the header with its final empty line.
+async fn header_of(message: &Blob) -> io::Result<Bytes> {
+    let beginning = match message.in_memory() {
+        Some(bytes) => bytes.clone(),
+        None => read_bytes(message, 0..MAX_HEADER_BYTES).await?,
+    };
+    let fields: usize = header_lines(&beginning).map(<[u8]>::len).sum();
+    let empty_line = beginning[fields..].iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    Ok(beginning.slice(..fields + empty_line))
+}
+
+async fn hashes_of(message: &Blob, begin: usize) -> io::Result<BodyHashes> {
+    let body = message.slice(begin..message.len());
+    if body.in_memory().is_some_and(|bytes| bytes.len() <= LONG_WORK_BYTES) {
+        return BodyHashes::of(&body);
+    }
+    tokio::task::spawn_blocking(move || BodyHashes::of(&body)).await.map_err(io::Error::other)?
+}

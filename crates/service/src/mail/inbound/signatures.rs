@@ -1,0 +1,266 @@
+//! Signatures of a message: DKIM (RFC 6376) and ARC (RFC 8617), verified by mail-auth.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::FutureExt;
+use mail_auth::common::crypto::{Algorithm, HashAlgorithm};
+use mail_auth::common::resolver::ToFqdn;
+use mail_auth::common::to_a_label;
+use mail_auth::common::verify::VerifySignature;
+use mail_auth::dkim::{Canonicalization, DkimError, Signature};
+use mail_auth::{AuthenticatedMessage, DkimResult, Error, MessageAuthenticator};
+use mailapi_backend::mime::{AddressEntry, Header, header_lines};
+use mailapi_model::AuthenticationResult;
+
+use super::answers::Answers;
+use super::body_hash::BodyHashes;
+use super::spf::is_below;
+
+/// Maximum number of signatures that are verified; those of the author's domain come first. Forwarders rarely add
+/// more than three.
+const MAX_SIGNATURES: usize = 8;
+
+/// Maximum number of sets of ARC fields whose keys are looked up.
+const MAX_SETS: usize = 20;
+
+/// Maximum number of fields that a signature may name, and of fields in a header with signatures. Verification
+/// searches the header for each name, so both bound its time.
+const MAX_NAMES: usize = 256;
+const MAX_FIELDS: usize = 10_000;
+
+/// Maximum number of author domains, of From fields, and of addresses in one that are considered.
+const MAX_AUTHORS: usize = 20;
+
+/// Characters of a signature that the results quote, to tell several apart (RFC 6008 section 3).
+const QUOTED: usize = 8;
+
+/// What the checks need of a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Overview {
+    /// The domains of the author, without repetition.
+    pub(super) authors: Vec<String>,
+    /// Number of From fields.
+    pub(super) from_fields: usize,
+    /// Where the body begins.
+    pub(super) body: usize,
+    /// Names of the keys.
+    pub(super) keys: Vec<String>,
+}
+
+/// A DKIM signature and the result of its verification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Signed {
+    pub(super) result: AuthenticationResult,
+    /// Why it did not pass; empty otherwise.
+    pub(super) reason: &'static str,
+    /// The signing domain; empty for a signature that cannot be read.
+    pub(super) domain: String,
+    pub(super) selector: String,
+    /// The first characters of the signature.
+    pub(super) start: String,
+}
+
+impl Signed {
+    fn of(signature: &Signature, result: AuthenticationResult, reason: &'static str) -> Self {
+        let mut start = STANDARD.encode(&signature.b);
+        start.truncate(QUOTED);
+        let domain = to_a_label(&signature.d).to_ascii_lowercase();
+        Self { result, reason, domain, selector: signature.s.clone(), start }
+    }
+}
+
+/// The results of all signatures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Signatures {
+    pub(super) dkim: Vec<Signed>,
+    pub(super) arc: AuthenticationResult,
+}
+
+impl Signatures {
+    /// Returns the best result of the DKIM signatures.
+    pub(super) fn best(&self) -> AuthenticationResult {
+        use AuthenticationResult::{Fail, Neutral, None, Pass, Permerror, Softfail, Temperror};
+        let order = [Pass, Temperror, Fail, Softfail, Permerror, Neutral, None];
+        let rank = |result| order.iter().position(|known| *known == result);
+        self.dkim.iter().map(|signed| signed.result).min_by_key(|result| rank(*result)).unwrap_or(None)
+    }
+}
+
+/// Reads a header. The author does not depend on mail-auth, which reads nothing after a line that is no field.
+pub(super) fn overview(header: &[u8], now: u64) -> Overview {
+    let message = readable(header, &BodyHashes::default(), now).map(|(message, _)| message);
+    let from_fields = from_fields(header);
+    let mut authors: Vec<String> = from_fields.iter().take(MAX_AUTHORS).flat_map(|field| domains_in(field)).collect();
+    authors.sort_unstable();
+    authors.dedup();
+    authors.truncate(MAX_AUTHORS);
+    let body = message.as_ref().map_or(header.len(), AuthenticatedMessage::body_offset);
+    let keys = message.as_ref().map(keys).unwrap_or_default();
+    Overview { authors, from_fields: from_fields.len(), body, keys }
+}
+
+/// Returns the names of the keys of all signatures that are verified.
+fn keys(message: &AuthenticatedMessage<'_>) -> Vec<String> {
+    let mut keys: Vec<String> = message.dkim_headers.iter().map(|one| one.header.domain_key()).collect();
+    keys.extend(message.as_headers.iter().take(MAX_SETS).map(|one| one.header.domain_key()));
+    keys.extend(message.ams_headers.last().map(|one| one.header.domain_key()));
+    keys = keys.iter().map(|name| name.to_fqdn().into_owned()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// Returns the From fields with their folded lines. Lines that are no fields do not end the header, because some
+/// readers continue after them.
+fn from_fields(header: &[u8]) -> Vec<Vec<u8>> {
+    let (mut fields, mut is_open): (Vec<Vec<u8>>, _) = (Vec::new(), false);
+    for line in header_lines(header) {
+        let is_continued = line.starts_with(b" ") || line.starts_with(b"\t");
+        if !is_continued {
+            let name = line.split(|byte| *byte == b':').next().filter(|name| name.len() < line.len());
+            is_open = name.is_some_and(is_from);
+            if is_open {
+                fields.push(Vec::new());
+            }
+        }
+        if let Some(field) = fields.last_mut().filter(|_| is_open) {
+            field.extend_from_slice(line);
+        }
+    }
+    fields
+}
+
+/// Returns the domains of the authors in a From field, as this server's readers and as mail-auth see them: a field
+/// that both read differently must not hide an author.
+fn domains_in(field: &[u8]) -> Vec<String> {
+    let entries = Header::of(field).addresses("From");
+    let ours = entries.iter().filter_map(|entry| match entry {
+        AddressEntry::Mailbox { domain, .. } => Some(domain.as_str()),
+        AddressEntry::GroupStart(_) | AddressEntry::GroupEnd => None,
+    });
+    let parsed = AuthenticatedMessage::parse(field).map(|message| message.from).unwrap_or_default();
+    let theirs = parsed.iter().filter_map(|address| address.rsplit_once('@')).map(|(_, domain)| domain);
+    let domains = ours.take(MAX_AUTHORS).chain(theirs.take(MAX_AUTHORS)).filter(|domain| !domain.is_empty());
+    domains.map(|domain| to_a_label(domain.trim_end_matches('.')).to_ascii_lowercase()).collect()
+}
+
+fn is_from(name: &[u8]) -> bool {
+    name.trim_ascii().eq_ignore_ascii_case(b"From")
+}
+
+/// Verifies all signatures of a header. `keys` has the records of [`Overview::keys`].
+pub(super) fn verify(
+    header: &[u8],
+    hashes: &BodyHashes,
+    keys: &Answers,
+    now: u64,
+    verifier: Option<&MessageAuthenticator>,
+) -> Signatures {
+    let nothing = Signatures { dkim: Vec::new(), arc: AuthenticationResult::None };
+    let Some((message, mut dkim)) = readable(header, hashes, now) else { return nothing };
+    // The records are known, so neither future waits.
+    let verified = verifier.and_then(|verifier| {
+        let dkim = verifier.verify_dkim(keys.with(&message)).now_or_never()?;
+        Some((dkim, verifier.verify_arc(keys.with(&message)).now_or_never()?))
+    });
+    let Some((outputs, arc)) = verified else {
+        let unchecked = |signature| Signed::of(signature, AuthenticationResult::Temperror, "not verified");
+        dkim.extend(message.dkim_headers.iter().map(|one| unchecked(&one.header)));
+        return Signatures { dkim, arc: AuthenticationResult::Temperror };
+    };
+    dkim.extend(message.dkim_headers.iter().zip(&outputs).map(|(one, output)| {
+        let (result, reason) = result_of(output.result());
+        Signed::of(&one.header, result, reason)
+    }));
+    Signatures { dkim, arc: arc_result(arc.result()) }
+}
+
+/// Parses a header for mail-auth, without the signatures that must not be verified; returns those too.
+fn readable<'x>(header: &'x [u8], hashes: &BodyHashes, now: u64) -> Option<(AuthenticatedMessage<'x>, Vec<Signed>)> {
+    let mut message = AuthenticatedMessage::parse(header)?;
+    let mut refused = Vec::new();
+    if message.headers.len() > MAX_FIELDS {
+        let (dkim, arc) = (&mut message.dkim_headers, &mut message.ams_headers);
+        let reason = "too many header fields";
+        refused.extend(dkim.drain(..).take(1).map(|one| Signed::of(&one.header, PERMERROR, reason)));
+        arc.clear();
+        message.as_headers.clear();
+    }
+    // Signatures that cannot be read are reported once.
+    if message.has_dkim_errors && message.dkim_headers.is_empty() && refused.is_empty() {
+        refused.push(Signed::of(&Signature::default(), PERMERROR, "unreadable signature"));
+    }
+    message.errors.retain(|error| matches!(error.header, Error::Arc(_)));
+    message.dkim_headers.retain(|one| match refusal(&one.header, now) {
+        Some((result, reason)) => {
+            refused.push(Signed::of(&one.header, result, reason));
+            false
+        }
+        None => true,
+    });
+    refused.truncate(MAX_SIGNATURES);
+    let authors: Vec<_> = message.from.iter().filter_map(|from| from.rsplit_once('@')).map(|(_, d)| d).collect();
+    let related = |domain: &str| authors.iter().any(|author| is_below(author, domain) || is_below(domain, author));
+    message.dkim_headers.sort_by_cached_key(|one| !related(&one.header.d));
+    message.dkim_headers.truncate(MAX_SIGNATURES);
+    for one in &mut message.dkim_headers {
+        // The expiry was checked with this server's clock. Reports to signers and ATPS would need look-ups.
+        (one.header.x, one.header.r, one.header.atps) = (0, false, None);
+    }
+    for (form, hash, _, value) in &mut message.body_hashes {
+        match (form, hash) {
+            (Canonicalization::Simple, HashAlgorithm::Sha256) => value.clone_from(&hashes.simple),
+            (Canonicalization::Relaxed, HashAlgorithm::Sha256) => value.clone_from(&hashes.relaxed),
+            (_, HashAlgorithm::Sha1) => value.clear(),
+        }
+    }
+    Some((message, refused))
+}
+
+const PERMERROR: AuthenticationResult = AuthenticationResult::Permerror;
+
+/// Returns why a signature is not verified.
+fn refusal(signature: &Signature, now: u64) -> Option<(AuthenticationResult, &'static str)> {
+    let signs_author = signature.h.iter().any(|name| is_from(name.as_bytes()));
+    let is_expired = signature.x != 0 && (signature.x <= now || signature.x < signature.t);
+    if signature.v != 1 {
+        Some((PERMERROR, "unknown version"))
+    } else if signature.a == Algorithm::RsaSha1 {
+        // RFC 8301 section 3.1.
+        Some((PERMERROR, "SHA-1 is not accepted"))
+    } else if !signs_author {
+        // RFC 6376 section 6.1.1.
+        Some((PERMERROR, "From is not signed"))
+    } else if signature.h.len() > MAX_NAMES {
+        Some((PERMERROR, "too many signed fields"))
+    } else if is_expired {
+        Some((AuthenticationResult::Fail, "signature expired"))
+    } else {
+        None
+    }
+}
+
+fn result_of(result: &DkimResult) -> (AuthenticationResult, &'static str) {
+    match result {
+        DkimResult::Pass => (AuthenticationResult::Pass, ""),
+        // The signature can be read, but does not match (RFC 8601 section 2.7.1).
+        DkimResult::Neutral(Error::Dkim(DkimError::FailedBodyHashMatch)) => {
+            (AuthenticationResult::Fail, "the body was changed")
+        }
+        DkimResult::Neutral(_) => (AuthenticationResult::Neutral, "not verified"),
+        DkimResult::Fail(_) => (AuthenticationResult::Fail, "the signature does not match"),
+        DkimResult::PermError(_) => (PERMERROR, "no valid key"),
+        DkimResult::TempError(_) => (AuthenticationResult::Temperror, "the key is not available"),
+        DkimResult::None => (AuthenticationResult::None, ""),
+    }
+}
+
+/// A chain passes or fails as a whole (RFC 8617 section 4.4).
+const fn arc_result(result: &DkimResult) -> AuthenticationResult {
+    match result {
+        DkimResult::Pass => AuthenticationResult::Pass,
+        DkimResult::None => AuthenticationResult::None,
+        DkimResult::TempError(_) => AuthenticationResult::Temperror,
+        DkimResult::Neutral(_) | DkimResult::Fail(_) | DkimResult::PermError(_) => AuthenticationResult::Fail,
+    }
+}
