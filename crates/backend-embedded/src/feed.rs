@@ -28,17 +28,25 @@ pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &m
     append_received(connection, event, None, touched)
 }
 
-/// Appends an event, and the mailbox and the UID of the message that it delivered.
+/// Where a message was stored.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) mailbox: &'a EmailAddress,
+    pub(crate) folder: &'a FolderName,
+    pub(crate) uid: u32,
+}
+
+/// Appends an event, and the place of the message that it delivered.
 pub(crate) fn append_received(
     connection: &Connection,
     event: &DeliveryEvent,
-    received: Option<(&EmailAddress, u32)>,
+    received: Option<Place<'_>>,
     touched: &mut Touched,
 ) -> Result<(), StoreError> {
     let sql = "INSERT INTO drop_feed (at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn,
-            response, relay, delay_ms, final_recipient, mailbox, uid,
+            response, relay, delay_ms, final_recipient, mailbox, folder, uid,
             next_attempt_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
     connection.prepare_cached(sql)?.execute(params![
         event.at.as_millis(),
         event.message_id.map(|id| id.to_string()),
@@ -52,8 +60,9 @@ pub(crate) fn append_received(
         event.relay,
         i64::try_from(event.delay.as_millis()).unwrap_or(i64::MAX),
         event.final_recipient.as_ref().map(EmailAddress::wire),
-        received.map(|(mailbox, _)| mailbox.wire()),
-        received.map(|(_, uid)| uid),
+        received.map(|place| place.mailbox.wire()),
+        received.map(|place| place.folder.as_str()),
+        received.map(|place| place.uid),
         event.next_attempt_at.map(Timestamp::as_millis),
     ])?;
     touched.feed();
@@ -140,7 +149,7 @@ fn unreadable(error: StoreError) -> FeedError {
 
 fn read_rows(connection: &Connection, after: i64, max: usize) -> Result<Vec<(i64, Reported)>, StoreError> {
     let sql = "SELECT id, at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn, response, relay,
-            delay_ms, final_recipient, mailbox, uid, next_attempt_at
+            delay_ms, final_recipient, mailbox, folder, uid, next_attempt_at
         FROM drop_feed WHERE id > ?1 ORDER BY id LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_and_then(params![after, max], |row| {
@@ -152,10 +161,12 @@ fn read_rows(connection: &Connection, after: i64, max: usize) -> Result<Vec<(i64
 }
 
 fn read_received(row: &Row<'_>, event: &DeliveryEvent) -> Result<Option<ReceivedMail>, StoreError> {
-    let (mailbox, uid): (Option<String>, Option<u32>) = (row.get(13)?, row.get(14)?);
-    let Some((mailbox, uid)) = mailbox.zip(uid) else { return Ok(None) };
+    let (mailbox, folder, uid): (Option<String>, Option<String>, Option<u32>) =
+        (row.get(13)?, row.get(14)?, row.get(15)?);
+    let Some(((mailbox, folder), uid)) = mailbox.zip(folder).zip(uid) else { return Ok(None) };
     let mailbox = EmailAddress::as_given(&mailbox).map_err(|_| damaged("an address"))?;
-    let (queue_id, place) = (event.queue_id.clone(), Some((FolderName::inbox(), uid)));
+    let folder = folder.parse().map_err(|_| damaged("a folder's name"))?;
+    let (queue_id, place) = (event.queue_id.clone(), Some((folder, uid)));
     Ok(Some(ReceivedMail { at: event.at, mailbox, queue_id, header_id: None, place }))
 }
 
@@ -190,6 +201,6 @@ fn read_event(row: &Row<'_>) -> Result<DeliveryEvent, StoreError> {
         response: row.get(9)?,
         relay: row.get(10)?,
         delay: Duration::from_millis(row.get(11)?),
-        next_attempt_at: row.get::<_, Option<i64>>(15)?.map(Timestamp::from_millis),
+        next_attempt_at: row.get::<_, Option<i64>>(16)?.map(Timestamp::from_millis),
     })
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mailapi_backend::{InboundLog, Login, SignOutgoing};
+use mailapi_backend::{InboundLog, JudgeInbound, Login, SignOutgoing};
 use mailapi_model::EmailAddress;
 use mailapi_smtp::server::MessageBudget;
 use tokio::task::JoinSet;
@@ -104,6 +104,8 @@ pub struct Authenticators {
     pub login: Arc<dyn Login>,
     /// Authorizes senders and signs their mail.
     pub sign: Arc<dyn SignOutgoing>,
+    /// Checks mail from outside.
+    pub judge: Arc<dyn JudgeInbound>,
     /// Counts inbound mail.
     pub inbound: Arc<dyn InboundLog>,
 }
@@ -159,7 +161,7 @@ impl Listeners {
         };
         if let Some(listener) = self.smtp {
             let smtp = smtp(settings.smtp, settings.smtp_connections);
-            let setup = InboundSetup { smtp, log: authenticators.inbound };
+            let setup = InboundSetup { smtp, judge: authenticators.judge, log: authenticators.inbound };
             tasks.spawn(smtp_listener::serve(listener, message_store.clone(), setup, shutdown.clone()));
         }
         if let Some(listener) = self.imap {

@@ -66,7 +66,8 @@ impl ServerListeners {
         let mut tasks = match (self.mail, &assembly.mail) {
             (Some(listeners), MailServer::Embedded(embedded)) => {
                 let asked = Arc::new(service.clone());
-                let authenticators = Authenticators { login: asked.clone(), sign: asked.clone(), inbound: asked };
+                let authenticators =
+                    Authenticators { login: asked.clone(), sign: asked.clone(), judge: asked.clone(), inbound: asked };
                 let mut settings = config.listeners()?;
                 for limits in [
                     &mut settings.smtp_connections,

@@ -2,7 +2,7 @@
 //!
 //! [`MessageStore::accept`] parses outside of the database and then writes everything in one transaction:
 //! * the bytes, once;
-//! * an INBOX entry and a delivery event for each local recipient;
+//! * an entry in INBOX, or in the folder for junk, and a delivery event for each local recipient;
 //! * a queue row for each remote recipient;
 //! * a record of the message, if the API submitted it.
 //!
@@ -20,7 +20,9 @@ use std::sync::Arc;
 
 use mailapi_backend::Refusal;
 use mailapi_backend::mime::{MessageStructure, ReturnedReport, beginning};
-use mailapi_model::{Blob, DomainName, EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath, Timestamp};
+use mailapi_model::{
+    Authentication, Blob, DomainName, EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath, Timestamp,
+};
 use mailapi_smtp::{Notify, Ret};
 use mailapi_store::StoreError;
 
@@ -58,6 +60,10 @@ pub struct Incoming {
     pub envid: Option<String>,
     /// Our queue id, if the trace fields already contain one (`MessageStore::new_queue_id`).
     pub queue_id: Option<QueueId>,
+    /// Whether local recipients get it in their folder for junk instead of INBOX.
+    pub is_junk: bool,
+    /// Results of the checks of a message from outside.
+    pub authentication: Option<Authentication>,
 }
 
 impl Incoming {
@@ -82,6 +88,8 @@ impl Incoming {
             ret: None,
             envid: None,
             queue_id: None,
+            is_junk: false,
+            authentication: None,
         }
     }
 }

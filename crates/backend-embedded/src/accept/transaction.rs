@@ -17,8 +17,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::routing::{Route, route};
 use super::{AcceptError, Prepared, Recipient, Taken, returned};
 use crate::message_store::{
-    ContentId, MailboxId, MessageStoreError, NewEntry, Touched, content, damaged, enqueue_for_index, entry, folder,
-    mailbox, no_flags,
+    ContentId, FolderId, MailboxId, MessageStoreError, NewEntry, Touched, content, damaged, enqueue_for_index, entry,
+    folder, mailbox, no_flags,
 };
 use crate::{MessageStoreSettings, feed, queue};
 
@@ -97,7 +97,7 @@ fn routes<'a>(connection: &Connection, mail: &'a Prepared, delimiter: Option<cha
     Ok(routes)
 }
 
-/// Adds an INBOX entry and an event for each local recipient.
+/// Adds an entry and an event for each local recipient.
 fn deliver(
     connection: &Connection,
     mail: &Prepared,
@@ -112,16 +112,17 @@ fn deliver(
     let flags = no_flags();
     let entry = NewEntry { content, flags: &flags, internal_date: now, size: mail.content.size() };
     for (recipient, mailbox) in &routes.local {
-        let inbox = folder::inbox(connection, *mailbox).map_err(database)?;
-        let uid = entry::add(connection, inbox, &entry).map_err(database)?;
+        let (folder, name) = folder_for(connection, mail, *mailbox, now).map_err(database)?;
+        let uid = entry::add(connection, folder, &entry).map_err(database)?;
         let address = mailbox::address(connection, *mailbox)?;
+        let place = feed::Place { mailbox: &address, folder: &name, uid };
         // If the log of events is in another database, the reader of the feed stores the event.
         let received = match &mail.snippet {
             Some(snippet) => {
-                store_event(connection, mail, snippet, (&address, uid), now)?;
+                store_event(connection, mail, snippet, place, now)?;
                 None
             }
-            None => Some((&address, uid)),
+            None => Some(place),
         };
         feed::append_received(connection, &delivered(mail, recipient, now), received, touched)?;
         returned::record(connection, recipient, &mail.failures, now, touched)?;
@@ -132,17 +133,31 @@ fn deliver(
     Ok(())
 }
 
+/// Returns the folder that receives a message.
+fn folder_for(
+    connection: &Connection,
+    mail: &Prepared,
+    mailbox: MailboxId,
+    now: Timestamp,
+) -> Result<(FolderId, FolderName), MessageStoreError> {
+    if mail.incoming.is_junk {
+        return folder::junk(connection, mailbox, now);
+    }
+    Ok((folder::inbox(connection, mailbox)?, FolderName::inbox()))
+}
+
 /// Stores the event of a received message.
 fn store_event(
     connection: &Connection,
     mail: &Prepared,
     snippet: &str,
-    (mailbox, uid): (&EmailAddress, u32),
+    place: feed::Place<'_>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let (structure, inbox, queue_id) = (mail.content.structure(), FolderName::inbox(), mail.queue_id.0.as_str());
+    let (structure, queue_id) = (mail.content.structure(), mail.queue_id.0.as_str());
+    let feed::Place { mailbox, folder, uid } = place;
     let message = ReceivedMessage {
-        folder: inbox.as_str(),
+        folder: folder.as_str(),
         uid,
         from_name: &structure.from.name,
         from_email: &structure.from.email,
@@ -151,7 +166,7 @@ fn store_event(
         size: mail.content.size(),
         has_attachments: !structure.attachments.is_empty(),
     };
-    let id = received_id(mailbox, now, &[inbox.as_str().as_bytes(), &uid.to_be_bytes(), queue_id.as_bytes()]);
+    let id = received_id(mailbox, now, &[folder.as_str().as_bytes(), &uid.to_be_bytes(), queue_id.as_bytes()]);
     insert_event(connection, &received(Received { mailbox, queue_id, message: Some(message) }, id))
 }
 

@@ -12,6 +12,10 @@ use super::{EntryState, MessageStoreError, damaged};
 const COLUMNS: &str = "id, mailbox_id, name, uid_validity, uid_next, highest_modseq, special_use, messages, unread, size, \
      first_recent";
 
+/// Name and special use (RFC 6154) of the folder for junk.
+pub(super) const JUNK: &str = "Junk";
+pub(super) const JUNK_USE: &str = "\\Junk";
+
 /// A folder's current state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
@@ -85,6 +89,28 @@ pub(crate) fn inbox(connection: &Connection, mailbox: MailboxId) -> Result<Folde
     let sql = "SELECT id FROM drop_folders WHERE mailbox_id = ?1 AND name = 'INBOX'";
     let id = connection.prepare_cached(sql)?.query_row(params![mailbox], |row| row.get(0)).optional()?;
     id.ok_or(MessageStoreError::NoSuchFolder)
+}
+
+/// Returns the folder for junk and its name: the one with that special use (RFC 6154), or the one of that name. A
+/// missing one is created.
+pub(crate) fn junk(
+    connection: &Connection,
+    mailbox: MailboxId,
+    now: Timestamp,
+) -> Result<(FolderId, FolderName), MessageStoreError> {
+    let sql = "SELECT id, name FROM drop_folders WHERE mailbox_id = ?1 AND (special_use = ?2 OR name = ?3)
+        ORDER BY special_use = ?2 DESC, id LIMIT 1";
+    let found = connection
+        .prepare_cached(sql)?
+        .query_row(params![mailbox, JUNK_USE, JUNK], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
+        .optional()?;
+    if let Some((id, name)) = found {
+        return Ok((id, name.parse().map_err(|_| damaged("a folder's name"))?));
+    }
+    let name: FolderName = JUNK.parse().map_err(|_| damaged("the name of the folder for junk"))?;
+    let id = create(connection, mailbox, &name, Some(JUNK_USE), now)?;
+    subscribe(connection, mailbox, &name)?;
+    Ok((id, name))
 }
 
 /// Returns a folder that was not removed.

@@ -11,7 +11,7 @@ use super::{MessageStoreError, damaged, folder, removed};
 const FIRST_FOLDERS: [(&str, Option<&str>); 5] = [
     ("INBOX", None),
     ("Drafts", Some("\\Drafts")),
-    ("Junk", Some("\\Junk")),
+    (folder::JUNK, Some(folder::JUNK_USE)),
     ("Sent", Some("\\Sent")),
     ("Trash", Some("\\Trash")),
 ];

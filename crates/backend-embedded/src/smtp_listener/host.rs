@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use mailapi_model::{DomainName, EmailAddress, InboundEvent, InboundOutcome};
+use mailapi_backend::{InboundAction, InboundMail, Judgement};
+use mailapi_model::{Blob, DomainName, EmailAddress, InboundEvent, InboundOutcome};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 
@@ -40,8 +41,9 @@ impl InboundHost<'_> {
         self.setup.log.note(InboundEvent { at, domain, sender_domain, outcome });
     }
 
-    /// Refuses a looping message, and removes header fields that only this server may write.
-    async fn look_at_header(&self, body: &mut Body) -> Result<(), Reply> {
+    /// Refuses a looping message. Returns the end of its header, and the header without the fields that only this
+    /// server may write; `None` if it has none of them.
+    async fn look_at_header(&self, body: &Body) -> Result<Option<(usize, Vec<u8>)>, Reply> {
         let settings = &self.setup.smtp.settings;
         let beginning = header_of(body, settings.max_header_bytes).await?;
         check_hops(&beginning, settings.max_hops)?;
@@ -49,10 +51,38 @@ impl InboundHost<'_> {
             // The unchecked rest of the header could contain forged fields.
             return Err(Reply::new(554, (5, 6, 0), "The message header is too long"));
         }
-        if let Some((end, header)) = forged::removed(&beginning, &self.setup.smtp.hostname) {
-            body.replace_beginning(end, header);
+        Ok(forged::removed(&beginning, &self.setup.smtp.hostname))
+    }
+
+    /// Asks what happens to a message. The checks see it as it was sent: a signature may cover a field that is
+    /// removed later.
+    async fn judge(&self, message: &Message, body: Body) -> (Judgement, Body) {
+        let bytes: Blob = body.into();
+        let mail = InboundMail {
+            hostname: &self.setup.smtp.hostname,
+            client: self.peer,
+            client_name: &message.client_name,
+            sender: &message.envelope.mail.reverse_path,
+            message: bytes.clone(),
+        };
+        let judgement = self.setup.judge.judge(mail).await;
+        (judgement, bytes.into())
+    }
+
+    /// Counts an outcome for each recipient.
+    fn note_all(&self, recipients: Vec<EmailAddress>, outcome: InboundOutcome) {
+        for recipient in recipients {
+            self.note(recipient.domain(), outcome);
         }
-        Ok(())
+    }
+
+    /// Returns the recipients that are counted.
+    fn counted(&self, message: &Message) -> Vec<EmailAddress> {
+        let recipients = message.envelope.recipients.iter();
+        let mut recipients: Vec<EmailAddress> =
+            recipients.filter_map(|recipient| forward_path(recipient, self.postmaster.found()).ok()).collect();
+        recipients.retain(|recipient| !is_mailer_daemon(recipient, &self.setup.smtp.hostname));
+        recipients
     }
 
     /// Counts a refusal for a local domain; other domains have no statistics here.
@@ -102,21 +132,26 @@ impl Host for InboundHost<'_> {
         Answer::bad_credentials()
     }
 
-    async fn take(&mut self, message: Message, mut body: Body) -> Answer {
-        if let Err(refusal) = self.look_at_header(&mut body).await {
-            return Answer::Refuse(refusal);
+    async fn take(&mut self, message: Message, body: Body) -> Answer {
+        let without_forged = match self.look_at_header(&body).await {
+            Ok(without_forged) => without_forged,
+            Err(refusal) => return Answer::Refuse(refusal),
+        };
+        let recipients = self.counted(&message);
+        let (judgement, mut body) = self.judge(&message, body).await;
+        if let InboundAction::Refuse(text) = judgement.action {
+            self.note_all(recipients, InboundOutcome::Rejected);
+            return Answer::Refuse(Reply::new(550, (5, 7, 1), text));
         }
+        if let Some((end, header)) = without_forged {
+            body.replace_beginning(end, header);
+        }
+        let is_junk = judgement.action == InboundAction::Junk;
         let (store, postmaster) = (&self.message_store, &self.postmaster);
         let delivery = self.setup.smtp.delivery(store, postmaster, self.peer, Relaying::Denied);
-        let recipients = message.envelope.recipients.iter();
-        let mut recipients: Vec<EmailAddress> =
-            recipients.filter_map(|recipient| forward_path(recipient, delivery.postmaster).ok()).collect();
-        recipients.retain(|recipient| !is_mailer_daemon(recipient, &self.setup.smtp.hostname));
-        let answer = accept_message(&delivery, message, body).await;
-        if let Some(outcome) = outcome_of(&answer) {
-            for recipient in recipients {
-                self.note(recipient.domain(), outcome);
-            }
+        let answer = accept_message(&delivery, message, body, judgement).await;
+        if let Some(outcome) = outcome_of(&answer, is_junk) {
+            self.note_all(recipients, outcome);
         }
         answer
     }
@@ -127,8 +162,9 @@ impl Host for InboundHost<'_> {
 }
 
 /// Returns the outcome for statistics; `None` for a temporary failure.
-fn outcome_of(answer: &Answer) -> Option<InboundOutcome> {
+fn outcome_of(answer: &Answer, is_junk: bool) -> Option<InboundOutcome> {
     match answer {
+        Answer::Accept | Answer::Queued(_) if is_junk => Some(InboundOutcome::Spam),
         Answer::Accept | Answer::Queued(_) => Some(InboundOutcome::Accepted),
         Answer::Refuse(reply) => reply.is_permanent().then_some(InboundOutcome::Rejected),
     }

@@ -5,7 +5,7 @@ mod host;
 
 use std::sync::Arc;
 
-use mailapi_backend::InboundLog;
+use mailapi_backend::{InboundLog, JudgeInbound};
 use mailapi_smtp::server::Role;
 
 use crate::MessageStore;
@@ -17,6 +17,7 @@ use host::InboundHost;
 #[derive(Clone)]
 pub(crate) struct InboundSetup {
     pub(crate) smtp: SmtpSetup,
+    pub(crate) judge: Arc<dyn JudgeInbound>,
     pub(crate) log: Arc<dyn InboundLog>,
 }
 

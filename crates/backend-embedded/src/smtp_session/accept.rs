@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use mailapi_backend::{Refusal, read_bytes};
+use mailapi_backend::{InboundAction, Judgement, Refusal, read_bytes};
 use mailapi_model::{Blob, EmailAddress, MessageId, QueueId, Timestamp};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Notify, Reply};
@@ -29,23 +29,32 @@ pub(crate) struct Delivery<'a> {
 /// Maximum number of attempts to accept a message while the set of refused recipients changes.
 const TRIES: usize = 3;
 
-/// Prepends a Received header field to a message and accepts it. The reply contains the queue id.
+/// Prepends the results of its checks and a Received header field to a message, and accepts it. The reply contains
+/// the queue id.
 ///
 /// A recipient that was accepted at RCPT may be refused now, because its mailbox is full or was removed. If
 /// all are refused, so is the message. If some are, the sender gets a notification, because the client got a
 /// positive reply (RFC 5321 section 4.2.5). Message and notification are stored in one transaction.
-pub(crate) async fn accept_message(delivery: &Delivery<'_>, mut message: Message, body: Body) -> Answer {
+pub(crate) async fn accept_message(
+    delivery: &Delivery<'_>,
+    mut message: Message,
+    body: Body,
+    judgement: Judgement,
+) -> Answer {
     // The memory stays reserved until the message is stored.
     let _room = std::mem::take(&mut message.room);
     // The Received field contains the queue id, so it is chosen in advance.
     let queue_id = delivery.message_store.new_queue_id();
     let now = delivery.message_store.clock().now();
     let trace = TraceFields { hostname: delivery.hostname, peer: delivery.peer, queue_id: &queue_id, now };
-    let header = trace.header(&message);
+    // The results are above the Received field of the server that made them (RFC 8601 section 5).
+    let header = format!("{}{}", judgement.field, trace.header(&message));
     let mut incoming = match incoming(delivery, message, in_front(header, body), &queue_id, now) {
         Ok(incoming) => incoming,
         Err(refusal) => return Answer::Refuse(refusal),
     };
+    incoming.is_junk = judgement.action == InboundAction::Junk;
+    incoming.authentication = judgement.authentication;
     let settled = async {
         leave_out_mailer_daemon(delivery, &mut incoming).await?;
         resolve_return_addresses(delivery, &mut incoming).await
@@ -171,6 +180,8 @@ fn incoming(
         ret: envelope.mail.ret,
         envid: envelope.mail.envid,
         queue_id: Some(queue_id.clone()),
+        is_junk: false,
+        authentication: None,
     })
 }
 

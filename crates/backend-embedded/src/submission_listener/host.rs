@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use mailapi_backend::{LoggedIn, LoginError, SendAsError, SignError};
+use mailapi_backend::{Judgement, LoggedIn, LoginError, SendAsError, SignError};
 use mailapi_model::{Blob, DomainName, EmailAddress, Grants, LoginProtocol, MessageId, ReversePath, Secret, Visitor};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
@@ -168,7 +168,7 @@ impl Host for SubmissionHost<'_> {
         }
         let (store, postmaster) = (&self.message_store, &self.postmaster);
         let delivery = self.setup.smtp.delivery(store, postmaster, self.peer, Relaying::Allowed);
-        accept_message(&delivery, message, body).await
+        accept_message(&delivery, message, body, Judgement::unchecked()).await
     }
 
     fn tls_established(&mut self) {

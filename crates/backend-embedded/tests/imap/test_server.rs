@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use mailapi_backend::{
-    Buffer, BufferSettings, InboundLog, LoggedIn, Login, LoginError, Provisioning, SendAsError, SignError,
-    SignOutgoing, Validator,
+    Buffer, BufferSettings, InboundLog, InboundMail, JudgeInbound, Judgement, LoggedIn, Login, LoginError,
+    Provisioning, SendAsError, SignError, SignOutgoing, Validator,
 };
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::net::Shutdown;
@@ -79,8 +79,12 @@ impl TestServer {
         let address = listeners.addresses().imap.unwrap();
         let (stop, shutdown) = Shutdown::channel();
         let authenticator = Arc::new(TestAuthenticator::default());
-        let (login, sign, inbound) = (authenticator.clone(), authenticator.clone(), authenticator.clone());
-        let authenticators = Authenticators { login, sign, inbound };
+        let authenticators = Authenticators {
+            login: authenticator.clone(),
+            sign: authenticator.clone(),
+            judge: authenticator.clone(),
+            inbound: authenticator.clone(),
+        };
         let tasks = listeners.open(&embedded, settings.listeners, authenticators, &shutdown);
         Self { directory, clock, message_store, address, authenticator, stop, tasks }
     }
@@ -219,6 +223,13 @@ const fn entered(grants: Grants) -> LoggedIn {
 
 impl InboundLog for TestAuthenticator {
     fn note(&self, _event: InboundEvent) {}
+}
+
+#[async_trait]
+impl JudgeInbound for TestAuthenticator {
+    async fn judge(&self, _mail: InboundMail<'_>) -> Judgement {
+        Judgement::unchecked()
+    }
 }
 
 #[async_trait]

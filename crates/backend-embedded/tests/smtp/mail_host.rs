@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use mailapi_backend::{
-    Buffer, BufferSettings, DeliveryFeed, InboundLog, LoggedIn, Login, LoginError, Mailboxes, Provisioning,
-    SendAsError, SendLimitReached, SignError, SignOutgoing, Validator,
+    Buffer, BufferSettings, DeliveryFeed, InboundLog, InboundMail, JudgeInbound, Judgement, LoggedIn, Login,
+    LoginError, Mailboxes, Provisioning, SendAsError, SendLimitReached, SignError, SignOutgoing, Validator,
 };
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::delivery_agent::{DeliveryAgent, DeliveryAgentSettings, Relay};
@@ -42,6 +42,7 @@ pub(crate) struct MailHost {
     pub(crate) imap: SocketAddr,
     authenticator: Arc<TestAuthenticator>,
     tally: Arc<Tally>,
+    pub(crate) judge: Arc<TestJudge>,
     stop: watch::Sender<bool>,
     listeners: JoinSet<()>,
     directory: TempDir,
@@ -88,8 +89,13 @@ impl MailHost {
         let ListenAddresses { smtp, submission, imap } = listeners.addresses();
         let tally = Arc::new(Tally::default());
         let authenticator = Arc::new(TestAuthenticator::default());
-        let authenticators =
-            Authenticators { login: authenticator.clone(), sign: Arc::new(Seal), inbound: tally.clone() };
+        let judge = Arc::new(TestJudge::default());
+        let authenticators = Authenticators {
+            login: authenticator.clone(),
+            sign: Arc::new(Seal),
+            judge: judge.clone(),
+            inbound: tally.clone(),
+        };
         let (stop, shutdown) = Shutdown::channel();
         let listeners = listeners.open(&embedded, settings.0, authenticators, &shutdown);
         Self {
@@ -101,6 +107,7 @@ impl MailHost {
             imap: imap.unwrap(),
             authenticator,
             tally,
+            judge,
             stop,
             listeners,
             directory,
@@ -272,6 +279,34 @@ struct Tally(Mutex<Vec<InboundEvent>>);
 impl InboundLog for Tally {
     fn note(&self, event: InboundEvent) {
         self.0.lock().unwrap().push(event);
+    }
+}
+
+/// Gives the judgement that a test sets, and keeps what it was asked.
+#[derive(Default)]
+pub(crate) struct TestJudge {
+    judgement: Mutex<Option<Judgement>>,
+    asked: Mutex<Vec<(String, String, Blob)>>,
+}
+
+impl TestJudge {
+    pub(crate) fn set(&self, judgement: Judgement) {
+        *self.judgement.lock().unwrap() = Some(judgement);
+    }
+
+    /// Returns the client's name, the reverse-path and the message of each question.
+    pub(crate) fn asked(&self) -> Vec<(String, String, Blob)> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl JudgeInbound for TestJudge {
+    async fn judge(&self, mail: InboundMail<'_>) -> Judgement {
+        assert_eq!((mail.hostname, mail.client.is_loopback()), (HOSTNAME, true));
+        let asked = (mail.client_name.to_owned(), mail.sender.to_owned(), mail.message);
+        self.asked.lock().unwrap().push(asked);
+        self.judgement.lock().unwrap().clone().unwrap_or(Judgement::unchecked())
     }
 }
 

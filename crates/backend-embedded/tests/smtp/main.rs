@@ -5,6 +5,7 @@ mod dialogs;
 mod direct;
 mod inbound;
 mod interrupted;
+mod judged;
 mod kept_connection;
 mod large;
 mod limits;
