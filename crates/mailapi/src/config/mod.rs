@@ -144,6 +144,7 @@ impl Config {
         self.events.apply(&mut settings);
         self.advanced.auth.apply(&mut settings);
         settings.mail_host = self.mail.embedded.hostname().to_owned();
+        settings.inbound = self.mail.embedded.inbound.settings();
         settings.admins = self.auth.admins().collect();
         settings.draft = self.limits.draft();
         settings.pending_grace = self.recovery_interval();

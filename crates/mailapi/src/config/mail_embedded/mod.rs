@@ -1,5 +1,6 @@
 //! `[mail.embedded]`: the built-in mail server.
 
+mod inbound;
 mod relay;
 
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use super::limits::Limits;
 use super::secret::{FilePath, SecretFile, SecretSetting};
 use super::values::{ListenAddress, Text, Unset};
 use super::{ConfigError, read_file};
+use inbound::Inbound;
 use relay::{RelayAddress, RelayTlsName};
 
 /// Minimum number of incoming messages that fit into the memory budget together.
@@ -57,6 +59,8 @@ pub(crate) struct Embedded {
     relay_user: Unset<String>,
     relay_password: SecretSetting,
     relay_password_file: SecretFile,
+    // A table comes after the values of its section.
+    pub(crate) inbound: Inbound,
 }
 
 impl Default for Embedded {
@@ -78,6 +82,7 @@ impl Default for Embedded {
             relay_user: Unset(None),
             relay_password: SecretSetting::default(),
             relay_password_file: Unset(None),
+            inbound: Inbound::default(),
         }
     }
 }
