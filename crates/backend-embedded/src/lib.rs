@@ -92,10 +92,11 @@ impl Embedded {
         Backend {
             submission: message_store.clone(),
             mailboxes: message_store.clone(),
-            delivery_feed: message_store,
+            delivery_feed: message_store.clone(),
             // Bounces arrive in the message store, which reports them in the delivery feed.
             bounce_feed: None,
             provisioning,
+            queue: message_store,
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::imap_pool::{ImapPool, ImapSettings};
 use crate::log_follower::{FollowerError, LogFollower, LogSettings};
 use crate::mailboxes::{ImapMailboxes, ImapPurge, MailboxSettings, Purge};
 use crate::provisioning::SharedDatabase;
+use crate::queue::PostfixQueue;
 use crate::search_index::{IndexUse, SearchIndex, SearchSettings};
 use crate::smtp_pool::{SmtpPool, SmtpSettings};
 use crate::submission::{Relaying, SmtpSubmission};
@@ -92,6 +93,7 @@ impl External {
                 mailboxes.with_search_index(Arc::new(SearchIndex::new(settings.search, clock.clone())))
             }
         });
+        let log_settings = settings.log.clone();
         let follower = |log| Ok::<_, FollowerError>(Arc::new(LogFollower::new(log, clock)?.with_inbound_log(inbound)));
         let log = settings.log.map(follower).transpose()?;
         let bounces = settings.bounces.map(|bounces| BounceFeed::new(pool.clone(), bounces)).transpose()?;
@@ -107,12 +109,14 @@ impl External {
         let smtp = SmtpPool::new(settings.smtp, tls);
         let submission = SmtpSubmission::new(smtp, log.clone()).returning_to(returns);
         let submission = Arc::new(submission.one_of_several(settings.log_host.is_some()));
+        let queue = Arc::new(PostfixQueue::new(log_settings.as_ref(), log.clone()));
         let backend = Backend {
             submission: submission.clone(),
             mailboxes: mailboxes.clone(),
             delivery_feed: feed,
             bounce_feed: bounces.map(|bounces| Arc::new(bounces) as Arc<dyn DeliveryFeed>),
             provisioning: Arc::new(SharedDatabase::new(mailboxes.clone(), doveadm.clone())),
+            queue,
         };
         Ok(Self { backend, submission, pool, mailboxes, log, doveadm })
     }

@@ -2,6 +2,7 @@
 
 pub mod bounces;
 mod breaker;
+mod command;
 mod delivery_feed;
 pub mod doveadm;
 mod external;
@@ -10,6 +11,7 @@ pub mod log_follower;
 pub mod mailboxes;
 pub mod printed;
 mod provisioning;
+pub mod queue;
 pub mod search_index;
 pub mod smtp_pool;
 pub mod submission;

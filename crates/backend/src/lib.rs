@@ -1,8 +1,8 @@
 //! The port to a mail server: everything that mailapi needs from one, kept small.
 //!
 //! A backend submits mail ([`Submission`]), reads mailboxes ([`Mailboxes`]), reports deliveries
-//! ([`DeliveryFeed`]) and manages mailboxes ([`Provisioning`]). It does no authorization: callers have done
-//! that.
+//! ([`DeliveryFeed`]), manages mailboxes ([`Provisioning`]) and shows its queue to the operator ([`Queue`]). It
+//! does no authorization: callers have done that.
 //!
 //! In the other direction, a backend with its own listeners uses [`Login`] to authenticate users,
 //! [`SignOutgoing`] to sign mail and [`JudgeInbound`] to check mail from outside. DNS look-ups go through
@@ -19,6 +19,7 @@ mod log_in;
 mod mailboxes;
 pub mod mime;
 mod provisioning;
+mod queue;
 mod record;
 mod return_address;
 mod rounds;
@@ -40,6 +41,7 @@ pub use mailboxes::{
     SearchTextError,
 };
 pub use provisioning::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
+pub use queue::{Queue, QueueChange, QueueEntry, QueueError, QueueFilter, QueuedFor};
 pub use record::{Record, RecordError, Recorded};
 pub use return_address::{BounceKey, ReturnAddress, ReturnAddressError};
 pub use rounds::Rounds;
@@ -62,4 +64,6 @@ pub struct Backend {
     pub bounce_feed: Option<Arc<dyn DeliveryFeed>>,
     /// Manages mailboxes.
     pub provisioning: Arc<dyn Provisioning>,
+    /// Shows the queue, and changes it for the operator.
+    pub queue: Arc<dyn Queue>,
 }

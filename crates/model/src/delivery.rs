@@ -128,6 +128,22 @@ impl fmt::Display for QueueId {
 }
 
 named_values! {
+    /// State of a recipient in a mail server's queue.
+    QueueState, UnknownQueueState, "must be one of queued, active, deferred, held, sent" {
+        /// Not attempted yet.
+        Queued = "queued",
+        /// An attempt is in progress, or its result is not recorded yet.
+        Active = "active",
+        /// An attempt failed; the next one is scheduled.
+        Deferred = "deferred",
+        /// Put on hold by the operator: no attempt starts.
+        Held = "held",
+        /// Delivered; a success notice to the sender is still to be sent.
+        Sent = "sent",
+    }
+}
+
+named_values! {
     /// Outcome of a delivery attempt.
     Outcome, UnknownOutcome, "must be one of sent, deferred, bounced, expired, failed" {
         /// Delivered, or accepted by the next mail server.

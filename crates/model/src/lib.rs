@@ -39,7 +39,7 @@ pub use byte_budget::{ByteBudget, BytePermit, Full};
 pub use clock::{Clock, Entropy, Timestamp, TimestampError, TimestampText};
 pub use connections::{Connections, CountedConnection};
 pub use delivery::{
-    DeliveryEvent, DeliveryLogEntry, EnhancedCode, Evidence, FeedCursor, Outcome, QueueId, Reply, Scope,
+    DeliveryEvent, DeliveryLogEntry, EnhancedCode, Evidence, FeedCursor, Outcome, QueueId, QueueState, Reply, Scope,
 };
 pub use domain::{DkimAlgorithm, DkimKey, Domain, NewDomain};
 pub use draft::{AttachmentFields, Draft, DraftAttachment, DraftFields, DraftHeader, DraftLimits, RecipientKind};

@@ -153,6 +153,7 @@ impl RealMailServer {
         let config = self.postfix.config_dir().display().to_string();
         let log = LogSettings {
             postqueue: ["postqueue", "-c", &config, "-j"].map(str::to_owned).to_vec(),
+            postsuper: ["postsuper", "-c", &config].map(str::to_owned).to_vec(),
             // Postfix logs before it answers, so a message missing from the log was never accepted.
             settle_time: Duration::ZERO,
             // The clock of a test does not advance by itself.

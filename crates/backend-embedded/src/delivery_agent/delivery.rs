@@ -33,13 +33,9 @@ struct Delivery<'a> {
 pub(super) async fn run(delivery_agent: DeliveryAgent, destination: Destination, work: Vec<Claimed>) {
     let inner = &*delivery_agent.0;
     let mut delivery = Delivery { delivery_agent: inner, destination, link: None, unreachable: None };
-    for Claimed { message, leased_until } in work {
-        // After the end of its lease, a message could be claimed and sent a second time.
-        if inner.message_store.clock().now().plus(inner.settings.time_limits.message) > leased_until {
-            continue;
-        }
-        let queue_id = message.queue_id.clone();
-        if let Err(error) = delivery.carry(message).await {
+    for claimed in work {
+        let queue_id = claimed.message.queue_id.clone();
+        if let Err(error) = delivery.carry(claimed).await {
             tracing::error!(%queue_id, %error, "message could not be read; it is retried when its lease ends");
         }
     }
@@ -49,9 +45,12 @@ pub(super) async fn run(delivery_agent: DeliveryAgent, destination: Destination,
 }
 
 impl Delivery<'_> {
-    async fn carry(&mut self, message: QueuedMessage) -> Result<(), MessageStoreError> {
+    async fn carry(&mut self, Claimed { message, leased_until }: Claimed) -> Result<(), MessageStoreError> {
+        if self.is_too_late(leased_until) {
+            return Ok(());
+        }
         if self.destination == Destination::Here {
-            return self.tell(message).await;
+            return if self.is_stopped(&message).await? { Ok(()) } else { self.tell(message).await };
         }
         let outbound = OutboundMessage::of(
             self.delivery_agent.message_store.buffer_range(message.layout, message.layout.as_submitted()).await?,
@@ -59,12 +58,36 @@ impl Delivery<'_> {
         let outbound = outbound.await.map_err(unreadable)?;
         for recipients in message.recipients.chunks(self.delivery_agent.settings.max_recipients.max(1)) {
             let part = QueuedMessage { recipients: recipients.to_vec(), ..message.clone() };
+            // The earlier recipients may have taken long.
+            if self.is_too_late(leased_until) || self.is_stopped(&part).await? {
+                continue;
+            }
             // Marked as in flight before the attempt: a lease may end before its result is recorded.
             let _in_flight = self.delivery_agent.in_flight.take(&part);
             let attempt_outcomes = self.try_once(&part, &outbound).await;
             self.record(part, &attempt_outcomes, &outbound).await;
         }
         Ok(())
+    }
+
+    /// Returns whether an attempt could last longer than the lease. After its end, a message could be claimed and
+    /// sent a second time, or removed by the operator.
+    fn is_too_late(&self, leased_until: Timestamp) -> bool {
+        let Inner { message_store, settings, .. } = self.delivery_agent;
+        message_store.clock().now().plus(settings.time_limits.message) > leased_until
+    }
+
+    /// Returns whether the message was put on hold after its recipients were claimed, and releases the claims.
+    ///
+    /// The attempt begins with this look. The operator may remove the message only after the claims are released.
+    async fn is_stopped(&self, message: &QueuedMessage) -> Result<bool, MessageStoreError> {
+        let message_store = &self.delivery_agent.message_store;
+        let is_held = message_store.is_held(message.key).await?;
+        if is_held {
+            let names = message.recipients.iter().map(|recipient| (message.key, recipient.position)).collect();
+            message_store.put_off(names, message_store.clock().now()).await?;
+        }
+        Ok(is_held)
     }
 
     /// Sends the success notice of a recorded local delivery.

@@ -27,6 +27,11 @@ impl InFlight {
         InFlightGuard { of: self, recipients }
     }
 
+    /// Returns whether the recipient is in the set.
+    pub(super) fn contains(&self, key: QueueKey, position: u32) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&(key, position))
+    }
+
     /// Removes in-flight recipients from claimed messages.
     pub(super) fn leave_free(&self, messages: Vec<QueuedMessage>) -> Vec<QueuedMessage> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);

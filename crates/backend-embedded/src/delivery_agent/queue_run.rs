@@ -1,6 +1,6 @@
 //! A queue run: claimed messages, those waiting for a connection, and active deliveries.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use mailapi_model::Timestamp;
 use tokio::task::{Id, JoinError, JoinSet};
@@ -9,7 +9,7 @@ use super::DeliveryAgent;
 use super::connect::Destination;
 use super::delivery::{self, Claimed};
 use crate::message_store::MessageStoreError;
-use crate::queue::{QueueKey, QueuedMessage, Task};
+use crate::queue::{HeldClaim, QueueKey, QueuedMessage, Task};
 
 /// State of the delivery agent between two steps. Dropping it aborts the deliveries; their leases end by
 /// themselves.
@@ -46,6 +46,7 @@ impl QueueRun {
     /// Claims due recipients and starts deliveries on free connections. Returns the number of claimed
     /// recipients.
     pub(super) async fn fill(&mut self) -> Result<usize, MessageStoreError> {
+        self.release_held().await?;
         let claimed = self.claim().await?;
         self.start();
         if self.is_full() {
@@ -91,6 +92,41 @@ impl QueueRun {
             }
         }
         Ok(claimed)
+    }
+
+    /// Releases the claims of messages that were put on hold, unless an attempt may be in progress. Otherwise the
+    /// operator could remove a message only after it has waited for a connection.
+    async fn release_held(&mut self) -> Result<(), MessageStoreError> {
+        let delivery_agent = self.delivery_agent.clone();
+        let (message_store, in_flight) = (&delivery_agent.0.message_store, &delivery_agent.0.in_flight);
+        let held = message_store.held_claims().await?;
+        if held.is_empty() {
+            return Ok(());
+        }
+        let waiting = self.take_waiting(&held.iter().map(|claim| (claim.key, claim.position)).collect());
+        let now = message_store.clock().now();
+        // A delivery starts no attempt after the lease.
+        let is_left = |claim: &HeldClaim| claim.leased_until <= now && !in_flight.contains(claim.key, claim.position);
+        let left = held.iter().filter(|claim| is_left(claim)).map(|claim| (claim.key, claim.position));
+        let released = waiting.into_iter().chain(left).collect();
+        Ok(message_store.put_off(released, now).await?)
+    }
+
+    /// Removes these recipients from the waiting ones. Returns those that were waiting.
+    fn take_waiting(&mut self, recipients: &HashSet<(QueueKey, u32)>) -> Vec<(QueueKey, u32)> {
+        let mut taken = Vec::new();
+        for queue in self.waiting.values_mut() {
+            for Claimed { message, .. } in queue.iter_mut() {
+                let names = message.recipients.iter().map(|recipient| (message.key, recipient.position));
+                taken.extend(names.filter(|name| recipients.contains(name)));
+                message.recipients.retain(|one| !recipients.contains(&(message.key, one.position)));
+            }
+            queue.retain(|claimed| !claimed.message.recipients.is_empty());
+        }
+        self.waiting.retain(|_, queue| !queue.is_empty());
+        self.rotation.retain(|destination| self.waiting.contains_key(destination));
+        self.waiting_recipients -= taken.len();
+        taken
     }
 
     /// Splits a message by the destination of its recipients.

@@ -13,4 +13,5 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 5, sql: include_str!("../../migrations/0005_folded_widths.sql") },
     Migration { version: 6, sql: include_str!("../../migrations/0006_recent_reread_removed.sql") },
     Migration { version: 7, sql: include_str!("../../migrations/0007_received_mail.sql") },
+    Migration { version: 8, sql: include_str!("../../migrations/0008_held.sql") },
 ];

@@ -8,6 +8,7 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
 use super::columns::{read_notify, read_reply, read_ret};
+use super::hold::HELD;
 use super::{QueueKey, QueuedMessage, QueuedRecipient, Task};
 use crate::MessageStore;
 use crate::message_store::{Layout, MessageStoreError, content, damaged};
@@ -23,8 +24,8 @@ impl MessageStore {
         self.write(move |connection, _| claim(connection, now, max, now.plus(lease))).await
     }
 
-    /// Returns when the next recipient becomes due; `None` if the queue is empty. A time in the past means
-    /// now.
+    /// Returns when the next recipient becomes due; `None` if the queue is empty or on hold. A time in the past
+    /// means now.
     ///
     /// # Errors
     /// If the database fails.
@@ -38,7 +39,7 @@ impl MessageStore {
         let due: Option<i64> = self
             .read(|connection| Ok::<_, StoreError>(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?))
             .await?;
-        Ok(due.map(Timestamp::from_millis))
+        Ok(due.filter(|due| *due < HELD).map(Timestamp::from_millis))
     }
 
     /// Ends all leases. Called when the only delivery agent starts, because its predecessor may have crashed.

@@ -3,10 +3,16 @@
 //! A recipient is claimed with a lease, attempted and recorded. Recording writes the result, its delivery
 //! event and the resulting notices in one transaction. After a crash, an unrecorded claim ends with its
 //! lease.
+//!
+//! The operator changes the queue in transactions of their own ([`mailapi_backend::Queue`]). A claimed recipient is
+//! never removed, so an attempt never sends what the operator removed.
 
+mod change;
 mod claim;
 mod columns;
+mod hold;
 mod insert;
+mod list;
 mod put_off;
 mod record;
 mod size;
@@ -17,6 +23,7 @@ use mailapi_smtp::{Notify, Ret};
 use crate::message_store::Layout;
 
 pub(crate) use columns::{read_reply, reply_columns};
+pub(crate) use hold::HeldClaim;
 pub(crate) use insert::insert;
 pub use record::{Attempt, Notice, RecipientResult};
 pub(crate) use size::{recipients, size};

@@ -5,6 +5,7 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, params};
 
 use super::columns::reply_columns;
+use super::hold::HELD;
 use super::{QueueKey, QueuedMessage};
 use crate::accept::{AcceptError, Prepared, accept_in_transaction, give_up};
 use crate::message_store::Touched;
@@ -204,11 +205,13 @@ fn defer(
     next_attempt_at: Timestamp,
     delay_notified: bool,
 ) -> Result<bool, StoreError> {
-    let sql = "UPDATE drop_queue_recipients SET attempts = attempts + 1, next_attempt_at = ?3, leased_until = 0,
+    // An attempt that was in progress does not end a hold.
+    let sql = "UPDATE drop_queue_recipients SET attempts = attempts + 1, leased_until = 0,
+            next_attempt_at = CASE next_attempt_at WHEN ?8 THEN ?8 ELSE ?3 END,
             delay_notified = MAX(delay_notified, ?4), last_code = ?5, last_enhanced = ?6, last_text = ?7
         WHERE queue = ?1 AND position = ?2";
     let (code, enhanced, text) = reply_columns(reply);
-    let values = params![queue.0, position, next_attempt_at.as_millis(), delay_notified, code, enhanced, text];
+    let values = params![queue.0, position, next_attempt_at.as_millis(), delay_notified, code, enhanced, text, HELD];
     Ok(connection.prepare_cached(sql)?.execute(values)? > 0)
 }
 

@@ -8,6 +8,7 @@ mod feed;
 mod folders;
 mod garbage;
 mod queue;
+mod queue_changes;
 mod reading;
 mod recorded;
 mod returned;

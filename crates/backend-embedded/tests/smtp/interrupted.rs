@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use crate::mail_host::{MailHost, mail, relay_at};
 
 /// Sends the greeting and replies until it has read a line that starts with `last`; then it is silent.
-async fn stops_after(last: &'static str) -> (std::net::SocketAddr, tokio::sync::oneshot::Receiver<()>) {
+pub(crate) async fn stops_after(last: &'static str) -> (std::net::SocketAddr, tokio::sync::oneshot::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (reached, stopped) = tokio::sync::oneshot::channel();

@@ -3,6 +3,7 @@
 mod bounces;
 mod dialogs;
 mod direct;
+mod held;
 mod inbound;
 mod interrupted;
 mod judged;

@@ -275,6 +275,11 @@ impl Follow {
         messages.iter().map(is_awaited).collect()
     }
 
+    /// Returns the submitted message that has this queue id according to the log.
+    pub(super) fn message_of(&self, id: &str) -> Option<MessageId> {
+        self.live.as_ref()?.tracked.message_of(id)
+    }
+
     /// Returns the size of the queue according to the log; `None` before the log was read.
     pub(super) fn queue_size(&self) -> Option<QueueSize> {
         self.live.as_ref().map(|live| live.tracked.queue_size())

@@ -113,6 +113,7 @@ use tokio::time::Instant;
 
 use follow::{Follow, Hints, LogOutcome};
 use postqueue::Postqueue;
+pub(crate) use queue_id::is_queue_id;
 use queue_probe::{ProbeResult, QueueProbe, SECOND_LISTING};
 use report::Notes;
 pub use report::{Gap, GapKind};
@@ -410,6 +411,23 @@ impl LogFollower {
 
     fn lookups(&self) -> MutexGuard<'_, HashMap<MessageId, Lookup>> {
         self.lookups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the submitted messages with these queue ids and senders, as far as they are known.
+    pub(crate) async fn identify(
+        &self,
+        queued: Vec<(QueueId, String)>,
+    ) -> Result<Vec<Option<MessageId>>, FollowerError> {
+        let (submitted_ids, now) = (self.submitted_ids.clone(), self.clock.now());
+        self.with_follow(move |follow| {
+            let identify = |(queue_id, sender): (QueueId, String)| {
+                let by_address = || submitted_ids.of_return_address(&sender.parse().ok()?);
+                let by_id = || follow.message_of(&queue_id.0).or_else(|| submitted_ids.get(&queue_id.0, now));
+                by_address().or_else(by_id)
+            };
+            Ok(queued.into_iter().map(identify).collect())
+        })
+        .await
     }
 
     /// Sets the return addresses of submitted messages. They identify a message too, and cannot be forged.

@@ -1,23 +1,16 @@
 //! Lists Postfix's queue with `postqueue -j` (postqueue(1)): one JSON object per complete message in any of the
 //! queues. A message that is being received, or that a crash cut off, is not listed.
 
-use std::io;
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use mailapi_model::Timestamp;
 use serde::Deserialize;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::net::unix::pipe::Receiver;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{Instant, timeout};
+use tokio::io::AsyncBufRead;
+use tokio::time::Instant;
 
 use super::settings::LogSettings;
-
-/// How much of the command's error output is shown.
-const ERROR_BYTES: u64 = 500;
+use crate::command::{for_each_line, run};
 
 /// Lists the queue.
 pub(super) struct Postqueue {
@@ -75,92 +68,21 @@ impl Postqueue {
     }
 
     async fn list(&self) -> Result<Vec<Queued>, String> {
-        let run = run(&self.command, self.max_bytes);
-        timeout(self.timeout, run).await.unwrap_or_else(|_| Err(format!("not done within {:?}", self.timeout)))
+        let listed = run(&self.command, self.timeout, |output| read(output, self.max_bytes)).await?;
+        Ok(listed.output)
     }
 }
 
-/// A running command, killed on drop. No thread waits for it while it runs.
-struct Running(Option<Child>);
-
-impl Running {
-    fn start(command: &[String]) -> io::Result<Self> {
-        let [program, arguments @ ..] = command else { return Err(io::ErrorKind::InvalidInput.into()) };
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().map(|child| Self(Some(child)))
-    }
-
-    /// Returns its standard output and standard error. Can be called once.
-    fn pipes(&mut self) -> io::Result<(Receiver, Receiver)> {
-        let child = self.0.as_mut();
-        let (output, errors) = child.map_or((None, None), |child| (child.stdout.take(), child.stderr.take()));
-        let (Some(output), Some(errors)) = (output, errors) else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        Ok((Receiver::from_owned_fd(output.into())?, Receiver::from_owned_fd(errors.into())?))
-    }
-
-    /// Returns its exit status; `None` while it runs.
-    fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.0.as_mut().map_or(Ok(None), Child::try_wait)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let Some(mut child) = self.0.take() else { return };
-        if matches!(child.try_wait(), Ok(None)) && child.kill().is_ok() {
-            // Even a killed process may take long to exit, for example on a disk that does not respond. Without a
-            // thread it merely remains a zombie.
-            let _ = thread::Builder::new().name("reaper".to_owned()).spawn(move || child.wait());
-        }
-    }
-}
-
-/// Runs the command and parses its output, which counts only if the command succeeds.
-async fn run(command: &[String], max_bytes: u64) -> Result<Vec<Queued>, String> {
-    let failed = |error: io::Error| error.to_string();
-    // Registered before the start, so that no exit is missed.
-    let mut ends = signal(SignalKind::child()).map_err(failed)?;
-    let mut running = Running::start(command).map_err(failed)?;
-    let (output, errors) = running.pipes().map_err(failed)?;
-    let said = async { Ok::<_, String>(said(errors).await) };
-    let (messages, said) = tokio::try_join!(read(BufReader::new(output), max_bytes), said)?;
-    // The pipes may close before the process exits.
-    let status = loop {
-        if let Some(status) = running.ended().map_err(failed)? {
-            break status;
-        }
-        ends.recv().await;
-    };
-    if status.success() { Ok(messages) } else { Err(format!("{status}: {said}")) }
-}
-
-/// Returns the beginning of the error output for the operator, or nothing if it cannot be read. Reads the rest too,
-/// so that the command does not block.
-async fn said(mut errors: Receiver) -> String {
-    let mut bytes = Vec::new();
-    let _ = (&mut errors).take(ERROR_BYTES).read_to_end(&mut bytes).await;
-    let _ = tokio::io::copy(&mut errors, &mut tokio::io::sink()).await;
-    String::from_utf8_lossy(&bytes).trim().to_owned()
-}
-
-async fn read(mut listing: impl AsyncBufRead + Unpin, max_bytes: u64) -> Result<Vec<Queued>, String> {
-    let (mut messages, mut line, mut bytes) = (Vec::new(), Vec::new(), 0);
-    loop {
-        line.clear();
-        let count = (&mut listing).take(max_bytes - bytes + 1).read_until(b'\n', &mut line).await;
-        let count = count.map_err(|error| error.to_string())? as u64;
-        if count == 0 {
-            return Ok(messages);
-        }
-        bytes += count;
-        if bytes > max_bytes {
-            return Err(format!("the listing has more than {max_bytes} bytes"));
-        }
+async fn read(listing: impl AsyncBufRead + Unpin, max_bytes: u64) -> Result<Vec<Queued>, String> {
+    let mut messages = Vec::new();
+    for_each_line(listing, max_bytes, |line| {
         let message =
-            serde_json::from_slice(&line).map_err(|error| format!("message {}: {error}", messages.len() + 1))?;
+            serde_json::from_slice(line).map_err(|error| format!("message {}: {error}", messages.len() + 1))?;
         messages.push(message);
-    }
+        Ok(())
+    })
+    .await?;
+    Ok(messages)
 }
 
 #[cfg(test)]

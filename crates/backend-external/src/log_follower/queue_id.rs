@@ -21,6 +21,11 @@ pub(super) fn inode(id: &str) -> Option<u64> {
     }
 }
 
+/// Returns whether the text has the form of a queue id. Words with a meaning to postsuper(1), such as `ALL`, have not.
+pub(crate) fn is_queue_id(id: &str) -> bool {
+    id.bytes().all(|byte| byte.is_ascii_alphanumeric()) && inode(id).is_some()
+}
+
 /// Returns the name that postsuper(1) gives to a queue file with a long queue id when Postfix starts with
 /// `enable_long_queue_ids = no`. Returns `None` for a short queue id.
 pub(super) fn short_form(id: &str) -> Option<String> {
@@ -52,6 +57,10 @@ mod tests {
     fn what_is_no_queue_id_has_no_inode() {
         for text in ["", "NOQUEUE", "warning", "A0000", "A0000G", "4jXsKf6thLz", "4jXsKf6thLz1SRkA", "4jXsKf6thLzé"] {
             assert_eq!((inode(text), short_form(text)), (None, None), "{text}");
+            assert!(!is_queue_id(text), "{text}");
+        }
+        for text in ["ALL", "-", "-d", "00000+1", "4jXsK 1", "é0000A"] {
+            assert!(!is_queue_id(text), "{text}");
         }
         let too_large = format!("4jXsKf6thLz{}", "y".repeat(20));
         assert_eq!(inode(&too_large), None);
@@ -63,6 +72,7 @@ mod tests {
         assert_eq!(inode("4jXsKf6thLz1SRkq"), Some(10_010_629));
         assert_eq!(inode("D3ED49F8048"), Some(0x9F_8048));
         assert_eq!(short_form("D3ED49F8048"), None);
+        assert!(is_queue_id("4jXsKf6thLz1SRkq") && is_queue_id("D3ED49F8048"));
     }
 
     proptest! {

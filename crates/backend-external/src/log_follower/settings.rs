@@ -44,9 +44,12 @@ pub struct LogSettings {
     /// two listings decide about a message that a crash interrupted, instead of waiting for `retry_time`. Default:
     /// none.
     pub postqueue: Vec<String>,
-    /// Time limit of that command. Default: 10 s.
+    /// The command that runs postsuper(1) as root, without its arguments; empty for none. With it, the operator can
+    /// change the queue. Default: none.
+    pub postsuper: Vec<String>,
+    /// Time limit of both commands. Default: 10 s.
     pub postqueue_timeout: Duration,
-    /// The maximum size of its output in bytes. A longer listing is an error. Default: 64 MiB.
+    /// The maximum size of a listing in bytes. A longer listing is an error. Default: 64 MiB.
     pub postqueue_bytes: u64,
     /// The difference between the log's clock and this server's above which log times are corrected. Times are logged
     /// in whole seconds, and processes wait to be scheduled. Default: 5 s.
@@ -117,6 +120,7 @@ impl LogSettings {
             reception_time: Duration::from_mins(10),
             retry_time: Duration::from_hours(2),
             postqueue: Vec::new(),
+            postsuper: Vec::new(),
             postqueue_timeout: Duration::from_secs(10),
             postqueue_bytes: 64 << 20,
             clock_tolerance: Duration::from_secs(5),

@@ -195,6 +195,11 @@ impl TrackedMessages {
         keys.filter_map(|(instance, id)| Some((id.as_str(), self.instances.get(instance)?.get(id)?)))
     }
 
+    /// Returns the submitted message that has this queue id.
+    pub(super) fn message_of(&self, id: &str) -> Option<MessageId> {
+        self.instances.values().find_map(|messages| messages.get(id)?.message_id)
+    }
+
     /// Returns whether a submitted message, or a possible copy of it, is in the queue or being received.
     pub(super) fn has(&self, message_id: MessageId) -> bool {
         let keys = [&self.by_message, &self.by_claim].into_iter().filter_map(|keys| keys.get(&message_id)).flatten();

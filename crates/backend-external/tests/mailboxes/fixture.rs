@@ -12,6 +12,7 @@ use mailapi_backend::{
 };
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
 use mailapi_backend_external::mailboxes::{ImapMailboxes, ImapPurge, MailboxSettings};
+use mailapi_backend_external::queue::PostfixQueue;
 use mailapi_model::{
     Blob, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, MessageId, Page, Secret,
 };
@@ -93,6 +94,7 @@ impl DovecotFixture {
             delivery_feed: other.clone(),
             bounce_feed: None,
             provisioning: other,
+            queue: Arc::new(PostfixQueue::default()),
         };
         let domain = "example.org".parse().expect("a domain");
         Self { dovecot, mailboxes, backend, domain, entropy: SeededEntropy::default() }

@@ -13,6 +13,7 @@
 pub mod feed;
 pub mod listing;
 pub mod provisioning;
+pub mod queue;
 pub mod reading;
 pub mod room;
 pub mod searching;
@@ -77,7 +78,7 @@ pub trait Fixture: Send + Sync {
 #[macro_export]
 macro_rules! backend_contract {
     ($fixture:ident) => {
-        $crate::backend_contract! { $fixture: submission feed listing reading searching room provisioning }
+        $crate::backend_contract! { $fixture: submission feed listing reading searching room provisioning queue }
     };
     ($fixture:ident: $($area:ident)+) => {
         $($crate::backend_contract! { @$area $fixture })+
@@ -168,6 +169,15 @@ macro_rules! backend_contract {
             }
         }
     };
+    (@queue $fixture:ident) => {
+        $crate::backend_contract! { @stories $fixture
+            queue {
+                an_unknown_message_cannot_be_changed
+                waiting_mail_is_listed_until_it_is_cancelled
+                mail_on_hold_waits_for_its_release
+            }
+        }
+    };
     (@stories $fixture:ident $($area:ident { $($story:ident)* })*) => {
         $(mod $area {
             $(#[tokio::test]
@@ -189,6 +199,7 @@ mod tests {
             ("feed", include_str!("feed.rs")),
             ("listing", include_str!("listing.rs")),
             ("provisioning", include_str!("provisioning.rs")),
+            ("queue", include_str!("queue.rs")),
             ("reading", include_str!("reading.rs")),
             ("room", include_str!("room.rs")),
             ("searching", include_str!("searching.rs")),

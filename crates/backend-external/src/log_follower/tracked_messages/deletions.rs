@@ -35,7 +35,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend::Discarded;
+use mailapi_backend::{Discarded, QueueChange};
 use mailapi_model::{MessageId, Outcome, QueueId, Timestamp};
 
 use super::super::line::Line;
@@ -43,9 +43,6 @@ use super::super::message::{Left, Message, Origin, Waiting};
 use super::super::report::{Findings, Gap};
 use super::deliveries::give_up;
 use super::{Key, Running, TrackedMessages};
-
-/// The response reported for a recipient that still waited.
-const DELETED: &str = "deleted from the queue by the operator";
 
 /// Postfix's `daemon_timeout`: its watchdog ends a delivery agent that works on one message for longer. The time limits
 /// of smtp(8) count per command and per recipient, so their sum has no useful bound.
@@ -220,7 +217,8 @@ impl TrackedMessages {
         let Some(mut message) = self.close(line.instance, id) else { return };
         findings.discarded.extend(self.untried(line, id, &mut message));
         message.drop_unsure();
-        let deleted = |one: Waiting| Waiting { response: Arc::from(DELETED), dsn: None, relay: None, ..one };
+        let deleted =
+            |one: Waiting| Waiting { response: Arc::from(QueueChange::CANCELLED), dsn: None, relay: None, ..one };
         give_up(line, id, &mut message, Outcome::Bounced, deleted, findings);
         self.conclude(line, id, message, findings);
     }
@@ -238,7 +236,7 @@ impl TrackedMessages {
         }
         let queue_id = QueueId(message.orig_id.clone().unwrap_or_else(|| id.to_owned()));
         let refused = message.take_refused().map(|one| one.recipient).collect();
-        Some(Discarded { at: line.at, message_id, queue_id, refused, response: DELETED.to_owned() })
+        Some(Discarded { at: line.at, message_id, queue_id, refused, response: QueueChange::CANCELLED.to_owned() })
     }
 
     /// Counts the messages that postsuper(1) names, and compares the result with postsuper's own count.

@@ -24,6 +24,7 @@ pub(crate) struct LogKeys {
     syslog_name: String,
     host: Unset<String>,
     postqueue: Vec<String>,
+    postsuper: Vec<String>,
 }
 
 /// Source of the log lines.
@@ -45,6 +46,7 @@ impl Default for LogKeys {
             syslog_name: LogSettings::new(LogSource::journal(None), "").syslog_name,
             host: Unset(None),
             postqueue: Vec::new(),
+            postsuper: Vec::new(),
         }
     }
 }
@@ -76,6 +78,7 @@ impl LogKeys {
         advanced.external_log.apply(&mut settings);
         settings.syslog_name.clone_from(&self.syslog_name);
         settings.postqueue.clone_from(&self.postqueue);
+        settings.postsuper.clone_from(&self.postsuper);
         Some(settings)
     }
 

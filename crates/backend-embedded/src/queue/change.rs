@@ -1,0 +1,138 @@
+//! Changes of the queue by its operator, each in one transaction.
+
+use async_trait::async_trait;
+use mailapi_backend::{Queue, QueueChange, QueueEntry, QueueError, QueueFilter};
+use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, Listed, MessageId, Outcome, Page, QueueId, Timestamp};
+use mailapi_store::StoreError;
+use rusqlite::{Connection, params};
+
+use super::hold::HELD;
+use super::list;
+use crate::accept::give_up;
+use crate::message_store::{Touched, damaged};
+use crate::{MessageStore, feed};
+
+#[async_trait]
+impl Queue for MessageStore {
+    async fn list(&self, filter: &QueueFilter, page: Page) -> Result<Listed<QueueEntry>, QueueError> {
+        let filter = filter.clone();
+        // A filter reads every recipient of the queue.
+        let listed: Result<_, StoreError> = self.scan(move |connection| list::list(connection, &filter, page)).await;
+        listed.map_err(unavailable)
+    }
+
+    async fn get(&self, id: &QueueId) -> Result<QueueEntry, QueueError> {
+        let found: Result<_, StoreError> = self.read(|connection| list::get(connection, id)).await;
+        found.map_err(unavailable)?.ok_or(QueueError::NotFound)
+    }
+
+    async fn change(&self, id: &QueueId, change: QueueChange) -> Result<(), QueueError> {
+        let (id, now) = (id.clone(), self.clock().now());
+        let apply = move |connection: &Connection, touched: &mut Touched| -> Result<(), Failed> {
+            let queue = list::key(connection, &id)?.ok_or(Failed(QueueError::NotFound))?;
+            match change {
+                QueueChange::Retry => retry(connection, queue, now)?,
+                QueueChange::Hold => hold(connection, queue)?,
+                QueueChange::Release => release(connection, queue, now)?,
+                QueueChange::Cancel => cancel(connection, queue, now, touched)?,
+            }
+            // The delivery agent looks for due recipients, and for claims of held ones.
+            touched.queue();
+            Ok(())
+        };
+        self.write(apply).await.map_err(|Failed(error)| error)
+    }
+}
+
+/// The error of a change. Failures of the database become one.
+struct Failed(QueueError);
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Self(unavailable(error))
+    }
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(error: rusqlite::Error) -> Self {
+        StoreError::from(error).into()
+    }
+}
+
+fn unavailable(error: StoreError) -> QueueError {
+    QueueError::Unavailable(error.to_string())
+}
+
+fn retry(connection: &Connection, queue: i64, now: Timestamp) -> Result<(), Failed> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM drop_queue_recipients WHERE queue = ?1 AND next_attempt_at = ?2)";
+    if connection.prepare_cached(sql)?.query_row(params![queue, HELD], |row| row.get(0))? {
+        return Err(Failed(QueueError::Held));
+    }
+    // A claimed recipient is attempted anyway.
+    let sql = "UPDATE drop_queue_recipients SET next_attempt_at = ?2
+        WHERE queue = ?1 AND leased_until = 0 AND next_attempt_at > ?2";
+    connection.prepare_cached(sql)?.execute(params![queue, now.as_millis()])?;
+    Ok(())
+}
+
+fn hold(connection: &Connection, queue: i64) -> Result<(), StoreError> {
+    let sql = "UPDATE drop_queue_recipients SET next_attempt_at = ?2 WHERE queue = ?1";
+    connection.prepare_cached(sql)?.execute(params![queue, HELD])?;
+    Ok(())
+}
+
+fn release(connection: &Connection, queue: i64, now: Timestamp) -> Result<(), StoreError> {
+    let sql = "UPDATE drop_queue_recipients SET next_attempt_at = ?3 WHERE queue = ?1 AND next_attempt_at = ?2";
+    connection.prepare_cached(sql)?.execute(params![queue, HELD, now.as_millis()])?;
+    Ok(())
+}
+
+/// Removes a message without any claim. An unrecorded claim prevents it even after its lease: the other server may
+/// have the message already.
+fn cancel(connection: &Connection, queue: i64, now: Timestamp, touched: &mut Touched) -> Result<(), Failed> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM drop_queue_recipients WHERE queue = ?1 AND leased_until > 0)";
+    if connection.prepare_cached(sql)?.query_row(params![queue], |row| row.get(0))? {
+        return Err(Failed(QueueError::Busy));
+    }
+    let events = bounces(connection, queue, now)?;
+    for event in &events {
+        feed::append(connection, event, touched)?;
+    }
+    if let Some(id) = events.first().and_then(|event| event.message_id) {
+        // The message never left for these recipients, so later bounces for them are forged.
+        let recipients: Vec<&EmailAddress> = events.iter().map(|event| &event.recipient).collect();
+        give_up(connection, id, &recipients)?;
+    }
+    // With the last recipient, a trigger removes the message.
+    connection.prepare_cached("DELETE FROM drop_queue_recipients WHERE queue = ?1")?.execute(params![queue])?;
+    touched.chores();
+    Ok(())
+}
+
+/// Returns the final event of each recipient that has not got the message.
+fn bounces(connection: &Connection, queue: i64, now: Timestamp) -> Result<Vec<DeliveryEvent>, StoreError> {
+    let sql = "SELECT r.recipient, q.queue_id, q.message_uuid, q.sender, q.accepted_at
+        FROM drop_queue_recipients AS r JOIN drop_queue AS q ON q.id = r.queue
+        WHERE r.queue = ?1 AND r.delivered = 0 ORDER BY r.position";
+    let address = |text: String| EmailAddress::as_given(&text).map_err(|_| damaged("an address"));
+    let identifier = |text: String| text.parse::<MessageId>().map_err(|_| damaged("an identifier"));
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_and_then(params![queue], |row| -> Result<DeliveryEvent, StoreError> {
+        let (message_id, sender): (Option<String>, Option<String>) = (row.get(2)?, row.get(3)?);
+        Ok(DeliveryEvent {
+            at: now,
+            message_id: message_id.map(identifier).transpose()?,
+            queue_id: QueueId(row.get(1)?),
+            sender: sender.map(address).transpose()?,
+            recipient: address(row.get(0)?)?,
+            final_recipient: None,
+            outcome: Outcome::Bounced,
+            evidence: Evidence::MailServer,
+            dsn: None,
+            response: QueueChange::CANCELLED.to_owned(),
+            relay: None,
+            delay: now.since(Timestamp::from_millis(row.get(4)?)),
+        })
+    })?;
+    rows.collect()
+}
