@@ -98,6 +98,9 @@ error_codes! {
     /// The webhook number does not exist.
     WebhookNotFound = "WEBHOOK_NOT_FOUND", NOT_FOUND, "Webhook not found.",
         "Check the number; `GET /webhooks` lists all.", "no";
+    /// The mail server's queue does not contain the message.
+    QueueMessageNotFound = "QUEUE_MESSAGE_NOT_FOUND", NOT_FOUND, "The queue does not contain the message.",
+        "Check the identifier; `GET /queue` lists all. The message may be finished.", "no";
     /// The path does not exist, or the domain has no DKIM key yet.
     NotFound = "NOT_FOUND", NOT_FOUND, "Not found.",
         "Check the path; `/api/v1` is part of it.", "no";
@@ -138,6 +141,12 @@ error_codes! {
     /// The user already has this permission on the domain.
     PermissionExists = "PERMISSION_EXISTS", CONFLICT, "The user already has this permission.",
         "Nothing to do.", "no";
+    /// The queued message is being delivered.
+    QueueMessageBusy = "QUEUE_MESSAGE_BUSY", CONFLICT, "A delivery attempt is in progress; try again after it.",
+        "Try again after the attempt. The built-in mail server can hold the message at once.", "yes";
+    /// The queued message is on hold.
+    QueueMessageHeld = "QUEUE_MESSAGE_HELD", CONFLICT, "The message is on hold; release it instead.",
+        "Release the message.", "no";
     /// The `Idempotency-Key` was used with a different body, or the first request is still in progress.
     IdempotencyConflict = "IDEMPOTENCY_CONFLICT", CONFLICT, "The Idempotency-Key was used with a different body.",
         "With `Retry-After`, repeat the same request later. Otherwise use a new key.", "with `Retry-After`";
@@ -157,6 +166,12 @@ error_codes! {
     /// Unexpected error.
     InternalError = "INTERNAL_ERROR", INTERNAL_SERVER_ERROR, "Internal error; the log has it under X-Request-Id.",
         "Report the `X-Request-Id` to the operator.", "no";
+    /// The operator has not configured access to the mail server's queue.
+    QueueUnsupported = "QUEUE_UNSUPPORTED", NOT_IMPLEMENTED, "The mail server's queue is not accessible here.",
+        "Set what `message` names.", "no";
+    /// The mail server's queue could not be read or changed.
+    QueueUnavailable = "QUEUE_UNAVAILABLE", SERVICE_UNAVAILABLE, "The mail server's queue is not available.",
+        "See the reason in `message`.", "yes";
     /// The account database is unavailable, or the server has no capacity for a large request, response or stream.
     ServiceUnavailable = "SERVICE_UNAVAILABLE", SERVICE_UNAVAILABLE, "Service unavailable; try again later.",
         "Try again later; with `Retry-After`, wait for those seconds.", "yes";

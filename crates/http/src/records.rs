@@ -2,11 +2,13 @@
 
 use mailapi_model::{DkimKey, Domain, Secret, TokenRecord, TokenValue};
 use mailapi_service::Caller;
+use mailapi_service::queue::QueueEntry;
 use mailapi_service::users::User;
 use mailapi_service::webhooks::Webhook;
 use serde::Serialize;
 
 use crate::routes::domains::DomainRecord;
+use crate::routes::queue::QueuedMessageInfo;
 use crate::routes::tokens::TokenInfo;
 use crate::routes::tokens::create::TokenCreated;
 use crate::routes::users::UserRecord;
@@ -74,6 +76,18 @@ pub fn created_token_json(token: TokenRecord, value: &TokenValue) -> String {
 #[must_use]
 pub fn webhooks_json(webhooks: Vec<Webhook>) -> String {
     text(&webhooks.into_iter().map(WebhookInfo::for_admin).collect::<Vec<_>>())
+}
+
+/// A message in the queue.
+#[must_use]
+pub fn queued_message_json(entry: QueueEntry) -> String {
+    text(&QueuedMessageInfo::from(entry))
+}
+
+/// Messages in the queue.
+#[must_use]
+pub fn queue_json(entries: Vec<QueueEntry>) -> String {
+    text(&entries.into_iter().map(QueuedMessageInfo::from).collect::<Vec<_>>())
 }
 
 /// A new webhook with its secret.

@@ -34,6 +34,7 @@ pub(crate) fn documented_routes() -> OpenApiRouter<HttpState> {
     OpenApiRouter::with_openapi(openapi::frame())
         .merge(routes::mail::routes())
         .merge(routes::events::routes())
+        .merge(routes::queue::routes())
         .merge(routes::mailbox::routes())
         .merge(routes::stats::routes())
         .merge(routes::tokens::routes())

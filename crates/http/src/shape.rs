@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use mailapi_model::{
     DkimAlgorithm, DomainName, EmailAddress, MessageId, MessageStatus, OneLine, Outcome, PasswordRule, Permission,
-    RecipientKind, RecipientStatus, Secret, SecretText, Timestamp, TokenKind, Violations,
+    QueueState, RecipientKind, RecipientStatus, Secret, SecretText, Timestamp, TokenKind, Violations,
 };
 use mailapi_service::domains::RecordStatus;
 use mailapi_service::events::{After, EventCursor, EventType, TypePattern};
@@ -110,6 +110,8 @@ texts! {
     EventTypes: |text| text.min_length(Some(1)).pattern(Some(event_types_pattern()));
     /// Cursor of an earlier response, `start` or `now`.
     EventPosition: |text| text.min_length(Some(1)).pattern(Some(format!("^(start|now|{CURSOR})$")));
+    /// State of a recipient in the queue.
+    QueueStateName: |text| text.enum_values(Some(QueueState::ALL.iter().map(|state| state.as_str())));
     /// Error code.
     ErrorCodeName: |text| text.enum_values(Some(ErrorCode::ALL.map(ErrorCode::as_str)));
     /// One line of text.
@@ -194,6 +196,7 @@ macro_rules! read_texts {
 read_texts! {
     MessageState => MessageStatus: parsed;
     DeliveryOutcome => Outcome: parsed;
+    QueueStateName => QueueState: parsed;
     TokenType => TokenKind: parsed;
     PermissionName => Permission: parsed;
     DkimAlgorithmName => DkimAlgorithm: parsed;

@@ -10,6 +10,7 @@ pub mod health;
 pub mod mail;
 pub mod mailbox;
 pub mod permissions;
+pub mod queue;
 pub mod stats;
 pub mod tokens;
 pub mod users;

@@ -30,6 +30,7 @@ const NOT_LISTED: &str = "the mail server's queue is not accessible here: set ma
      command that lists it on Postfix's host, such as [\"postqueue\", \"-j\"]";
 const NOT_CHANGED: &str = "mailapi has no right to change the mail server's queue: set mail.external.log.postsuper to a \
      command that runs postsuper(1) as root, such as [\"sudo\", \"-n\", \"postsuper\"], and allow it in sudoers";
+const ROOT_IS_NEEDED: &str = "mail.external.log.postsuper must run postsuper(1) as root without a password";
 const NOT_FLUSHED: &str = "mail.external.log.postqueue must end with \"-j\", so that \"-i\" can replace it";
 
 /// Postfix's queue.
@@ -219,7 +220,11 @@ impl QueueSettings {
         }
         let arguments = [operation.flag, &id.0].into_iter().chain(operation.queues.iter().copied());
         let command: Vec<String> = self.postsuper.iter().cloned().chain(arguments.map(str::to_owned)).collect();
-        Ok(changed(&self.run(&command, ignored).await?.errors))
+        let unable = |error| match error {
+            QueueError::Unavailable(why) => QueueError::Unavailable(format!("{why}; {ROOT_IS_NEEDED}")),
+            other => other,
+        };
+        Ok(changed(&self.run(&command, ignored).await.map_err(unable)?.errors))
     }
 
     async fn run<T, F>(

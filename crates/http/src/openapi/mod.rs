@@ -91,9 +91,10 @@ pub(crate) fn frame() -> OpenApi {
         .build()
 }
 
-const TAGS: [(&str, &str); 11] = [
+const TAGS: [(&str, &str); 12] = [
     ("mail", "Send messages and follow their delivery."),
     ("events", "The log of events, by cursor or as a stream."),
+    ("queue", "The mail server's queue, for admins."),
     ("mailbox", "Read folders, messages and attachments. Reading never changes flags."),
     ("stats", "Delivery statistics of sent mail and counts of received mail, per recipient."),
     ("tokens", "API tokens."),

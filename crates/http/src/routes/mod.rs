@@ -6,6 +6,7 @@ pub(crate) mod events;
 pub(crate) mod mail;
 pub(crate) mod mailbox;
 pub(crate) mod permissions;
+pub(crate) mod queue;
 pub(crate) mod stats;
 pub(crate) mod tokens;
 pub(crate) mod users;

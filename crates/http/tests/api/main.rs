@@ -16,6 +16,7 @@ mod metrics;
 mod openapi;
 mod permission_table;
 mod permissions;
+mod queue;
 mod requests;
 mod serve;
 mod stats;

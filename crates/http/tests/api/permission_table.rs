@@ -140,6 +140,13 @@ const TABLE: &[Row] = &[
     // Ann's message was accepted.
     row("GET /api/v1/events/{id}", For::OwnerAnd(ViewStats), 200).refused(404, "EVENT_NOT_FOUND"),
 
+    row("GET /api/v1/queue", For::Admins, 200),
+    row("GET /api/v1/queue/{queue_id}", For::Admins, 404).granted("QUEUE_MESSAGE_NOT_FOUND"),
+    row("POST /api/v1/queue/{queue_id}/retry", For::Admins, 404).granted("QUEUE_MESSAGE_NOT_FOUND"),
+    row("POST /api/v1/queue/{queue_id}/hold", For::Admins, 404).granted("QUEUE_MESSAGE_NOT_FOUND"),
+    row("POST /api/v1/queue/{queue_id}/release", For::Admins, 404).granted("QUEUE_MESSAGE_NOT_FOUND"),
+    row("POST /api/v1/queue/{queue_id}/cancel", For::Admins, 404).granted("QUEUE_MESSAGE_NOT_FOUND"),
+
     row("GET /api/v1/mailbox/{email}/folders", For::OwnerAnd(ViewMailbox), 200),
     row("GET /api/v1/mailbox/{email}/messages", For::OwnerAnd(ViewMailbox), 200),
     row("GET /api/v1/mailbox/{email}/messages/{uid}", For::OwnerAnd(ViewMailbox), 200),
@@ -315,6 +322,8 @@ impl TestSetup {
             "{index}" => "0".to_owned(),
             "{name}" => "x.txt".to_owned(),
             "{message_id}" => self.message_id.clone(),
+            // No message has it, so that a mail server's attempts do not change the answer.
+            "{queue_id}" => "4jXsKf6thLz1SRkq".to_owned(),
             "{id}" if operation.contains("events") => self.event_id.clone(),
             "{id}" if operation.contains("permissions") => {
                 let email = format!("target{n}@example.org");

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use mailapi_backend::{
     Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, KnownMailbox, LostPart,
-    MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Provisioning, ProvisioningError, Purged,
-    Record, RecordError, Refusal, SearchHit, SearchQuery, Submission, SubmitError, Validator,
+    MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Provisioning, ProvisioningError, Purged, Queue,
+    QueueChange, QueueEntry, QueueError, QueueFilter, Record, RecordError, Refusal, SearchHit, SearchQuery, Submission,
+    SubmitError, Validator,
 };
 use mailapi_model::{
-    Blob, DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Page, Quota,
+    Blob, DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Page, QueueId, Quota,
 };
 
 /// A read of this folder panics, like a bug.
@@ -34,6 +35,7 @@ struct State {
     unchanged: u64,
     reported: Vec<DeliveryEvent>,
     lost: Vec<LostPart>,
+    queue: Option<Arc<dyn Queue>>,
 }
 
 impl Trouble {
@@ -49,7 +51,8 @@ impl Trouble {
             submission: this.clone(),
             mailboxes: this.clone(),
             provisioning: this.clone(),
-            delivery_feed: this,
+            delivery_feed: this.clone(),
+            queue: this,
             ..self.behind.clone()
         }
     }
@@ -94,6 +97,15 @@ impl Trouble {
         self.state().lost.push(part);
     }
 
+    /// Replaces the queue.
+    pub(crate) fn fail_queue(&self, queue: Arc<dyn Queue>) {
+        self.state().queue = Some(queue);
+    }
+
+    fn queue(&self) -> Arc<dyn Queue> {
+        self.state().queue.clone().unwrap_or_else(|| self.behind.queue.clone())
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,6 +115,21 @@ impl Trouble {
             return Err(MailboxError::Unavailable("connection refused by 192.0.2.1:143".to_owned()));
         }
         Ok(self.behind.mailboxes.as_ref())
+    }
+}
+
+#[async_trait]
+impl Queue for Trouble {
+    async fn list(&self, filter: &QueueFilter, page: Page) -> Result<Listed<QueueEntry>, QueueError> {
+        self.queue().list(filter, page).await
+    }
+
+    async fn get(&self, id: &QueueId) -> Result<QueueEntry, QueueError> {
+        self.queue().get(id).await
+    }
+
+    async fn change(&self, id: &QueueId, change: QueueChange) -> Result<(), QueueError> {
+        self.queue().change(id, change).await
     }
 }
 
