@@ -57,6 +57,6 @@ pub use stats::{
 pub use store::Store;
 pub use tokens::{NewSession, TokenChange, TokenFilter, Tokens};
 pub use webhooks::{
-    FailedAttempt, NewWebhook, NewWebhookError, PassedWebhook, SendingWebhook, Webhook, WebhookChange, WebhookFailure, WebhookLimits, WebhookProgress,
-    Webhooks,
+    DisabledWebhook, FailedAttempt, NewWebhook, NewWebhookError, PassedWebhook, SendingWebhook, Webhook, WebhookChange,
+    WebhookFailure, WebhookLimits, WebhookProgress, Webhooks,
 };

@@ -91,8 +91,8 @@ impl Recent {
         }
     }
 
-    /// Shows the events after a position to `visit`, and returns the position after them; `None` if an event after it is
-    /// not in memory.
+    /// Shows the events after a position to `visit`, and returns the position after them; `None` if an event after it
+    /// is not in memory.
     fn visit(&self, cursor: EventCursor, visit: impl FnMut(&StoredEvent)) -> Option<EventCursor> {
         self.events_after(cursor)?.map(AsRef::as_ref).for_each(visit);
         Some(self.until)
@@ -176,8 +176,8 @@ impl Service {
         tokio::time::sleep(GATHER).await;
     }
 
-    /// Shows events after a position to `visit`, oldest first, from memory if possible. Returns the position after them,
-    /// and whether there are more.
+    /// Shows events after a position to `visit`, oldest first, from memory if possible. Returns the position after
+    /// them, and whether there are more.
     pub(crate) async fn visit_events(
         &self,
         cursor: EventCursor,

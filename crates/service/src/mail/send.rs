@@ -326,7 +326,7 @@ impl Service {
         }
     }
 
-    async fn composed_and_signed(
+    pub(super) async fn composed_and_signed(
         &self,
         draft: Draft,
         domain: Arc<SendingDomain>,
@@ -361,7 +361,7 @@ impl Service {
         self.0.metrics.count_recipients(Recipient::Refused, refused as u64);
     }
 
-    async fn note_not_submitted(&self, id: MessageId, error: SubmitError) -> Result<SendError, Unavailable> {
+    pub(super) async fn note_not_submitted(&self, id: MessageId, error: SubmitError) -> Result<SendError, Unavailable> {
         if error == SubmitError::OutcomeUnknown {
             tracing::warn!(message_id = %id, "the mail server did not confirm the message; it stays pending");
             return Ok(SendError::OutcomeUnknown { message_id: id });

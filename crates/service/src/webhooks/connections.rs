@@ -15,7 +15,7 @@ use crate::fair_permits::{FairPermits, Permit, Shared};
 
 /// Maximum number of connections to receivers that work. Each costs about 50 KiB with TLS.
 const WORKING: usize = 192;
-/// Maximum number of connections to receivers whose last attempt failed. A receiver that hangs holds one for 15 seconds.
+/// Maximum number of connections to receivers whose last attempt failed. One that hangs holds one for 15 seconds.
 const FAILING: usize = 64;
 /// The part of the connections that one user may have: 16 of those that work, which are two webhooks at full speed.
 const USERS_PART: usize = 12;
@@ -152,7 +152,8 @@ mod tests {
     #[test]
     fn the_process_has_a_limit_and_owners_take_turns() {
         let pool = Pool::new(WORKING);
-        let mut held: Vec<_> = (0..12).flat_map(|user| all(&pool, &of(&format!("u{user}@example.org"), user))).collect();
+        let mut held: Vec<_> =
+            (0..12).flat_map(|user| all(&pool, &of(&format!("u{user}@example.org"), user))).collect();
         assert_eq!(held.len(), WORKING);
         let (one, other) = (of("one@example.org", 100), of("other@example.org", 101));
         let mut waiting: Vec<_> = [&one, &one, &other].into_iter().map(|share| Box::pin(pool.first(share))).collect();
@@ -177,9 +178,8 @@ mod tests {
     #[test]
     fn a_failing_receiver_takes_nothing_from_those_that_work() {
         let connections = Connections::new();
-        let failing: Vec<_> = (0..100)
-            .flat_map(|user| all(connections.pool(true), &of(&format!("u{user}@example.org"), user)))
-            .collect();
+        let failing: Vec<_> =
+            (0..100).flat_map(|user| all(connections.pool(true), &of(&format!("u{user}@example.org"), user))).collect();
         assert_eq!(failing.len(), FAILING);
         assert_eq!(all(connections.pool(false), &of("ann@example.org", 1)).len(), 16);
     }

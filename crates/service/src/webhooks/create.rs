@@ -117,10 +117,7 @@ impl Service {
 }
 
 /// Returns who registers the webhook, and the mailbox whose events it gets.
-fn author_and_mailbox(
-    caller: &Caller,
-    new: &CreateWebhook,
-) -> Result<(WebhookAuthor, Option<EmailAddress>), Denied> {
+fn author_and_mailbox(caller: &Caller, new: &CreateWebhook) -> Result<(WebhookAuthor, Option<EmailAddress>), Denied> {
     if caller.grants.admin().is_ok() {
         return Ok((admin_author(caller), new.mailbox.clone()));
     }

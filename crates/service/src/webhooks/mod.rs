@@ -8,6 +8,7 @@ mod deliveries;
 mod get;
 mod interests;
 mod list;
+mod notice;
 mod plan;
 mod replay;
 mod rights;
@@ -26,7 +27,7 @@ use mailapi_model::{Denied, Violations};
 pub use mailapi_model::{ReplayedEvents, WebhookDisabled, WebhookId, WebhookSigning};
 pub use mailapi_store::{FailedAttempt, Webhook, WebhookFailure};
 use mailapi_webhooks::{AddressGuard, Exchange, Receiver, Registrant, SigningKey};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Settings, Unavailable};
@@ -78,6 +79,8 @@ pub(crate) struct WebhookState {
     node: OnceLock<String>,
     rights: AuthorRights,
     connections: Connections,
+    /// Held while owners of disabled webhooks are informed.
+    notices: Mutex<()>,
 }
 
 impl WebhookState {
@@ -86,7 +89,8 @@ impl WebhookState {
         let exchange = Exchange::new(dns, guard, settings.webhooks.trust.clone());
         let rights = AuthorRights::new(settings.cached_callers);
         let connections = Connections::new();
-        Self { exchange, changed: Notify::new(), node: OnceLock::new(), rights, connections }
+        let (changed, node, notices) = (Notify::new(), OnceLock::new(), Mutex::default());
+        Self { exchange, changed, node, rights, connections, notices }
     }
 }
 

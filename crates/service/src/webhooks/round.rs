@@ -10,12 +10,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use mailapi_events::{EventCursor, EventId, NewEvent, webhook_disabled};
+use mailapi_events::{EventCursor, EventId, webhook_disabled};
 use mailapi_metrics::Webhook as AttemptResult;
-use mailapi_model::{ReadEvents, Timestamp, WebhookAuthor, WebhookDisabled, WebhookId};
-use mailapi_store::{
-    EventFilter, EventPage, FailedAttempt, Webhook, WebhookFailure, WebhookProgress,
-};
+use mailapi_model::{MessageId, ReadEvents, Timestamp, WebhookAuthor, WebhookDisabled, WebhookId};
+use mailapi_store::{DisabledWebhook, EventFilter, EventPage, FailedAttempt, Webhook, WebhookFailure, WebhookProgress};
 use mailapi_webhooks::{Answer, Connection, ExchangeError, KeyError, Receiver, SigningKey, Verdict, wait_after};
 
 use super::connections::{Pool, Share};
@@ -208,9 +206,10 @@ impl Service {
         }
     }
 
-    fn disabled(&self, webhook: &Webhook, because: WebhookDisabled, now: Timestamp) -> (WebhookDisabled, NewEvent) {
+    fn disabled(&self, webhook: &Webhook, because: WebhookDisabled, now: Timestamp) -> DisabledWebhook {
         let id = EventId::random(now, self.0.entropy.as_ref());
-        (because, webhook_disabled(webhook.id, &webhook.url, webhook.domain.as_ref(), because, id))
+        let event = webhook_disabled(webhook.id, &webhook.url, webhook.domain.as_ref(), because, id);
+        DisabledWebhook { because, event, notice: MessageId::random(self.0.entropy.as_ref()) }
     }
 
     /// Stores the results if there are any. Returns the stored position; `None` if the webhook has changed.
@@ -226,8 +225,8 @@ impl Service {
             return Ok(Some(webhook.cursor));
         }
         let is_stored = self.0.store.webhooks().advance(id, progress, self.0.clock.now()).await?;
-        if let Some((because, _)) = progress.disabled.as_ref().filter(|_| is_stored) {
-            tracing::warn!(webhook = %id, because = because.as_str(), "webhook disabled");
+        if let Some(disabled) = progress.disabled.as_ref().filter(|_| is_stored) {
+            tracing::warn!(webhook = %id, because = disabled.because.as_str(), "webhook disabled");
             self.0.events.wake();
             self.0.webhooks.changed.notify_one();
         }
@@ -282,18 +281,24 @@ struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    fn new(
-        service: &'a Service,
-        webhook: &'a Webhook,
-        pool: &'a Pool,
-        share: &'a Share,
-    ) -> Result<Self, Unavailable> {
+    fn new(service: &'a Service, webhook: &'a Webhook, pool: &'a Pool, share: &'a Share) -> Result<Self, Unavailable> {
         let broken = |error: String| Unavailable::Unforeseen(format!("webhook {}: {error}", webhook.id));
-        let receiver = receiver(&webhook.url, webhook.author.user().is_none()).map_err(|error| broken(error.to_string()))?;
+        let receiver =
+            receiver(&webhook.url, webhook.author.user().is_none()).map_err(|error| broken(error.to_string()))?;
         let keys = service.keys_of(webhook).map_err(|error| broken(error.to_string()))?;
         let lanes = if webhook.failing_since.is_some() { 1 } else { LANES };
         let end = service.0.clock.steady() + ROUND;
-        Ok(Self { service, author: &webhook.author, receiver, keys, lanes, pool, share, end, results: Mutex::default() })
+        Ok(Self {
+            service,
+            author: &webhook.author,
+            receiver,
+            keys,
+            lanes,
+            pool,
+            share,
+            end,
+            results: Mutex::default(),
+        })
     }
 
     async fn send(self, groups: Vec<Vec<Work>>) -> Result<Results, Unavailable> {

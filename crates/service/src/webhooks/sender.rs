@@ -1,7 +1,7 @@
 //! Sends events to all webhooks. Each webhook has its own task, so a slow receiver delays no other.
 //!
-//! New events are looked up once, in an index of what webhooks want. A webhook has a round when there is an event for it
-//! or a failed event is due, so the others cost nothing.
+//! New events are looked up once, in an index of what webhooks want. A webhook has a round when there is an event for
+//! it or a failed event is due, so the others cost nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::{Service, Unavailable};
 const LIST_INTERVAL: Duration = Duration::from_secs(5);
 /// The time between two looks for failed events of other nodes, which may have stopped, and between two moves of the
 /// positions of webhooks without events.
-const TIDY_INTERVAL: Duration = Duration::from_secs(60);
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(60);
 /// The pause of a webhook after an error of the database.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// The time that attempts in progress get to finish at shutdown. Interrupted ones are repeated after the next start.
@@ -44,7 +44,7 @@ pub struct WebhookSender {
     noted: EventCursor,
     /// Accounts and webhooks as of the last list.
     listed: Option<Validator>,
-    tidied_at: Timestamp,
+    maintained_at: Timestamp,
     /// The signal for new events. Without webhooks there is none, so that the log is not read.
     newest: Option<watch::Receiver<EventCursor>>,
 }
@@ -90,7 +90,7 @@ impl Service {
             schedule: Schedule::default(),
             noted: EventCursor::default(),
             listed: None,
-            tidied_at: self.0.clock.now(),
+            maintained_at: self.0.clock.now(),
             newest: None,
         }
     }
@@ -105,7 +105,7 @@ impl WebhookSender {
         self.list().await?;
         while self.service.read_events_once().await? {}
         self.note_events().await?;
-        self.tidy().await?;
+        self.maintain().await?;
         let now = self.service.0.clock.now();
         let due = self.begin(now);
         let rounds = due.len();
@@ -117,6 +117,7 @@ impl WebhookSender {
         for (id, round) in try_join_all(due.into_iter().map(run)).await? {
             self.end(id, Ok(round));
         }
+        self.service.send_webhook_notices().await?;
         let more = self.schedule.rest(self.service.0.clock.now()).is_some_and(|rest| rest.is_zero());
         Ok(WebhookStep { rounds, more })
     }
@@ -147,16 +148,29 @@ impl WebhookSender {
 
     /// Reads which webhooks send, if that may have changed. Failures are logged and tried again.
     async fn relist(&mut self, is_changed: bool) {
-        let validator = self.service.0.epoch.validator();
+        let (validator, is_due) = (self.service.0.epoch.validator(), self.is_maintenance_due());
         let is_stale = is_changed || self.service.0.store.is_shared() || self.listed != Some(validator);
         let listed = if is_stale { self.list().await } else { Ok(()) };
         let done = match listed {
-            Ok(()) => self.tidy().await,
+            Ok(()) => self.maintain().await,
             failed => failed,
         };
         if let Err(error) = done {
             tracing::warn!(%error, "failed to read the webhooks; retrying");
         }
+        if is_changed || is_due {
+            self.start_notices();
+        }
+    }
+
+    /// Informs owners of disabled webhooks. A mail server that does not answer must not delay events.
+    fn start_notices(&self) {
+        let service = self.service.clone();
+        tokio::spawn(async move {
+            if let Err(error) = service.send_webhook_notices().await {
+                tracing::warn!(%error, "failed to inform the owners of disabled webhooks; retrying");
+            }
+        });
     }
 
     /// Reads which webhooks send. Those that a request has changed begin anew at once.
@@ -266,12 +280,11 @@ impl WebhookSender {
 
     /// Moves the positions of webhooks past events that they do not want, so that a restart need not read these again.
     /// Looks for failed events of nodes that stopped.
-    async fn tidy(&mut self) -> Result<(), Unavailable> {
-        let now = self.service.0.clock.now();
-        if now.since(self.tidied_at) < TIDY_INTERVAL {
+    async fn maintain(&mut self) -> Result<(), Unavailable> {
+        if !self.is_maintenance_due() {
             return Ok(());
         }
-        self.tidied_at = now;
+        self.maintained_at = self.service.0.clock.now();
         if self.service.0.store.is_shared() {
             let next_tries = self.service.0.store.webhooks().next_tries().await?;
             self.schedule_tries(next_tries);
@@ -284,6 +297,10 @@ impl WebhookSender {
             }
         }
         Ok(())
+    }
+
+    fn is_maintenance_due(&self) -> bool {
+        self.service.0.clock.now().since(self.maintained_at) >= MAINTENANCE_INTERVAL
     }
 
     /// Marks the webhooks that are due as running, and returns them.

@@ -25,7 +25,7 @@ pub struct UpdateWebhook {
 }
 
 impl Service {
-    /// Changes a webhook. A new URL is checked as that of a new webhook. Enabling checks a URL that was not checked yet.
+    /// Changes a webhook. A new URL is checked as that of a new webhook. Enabling checks one that was not checked yet.
     ///
     /// # Errors
     /// See [`WebhookError`].

@@ -22,3 +22,7 @@ ALTER TABLE webhooks ADD COLUMN confirmed BOOLEAN NOT NULL DEFAULT TRUE;
 -- that began before them.
 ALTER TABLE webhooks ADD COLUMN revision BIGINT NOT NULL DEFAULT 0;
 CREATE INDEX webhook_failures_due ON webhook_failures (webhook_id, next_try_at) WHERE next_try_at IS NOT NULL;
+
+-- The id of the mail to the owner of a webhook that was disabled; null when there is none to send.
+ALTER TABLE webhooks ADD COLUMN notice_id TEXT;
+CREATE INDEX webhooks_with_notice ON webhooks (id) WHERE notice_id IS NOT NULL;

@@ -13,7 +13,7 @@ use crate::StoreError;
 use crate::db::{BatchLock, Db, Filter, List, Row, Stmt, exactly_one};
 
 pub use failures::{FailedAttempt, WebhookFailure};
-pub use progress::{PassedWebhook, WebhookProgress};
+pub use progress::{DisabledWebhook, PassedWebhook, WebhookProgress};
 
 /// The webhooks.
 #[derive(Debug, Clone, Copy)]
@@ -161,8 +161,8 @@ pub struct WebhookChange {
 
 const COLUMNS: &str = "id, url, types, domain, mailbox, mailbox_given, owner, owner_given, admin, admin_given, \
                        token_id, description, signing, signing_key, former_key, former_key_until, enabled, \
-                       confirmed, disabled_because, cursor, failing_since, paused_until, last_attempt_at, last_success_at, \
-                       last_error, created_at, updated_at, revision";
+                       confirmed, disabled_because, cursor, failing_since, paused_until, last_attempt_at, \
+                       last_success_at, last_error, created_at, updated_at, revision";
 
 pub(crate) const WEBHOOKS: List =
     List { table: "webhooks", key: "id", order: "created_at DESC, id DESC", columns: COLUMNS };
@@ -236,8 +236,9 @@ impl Webhooks<'_> {
              admin = CASE WHEN $8 THEN CAST($9 AS TEXT) ELSE admin END, \
              admin_given = CASE WHEN $8 THEN CAST($10 AS TEXT) ELSE admin_given END, \
              token_id = CASE WHEN $8 THEN CAST($11 AS BIGINT) ELSE token_id END, \
-             confirmed = confirmed OR $12, revision = revision + 1, updated_at = $7 \
-             WHERE id = $1 RETURNING {COLUMNS}"
+             confirmed = confirmed OR $12, \
+             notice_id = CASE WHEN CAST($5 AS BOOLEAN) THEN NULL ELSE notice_id END, revision = revision + 1, \
+             updated_at = $7 WHERE id = $1 RETURNING {COLUMNS}"
         );
         let update = Stmt::new(sql)
             .bind(id)
@@ -267,8 +268,8 @@ impl Webhooks<'_> {
         now: Timestamp,
     ) -> Result<Option<Webhook>, StoreError> {
         let sql = format!(
-            "UPDATE webhooks SET former_key = signing_key, former_key_until = $3, signing_key = $2, revision = revision + 1, \
-             updated_at = $4 WHERE id = $1 RETURNING {COLUMNS}"
+            "UPDATE webhooks SET former_key = signing_key, former_key_until = $3, signing_key = $2, \
+             revision = revision + 1, updated_at = $4 WHERE id = $1 RETURNING {COLUMNS}"
         );
         let rotate = Stmt::new(sql).bind(id).bind(key).bind(until).bind(now);
         self.0.execute(rotate).await?.rows.into_iter().next().map(read).transpose()
@@ -316,7 +317,8 @@ fn insert(new: &NewWebhook) -> Stmt {
         "INSERT INTO webhooks (url, types, domain, mailbox, mailbox_given, owner, owner_given, admin, admin_given, \
          token_id, counted_domain, description, signing, signing_key, enabled, disabled_because, cursor, created_at, \
          updated_at, confirmed) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18, $19) RETURNING {COLUMNS}"
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18, $19) \
+         RETURNING {COLUMNS}"
     );
     let (owner, admin) = (new.author.user(), admin(&new.author));
     Stmt::new(sql)

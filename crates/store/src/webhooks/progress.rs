@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mailapi_events::{EventCursor, NewEvent};
-use mailapi_model::{Timestamp, WebhookDisabled, WebhookId};
+use mailapi_model::{MessageId, Timestamp, WebhookDisabled, WebhookId};
 
 use super::failures::{keep, settle};
 use super::{COLUMNS, Webhook, WebhookFailure, Webhooks, read};
@@ -34,8 +34,19 @@ pub struct WebhookProgress {
     pub has_succeeded: bool,
     /// The latest failure; `None` after a success.
     pub last_error: Option<String>,
-    /// Why the webhook is disabled now, with the event about it.
-    pub disabled: Option<(WebhookDisabled, NewEvent)>,
+    /// Why the webhook is disabled now.
+    pub disabled: Option<DisabledWebhook>,
+}
+
+/// A webhook is disabled.
+#[derive(Debug, Clone)]
+pub struct DisabledWebhook {
+    /// The reason.
+    pub because: WebhookDisabled,
+    /// The event about it.
+    pub event: NewEvent,
+    /// The id of the mail to its owner, which is still to be sent.
+    pub notice: MessageId,
 }
 
 /// A webhook that wants none of the events after its position.
@@ -54,17 +65,13 @@ const DATABASE_TIME: &str = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 A
 
 impl Webhooks<'_> {
     /// Reserves a webhook for this node for a while, and returns it. A reservation that has three quarters of this time
-    /// left is not renewed. Returns `None` if the webhook is disabled or deleted, or another node has reserved it. Times
-    /// are those of the database: the clocks of nodes differ. A SQLite file has one process, so it needs no reservation.
+    /// left is not renewed. Returns `None` if the webhook is disabled or deleted, or another node has reserved it.
+    /// Times are those of the database: the clocks of nodes differ. A SQLite file has one process, so it needs no
+    /// reservation.
     ///
     /// # Errors
     /// When the database cannot be read or written.
-    pub async fn claim(
-        &self,
-        id: WebhookId,
-        node: &str,
-        time: Duration,
-    ) -> Result<Option<Webhook>, StoreError> {
+    pub async fn claim(&self, id: WebhookId, node: &str, time: Duration) -> Result<Option<Webhook>, StoreError> {
         if matches!(self.0, Db::Sqlite(_)) {
             return Ok(self.get(id).await?.filter(|webhook| webhook.enabled));
         }
@@ -85,8 +92,8 @@ impl Webhooks<'_> {
         self.0.execute(claim).await?.rows.into_iter().next().map(read).transpose()
     }
 
-    /// Stores results. Returns false, with nothing changed, if the webhook was deleted, or a request has changed it: the
-    /// events are then sent again.
+    /// Stores results. Returns false, with nothing changed, if the webhook was deleted, or a request has changed it:
+    /// the events are then sent again.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -94,9 +101,9 @@ impl Webhooks<'_> {
         let mut statements = vec![advance(id, progress, now)];
         statements.extend(progress.settled.iter().map(|event| settle(id, *event)));
         statements.extend(progress.failures.iter().map(|failure| keep(id, failure, now)));
-        if let Some((because, event)) = &progress.disabled {
-            statements.push(disable(id, *because));
-            statements.push(Log::of(self.0).insert(event));
+        if let Some(disabled) = &progress.disabled {
+            statements.push(disable(id, disabled));
+            statements.push(Log::of(self.0).insert(&disabled.event));
         }
         // Need not be durable: after a power failure, receivers get the latest events twice, and miss none.
         match self.0.batch_in_order(statements).await {
@@ -105,8 +112,8 @@ impl Webhooks<'_> {
         }
     }
 
-    /// Moves the position of a webhook back, so that later events are sent again. Returns whether it exists. Later events
-    /// that were given up lose their rows, because they are sent as new ones.
+    /// Moves the position of a webhook back, so that later events are sent again. Returns whether it exists. Later
+    /// events that were given up lose their rows, because they are sent as new ones.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -140,6 +147,26 @@ impl Webhooks<'_> {
         Ok(effects.last().map_or(0, |retried| retried.touched))
     }
 
+    /// Returns disabled webhooks whose owners have no mail about it yet, with the ids of the mails.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn notices(&self) -> Result<Vec<(Webhook, MessageId)>, StoreError> {
+        let sql =
+            format!("SELECT notice_id, {COLUMNS} FROM webhooks WHERE notice_id IS NOT NULL ORDER BY id LIMIT 100");
+        let rows = self.0.query(Stmt::new(sql)).await?.into_iter();
+        rows.map(|mut row| row.parsed().and_then(|id| Ok((read(row)?, id)))).collect()
+    }
+
+    /// Notes that the mail `from` about a disabled webhook was sent, or is replaced by the mail `to`.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn set_notice(&self, id: WebhookId, from: MessageId, to: Option<MessageId>) -> Result<(), StoreError> {
+        let sql = "UPDATE webhooks SET notice_id = $3 WHERE id = $1 AND notice_id = $2";
+        self.0.execute(Stmt::new(sql).bind(id).bind(from).bind(to)).await.map(drop)
+    }
+
     /// Returns the webhooks with events to try again, and the time of the first of them.
     ///
     /// # Errors
@@ -151,8 +178,8 @@ impl Webhooks<'_> {
         rows.into_iter().map(|mut row| Ok((WebhookId(row.int()?), row.time()?))).collect()
     }
 
-    /// Moves the positions of webhooks past events that they do not want, up to `to`. Leaves out those that have changed,
-    /// and those that another node has reserved. Returns the webhooks that were moved.
+    /// Moves the positions of webhooks past events that they do not want, up to `to`. Leaves out those that have
+    /// changed, and those that another node has reserved. Returns the webhooks that were moved.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -168,7 +195,8 @@ impl Webhooks<'_> {
             Db::Sqlite(_) => "$5 = $5".to_owned(),
             Db::Postgres(_) => format!("(claimed_by = $5 OR claimed_until <= {DATABASE_TIME})"),
         };
-        let sql = format!("UPDATE webhooks SET cursor = $3 WHERE id = $1 AND cursor = $2 AND revision = $4 AND {is_free}");
+        let sql =
+            format!("UPDATE webhooks SET cursor = $3 WHERE id = $1 AND cursor = $2 AND revision = $4 AND {is_free}");
         let mut moved = Vec::new();
         for some in webhooks.chunks(AT_ONCE) {
             let pass = |webhook: &PassedWebhook| {
@@ -203,7 +231,7 @@ fn advance(id: WebhookId, progress: &WebhookProgress, now: Timestamp) -> Stmt {
         .demand(1)
 }
 
-fn disable(id: WebhookId, because: WebhookDisabled) -> Stmt {
-    let sql = "UPDATE webhooks SET enabled = FALSE, disabled_because = $2 WHERE id = $1 AND enabled";
-    Stmt::new(sql).bind(id).bind(because.as_str()).demand(1)
+fn disable(id: WebhookId, disabled: &DisabledWebhook) -> Stmt {
+    let sql = "UPDATE webhooks SET enabled = FALSE, disabled_because = $2, notice_id = $3 WHERE id = $1 AND enabled";
+    Stmt::new(sql).bind(id).bind(disabled.because.as_str()).bind(disabled.notice).demand(1)
 }

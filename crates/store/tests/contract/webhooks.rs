@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use mailapi_model::{Secret, TokenId, WebhookAuthor, WebhookDisabled, WebhookId, WebhookSigning};
 use mailapi_store::{
-    FailedAttempt, NewWebhook, NewWebhookError, PassedWebhook, Store, Webhook, WebhookChange, WebhookFailure, WebhookLimits,
-    WebhookProgress,
+    DisabledWebhook, FailedAttempt, NewWebhook, NewWebhookError, PassedWebhook, Store, Webhook, WebhookChange,
+    WebhookFailure, WebhookLimits, WebhookProgress,
 };
 
 use crate::engines::{add_account, at, domain, email, message_id, on_every_engine, page, parse};
@@ -236,7 +236,7 @@ async fn disabling_writes_an_event_once() {
         let event =
             webhook_disabled(id, "https://example.org/", None, WebhookDisabled::Gone, EventId::of_fact(at(2), &[]));
         let (from, to) = (EventCursor::after_number(5), EventCursor::after_number(5));
-        let disabled = Some((WebhookDisabled::Gone, event));
+        let disabled = Some(DisabledWebhook { because: WebhookDisabled::Gone, event, notice: message_id(1) });
         let progress = WebhookProgress { from, to, disabled, ..WebhookProgress::default() };
         assert_eq!(store.webhooks().advance(id, &progress, at(2)).await, Ok(true));
         let stored = store.webhooks().get(id).await.unwrap().unwrap();
@@ -244,6 +244,17 @@ async fn disabling_writes_an_event_once() {
         assert_eq!(store.webhooks().advance(id, &progress, at(2)).await, Ok(false), "it is disabled already");
         store.events().number_new().await.unwrap();
         assert_eq!(store.events().newest().await, Ok(EventCursor::after_number(1)));
+        // The mail to the owner is sent once, by the process that stores this.
+        let notices = async || {
+            let notices = store.webhooks().notices().await.unwrap();
+            notices.into_iter().map(|(webhook, notice)| (webhook.id, notice)).collect::<Vec<_>>()
+        };
+        assert_eq!(notices().await, [(id, message_id(1))]);
+        store.webhooks().set_notice(id, message_id(1), Some(message_id(2))).await.unwrap();
+        store.webhooks().set_notice(id, message_id(1), None).await.unwrap();
+        assert_eq!(notices().await, [(id, message_id(2))]);
+        store.webhooks().set_notice(id, message_id(2), None).await.unwrap();
+        assert_eq!(notices().await, []);
         let claimed = store.webhooks().claim(id, "a", MINUTE).await;
         assert_eq!(claimed, Ok(None));
     })

@@ -56,8 +56,8 @@ documented_errors!(Errors, documented, [AccessDenied, WebhookNotFound]);
 
 /// Send a test message to a webhook
 ///
-/// Sends one signed message of type `webhook.test`, even if the webhook is disabled. It is not repeated. The receiver of
-/// a user's webhook that was registered as disabled gets a `webhook.challenge` instead, until it has answered one.
+/// Sends one signed message of type `webhook.test`, even if the webhook is disabled. It is not repeated. The receiver
+/// of a user's webhook that was registered as disabled gets a `webhook.challenge` instead, until it has answered one.
 #[utoipa::path(post, path = "/webhooks/{id}/test", tag = "webhooks", operation_id = "test_webhook",
     params(("id" = i64, Path, description = "Webhook number.", example = 1)),
     responses((status = 200, description = "The result of the message.", body = WebhookTested), Errors))]

@@ -46,8 +46,8 @@ pub(crate) struct DisabledReason;
 
 impl PartialSchema for DisabledReason {
     fn schema() -> RefOr<Schema> {
-        let about = "`request`: by a request; `failures`: five days without a success; `gone`: the receiver answered 410; \
-                     `permission`: the author may no longer read the events.";
+        let about = "`request`: by a request; `failures`: five days without a success; `gone`: the receiver answered \
+                     410; `permission`: the author may no longer read the events.";
         text()
             .description(Some(about))
             .enum_values(Some(WebhookDisabled::ALL.iter().map(|reason| reason.as_str())))

@@ -2,9 +2,12 @@
 
 use std::collections::HashSet;
 
-use mailapi_model::{EmailAddress, TokenKind, TokenRecord};
+use mailapi_model::{EmailAddress, FolderName, TokenKind, TokenRecord};
 use mailapi_service::Settings;
+use mailapi_service::mail::SentQuery;
+use mailapi_service::mailbox::PageView;
 use mailapi_service::tokens::{CreateToken, UpdateToken};
+use mailapi_store::{DisabledWebhook, WebhookProgress};
 
 use super::*;
 
@@ -188,6 +191,8 @@ async fn a_users_webhook_ends_with_its_token() {
     end(&app, &token, End::Revoked).await;
     send(&mut sender).await;
     assert_eq!((count(), disabled(&app, &webhook).await.0), (0, Some(WebhookDisabled::Permission)));
+    let subject = format!("Webhook {} is disabled", webhook.id);
+    assert_eq!(inbox(&app, own.as_ref().unwrap()).await.iter().filter(|found| **found == subject).count(), 1);
     // Its owner enables it with another token.
     assert!(app.service.enable_webhook(&ann, webhook.id).await.unwrap().enabled);
     run(&mut sender).await;
@@ -197,4 +202,65 @@ async fn a_users_webhook_ends_with_its_token() {
     run(&mut sender).await;
     assert!(matches!(app.service.get_webhook(&admin(), webhook.id).await, Err(WebhookError::NotFound)));
     assert_eq!(count(), 0);
+}
+
+/// Returns the subjects in the inbox of a mailbox.
+async fn inbox(app: &TestApp, email: &EmailAddress) -> Vec<String> {
+    app.settle().await;
+    let reader = Grants::admin_token().may_read(email).unwrap();
+    let inbox = app.service.list_messages(&reader, &FolderName::inbox(), Page::default(), None).await.unwrap();
+    let PageView::Now { listed: inbox, .. } = inbox else { panic!("a first read cannot be unchanged") };
+    inbox.items.into_iter().map(|message| message.subject).collect()
+}
+
+#[tokio::test]
+async fn the_admins_get_one_mail_about_a_disabled_webhook() {
+    let (app, _, receiver) = with_root().await;
+    app.user("bob@example.org").await;
+    // The webhook of the operator belongs to the admins.
+    let (webhook, _) = app.service.create_webhook(&admin(), to(&receiver.url)).await.unwrap();
+    let mut sender = app.service.webhook_sender();
+    receiver.answer(&["410 Gone"]);
+    app.service.send(&admin(), message("bob@example.org", &["bob@example.org"])).await.unwrap();
+    app.settle().await;
+    run(&mut sender).await;
+    assert_eq!(disabled(&app, &webhook).await.0, Some(WebhookDisabled::Gone));
+    let expected = format!("Webhook {} is disabled", webhook.id);
+    assert_eq!(inbox(&app, &root()).await, [expected.clone()]);
+    // Neither the next step nor the next start sends it again.
+    app.clock.advance(Duration::from_secs(60));
+    run(&mut sender).await;
+    run(&mut app.service.webhook_sender()).await;
+    assert_eq!(inbox(&app, &root()).await, [expected]);
+    assert!(app.store.webhooks().notices().await.unwrap().is_empty());
+    let sent = app.service.list_sent(&admin(), SentQuery::default(), Page::default()).await.unwrap();
+    assert!(sent.items.iter().any(|sent| sent.from.as_str() == "postmaster@example.org"), "it is recorded");
+}
+
+#[tokio::test]
+async fn a_mail_that_was_recorded_before_a_crash_is_not_sent_twice() {
+    let (app, _, receiver) = with_root().await;
+    let (webhook, _) = app.service.create_webhook(&admin(), to(&receiver.url)).await.unwrap();
+    let mut sender = app.service.webhook_sender();
+    receiver.answer(&["410 Gone"]);
+    app.service.send(&admin(), message("root@example.org", &["elsewhere@example.net"])).await.unwrap();
+    while app.service.read_events_once().await.unwrap() {}
+    run(&mut sender).await;
+    assert_eq!(inbox(&app, &root()).await.len(), 1);
+    // The crash came before the mail was noted as sent.
+    let sent = app.service.list_sent(&admin(), SentQuery::default(), Page::default()).await.unwrap();
+    let notice = sent.items.iter().find(|sent| sent.subject.contains("disabled")).unwrap().message_id;
+    let event = webhook_disabled(webhook.id, "", None, WebhookDisabled::Gone, EventId::of_fact(app.clock.now(), &[]));
+    let again = app.service.enable_webhook(&admin(), webhook.id).await.unwrap();
+    let progress = WebhookProgress {
+        from: again.cursor,
+        to: again.cursor,
+        revision: again.revision,
+        disabled: Some(DisabledWebhook { because: WebhookDisabled::Gone, event, notice }),
+        ..WebhookProgress::default()
+    };
+    assert_eq!(app.store.webhooks().advance(webhook.id, &progress, app.clock.now()).await, Ok(true));
+    run(&mut sender).await;
+    assert_eq!(inbox(&app, &root()).await.len(), 1);
+    assert!(app.store.webhooks().notices().await.unwrap().is_empty());
 }
