@@ -13,8 +13,8 @@ use std::thread;
 use mailapi_model::{ClientNetwork, LoginProtocol, Visitor};
 use tokio::sync::oneshot;
 
-use crate::fair_permits::{FairPermits, Shared};
 use crate::Unavailable;
+use crate::fair_permits::{FairPermits, Shared};
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -206,8 +206,8 @@ impl Webhooks<'_> {
     /// # Errors
     /// When the database cannot be read.
     pub async fn sending(&self) -> Result<Vec<SendingWebhook>, StoreError> {
-        let sql = "SELECT webhooks.id, revision, owner, owner_given, types, domain, mailbox, mailbox_given, cursor \
-                   FROM webhooks LEFT JOIN accounts ON accounts.email = webhooks.owner \
+        let sql = "SELECT webhooks.id, revision, owner, owner_given, types, webhooks.domain, mailbox, mailbox_given, \
+                   cursor FROM webhooks LEFT JOIN accounts ON accounts.email = webhooks.owner \
                    WHERE enabled AND (owner IS NULL OR accounts.active) ORDER BY webhooks.id";
         let rows = exactly_one(self.0.scan(vec![Stmt::new(sql)]).await?)?;
         rows.into_iter().map(read_sending).collect()

@@ -12,8 +12,8 @@ use mailapi_model::{Clock, Grants, Page, Secret, WebhookSigning};
 use mailapi_service::Caller;
 use mailapi_service::events::{After, EventCursor, EventQuery};
 use mailapi_service::webhooks::{
-    CreateWebhook, Replay, ReplayedEvents, UpdateWebhook, Webhook, WebhookDisabled, WebhookError, WebhookId, WebhookSender,
-    WebhookStep, public_key,
+    CreateWebhook, Replay, ReplayedEvents, UpdateWebhook, Webhook, WebhookDisabled, WebhookError, WebhookId,
+    WebhookSender, WebhookStep, public_key,
 };
 use mailapi_testkit::TestApp;
 use mailapi_webhooks::Trust;
@@ -527,11 +527,8 @@ async fn a_user_can_give_the_receiver_the_key_first() {
     let app = app_with_network(&authority).await;
     let ann = caller(&app, &app.user("ann@example.org").await).await;
     let count = || answered.swap(0, Ordering::SeqCst);
-    let later = CreateWebhook {
-        signing: WebhookSigning::V1a,
-        enabled: false,
-        ..to(&format!("https://hook.example:{port}/"))
-    };
+    let later =
+        CreateWebhook { signing: WebhookSigning::V1a, enabled: false, ..to(&format!("https://hook.example:{port}/")) };
     let (webhook, _) = app.service.create_webhook(&ann, later.clone()).await.unwrap();
     assert!(public_key(&webhook).is_some_and(|key| key.starts_with("whpk_")));
     assert_eq!((count(), webhook.confirmed), (0, false), "the receiver has the key before it gets anything");
@@ -605,7 +602,8 @@ async fn a_failed_event_is_tried_again_after_a_restart() {
     setup.run().await;
     setup.receiver.take();
     setup.sender = setup.app.service.webhook_sender();
-    assert_eq!(setup.sender.send_once().await.unwrap().rounds, 0, "it is not due");
+    setup.run().await;
+    assert!(setup.receiver.take().is_empty(), "it is not due");
     setup.app.clock.advance(Duration::from_secs(7));
     setup.run().await;
     assert_eq!((setup.receiver.take().len() >= 2, setup.failed().await), (true, 0));
