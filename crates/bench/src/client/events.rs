@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn events_do_not_depend_on_how_the_bytes_are_split() {
-        let bytes = b"8\r\nid: 1\n\ni\r\nc\r\nd: 2\ndata: {}\r\n3\r\n\n\n:\r\n0\r\n\r\n";
+        let bytes = b"8\r\nid: 1\n\ni\r\nd\r\nd: 2\ndata: {}\r\n3\r\n\n\n:\r\n0\r\n\r\n";
         let whole = pieces(&[bytes]).unwrap();
         assert_eq!(whole, ["id: 1\n\n", "id: 2\ndata: {}\n\n"]);
         for cut in 0..=bytes.len() {
