@@ -94,7 +94,7 @@ impl Recent {
     /// Shows the events after a position to `visit`, and returns the position after them; `None` if an event after it
     /// is not in memory.
     fn visit(&self, cursor: EventCursor, visit: impl FnMut(&StoredEvent)) -> Option<EventCursor> {
-        self.events_after(cursor)?.map(AsRef::as_ref).for_each(visit);
+        self.events_after(cursor)?.for_each(visit);
         Some(self.until)
     }
 
@@ -113,7 +113,7 @@ impl Recent {
         Some(page)
     }
 
-    fn events_after(&self, cursor: EventCursor) -> Option<impl Iterator<Item = &Arc<StoredEvent>>> {
+    fn events_after(&self, cursor: EventCursor) -> Option<impl Iterator<Item = &StoredEvent>> {
         if cursor < self.from || cursor > self.until {
             return None;
         }
