@@ -226,7 +226,7 @@ async fn the_admins_get_one_mail_about_a_disabled_webhook() {
     run(&mut sender).await;
     assert_eq!(disabled(&app, &webhook).await.0, Some(WebhookDisabled::Gone));
     let expected = format!("Webhook {} is disabled", webhook.id);
-    assert_eq!(inbox(&app, &root()).await, [expected.clone()]);
+    assert_eq!(inbox(&app, &root()).await, std::slice::from_ref(&expected));
     // Neither the next step nor the next start sends it again.
     app.clock.advance(Duration::from_secs(60));
     run(&mut sender).await;
