@@ -11,13 +11,20 @@ use mailapi_store::{DisabledWebhook, WebhookProgress};
 
 use super::*;
 
+const NODE: &str = "0123456789abcdef";
+
 fn root() -> EmailAddress {
     "root@example.org".parse().unwrap()
 }
 
 /// A server whose admin is root@example.org, and a receiver on this machine.
 async fn with_root() -> (TestApp, Caller, TestReceiver) {
-    let app = TestApp::start_with(|settings| settings.service.admins = HashSet::from([root()])).await;
+    let app = TestApp::start_with(|settings| {
+        settings.service.admins = HashSet::from([root()]);
+        // The next start has the same name, so it need not wait for the reservations of the former one.
+        settings.service.node = Some(NODE.to_owned());
+    })
+    .await;
     app.user("root@example.org").await;
     (app, with(Grants::of_mailbox(root(), true, Vec::new())), TestReceiver::start().await)
 }
@@ -35,6 +42,7 @@ async fn run(sender: &mut WebhookSender) {
 
 /// Returns the reason why a webhook is disabled, and the reasons in the log.
 async fn disabled(app: &TestApp, webhook: &Webhook) -> (Option<WebhookDisabled>, Vec<Value>) {
+    while app.service.read_events_once().await.unwrap() {}
     let types = vec!["webhook.disabled".parse().unwrap()];
     let query = EventQuery { after: After::Start, types, ..EventQuery::default() };
     let log = app.service.list_events(&admin(), &query, 100, Duration::ZERO).await.unwrap().events;
@@ -53,7 +61,7 @@ async fn a_former_admin_gets_no_events() {
     assert_eq!(disabled(&app, &webhook).await, (None, Vec::new()));
 
     // The next start has another list of admins.
-    let later = app.beside(Settings { password_rounds: 1000, ..Settings::default() }).await;
+    let later = app.beside(Settings { node: Some(NODE.to_owned()), ..Settings::default() }).await;
     let mut sender = later.webhook_sender();
     send_as_root(&app, &mut sender).await;
     assert!(receiver.take().is_empty());
@@ -178,15 +186,15 @@ async fn a_users_webhook_ends_with_its_token() {
     send(&mut sender).await;
     assert!(count() >= 2);
 
-    app.service.disable_user(&admin(), own.as_ref().unwrap()).await.unwrap();
-    app.deliver("dan@elsewhere.example", "ann@example.org", "Subject: Lunch\n\nOn Friday?\n").await;
+    app.service.send(&ann, message("ann@example.org", &["ann@example.org"])).await.unwrap();
     app.settle().await;
+    app.service.disable_user(&admin(), own.as_ref().unwrap()).await.unwrap();
     run(&mut sender).await;
     assert_eq!((count(), disabled(&app, &webhook).await.0), (0, None), "it waits for the account");
     app.service.enable_user(&admin(), own.as_ref().unwrap()).await.unwrap();
     app.clock.advance(Duration::from_secs(60));
     run(&mut sender).await;
-    assert_eq!(count(), 1, "it resumes where it stopped");
+    assert!(count() >= 2, "it resumes where it stopped");
 
     end(&app, &token, End::Revoked).await;
     send(&mut sender).await;
