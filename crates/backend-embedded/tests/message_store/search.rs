@@ -92,6 +92,9 @@ async fn text_is_found_in_any_form_and_in_older_indexes() {
              INSERT INTO drop_fts (rowid, owners, words) VALUES (1, '<1>', 'mu\u{308}ller cafe\u{301}');
              DROP TABLE drop_quarantine;
              ALTER TABLE drop_folders DROP COLUMN first_recent;
+             ALTER TABLE drop_feed DROP COLUMN mailbox;
+             ALTER TABLE drop_feed DROP COLUMN uid;
+             ALTER TABLE drop_feed DROP COLUMN next_attempt_at;
              DROP TABLE drop_reread;
              DELETE FROM drop_mailboxes WHERE id = 0;
              DELETE FROM schema_migrations WHERE component = 'maildrop' AND version > 2;",
@@ -139,9 +142,12 @@ const STORED_BEFORE: &str = "
 /// The tables before version 6.
 const TABLES_BEFORE: &str = "
     ALTER TABLE drop_folders DROP COLUMN first_recent;
+    ALTER TABLE drop_feed DROP COLUMN mailbox;
+    ALTER TABLE drop_feed DROP COLUMN uid;
+    ALTER TABLE drop_feed DROP COLUMN next_attempt_at;
     DROP TABLE drop_reread;
     DELETE FROM drop_mailboxes WHERE id = 0;
-    DELETE FROM schema_migrations WHERE component = 'maildrop' AND version = 6;";
+    DELETE FROM schema_migrations WHERE component = 'maildrop' AND version > 5;";
 
 #[tokio::test]
 async fn second_authors_are_found_in_mail_that_was_indexed_before() {

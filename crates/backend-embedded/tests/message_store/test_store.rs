@@ -10,6 +10,7 @@ use mailapi_backend::{ByteStream, MailboxError, Provisioning};
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::{Embedded, MessageStore, MessageStoreSettings};
 use mailapi_model::{Clock, EmailAddress, FolderName};
+use mailapi_store::Store;
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, SeededEntropy};
 use rusqlite::Connection;
@@ -49,6 +50,8 @@ impl TestStore {
     /// Makes the file that of the accounts, too.
     pub(crate) async fn follow_accounts(&self) {
         let settings = MessageStoreSettings::default();
+        // The log of events is there.
+        Store::on_sqlite(self.sqlite.clone()).migrate(self.clock.now()).await.unwrap();
         let _ = open(&self.sqlite, &self.directory, settings, &self.clock).await.following_accounts();
     }
 

@@ -21,6 +21,8 @@ const AT_ONCE: usize = 100;
 const PARALLEL: usize = 4;
 /// Maximum time of a step for reading mailboxes. Then events are stored without the members that need the message.
 const READ_TIME: Duration = Duration::from_secs(5);
+/// Maximum age of a delivery whose message is searched. The first start reads the whole log.
+const MOST_AGE: Duration = Duration::from_hours(24);
 /// Number of the newest messages of a folder among which a received one is searched.
 const NEWEST: u32 = 50;
 /// Maximum number of messages with the same Message-ID that are compared.
@@ -35,11 +37,14 @@ impl Service {
         let mails = self.0.store.waiting_mails();
         let waiting = mails.oldest(AT_ONCE).await?;
         let (more, end) = (waiting.len() == AT_ONCE, Instant::now() + READ_TIME);
-        let events = waiting.iter().map(|waiting| async move { (waiting, self.event_of(waiting, end).await) });
+        let events = waiting.into_iter().map(|waiting| async move {
+            let event = self.event_of(&waiting, end).await;
+            (waiting, event)
+        });
         // In order, so that the events of a mailbox keep the order of its deliveries.
         let mut events = futures_util::stream::iter(events).buffered(PARALLEL);
         while let Some((waiting, event)) = events.next().await {
-            mails.finish(waiting, &event).await?;
+            mails.finish(&waiting, &event).await?;
             self.0.events.wake();
         }
         Ok(more)
@@ -80,7 +85,9 @@ impl Service {
             let message = self.0.backend.mailboxes.read(&mail.mailbox, folder, *uid).await?;
             return Ok(Some((folder.clone(), message)));
         }
-        let Some(header_id) = mail.header_id.as_deref().map(bare).filter(|id| !id.is_empty()) else { return Ok(None) };
+        let is_recent = self.0.clock.now().since(mail.at) < MOST_AGE;
+        let header_id = mail.header_id.as_deref().map(bare).filter(|id| !id.is_empty() && is_recent);
+        let Some(header_id) = header_id else { return Ok(None) };
         let inbox = FolderName::inbox();
         let message = self.newest_of(&mail.mailbox, &inbox, header_id, &mail.queue_id).await?;
         Ok(message.map(|message| (inbox, message)))

@@ -9,6 +9,7 @@ mod log_in;
 mod monitoring;
 mod names;
 mod races;
+mod received_mail;
 mod recovery;
 mod returned_mail;
 mod send;

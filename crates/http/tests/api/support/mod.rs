@@ -51,7 +51,7 @@ pub(crate) struct App {
     /// An admin's API token.
     pub(crate) admin: String,
     _inbound: Arc<Service>,
-    database: TestDatabase,
+    _database: TestDatabase,
     _directory: tempfile::TempDir,
 }
 
@@ -112,7 +112,7 @@ impl App {
             router,
             admin,
             _inbound: for_inbound,
-            database,
+            _database: database,
             _directory: directory,
         }
     }
@@ -125,11 +125,6 @@ impl App {
     /// Returns the time this long ago.
     pub(crate) fn ago(&self, time: Duration) -> Timestamp {
         Timestamp::from_millis(self.now().as_millis() - i64::try_from(time.as_millis()).unwrap())
-    }
-
-    /// Returns whether the accounts and the mail are in one file. Only then are received messages events.
-    pub(crate) fn is_one_file(&self) -> bool {
-        TestBackend::of_environment() == TestBackend::Embedded && self.database.is_one_file()
     }
 
     /// Delivers a message from outside; lines end with LF here.

@@ -1,0 +1,128 @@
+//! Deliveries that a mail server's log reports, and their events.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mailapi_backend::{Backend, DeliveryFeed, FeedBatch, FeedError};
+use mailapi_model::{Clock, FeedCursor, FolderName, QueueId, ReceivedMail};
+use mailapi_service::events::{After, EventQuery};
+use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
+use mailapi_testkit::{SeededEntropy, TestApp};
+use serde_json::{Value, json};
+
+/// A log that reports deliveries to mailboxes.
+#[derive(Default)]
+struct Log(Mutex<Vec<ReceivedMail>>);
+
+#[async_trait]
+impl DeliveryFeed for Log {
+    fn name(&self) -> &str {
+        "log"
+    }
+
+    async fn read_after(&self, cursor: &FeedCursor, _: usize) -> Result<FeedBatch, FeedError> {
+        let reported = self.0.lock().unwrap();
+        let read: usize = cursor.0.parse().unwrap_or_default();
+        let cursor = FeedCursor(reported.len().to_string());
+        Ok(FeedBatch { received: reported[read..].to_vec(), cursor, lines_read: 1, ..FeedBatch::default() })
+    }
+
+    async fn forget_until(&self, _: &FeedCursor) -> Result<(), FeedError> {
+        Ok(())
+    }
+
+    async fn changed(&self) {}
+}
+
+/// Returns the operations of a process that reads this log.
+fn service(app: &TestApp, log: &Arc<Log>) -> Service {
+    Service::new(Parts {
+        store: app.store.clone(),
+        backend: Backend { delivery_feed: log.clone(), ..app.mail_server.backend() },
+        dns: app.dns.clone(),
+        clock: app.clock.clone(),
+        entropy: Arc::new(SeededEntropy::new(9)),
+        buffer: app.service.buffer().clone(),
+        metrics: Metrics::default(),
+        settings: Settings::default(),
+    })
+}
+
+/// Returns the data of the events of this queue id.
+async fn events_of(service: &Service, queue_id: &str) -> Vec<Value> {
+    while service.read_events_once().await.unwrap() {}
+    let types = vec!["message.received".parse().unwrap()];
+    let query = EventQuery { after: After::Start, types, ..EventQuery::default() };
+    let page = service.list_events(&Caller::operator(), &query, 100, Duration::ZERO).await.unwrap();
+    let bodies = page.events.iter().map(|event| serde_json::from_str::<Value>(&event.body).unwrap());
+    bodies.map(|mut body| body["data"].take()).filter(|data| data["queue_id"] == queue_id).collect()
+}
+
+async fn complete(service: &Service) {
+    while service.complete_received_once().await.unwrap() {}
+}
+
+#[tokio::test]
+async fn mail_that_is_not_certainly_found_has_null_members() {
+    let app = TestApp::start().await;
+    app.user("ann@example.org").await;
+    let message = "From: eve@example.net\nMessage-ID: <1@example.net>\nReceived: by mx id OTHER; Fri\n\nHello\n";
+    app.deliver("eve@example.net", "ann@example.org", message).await;
+    app.settle().await;
+    let log = Arc::new(Log::default());
+    let service = service(&app, &log);
+    let report = |queue_id: &str, header_id: Option<&str>| ReceivedMail {
+        at: app.clock.now(),
+        mailbox: "ann+lists@example.org".parse().unwrap(),
+        queue_id: QueueId(queue_id.to_owned()),
+        header_id: header_id.map(str::to_owned),
+        place: None,
+    };
+    let elsewhere = ReceivedMail { mailbox: "zoe@example.org".parse().unwrap(), ..report("ZOE", None) };
+    let gone = ReceivedMail { place: Some((FolderName::inbox(), 4711)), ..report("GONE", None) };
+    *log.0.lock().unwrap() = vec![
+        report("NONE", None),
+        report("EMPTY", Some("<>")),
+        report("UNKNOWN", Some("<2@example.net>")),
+        report("SAME", Some("<1@example.net>")),
+        report("OTHER", Some("1@example.net")),
+        ReceivedMail { at: app.clock.now().minus(Duration::from_hours(25)), ..report("OLD", Some("<1@example.net>")) },
+        gone,
+        elsewhere,
+    ];
+    service.follow_once().await.unwrap();
+    complete(&service).await;
+    for queue_id in ["NONE", "EMPTY", "UNKNOWN", "SAME", "OLD", "GONE"] {
+        let expected = json!({
+            "mailbox": "ann@example.org", "domain": "example.org", "queue_id": queue_id, "folder": null, "uid": null,
+            "from": null, "from_name": null, "subject": null, "snippet": null, "size": null,
+            "has_attachments": null, "authentication": null,
+        });
+        assert_eq!(events_of(&service, queue_id).await, [expected]);
+    }
+    let found = events_of(&service, "OTHER").await;
+    assert_eq!((found.len(), &found[0]["snippet"]), (1, &json!("Hello")));
+    assert!(events_of(&service, "ZOE").await.is_empty(), "it is no mailbox here");
+}
+
+#[tokio::test]
+async fn a_crash_between_report_and_event_loses_and_repeats_nothing() {
+    let app = TestApp::start().await;
+    app.user("ann@example.org").await;
+    let log = Arc::new(Log::default());
+    let (at, mailbox) = (app.clock.now(), "ann@example.org".parse().unwrap());
+    let queue_id = QueueId("Q1".to_owned());
+    log.0.lock().unwrap().push(ReceivedMail { at, mailbox, queue_id, header_id: None, place: None });
+    let first = service(&app, &log);
+    first.follow_once().await.unwrap();
+    assert!(events_of(&first, "Q1").await.is_empty());
+    drop(first);
+
+    let (second, third) = (service(&app, &log), service(&app, &log));
+    second.follow_once().await.unwrap();
+    let (one, other) = tokio::join!(second.complete_received_once(), third.complete_received_once());
+    assert_eq!((one.unwrap(), other.unwrap()), (false, false));
+    complete(&second).await;
+    assert_eq!(events_of(&second, "Q1").await.len(), 1);
+}
