@@ -11,6 +11,7 @@ mod gap;
 mod id;
 mod message;
 mod received;
+mod rejected;
 mod webhook;
 
 pub use administration::{
@@ -23,4 +24,5 @@ pub use gap::delivery_gap;
 pub use id::{EventId, EventIdError, FactNumber};
 pub use message::{Attempted, MessageFacts, accepted, delivery, failed, refused};
 pub use received::{Received, ReceivedMessage, received, received_id};
+pub use rejected::rejected;
 pub use webhook::{webhook_challenge, webhook_disabled, webhook_test};

@@ -239,7 +239,7 @@ impl<'a> Recipient<'a> {
 }
 
 #[derive(Serialize)]
-struct Smtp<'a> {
+pub(crate) struct Smtp<'a> {
     /// Three digits, if the mail server reported them.
     code: Option<u16>,
     enhanced: Option<String>,
@@ -247,7 +247,7 @@ struct Smtp<'a> {
 }
 
 impl<'a> Smtp<'a> {
-    fn of_reply(reply: &Reply, text: &'a str) -> Self {
+    pub(crate) fn of_reply(reply: &Reply, text: &'a str) -> Self {
         let enhanced = reply.enhanced.map(|enhanced| enhanced.to_string());
         Self { code: Some(reply.code), enhanced, response: shortened(text) }
     }

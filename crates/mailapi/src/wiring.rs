@@ -11,7 +11,7 @@ use mailapi_backend_embedded::{Embedded, MessageStoreSettings};
 use mailapi_backend_external::External;
 use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
 use mailapi_dns::{DnsSettings, NetworkDns};
-use mailapi_model::{Clock, Entropy, InboundEvent, Secret};
+use mailapi_model::{Clock, Entropy, InboundEvent, InboundRefusal, Secret};
 use mailapi_service::{Metrics, Parts, Service, Settings};
 use mailapi_store::Store;
 use mailapi_store::postgres::Postgres;
@@ -91,6 +91,12 @@ impl InboundLog for ToService {
     fn note(&self, event: InboundEvent) {
         if let Some(service) = self.0.get().and_then(Weak::upgrade) {
             service.note(event);
+        }
+    }
+
+    fn refused(&self, refusal: InboundRefusal) {
+        if let Some(service) = self.0.get().and_then(Weak::upgrade) {
+            service.refused(refusal);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Incoming mail, as reported by the listeners and by the mail server.
 
-use crate::{DomainName, EmailAddress, FolderName, QueueId, Timestamp, named_values};
+use std::net::IpAddr;
+
+use crate::{DomainName, EmailAddress, FolderName, QueueId, Reply, Timestamp, named_values};
 
 named_values! {
     /// Outcome of incoming mail for one recipient.
@@ -11,6 +13,16 @@ named_values! {
         Spam = "spam",
         /// Rejected during the SMTP session.
         Rejected = "rejected",
+    }
+}
+
+named_values! {
+    /// When incoming mail was refused.
+    RefusalStage, UnknownRefusalStage, "must be one of rcpt, data" {
+        /// In the reply to RCPT: one recipient.
+        Recipient = "rcpt",
+        /// In the reply to the message: all its recipients.
+        Message = "data",
     }
 }
 
@@ -40,4 +52,21 @@ pub struct ReceivedMail {
     pub header_id: Option<String>,
     /// Its folder and UID, if known.
     pub place: Option<(FolderName, u32)>,
+}
+
+/// Mail from outside that was refused permanently, for one recipient.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboundRefusal {
+    /// Time of the reply.
+    pub at: Timestamp,
+    /// The address of the client, if known.
+    pub client: Option<IpAddr>,
+    /// The reverse-path; `None` if it is null or unknown.
+    pub sender: Option<EmailAddress>,
+    /// The recipient.
+    pub recipient: EmailAddress,
+    /// What was refused.
+    pub stage: RefusalStage,
+    /// The reply.
+    pub reply: Reply,
 }

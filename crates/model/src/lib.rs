@@ -49,7 +49,7 @@ pub use grants::{
     Admin, Denied, Grants, Identity, ManageDomain, ManageUsers, OwnTokens, ReadEvents, ReadMailbox, SendAs, ViewStats,
 };
 pub use ids::{MessageId, MessageIdError, RequestId, TokenId};
-pub use inbound::{InboundEvent, InboundOutcome, ReceivedMail};
+pub use inbound::{InboundEvent, InboundOutcome, InboundRefusal, ReceivedMail, RefusalStage};
 pub use one_line::OneLine;
 pub use page::{Listed, Page};
 pub use permission::{Permission, PermissionId, PermissionRecord};

@@ -52,7 +52,7 @@ use crate::mail::{AccountAges, LossesStored, SentToday, Verifier};
 use crate::mailbox::KnownMailboxes;
 use crate::monitoring::LastMeasured;
 use crate::recovery::InFlight;
-use crate::stats::InboundTally;
+use crate::stats::{InboundTally, Refusals};
 use crate::webhooks::WebhookState;
 
 /// All operations. Clones are cheap and share their state.
@@ -100,6 +100,7 @@ struct Inner {
     sent_today: SentToday,
     inbound: InboundTally,
     verifier: Verifier,
+    refusals: Refusals,
     events: EventReader,
     webhooks: WebhookState,
     last_checks: LastChecks,
@@ -133,6 +134,7 @@ impl Service {
             sent_today: SentToday::default(),
             inbound: InboundTally::default(),
             verifier: Verifier::default(),
+            refusals: Refusals::default(),
             events: EventReader::default(),
             webhooks: WebhookState::new(Arc::clone(&dns), &settings),
             last_checks: LastChecks::default(),

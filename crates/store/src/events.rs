@@ -346,6 +346,18 @@ impl Events<'_> {
         self.0.execute(Log::of(self.0).insert(event)).await.map(drop)
     }
 
+    /// Like [`Events::record`], for several events in one transaction.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn record_all(&self, events: &[NewEvent]) -> Result<(), StoreError> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        let log = Log::of(self.0);
+        self.0.batch(events.iter().map(|event| log.insert(event)).collect()).await.map(drop)
+    }
+
     /// Like [`Events::record`], unless an event with this id is stored.
     ///
     /// # Errors

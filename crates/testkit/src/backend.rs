@@ -11,7 +11,7 @@ use mailapi_backend_embedded::message_store::MessageStoreError;
 use mailapi_backend_embedded::{Embedded, MessageStoreSettings};
 use mailapi_backend_external::External;
 use mailapi_imap::Flags;
-use mailapi_model::{Clock, EmailAddress, Entropy, FolderName, InboundEvent};
+use mailapi_model::{Clock, EmailAddress, Entropy, FolderName, InboundEvent, InboundRefusal};
 use mailapi_service::Service;
 use mailapi_store::Store;
 use mailapi_store::sqlite::Sqlite;
@@ -97,6 +97,12 @@ impl InboundLog for TestInbound {
     fn note(&self, event: InboundEvent) {
         if let Some(service) = self.0.get().and_then(Weak::upgrade) {
             service.note(event);
+        }
+    }
+
+    fn refused(&self, refusal: InboundRefusal) {
+        if let Some(service) = self.0.get().and_then(Weak::upgrade) {
+            service.refused(refusal);
         }
     }
 }

@@ -120,6 +120,7 @@ fn bounces(connection: &Connection, queue: i64, now: Timestamp) -> Result<Vec<De
     let rows = statement.query_and_then(params![queue], |row| -> Result<DeliveryEvent, StoreError> {
         let (message_id, sender): (Option<String>, Option<String>) = (row.get(2)?, row.get(3)?);
         Ok(DeliveryEvent {
+            next_attempt_at: None,
             at: now,
             message_id: message_id.map(identifier).transpose()?,
             queue_id: QueueId(row.get(1)?),

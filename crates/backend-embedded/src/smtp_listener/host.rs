@@ -4,14 +4,16 @@ use std::net::IpAddr;
 
 use async_trait::async_trait;
 use mailapi_backend::{InboundAction, InboundMail, Judgement};
-use mailapi_model::{Blob, DomainName, EmailAddress, InboundEvent, InboundOutcome};
+use mailapi_model::{
+    Blob, DomainName, EmailAddress, InboundEvent, InboundOutcome, InboundRefusal, RefusalStage, Reply,
+};
 use mailapi_smtp::server::{Answer, Message};
-use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
+use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply as WireReply};
 
 use super::{InboundSetup, forged};
 use crate::MessageStore;
 use crate::accept::{RecipientCheck, Relaying};
-use crate::replies::to_wire;
+use crate::replies::{from_wire, to_wire};
 use crate::smtp_session::{
     Body, Host, Postmaster, accept_message, check_hops, forward_path, header_of, is_mailer_daemon, not_looked_up,
     reverse_path,
@@ -24,32 +26,39 @@ pub(super) struct InboundHost<'a> {
     postmaster: Postmaster<'a>,
     /// Message size declared by the client, to check the room left in a mailbox.
     size: u64,
-    /// Domain of the reverse-path.
-    sender_domain: Option<DomainName>,
+    /// The reverse-path; `None` if it is null or no valid address here.
+    sender: Option<EmailAddress>,
 }
 
 impl<'a> InboundHost<'a> {
     pub(super) const fn new(message_store: MessageStore, setup: &'a InboundSetup, peer: IpAddr) -> Self {
         let postmaster = Postmaster::among(setup.smtp.postmasters.as_slice());
-        Self { message_store, setup, peer, postmaster, size: 0, sender_domain: None }
+        Self { message_store, setup, peer, postmaster, size: 0, sender: None }
     }
 }
 
 impl InboundHost<'_> {
     fn note(&self, domain: DomainName, outcome: InboundOutcome) {
-        let (at, sender_domain) = (self.message_store.clock().now(), self.sender_domain.clone());
+        let (at, sender_domain) = (self.message_store.clock().now(), self.sender.as_ref().map(EmailAddress::domain));
         self.setup.log.note(InboundEvent { at, domain, sender_domain, outcome });
+    }
+
+    /// Notes a permanent refusal for a recipient of a local domain.
+    fn note_refused(&self, recipient: &EmailAddress, stage: RefusalStage, reply: Reply) {
+        let (at, client, sender) = (self.message_store.clock().now(), Some(self.peer), self.sender.clone());
+        let recipient = recipient.clone();
+        self.setup.log.refused(InboundRefusal { at, client, sender, recipient, stage, reply });
     }
 
     /// Refuses a looping message. Returns the end of its header, and the header without the fields that only this
     /// server may write; `None` if it has none of them.
-    async fn look_at_header(&self, body: &Body) -> Result<Option<(usize, Vec<u8>)>, Reply> {
+    async fn look_at_header(&self, body: &Body) -> Result<Option<(usize, Vec<u8>)>, WireReply> {
         let settings = &self.setup.smtp.settings;
         let beginning = header_of(body, settings.max_header_bytes).await?;
         check_hops(&beginning, settings.max_hops)?;
         if beginning.len() < body.len() && !forged::has_end(&beginning) {
             // The unchecked rest of the header could contain forged fields.
-            return Err(Reply::new(554, (5, 6, 0), "The message header is too long"));
+            return Err(WireReply::new(554, (5, 6, 0), "The message header is too long"));
         }
         Ok(forged::removed(&beginning, &self.setup.smtp.hostname))
     }
@@ -69,11 +78,23 @@ impl InboundHost<'_> {
         (judgement, bytes.into())
     }
 
-    /// Counts an outcome for each recipient.
-    fn note_all(&self, recipients: Vec<EmailAddress>, outcome: InboundOutcome) {
-        for recipient in recipients {
-            self.note(recipient.domain(), outcome);
+    /// Checks a message and accepts or refuses it. Returns whether it went to the folder for junk too.
+    async fn take_checked(&self, message: Message, body: Body) -> (Answer, bool) {
+        let without_forged = match self.look_at_header(&body).await {
+            Ok(without_forged) => without_forged,
+            Err(refusal) => return (Answer::Refuse(refusal), false),
+        };
+        let (judgement, mut body) = self.judge(&message, body).await;
+        if let InboundAction::Refuse(text) = judgement.action {
+            return (Answer::Refuse(WireReply::new(550, (5, 7, 1), text)), false);
         }
+        if let Some((end, header)) = without_forged {
+            body.replace_beginning(end, header);
+        }
+        let is_junk = judgement.action == InboundAction::Junk;
+        let (store, postmaster) = (&self.message_store, &self.postmaster);
+        let delivery = self.setup.smtp.delivery(store, postmaster, self.peer, Relaying::Denied);
+        (accept_message(&delivery, message, body, judgement).await, is_junk)
     }
 
     /// Returns the recipients that are counted.
@@ -86,9 +107,10 @@ impl InboundHost<'_> {
     }
 
     /// Counts a refusal for a local domain; other domains have no statistics here.
-    async fn note_refusal(&self, recipient: &EmailAddress) {
+    async fn note_refusal(&self, recipient: &EmailAddress, reply: &Reply) {
         if self.message_store.is_local_domain(&recipient.domain()).await.unwrap_or(false) {
             self.note(recipient.domain(), InboundOutcome::Rejected);
+            self.note_refused(recipient, RefusalStage::Recipient, reply.clone());
         }
     }
 }
@@ -99,7 +121,7 @@ impl Host for InboundHost<'_> {
         self.size = mail.size.unwrap_or_default();
         // Senders outside may have addresses that are invalid here, such as `u@[192.0.2.1]`. They are
         // accepted as given.
-        self.sender_domain = reverse_path(mail).ok().flatten().map(|sender| sender.domain());
+        self.sender = reverse_path(mail).ok().flatten();
         Answer::Accept
     }
 
@@ -119,7 +141,7 @@ impl Host for InboundHost<'_> {
             Ok(RecipientCheck::Refused(reply)) => {
                 // After a temporary failure the other server retries, so it does not count yet.
                 if !reply.is_transient() {
-                    self.note_refusal(&address).await;
+                    self.note_refusal(&address, &reply).await;
                 }
                 Answer::Refuse(to_wire(&reply))
             }
@@ -133,25 +155,15 @@ impl Host for InboundHost<'_> {
     }
 
     async fn take(&mut self, message: Message, body: Body) -> Answer {
-        let without_forged = match self.look_at_header(&body).await {
-            Ok(without_forged) => without_forged,
-            Err(refusal) => return Answer::Refuse(refusal),
-        };
         let recipients = self.counted(&message);
-        let (judgement, mut body) = self.judge(&message, body).await;
-        if let InboundAction::Refuse(text) = judgement.action {
-            self.note_all(recipients, InboundOutcome::Rejected);
-            return Answer::Refuse(Reply::new(550, (5, 7, 1), text));
-        }
-        if let Some((end, header)) = without_forged {
-            body.replace_beginning(end, header);
-        }
-        let is_junk = judgement.action == InboundAction::Junk;
-        let (store, postmaster) = (&self.message_store, &self.postmaster);
-        let delivery = self.setup.smtp.delivery(store, postmaster, self.peer, Relaying::Denied);
-        let answer = accept_message(&delivery, message, body, judgement).await;
+        let (answer, is_junk) = self.take_checked(message, body).await;
         if let Some(outcome) = outcome_of(&answer, is_junk) {
-            self.note_all(recipients, outcome);
+            for recipient in recipients {
+                self.note(recipient.domain(), outcome);
+                if let Answer::Refuse(reply) = &answer {
+                    self.note_refused(&recipient, RefusalStage::Message, from_wire(reply));
+                }
+            }
         }
         answer
     }

@@ -21,6 +21,34 @@ async fn only_recipients_in_local_domains_are_counted() {
 
     let event = |outcome| ("here.example".to_owned(), Some("far.example".to_owned()), outcome);
     assert_eq!(host.counted(), [event(Rejected), event(Accepted)]);
+    let refused = host.refused();
+    let [(recipient, stage, reply)] = &refused[..] else { panic!("{refused:?}") };
+    assert_eq!((recipient.as_str(), *stage), ("nobody@here.example", "rcpt"));
+    assert!(reply.starts_with("550 5.1.1 "), "{reply}");
+}
+
+#[tokio::test]
+async fn a_refused_message_is_reported_for_each_recipient() {
+    let host = MailHost::open().await;
+    let mut line = Line::to(host.smtp).await;
+    line.reply().await;
+    for command in [
+        "EHLO client.example",
+        "MAIL FROM:<zoe@far.example>",
+        "RCPT TO:<bob@here.example>",
+        "RCPT TO:<ann@here.example>",
+    ] {
+        assert!(line.say(command).await.starts_with("250"), "{command}");
+    }
+    line.say("DATA").await;
+    // A loop.
+    line.send(format!("{}{}", "Received: x\r\n".repeat(200), mail("Hello")).as_bytes()).await;
+    let reply = line.say(".").await;
+    assert!(reply.starts_with("554 5."), "{reply}");
+    let refused = host.refused();
+    let shown: Vec<_> =
+        refused.iter().map(|(recipient, stage, reply)| (recipient.as_str(), *stage, &reply[..5])).collect();
+    assert_eq!(shown, [("bob@here.example", "data", &reply[..5]), ("ann@here.example", "data", &reply[..5])]);
 }
 
 #[tokio::test]
@@ -39,6 +67,7 @@ async fn a_refusal_that_may_pass_is_not_counted() {
     line.send(format!("Subject: long\r\n\r\n{}\r\n", "x".repeat(600)).as_bytes()).await;
     assert!(line.say(".").await.starts_with("452 4.2.2"));
     assert_eq!(host.counted(), []);
+    assert_eq!(host.refused(), []);
 }
 
 #[tokio::test]

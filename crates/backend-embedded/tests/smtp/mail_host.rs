@@ -19,7 +19,7 @@ use mailapi_backend_embedded::{
 };
 use mailapi_model::{
     Blob, Clock, DeliveryEvent, DomainName, EmailAddress, FeedCursor, FolderName, Grants, InboundEvent, InboundOutcome,
-    Outcome, Page, Permission, SecretText, SendAs, Visitor,
+    InboundRefusal, Outcome, Page, Permission, SecretText, SendAs, Visitor,
 };
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy, SmtpSink};
@@ -57,6 +57,17 @@ impl MailHost {
             (event.domain.to_string(), sender, event.outcome)
         };
         events.iter().map(shown).collect()
+    }
+
+    /// Returns the recorded refusals: the recipient, the stage, and the reply.
+    pub(crate) fn refused(&self) -> Vec<(String, &'static str, String)> {
+        let refusals = self.tally.1.lock().unwrap();
+        assert!(refusals.iter().all(|refusal| refusal.client.is_some_and(|client| client.is_loopback())));
+        assert!(refusals.iter().all(|refusal| refusal.sender == "zoe@far.example".parse().ok()));
+        let shown = |refusal: &InboundRefusal| {
+            (refusal.recipient.as_str().to_owned(), refusal.stage.as_str(), refusal.reply.to_string())
+        };
+        refusals.iter().map(shown).collect()
     }
 
     pub(crate) async fn open() -> Self {
@@ -274,11 +285,15 @@ impl Login for TestAuthenticator {
 
 /// Records inbound mail.
 #[derive(Default)]
-struct Tally(Mutex<Vec<InboundEvent>>);
+struct Tally(Mutex<Vec<InboundEvent>>, Mutex<Vec<InboundRefusal>>);
 
 impl InboundLog for Tally {
     fn note(&self, event: InboundEvent) {
         self.0.lock().unwrap().push(event);
+    }
+
+    fn refused(&self, refusal: InboundRefusal) {
+        self.1.lock().unwrap().push(refusal);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Parses the meaning of a single line, independently of other lines.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use mailapi_model::{EmailAddress, EnhancedCode, Outcome, Reply, ReversePath};
@@ -104,6 +105,8 @@ pub(super) struct Rejection {
     pub(super) recipient: Option<EmailAddress>,
     /// The reply.
     pub(super) reply: Reply,
+    /// The address of the client, if it can be parsed.
+    pub(super) client: Option<IpAddr>,
 }
 
 /// Returns the queue id and the meaning of a line; `None` for lines that change no message.
@@ -274,12 +277,15 @@ fn rejected(text: &str) -> Option<Fact<'_>> {
     let (stage, rest) = rest.split_once(' ')?;
     // Header and body checks log the matched line first and the reply last.
     let is_content = matches!(stage, "header" | "body");
-    let (said, envelope) = if is_content {
-        rest.rsplit_once("; from=").unwrap_or((rest, ""))
+    let (said, envelope, client) = if is_content {
+        let (said, envelope) = rest.rsplit_once("; from=").unwrap_or((rest, ""));
+        (said, envelope, said.strip_suffix(']'))
     } else {
-        let (_, after) = rest.split_once(']')?;
-        envelope_behind(after.split_once(": ")?.1)
+        let (client, after) = rest.split_once(']')?;
+        let (said, envelope) = envelope_behind(after.split_once(": ")?.1);
+        (said, envelope, Some(client))
     };
+    let client = client.and_then(|client| client.rsplit_once('[')?.1.parse().ok());
     let (sender, rest) = angle(envelope).map_or((None, ""), |(sender, rest)| (reverse_path(sender), rest));
     let to = rest.trim_start_matches([',', ' ']).strip_prefix("to=").and_then(angle);
     let reply = if is_content {
@@ -293,6 +299,7 @@ fn rejected(text: &str) -> Option<Fact<'_>> {
         sender,
         recipient: to.and_then(|(to, _)| address(to)),
         reply: reply_of(reply),
+        client,
     }))
 }
 
@@ -442,6 +449,7 @@ mod tests {
         assert_eq!((id, rejection.of_recipient), (NO_QUEUE, true));
         assert_eq!(rejection.recipient, "\"bob@\"@example.org".parse().ok());
         assert_eq!(rejection.reply.to_string(), "554 5.7.1 <bob@@example.org>: Relay access denied");
+        assert_eq!(rejection.client, "127.0.0.1".parse().ok());
         let text = "NOQUEUE: reject: RCPT from [192.0.2.7]:4711: 550 5.7.1 Service unavailable; client blocked; \
                     from=<>, to=<bob@example.org>, proto=ESMTP, helo=<x>";
         let (_, Fact::Rejected(rejection)) = said("postscreen", text).unwrap() else { panic!("no refusal") };
@@ -450,6 +458,7 @@ mod tests {
                     to=<bob@example.org> proto=ESMTP helo=<client.example.org>: 5.7.1 no thanks";
         let (_, Fact::Rejected(rejection)) = said("cleanup", text).unwrap() else { panic!("no refusal") };
         assert!(!rejection.of_recipient);
+        assert_eq!(rejection.client, "127.0.0.1".parse().ok());
         assert_eq!(rejection.reply.to_string(), "550 5.7.1 no thanks");
         let text = "8651D9F81AF: milter-reject: END-OF-MESSAGE from unknown[127.0.0.1]: 4.7.1 try again later; \
                     from=<ann@example.org> to=<bob@example.org> proto=ESMTP helo=<client.example.org>";

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::QueueSize;
-use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, Timestamp};
+use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, InboundRefusal, MessageId, QueueId, Timestamp};
 
 use super::agents;
 use super::clock_difference::ClockDifference;
@@ -227,11 +227,13 @@ impl Follow {
         Ok(())
     }
 
-    /// Returns the inbound events of the newest batch, once, after the reader has stored that batch.
-    pub(super) fn take_inbound_until(&mut self, cursor: &FeedCursor) -> Vec<InboundEvent> {
+    /// Returns the inbound events and refusals of the newest batch, once, after the reader has stored that batch.
+    pub(super) fn take_inbound_until(&mut self, cursor: &FeedCursor) -> (Vec<InboundEvent>, Vec<InboundRefusal>) {
         match &mut self.last {
-            Some((_, batch)) if batch.cursor == *cursor => std::mem::take(&mut batch.inbound),
-            _ => Vec::new(),
+            Some((_, batch)) if batch.cursor == *cursor => {
+                (std::mem::take(&mut batch.inbound), std::mem::take(&mut batch.refusals))
+            }
+            _ => Default::default(),
         }
     }
 
@@ -322,6 +324,7 @@ impl Follow {
                     self.note_taken(&findings.taken);
                     batch.discarded.extend(findings.discarded);
                     batch.inbound.extend(findings.inbound);
+                    batch.refusals.extend(findings.refusals);
                     batch.received.extend(findings.received);
                     live.pending.extend(findings.events);
                 }

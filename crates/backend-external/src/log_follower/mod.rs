@@ -106,7 +106,9 @@ use async_trait::async_trait;
 use mailapi_backend::{
     Accepted, Attempt, Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, InboundLog, LostPart, QueueSize,
 };
-use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, ReceivedMail, Timestamp};
+use mailapi_model::{
+    Clock, DeliveryEvent, FeedCursor, InboundEvent, InboundRefusal, MessageId, QueueId, ReceivedMail, Timestamp,
+};
 
 use crate::bounces::ReturnAddress;
 use tokio::time::Instant;
@@ -157,6 +159,7 @@ struct LogBatch {
     discarded: Vec<Discarded>,
     /// Oldest first. Refused mail may be for foreign domains, which the counter has to ignore.
     inbound: Vec<InboundEvent>,
+    refusals: Vec<InboundRefusal>,
     received: Vec<ReceivedMail>,
     cursor: FeedCursor,
     lines_read: u64,
@@ -477,7 +480,7 @@ impl DeliveryFeed for LogFollower {
     }
 
     async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError> {
-        let LogBatch { events, discarded, inbound: _, received, cursor, lines_read, more } =
+        let LogBatch { events, discarded, inbound: _, refusals: _, received, cursor, lines_read, more } =
             self.read(cursor, max).await.map_err(|error| FeedError(error.to_string()))?;
         Ok(FeedBatch { events, discarded, received, cursor, lines_read, more })
     }
@@ -488,9 +491,10 @@ impl DeliveryFeed for LogFollower {
             follow.forget_until(&cursor)?;
             Ok(follow.take_inbound_until(&cursor))
         });
-        let inbound = stored.await.map_err(|error| FeedError(error.to_string()))?;
+        let (inbound, refusals) = stored.await.map_err(|error| FeedError(error.to_string()))?;
         if let Some(log) = &self.inbound_log {
             inbound.into_iter().for_each(|event| log.note(event));
+            refusals.into_iter().for_each(|refusal| log.refused(refusal));
         }
         Ok(())
     }

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use mailapi_backend::Discarded;
-use mailapi_model::{DeliveryEvent, EmailAddress, InboundEvent, MessageId, QueueId, ReceivedMail, Reply, Timestamp};
+use mailapi_model::{
+    DeliveryEvent, EmailAddress, InboundEvent, InboundRefusal, MessageId, QueueId, ReceivedMail, Reply, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
 use super::stored;
@@ -30,6 +32,7 @@ pub(super) struct Findings {
     pub(super) events: Vec<DeliveryEvent>,
     pub(super) discarded: Vec<Discarded>,
     pub(super) inbound: Vec<InboundEvent>,
+    pub(super) refusals: Vec<InboundRefusal>,
     pub(super) received: Vec<ReceivedMail>,
     pub(super) taken: Vec<Taken>,
     /// A crash of Postfix before this line.

@@ -35,7 +35,10 @@ use std::io;
 use std::time::Duration;
 
 use mailapi_backend::{Discarded, QueueSize};
-use mailapi_model::{EmailAddress, InboundEvent, InboundOutcome, MessageId, QueueId, ReversePath, Timestamp};
+use mailapi_model::{
+    EmailAddress, InboundEvent, InboundOutcome, InboundRefusal, MessageId, QueueId, RefusalStage, ReversePath,
+    Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
 use deliveries::report_answers;
@@ -458,7 +461,7 @@ impl TrackedMessages {
     }
 
     fn reject(&mut self, line: &Line<'_>, id: &str, rejection: Rejection, findings: &mut Findings) {
-        let Rejection { of_recipient, sender, recipient, reply } = rejection;
+        let Rejection { of_recipient, sender, recipient, reply, client } = rejection;
         let origin = self.get(line.instance, id).map(|message| message.origin);
         let from_outside = origin.is_none_or(|origin| matches!(origin, Origin::Outside | Origin::Loopback));
         if line.service.is_none()
@@ -468,6 +471,9 @@ impl TrackedMessages {
         {
             let sender = sender.as_ref().and_then(Option::as_ref);
             findings.inbound.push(inbound(line, recipient, sender, InboundOutcome::Rejected));
+            let stage = if of_recipient { RefusalStage::Recipient } else { RefusalStage::Message };
+            let (sender, recipient, reply) = (sender.cloned(), recipient.clone(), reply.clone());
+            findings.refusals.push(InboundRefusal { at: line.at, client, sender, recipient, stage, reply });
         }
         match (of_recipient, recipient) {
             (true, Some(recipient)) if id == NO_QUEUE => {

@@ -15,13 +15,14 @@ macro_rules! samples {
     };
 }
 
-const SAMPLES: [(&str, &str); 20] = samples![
+const SAMPLES: [(&str, &str); 21] = samples![
     "message.accepted",
     "message.delivered",
     "message.deferred",
     "message.bounced",
     "message.failed",
     "message.received",
+    "message.rejected",
     "domain.created",
     "domain.updated",
     "domain.approved",

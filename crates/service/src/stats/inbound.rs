@@ -5,8 +5,9 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 use mailapi_backend::InboundLog;
+use mailapi_events::{NewEvent, rejected};
 use mailapi_metrics::Inbound;
-use mailapi_model::{DomainName, InboundEvent, InboundOutcome};
+use mailapi_model::{DomainName, InboundEvent, InboundOutcome, InboundRefusal};
 
 use crate::{Service, Unavailable};
 
@@ -29,9 +30,27 @@ impl InboundLog for Service {
             unwritten.push(event);
         }
     }
+
+    fn refused(&self, refusal: InboundRefusal) {
+        self.0.refusals.note(refusal);
+    }
 }
 
 impl Service {
+    /// Stores the events of refusals, for local domains only.
+    async fn write_refusals(&self, ours: &HashSet<DomainName>) -> Result<(), Unavailable> {
+        let (refusals, log) = (self.0.refusals.take(), self.0.store.events());
+        let of_ours = refusals.iter().filter(|(refusal, _)| ours.contains(&refusal.recipient.domain()));
+        let events: Vec<NewEvent> =
+            of_ours.map(|(refusal, left_out)| rejected(refusal, *left_out, log.next_fact())).collect();
+        if let Err(error) = log.record_all(&events).await {
+            self.0.refusals.put_back(refusals);
+            return Err(error.into());
+        }
+        self.0.events.wake();
+        Ok(())
+    }
+
     /// Stores events of mail from outside; the next roll-up counts them.
     ///
     /// # Errors
@@ -63,6 +82,8 @@ impl Service {
             return Ok(0);
         }
         let ours: HashSet<DomainName> = self.0.store.domains().approved_names().await?.into_iter().collect();
+        // Each refusal is one of the events.
+        self.write_refusals(&ours).await?;
         let events: Vec<InboundEvent> = events.iter().filter(|event| ours.contains(&event.domain)).cloned().collect();
         self.record_inbound(&events).await?;
         Ok(events.len())

@@ -8,6 +8,7 @@ mod inbound;
 mod limits;
 mod owners;
 mod period;
+mod refusals;
 mod roll_up;
 mod sender;
 mod summary;
@@ -28,6 +29,7 @@ pub use mailapi_store::{InboundCounts, RollUpSize, RolledUp, SentCounts};
 
 pub(crate) use inbound::InboundTally;
 pub use period::{Period, PeriodQuery};
+pub(crate) use refusals::Refusals;
 pub use sender::Sender;
 pub use summary::delivery_rate;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::{DeliveryFeed, InboundLog};
-use mailapi_model::{FeedCursor, InboundEvent};
+use mailapi_model::{FeedCursor, InboundEvent, InboundRefusal, RefusalStage};
 
 use super::support::{TestLog, line, message};
 use crate::log_follower::{Gap, GapKind, LogFollower};
@@ -67,11 +67,15 @@ async fn a_line_wakes_the_reader_also_in_a_new_file() {
 }
 
 #[derive(Default)]
-struct Counted(std::sync::Mutex<Vec<InboundEvent>>);
+struct Counted(std::sync::Mutex<Vec<InboundEvent>>, std::sync::Mutex<Vec<InboundRefusal>>);
 
 impl InboundLog for Counted {
     fn note(&self, event: InboundEvent) {
         self.0.lock().unwrap().push(event);
+    }
+
+    fn refused(&self, refusal: InboundRefusal) {
+        self.1.lock().unwrap().push(refusal);
     }
 }
 
@@ -94,4 +98,9 @@ async fn mail_from_outside_is_told_once_and_only_after_it_was_stored() {
         follower.forget_until(&batch.cursor).await.unwrap();
     }
     assert_eq!(counted.0.lock().unwrap().len(), 1);
+    let refused = std::mem::take(&mut *counted.1.lock().unwrap());
+    let [refused] = &refused[..] else { panic!("{refused:?}") };
+    assert_eq!((refused.client, refused.stage), ("192.0.2.1".parse().ok(), RefusalStage::Recipient));
+    assert_eq!(refused.sender, "a@example.net".parse().ok());
+    assert_eq!((refused.recipient.as_str(), refused.reply.code), ("no@example.org", 550));
 }

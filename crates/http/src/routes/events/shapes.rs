@@ -29,10 +29,10 @@ struct EventData {
     /// With `message.*` about sent messages: message identifier.
     #[schema(format = "uuid")]
     message_id: Option<String>,
-    /// With `message.received`: the mailbox that received the message. With other `message.*`: the mailbox whose token
+    /// With `message.received`: the mailbox that received the message. With `message.rejected`: the recipient. With other `message.*`: the mailbox whose token
     /// sent it; null for an admin's API token.
     mailbox: Option<String>,
-    /// With `message.received`: the domain of the mailbox. With other `message.*`: the sender's domain. With `domain.*`:
+    /// With `message.received` and `message.rejected`: the domain of the mailbox. With other `message.*`: the sender's domain. With `domain.*`:
     /// the domain.
     domain: Option<String>,
     /// With `message.received`: address of the first author; empty if missing, null if the message could not be read.
@@ -41,6 +41,12 @@ struct EventData {
     from: Option<String>,
     /// With `message.received`: name of the first author; null if missing.
     from_name: Option<String>,
+    /// With `message.rejected`: address of the client; null if unknown.
+    client: Option<String>,
+    /// With `message.rejected`: `rcpt` if one recipient was refused, `data` if the message was.
+    stage: Option<String>,
+    /// With `message.rejected`: number of refusals without an event since the last such event.
+    left_out: Option<u64>,
     /// With `message.received`: folder; null if the message could not be read.
     folder: Option<String>,
     /// With `message.received`: UID in the folder; null if the message could not be read.
@@ -65,7 +71,7 @@ struct EventData {
     size: Option<u64>,
     /// The recipient.
     recipient: Option<EventRecipient>,
-    /// With events about one recipient: reply of the mail server; null if there was none.
+    /// With events about one recipient, and with `message.rejected`: reply of the mail server; null if there was none.
     smtp: Option<EventReply>,
     /// With events about one recipient: mail server that was tried; null if there was none. Absent with `evidence`
     /// `submission`.

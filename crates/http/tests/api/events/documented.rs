@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use mailapi_backend::{LostPart, Refusal};
-use mailapi_model::Reply;
+use mailapi_backend::{InboundLog, LostPart, Refusal};
+use mailapi_model::{InboundEvent, InboundOutcome, InboundRefusal, RefusalStage, Reply};
 use serde_json::{Value, json};
 
 use super::{list, send};
@@ -107,6 +107,21 @@ async fn administrate(app: &App) {
     app.delete(&app.admin, "/domains/made.example").await.assert(StatusCode::OK);
 }
 
+/// Causes `message.rejected`, as the listener of the mail server does.
+async fn refuse(app: &App) {
+    let (at, domain, sender_domain) = (app.now(), "example.org".parse().unwrap(), "elsewhere.example".parse().ok());
+    app.service.note(InboundEvent { at, domain, sender_domain, outcome: InboundOutcome::Rejected });
+    app.service.refused(InboundRefusal {
+        at,
+        client: "192.0.2.7".parse().ok(),
+        sender: "dan@elsewhere.example".parse().ok(),
+        recipient: "carol@example.org".parse().unwrap(),
+        stage: RefusalStage::Recipient,
+        reply: Reply::new(550, "5.1.1".parse().unwrap(), "There is no such mailbox here"),
+    });
+    app.service.write_inbound_once().await.unwrap();
+}
+
 /// Causes `webhook.disabled`: the receiver is unreachable for five days.
 async fn fail_a_webhook(app: &App, token: &str) {
     let webhook = json!({ "url": "http://127.0.0.1:1/hook", "types": ["message.*"] });
@@ -127,6 +142,7 @@ async fn real_events_have_the_members_of_their_examples() {
     app.trouble.lose(LostPart { at: app.now(), from: Some(app.now()), to: app.now(), reason: "truncated" });
     app.deliver("ann@example.org", "From: Dan <dan@elsewhere.example>\nSubject: Lunch\n\nOn Friday?\n").await;
     app.sync().await;
+    refuse(&app).await;
     administrate(&app).await;
     fail_a_webhook(&app, &ann).await;
     app.read_events().await;

@@ -1,0 +1,121 @@
+//! Refusals of mail from outside that wait to become events.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mailapi_model::{ClientNetwork, InboundRefusal};
+
+/// Maximum number of events a minute for each client, so that a stranger cannot fill the log. A person who looks for
+/// lost mail needs a few; statistics count all refusals.
+const OF_CLIENT: u32 = 20;
+/// Maximum number of clients a minute with events, and of events in memory.
+const MOST: usize = 1_000;
+
+/// Refusals that wait; a crash loses them.
+#[derive(Default)]
+pub(crate) struct Refusals(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    minute: i64,
+    /// The number of events in this minute; those of unknown clients count together.
+    clients: HashMap<Option<ClientNetwork>, u32>,
+    refusals: Vec<(InboundRefusal, u64)>,
+    /// The number of refusals since the last one that waited.
+    left_out: u64,
+}
+
+impl Refusals {
+    /// Adds a refusal if the limits allow it.
+    pub(crate) fn note(&self, refusal: InboundRefusal) {
+        let mut waiting = self.waiting();
+        let minute = refusal.at.as_seconds().div_euclid(60);
+        if waiting.minute != minute {
+            waiting.minute = minute;
+            waiting.clients.clear();
+        }
+        let client = refusal.client.map(ClientNetwork::of);
+        let count = waiting.clients.get(&client).copied();
+        let has_room = waiting.refusals.len() < MOST && (count.is_some() || waiting.clients.len() < MOST);
+        if !has_room || count.is_some_and(|count| count >= OF_CLIENT) {
+            waiting.left_out += 1;
+            return;
+        }
+        waiting.clients.insert(client, count.unwrap_or_default() + 1);
+        let left_out = mem::take(&mut waiting.left_out);
+        waiting.refusals.push((refusal, left_out));
+    }
+
+    /// Removes and returns the refusals, each with the number of those before it that were left out.
+    pub(crate) fn take(&self) -> Vec<(InboundRefusal, u64)> {
+        mem::take(&mut self.waiting().refusals)
+    }
+
+    /// Puts refusals back that could not be stored, before the others. Those without room are left out.
+    pub(crate) fn put_back(&self, mut refusals: Vec<(InboundRefusal, u64)>) {
+        let mut waiting = self.waiting();
+        refusals.append(&mut waiting.refusals);
+        let dropped = refusals.drain(MOST.min(refusals.len())..).map(|(_, left_out)| left_out + 1);
+        waiting.left_out += dropped.sum::<u64>();
+        waiting.refusals = refusals;
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_model::{RefusalStage, Reply, Timestamp};
+
+    use super::*;
+
+    fn refusal(second: i64, client: &str) -> InboundRefusal {
+        InboundRefusal {
+            at: Timestamp::from_seconds(second),
+            client: client.parse().ok(),
+            sender: None,
+            recipient: "ann@example.org".parse().unwrap(),
+            stage: RefusalStage::Recipient,
+            reply: Reply { code: 550, enhanced: None, text: "no".to_owned() },
+        }
+    }
+
+    fn left_out(refusals: &Refusals) -> Vec<u64> {
+        refusals.take().into_iter().map(|(_, left_out)| left_out).collect()
+    }
+
+    #[test]
+    fn a_client_has_few_events_a_minute_and_the_rest_is_counted() {
+        let refusals = Refusals::default();
+        for number in 0..100 {
+            // One subscriber with many addresses.
+            refusals.note(refusal(60, &format!("2001:db8::{number:x}")));
+        }
+        assert_eq!(left_out(&refusals), [0; OF_CLIENT as usize]);
+        refusals.note(refusal(61, "192.0.2.1"));
+        refusals.note(refusal(62, "unknown"));
+        assert_eq!(left_out(&refusals), [80, 0]);
+        refusals.note(refusal(120, "2001:db8::1"));
+        // The clock was set back.
+        refusals.note(refusal(60, "2001:db8::1"));
+        assert_eq!(left_out(&refusals), [0, 0]);
+    }
+
+    #[test]
+    fn many_clients_do_not_fill_the_memory() {
+        let refusals = Refusals::default();
+        let flood = |second| {
+            (0..3 * MOST).for_each(|n| refusals.note(refusal(second, &format!("192.0.{}.{}", n / 256, n % 256))))
+        };
+        flood(60);
+        let waiting = refusals.take();
+        assert_eq!(waiting.len(), MOST);
+        flood(120);
+        refusals.put_back(waiting);
+        assert_eq!(refusals.waiting().refusals.len(), MOST);
+        assert_eq!(refusals.waiting().left_out, 2 * MOST as u64 + 3 * MOST as u64, "none is forgotten");
+    }
+}
