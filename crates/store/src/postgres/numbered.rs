@@ -16,7 +16,11 @@ pub(crate) struct Numbered {
 impl Numbered {
     /// Returns the first transaction whose events may wait; sometimes the first of all.
     pub(crate) fn begin(&self) -> i64 {
-        if self.looks.fetch_add(1, Ordering::Relaxed) % LOOKS == 0 { 0 } else { self.until.load(Ordering::Relaxed) }
+        if self.looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOKS) {
+            0
+        } else {
+            self.until.load(Ordering::Relaxed)
+        }
     }
 
     /// Notes that all events of transactions before this one have their numbers.
