@@ -12,9 +12,12 @@ use mail_auth::dkim::DkimSigner;
 use mail_auth::{ArcOutput, AuthenticatedMessage, AuthenticationResults};
 use mailapi_backend::{InboundAction, InboundMail, JudgeInbound, Judgement, SignOutgoing};
 use mailapi_model::AuthenticationResult::{Fail, None as Nothing, Pass, Permerror, Temperror};
-use mailapi_model::{Authentication, Blob};
+use mailapi_model::{Authentication, Blob, DomainName, Secret};
+use mailapi_service::Caller;
+use mailapi_service::auth::SignUp;
+use mailapi_service::domains::DomainChange;
 use mailapi_service::mail::DmarcAction;
-use mailapi_testkit::TestApp;
+use mailapi_testkit::{PASSWORD, TestApp};
 use proptest::prelude::*;
 
 const CLIENT: &str = "192.0.2.7";
@@ -109,6 +112,23 @@ async fn an_author_of_this_server_is_not_forged_from_outside() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_domain_is_protected_once_an_admin_approved_it() {
+    let app = app().await;
+    // A domain that is switched off for sending is protected too.
+    let change = DomainChange { active: Some(false), description: None };
+    app.service.update_domain(&Caller::operator(), &OWN.parse().unwrap(), change).await.unwrap();
+    assert_eq!(judged(&app, message("alice@here.example")).await.action, InboundAction::Junk);
+
+    let domain: DomainName = "bank.example".parse().unwrap();
+    let (email, password) = ("ann@bank.example".parse().unwrap(), Secret::new(PASSWORD.to_owned()));
+    let request = SignUp { domain: domain.clone(), email, password, name: String::new() };
+    app.service.sign_up(request, crate::HERE).await.unwrap();
+    assert_eq!(judged(&app, message("ceo@bank.example")).await.action, InboundAction::Deliver);
+    app.service.approve_domain(&Caller::operator(), &domain).await.unwrap();
+    assert_eq!(judged(&app, message("ceo@bank.example")).await.action, InboundAction::Junk);
 }
 
 #[tokio::test]

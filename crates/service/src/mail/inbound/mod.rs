@@ -193,10 +193,11 @@ impl Service {
         (findings.reason, findings.demand) = ("author in a domain of this server", Demand::Reject);
     }
 
+    /// Returns whether an admin made or approved the domain: a sign-up alone must not affect the mail of others.
     async fn is_own_domain(&self, domain: &str) -> bool {
         let Ok(domain) = domain.parse::<DomainName>() else { return false };
-        let own = self.sending_domain(&domain).await;
-        own.map(|own| own.is_some()).unwrap_or_else(|error| {
+        let found = self.0.store.domains().get(&domain).await;
+        found.map(|found| found.is_some_and(|domain| domain.approved)).unwrap_or_else(|error| {
             tracing::error!(%domain, %error, "could not look up the author's domain");
             false
         })
