@@ -307,6 +307,26 @@ async fn clients_of_trusted_networks_are_not_judged() {
 }
 
 #[tokio::test]
+async fn mail_of_a_listed_client_is_refused() {
+    let app = TestApp::start_with(|settings| {
+        settings.service.inbound.dnsbl = ["one.example", "two.example"].map(|list| list.parse().unwrap()).to_vec();
+    })
+    .await;
+    app.dns.silence("7.2.0.192.one.example");
+    for (answer, is_refused) in [("127.0.0.2", true), ("127.255.255.254", false), ("192.0.2.1", false), ("::1", false)]
+    {
+        app.dns.set_addresses("7.2.0.192.two.example", &[answer]);
+        let action = judged(&app, message("zoe@far.example")).await.action;
+        let refused = InboundAction::Refuse(format!("The client {CLIENT} is in the list two.example"));
+        assert_eq!(action == refused, is_refused, "{answer}: {action:?}");
+    }
+    let v6 = "7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.two.example";
+    app.dns.set_addresses(v6, &["127.0.0.4"]);
+    let judgement = judged_from(&app, "2001:db8::7", "", message("zoe@far.example")).await;
+    assert!(matches!(judgement.action, InboundAction::Refuse(_)), "{judgement:?}");
+}
+
+#[tokio::test]
 async fn an_unbroken_chain_of_forwarders_is_recorded() {
     let app = app().await;
     let key = FarKey::published(&app, "list.example");

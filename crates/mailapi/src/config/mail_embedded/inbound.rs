@@ -1,10 +1,12 @@
 //! `[mail.embedded.inbound]`: checks of mail from outside.
 
 use mailapi_http::Network;
-use mailapi_service::mail::{DmarcAction, InboundSettings};
+use mailapi_model::DomainName;
+use mailapi_service::mail::{DmarcAction, InboundSettings, MAX_DNSBL};
 use serde::{Deserialize, Serialize};
 
 use super::super::values::Text;
+use super::ConfigError;
 
 /// The section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,6 +14,7 @@ use super::super::values::Text;
 pub(crate) struct Inbound {
     dmarc: DmarcName,
     trusted_networks: Vec<Text<Network>>,
+    dnsbl: Vec<Text<DomainName>>,
 }
 
 /// What happens to mail whose author's domain does not confirm it.
@@ -27,7 +30,7 @@ impl Default for Inbound {
     fn default() -> Self {
         let loopback = ["127.0.0.0/8", "::1/128"];
         let network = |text: &str| Text(text.parse().expect("a network"));
-        Self { dmarc: DmarcName::Junk, trusted_networks: loopback.map(network).to_vec() }
+        Self { dmarc: DmarcName::Junk, trusted_networks: loopback.map(network).to_vec(), dnsbl: Vec::new() }
     }
 }
 
@@ -41,6 +44,14 @@ impl Inbound {
                 DmarcName::Reject => DmarcAction::Reject,
             },
             trusted_networks: self.trusted_networks.iter().map(|Text(network)| network.net()).collect(),
+            dnsbl: self.dnsbl.iter().map(|Text(list)| list.clone()).collect(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        match self.dnsbl.len() {
+            0..=MAX_DNSBL => Ok(()),
+            _ => Err(ConfigError::new(format!("mail.embedded.inbound.dnsbl: at most {MAX_DNSBL} lists"))),
         }
     }
 }
@@ -53,5 +64,17 @@ mod tests {
     fn the_default_is_that_of_the_checks() {
         let (set, expected) = (Inbound::default().settings(), InboundSettings::default());
         assert_eq!((set.dmarc, set.trusted_networks), (expected.dmarc, expected.trusted_networks));
+        assert_eq!(set.dnsbl, expected.dnsbl);
+    }
+
+    #[test]
+    fn the_number_of_lists_is_limited() {
+        let lists = |count: usize| Inbound {
+            dnsbl: (0..count).map(|n| Text(format!("l{n}.example").parse().unwrap())).collect(),
+            ..Inbound::default()
+        };
+        assert!(lists(MAX_DNSBL).check().is_ok());
+        let refused = lists(MAX_DNSBL + 1).check().unwrap_err().to_string();
+        assert_eq!(refused, "mail.embedded.inbound.dnsbl: at most 8 lists");
     }
 }

@@ -164,6 +164,7 @@ impl Embedded {
         if self.tls_cert.0.is_some() != self.tls_key.0.is_some() {
             return Err(ConfigError::new("mail.embedded.tls_cert and tls_key: set both or none"));
         }
+        self.inbound.check()?;
         self.check_relay()
     }
 }

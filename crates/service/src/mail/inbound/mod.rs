@@ -6,6 +6,7 @@
 mod answers;
 mod body_hash;
 mod dmarc;
+mod dnsbl;
 mod lookups;
 mod results;
 mod signatures;
@@ -23,6 +24,7 @@ use mailapi_backend::{InboundAction, InboundMail, JudgeInbound, Judgement, read_
 use mailapi_model::{Authentication, AuthenticationResult, Blob, DomainName};
 
 pub(crate) use answers::Verifier;
+pub use dnsbl::MAX_LISTS as MAX_DNSBL;
 
 use crate::Service;
 use crate::mail::LONG_WORK_BYTES;
@@ -64,13 +66,16 @@ pub struct InboundSettings {
     pub dmarc: DmarcAction,
     /// Clients whose mail is not checked.
     pub trusted_networks: Vec<IpNet>,
+    /// Lists in the DNS of clients whose mail is refused, at most [`MAX_DNSBL`].
+    pub dnsbl: Vec<DomainName>,
 }
 
 impl Default for InboundSettings {
     /// This machine is trusted: its programs have no log-in, and no domain lists its loopback address.
     fn default() -> Self {
         let loopback = [IpNet::new_assert(Ipv4Addr::LOCALHOST.into(), 8), IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))];
-        Self { dmarc: DmarcAction::default(), trusted_networks: loopback.map(|network| network.trunc()).to_vec() }
+        let trusted_networks = loopback.map(|network| network.trunc()).to_vec();
+        Self { dmarc: DmarcAction::default(), trusted_networks, dnsbl: Vec::new() }
     }
 }
 
@@ -90,8 +95,13 @@ struct Findings {
 impl JudgeInbound for Service {
     async fn judge(&self, mail: InboundMail<'_>) -> Judgement {
         let client = mail.client.to_canonical();
-        if self.0.settings.inbound.trusted_networks.iter().any(|network| network.contains(&client)) {
+        let settings = &self.0.settings.inbound;
+        if settings.trusted_networks.iter().any(|network| network.contains(&client)) {
             return Judgement::unchecked();
+        }
+        if let Some(list) = dnsbl::listed(self.0.dns.as_ref(), client, &settings.dnsbl).await {
+            let text = format!("The client {client} is in the list {list}");
+            return Judgement { action: InboundAction::Refuse(text), ..Judgement::unchecked() };
         }
         match self.findings(client, &mail).await {
             Ok(findings) => self.judgement(mail.hostname, &findings),
