@@ -20,6 +20,9 @@ fn a_failing_command_prints_one_line_and_sets_the_exit_code() {
         (&["user", "add", "ann@example.org", "--password", "secret"], 2, "unexpected argument '--password'"),
         (&["--config", "none.toml", "config", "check"], 1, "none.toml cannot be read"),
         (&["token", "show", "99"], 1, "the token does not exist"),
+        (&["queue", "list", "--state", "lost"], 2, "invalid value 'lost'"),
+        (&["queue", "show", "7Q2M"], 1, "7Q2M: the queue does not contain the message"),
+        (&["queue", "cancel", "7Q2M"], 1, "7Q2M: the queue does not contain the message"),
         (&["domain", "show", "example.org"], 1, "example.org: the domain does not exist"),
         (&["domain", "remove", "example.org", "--force"], 1, "example.org: the domain does not exist"),
         (&["user", "show", "ann@example.org"], 1, "ann@example.org: the user does not exist"),
@@ -275,6 +278,12 @@ const COMMANDS: &[(&[&str], i32)] = &[
     (&["user", "remove", "ann@example.org"], 1),
     (&["user", "passwd", "ann@example.org"], 1),
     (&["events"], 1),
+    (&["queue", "list"], 1),
+    (&["queue", "show", "1"], 1),
+    (&["queue", "retry", "1"], 1),
+    (&["queue", "hold", "1"], 1),
+    (&["queue", "release", "1"], 1),
+    (&["queue", "cancel", "1"], 1),
     (&["webhook", "add", "https://receiver.example/"], 1),
     (&["webhook", "list"], 1),
     (&["webhook", "test", "1"], 1),
@@ -302,7 +311,7 @@ fn only_the_start_and_migrate_create_a_database() {
         let answer = work_dir.run(arguments);
         assert_eq!(answer.code, Some(*code), "{arguments:?}: {answer:?}");
         assert_eq!(std::fs::read_dir(work_dir.path()).unwrap().count(), 0, "{arguments:?} left something behind");
-        if ["token", "domain", "user", "events", "webhook", "doctor"].contains(&arguments[0]) {
+        if ["token", "domain", "user", "events", "queue", "webhook", "doctor"].contains(&arguments[0]) {
             let said = format!("{}{}", answer.stdout, answer.stderr);
             let data = work_dir.path().canonicalize().unwrap().join("mailapi-data");
             assert!(said.contains(&format!("{}", data.display())) && said.contains("mailapi migrate"), "{said}");

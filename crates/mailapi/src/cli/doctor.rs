@@ -112,6 +112,7 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     findings.extend(follower::rotation(config));
     findings.extend(follower::clock(config));
     findings.extend(follower::queue(config).await);
+    findings.extend(follower::queue_changes(config).await);
     // In front of an existing installation, Postfix has its own lookup of mailboxes.
     let maps = (!config.mail.external.users.is_set()).then_some(example);
     findings.extend(local::postfix(maps.as_ref()));

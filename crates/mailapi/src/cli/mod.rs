@@ -11,6 +11,7 @@ mod openapi;
 mod output;
 mod pages;
 mod password;
+mod queue;
 mod serve;
 mod table;
 mod token;
@@ -84,6 +85,9 @@ enum Command {
     ///
     /// Prints one line for each event that is kept, oldest first.
     Events(events::Events),
+    /// List and change messages in the mail server's queue
+    #[command(subcommand)]
+    Queue(queue::Command),
     /// Manage webhooks, which send events to receivers by HTTP
     #[command(subcommand)]
     Webhook(webhook::Command),
@@ -172,6 +176,7 @@ impl Arguments {
             Command::Domain(command) => domain::run(command, &config).await,
             Command::User(command) => user::run(command, &config).await,
             Command::Events(arguments) => events::run(arguments, &config).await,
+            Command::Queue(command) => queue::run(command, &config).await,
             Command::Webhook(command) => webhook::run(command, &config).await,
             Command::Config(command) => config::run(&command, &config),
             Command::Openapi => openapi::run(),

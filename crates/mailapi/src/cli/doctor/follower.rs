@@ -1,6 +1,7 @@
 //! Checks of the log follower: its losses, its clock, and its access to the mail server's queue.
 
 use mailapi_backend_external::log_follower::{FollowerStatus, LogSettings, queue_length, rotation_disorder};
+use mailapi_backend_external::queue::PostfixQueue;
 use mailapi_model::Timestamp;
 
 use super::finding::Finding;
@@ -8,6 +9,7 @@ use crate::config::Config;
 
 const LOSSES: &str = "log losses";
 const QUEUE: &str = "queue listing";
+const QUEUE_CHANGES: &str = "queue changes";
 
 /// Reports lost parts of the log; `None` if the log is not followed here.
 pub(super) fn losses(config: &Config, now: Timestamp) -> Option<Finding> {
@@ -70,6 +72,23 @@ pub(super) async fn queue(config: &Config) -> Option<Finding> {
             error,
             "check that Postfix runs, that mail.external.log.postqueue is a command of postqueue(1), and that \
              authorized_mailq_users of Postfix includes mailapi's user",
+        ),
+    })
+}
+
+/// Checks that the mail server's queue can be changed; `None` if its log is not followed here.
+pub(super) async fn queue_changes(config: &Config) -> Option<Finding> {
+    Some(match PostfixQueue::new(Some(&settings(config)?), None).check_changes().await {
+        None => Finding::unknown(
+            QUEUE_CHANGES,
+            "not configured: to hold, release and cancel messages in Postfix's queue, set \
+             mail.external.log.postqueue, and mail.external.log.postsuper = [\"sudo\", \"-n\", \"/usr/sbin/postsuper\"]",
+        ),
+        Some(Ok(())) => Finding::fine(QUEUE_CHANGES, "messages can be held, released and cancelled"),
+        Some(Err(error)) => Finding::wrong(
+            QUEUE_CHANGES,
+            error,
+            "allow mailapi's user to run mail.external.log.postsuper as root: docs/queue.md has the line for sudoers",
         ),
     })
 }
