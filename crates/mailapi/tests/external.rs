@@ -177,7 +177,8 @@ async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
     let mut host = ExternalHost::open(Engine::Sqlite).await;
     let (code, report) = host.doctor();
     assert_eq!(code, Some(0), "{report}");
-    let parts = ["database", "SMTP", "relaying", "IMAP", "master log-in", "doveadm", "log", "queue ids", "queue changes"];
+    let parts =
+        ["database", "SMTP", "relaying", "IMAP", "master log-in", "doveadm", "log", "queue ids", "queue changes"];
     for part in parts {
         assert!(report.contains(&format!("ok     {part}: ")), "{part}\n{report}");
     }

@@ -28,9 +28,10 @@ const OUTPUT_BYTES: u64 = 64 << 10;
 
 const NOT_LISTED: &str = "the mail server's queue is not accessible here: set mail.external.log.postqueue to the \
      command that lists it on Postfix's host, such as [\"postqueue\", \"-j\"]";
-const NOT_CHANGED: &str = "mailapi has no right to change the mail server's queue: set mail.external.log.postsuper to a \
-     command that runs postsuper(1) as root, such as [\"sudo\", \"-n\", \"postsuper\"], and allow it in sudoers";
-const ROOT_IS_NEEDED: &str = "mail.external.log.postsuper must run postsuper(1) as root without a password";
+const NOT_CHANGED: &str = "the mail server's queue can be listed only: mail.external.log.postqueue must name the program \
+     postqueue, such as [\"/usr/sbin/postqueue\", \"-j\"], so that mailapi can run postsuper beside it";
+const ROOT_IS_NEEDED: &str =
+    "allow mailapi's user to run postsuper(1) as root without a password, for example in sudoers";
 const NOT_FLUSHED: &str = "mail.external.log.postqueue must end with \"-j\", so that \"-i\" can replace it";
 
 /// Postfix's queue.

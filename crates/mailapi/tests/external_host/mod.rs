@@ -171,10 +171,6 @@ impl ExternalHost {
                 "MAILAPI_MAIL__EXTERNAL__LOG__POSTQUEUE",
                 format!("postqueue,-c,{},-j", self.postfix.config_dir().display()),
             )
-            .env(
-                "MAILAPI_MAIL__EXTERNAL__LOG__POSTSUPER",
-                format!("postsuper,-c,{}", self.postfix.config_dir().display()),
-            )
             .env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &self.log)
             .env("MAILAPI_ADVANCED__HTTP__HEALTH_CACHE", "0s")
             .env("MAILAPI_ADVANCED__SENDING__RECOVERY_INTERVAL", "1s")

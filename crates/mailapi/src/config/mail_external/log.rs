@@ -1,5 +1,6 @@
 //! `[mail.external.log]`: the mail server's log, the source of delivery events.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use mailapi_backend_external::log_follower::{LogSettings, LogSource};
@@ -24,7 +25,6 @@ pub(crate) struct LogKeys {
     syslog_name: String,
     host: Unset<String>,
     postqueue: Vec<String>,
-    postsuper: Vec<String>,
 }
 
 /// Source of the log lines.
@@ -46,7 +46,6 @@ impl Default for LogKeys {
             syslog_name: LogSettings::new(LogSource::journal(None), "").syslog_name,
             host: Unset(None),
             postqueue: Vec::new(),
-            postsuper: Vec::new(),
         }
     }
 }
@@ -78,7 +77,7 @@ impl LogKeys {
         advanced.external_log.apply(&mut settings);
         settings.syslog_name.clone_from(&self.syslog_name);
         settings.postqueue.clone_from(&self.postqueue);
-        settings.postsuper.clone_from(&self.postsuper);
+        settings.postsuper = postsuper(&self.postqueue, is_root());
         Some(settings)
     }
 
@@ -90,5 +89,44 @@ impl LogKeys {
             return Err(ConfigError::new("mail.external.log.journal_directory: set journal = true with it"));
         }
         Ok(())
+    }
+}
+
+/// Returns the command that runs postsuper(1) as root, where this command lists the queue with postqueue(1); empty if it
+/// does not name that program. Behind another program, such as ssh(1), that one decides about the user.
+fn postsuper(postqueue: &[String], is_root: bool) -> Vec<String> {
+    const SUDO: [&str; 2] = ["sudo", "-n"];
+    let Some((_, command)) = postqueue.split_last().filter(|(last, _)| *last == "-j") else { return Vec::new() };
+    let is_postqueue = |word: &String| Path::new(word).file_name().is_some_and(|name| name == "postqueue");
+    let Some(place) = command.iter().position(is_postqueue) else { return Vec::new() };
+    let mut command = command.to_vec();
+    command[place] = Path::new(&command[place]).with_file_name("postsuper").display().to_string();
+    let by_sudo = place == 0 && !is_root;
+    SUDO.into_iter().filter(|_| by_sudo).map(str::to_owned).chain(command).collect()
+}
+
+/// Returns whether this process runs as root.
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn postsuper_is_beside_postqueue_and_needs_root() {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        for (postqueue, is_root, expected) in [
+            ("", false, ""),
+            ("/usr/local/bin/list-queue -j", false, ""),
+            ("postqueue", true, ""),
+            ("postqueue -j", true, "postsuper"),
+            ("/usr/sbin/postqueue -c /etc/postfix-2 -j", true, "/usr/sbin/postsuper -c /etc/postfix-2"),
+            ("/usr/sbin/postqueue -j", false, "sudo -n /usr/sbin/postsuper"),
+            ("ssh root@mx1 postqueue -j", false, "ssh root@mx1 postsuper"),
+        ] {
+            assert_eq!(postsuper(&words(postqueue), is_root), words(expected), "{postqueue}");
+        }
     }
 }
