@@ -254,7 +254,9 @@ impl Accounts<'_> {
         let tokens = remove_tokens("email = $1").bind(email);
         let gone = note_gone(email, now);
         let event = Log::of(self.0).insert(&user_event(EventType::UserDeleted, email, now, self.0.next_fact()));
-        first_guard_held(self.0.batch_followed(Changed::Account(email.clone()), vec![account, tokens, gone, event]).await)
+        first_guard_held(
+            self.0.batch_followed(Changed::Account(email.clone()), vec![account, tokens, gone, event]).await,
+        )
     }
 }
 
