@@ -92,7 +92,9 @@ async fn text_is_found_in_any_form_and_in_older_indexes() {
              INSERT INTO drop_fts (rowid, owners, words) VALUES (1, '<1>', 'mu\u{308}ller cafe\u{301}');
              DROP TABLE drop_quarantine;
              ALTER TABLE drop_folders DROP COLUMN first_recent;
+             DROP INDEX drop_queue_recipients_held_claims;
              ALTER TABLE drop_feed DROP COLUMN mailbox;
+             ALTER TABLE drop_feed DROP COLUMN folder;
              ALTER TABLE drop_feed DROP COLUMN uid;
              ALTER TABLE drop_feed DROP COLUMN next_attempt_at;
              DROP TABLE drop_reread;
@@ -142,7 +144,9 @@ const STORED_BEFORE: &str = "
 /// The tables before version 6.
 const TABLES_BEFORE: &str = "
     ALTER TABLE drop_folders DROP COLUMN first_recent;
+    DROP INDEX drop_queue_recipients_held_claims;
     ALTER TABLE drop_feed DROP COLUMN mailbox;
+    ALTER TABLE drop_feed DROP COLUMN folder;
     ALTER TABLE drop_feed DROP COLUMN uid;
     ALTER TABLE drop_feed DROP COLUMN next_attempt_at;
     DROP TABLE drop_reread;
