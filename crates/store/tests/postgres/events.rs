@@ -161,9 +161,8 @@ async fn numbered_events_that_a_snapshot_keeps_are_not_read_again() {
     const ROUNDS: u64 = 60;
     let database = database().await;
     // PostgreSQL reads a table of a few pages as a whole, as soon as it has counted its rows. A long one has an index.
-    database.sql(
-        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET enable_seqscan = off', current_database()); END $$",
-    );
+    database
+        .sql("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET enable_seqscan = off', current_database()); END $$");
     let store = node(&database).await;
     let mut snapshot = open_snapshot(&database);
     for number in 1..=ROUNDS {
