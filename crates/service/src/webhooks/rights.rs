@@ -18,7 +18,7 @@ pub(super) enum WebhookRights {
     Held { rights: Arc<ReadEvents>, until: Option<Timestamp> },
     /// Nothing while the account is disabled.
     Suspended,
-    /// Nothing any more: the author's token has ended, or the author is no longer an admin.
+    /// The rights are lost: the author's token has ended, or the author is no longer an admin.
     Lost,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn admin_author(caller: &Caller) -> WebhookAuthor {
     }
 }
 
-/// Returns the caller's API token. A session is none: it ends soon, and its webhooks remain.
+/// Returns the caller's API token. A session does not count: it ends soon, and its webhooks remain.
 pub(super) fn api_token(caller: &Caller) -> Option<TokenId> {
     caller.token.as_ref().filter(|token| !token.is_session).map(|token| token.id)
 }

@@ -255,7 +255,7 @@ async fn a_silent_dns_refuses_nothing() {
     app.dns.silence("_dmarc.bank.example");
     let judgement = judged(&app, message("ceo@bank.example")).await;
     assert_eq!((&judgement.action, results(&judgement).dmarc), (&InboundAction::Deliver, Temperror));
-    // The silence of another domain is no excuse.
+    // A domain without an answer does not excuse the message.
     let judgement = judged(&app, key.signed("far.example", &message("zoe@shop.example"))).await;
     assert_eq!(results(&judgement).dmarc, Nothing);
     app.dns.set_txt("_dmarc.shop.example", &["v=DMARC1; p=reject"]);

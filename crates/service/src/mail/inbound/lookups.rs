@@ -49,7 +49,7 @@ impl<'a> Lookups<'a> {
         Ok(is_name(name) && self.answer(self.dns.addresses(plain(name))).await?.is_some())
     }
 
-    /// Returns the records of a name. A text that is no name has none: a sender could otherwise turn a failure
+    /// Returns the records of a name. A text that is not a name has none: a sender could otherwise turn a failure
     /// into a temporary error with a name that no server can look up.
     async fn records<T>(
         &self,

@@ -86,7 +86,7 @@ impl Signatures {
     }
 }
 
-/// Reads a header. The author does not depend on mail-auth, which reads nothing after a line that is no field.
+/// Reads a header. The author does not depend on mail-auth, which reads nothing after a line that is not a field.
 pub(super) fn overview(header: &[u8], now: u64) -> Overview {
     let message = readable(header, &BodyHashes::default(), now).map(|(message, _)| message);
     let from_fields = from_fields(header);
@@ -110,7 +110,7 @@ fn keys(message: &AuthenticatedMessage<'_>) -> Vec<String> {
     keys
 }
 
-/// Returns the From fields with their folded lines. Lines that are no fields do not end the header, because some
+/// Returns the From fields with their folded lines. Lines that are not fields do not end the header, because some
 /// readers continue after them.
 fn from_fields(header: &[u8]) -> Vec<Vec<u8>> {
     let (mut fields, mut is_open): (Vec<Vec<u8>>, _) = (Vec::new(), false);

@@ -187,7 +187,7 @@ impl Evaluation<'_> {
         confirmed
     }
 
-    /// Counts a term, and returns the name that it asks for; `None` if it is no name, which never matches.
+    /// Counts a term, and returns the name that it asks for; `None` if it is not a domain name, which never matches.
     async fn target(&mut self, text: &Macro, domain: &str) -> Result<Option<String>, Trouble> {
         self.count_term()?;
         self.expand(text, domain).await
@@ -317,7 +317,7 @@ mod tests {
             assert_eq!(result(&dns, &format!("v=spf1 {term} -all")).await, Temperror, "{term}");
         }
         assert_eq!(result(&dns, "v=spf1 redirect=silent.example").await, Temperror);
-        // The client's names are no part of the policy (RFC 7208 section 5.5).
+        // The policy does not cover the client's names (RFC 7208 section 5.5).
         dns.silence(CLIENT);
         assert_eq!(result(&dns, "v=spf1 ptr -all").await, Fail);
         assert_eq!(result(&dns, "v=spf1 ip4:192.0.2.0/24 a:silent.example -all").await, Pass);

@@ -589,7 +589,7 @@ async fn an_event_starts_rounds_only_where_it_is_wanted() {
     assert_eq!(setup.sender.send_once().await.unwrap().rounds, 0);
     setup.app.domain("new.example").await;
     assert_eq!(setup.sender.send_once().await.unwrap().rounds, 10);
-    // A change of one webhook is no work for the others.
+    // A change of one webhook starts no round of the others.
     let off = UpdateWebhook { description: Some("Shop".to_owned()), ..UpdateWebhook::default() };
     service.update_webhook(&admin(), setup.webhook.id, off).await.unwrap();
     assert_eq!(setup.sender.send_once().await.unwrap().rounds, 1);
