@@ -85,7 +85,7 @@ impl Fixture for EmbeddedFixture {
     }
 
     fn new_message_id(&self) -> MessageId {
-        MessageId::random(&*self.entropy)
+        MessageId::random(self.clock.now(), &*self.entropy)
     }
 
     async fn deliver(&self, mailbox: &EmailAddress, message: &[u8]) {

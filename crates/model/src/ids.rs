@@ -5,16 +5,15 @@ use std::str::FromStr;
 
 use crate::{Entropy, clock::Timestamp};
 
-/// The id that mailapi assigns to a message on send: a random UUID (RFC 9562 section 5.4).
+/// The id that mailapi assigns to a message on send: a UUID that begins with the time (RFC 9562 section 5.7). Indexes of
+/// such ids grow at their end, so that a transaction of many messages writes few pages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(uuid::Uuid);
 
 impl MessageId {
-    /// Creates a random id.
-    pub fn random(entropy: &dyn Entropy) -> Self {
-        let mut bytes = [0; 16];
-        entropy.fill(&mut bytes);
-        Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
+    /// Creates the id of a message of this time.
+    pub fn random(now: Timestamp, entropy: &dyn Entropy) -> Self {
+        Self(by_time(now, entropy))
     }
 
     /// Length of the text in bytes.
@@ -90,10 +89,7 @@ impl RequestId {
 
     /// Generates an id: a UUID that sorts by time (RFC 9562 section 5.7).
     pub fn random(now: Timestamp, entropy: &dyn Entropy) -> Self {
-        let mut bytes = [0; 10];
-        entropy.fill(&mut bytes);
-        let millis = u64::try_from(now.as_millis()).unwrap_or(0);
-        Self(uuid::Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid().to_string())
+        Self(by_time(now, entropy).to_string())
     }
 
     /// Returns the text.
@@ -107,6 +103,15 @@ impl RequestId {
     pub fn into_text(self) -> String {
         self.0
     }
+}
+
+/// Creates a UUID that sorts by time and has 74 random bits.
+fn by_time(now: Timestamp, entropy: &dyn Entropy) -> uuid::Uuid {
+    let mut bytes = [0; 10];
+    entropy.fill(&mut bytes);
+    // A UUID of version 7 cannot represent times before 1970.
+    let millis = u64::try_from(now.as_millis()).unwrap_or(0);
+    uuid::Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid()
 }
 
 #[cfg(test)]
@@ -126,6 +131,23 @@ mod tests {
         }
         let id: MessageId = "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap();
         assert_eq!(MessageId::from_header(&format!(" <{id}@example.org> ")), Some(id));
+    }
+
+    /// Fills buffers with one value.
+    struct Constant(u8);
+    impl Entropy for Constant {
+        fn fill(&self, buffer: &mut [u8]) {
+            buffer.fill(self.0);
+        }
+    }
+
+    #[test]
+    fn message_ids_sort_by_time() {
+        let (early, late) = (Timestamp::from_millis(1_700_000_000_000), Timestamp::from_millis(1_700_000_000_001));
+        let (first, second) = (MessageId::random(early, &Constant(0xff)), MessageId::random(late, &Constant(0)));
+        assert!(first < second && first.to_string() < second.to_string(), "{first} {second}");
+        assert_ne!(MessageId::random(early, &Constant(0)), first);
+        assert_eq!(first.0.get_version_num(), 7);
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Inner {
             action,
             recipients,
             returned: self.returned(message, action, bytes),
-            id: MessageId::random(message_store.entropy()),
+            id: MessageId::random(now, message_store.entropy()),
             now,
         };
         let composed = dsn::compose(&report)?;

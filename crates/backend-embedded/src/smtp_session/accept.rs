@@ -233,7 +233,7 @@ async fn notice(
         action: Action::Failed,
         recipients,
         returned: Returned::Headers(&message[headers]),
-        id: MessageId::random(delivery.message_store.entropy()),
+        id: MessageId::random(now, delivery.message_store.entropy()),
         now,
     };
     let notice = dsn::compose(&report)?;

@@ -83,7 +83,8 @@ impl<'a> SubmissionHost<'a> {
             self.may_send_as(address).await?;
         }
         let author = fields.author.as_ref().or(sender.as_ref()).or(grants.mailbox()).ok_or_else(no_author)?.clone();
-        let (id, now) = (MessageId::random(self.message_store.entropy()), self.message_store.clock().now());
+        let now = self.message_store.clock().now();
+        let id = MessageId::random(now, self.message_store.entropy());
         let (block, rest) = beginning.split_at(block(&beginning).len());
         let (kept, length) = (private::strip(block), block.len());
         let added = added(&kept, rest, &fields, &author, id, now);

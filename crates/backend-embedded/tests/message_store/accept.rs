@@ -79,7 +79,7 @@ async fn a_step_that_fails_leaves_nothing_of_the_message() {
 fn envelope(recipients: &[&str]) -> Envelope {
     let recipients = recipients.iter().map(|r| r.parse().unwrap()).collect();
     let sender: ReversePath = Some(bob());
-    Envelope { message_id: MessageId::random(&SeededEntropy::new(7)), sender, recipients }
+    Envelope { message_id: MessageId::random(Timestamp::from_millis(0), &SeededEntropy::new(7)), sender, recipients }
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ impl StoredRecord {
     async fn new(test_store: &TestStore, recipients: &[&str]) -> (Envelope, Self) {
         let store = Store::on_sqlite(test_store.sqlite.clone());
         store.migrate(test_store.clock.now()).await.unwrap();
-        let message_id = MessageId::random(&SeededEntropy::new(7));
+        let message_id = MessageId::random(test_store.clock.now(), &SeededEntropy::new(7));
         let recipients: Vec<_> = recipients.iter().map(|one| address(one)).collect();
         let new = NewSent {
             message_id,

@@ -52,7 +52,7 @@ async fn tried(test_store: &TestStore, attempts: &[Attempt]) {
 
 /// Accepts a message from ann to zoe, joe and bob, where only bob is local.
 async fn submitted(test_store: &TestStore, entropy: &dyn Entropy) -> MessageId {
-    let message_id = MessageId::random(entropy);
+    let message_id = MessageId::random(test_store.clock.now(), entropy);
     let recipients = ["zoe@far.example", "joe@far.example", "bob@example.org"].map(address).to_vec();
     let envelope = Envelope { message_id, sender: Some(address("ann@example.org")), recipients };
     test_store.message_store.submit(envelope, mail("Hi", ".").into(), &Recorded).await.unwrap();
@@ -99,7 +99,7 @@ async fn told(test_store: &TestStore, from: &str, to: &str, notice: &str) -> Vec
 async fn a_forged_notice_changes_nothing() {
     let test_store = TestStore::new().await;
     let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
-    let unknown = MessageId::random(&SeededEntropy::new(8)).to_string();
+    let unknown = MessageId::random(test_store.clock.now(), &SeededEntropy::new(8)).to_string();
     let good = notice(&id, "failed", "zoe@far.example");
     for (from, to, notice) in [
         // To another address than the sender's, or not in the form of a bounce.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use mailapi_backend::{BounceKey, ReturnAddress};
-use mailapi_model::{EmailAddress, Entropy, Evidence, MessageId, Outcome};
+use mailapi_model::{EmailAddress, Entropy, Evidence, MessageId, Outcome, Timestamp};
 use mailapi_testkit::{SeededEntropy, SmtpSink};
 
 use crate::mail_host::{MailHost, mail};
@@ -13,7 +13,7 @@ const ZOE: &str = "zoe@far.example";
 
 /// Submits a message from ann to zoe, as the API does.
 async fn sent(host: &MailHost, entropy: &dyn Entropy) -> MessageId {
-    let id = MessageId::random(entropy);
+    let id = MessageId::random(Timestamp::from_millis(0), entropy);
     let message = format!("Message-ID: <{id}@here.example>\r\n{}", mail("Hi"));
     let mut outgoing = host.outgoing(&[ZOE], &message);
     outgoing.message_id = Some(id);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mailapi_backend::DeliveryFeed;
 use mailapi_backend_external::bounces::{BounceFeed, BounceKey, BounceLimits, BounceSettings, ReturnAddress};
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
-use mailapi_model::{DeliveryEvent, FeedCursor, FolderName, MessageId, Secret};
+use mailapi_model::{DeliveryEvent, FeedCursor, FolderName, MessageId, Secret, Timestamp};
 use mailapi_testkit::{Dovecot, SeededEntropy};
 use mailapi_tls::{Trust, client_config};
 use tokio::time::Instant;
@@ -55,7 +55,7 @@ impl BounceMailbox {
 
     /// Returns the identifier of a submitted message.
     pub(crate) fn id(&self, seed: u64) -> MessageId {
-        MessageId::random(&SeededEntropy::new(seed))
+        MessageId::random(Timestamp::from_millis(0), &SeededEntropy::new(seed))
     }
 
     /// Returns the address for that message's bounces.

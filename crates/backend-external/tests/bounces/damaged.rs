@@ -5,7 +5,7 @@ use std::time::Duration;
 use mailapi_backend::DeliveryFeed;
 use mailapi_backend_external::bounces::{BounceFeed, BounceLimits};
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
-use mailapi_model::{FeedCursor, MessageId, Secret};
+use mailapi_model::{FeedCursor, MessageId, Secret, Timestamp};
 use mailapi_testkit::SeededEntropy;
 use mailapi_testkit::scripted_imap::{LOGIN, ScriptedServer};
 use mailapi_tls::{Trust, client_config};
@@ -59,7 +59,7 @@ fn feed(server: &ScriptedServer, tries: usize) -> BounceFeed {
 }
 
 fn notice() -> String {
-    let id = MessageId::random(&SeededEntropy::new(1));
+    let id = MessageId::random(Timestamp::from_millis(0), &SeededEntropy::new(1));
     let address = settings(1).return_addresses().unwrap().of(id);
     BounceMailbox::notice_to(&address, &["gone@example.net"], "failed")
 }

@@ -98,7 +98,7 @@ impl Fixture for ExternalFixture {
     }
 
     fn new_message_id(&self) -> MessageId {
-        MessageId::random(&self.entropy)
+        MessageId::random(RealClock.now(), &self.entropy)
     }
 
     async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) {

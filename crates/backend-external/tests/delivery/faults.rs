@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use mailapi_backend::{Accepted, Submission, SubmitError};
-use mailapi_model::MessageId;
+use mailapi_model::{MessageId, Timestamp};
 use mailapi_testkit::SeededEntropy;
 
 use crate::mail_host::{MailHost, attempt, outcomes, send};
@@ -48,7 +48,7 @@ async fn the_log_is_read_on_from_where_a_stopped_follower_stood() {
 /// Sends messages while Postfix is killed, and returns the result of each.
 async fn interrupted(host: &mut MailHost) -> Vec<(MessageId, Result<Accepted, SubmitError>)> {
     let entropy = SeededEntropy::new(7);
-    let ids: Vec<MessageId> = (0..120).map(|_| MessageId::random(&entropy)).collect();
+    let ids: Vec<MessageId> = (0..120).map(|_| MessageId::random(Timestamp::from_millis(0), &entropy)).collect();
     let (submission, postfix, answered) = (&host.submission, &mut host.postfix, AtomicUsize::new(0));
     let sends = join_all(ids.iter().map(async |id| {
         let answer = send(submission, *id, &["good@example.net"]).await;

@@ -52,7 +52,7 @@ impl MailHost {
     }
 
     pub(crate) async fn send(&self, recipients: &[&str]) -> (MessageId, Result<Accepted, SubmitError>) {
-        send(&self.submission, MessageId::random(&self.entropy), recipients).await
+        send(&self.submission, MessageId::random(Timestamp::from_millis(0), &self.entropy), recipients).await
     }
 
     /// Reads what the log contains now.

@@ -14,7 +14,7 @@ use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
 use mailapi_backend_external::mailboxes::{ImapMailboxes, ImapPurge, MailboxSettings};
 use mailapi_backend_external::queue::PostfixQueue;
 use mailapi_model::{
-    Blob, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, MessageId, Page, Secret,
+    Blob, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, MessageId, Page, Secret, Timestamp,
 };
 use mailapi_testkit::{Dovecot, SeededEntropy};
 use mailapi_tls::{Trust, client_config};
@@ -122,7 +122,7 @@ impl Fixture for DovecotFixture {
     }
 
     fn new_message_id(&self) -> MessageId {
-        MessageId::random(&self.entropy)
+        MessageId::random(Timestamp::from_millis(0), &self.entropy)
     }
 
     async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) {

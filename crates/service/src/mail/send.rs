@@ -202,7 +202,7 @@ impl Service {
         request: SendRequest,
     ) -> Result<Submitted, SendError> {
         let now = self.0.clock.now();
-        let id = MessageId::random(self.0.entropy.as_ref());
+        let id = MessageId::random(now, self.0.entropy.as_ref());
         // Until this is dropped, recovery leaves the message alone.
         let _in_flight = self.0.in_flight.enter(id);
         let new = self.new_sent(id, &sender, &caller, &request, now);

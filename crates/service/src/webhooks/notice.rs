@@ -31,7 +31,7 @@ impl Service {
         };
         let next = match sent {
             NoticeSent::Pending => return Ok(()),
-            NoticeSent::No => Some(MessageId::random(self.0.entropy.as_ref())),
+            NoticeSent::No => Some(MessageId::random(self.0.clock.now(), self.0.entropy.as_ref())),
             NoticeSent::Yes | NoticeSent::Refused => None,
         };
         Ok(self.0.store.webhooks().set_notice(webhook.id, id, next).await?)

@@ -209,7 +209,7 @@ impl Service {
     fn disabled(&self, webhook: &Webhook, because: WebhookDisabled, now: Timestamp) -> DisabledWebhook {
         let id = EventId::random(now, self.0.entropy.as_ref());
         let event = webhook_disabled(webhook.id, &webhook.url, webhook.domain.as_ref(), because, id);
-        DisabledWebhook { because, event, notice: MessageId::random(self.0.entropy.as_ref()) }
+        DisabledWebhook { because, event, notice: MessageId::random(now, self.0.entropy.as_ref()) }
     }
 
     /// Stores the results if there are any. Returns the stored position; `None` if the webhook has changed.

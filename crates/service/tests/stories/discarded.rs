@@ -105,7 +105,10 @@ async fn a_discarded_copy_or_foreign_message_changes_nothing() {
     let story = Story::begin().await;
     let before = story.statuses().await;
     assert_eq!(story.discard(story.id, &QueueId("COPY01".to_owned()), &[]).await, (0, 0));
-    assert_eq!(story.discard(MessageId::random(&SeededEntropy::new(77)), &story.queue_id, &[]).await, (0, 0));
+    assert_eq!(
+        story.discard(MessageId::random(story.app.clock.now(), &SeededEntropy::new(77)), &story.queue_id, &[]).await,
+        (0, 0)
+    );
     assert_eq!(story.statuses().await, before);
 }
 

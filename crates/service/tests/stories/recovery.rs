@@ -19,7 +19,7 @@ pub(crate) async fn begin(app: &TestApp, seed: u64, to: &[&str]) -> Envelope {
 async fn begin_at(app: &TestApp, seed: u64, to: &[&str], node: Option<&str>) -> Envelope {
     let recipients: Vec<_> = to.iter().map(|address| (address.parse().unwrap(), RecipientKind::To)).collect();
     let from: mailapi_model::EmailAddress = "ann@example.org".parse().unwrap();
-    let message_id = MessageId::random(&SeededEntropy::new(seed));
+    let message_id = MessageId::random(app.clock.now(), &SeededEntropy::new(seed));
     let new = NewSent {
         message_id,
         token_id: None,

@@ -107,7 +107,7 @@ impl Story {
 #[tokio::test]
 async fn a_bounce_of_what_never_was_changes_nothing() {
     let story = Story::begin().await;
-    story.bounce(MessageId::random(&SeededEntropy::new(77)), "bob@example.org");
+    story.bounce(MessageId::random(story.app.clock.now(), &SeededEntropy::new(77)), "bob@example.org");
     story.bounce(story.id, "eve@example.org");
     let (synced, more) = story.service.collect_bounces_once().await.unwrap();
     assert_eq!((synced.entries_added, synced.messages_updated, more), (0, 0, false));

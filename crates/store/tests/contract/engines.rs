@@ -111,7 +111,7 @@ impl Entropy for Numbered {
 }
 
 pub(crate) fn message_id(number: u64) -> MessageId {
-    MessageId::random(&Numbered(number))
+    MessageId::random(Timestamp::from_millis(0), &Numbered(number))
 }
 
 pub(crate) fn new_domain(name: &str, created: i64) -> NewDomain {

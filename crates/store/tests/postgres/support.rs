@@ -69,7 +69,7 @@ impl Entropy for Numbered {
 }
 
 pub(crate) fn message_id(number: u64) -> MessageId {
-    MessageId::random(&Numbered(number))
+    MessageId::random(Timestamp::from_millis(0), &Numbered(number))
 }
 
 pub(crate) const BOB: &str = "bob@example.net";
