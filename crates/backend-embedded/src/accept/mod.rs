@@ -248,7 +248,7 @@ impl MessageStore {
     /// Returns a new queue id.
     #[must_use]
     pub(crate) fn new_queue_id(&self) -> QueueId {
-        new_queue_id(self.entropy())
+        new_queue_id(self.clock().now(), self.entropy())
     }
 
     /// Checks a recipient of a message of `size` bytes (0 if unknown) at RCPT.
@@ -320,10 +320,34 @@ fn beginning_of_blob(message: &Blob, structure: &MessageStructure) -> io::Result
     beginning(structure, |span| message.slice(place(span.offset)..place(span.offset + span.length)).to_bytes())
 }
 
-/// Returns 60 random bits in Crockford's base 32, which avoids letters that are easily misread.
-fn new_queue_id(entropy: &dyn Entropy) -> QueueId {
+/// Returns a queue id: the time in milliseconds and 35 random bits, in Crockford's base 32, which avoids letters that are
+/// easily misread. Ids sort by time, so that indexes of them grow at their end.
+fn new_queue_id(now: Timestamp, entropy: &dyn Entropy) -> QueueId {
     const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    let mut bytes = [0; 12];
-    entropy.fill(&mut bytes);
-    QueueId(bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect())
+    /// 45 bits last until the year 3084.
+    const TIME: u32 = 9;
+    const RANDOM: usize = 7;
+    let letter = |five_bits: u8| char::from(LETTERS[usize::from(five_bits % 32)]);
+    let millis = now.as_millis().cast_unsigned();
+    let mut random = [0; RANDOM];
+    entropy.fill(&mut random);
+    let time = (0..TIME).rev().map(|place| letter((millis >> (5 * place)).to_le_bytes()[0]));
+    QueueId(time.chain(random.iter().map(|byte| letter(*byte))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_testkit::SeededEntropy;
+
+    use super::*;
+
+    #[test]
+    fn queue_ids_sort_by_time_and_differ() {
+        let entropy = SeededEntropy::new(1);
+        let moments = [0, 1, 1, 31, 32, 1_700_000_000_000, 1_700_000_000_001].map(Timestamp::from_millis);
+        let ids = moments.map(|now| new_queue_id(now, &entropy).0);
+        assert!(ids.iter().all(|id| id.len() == 16), "{ids:?}");
+        assert!(ids.is_sorted_by_key(|id| id[..9].to_owned()), "{ids:?}");
+        assert!(ids[1] != ids[2] && ids[1][..9] == ids[2][..9], "{ids:?}");
+    }
 }
