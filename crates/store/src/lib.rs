@@ -58,5 +58,5 @@ pub use store::Store;
 pub use tokens::{NewSession, TokenChange, TokenFilter, Tokens};
 pub use webhooks::{
     DisabledWebhook, FailedAttempt, NewWebhook, NewWebhookError, PassedWebhook, SendingWebhook, Webhook, WebhookChange,
-    WebhookFailure, WebhookLimits, WebhookProgress, Webhooks,
+    WebhookClaim, WebhookFailure, WebhookLimits, WebhookProgress, Webhooks,
 };

@@ -13,7 +13,9 @@ use futures_util::future::try_join_all;
 use mailapi_events::{EventCursor, EventId, webhook_disabled};
 use mailapi_metrics::Webhook as AttemptResult;
 use mailapi_model::{MessageId, ReadEvents, Timestamp, WebhookAuthor, WebhookDisabled, WebhookId};
-use mailapi_store::{DisabledWebhook, EventFilter, EventPage, FailedAttempt, Webhook, WebhookFailure, WebhookProgress};
+use mailapi_store::{
+    DisabledWebhook, EventFilter, EventPage, FailedAttempt, Webhook, WebhookClaim, WebhookFailure, WebhookProgress,
+};
 use mailapi_webhooks::{Answer, Connection, ExchangeError, KeyError, Receiver, SigningKey, Verdict, wait_after};
 
 use super::connections::{Pool, Share};
@@ -28,6 +30,8 @@ const LANES: usize = 8;
 const ROUND: Duration = Duration::from_secs(30);
 /// The time for which a node reserves a webhook: three quarters of it are longer than a round with its last attempt.
 const CLAIM: Duration = Duration::from_secs(90);
+/// The shortest rest of a node while another one has reserved the webhook: the times of both are rounded.
+const SHORTEST_REST: Duration = Duration::from_millis(100);
 /// A webhook is disabled after this time of failures without a success.
 const GIVE_UP: Duration = Duration::from_secs(5 * 24 * 60 * 60);
 /// The shortest pause that a receiver can ask for.
@@ -96,8 +100,11 @@ impl Service {
             is_failing,
             ..RoundResult::default()
         };
-        let claimed = self.0.store.webhooks().claim(share.webhook, self.node(), CLAIM).await?;
-        let Some(webhook) = claimed else { return Ok(rest(now.plus(CLAIM))) };
+        let webhook = match self.0.store.webhooks().claim(share.webhook, self.node(), CLAIM).await? {
+            WebhookClaim::Held(webhook) => webhook,
+            WebhookClaim::Reserved(left) => return Ok(rest(self.0.clock.now().plus(left.max(SHORTEST_REST)))),
+            WebhookClaim::Gone => return Ok(rest(now.plus(LOOK_AGAIN))),
+        };
         let rights = match self.webhook_rights(&webhook.author).await? {
             WebhookRights::Held { rights, .. } => rights,
             WebhookRights::Suspended => return Ok(rest(now.plus(LOOK_AGAIN))),
@@ -192,6 +199,7 @@ impl Service {
         let because = gone.then_some(WebhookDisabled::Gone).or(is_hopeless.then_some(WebhookDisabled::Failures));
         let disabled = because.map(|because| self.disabled(webhook, because, now));
         WebhookProgress {
+            node: self.node().to_owned(),
             from: webhook.cursor,
             revision: webhook.revision,
             to,

@@ -13,7 +13,7 @@ use crate::StoreError;
 use crate::db::{BatchLock, Db, Filter, List, Row, Stmt, exactly_one};
 
 pub use failures::{FailedAttempt, WebhookFailure};
-pub use progress::{DisabledWebhook, PassedWebhook, WebhookProgress};
+pub use progress::{DisabledWebhook, PassedWebhook, WebhookClaim, WebhookProgress};
 
 /// The webhooks.
 #[derive(Debug, Clone, Copy)]

@@ -14,6 +14,8 @@ use crate::events::Log;
 /// The results of one group of attempts.
 #[derive(Debug, Clone, Default)]
 pub struct WebhookProgress {
+    /// The node that made the attempts. Nothing is stored if another node has reserved the webhook since.
+    pub node: String,
     /// The position before the attempts. Nothing is stored if the webhook's position is another one by now.
     pub from: EventCursor,
     /// The webhook's [`Webhook::revision`] before the attempts. Nothing is stored if a request has changed the webhook.
@@ -49,6 +51,23 @@ pub struct DisabledWebhook {
     pub notice: MessageId,
 }
 
+/// Whether a node may send the events of a webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WebhookClaim {
+    /// This node may.
+    Held(Box<Webhook>),
+    /// Another node has the webhook for this time.
+    Reserved(Duration),
+    /// The webhook is disabled or deleted.
+    Gone,
+}
+
+impl WebhookClaim {
+    fn held(webhook: Webhook) -> Self {
+        Self::Held(Box::new(webhook))
+    }
+}
+
 /// A webhook that wants none of the events after its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassedWebhook {
@@ -64,36 +83,50 @@ pub struct PassedWebhook {
 const DATABASE_TIME: &str = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)";
 
 impl Webhooks<'_> {
-    /// Reserves a webhook for this node for a while, and returns it. A reservation that has three quarters of this time
-    /// left is not renewed. Returns `None` if the webhook is disabled or deleted, or another node has reserved it.
-    /// Times are those of the database: the clocks of nodes differ. A SQLite file has one process, so it needs no
-    /// reservation.
+    /// Reserves a webhook for this node for a while. A reservation that has three quarters of this time left is not
+    /// renewed. Times are those of the database: the clocks of nodes differ. A SQLite file has one process, so it needs
+    /// no reservation.
     ///
     /// # Errors
     /// When the database cannot be read or written.
-    pub async fn claim(&self, id: WebhookId, node: &str, time: Duration) -> Result<Option<Webhook>, StoreError> {
+    pub async fn claim(&self, id: WebhookId, node: &str, time: Duration) -> Result<WebhookClaim, StoreError> {
         if matches!(self.0, Db::Sqlite(_)) {
-            return Ok(self.get(id).await?.filter(|webhook| webhook.enabled));
+            let webhook = self.get(id).await?.filter(|webhook| webhook.enabled);
+            return Ok(webhook.map_or(WebhookClaim::Gone, WebhookClaim::held));
         }
         // A webhook has a round for each batch of new events, so most rounds write nothing.
-        let enough = millis(time * 3 / 4);
         let sql = format!(
-            "SELECT {COLUMNS} FROM webhooks \
-             WHERE id = $1 AND enabled AND claimed_by = $2 AND claimed_until >= {DATABASE_TIME} + $3"
+            "SELECT COALESCE(claimed_by = $2, FALSE), claimed_until - {DATABASE_TIME}, {COLUMNS} FROM webhooks \
+             WHERE id = $1 AND enabled"
         );
-        if let Some(row) = self.0.first(Stmt::new(sql).bind(id).bind(node).bind(enough)).await? {
-            return read(row).map(Some);
+        let Some(mut row) = self.0.first(Stmt::new(sql).bind(id).bind(node)).await? else {
+            return Ok(WebhookClaim::Gone);
+        };
+        let (is_own, left) = (row.bool()?, Duration::from_millis(u64::try_from(row.int()?).unwrap_or_default()));
+        // A longer reservation is of a clock that was set back since.
+        if is_own && (time * 3 / 4..=time).contains(&left) {
+            return read(row).map(WebhookClaim::held);
         }
-        let sql = format!(
-            "UPDATE webhooks SET claimed_by = $2, claimed_until = {DATABASE_TIME} + $3 \
-             WHERE id = $1 AND enabled AND (claimed_by = $2 OR claimed_until <= {DATABASE_TIME}) RETURNING {COLUMNS}"
-        );
-        let claim = Stmt::new(sql).bind(id).bind(node).bind(millis(time));
-        self.0.execute(claim).await?.rows.into_iter().next().map(read).transpose()
+        if !is_own && !left.is_zero() && left <= time {
+            return Ok(WebhookClaim::Reserved(left));
+        }
+        self.reserve(id, node, time).await
     }
 
-    /// Stores results. Returns false, with nothing changed, if the webhook was deleted, or a request has changed it:
-    /// the events are then sent again.
+    async fn reserve(&self, id: WebhookId, node: &str, time: Duration) -> Result<WebhookClaim, StoreError> {
+        let sql = format!(
+            "UPDATE webhooks SET claimed_by = $2, claimed_until = {DATABASE_TIME} + $3 \
+             WHERE id = $1 AND enabled AND (claimed_by = $2 OR claimed_until <= {DATABASE_TIME} \
+             OR claimed_until > {DATABASE_TIME} + $3) RETURNING {COLUMNS}"
+        );
+        let reserve = Stmt::new(sql).bind(id).bind(node).bind(millis(time));
+        let row = self.0.execute(reserve).await?.rows.into_iter().next();
+        // Without a row, another node was faster.
+        row.map_or(Ok(WebhookClaim::Reserved(time)), |row| read(row).map(WebhookClaim::held))
+    }
+
+    /// Stores results. Returns false, with nothing changed, if the webhook was deleted, a request has changed it, or
+    /// another node has reserved it: the events are then sent again.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -216,7 +249,7 @@ fn advance(id: WebhookId, progress: &WebhookProgress, now: Timestamp) -> Stmt {
     let sql = "UPDATE webhooks SET cursor = $3, failing_since = $4, paused_until = $5, \
                last_attempt_at = CASE WHEN $6 THEN $8 ELSE last_attempt_at END, \
                last_success_at = CASE WHEN $7 THEN $8 ELSE last_success_at END, last_error = $9 \
-               WHERE id = $1 AND cursor = $2 AND revision = $10";
+               WHERE id = $1 AND cursor = $2 AND revision = $10 AND COALESCE(claimed_by, $11) = $11";
     Stmt::new(sql)
         .bind(id)
         .bind(number(progress.from.number()))
@@ -228,6 +261,7 @@ fn advance(id: WebhookId, progress: &WebhookProgress, now: Timestamp) -> Stmt {
         .bind(now)
         .bind(progress.last_error.clone())
         .bind(progress.revision)
+        .bind(progress.node.as_str())
         .demand(1)
 }
 

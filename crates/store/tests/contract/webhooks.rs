@@ -4,7 +4,7 @@ use std::time::Duration;
 use mailapi_model::{Secret, TokenId, WebhookAuthor, WebhookDisabled, WebhookId, WebhookSigning};
 use mailapi_store::{
     DisabledWebhook, FailedAttempt, NewWebhook, NewWebhookError, PassedWebhook, Store, Webhook, WebhookChange,
-    WebhookFailure, WebhookLimits, WebhookProgress,
+    WebhookClaim, WebhookFailure, WebhookLimits, WebhookProgress,
 };
 
 use crate::engines::{add_account, at, domain, email, message_id, on_every_engine, page, parse};
@@ -42,6 +42,11 @@ async fn sending(store: &Store) -> Vec<WebhookId> {
 
 async fn added(store: &Store, new: &NewWebhook) -> Webhook {
     store.webhooks().insert(new, LIMITS).await.unwrap()
+}
+
+/// Returns whether this node may send the events of a webhook.
+async fn holds(store: &Store, id: WebhookId, node: &str, time: Duration) -> bool {
+    matches!(store.webhooks().claim(id, node, time).await.unwrap(), WebhookClaim::Held(_))
 }
 
 fn failure(number: u64, next: Option<i64>) -> WebhookFailure {
@@ -256,7 +261,7 @@ async fn disabling_writes_an_event_once() {
         store.webhooks().set_notice(id, message_id(2), None).await.unwrap();
         assert_eq!(notices().await, []);
         let claimed = store.webhooks().claim(id, "a", MINUTE).await;
-        assert_eq!(claimed, Ok(None));
+        assert_eq!(claimed, Ok(WebhookClaim::Gone));
     })
     .await;
 }
@@ -265,19 +270,59 @@ async fn disabling_writes_an_event_once() {
 async fn one_node_sends_at_a_time() {
     on_every_engine(async |store| {
         let (id, other) = (added(store, &new_webhook()).await.id, added(store, &new_webhook()).await.id);
-        let claim = async |id, node, time| store.webhooks().claim(id, node, time).await.unwrap().is_some();
+        let claim = async |id, node, time| holds(store, id, node, time).await;
         assert!(claim(id, "a", MINUTE).await && claim(id, "a", MINUTE).await);
         // One process has the file of SQLite for itself, whatever it is called.
         assert_eq!(claim(id, "b", MINUTE).await, !store.is_shared());
         assert!(claim(other, "b", MINUTE).await, "each webhook has its own reservation");
-        // More than three quarters of a minute are left, so this does not shorten the reservation.
-        assert!(claim(id, "a", Duration::ZERO).await);
-        assert_eq!(claim(id, "b", MINUTE).await, !store.is_shared());
         // The end of a reservation is a time of the database.
         assert!(claim(other, "b", 10 * MINUTE).await && claim(other, "b", 100 * MINUTE).await);
         let ended = added(store, &new_webhook()).await.id;
         assert!(claim(ended, "a", Duration::ZERO).await && claim(ended, "b", MINUTE).await);
         assert_eq!(claim(ended, "a", MINUTE).await, !store.is_shared());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_learns_when_the_reservation_of_another_ends() {
+    on_every_engine(async |store| {
+        let id = added(store, &new_webhook()).await.id;
+        assert!(holds(store, id, "a", MINUTE).await);
+        let claim = store.webhooks().claim(id, "b", 10 * MINUTE).await.unwrap();
+        let left = |claim: &WebhookClaim| match claim {
+            WebhookClaim::Reserved(left) => Some(*left),
+            WebhookClaim::Held(_) | WebhookClaim::Gone => None,
+        };
+        let rest = left(&claim);
+        assert_eq!(rest.is_some(), store.is_shared());
+        assert!(rest.is_none_or(|left| left > MINUTE / 2 && left <= MINUTE), "{rest:?}");
+        // More than three quarters are left, so this writes nothing.
+        assert!(holds(store, id, "a", MINUTE).await);
+        let unchanged = left(&store.webhooks().claim(id, "b", MINUTE).await.unwrap());
+        assert!(unchanged <= rest, "{unchanged:?} after {rest:?}");
+        // The clock of the database was set back since the reservation, so its end means nothing.
+        assert!(holds(store, id, "b", MINUTE / 2).await);
+        assert_eq!(holds(store, id, "a", MINUTE).await, !store.is_shared());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_the_reservation_stores_no_results() {
+    on_every_engine(async |store| {
+        let webhook = added(store, &new_webhook()).await;
+        // The first node stops in the middle of a round, and goes on after its reservation has ended.
+        assert!(holds(store, webhook.id, "a", Duration::ZERO).await && holds(store, webhook.id, "b", MINUTE).await);
+        let advance = async |node: &str| {
+            let (node, from, to) = (node.to_owned(), webhook.cursor, webhook.cursor);
+            let failures = vec![failure(7, Some(50))];
+            let progress = WebhookProgress { node, from, to, failures, ..WebhookProgress::default() };
+            store.webhooks().advance(webhook.id, &progress, at(2)).await.unwrap()
+        };
+        let stored = async || store.webhooks().failures(webhook.id, page(10, 0)).await.unwrap().total;
+        assert_eq!((advance("a").await, stored().await), (!store.is_shared(), u64::from(!store.is_shared())));
+        assert_eq!((advance("b").await, stored().await), (true, 1));
     })
     .await;
 }
@@ -318,7 +363,7 @@ async fn unwanted_events_are_passed_unless_something_changed() {
         assert_eq!(moved(known, 9, "a").await, [id]);
         assert_eq!(moved(known, 10, "a").await, [], "it is at another position now");
         let known = PassedWebhook { stored: EventCursor::after_number(9), ..known };
-        assert!(webhooks.claim(id, "b", MINUTE).await.unwrap().is_some());
+        assert!(holds(store, id, "b", MINUTE).await);
         assert_eq!(moved(known, 10, "a").await.is_empty(), store.is_shared(), "another node sends");
         let known = PassedWebhook { stored: webhooks.get(id).await.unwrap().unwrap().cursor, ..known };
         let types = Some(vec![parse("*")]);
