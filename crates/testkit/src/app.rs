@@ -23,7 +23,8 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use crate::{
-    FakeClock, FakeDns, SeededEntropy, TestBackend, TestDatabase, TestInbound, TestMailServer, TestMailServerParts,
+    FakeClock, FakeDns, OlderDatabase, PostgresDatabase, SeededEntropy, TestBackend, TestDatabase, TestEngine,
+    TestInbound, TestMailServer, TestMailServerParts,
 };
 
 /// The password of every mailbox created by a test.
@@ -62,6 +63,10 @@ pub struct TestSettings {
     pub http: HttpSettings,
     /// Settings of the message store.
     pub message_store: MessageStoreSettings,
+    /// The database engine; by default that of the environment.
+    pub engine: Option<TestEngine>,
+    /// The older version whose database the server upgrades; by default the database is new.
+    pub older: Option<OlderDatabase>,
 }
 
 impl TestApp {
@@ -84,7 +89,11 @@ impl TestApp {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let backend = TestBackend::of_environment();
         let (clock, dns) = (Arc::new(backend.clock()), Arc::new(FakeDns::default()));
-        let database = TestDatabase::open(directory.path(), clock.now()).await;
+        let engine = settings.engine.unwrap_or_else(TestEngine::of_environment);
+        let database = match settings.older {
+            Some(older) => TestDatabase::upgraded(engine, directory.path(), older, clock.now()).await,
+            None => TestDatabase::open_on(engine, directory.path(), clock.now()).await,
+        };
         let (entropy, inbound) = (Arc::new(SeededEntropy::default()), Arc::new(TestInbound::default()));
         let parts = TestMailServerParts {
             database: &database,
@@ -156,6 +165,12 @@ impl TestApp {
     #[must_use]
     pub fn writes_begun(&self) -> u64 {
         self.database.file().writes_begun()
+    }
+
+    /// Returns the PostgreSQL database, if the accounts are in one.
+    #[must_use]
+    pub const fn postgres(&self) -> Option<&PostgresDatabase> {
+        self.database.postgres()
     }
 
     /// Opens the database as another process does.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mailapi_model::Timestamp;
 use mailapi_store::Store;
-use mailapi_store::sqlite::{Sqlite, SqliteSettings};
+use mailapi_store::sqlite::{Migration, Sqlite, SqliteSettings};
 
 use crate::{PostgresDatabase, PostgresServer};
 
@@ -34,6 +34,18 @@ impl TestEngine {
             other => panic!("MAILAPI_TEST_ENGINE must be sqlite or postgres, not {other}"),
         }
     }
+}
+
+/// The migrations of the store, of which each engine has a folder.
+const MIGRATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/migrations");
+
+/// A database of an older version.
+#[derive(Debug, Clone)]
+pub struct OlderDatabase {
+    /// Its latest migration of the store.
+    pub version: u32,
+    /// Statements that add its rows.
+    pub rows: String,
 }
 
 /// A migrated database, deleted when this is dropped. Tests that use it run on SQLite, or on a private
@@ -69,6 +81,40 @@ impl TestDatabase {
         };
         store.migrate(now).await.expect("tables");
         Self { store, file, directory: directory.to_owned(), server }
+    }
+
+    /// Creates a database of an older version on this engine, and upgrades it.
+    ///
+    /// # Panics
+    /// When it cannot be created or upgraded.
+    pub async fn upgraded(engine: TestEngine, directory: &Path, older: OlderDatabase, now: Timestamp) -> Self {
+        let migrations = migrations_until(engine, older.version);
+        let rows: &'static [Migration] = vec![Migration { version: 1, sql: older.rows.leak() }].leak();
+        let file = open_file(directory);
+        let (store, server) = match engine {
+            TestEngine::Sqlite => {
+                for (component, migrations) in [("store", migrations), ("rows", rows)] {
+                    file.migrate(component, migrations, now).await.expect("an older database");
+                }
+                (Store::on_sqlite(file.clone()), None)
+            }
+            TestEngine::Postgres => {
+                let database = PostgresServer::shared().empty_database();
+                let node = database.open().await;
+                for (component, migrations) in [("store", migrations), ("rows", rows)] {
+                    node.migrate(component, migrations, now).await.expect("an older database");
+                }
+                (Store::on_postgres(node), Some(database))
+            }
+        };
+        assert!(store.migrate(now).await.expect("an upgrade") > 0, "the database was not older");
+        Self { store, file, directory: directory.to_owned(), server }
+    }
+
+    /// Returns the PostgreSQL database, if the accounts are in one.
+    #[must_use]
+    pub const fn postgres(&self) -> Option<&PostgresDatabase> {
+        self.server.as_ref()
     }
 
     /// Returns the store of accounts and sent mail.
@@ -123,6 +169,20 @@ impl TestDatabase {
 }
 
 const FILE: &str = "mailapi.db";
+
+/// Reads the migrations of the store up to a version.
+fn migrations_until(engine: TestEngine, version: u32) -> &'static [Migration] {
+    let folder = Path::new(MIGRATIONS).join(if engine == TestEngine::Sqlite { "sqlite" } else { "postgres" });
+    let mut files: Vec<_> =
+        fs::read_dir(folder).expect("migrations").map(|file| file.expect("a file").path()).collect();
+    files.sort();
+    let numbered = files.into_iter().zip(1..=version);
+    let read = |(file, version): (PathBuf, u32)| {
+        let sql = fs::read_to_string(file).expect("a migration");
+        Migration { version, sql: sql.leak() }
+    };
+    numbered.map(read).collect::<Vec<_>>().leak()
+}
 
 /// Opens the file so that mail servers can read it: they run as other users, and need SQLite's shared memory
 /// beside it.

@@ -39,7 +39,7 @@ pub use app::{Answer, PASSWORD, TestApp, TestSettings};
 #[cfg(feature = "app")]
 pub use backend::{TestBackend, TestInbound, TestMailServer, TestMailServerParts};
 pub use clock::{FakeClock, RealClock};
-pub use database::{TestDatabase, TestEngine};
+pub use database::{OlderDatabase, TestDatabase, TestEngine};
 #[cfg(feature = "app")]
 pub use dns::FakeDns;
 #[cfg(feature = "mail-server")]

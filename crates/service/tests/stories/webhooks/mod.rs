@@ -1,5 +1,6 @@
 //! Webhooks, and receivers that answer in every way.
 
+mod nodes;
 mod rights;
 
 use std::collections::VecDeque;
