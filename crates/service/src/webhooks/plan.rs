@@ -13,6 +13,10 @@ pub(super) const MOST_OPEN: usize = 1000;
 /// No wait is longer: a day, and a fifth of it by chance.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 60 * 60);
 
+/// An attempt that is later than now by more than this was made by a clock that was set back since. The clocks of nodes
+/// differ by less.
+const SKEW: Duration = Duration::from_secs(60);
+
 /// An event to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Work {
@@ -57,7 +61,7 @@ impl Plan {
         let mut planned = 0;
         let known: HashSet<u64> = open.iter().map(|event| event.number).collect();
         for event in open {
-            let due = event.next_try_at.filter(|due| is_plausible(*due, now)).unwrap_or(now);
+            let due = due(&event, now);
             let group = *groups.entry(Key::of(&event)).or_insert_with(|| {
                 let starts = due <= now && planned < WINDOW;
                 if !starts {
@@ -92,14 +96,17 @@ impl Plan {
     }
 }
 
-/// Returns whether a wait until `until` is over, or cannot be meant.
-pub(super) fn is_over(until: Timestamp, now: Timestamp) -> bool {
-    until <= now || !is_plausible(until, now)
+/// Returns when an event is due. One without an attempt waits for nothing but its place in its message.
+fn due(event: &WebhookFailure, now: Timestamp) -> Timestamp {
+    let until = event.next_try_at.unwrap_or(now);
+    let last = event.last.as_ref().map(|last| last.at);
+    if last.is_none() || is_over(until, last, now) { until.min(now) } else { until }
 }
 
-/// Returns whether a wait may last until this time. A later time is of a clock that was set back since.
-fn is_plausible(until: Timestamp, now: Timestamp) -> bool {
-    until.since(now) <= LONGEST_WAIT
+/// Returns whether a wait is over that began with an attempt at `since`. A clock that was set back since ends it too.
+pub(super) fn is_over(until: Timestamp, since: Option<Timestamp>, now: Timestamp) -> bool {
+    let is_set_back = since.is_some_and(|since| since.since(now) > SKEW);
+    until <= now || until.since(now) > LONGEST_WAIT || is_set_back
 }
 
 pub(super) fn earlier(one: Option<Timestamp>, other: Timestamp) -> Option<Timestamp> {
@@ -122,6 +129,7 @@ fn unsent(event: &StoredEvent, now: Timestamp) -> WebhookFailure {
 #[cfg(test)]
 mod tests {
     use mailapi_events::{EventId, EventType};
+    use mailapi_store::FailedAttempt;
 
     use super::*;
 
@@ -143,7 +151,7 @@ mod tests {
             message_id: of,
             attempts: 1,
             next_try_at: Some(at(next)),
-            last: None,
+            last: Some(FailedAttempt { at: at(0), status: Some(500), error: None, answer: None }),
         }
     }
 
@@ -199,6 +207,14 @@ mod tests {
         let day = 24 * 60 * 60;
         let plan = Plan::new(vec![open(1, None, 10 + day), open(2, None, 10 + 365 * day)], Vec::new(), at(10));
         assert_eq!((numbers(&plan), plan.next_try), (vec![vec![2]], Some(at(10 + day))));
+        // The attempts were at second 0 of a clock that now shows the time an hour before, or that of another node.
+        let plan = Plan::new(vec![open(1, None, 5)], Vec::new(), at(-60 * 60));
+        assert_eq!((numbers(&plan), plan.next_try), (vec![vec![1]], None));
+        let plan = Plan::new(vec![open(1, None, 5)], Vec::new(), at(-60));
+        assert_eq!((numbers(&plan), plan.next_try), (Vec::new(), Some(at(5))));
+        // It was left before its first attempt.
+        let left = WebhookFailure { last: None, ..open(1, None, 5) };
+        assert_eq!(numbers(&Plan::new(vec![left], Vec::new(), at(-60 * 60))), [[1]]);
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl Service {
                 return Ok(rest(now.plus(LOOK_AGAIN)));
             }
         };
-        if let Some(until) = webhook.paused_until.filter(|until| !is_over(*until, now)) {
+        if let Some(until) = webhook.paused_until.filter(|until| !is_over(*until, webhook.last_attempt_at, now)) {
             return Ok(rest(until));
         }
         let from = Reading { webhook: &webhook, rights: &rights, at };

@@ -32,7 +32,7 @@ impl Schedule {
         let mut due = Vec::new();
         loop {
             let ends = [self.due.first(), self.due.last()];
-            let over = ends.into_iter().flatten().copied().find(|(at, _)| is_over(*at, now));
+            let over = ends.into_iter().flatten().copied().find(|(at, _)| is_over(*at, None, now));
             let Some((_, webhook)) = over else { return due };
             self.set(webhook, None);
             due.push(webhook);

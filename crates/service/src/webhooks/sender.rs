@@ -25,6 +25,9 @@ const LIST_INTERVAL: Duration = Duration::from_secs(5);
 /// The time between two looks for failed events of other nodes, which may have stopped, and between two moves of the
 /// positions of webhooks without events.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(60);
+/// The smallest change of the clock that counts as set back. A clock that is adjusted slowly changes less between two
+/// looks.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 /// The pause of a webhook after an error of the database.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// The time that attempts in progress get to finish at shutdown. Interrupted ones are repeated after the next start.
@@ -44,7 +47,10 @@ pub struct WebhookSender {
     noted: EventCursor,
     /// Accounts and webhooks as of the last list.
     listed: Option<Validator>,
-    maintained_at: Timestamp,
+    /// The steady time of the last maintenance.
+    maintained_at: Duration,
+    /// The shown and the steady time of the last look at the schedule.
+    looked_at: (Timestamp, Duration),
     /// The signal for new events. Without webhooks there is none, so that the log is not read.
     newest: Option<watch::Receiver<EventCursor>>,
 }
@@ -90,7 +96,8 @@ impl Service {
             schedule: Schedule::default(),
             noted: EventCursor::default(),
             listed: None,
-            maintained_at: self.0.clock.now(),
+            maintained_at: self.0.clock.steady(),
+            looked_at: (self.0.clock.now(), self.0.clock.steady()),
             newest: None,
         }
     }
@@ -284,7 +291,7 @@ impl WebhookSender {
         if !self.is_maintenance_due() {
             return Ok(());
         }
-        self.maintained_at = self.service.0.clock.now();
+        self.maintained_at = self.service.0.clock.steady();
         if self.service.0.store.is_shared() {
             let next_tries = self.service.0.store.webhooks().next_tries().await?;
             self.schedule_tries(next_tries);
@@ -300,11 +307,25 @@ impl WebhookSender {
     }
 
     fn is_maintenance_due(&self) -> bool {
-        self.service.0.clock.now().since(self.maintained_at) >= MAINTENANCE_INTERVAL
+        self.service.0.clock.steady().saturating_sub(self.maintained_at) >= MAINTENANCE_INTERVAL
+    }
+
+    /// Begins webhooks anew that wait for times of a clock that was set back since.
+    fn note_clock(&mut self, now: Timestamp) {
+        let (shown, steady) = self.looked_at;
+        self.looked_at = (now, self.service.0.clock.steady());
+        let expected = shown.plus(self.looked_at.1.saturating_sub(steady));
+        if expected.since(now) < CLOCK_TOLERANCE {
+            return;
+        }
+        let waiting = self.webhooks.values_mut().filter(|state| state.waits_for_a_time());
+        let ids: Vec<_> = waiting.map(State::begin_anew).collect();
+        ids.into_iter().for_each(|id| self.reschedule(id));
     }
 
     /// Marks the webhooks that are due as running, and returns them.
     fn begin(&mut self, now: Timestamp) -> Vec<Due> {
+        self.note_clock(now);
         let due = self.schedule.take_due(now);
         due.into_iter().filter_map(|id| self.webhooks.get_mut(&id)?.begin(self.noted)).collect()
     }
@@ -379,6 +400,19 @@ impl State {
         let (is_running, is_failing) = (self.is_running, self.round.is_failing);
         *self = Self { is_running, is_outdated: is_running, ..Self::anew(webhook) };
         self.round.is_failing = is_failing;
+    }
+
+    /// Returns whether a time decides when the webhook has its next round.
+    const fn waits_for_a_time(&self) -> bool {
+        self.is_running || self.round.next_try.is_some() || self.round.not_before.is_some()
+    }
+
+    /// Begins anew without a change; returns the webhook.
+    fn begin_anew(&mut self) -> WebhookId {
+        let is_gone = self.is_gone;
+        self.change(self.webhook.clone());
+        self.is_gone = is_gone;
+        self.webhook.id
     }
 
     /// Notes an event that the webhook wants; returns whether it needs a round for it.

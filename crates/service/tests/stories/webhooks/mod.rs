@@ -1,5 +1,6 @@
 //! Webhooks, and receivers that answer in every way.
 
+mod clocks;
 mod nodes;
 mod rights;
 
@@ -611,23 +612,30 @@ async fn a_failed_event_is_tried_again_after_a_restart() {
     assert_eq!((setup.receiver.take().len() >= 2, setup.failed().await), (true, 0));
 }
 
-#[tokio::test]
-async fn positions_pass_events_that_are_not_wanted() {
-    let mut setup = Setup::new().await;
-    setup.run().await;
-    let at = setup.app.clock.now();
+/// Number of events after which positions move past events that no webhook wants.
+const UNWANTED: u64 = 1000;
+
+async fn record_unwanted(app: &TestApp) {
+    let at = app.clock.now();
     let unwanted = |number: u64| {
         let id = EventId::of_fact(at, &[&number.to_be_bytes()]);
         webhook_disabled(WebhookId(99), "https://example.org/", None, WebhookDisabled::Gone, id)
     };
-    let events: Vec<_> = (0..1000).map(unwanted).collect();
-    let log = setup.app.store.events();
+    let events: Vec<_> = (0..UNWANTED).map(unwanted).collect();
+    let log = app.store.events();
     futures_util::future::try_join_all(events.iter().map(|event| log.record(event))).await.unwrap();
+}
+
+#[tokio::test]
+async fn positions_pass_events_that_are_not_wanted() {
+    let mut setup = Setup::new().await;
+    setup.run().await;
+    record_unwanted(&setup.app).await;
     assert_eq!(setup.sender.send_once().await.unwrap().rounds, 0);
     assert_eq!(setup.state().await.cursor, setup.webhook.cursor, "positions are stored rarely");
     setup.app.clock.advance(Duration::from_secs(60));
     assert_eq!(setup.sender.send_once().await.unwrap().rounds, 0);
-    assert!(setup.state().await.cursor.number() >= setup.webhook.cursor.number() + 1000);
+    assert!(setup.state().await.cursor.number() >= setup.webhook.cursor.number() + UNWANTED);
     // It goes on from there.
     setup.send(&["ann@example.org"]).await;
     setup.run().await;
