@@ -269,6 +269,8 @@ struct Results {
     last_error: Option<String>,
     gone: bool,
     pause: Option<Timestamp>,
+    /// Whether an attempt had no answer in time. Further ones would hold connections that other receivers wait for.
+    hung: bool,
     /// Whether events were left for the next round.
     is_cut_off: bool,
     next_try: Option<Timestamp>,
@@ -370,7 +372,7 @@ impl<'a> Attempts<'a> {
     /// Returns whether no further attempt may begin.
     fn is_over(&self) -> bool {
         let results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        results.gone || results.pause.is_some() || self.service.0.clock.steady() >= self.end
+        results.gone || results.hung || results.pause.is_some() || self.service.0.clock.steady() >= self.end
     }
 
     /// Returns whether the author still has rights. They may end during a round.
@@ -421,6 +423,7 @@ impl<'a> Attempts<'a> {
             Verdict::Slow(None) => Some(now.plus(wait.unwrap_or(LONGEST_USUAL_PAUSE).min(LONGEST_USUAL_PAUSE))),
             Verdict::Delivered | Verdict::Gone | Verdict::Failed => None,
         };
+        let hung = matches!(answer, Err(ExchangeError::TimedOut));
         let (status, error, answer) = match answer {
             Ok(answer) => (Some(answer.status), None, Some(answer.excerpt)),
             Err(error) => (None, Some(error.to_string().chars().take(ERROR_CHARACTERS).collect::<String>()), None),
@@ -428,6 +431,7 @@ impl<'a> Attempts<'a> {
         self.note(|results| {
             results.attempted = true;
             results.gone |= verdict == Verdict::Gone;
+            results.hung |= hung;
             results.pause = results.pause.max(pause);
             let with_status = status.map(|status| format!("HTTP status {status}"));
             results.last_error = error.clone().or(with_status);

@@ -3,6 +3,7 @@
 mod clocks;
 mod nodes;
 mod rights;
+mod slow;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
