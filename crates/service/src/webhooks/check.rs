@@ -64,14 +64,14 @@ impl Service {
         Ok(ChallengeAnswer { is_echo, answer })
     }
 
-    /// Sends one message on request, over one of the connections to receivers that may fail.
+    /// Sends one message on request.
     pub(super) async fn send_now(
         &self,
         share: &Share,
         receiver: &Receiver,
         message: &Message,
     ) -> Result<Answer, ExchangeError> {
-        let _connection = self.0.webhooks.connections.pool(true).first(share).await;
+        let _connection = self.0.webhooks.connections.requested().first(share).await;
         self.0.webhooks.exchange.send(receiver, message, &mut None).await
     }
 

@@ -17,6 +17,8 @@ use crate::fair_permits::{FairPermits, Permit, Shared};
 const WORKING: usize = 192;
 /// Maximum number of connections to receivers whose last attempt failed. One that hangs holds one for 15 seconds.
 const FAILING: usize = 64;
+/// Maximum number of connections for tests and challenges, which answer requests and so do not wait for the others.
+const REQUESTED: usize = 48;
 /// The part of the connections that one user may have: 16 of those that work, which are two webhooks at full speed.
 const USERS_PART: usize = 12;
 /// The part that all admins together may have.
@@ -64,11 +66,16 @@ pub(super) struct ConnectionPermit {
 pub(super) struct Connections {
     working: Pool,
     failing: Pool,
+    requested: Pool,
 }
 
 impl Connections {
     pub(super) fn new() -> Self {
-        Self { working: Pool::new(WORKING), failing: Pool::new(FAILING) }
+        Self { working: Pool::new(WORKING), failing: Pool::new(FAILING), requested: Pool::new(REQUESTED) }
+    }
+
+    pub(super) const fn requested(&self) -> &Pool {
+        &self.requested
     }
 
     pub(super) const fn pool(&self, is_failing: bool) -> &Pool {
@@ -182,5 +189,6 @@ mod tests {
             (0..100).flat_map(|user| all(connections.pool(true), &of(&format!("u{user}@example.org"), user))).collect();
         assert_eq!(failing.len(), FAILING);
         assert_eq!(all(connections.pool(false), &of("ann@example.org", 1)).len(), 16);
+        assert_eq!(all(connections.requested(), &of("ann@example.org", 1)).len(), 4, "a test does not wait for them");
     }
 }
