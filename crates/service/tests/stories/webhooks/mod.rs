@@ -4,6 +4,7 @@ mod clocks;
 mod nodes;
 mod rights;
 mod slow;
+mod upgrade;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
