@@ -90,7 +90,8 @@ impl EmbeddedHost {
         self.made("/tokens", &admin, token).await["token"].as_str().unwrap().to_owned()
     }
 
-    async fn made(&self, path: &str, token: &str, body: Value) -> Value {
+    /// Creates something, and returns the answer.
+    pub(crate) async fn made(&self, path: &str, token: &str, body: Value) -> Value {
         let (status, answer) = self.post(path, token, body.to_string()).await;
         assert!((200..300).contains(&status), "{path}: {status} {answer}");
         answer

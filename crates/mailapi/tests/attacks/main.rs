@@ -11,5 +11,6 @@ mod accounts;
 mod bodies;
 mod connections;
 mod embedded_host;
+mod hanging_receivers;
 mod hostile_imap;
 mod reading;
