@@ -14,8 +14,8 @@ pub(super) const MOST_OPEN: usize = 1000;
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 60 * 60);
 
 /// An attempt that is later than now by more than this was made by a clock that was set back since. The clocks of nodes
-/// differ by less.
-const SKEW: Duration = Duration::from_secs(60);
+/// differ by less: receivers refuse the messages of a clock that is wrong by five minutes.
+const SKEW: Duration = Duration::from_secs(5 * 60);
 
 /// An event to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,7 +210,7 @@ mod tests {
         // The attempts were at second 0 of a clock that now shows the time an hour before, or that of another node.
         let plan = Plan::new(vec![open(1, None, 5)], Vec::new(), at(-60 * 60));
         assert_eq!((numbers(&plan), plan.next_try), (vec![vec![1]], None));
-        let plan = Plan::new(vec![open(1, None, 5)], Vec::new(), at(-60));
+        let plan = Plan::new(vec![open(1, None, 5)], Vec::new(), at(-5 * 60));
         assert_eq!((numbers(&plan), plan.next_try), (Vec::new(), Some(at(5))));
         // It was left before its first attempt.
         let left = WebhookFailure { last: None, ..open(1, None, 5) };
