@@ -1,6 +1,5 @@
 //! Mailboxes of an external user database: log-ins, permissions, and changes that are rejected here.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_model::{
@@ -12,11 +11,11 @@ use mailapi_service::domains::{DomainChange, DomainError};
 use mailapi_service::mail::SendError;
 use mailapi_service::tokens::CreateToken;
 use mailapi_service::users::{CreateUser, DirectorySynced, UpdateUser, UserError, UserQuery};
-use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
+use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_store::DirectorySettings;
-use mailapi_testkit::{ForeignSchema, ForeignUsers, SeededEntropy, TestApp};
+use mailapi_testkit::{ForeignSchema, ForeignUsers, TestApp};
 
-use crate::{HERE, message};
+use crate::{HERE, message, parts};
 
 /// `secret`, as hashed by Dovecot.
 const SALTED: &str =
@@ -29,16 +28,9 @@ const ADMIN: &str = "root@example.org";
 fn service(app: &TestApp, users: &ForeignUsers, password: &str) -> Service {
     let settings = DirectorySettings { page: 2, ..DirectorySettings::default() };
     let directory = users.directory(password, ForeignSchema::POSTFIXADMIN.mailboxes, settings);
-    Service::new(Parts {
-        store: app.store.clone().with_directory(directory),
-        backend: app.mail_server.backend(),
-        dns: app.dns.clone(),
-        clock: app.clock.clone(),
-        entropy: Arc::new(SeededEntropy::new(3)),
-        buffer: app.service.buffer().clone(),
-        metrics: Metrics::default(),
-        settings: Settings { admins: [address(ADMIN)].into(), password_rounds: 1000, ..Settings::default() },
-    })
+    let store = app.store.clone().with_directory(directory);
+    let settings = Settings { admins: [address(ADMIN)].into(), password_rounds: 1000, ..Settings::default() };
+    Service::new(Parts { store, settings, ..parts(app) })
 }
 
 struct Installation {

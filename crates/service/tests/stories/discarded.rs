@@ -10,11 +10,11 @@ use mailapi_model::{
     RecipientStatus,
 };
 use mailapi_service::events::{After, EventQuery};
-use mailapi_service::{Metrics, Parts, Service, Settings};
+use mailapi_service::{Parts, Service};
 use mailapi_testkit::{SeededEntropy, TestApp};
 
 use crate::recovery::begin as begin_sending;
-use crate::{caller, message};
+use crate::{caller, message, parts};
 
 /// A log that reports discarded messages, deliveries in the same batch, and its losses.
 #[derive(Default)]
@@ -68,16 +68,8 @@ impl Story {
 
     /// Returns the operations of a process that reads this log.
     fn service(app: &TestApp, log: Arc<Log>) -> Service {
-        Service::new(Parts {
-            store: app.store.clone(),
-            backend: Backend { delivery_feed: log, ..app.mail_server.backend() },
-            dns: app.dns.clone(),
-            clock: app.clock.clone(),
-            entropy: Arc::new(SeededEntropy::new(9)),
-            buffer: app.service.buffer().clone(),
-            metrics: Metrics::default(),
-            settings: Settings::default(),
-        })
+        let backend = Backend { delivery_feed: log, ..app.mail_server.backend() };
+        Service::new(Parts { backend, ..parts(app) })
     }
 
     /// Reports a discarded message in the log. Returns the numbers of added entries and changed messages.

@@ -20,11 +20,12 @@ mod verify;
 mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use mailapi_model::{Draft, DraftFields, DraftLimits, Grants, LoginProtocol, TokenValue, Visitor};
-use mailapi_service::Caller;
 use mailapi_service::mail::SendRequest;
-use mailapi_testkit::TestApp;
+use mailapi_service::{Caller, Metrics, Parts, Settings};
+use mailapi_testkit::{SeededEntropy, TestApp};
 
 /// A log-in over HTTP from this machine.
 const HERE: Visitor = Visitor { protocol: LoginProtocol::Http, address: IpAddr::V4(Ipv4Addr::LOCALHOST) };
@@ -44,6 +45,20 @@ fn message(from: &str, to: &[&str]) -> SendRequest {
 /// The caller with this token value.
 async fn caller(app: &TestApp, token: &str) -> Caller {
     app.service.authenticate(&TokenValue::from_caller(token)).await.unwrap()
+}
+
+/// The parts of a second service on the same accounts and mail server.
+fn parts(app: &TestApp) -> Parts {
+    Parts {
+        store: app.store.clone(),
+        backend: app.mail_server.backend(),
+        dns: app.dns.clone(),
+        clock: app.clock.clone(),
+        entropy: Arc::new(SeededEntropy::new(9)),
+        buffer: app.service.buffer().clone(),
+        metrics: Metrics::default(),
+        settings: Settings::default(),
+    }
 }
 
 /// A caller with these grants and no token.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mailapi_backend::{Awaited, Backend, DeliveryFeed, FeedBatch, FeedError, InboundLog};
 use mailapi_model::{FeedCursor, InboundEvent, InboundOutcome, SecretText};
-use mailapi_service::{Metrics, Parts, Service, Settings};
-use mailapi_testkit::{PASSWORD, SeededEntropy, TestApp};
+use mailapi_service::{Parts, Service};
+use mailapi_testkit::{PASSWORD, TestApp};
 
-use crate::{HERE, caller, message};
+use crate::{HERE, caller, message, parts};
 
 /// Longer than computed gauges are reused.
 const LATER: Duration = Duration::from_secs(6);
@@ -53,16 +53,8 @@ async fn a_lost_recipient_is_unaccounted_for() {
     let app = TestApp::start().await;
     let ann = app.user("ann@example.org").await;
     let feed = Arc::new(Forgetful::default());
-    let service = Service::new(Parts {
-        store: app.store.clone(),
-        backend: Backend { delivery_feed: feed.clone(), ..app.mail_server.backend() },
-        dns: app.dns.clone(),
-        clock: app.clock.clone(),
-        entropy: Arc::new(SeededEntropy::new(9)),
-        buffer: app.service.buffer().clone(),
-        metrics: Metrics::default(),
-        settings: Settings::default(),
-    });
+    let backend = Backend { delivery_feed: feed.clone(), ..app.mail_server.backend() };
+    let service = Service::new(Parts { backend, ..parts(&app) });
     let to = ["carl@example.net", "dan@example.net"];
     service.send(&caller(&app, &ann).await, message("ann@example.org", &to)).await.unwrap();
     app.clock.advance(MINUTES);

@@ -18,10 +18,12 @@ use mailapi_model::{
 use mailapi_service::auth::SignUp;
 use mailapi_service::domains::DomainChange;
 use mailapi_service::users::{CreateUser, UpdateUser};
-use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
+use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_testkit::{HookedProvisioning, PASSWORD, ProvisioningHook, TestApp};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+
+use crate::parts;
 
 /// Longer than two operations take on a busy machine.
 const ENOUGH: Duration = Duration::from_secs(60);
@@ -332,16 +334,9 @@ impl Pair {
 
     /// A server with this backend on the same accounts.
     pub(crate) fn with_backend(&self, backend: Backend) -> Service {
-        Service::new(Parts {
-            store: self.app.store.clone(),
-            backend,
-            dns: self.app.dns.clone(),
-            clock: self.app.clock.clone(),
-            entropy: self.app.service.entropy().clone(),
-            buffer: self.app.service.buffer().clone(),
-            metrics: Metrics::default(),
-            settings: brief(Settings::default()),
-        })
+        let entropy = self.app.service.entropy().clone();
+        let settings = brief(Settings::default());
+        Service::new(Parts { backend, entropy, settings, ..parts(&self.app) })
     }
 
     /// Starts the second operation while the first one changes the mail server. It either waits, or has finished

@@ -10,13 +10,13 @@ use mailapi_service::auth::CredentialsError;
 use mailapi_service::domains::DomainError;
 use mailapi_service::permissions::PermissionError;
 use mailapi_service::tokens::{CreateToken, TokenError};
-use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
+use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_store::TokenFilter;
 use mailapi_testkit::{PASSWORD, SeededEntropy, TestApp};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
-use crate::{HERE, with};
+use crate::{HERE, parts, with};
 
 const ANN: &str = "ann@example.org";
 const NEW: &str = "another good one";
@@ -87,16 +87,8 @@ impl Clock for GatedClock {
 
 /// Another node with this clock and randomness.
 fn node(app: &TestApp, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Service {
-    Service::new(Parts {
-        store: app.store.clone(),
-        backend: app.mail_server.backend(),
-        dns: app.dns.clone(),
-        clock,
-        entropy,
-        buffer: app.service.buffer().clone(),
-        metrics: Metrics::default(),
-        settings: Settings { password_rounds: 1000, ..Settings::default() },
-    })
+    let settings = Settings { password_rounds: 1000, ..Settings::default() };
+    Service::new(Parts { clock, entropy, settings, ..parts(app) })
 }
 
 fn that_stops_for_randomness(app: &TestApp) -> (Service, Keeper) {

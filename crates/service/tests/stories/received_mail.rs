@@ -7,9 +7,11 @@ use async_trait::async_trait;
 use mailapi_backend::{Backend, DeliveryFeed, FeedBatch, FeedError};
 use mailapi_model::{Clock, FeedCursor, FolderName, QueueId, ReceivedMail};
 use mailapi_service::events::{After, EventQuery};
-use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
-use mailapi_testkit::{SeededEntropy, TestApp};
+use mailapi_service::{Caller, Parts, Service};
+use mailapi_testkit::TestApp;
 use serde_json::{Value, json};
+
+use crate::parts;
 
 /// A log that reports deliveries to mailboxes.
 #[derive(Default)]
@@ -37,16 +39,8 @@ impl DeliveryFeed for Log {
 
 /// Returns the operations of a process that reads this log.
 fn service(app: &TestApp, log: &Arc<Log>) -> Service {
-    Service::new(Parts {
-        store: app.store.clone(),
-        backend: Backend { delivery_feed: log.clone(), ..app.mail_server.backend() },
-        dns: app.dns.clone(),
-        clock: app.clock.clone(),
-        entropy: Arc::new(SeededEntropy::new(9)),
-        buffer: app.service.buffer().clone(),
-        metrics: Metrics::default(),
-        settings: Settings::default(),
-    })
+    let backend = Backend { delivery_feed: log.clone(), ..app.mail_server.backend() };
+    Service::new(Parts { backend, ..parts(app) })
 }
 
 /// Returns the data of the events of this queue id.

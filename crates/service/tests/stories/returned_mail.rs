@@ -9,10 +9,10 @@ use mailapi_model::{
     Clock, DeliveryEvent, Evidence, FeedCursor, MessageId, MessageStatus, Outcome, Page, QueueId, RecipientStatus,
 };
 use mailapi_service::mail::DeliveryLogFilter;
-use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
+use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_testkit::{SeededEntropy, TestApp};
 
-use crate::{caller, message};
+use crate::{caller, message, parts};
 
 /// A mailbox for bounces, as reported by its backend.
 #[derive(Default)]
@@ -61,16 +61,8 @@ impl Story {
         let sent = app.service.send(&caller(&app, &ann).await, message("ann@example.org", &["bob@example.org"])).await;
         app.settle().await;
         let mailbox = Arc::new(Mailbox::default());
-        let service = Service::new(Parts {
-            store: app.store.clone(),
-            backend: Backend { bounce_feed: Some(mailbox.clone()), ..app.mail_server.backend() },
-            dns: app.dns.clone(),
-            clock: app.clock.clone(),
-            entropy: Arc::new(SeededEntropy::new(9)),
-            buffer: app.service.buffer().clone(),
-            metrics: Metrics::default(),
-            settings: Settings::default(),
-        });
+        let backend = Backend { bounce_feed: Some(mailbox.clone()), ..app.mail_server.backend() };
+        let service = Service::new(Parts { backend, ..parts(&app) });
         Self { app, service, mailbox, id: sent.unwrap().message_id }
     }
 

@@ -1,16 +1,14 @@
 //! Tokens, and the time until they become invalid.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend::{Buffer, BufferSettings};
 use mailapi_model::{Clock as _, Grants, Secret, TokenKind, TokenValue};
 use mailapi_service::auth::AuthenticateError;
 use mailapi_service::tokens::{CreateToken, TokenError};
-use mailapi_service::{Metrics, Parts, Service, Settings};
-use mailapi_testkit::{PASSWORD, SeededEntropy, TestApp};
+use mailapi_service::{Parts, Service};
+use mailapi_testkit::{PASSWORD, TestApp};
 
-use crate::{HERE, caller, with};
+use crate::{HERE, caller, parts, with};
 
 #[tokio::test]
 async fn a_revoked_token_is_dead_when_the_answer_leaves() {
@@ -87,16 +85,7 @@ async fn a_session_lives_while_any_node_uses_it() {
 
 /// The service of another process on the same database.
 async fn another_service(app: &TestApp) -> Service {
-    Service::new(Parts {
-        store: app.another_node().await,
-        backend: app.mail_server.backend(),
-        dns: app.dns.clone(),
-        clock: app.clock.clone(),
-        entropy: Arc::new(SeededEntropy::new(2)),
-        buffer: Buffer::new(BufferSettings::new(app.directory())),
-        metrics: Metrics::default(),
-        settings: Settings::default(),
-    })
+    Service::new(Parts { store: app.another_node().await, ..parts(app) })
 }
 
 #[tokio::test]

@@ -11,8 +11,10 @@ use mailapi_backend::{
 };
 use mailapi_model::{AccountChange, EmailAddress, FolderName, Listed, Page, Quota, SecretText};
 use mailapi_service::users::{CreateUser, UpdateUser, User, UserError, UserQuery};
-use mailapi_service::{Caller, Metrics, Parts, Service, Settings, Unavailable};
-use mailapi_testkit::{SeededEntropy, TestApp};
+use mailapi_service::{Caller, Parts, Service, Settings, Unavailable};
+use mailapi_testkit::TestApp;
+
+use crate::parts;
 
 const NAMES: [&str; 6] = ["ann", "bob", "cid", "dan", "eve", "fay"];
 /// Time that the service waits for mailboxes; in these stories, they answer at once or never.
@@ -162,16 +164,9 @@ impl Story {
             app.mailbox(address(name).as_str(), None).await;
         }
         let mailboxes = Arc::new(Held { trouble: Mutex::default(), asked: Mutex::default(), listed: Mutex::default() });
-        let service = Service::new(Parts {
-            store: app.store.clone(),
-            backend: Backend { mailboxes: mailboxes.clone(), ..app.mail_server.backend() },
-            dns: app.dns.clone(),
-            clock: app.clock.clone(),
-            entropy: Arc::new(SeededEntropy::new(9)),
-            buffer: app.service.buffer().clone(),
-            metrics: Metrics::default(),
-            settings: Settings { quota_patience, ..Settings::default() },
-        });
+        let backend = Backend { mailboxes: mailboxes.clone(), ..app.mail_server.backend() };
+        let settings = Settings { quota_patience, ..Settings::default() };
+        let service = Service::new(Parts { backend, settings, ..parts(&app) });
         Self { _app: app, service, mailboxes }
     }
 
