@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_disk_that_fails_is_told_and_nothing_is_kept() {
+    async fn a_failing_disk_is_reported_and_nothing_is_kept() {
         let buffer = buffer(Path::new("/nowhere/at/all"));
         let mut writer = buffer.writer();
         writer.push(b"0123456789").await.unwrap();

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The feed reports one event for the accepted recipient; a recipient rejected at submission is not reported
 /// again.
-pub async fn a_delivery_is_told_once(fixture: &dyn Fixture) {
+pub async fn a_delivery_is_reported_once(fixture: &dyn Fixture) {
     let (bob, unknown) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
     let start = end_of_feed(fixture).await;
     let sent = send(fixture, &[&bob, &unknown]).await;
@@ -27,7 +27,7 @@ pub async fn a_delivery_is_told_once(fixture: &dyn Fixture) {
 }
 
 /// A reader that lost its cursor reads the same events again.
-pub async fn reading_again_tells_the_same(fixture: &dyn Fixture) {
+pub async fn reading_again_reports_the_same(fixture: &dyn Fixture) {
     let bob = mailbox(fixture, "bob").await;
     let start = end_of_feed(fixture).await;
     let sent = send(fixture, &[&bob]).await;
@@ -43,15 +43,15 @@ pub async fn a_feed_read_event_by_event_is_the_same_feed(fixture: &dyn Fixture) 
     let (bob, eve) = (mailbox(fixture, "bob").await, mailbox(fixture, "eve").await);
     let start = end_of_feed(fixture).await;
     let sent = [send(fixture, &[&bob, &eve]).await.id, send(fixture, &[&bob]).await.id];
-    let of_ours = |event: &mailapi_model::DeliveryEvent| event.message_id.is_some_and(|id| sent.contains(&id));
+    let is_sent = |event: &mailapi_model::DeliveryEvent| event.message_id.is_some_and(|id| sent.contains(&id));
     let (mut at_once, _) = feed_after(fixture, &start).await;
-    at_once.retain(of_ours);
+    at_once.retain(is_sent);
     assert_eq!(at_once.len(), 3);
     let (mut singly, mut cursor, mut more) = (Vec::new(), start, true);
     while more {
         let batch = fixture.backend().delivery_feed.read_after(&cursor, 1).await.unwrap();
         assert!(batch.events.len() <= 1);
-        singly.extend(batch.events.into_iter().filter(of_ours));
+        singly.extend(batch.events.into_iter().filter(is_sent));
         (cursor, more) = (batch.cursor, batch.more);
     }
     assert_eq!(singly, at_once);

@@ -100,8 +100,8 @@ macro_rules! backend_contract {
     (@feed $fixture:ident) => {
         $crate::backend_contract! { @stories $fixture
             feed {
-                a_delivery_is_told_once
-                reading_again_tells_the_same
+                a_delivery_is_reported_once
+                reading_again_reports_the_same
                 a_feed_read_event_by_event_is_the_same_feed
                 forgetting_keeps_what_came_later
                 a_waiting_reader_is_woken
@@ -207,8 +207,8 @@ mod tests {
         ] {
             let after = named.split_once(&format!("            {area} {{\n")).unwrap().1;
             let listed: Vec<_> = after.split_once('}').unwrap().0.split_whitespace().collect();
-            let told = source.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
-            assert_eq!(told.collect::<Vec<_>>(), listed, "{area}");
+            let defined = source.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
+            assert_eq!(defined.collect::<Vec<_>>(), listed, "{area}");
         }
     }
 }

@@ -41,7 +41,7 @@ pub async fn a_message_is_read_with_both_bodies(fixture: &dyn Fixture) {
     assert_eq!(message.cc[0].email, "eve@elsewhere.example");
     let note = message.headers.iter().find(|(name, _)| name == "X-Note").expect("the header");
     assert_eq!(note.1, "one\nzwö");
-    let told: Vec<_> = message
+    let shown: Vec<_> = message
         .attachments
         .iter()
         .map(|one| (one.index, one.filename.as_str(), one.content_type.as_str(), one.size, one.content_id.as_deref()))
@@ -50,7 +50,7 @@ pub async fn a_message_is_read_with_both_bodies(fixture: &dyn Fixture) {
     let parameters: Vec<_> = message.attachments.iter().map(|one| one.type_parameters.as_str()).collect();
     assert_eq!(parameters, ["", "; charset=koi8-r", ""]);
     assert_eq!(
-        told,
+        shown,
         [
             (0, "attachment-1.png", "image/png", 8, Some("logo@elsewhere.example")),
             (1, "plan €.bin", "application/octet-stream", 2, None),

@@ -21,11 +21,11 @@ pub async fn a_full_mailbox_refuses_and_the_others_get_the_message(fixture: &dyn
     let text = "A line of the long message.\r\n".repeat(1000);
     let sent = send_text(fixture, &[&full, &bob], &text).await;
     let refused = sent.answer.expect("the message is accepted for the other recipients").refused;
-    let mut told: Vec<_> = refused.iter().map(|refusal| (refusal.recipient.clone(), code(refusal))).collect();
+    let mut reported: Vec<_> = refused.iter().map(|refusal| (refusal.recipient.clone(), code(refusal))).collect();
     let bounced =
         events_of(fixture, &start, sent.id).await.into_iter().filter(|event| event.outcome == Outcome::Bounced);
-    told.extend(bounced.map(|event| (event.recipient, event.dsn.map(|dsn| dsn.to_string()).unwrap_or_default())));
-    assert_eq!(told, [(full.clone(), "5.2.2".to_owned())]);
+    reported.extend(bounced.map(|event| (event.recipient, event.dsn.map(|dsn| dsn.to_string()).unwrap_or_default())));
+    assert_eq!(reported, [(full.clone(), "5.2.2".to_owned())]);
     assert_eq!(listed(fixture, &full, &FolderName::inbox()).await, []);
     assert_eq!(listed(fixture, &bob, &FolderName::inbox()).await.len(), 1);
     send_text(fixture, &[&full], "A short one fits.").await.answer.expect("the short message is accepted");

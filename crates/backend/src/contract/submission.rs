@@ -17,8 +17,8 @@ pub async fn without_known_recipients_a_message_is_refused(fixture: &dyn Fixture
     let error = sent.answer.unwrap_err();
     assert!(!error.is_transient(), "{error}");
     let SubmitError::NoRecipients(refused) = error else { panic!("another error: {error}") };
-    let told: Vec<_> = refused.iter().map(|refusal| (&refusal.recipient, code(refusal))).collect();
-    assert_eq!(told, [(&unknown, "5.1.1".to_owned()), (&no_one, "5.1.1".to_owned())]);
+    let shown: Vec<_> = refused.iter().map(|refusal| (&refusal.recipient, code(refusal))).collect();
+    assert_eq!(shown, [(&unknown, "5.1.1".to_owned()), (&no_one, "5.1.1".to_owned())]);
     assert_eq!(events_of(fixture, &start, sent.id).await, []);
 }
 

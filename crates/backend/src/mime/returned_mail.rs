@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_is_told_as_such() {
+    fn a_delay_is_reported_as_such() {
         let expected =
             "67e55044-10b1-426f-9247-bb680e5fe0c9 later@remote.example.net Delayed 4.2.0 450 4.2.0 Greylisted";
         assert_eq!(shown(DELAY), [expected]);

@@ -41,15 +41,15 @@ fn given_name(part: &Part) -> Option<&str> {
 /// Parameters of a replaced type have no meaning. US-ASCII is the default (RFC 2045 section 5.2), which some
 /// servers add themselves, so it is omitted.
 pub(super) fn type_parameters(part: &Part) -> String {
-    const TOLD: [&str; 4] = ["charset", "method", "format", "delsp"];
+    const NAMES: [&str; 4] = ["charset", "method", "format", "delsp"];
     /// Longer than any meaningful value.
     const MAX_BYTES: usize = 75;
     if part.content_type.value != part.media_type {
         return String::new();
     }
-    let told = TOLD.iter().filter_map(|name| part.content_type.parameter(name).map(|value| (name, value)));
-    let told = told.filter(|(_, value)| !value.eq_ignore_ascii_case("us-ascii"));
-    let plain = told.filter(|(_, value)| value.len() <= MAX_BYTES && plain::is_word(value));
+    let parameters = NAMES.iter().filter_map(|name| part.content_type.parameter(name).map(|value| (name, value)));
+    let parameters = parameters.filter(|(_, value)| !value.eq_ignore_ascii_case("us-ascii"));
+    let plain = parameters.filter(|(_, value)| value.len() <= MAX_BYTES && plain::is_word(value));
     plain.map(|(name, value)| format!("; {name}={value}")).collect()
 }
 
