@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_too_long_is_not_told_back_as_a_whole() {
+    fn a_name_that_is_too_long_is_shortened_in_the_refusal() {
         let field = refused(|f| f.headers.push(("é".repeat(100_000), "x".into())));
         assert_eq!(field, format!("headers.{}…", "é".repeat(38)));
         assert_eq!(refused(|f| f.headers.push(("ä".repeat(38), "x".into()))), format!("headers.{}", "ä".repeat(38)));
