@@ -314,7 +314,7 @@ fn data_is_not_sent_without_accepted_recipients() {
 }
 
 #[test]
-fn a_refused_sender_is_told_to_every_recipient() {
+fn a_refused_sender_refuses_every_recipient() {
     let mut client = ready(PIPELINING);
     let server = ["550 5.7.1 not you\r\n503 mail first\r\n503 mail first\r\n503 mail first\r\n"];
     let (writes, outcome) = send(&mut client, &to(&["a@r.example", "b@r.example"]), &server);
