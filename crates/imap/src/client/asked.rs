@@ -60,12 +60,12 @@ impl Asked {
 
 impl FetchAttribute {
     /// Whether the section answers this attribute.
-    pub(super) fn is_answered_by(&self, told: &FetchedSection) -> bool {
+    pub(super) fn is_answered_by(&self, fetched: &FetchedSection) -> bool {
         match self {
-            Self::Section(section) => told.section.is_same(section) && told.origin.is_none(),
+            Self::Section(section) => fetched.section.is_same(section) && fetched.origin.is_none(),
             Self::SectionSlice(section, from, _) => {
                 // Some servers omit the origin when it is 0.
-                told.section.is_same(section) && told.origin.unwrap_or_default() == *from
+                fetched.section.is_same(section) && fetched.origin.unwrap_or_default() == *from
             }
             Self::Flags | Self::Size | Self::Arrived | Self::Envelope | Self::BodyStructure => false,
         }

@@ -87,8 +87,8 @@ impl FetchedMessage {
             FetchAttribute::Envelope => self.envelope.is_some(),
             FetchAttribute::BodyStructure => self.body_structure.is_some(),
             FetchAttribute::Section(_) | FetchAttribute::SectionSlice(..) => {
-                let answers = |told: &&FetchedSection| attribute.is_answered_by(told);
-                self.sections.iter().find(answers).is_some_and(|told| told.bytes.is_some())
+                let answers = |fetched: &&FetchedSection| attribute.is_answered_by(fetched);
+                self.sections.iter().find(answers).is_some_and(|fetched| fetched.bytes.is_some())
             }
             FetchAttribute::Size => self.size.is_some(),
             FetchAttribute::Flags | FetchAttribute::Arrived => true,

@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_messages_keep_their_number_until_told() {
+    fn removed_messages_keep_their_number_until_expunged() {
         let mut view = view(&[(3, ""), (5, ""), (9, "")]);
         let update = FolderUpdate::Snapshot(snapshot(&[(5, ""), (12, "")]));
         assert_eq!(view.sync(Some(update), false), Ok(vec![Untagged::Exists(4)]));
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_told_once() {
+    fn flags_are_reported_once() {
         let mut view = view(&[(3, "\\Seen")]);
         let update = changes(vec![entry(3, "\\Seen $Junk")], vec![], UidRanges::default());
         let news = view.sync(update.clone(), false).unwrap();

@@ -700,11 +700,11 @@ mod tests {
         for chunk in input.chunks(size) {
             reader.feed(chunk);
             loop {
-                let told = reader.poll_streaming();
-                if matches!(told, StreamPoll::Piece(_)) {
+                let polled = reader.poll_streaming();
+                if matches!(polled, StreamPoll::Piece(_)) {
                     bytes.extend_from_slice(reader.piece());
                 }
-                match (told, all.last_mut()) {
+                match (polled, all.last_mut()) {
                     (StreamPoll::NeedMore, _) => break,
                     (StreamPoll::Overrun, _) => {
                         all.push(StreamPoll::Overrun);
@@ -735,16 +735,16 @@ mod tests {
 
     #[test]
     fn only_the_literal_of_a_section_is_streamed() {
-        let (told, _) = streamed(b"* 1 FETCH (ENVELOPE ({17}\r\n01234567890123456 x) UID 1)\r\n", 7);
-        assert!(matches!(told[..], [StreamPoll::Refused(_)]), "{told:?}");
+        let (polled, _) = streamed(b"* 1 FETCH (ENVELOPE ({17}\r\n01234567890123456 x) UID 1)\r\n", 7);
+        assert!(matches!(polled[..], [StreamPoll::Refused(_)]), "{polled:?}");
         for name in ["BODY[]", "BODY[1.2]<30>"] {
-            let (told, bytes) = streamed(
+            let (polled, bytes) = streamed(
                 format!("* 1 FETCH ({name} {{20}}\r\n0123456789\r\n{{5}}\r\nabc UID 7)\r\n* 2\r\n").as_bytes(),
                 5,
             );
-            assert_eq!(told[..3], [StreamPoll::Begin(20), StreamPoll::Piece(20), StreamPoll::End]);
+            assert_eq!(polled[..3], [StreamPoll::Begin(20), StreamPoll::Piece(20), StreamPoll::End]);
             assert_eq!(bytes, b"0123456789\r\n{5}\r\nabc");
-            assert!(matches!(&told[3..], [StreamPoll::Frame(_), StreamPoll::Frame(_)]), "{told:?}");
+            assert!(matches!(&polled[3..], [StreamPoll::Frame(_), StreamPoll::Frame(_)]), "{polled:?}");
         }
     }
 

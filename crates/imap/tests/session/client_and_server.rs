@@ -98,13 +98,13 @@ fn what_does_not_exist_is_refused() {
 #[test]
 fn starttls_discards_capabilities_from_clear_text() {
     let mut talk = Talk::begin(100, true);
-    assert!(talk.client.capabilities().is_some_and(|told| told.has("STARTTLS")));
+    assert!(talk.client.capabilities().is_some_and(|capabilities| capabilities.has("STARTTLS")));
     assert!(talk.ask(Command::start_tls()).0.is_ok());
     assert_eq!(talk.client.capabilities(), None);
     assert!(talk.ask(Command::capability()).0.is_ok());
-    let told = talk.client.capabilities().unwrap().clone();
-    assert!(!told.has("STARTTLS") && told.has("AUTH=PLAIN"));
-    let plain = Command::authenticate_plain("", "joe", &Password::new("secret".into()), &told);
+    let capabilities = talk.client.capabilities().unwrap().clone();
+    assert!(!capabilities.has("STARTTLS") && capabilities.has("AUTH=PLAIN"));
+    let plain = Command::authenticate_plain("", "joe", &Password::new("secret".into()), &capabilities);
     assert!(talk.ask(plain).0.is_ok());
 }
 
@@ -112,12 +112,12 @@ fn starttls_discards_capabilities_from_clear_text() {
 fn messages_are_fetched_however_the_bytes_come() {
     for piece in [1, 3, 1000] {
         let mut talk = Talk::logged_in(piece);
-        let (status, told) = talk.ask(Command::examine("INBOX"));
+        let (status, responses) = talk.ask(Command::examine("INBOX"));
         assert_eq!(status.code, Some(Code::ReadOnly));
-        assert!(told.contains(&Untagged::Exists(3)));
+        assert!(responses.contains(&Untagged::Exists(3)));
         let uid_validity =
             |one: &Untagged| matches!(one, Untagged::Status(status) if status.code == Some(Code::UidValidity(7)));
-        assert!(told.iter().any(uid_validity));
+        assert!(responses.iter().any(uid_validity));
         let attributes = [
             FetchAttribute::Flags,
             FetchAttribute::Size,
@@ -206,22 +206,22 @@ fn searches_find_and_folders_are_counted() {
     talk.ask(Command::examine("INBOX"));
     for text in ["SECOND", "two", "b@x"] {
         let search = Command::uid_search(text, talk.client.capabilities().unwrap());
-        let (status, told) = talk.ask(search);
+        let (status, responses) = talk.ask(search);
         assert!(status.is_ok(), "{status:?}");
-        let found = told.iter().find_map(|one| if let Untagged::Found(found) = one { Some(found) } else { None });
+        let found = responses.iter().find_map(|one| if let Untagged::Found(found) = one { Some(found) } else { None });
         assert_eq!(found.unwrap().newest_first().collect::<Vec<_>>(), [2], "{text}");
     }
-    let (_, told) = talk.ask(Command::uid_search("é", &Default::default()));
-    assert!(told.iter().any(|one| matches!(one, Untagged::Found(found) if found.is_empty())));
-    let (_, told) = talk.ask(Command::list_all(&[StatusItem::Messages, StatusItem::Unseen, StatusItem::Size]));
-    let inbox = told.iter().find_map(|one| match one {
+    let (_, responses) = talk.ask(Command::uid_search("é", &Default::default()));
+    assert!(responses.iter().any(|one| matches!(one, Untagged::Found(found) if found.is_empty())));
+    let (_, responses) = talk.ask(Command::list_all(&[StatusItem::Messages, StatusItem::Unseen, StatusItem::Size]));
+    let inbox = responses.iter().find_map(|one| match one {
         Untagged::FolderStatus(status) if status.name.as_deref() == Some("INBOX") => Some(status),
         _ => None,
     });
     let inbox = inbox.expect("the inbox");
     assert_eq!((inbox.messages, inbox.unseen, inbox.size), (Some(3), Some(2), Some(120)));
-    let (_, told) = talk.ask(Command::quota_root("INBOX"));
-    assert!(told.iter().any(|one| matches!(one, Untagged::Quota(resources) if resources[0].limit == 1024)));
+    let (_, responses) = talk.ask(Command::quota_root("INBOX"));
+    assert!(responses.iter().any(|one| matches!(one, Untagged::Quota(resources) if resources[0].limit == 1024)));
 }
 
 fn greeted() -> Connection {

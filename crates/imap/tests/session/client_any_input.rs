@@ -90,8 +90,8 @@ fn what_is_too_long_ends_the_connection() {
     let structure = b"* 1 FETCH (BODYSTRUCTURE {61}\r\n";
     let skipped = [&structure[..], &[b'x'; 61], b")\r\n* 3 EXISTS\r\n"].concat();
     for streaming in [false, true] {
-        let told = [Untagged::TooLong(1), Untagged::Exists(3)].map(|untagged| Ok(Event::Untagged(untagged)));
-        assert_eq!(events(&skipped, 50, streaming), told);
+        let expected = [Untagged::TooLong(1), Untagged::Exists(3)].map(|untagged| Ok(Event::Untagged(untagged)));
+        assert_eq!(events(&skipped, 50, streaming), expected);
     }
     let endless = b"* 1 FETCH (BODY[] {99999999999999999999999}\r\n";
     assert_eq!(events(endless, 50, true), [Ok(Event::BodyBegin(u64::MAX))]);

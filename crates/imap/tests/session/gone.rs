@@ -98,8 +98,8 @@ fn news_within_a_list_with_figures_are_not_lost() {
     session.finish(Ok(inbox()), update);
     let Step::Run(_) = session.step() else { panic!("STATUS must run") };
     session.finish(Ok(Reply::Statuses(Vec::new())), None);
-    let told = lines(&mut session);
-    assert!(told.iter().any(|line| line == "* 1 EXPUNGE"), "{told:?}");
+    let written = lines(&mut session);
+    assert!(written.iter().any(|line| line == "* 1 EXPUNGE"), "{written:?}");
 }
 
 #[test]
@@ -124,6 +124,6 @@ fn a_command_that_is_not_carried_out_is_refused_before_bye() {
     session.finish(Ok(inbox()), Some(FolderUpdate::Gone));
     let Step::Run(_) = session.step() else { panic!("STATUS must run") };
     session.bye("The server is shutting down");
-    let told = lines(&mut session);
-    assert_eq!(told[1..], ["c NO Command not completed", "* BYE The server is shutting down"], "one BYE");
+    let written = lines(&mut session);
+    assert_eq!(written[1..], ["c NO Command not completed", "* BYE The server is shutting down"], "one BYE");
 }

@@ -333,7 +333,7 @@ impl Session {
             Pending::Selected(pending) => Some(selected::finish(self, &tag, pending, result)),
         };
         // Report changes before the tagged response: afterwards, EXPUNGE may no longer be sent.
-        if let Err(gone) = self.tell_changes(update, may_expunge) {
+        if let Err(gone) = self.report_changes(update, may_expunge) {
             // The command may continue with another effect, so BYE waits for its completion.
             self.gone = Some(gone);
         }
@@ -371,12 +371,12 @@ impl Session {
     /// Reports changes of the selected mailbox while the client idles.
     pub fn folder_changed(&mut self, update: FolderUpdate) {
         let idles = matches!(self.expecting, Expecting::Done { .. });
-        if let Err(gone) = self.tell_changes(Some(update), idles) {
+        if let Err(gone) = self.report_changes(Some(update), idles) {
             self.bye(&gone.to_string());
         }
     }
 
-    fn tell_changes(&mut self, update: Option<FolderUpdate>, may_expunge: bool) -> Result<(), Gone> {
+    fn report_changes(&mut self, update: Option<FolderUpdate>, may_expunge: bool) -> Result<(), Gone> {
         let Phase::Selected(view) = &mut self.phase else { return Ok(()) };
         for change in &view.sync(update, may_expunge)? {
             select::write_untagged(&mut self.out, change);

@@ -164,7 +164,7 @@ pub(super) fn finish(session: &mut Session, tag: &str, pending: Pending, result:
         (Pending::Store { uid, action, missing }, Reply::Stored(entries)) => {
             let missing = missing.saturating_sub(entries.len());
             for entry in entries {
-                tell_stored(out, view, &action, entry);
+                report_stored(out, view, &action, entry);
             }
             completed("STORE completed", uid, missing)
         }
@@ -204,7 +204,7 @@ fn write_found(
 }
 
 /// Writes the new flags. After `.SILENT`, only if they differ from what the client can compute itself.
-fn tell_stored(out: &mut Writer, view: &mut SelectedView, action: &StoreAction, entry: MessageEntry) {
+fn report_stored(out: &mut Writer, view: &mut SelectedView, action: &StoreAction, entry: MessageEntry) {
     let Some(number) = view.number_of(entry.uid) else { return };
     let expected = view.flags_of(entry.uid).map(|before| action.change.apply(before));
     if let Some(keywords) = view.set_flags(entry.uid, entry.flags.clone()) {
