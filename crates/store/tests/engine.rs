@@ -249,7 +249,7 @@ async fn errors_do_not_repeat_values() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_handles_on_one_file_both_write_and_tell_each_other() {
+async fn two_handles_on_one_file_both_write_and_notify() {
     let file = File::new();
     let server = file.open_with_tables().await;
     let command_line = file.open();

@@ -30,7 +30,7 @@ pub struct Copied {
 
 /// The columns of an account that come from the external mailbox.
 #[derive(PartialEq)]
-struct Told {
+struct Columns {
     name: String,
     active: bool,
     quota: Option<i64>,
@@ -68,7 +68,7 @@ impl Copies<'_> {
         let known = self.known(mailboxes).await?;
         let differs = |mailbox: &&DirectoryMailbox| match known.get(mailbox.email.as_str()) {
             None => true,
-            Some((in_directory, told)) => *in_directory && *told != Told::by(mailbox),
+            Some((in_directory, columns)) => *in_directory && *columns != Columns::of(mailbox),
         };
         let mut changed: Vec<&DirectoryMailbox> = mailboxes.iter().filter(differs).collect();
         if changed.is_empty() {
@@ -117,7 +117,7 @@ impl Copies<'_> {
     }
 
     /// Returns for each existing account whether it is a copy, and its columns.
-    async fn known(&self, mailboxes: &[DirectoryMailbox]) -> Result<HashMap<String, (bool, Told)>, StoreError> {
+    async fn known(&self, mailboxes: &[DirectoryMailbox]) -> Result<HashMap<String, (bool, Columns)>, StoreError> {
         let addresses = mailboxes.iter().map(|mailbox| Value::from(&mailbox.email)).collect();
         let statement = Filter::all()
             .one_of("email", Some(addresses))
@@ -126,14 +126,14 @@ impl Copies<'_> {
         let read = |mut row: Row| {
             let (email, in_directory) = (row.text()?, row.bool()?);
             let (name, active, quota) = (row.text()?, row.bool()?, row.int_or_null()?);
-            Ok((email, (in_directory, Told { name, active, quota, is_gone: row.time_or_null()?.is_some() })))
+            Ok((email, (in_directory, Columns { name, active, quota, is_gone: row.time_or_null()?.is_some() })))
         };
         rows.into_iter().map(read).collect()
     }
 }
 
-impl Told {
-    fn by(mailbox: &DirectoryMailbox) -> Self {
+impl Columns {
+    fn of(mailbox: &DirectoryMailbox) -> Self {
         let quota = mailbox.quota_bytes.map(number);
         Self { name: mailbox.name.clone(), active: mailbox.active, quota, is_gone: false }
     }
@@ -151,7 +151,7 @@ fn insert_domain(domain: &DomainName, now: Timestamp) -> Stmt {
 }
 
 fn put(mailbox: &DirectoryMailbox, now: Timestamp) -> Stmt {
-    let told = Told::by(mailbox);
+    let columns = Columns::of(mailbox);
     Stmt::new(
         "INSERT INTO accounts (email, email_given, domain, name, name_folded, password_hash, active, quota_bytes, \
          created_at, updated_at, in_directory) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, TRUE) \
@@ -163,10 +163,10 @@ fn put(mailbox: &DirectoryMailbox, now: Timestamp) -> Stmt {
     .bind(&mailbox.email)
     .bind(mailbox.email.given())
     .bind(mailbox.email.domain_str())
-    .bind(told.name.as_str())
-    .bind(fold(&told.name))
+    .bind(columns.name.as_str())
+    .bind(fold(&columns.name))
     .bind(NO_PASSWORD)
-    .bind(told.active)
-    .bind(told.quota)
+    .bind(columns.active)
+    .bind(columns.quota)
     .bind(now)
 }

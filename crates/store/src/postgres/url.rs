@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_says_where_and_whom_to_trust() {
+    fn an_address_sets_the_server_and_its_trust() {
         let url: PostgresUrl = "postgresql://u:p%40ss@db.example.org:5433/mail?connect_timeout=3".parse().unwrap();
         assert_eq!(url.config.get_hosts(), [Host::Tcp("db.example.org".to_owned())]);
         assert_eq!(url.config.get_password(), Some(&b"p@ss"[..]));

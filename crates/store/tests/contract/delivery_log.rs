@@ -140,9 +140,9 @@ async fn a_bounced_alias_member_is_kept_beside_the_alias_status() {
         let earlier =
             DeliveryEvent { response: "earlier".to_owned(), ..member("gone@example.net", Outcome::Bounced, 6) };
         store.delivery_log().append("feed", &[earlier], &cursor("2"), &cursor("3")).await.unwrap();
-        let told_late = team().await;
-        assert_eq!(told_late.partly_bounced_at, Some(at(7)));
-        assert_eq!(told_late.partly_bounced_response, sent.partly_bounced_response);
+        let reported_late = team().await;
+        assert_eq!(reported_late.partly_bounced_at, Some(at(7)));
+        assert_eq!(reported_late.partly_bounced_response, sent.partly_bounced_response);
 
         let members = store.delivery_log().members(message_id(1)).await.unwrap();
         let shown: Vec<_> = members.iter().map(|member| (member.address.as_str(), member.has_bounced)).collect();

@@ -122,7 +122,7 @@ async fn each_refusal_is_one_event_and_so_is_each_failed_recipient() {
             // The mail server has no part of this message.
             submit(store, 4, &[(email(names[1]), unknown.clone())]).await;
         }
-        let told: Vec<_> = log(store)
+        let stored: Vec<_> = log(store)
             .await
             .iter()
             .map(|event| {
@@ -145,7 +145,7 @@ async fn each_refusal_is_one_event_and_so_is_each_failed_recipient() {
         let whole = names.map(|name| format!("message.failed {name} - 452"));
         expected.extend(whole.iter().map(String::as_str));
         expected.push("message.bounced no@example.net permanent 550");
-        assert_eq!(told, expected);
+        assert_eq!(stored, expected);
     })
     .await;
 }
@@ -194,9 +194,9 @@ async fn a_report_is_an_event_if_it_changes_its_recipient() {
         assert!(append(&second, "1", "2").await.is_err(), "another reader was faster");
         append(&[late.clone(), late], "2", "3").await.unwrap();
 
-        let told = log(store).await.into_iter().filter(|event| event.cursor() > before);
-        let told: Vec<_> = told.skip(1).map(|event| body(&event)).collect();
-        let shown: Vec<_> = told.iter().map(shown).collect();
+        let stored = log(store).await.into_iter().filter(|event| event.cursor() > before);
+        let stored: Vec<_> = stored.skip(1).map(|event| body(&event)).collect();
+        let shown: Vec<_> = stored.iter().map(shown).collect();
         assert_eq!(
             shown,
             [
@@ -209,9 +209,9 @@ async fn a_report_is_an_event_if_it_changes_its_recipient() {
                 "message.bounced Bob@example.net returned_mail",
             ]
         );
-        assert_eq!(told[3]["data"]["recipient"]["final"], "eve@example.net");
-        assert_eq!(told[0]["timestamp"], at(4).to_string());
-        let data = &told[4]["data"];
+        assert_eq!(stored[3]["data"]["recipient"]["final"], "eve@example.net");
+        assert_eq!(stored[0]["timestamp"], at(4).to_string());
+        let data = &stored[4]["data"];
         assert_eq!(data["recipient"], json!({"email": "Bob@example.net", "type": "bcc"}));
         assert_eq!(data["smtp"], json!({"code": null, "enhanced": "2.0.0", "response": "said at 9"}));
         assert_eq!((&data["relay"], &data["delay_ms"]), (&json!("mx.example.net[192.0.2.1]:25"), &json!(1500)));
@@ -474,7 +474,7 @@ async fn changes_of_users_and_tokens_are_events_without_secrets() {
         accounts.delete(&ann, at(8)).await.unwrap();
 
         let events = log(store).await;
-        let told: Vec<_> =
+        let stored: Vec<_> =
             events.iter().map(|event| (event.event_type.as_str(), body(event)["data"].clone())).collect();
         let user = |changed| json!({"email": "ann@example.org", "changed": changed});
         let created = |record: &TokenRecord, kind, email: Option<&str>| {
@@ -485,10 +485,10 @@ async fn changes_of_users_and_tokens_are_events_without_secrets() {
             ("token.created", data)
         };
         let of_token = |event_type, record: &TokenRecord| (event_type, json!({"token_id": record.id.0}));
-        assert_eq!(told[0].0, "domain.created");
+        assert_eq!(stored[0].0, "domain.created");
         let name = new_account("ann@example.org", 1).name;
         assert_eq!(
-            told[1..],
+            stored[1..],
             [
                 ("user.created", json!({"email": "ann@example.org", "name": name, "quota_bytes": null})),
                 ("user.updated", user(json!({"quota_bytes": 7}))),

@@ -47,7 +47,7 @@ impl Story {
     }
 
     /// Returns the statuses according to the model.
-    fn told_by_the_model(&self) -> Vec<RecipientStatus> {
+    fn by_the_model(&self) -> Vec<RecipientStatus> {
         let mut states = vec![RecipientStatus::Pending; RECIPIENTS.len() + usize::from(self.refusal.is_some())];
         for step in 0..=self.events.len() {
             if step == self.submitted_after {
@@ -127,7 +127,7 @@ impl Player {
     }
 
     /// Returns the statuses and the attempts that follow from the log of events alone, in the order of the recipients.
-    async fn told_by_events(&self, record: &SentRecord) -> Vec<(RecipientStatus, u32)> {
+    async fn by_events(&self, record: &SentRecord) -> Vec<(RecipientStatus, u32)> {
         self.store.events().number_new().await.unwrap();
         let events = self.store.events().of_message(record.message.message_id, 100).await.unwrap();
         let is_accepted = |event: &&StoredEvent| event.event_type == EventType::MessageAccepted;
@@ -138,10 +138,10 @@ impl Player {
         let initial = if was_submitted { RecipientStatus::Submitted } else { RecipientStatus::Pending };
         let of = |recipient: &SentRecipient| {
             let own = events.iter().filter(|event| recipient_of(event).as_deref() == Some(recipient.email.as_str()));
-            let told: Vec<_> = own.map(|event| event.event_type).collect();
-            let count = |wanted| told.iter().filter(|event_type| **event_type == wanted).count();
-            assert!(count(EventType::MessageDelivered) <= 1 && count(EventType::MessageBounced) <= 1, "{told:?}");
-            let status = match told.last() {
+            let types: Vec<_> = own.map(|event| event.event_type).collect();
+            let count = |wanted| types.iter().filter(|event_type| **event_type == wanted).count();
+            assert!(count(EventType::MessageDelivered) <= 1 && count(EventType::MessageBounced) <= 1, "{types:?}");
+            let status = match types.last() {
                 None => initial,
                 Some(EventType::MessageDelivered) => RecipientStatus::Sent,
                 Some(EventType::MessageDeferred) => RecipientStatus::Deferred,
@@ -170,7 +170,7 @@ fn recipient_of(event: &StoredEvent) -> Option<String> {
 }
 
 #[test]
-fn the_store_and_the_model_tell_every_story_alike() {
+fn the_store_and_the_model_agree_on_every_story() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let engines = runtime.block_on(async { [(256, Engine::sqlite().await), (64, Engine::postgres().await)] });
     for (cases, engine) in engines {
@@ -180,10 +180,10 @@ fn the_store_and_the_model_tell_every_story_alike() {
             let mut player = player.borrow_mut();
             let record = runtime.block_on(player.play(&story));
             let states: Vec<_> = record.recipients.iter().map(|recipient| recipient.status).collect();
-            prop_assert_eq!(&states, &story.told_by_the_model());
+            prop_assert_eq!(&states, &story.by_the_model());
             prop_assert_eq!(record.message.status, overall(&states));
-            let told: Vec<_> = record.recipients.iter().map(|one| (one.status, one.attempts)).collect();
-            prop_assert_eq!(runtime.block_on(player.told_by_events(&record)), told);
+            let stored: Vec<_> = record.recipients.iter().map(|one| (one.status, one.attempts)).collect();
+            prop_assert_eq!(runtime.block_on(player.by_events(&record)), stored);
             if story.was_submitted() {
                 let first = runtime.block_on(player.play_submission_first(&story));
                 prop_assert_eq!(&record.recipients, &first.recipients);

@@ -89,9 +89,9 @@ async fn two_nodes_that_write_and_number_make_one_log_without_gaps() {
     for (_, message_id, event_type) in log {
         of_messages.entry(message_id).or_default().push(event_type.as_str());
     }
-    for told in of_messages.values() {
-        assert_eq!(told[0], "message.accepted");
-        assert!(told[1..].iter().all(|event_type| *event_type == "message.deferred"), "{told:?}");
+    for types in of_messages.values() {
+        assert_eq!(types[0], "message.accepted");
+        assert!(types[1..].iter().all(|event_type| *event_type == "message.deferred"), "{types:?}");
     }
 }
 

@@ -32,11 +32,12 @@ async fn columns_written_at_every_use_send_no_notification() {
     let store = node(&database).await;
     add_account(&store, "ann@example.org").await;
     store.tokens().insert(&admin_token(1), 50).await.unwrap();
-    let told = |change: &str| database.sql(&format!("LISTEN mailapi_changes; {change}")).contains("mailapi_changes");
-    assert!(!told("UPDATE tokens SET last_used_at = 5"));
-    assert!(!told("UPDATE accounts SET last_login_at = 5"));
-    assert!(told("UPDATE tokens SET is_active = FALSE"));
-    assert!(told("UPDATE accounts SET active = FALSE"));
+    let notifies =
+        |change: &str| database.sql(&format!("LISTEN mailapi_changes; {change}")).contains("mailapi_changes");
+    assert!(!notifies("UPDATE tokens SET last_used_at = 5"));
+    assert!(!notifies("UPDATE accounts SET last_login_at = 5"));
+    assert!(notifies("UPDATE tokens SET is_active = FALSE"));
+    assert!(notifies("UPDATE accounts SET active = FALSE"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
