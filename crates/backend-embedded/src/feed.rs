@@ -83,7 +83,7 @@ impl DeliveryFeed for MessageStore {
         if !rows.is_empty() {
             // The rows must be durable before a reader stores the cursor. After a power loss, lost row
             // numbers are assigned again, and a reader with a later cursor would skip the new rows.
-            self.before_it_is_told().await.map_err(unreadable)?;
+            self.until_durable().await.map_err(unreadable)?;
         }
         let more = rows.len() > max;
         rows.truncate(max);

@@ -31,7 +31,7 @@ impl Submission for MessageStore {
         let found = found.map_err(unavailable)?;
         if found.is_some() {
             // The answer must not be lost after a power loss: the caller acts on it.
-            self.before_it_is_told().await.map_err(unavailable)?;
+            self.until_durable().await.map_err(unavailable)?;
         } else if !attempt.by_this_node {
             return Err(SubmitError::Unavailable("the message may be in the message store of another node".to_owned()));
         }

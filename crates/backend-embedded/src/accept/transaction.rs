@@ -191,10 +191,10 @@ fn delivered(mail: &Prepared, recipient: &Recipient, now: Timestamp) -> Delivery
 /// Returns the recipients for the queue: remote ones, and local ones whose sender requested a success notice
 /// (RFC 3461 section 4.1).
 fn waiting<'a>(mail: &Prepared, routes: &Routes<'a>) -> Vec<(&'a Recipient, queue::Task)> {
-    let told =
+    let wants_notice =
         |recipient: &Recipient| mail.incoming.sender.is_some() && recipient.notify.is_some_and(|notify| notify.success);
-    let local = routes.local.iter().map(|(recipient, _)| *recipient).filter(|recipient| told(recipient));
-    let local = local.map(|recipient| (recipient, queue::Task::TellOfSuccess));
+    let local = routes.local.iter().map(|(recipient, _)| *recipient).filter(|recipient| wants_notice(recipient));
+    let local = local.map(|recipient| (recipient, queue::Task::NotifySuccess));
     routes.remote.iter().map(|recipient| (*recipient, queue::Task::Deliver)).chain(local).collect()
 }
 

@@ -50,7 +50,7 @@ impl Delivery<'_> {
             return Ok(());
         }
         if self.destination == Destination::Here {
-            return if self.is_stopped(&message).await? { Ok(()) } else { self.tell(message).await };
+            return if self.is_stopped(&message).await? { Ok(()) } else { self.notify_success(message).await };
         }
         let outbound = OutboundMessage::of(
             self.delivery_agent.message_store.buffer_range(message.layout, message.layout.as_submitted()).await?,
@@ -91,20 +91,20 @@ impl Delivery<'_> {
     }
 
     /// Sends the success notice of a recorded local delivery.
-    async fn tell(&self, message: QueuedMessage) -> Result<(), MessageStoreError> {
+    async fn notify_success(&self, message: QueuedMessage) -> Result<(), MessageStoreError> {
         let mut range = message.layout.as_submitted();
         let headers = self.delivery_agent.settings.max_returned_header_bytes as u64;
         range.end = range.end.min(range.start.saturating_add(headers));
         let bytes = self.delivery_agent.message_store.load_range(message.layout.content, range).await?;
-        let told = Attempt::Told;
+        let notified = Attempt::Notified;
         let tried: Vec<_> = message
             .recipients
             .iter()
-            .map(|recipient| Tried { recipient, attempt_outcome: None, attempt: &told })
+            .map(|recipient| Tried { recipient, attempt_outcome: None, attempt: &notified })
             .collect();
         let notices = self.delivery_agent.notices(&message, &tried, &bytes).await;
         let _in_flight = self.delivery_agent.in_flight.take(&message);
-        let result = |position| RecipientResult { position, attempt: Attempt::Told };
+        let result = |position| RecipientResult { position, attempt: Attempt::Notified };
         let results = message.recipients.iter().map(|recipient| result(recipient.position)).collect();
         self.write_down(message, results, notices).await;
         Ok(())

@@ -109,7 +109,7 @@ fn action_for(tried: &Tried<'_>) -> Option<Action> {
             let others_will = tried.attempt_outcome.is_some_and(|attempt_outcome| attempt_outcome.notifies);
             (wants(|notify| notify.success) && !others_will).then_some(Action::Relayed)
         }
-        Attempt::Told => Some(Action::Delivered),
+        Attempt::Notified => Some(Action::Delivered),
     }
 }
 

@@ -137,7 +137,7 @@ impl QueueRun {
         let base = QueuedMessage { recipients: Vec::new(), ..message.clone() };
         for recipient in message.recipients {
             let destination = match recipient.task {
-                Task::TellOfSuccess => Destination::Here,
+                Task::NotifySuccess => Destination::Here,
                 Task::Deliver if to_relay => Destination::Relay,
                 Task::Deliver => Destination::Domain(recipient.address.domain()),
             };

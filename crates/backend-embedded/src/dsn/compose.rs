@@ -52,16 +52,16 @@ pub(crate) fn compose(report: &Report<'_>) -> Result<Vec<u8>, ComposeError> {
 /// Returns a subject with the outcome and the recipients.
 fn subject(report: &Report<'_>) -> String {
     let first = report.recipients.first().map_or("no recipient", |outcome| outcome.recipient.shown());
-    let whom = match report.recipients.len() {
+    let recipients = match report.recipients.len() {
         0 | 1 => first.to_owned(),
         2 => format!("{first} and 1 other"),
         count => format!("{first} and {} others", count - 1),
     };
     match report.action {
-        Action::Failed => format!("Your message could not be delivered to {whom}"),
-        Action::Delayed => format!("Your message to {whom} is delayed"),
-        Action::Delivered => format!("Your message was delivered to {whom}"),
-        Action::Relayed => format!("Your message to {whom} was relayed"),
+        Action::Failed => format!("Your message could not be delivered to {recipients}"),
+        Action::Delayed => format!("Your message to {recipients} is delayed"),
+        Action::Delivered => format!("Your message was delivered to {recipients}"),
+        Action::Relayed => format!("Your message to {recipients} was relayed"),
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_to_people_and_programs() {
+    fn a_failure_is_described_to_people_and_programs() {
         let (ann, bob) = ("ann@here.example".parse().unwrap(), "bob@there.example".parse().unwrap());
         let report = Report {
             hostname: "mx.here.example",

@@ -109,7 +109,7 @@ impl<'a> Connection<'a> {
                 Step::Keep { bytes, is_first } => self.keep(&bytes, is_first).await,
                 Step::Idle => {
                     match self.renew().await {
-                        Ok(()) => self.tell_news().await,
+                        Ok(()) => self.report_news().await,
                         // The account could not be checked: the update is sent later.
                         Err(LoginError::Unavailable) => {}
                         Err(_) => {
@@ -209,7 +209,7 @@ impl<'a> Connection<'a> {
         self.session.bye("The account is disabled, or its password was changed");
     }
 
-    async fn tell_news(&mut self) {
+    async fn report_news(&mut self) {
         let Some(user) = &mut self.user else { return };
         if let Some(news) = user.news(&self.session).await {
             self.session.folder_changed(news);

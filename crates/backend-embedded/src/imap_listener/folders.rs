@@ -18,9 +18,9 @@ impl User {
         // A failed SELECT leaves no folder selected (RFC 3501 section 6.3.1).
         self.selected = None;
         let snapshot = self.message_store.select(&self.address, &folder_name(mailbox)?).await.map_err(failure)?;
-        let (selected, told) = Selected::open(&self.message_store, snapshot, read_only).await;
+        let (selected, snapshot) = Selected::open(&self.message_store, snapshot, read_only).await;
         self.selected = Some(selected);
-        Ok(Reply::Selected(told))
+        Ok(Reply::Selected(snapshot))
     }
 
     pub(super) async fn create(&self, mailbox: &MailboxName) -> Result<Reply, Failure> {
@@ -54,7 +54,7 @@ impl User {
         let folders = self.message_store.list_folders(&self.address).await.map_err(failure)?;
         let subscribed = self.message_store.subscriptions(&self.address).await.map_err(failure)?;
         let mut orphans: HashSet<FolderName> = subscribed.into_iter().collect();
-        let mut told: Vec<_> = folders
+        let mut listed: Vec<_> = folders
             .into_iter()
             .filter_map(|folder| {
                 let subscribed = orphans.remove(&folder.name);
@@ -63,10 +63,10 @@ impl User {
             })
             .collect();
         // Subscriptions may outlive their folders (RFC 3501 section 6.3.6).
-        told.extend(orphans.iter().filter_map(|name| {
+        listed.extend(orphans.iter().filter_map(|name| {
             Some(server::Folder { name: mailbox_name(name)?, exists: false, subscribed: true, special_use: None })
         }));
-        Ok(Reply::Folders(told))
+        Ok(Reply::Folders(listed))
     }
 
     pub(super) async fn statuses(&self, mailboxes: Vec<MailboxName>, recent: bool) -> Result<Reply, Failure> {

@@ -26,14 +26,14 @@ impl Selected {
     ) -> (Self, view::FolderSnapshot) {
         let FolderSnapshot { folder, entries } = snapshot;
         let uids = entries.iter().map(|entry| entry.uid).collect();
-        let told = view::FolderSnapshot {
+        let client_snapshot = view::FolderSnapshot {
             folder: folder.id.0,
             uid_validity: folder.uid_validity,
             uid_next: folder.uid_next,
-            messages: entries.into_iter().map(told).collect(),
+            messages: entries.into_iter().map(message_entry).collect(),
             recent: recent(message_store, &folder, read_only).await,
         };
-        (Self { folder: folder.id, read_only, modseq: folder.highest_modseq, uids }, told)
+        (Self { folder: folder.id, read_only, modseq: folder.highest_modseq, uids }, client_snapshot)
     }
 
     /// Returns the changes since the last call, by any session; `None` if there are none.
@@ -58,7 +58,7 @@ impl Selected {
         };
         self.modseq = folder.highest_modseq;
         let recent = recent(message_store, &folder, self.read_only).await;
-        Ok(Some(FolderUpdate::Changes { changed: entries.into_iter().map(told).collect(), removed, recent }))
+        Ok(Some(FolderUpdate::Changes { changed: entries.into_iter().map(message_entry).collect(), removed, recent }))
     }
 
     fn add_new(&mut self, entries: &[EntryState]) {
@@ -86,6 +86,6 @@ async fn recent(message_store: &MessageStore, folder: &Folder, read_only: bool) 
     UidRanges::of(taken.map_err(failure).unwrap_or_default())
 }
 
-fn told(entry: EntryState) -> MessageEntry {
+fn message_entry(entry: EntryState) -> MessageEntry {
     MessageEntry { uid: entry.uid, flags: entry.flags }
 }

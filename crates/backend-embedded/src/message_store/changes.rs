@@ -49,7 +49,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    fn tell(&self, touched: &Touched) {
+    fn notify(&self, touched: &Touched) {
         for (signal, wanted) in
             [(&self.feed, touched.feed), (&self.queue, touched.queue), (&self.chores, touched.chores)]
         {
@@ -118,7 +118,7 @@ impl Announcement {
 
 impl Drop for Announcement {
     fn drop(&mut self) {
-        self.changes.tell(&self.touched);
+        self.changes.notify(&self.touched);
     }
 }
 

@@ -201,7 +201,7 @@ impl MessageStore {
     }
 
     /// Waits until everything read here is durable, if the accounts are in another database.
-    pub(crate) async fn before_it_is_told(&self) -> Result<(), StoreError> {
+    pub(crate) async fn until_durable(&self) -> Result<(), StoreError> {
         if self.follows_accounts() { Ok(()) } else { self.0.sqlite.flushed().await }
     }
 

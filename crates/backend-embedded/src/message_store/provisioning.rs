@@ -23,7 +23,7 @@ impl Provisioning for MessageStore {
         let (address, now) = (mailbox.clone(), self.clock().now());
         self.write(move |connection, _| mailbox::put(connection, &address, quota_bytes, now).map(drop))
             .await
-            .map_err(not_told)
+            .map_err(provisioning_error)
     }
 
     async fn new_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
@@ -33,7 +33,7 @@ impl Provisioning for MessageStore {
             mailbox::put(connection, &address, quota_bytes, now).map(drop)
         })
         .await
-        .map_err(not_told)
+        .map_err(provisioning_error)
     }
 
     async fn set_quota(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
@@ -43,7 +43,7 @@ impl Provisioning for MessageStore {
             None => Ok(()),
         })
         .await
-        .map_err(not_told)
+        .map_err(provisioning_error)
     }
 
     async fn repair_mailbox(
@@ -58,7 +58,7 @@ impl Provisioning for MessageStore {
         // Mail without an account is quarantined.
         let job =
             move |connection: &Connection, touched: &mut _| quarantine::set_apart(connection, &address, now, touched);
-        self.write(job).await.map_err(not_told)
+        self.write(job).await.map_err(provisioning_error)
     }
 
     async fn repair_domain(&self, domain: &DomainName, is_here: bool) -> Result<(), ProvisioningError> {
@@ -66,7 +66,7 @@ impl Provisioning for MessageStore {
     }
 
     async fn quarantined(&self) -> Result<Vec<Quarantined>, ProvisioningError> {
-        self.kept_apart().await.map_err(not_told)
+        self.kept_apart().await.map_err(provisioning_error)
     }
 
     async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
@@ -79,7 +79,7 @@ impl Provisioning for MessageStore {
             Ok(())
         })
         .await
-        .map_err(not_told)
+        .map_err(provisioning_error)
     }
 
     async fn domains(&self) -> Result<Option<Vec<DomainName>>, ProvisioningError> {
@@ -122,7 +122,7 @@ impl MessageStore {
             Ok(rows?)
         })
         .await
-        .map_err(not_told)
+        .map_err(provisioning_error)
     }
 
     async fn change_domain(
@@ -131,7 +131,7 @@ impl MessageStore {
         domain: &DomainName,
     ) -> Result<(), ProvisioningError> {
         let name = domain.clone();
-        self.write(move |connection, _| change(connection, &name)).await.map_err(not_told)
+        self.write(move |connection, _| change(connection, &name)).await.map_err(provisioning_error)
     }
 }
 
@@ -150,6 +150,6 @@ fn parsed<T: FromStr>(stored: &str) -> Result<T, ProvisioningError> {
     stored.parse().map_err(|_| ProvisioningError("a stored name is invalid".to_owned()))
 }
 
-fn not_told(error: MessageStoreError) -> ProvisioningError {
+fn provisioning_error(error: MessageStoreError) -> ProvisioningError {
     ProvisioningError(error.to_string())
 }

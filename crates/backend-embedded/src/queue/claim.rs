@@ -102,7 +102,7 @@ fn read_recipient(row: &Row<'_>) -> Result<QueuedRecipient, StoreError> {
     Ok(QueuedRecipient {
         position: row.get(1)?,
         address: EmailAddress::as_given(&address).map_err(|_| damaged("an address"))?,
-        task: if row.get(3)? { Task::TellOfSuccess } else { Task::Deliver },
+        task: if row.get(3)? { Task::NotifySuccess } else { Task::Deliver },
         notify: read_notify(notify.as_deref()),
         orcpt: row.get(5)?,
         attempts: row.get(6)?,

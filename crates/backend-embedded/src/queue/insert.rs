@@ -29,7 +29,7 @@ pub(crate) fn insert(
             queue,
             position,
             recipient.address.wire(),
-            matches!(task, Task::TellOfSuccess),
+            matches!(task, Task::NotifySuccess),
             recipient.notify.map(|notify| notify.to_string()),
             recipient.orcpt,
             now.as_millis(),

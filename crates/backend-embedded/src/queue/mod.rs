@@ -38,7 +38,7 @@ pub enum Task {
     /// Transmit the message to the recipient's server.
     Deliver,
     /// Send the success notice of a local delivery (RFC 3461 section 4.1).
-    TellOfSuccess,
+    NotifySuccess,
 }
 
 /// A message with claimed recipients.

@@ -66,7 +66,7 @@ pub enum Attempt {
         relay: Option<String>,
     },
     /// The success notice of a recorded delivery was sent: finished, without an event.
-    Told,
+    Notified,
 }
 
 impl Attempt {
@@ -76,7 +76,7 @@ impl Attempt {
             Self::Deferred { reply, relay, .. } => Some((Outcome::Deferred, reply, relay.as_ref())),
             Self::Bounced { reply, relay } => Some((Outcome::Bounced, reply, relay.as_ref())),
             Self::Expired { reply, relay } => Some((Outcome::Expired, reply, relay.as_ref())),
-            Self::Told => None,
+            Self::Notified => None,
         }
     }
 }

@@ -207,7 +207,7 @@ async fn notice(
     let Some(sender) = &incoming.sender else { return Ok(None) };
     let asked = |refusal: &Refusal| incoming.recipients.iter().find(|one| one.address == refusal.recipient);
     let wants = |notify: Option<Notify>| notify.is_none_or(|notify| notify.failure);
-    let told = refused.iter().filter_map(|refusal| {
+    let outcomes = refused.iter().filter_map(|refusal| {
         let recipient = asked(refusal).filter(|recipient| wants(recipient.notify))?;
         Some(RecipientOutcome {
             recipient: &refusal.recipient,
@@ -218,7 +218,7 @@ async fn notice(
             will_retry_until: None,
         })
     });
-    let recipients: Vec<_> = told.collect();
+    let recipients: Vec<_> = outcomes.collect();
     if recipients.is_empty() {
         return Ok(None);
     }

@@ -18,13 +18,13 @@ async fn imap_and_the_api_share_uids_and_flags_and_reading_keeps_seen() {
     let api = server.message_store.list(&ann(), &inbox(), Page::new(50, 0)).await.unwrap().items.remove(0);
     let read = server.message_store.read(&ann(), &inbox(), api.uid).await.unwrap();
     assert_eq!(read.text.as_deref(), Some("text\r\n"));
-    let told = client.ok("FETCH 1 (UID FLAGS RFC822.SIZE)").await;
-    assert_eq!(told, [format!("* 1 FETCH (UID {} FLAGS (\\Recent) RFC822.SIZE {})", api.uid, api.size)]);
+    let fetched = client.ok("FETCH 1 (UID FLAGS RFC822.SIZE)").await;
+    assert_eq!(fetched, [format!("* 1 FETCH (UID {} FLAGS (\\Recent) RFC822.SIZE {})", api.uid, api.size)]);
     client.ok("FETCH 1 BODY.PEEK[]").await;
     assert!(server.message_store.list(&ann(), &inbox(), Page::new(50, 0)).await.unwrap().items[0].flags.is_empty());
     // Reading by IMAP without PEEK sets the flag.
-    let told = client.ok("FETCH 1 BODY[TEXT]").await;
-    assert!(told[0].ends_with(" FLAGS (\\Seen \\Recent))"), "{told:?}");
+    let fetched = client.ok("FETCH 1 BODY[TEXT]").await;
+    assert!(fetched[0].ends_with(" FLAGS (\\Seen \\Recent))"), "{fetched:?}");
     let api = server.message_store.list(&ann(), &inbox(), Page::new(50, 0)).await.unwrap().items.remove(0);
     assert_eq!(api.flags, [SystemFlag::Seen.as_str()]);
 }
@@ -54,8 +54,8 @@ async fn an_appended_message_is_read_by_the_api() {
     assert_eq!(read.summary.flags, ["\\Flagged", "todo"]);
     assert_eq!(read.summary.date.to_string(), "2024-02-01T08:00:00.000Z");
     client.ok("SELECT Work").await;
-    let told = client.ok("FETCH 1 INTERNALDATE").await;
-    assert_eq!(told, ["* 1 FETCH (INTERNALDATE \" 1-Feb-2024 08:00:00 +0000\")"]);
+    let fetched = client.ok("FETCH 1 INTERNALDATE").await;
+    assert_eq!(fetched, ["* 1 FETCH (INTERNALDATE \" 1-Feb-2024 08:00:00 +0000\")"]);
 }
 
 #[tokio::test]

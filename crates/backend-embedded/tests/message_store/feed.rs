@@ -92,10 +92,10 @@ async fn without_local_accounts_events_are_durable_before_reporting() {
 
         database.execute_batch("BEGIN IMMEDIATE").unwrap();
         let mut batch = test_store.message_store.read_after(&start, 10);
-        let told = (&mut batch).now_or_never();
-        assert_eq!(told.is_none(), accounts_elsewhere);
+        let ready = (&mut batch).now_or_never();
+        assert_eq!(ready.is_none(), accounts_elsewhere);
         database.execute_batch("COMMIT").unwrap();
-        let batch = match told {
+        let batch = match ready {
             Some(batch) => batch,
             None => batch.await,
         };

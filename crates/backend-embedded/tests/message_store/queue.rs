@@ -167,9 +167,9 @@ async fn a_sender_that_wants_to_hear_of_a_local_success_is_remembered() {
     incoming.recipients[0].notify = wants;
     test_store.message_store.accept(incoming).await.unwrap();
     let [queued] = &claim(&test_store).await[..] else { panic!() };
-    assert_eq!(queued.recipients[0].task, Task::TellOfSuccess);
-    let told = RecipientResult { position: 0, attempt: Attempt::Told };
-    test_store.message_store.record(queued.clone(), vec![told], Vec::new()).await.unwrap();
+    assert_eq!(queued.recipients[0].task, Task::NotifySuccess);
+    let notified = RecipientResult { position: 0, attempt: Attempt::Notified };
+    test_store.message_store.record(queued.clone(), vec![notified], Vec::new()).await.unwrap();
     assert_eq!(test_store.number("SELECT count(*) FROM drop_queue"), 0);
     assert_eq!(outcomes(&test_store).await.len(), 2);
 }

@@ -88,7 +88,7 @@ fn from_outside(test_store: &TestStore, from: &str, to: &str, notice: &str) -> I
 }
 
 /// Delivers a bounce. Returns the feed's events of returned mail so far.
-async fn told(test_store: &TestStore, from: &str, to: &str, notice: &str) -> Vec<DeliveryEvent> {
+async fn reported(test_store: &TestStore, from: &str, to: &str, notice: &str) -> Vec<DeliveryEvent> {
     test_store.message_store.accept(from_outside(test_store, from, to, notice)).await.unwrap();
     let mut events = test_store.message_store.read_after(&FeedCursor::default(), 1000).await.unwrap().events;
     events.retain(|event| event.evidence == Evidence::ReturnedMail);
@@ -113,13 +113,13 @@ async fn a_forged_notice_changes_nothing() {
         ("", "ann@example.org", notice(&id, "failed", "bob@example.org")),
         ("", "ann@example.org", notice(&id, "delayed", "zoe@far.example")),
     ] {
-        assert_eq!(told(&test_store, from, to, &notice).await, [], "{from} {to} {notice}");
+        assert_eq!(reported(&test_store, from, to, &notice).await, [], "{from} {to} {notice}");
     }
     // A forged bounce with the Message-ID, but without the return address.
     let mut guessed = from_outside(&test_store, "", "ann@example.org", &good);
     guessed.recipients[0].returned = None;
     test_store.message_store.accept(guessed).await.unwrap();
-    assert_eq!(told(&test_store, "", "bob@example.org", &good).await, []);
+    assert_eq!(reported(&test_store, "", "bob@example.org", &good).await, []);
 }
 
 #[tokio::test]
@@ -127,13 +127,17 @@ async fn a_notice_of_what_has_not_left_yet_is_ordinary_mail() {
     let test_store = TestStore::new().await;
     let id = submitted(&test_store, &SeededEntropy::new(7)).await.to_string();
     let forged = notice(&id, "failed", "zoe@far.example");
-    assert_eq!(told(&test_store, "", "ann@example.org", &forged).await, [], "before the first attempt");
+    assert_eq!(reported(&test_store, "", "ann@example.org", &forged).await, [], "before the first attempt");
     tried(&test_store, &[put_off(&test_store), taken()]).await;
-    assert_eq!(told(&test_store, "", "ann@example.org", &forged).await, [], "after a deferred attempt");
-    assert_eq!(told(&test_store, "", "ann@example.org", &notice(&id, "failed", "joe@far.example")).await.len(), 1);
+    assert_eq!(reported(&test_store, "", "ann@example.org", &forged).await, [], "after a deferred attempt");
+    assert_eq!(reported(&test_store, "", "ann@example.org", &notice(&id, "failed", "joe@far.example")).await.len(), 1);
     test_store.advance(60);
     tried(&test_store, &[taken()]).await;
-    assert_eq!(told(&test_store, "", "ann@example.org", &forged).await.len(), 2, "after the message was transmitted");
+    assert_eq!(
+        reported(&test_store, "", "ann@example.org", &forged).await.len(),
+        2,
+        "after the message was transmitted"
+    );
 }
 
 #[tokio::test]
@@ -143,7 +147,7 @@ async fn a_recipient_that_no_server_accepted_cannot_bounce_later() {
     tried(&test_store, &[refused(), expired()]).await;
     for recipient in ["zoe@far.example", "joe@far.example"] {
         assert_eq!(
-            told(&test_store, "", "ann@example.org", &notice(&id, "failed", recipient)).await,
+            reported(&test_store, "", "ann@example.org", &notice(&id, "failed", recipient)).await,
             [],
             "{recipient}"
         );
@@ -166,24 +170,24 @@ async fn a_notice_during_submission_gets_a_temporary_failure() {
     };
     assert_eq!(reply.code, 451);
     // To all other mailboxes it is an ordinary message.
-    assert_eq!(told(&test_store, "", "bob@example.org", &early).await, []);
-    assert_eq!(told(&test_store, "", "ann@example.org", &notice(&id, "failed", "eve@far.example")).await, []);
+    assert_eq!(reported(&test_store, "", "bob@example.org", &early).await, []);
+    assert_eq!(reported(&test_store, "", "ann@example.org", &notice(&id, "failed", "eve@far.example")).await, []);
     assert_eq!(test_store.number("SELECT messages FROM drop_mailboxes WHERE address = 'ann@example.org'"), 1);
 
     let results = [0, 1].map(|position| RecipientResult { position, attempt: taken() }).to_vec();
     test_store.message_store.record(message.clone(), results, Vec::new()).await.unwrap();
-    assert_eq!(told(&test_store, "", "ann@example.org", &early).await.len(), 1);
+    assert_eq!(reported(&test_store, "", "ann@example.org", &early).await.len(), 1);
 }
 
 #[tokio::test]
-async fn our_own_notices_tell_nothing_of_returned_mail() {
+async fn our_own_notices_are_no_returned_mail() {
     let test_store = TestStore::new().await;
     let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
     // As if a mail client resent a bounce with its original identifier.
     let mut own = from_outside(&test_store, "", "ann@example.org", &notice(&id, "failed", "zoe@far.example"));
     own.relaying = Relaying::Allowed;
     test_store.message_store.accept(own).await.unwrap();
-    assert_eq!(told(&test_store, "", "ann@example.org", &notice(&id, "delayed", "zoe@far.example")).await, []);
+    assert_eq!(reported(&test_store, "", "ann@example.org", &notice(&id, "delayed", "zoe@far.example")).await, []);
 }
 
 #[tokio::test]
@@ -192,16 +196,17 @@ async fn a_returned_message_is_one_event_for_each_recipient() {
     let id = sent(&test_store, &SeededEntropy::new(7)).await;
     test_store.advance(60);
     for count in [1, 1] {
-        let told =
-            told(&test_store, "", "ann@example.org", &notice(&id.to_string(), "failed", "ZOE@far.example")).await;
-        assert_eq!(told.len(), count);
-        assert_eq!((told[0].message_id, told[0].outcome), (Some(id), Outcome::Bounced));
-        assert_eq!((told[0].recipient.as_str(), told[0].delay.as_secs()), ("zoe@far.example", 60));
-        assert_eq!(told[0].response, "550 5.1.1 no such user");
-        assert_eq!(told[0].dsn.unwrap().to_string(), "5.1.1");
+        let reported =
+            reported(&test_store, "", "ann@example.org", &notice(&id.to_string(), "failed", "ZOE@far.example")).await;
+        assert_eq!(reported.len(), count);
+        assert_eq!((reported[0].message_id, reported[0].outcome), (Some(id), Outcome::Bounced));
+        assert_eq!((reported[0].recipient.as_str(), reported[0].delay.as_secs()), ("zoe@far.example", 60));
+        assert_eq!(reported[0].response, "550 5.1.1 no such user");
+        assert_eq!(reported[0].dsn.unwrap().to_string(), "5.1.1");
     }
-    let told = told(&test_store, "", "ann@example.org", &notice(&id.to_string(), "failed", "joe@far.example")).await;
-    assert_eq!(told.len(), 2);
+    let reported =
+        reported(&test_store, "", "ann@example.org", &notice(&id.to_string(), "failed", "joe@far.example")).await;
+    assert_eq!(reported.len(), 2);
 }
 
 #[tokio::test]
@@ -213,16 +218,16 @@ async fn a_recipient_can_come_back_after_members_of_it_did() {
     let of_other = notice(&id, "failed", &alias.replace("joe", "jim"));
     let of_recipient = notice(&id, "failed", "zoe@far.example");
     for notice in [&of_member, &of_other, &of_recipient, &of_recipient] {
-        told(&test_store, "", "ann@example.org", notice).await;
+        reported(&test_store, "", "ann@example.org", notice).await;
     }
-    let told = told(&test_store, "", "ann@example.org", &of_member).await;
-    let told: Vec<_> = told
+    let reported = reported(&test_store, "", "ann@example.org", &of_member).await;
+    let reported: Vec<_> = reported
         .iter()
         .map(|event| (event.recipient.as_str(), event.final_recipient.as_ref().map(|member| member.as_str())))
         .collect();
     let members = [("zoe@far.example", Some("joe@far.example")), ("zoe@far.example", Some("jim@far.example"))];
     assert_eq!(
-        told,
+        reported,
         [members[0], members[1], ("zoe@far.example", None)],
         "nothing counts after the recipient's own bounce"
     );

@@ -9,7 +9,7 @@ use mailapi_testkit::SmtpSink;
 use crate::mail_host::{MailHost, address, mail};
 use crate::socket::Line;
 
-fn told(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, String) {
+fn event(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, String) {
     (recipient.to_owned(), outcome, code.to_owned())
 }
 
@@ -20,7 +20,7 @@ async fn there_is_no_bounce_of_a_bounce() {
     let null = Incoming::new(None, [address("zoe@far.example")], mail("Hi"), host.clock.now(), Relaying::Allowed);
     host.message_store.accept(null).await.unwrap();
     host.agent_to(&sink).deliver_due_once().await.unwrap();
-    assert_eq!(host.told().await, [told("zoe@far.example", Outcome::Bounced, "5.1.1")]);
+    assert_eq!(host.reported().await, [event("zoe@far.example", Outcome::Bounced, "5.1.1")]);
     assert!(host.queue_is_empty().await);
 }
 
@@ -42,7 +42,7 @@ async fn a_sender_who_is_gone_loses_the_notice_and_nothing_else() {
     host.send(&["zoe@far.example"], &mail("Hi")).await;
     host.message_store.remove_mailbox(&address("ann@here.example")).await.unwrap();
     host.agent_to(&sink).deliver_due_once().await.unwrap();
-    assert_eq!(host.told().await, [told("zoe@far.example", Outcome::Bounced, "5.1.1")]);
+    assert_eq!(host.reported().await, [event("zoe@far.example", Outcome::Bounced, "5.1.1")]);
     assert!(host.queue_is_empty().await);
 }
 
@@ -54,14 +54,14 @@ async fn each_recipient_has_its_outcome_and_one_notice_lists_refusals() {
     sink.refuse("eva@far.example", &["554 5.7.1 Not from you"]);
     host.send(&["zoe@far.example", "joe@far.example", "tim@far.example", "eva@far.example"], &mail("Hi")).await;
     host.agent_to(&sink).deliver_due_once().await.unwrap();
-    let told: Vec<_> = host.told().await.into_iter().take(4).collect();
+    let reported: Vec<_> = host.reported().await.into_iter().take(4).collect();
     assert_eq!(
-        told,
+        reported,
         [
-            self::told("zoe@far.example", Outcome::Bounced, "5.1.1"),
-            self::told("joe@far.example", Outcome::Deferred, "4.2.1"),
-            self::told("tim@far.example", Outcome::Sent, "2.0.0"),
-            self::told("eva@far.example", Outcome::Bounced, "5.7.1"),
+            event("zoe@far.example", Outcome::Bounced, "5.1.1"),
+            event("joe@far.example", Outcome::Deferred, "4.2.1"),
+            event("tim@far.example", Outcome::Sent, "2.0.0"),
+            event("eva@far.example", Outcome::Bounced, "5.7.1"),
         ]
     );
     assert_eq!(sink.received()[0].recipients, ["tim@far.example"]);

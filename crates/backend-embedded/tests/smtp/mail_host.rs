@@ -152,7 +152,7 @@ impl MailHost {
     }
 
     /// Returns all events of the delivery feed as recipient, outcome and status code.
-    pub(crate) async fn told(&self) -> Vec<(String, Outcome, String)> {
+    pub(crate) async fn reported(&self) -> Vec<(String, Outcome, String)> {
         let code = |event: &DeliveryEvent| event.dsn.map(|dsn| dsn.to_string()).unwrap_or_default();
         let events = self.events().await;
         events.iter().map(|event| (event.recipient.to_string(), event.outcome, code(event))).collect()

@@ -32,7 +32,7 @@ async fn the_relay_gets_the_exact_message_once_for_all_recipients() {
     assert_eq!(received[0].recipients, ["zoe@far.example", "joe@away.example"]);
     assert_eq!(String::from_utf8_lossy(&received[0].data), message);
     let expected = ["bob@here.example", "zoe@far.example", "joe@away.example"].map(sent);
-    assert_eq!(host.told().await, expected);
+    assert_eq!(host.reported().await, expected);
     let relay = host.events().await[1].relay.clone().unwrap();
     assert_eq!(relay, format!("127.0.0.1[127.0.0.1]:{}", sink.address().port()));
     assert!(host.queue_is_empty().await);
@@ -68,7 +68,7 @@ async fn a_connection_that_was_kept_and_is_closed_is_replaced_at_once() {
         settings.max_connections_per_destination = 1;
     });
     agent.deliver_due_once().await.unwrap();
-    assert_eq!(host.told().await, ["zoe@far.example", "joe@away.example"].map(sent));
+    assert_eq!(host.reported().await, ["zoe@far.example", "joe@away.example"].map(sent));
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn a_relay_that_is_not_there_is_no_fault_of_the_mail() {
     host.send(&["zoe@far.example"], &mail("Hi")).await;
     let agent = host.agent(|settings| settings.relay = Some(Relay::new("gone.example", 25)));
     agent.deliver_due_once().await.unwrap();
-    assert_eq!(host.told().await, [("zoe@far.example".to_owned(), Outcome::Deferred, "4.4.0".to_owned())]);
+    assert_eq!(host.reported().await, [("zoe@far.example".to_owned(), Outcome::Deferred, "4.4.0".to_owned())]);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::direct::agent_to_port;
 use crate::mail_host::{MailHost, address, mail, relay_at};
 
-fn told(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, String) {
+fn event(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, String) {
     (recipient.to_owned(), outcome, code.to_owned())
 }
 
@@ -22,7 +22,7 @@ async fn a_message_is_not_tried_again_before_its_time() {
     assert_eq!(agent.deliver_due_once().await.unwrap(), 1);
     host.wait(4);
     assert_eq!(agent.deliver_due_once().await.unwrap(), 0);
-    assert_eq!(host.told().await, [told("zoe@far.example", Outcome::Deferred, "4.2.0")]);
+    assert_eq!(host.reported().await, [event("zoe@far.example", Outcome::Deferred, "4.2.0")]);
 }
 
 #[tokio::test]
@@ -38,11 +38,11 @@ async fn what_is_refused_for_now_is_sent_later_and_once() {
     host.wait(10);
     agent.deliver_due_once().await.unwrap();
     assert_eq!(
-        host.told().await,
+        host.reported().await,
         [
-            told("zoe@far.example", Outcome::Deferred, "4.2.0"),
-            told("zoe@far.example", Outcome::Deferred, "4.3.0"),
-            told("zoe@far.example", Outcome::Sent, "2.0.0"),
+            event("zoe@far.example", Outcome::Deferred, "4.2.0"),
+            event("zoe@far.example", Outcome::Deferred, "4.3.0"),
+            event("zoe@far.example", Outcome::Sent, "2.0.0"),
         ]
     );
     let last = host.events().await.pop().unwrap();
@@ -60,11 +60,11 @@ async fn a_reply_without_enhanced_code_gets_the_undefined_one() {
     host.send(&["zoe@far.example", "joe@far.example", "eve@far.example"], &mail("Hi")).await;
     host.agent_to(&sink).deliver_due_once().await.unwrap();
     let expected = [
-        told("zoe@far.example", Outcome::Bounced, "5.0.0"),
-        told("joe@far.example", Outcome::Deferred, "4.0.0"),
-        told("eve@far.example", Outcome::Sent, "2.0.0"),
+        event("zoe@far.example", Outcome::Bounced, "5.0.0"),
+        event("joe@far.example", Outcome::Deferred, "4.0.0"),
+        event("eve@far.example", Outcome::Sent, "2.0.0"),
     ];
-    assert_eq!(host.told().await[..3], expected, "a notice to ann follows");
+    assert_eq!(host.reported().await[..3], expected, "a notice to ann follows");
     assert_eq!(host.events().await[0].response, "550 go away", "the reply is recorded verbatim");
 }
 
@@ -75,10 +75,10 @@ async fn an_unknown_outcome_is_tried_again_rather_than_lost() {
     host.send(&["zoe@far.example"], &mail("Hi")).await;
     let agent = host.agent_to(&sink);
     agent.deliver_due_once().await.unwrap();
-    assert_eq!(host.told().await, [told("zoe@far.example", Outcome::Deferred, "4.4.2")]);
+    assert_eq!(host.reported().await, [event("zoe@far.example", Outcome::Deferred, "4.4.2")]);
     host.wait(5);
     agent.deliver_due_once().await.unwrap();
-    assert_eq!(host.told().await[1..], [told("zoe@far.example", Outcome::Sent, "2.0.0")]);
+    assert_eq!(host.reported().await[1..], [event("zoe@far.example", Outcome::Sent, "2.0.0")]);
     assert_eq!(sink.received().len(), 2, "the sink accepted both copies");
 }
 
@@ -91,7 +91,7 @@ async fn a_message_that_is_too_old_is_given_back() {
     agent.deliver_due_once().await.unwrap();
     host.wait(5 * 24 * 60);
     agent.deliver_due_once().await.unwrap();
-    assert_eq!(host.told().await[1], told("zoe@far.example", Outcome::Expired, "5.4.7"));
+    assert_eq!(host.reported().await[1], event("zoe@far.example", Outcome::Expired, "5.4.7"));
     let inbox = host.inbox("ann@here.example").await;
     assert_eq!(inbox.len(), 1);
     let said = "Status: 5.4.7\r\nRemote-MTA: dns;127.0.0.1\r\nDiagnostic-Code: smtp;450 4.2.1 Not today either\r\n";
@@ -131,8 +131,8 @@ async fn a_delay_is_reported_once_however_many_domains() {
         let inbox = host.inbox("ann@here.example").await;
         assert_eq!(inbox.len(), notices, "{inbox:?}");
     }
-    let told = host.told().await;
-    let of = |outcome| told.iter().filter(|(_, seen, _)| *seen == outcome).count();
+    let reported = host.reported().await;
+    let of = |outcome| reported.iter().filter(|(_, seen, _)| *seen == outcome).count();
     assert_eq!((of(Outcome::Deferred), of(Outcome::Sent)), (13, 1 + 1), "zoe's message, and the notice to ann");
 }
 
@@ -147,8 +147,8 @@ async fn a_delayed_bounce_causes_no_notice() {
         host.wait(minutes);
         agent.deliver_due_once().await.unwrap();
     }
-    let deferred = || told("zoe@far.example", Outcome::Deferred, "4.2.1");
-    assert_eq!(host.told().await, [deferred(), deferred(), deferred()]);
+    let deferred = || event("zoe@far.example", Outcome::Deferred, "4.2.1");
+    assert_eq!(host.reported().await, [deferred(), deferred(), deferred()]);
     assert!(host.inbox("ann@here.example").await.is_empty());
 }
 
@@ -187,10 +187,10 @@ async fn an_unrecorded_result_is_retried_and_nothing_is_sent_twice() {
     // The lease ends while the result is still unrecorded.
     host.wait(61);
     assert_eq!(agent.deliver_due_once().await.unwrap(), 0);
-    assert!(host.told().await.is_empty());
+    assert!(host.reported().await.is_empty());
     host.database().execute_batch("DROP TRIGGER stop").unwrap();
     assert_eq!(delivering.await.unwrap().unwrap(), 1);
-    assert_eq!(host.told().await, [("zoe@far.example".to_owned(), Outcome::Sent, "2.0.0".to_owned())]);
+    assert_eq!(host.reported().await, [("zoe@far.example".to_owned(), Outcome::Sent, "2.0.0".to_owned())]);
     assert_eq!(sink.received().len(), 1);
     assert!(host.queue_is_empty().await);
 }

@@ -41,7 +41,7 @@ async fn submitted(smtp: SocketAddr, to: &str, id: MessageId) -> String {
 }
 
 /// Returns the feed's events about zoe.
-async fn told(host: &MailHost) -> Vec<(Outcome, Evidence)> {
+async fn reported(host: &MailHost) -> Vec<(Outcome, Evidence)> {
     let events = host.events().await;
     events.iter().filter(|event| event.recipient.as_str() == ZOE).map(|event| (event.outcome, event.evidence)).collect()
 }
@@ -75,7 +75,7 @@ async fn who_knows_only_the_message_id_bounces_nothing() {
     let address = return_address(&sink);
     assert!(address.starts_with("bounces+") && address.ends_with("@here.example"), "{address}");
     assert!(submitted(host.smtp, ANN, id).await.starts_with("250"));
-    assert_eq!(told(&host).await, [SENT]);
+    assert_eq!(reported(&host).await, [SENT]);
     assert_eq!(host.inbox(ANN).await.len(), 1, "it is delivered as ordinary mail");
     let last = if address.contains("0@") { "1@" } else { "0@" };
     let at = address.find('@').unwrap();
@@ -87,7 +87,7 @@ async fn who_knows_only_the_message_id_bounces_nothing() {
     }
     assert!(line.say(&format!("RCPT TO:<{other}>")).await.starts_with("550 5.1.1"), "{other}");
     assert!(submitted(host.smtp, &address.to_uppercase(), id).await.starts_with("250"));
-    assert_eq!(told(&host).await, [SENT, CAME_BACK]);
+    assert_eq!(reported(&host).await, [SENT, CAME_BACK]);
     assert_eq!(host.inbox(ANN).await.len(), 2);
 }
 
@@ -103,15 +103,15 @@ async fn a_notice_about_a_queued_recipient_bounces_nothing() {
     let id = sent(&host, &SeededEntropy::new(7)).await;
     host.agent_to(&sink).deliver_due_once().await.unwrap();
     assert!(submitted(host.smtp, &address_of(id), id).await.starts_with("250"));
-    assert_eq!(told(&host).await, [DEFERRED]);
+    assert_eq!(reported(&host).await, [DEFERRED]);
     assert_eq!(host.inbox("ann@here.example").await.len(), 1, "it is delivered as ordinary mail");
 
     host.wait(60);
     host.agent_to(&sink).deliver_due_once().await.unwrap();
-    assert_eq!(told(&host).await, [DEFERRED, SENT]);
+    assert_eq!(reported(&host).await, [DEFERRED, SENT]);
     for _ in 0..2 {
         assert!(submitted(host.smtp, &address_of(id), id).await.starts_with("250"));
-        assert_eq!(told(&host).await, [DEFERRED, SENT, CAME_BACK]);
+        assert_eq!(reported(&host).await, [DEFERRED, SENT, CAME_BACK]);
     }
 }
 
@@ -121,10 +121,10 @@ async fn a_notice_after_our_own_bounce_adds_no_second_one() {
     sink.refuse(ZOE, &["550 5.1.1 Unknown"]);
     let id = sent(&host, &SeededEntropy::new(7)).await;
     host.agent_to(&sink).deliver_due_once().await.unwrap();
-    assert_eq!(told(&host).await, [REFUSED]);
+    assert_eq!(reported(&host).await, [REFUSED]);
     assert!(host.inbox("ann@here.example").await[0].contains("Action: failed\r\n"));
     assert!(submitted(host.smtp, &address_of(id), id).await.starts_with("250"));
-    assert_eq!(told(&host).await, [REFUSED], "the message never left this server");
+    assert_eq!(reported(&host).await, [REFUSED], "the message never left this server");
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn a_bounce_of_a_mail_program_s_message_is_none_of_the_api_s() {
     sink.refuse(ZOE, &["550 5.1.1 Unknown"]);
     host.send(&[ZOE], &format!("Message-ID: <{id}@here.example>\r\n{}", mail("Hi"))).await;
     host.agent_to(&sink).deliver_due_once().await.unwrap();
-    assert_eq!(told(&host).await, [SENT, REFUSED]);
+    assert_eq!(reported(&host).await, [SENT, REFUSED]);
     let events = host.events().await;
     assert!(events.iter().all(|event| event.outcome != Outcome::Bounced || event.message_id.is_none()), "{events:?}");
 }

@@ -55,7 +55,7 @@ async fn a_relay_is_logged_in_to_over_tls() {
         settings.relay = Some(Relay { tls: RelayTls::Required, trust, credentials: Some(credentials), ..relay });
     });
     agent.deliver_due_once().await.unwrap();
-    assert_eq!(here.told().await, [("zoe@far.example".to_owned(), Outcome::Sent, "2.0.0".to_owned())]);
+    assert_eq!(here.reported().await, [("zoe@far.example".to_owned(), Outcome::Sent, "2.0.0".to_owned())]);
     assert!(!there.queue_is_empty().await);
 }
 
