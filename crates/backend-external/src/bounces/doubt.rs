@@ -44,7 +44,7 @@ impl SteppedOver {
     }
 
     /// Describes the messages skipped within the last `memory`; `None` if there are none.
-    pub(super) fn told(&mut self, memory: Duration) -> Option<String> {
+    pub(super) fn describe(&mut self, memory: Duration) -> Option<String> {
         self.0.retain(|_, at| at.elapsed() < memory);
         let uids: Vec<String> = self.0.keys().map(|(_, uid)| uid.to_string()).collect();
         (!uids.is_empty())

@@ -107,17 +107,17 @@ impl BounceFeed {
         for ReadMessage { uid, arrived, notice } in messages {
             batch.lines_read += 1;
             // Only the first message can have been reported in part, by the previous batch.
-            let told = if uid == from.next_uid { from.told } else { 0 };
+            let reported = if uid == from.next_uid { from.reported } else { 0 };
             if notice == Notice::Unreadable {
                 held(&self.stepped_over).note(from.uid_validity, uid);
             }
             let Notice::Failure { message_id, reports } = ignored.count(notice) else { continue };
-            let (room, left) = (max.max(1) - batch.events.len(), reports.len().saturating_sub(told));
-            let new = reports.into_iter().skip(told).take(room);
+            let (room, left) = (max.max(1) - batch.events.len(), reports.len().saturating_sub(reported));
+            let new = reports.into_iter().skip(reported).take(room);
             batch.events.extend(new.map(|report| self.event(message_id, report, arrived)));
             // No room for the rest: the cursor remains at this message and counts the reported failures.
             if left > room {
-                let place = Place { uid_validity: from.uid_validity, next_uid: uid, told: told + room };
+                let place = Place { uid_validity: from.uid_validity, next_uid: uid, reported: reported + room };
                 (batch.cursor, batch.more) = (place.encode(), true);
                 break;
             }
@@ -213,6 +213,6 @@ impl DeliveryFeed for BounceFeed {
     }
 
     async fn losses(&self) -> Option<String> {
-        held(&self.stepped_over).told(self.settings.limits.loss_memory)
+        held(&self.stepped_over).describe(self.settings.limits.loss_memory)
     }
 }

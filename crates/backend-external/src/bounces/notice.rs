@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_to_no_address_of_ours_is_not_believed() {
+    fn mail_to_no_return_address_is_not_believed() {
         assert_eq!(judged(&notice("bounces@example.org", "<>", "failed")), Notice::Forged);
         assert_eq!(judged(&notice(&format!("bounces+{OURS}@example.org"), "<>", "failed")), Notice::Forged);
         assert_eq!(judged("To: bounces+x@example.org\r\n\r\nbuy now\r\n"), Notice::Forged);

@@ -9,7 +9,7 @@ pub(super) struct Place {
     /// The next message to read.
     pub(super) next_uid: u32,
     /// How many failures of that message were already reported.
-    pub(super) told: usize,
+    pub(super) reported: usize,
 }
 
 impl Place {
@@ -20,7 +20,7 @@ impl Place {
 
     /// Returns the position before a message.
     pub(super) const fn at(uid_validity: u32, uid: u32) -> Self {
-        Self { uid_validity, next_uid: uid, told: 0 }
+        Self { uid_validity, next_uid: uid, reported: 0 }
     }
 
     /// Returns the position after a message.
@@ -30,7 +30,7 @@ impl Place {
 
     /// Encodes the position as a feed cursor.
     pub(super) fn encode(self) -> FeedCursor {
-        FeedCursor(format!("{}.{}.{}", self.uid_validity, self.next_uid, self.told))
+        FeedCursor(format!("{}.{}.{}", self.uid_validity, self.next_uid, self.reported))
     }
 
     /// Decodes a feed cursor; `None` if it has another format.
@@ -39,7 +39,7 @@ impl Place {
         let place = Self {
             uid_validity: numbers.next()?.parse().ok()?,
             next_uid: numbers.next()?.parse().ok()?,
-            told: numbers.next()?.parse().ok()?,
+            reported: numbers.next()?.parse().ok()?,
         };
         numbers.next().is_none().then_some(place)
     }
@@ -56,7 +56,7 @@ mod tests {
         for text in ["", "1", "1.2", "1.2.3.4", "a.b.c", "-1.2.3", "1.99999999999.0"] {
             assert_eq!(Place::decode(&FeedCursor(text.to_owned())), None, "{text}");
         }
-        let place = Place { uid_validity: 7, next_uid: 12, told: 3 };
+        let place = Place { uid_validity: 7, next_uid: 12, reported: 3 };
         assert_eq!(Place::decode(&place.encode()), Some(place));
     }
 
@@ -64,10 +64,10 @@ mod tests {
         #[test]
         fn any_cursor_is_read_or_refused_and_every_place_comes_back(
             text in "[0-9]{0,11}[.][0-9]{0,11}[.][0-9]{0,21}|[0-9.+-]{0,20}|\\PC{0,10}",
-            (uid_validity, next_uid, told) in any::<(u32, u32, usize)>(),
+            (uid_validity, next_uid, reported) in any::<(u32, u32, usize)>(),
         ) {
             let _ = Place::decode(&FeedCursor(text));
-            let place = Place { uid_validity, next_uid, told };
+            let place = Place { uid_validity, next_uid, reported };
             prop_assert_eq!(Place::decode(&place.encode()), Some(place));
         }
     }

@@ -391,16 +391,16 @@ impl ImapConnection {
 
     /// Requests counts of a folder. Those of the open folder date from its last update.
     pub(crate) async fn status(&mut self, name: &FolderName, items: &[StatusItem]) -> Result<FolderStatus, ImapError> {
-        let (wire_name, mut told) = (self.wire_name(name).await?, None);
+        let (wire_name, mut received) = (self.wire_name(name).await?, None);
         let asked = self.run(Command::status(&wire_name, items), |untagged| {
             if let Untagged::FolderStatus(status) = untagged
                 && is_of(&status, &wire_name)
             {
-                told = Some(status);
+                received = Some(status);
             }
         });
         match asked.await {
-            Ok(_) => told.ok_or_else(|| ImapError::unavailable("the server sent no status")),
+            Ok(_) => received.ok_or_else(|| ImapError::unavailable("the server sent no status")),
             Err(ImapError::Refused(status)) => Err(refused_folder(status)),
             Err(error) => Err(error),
         }
@@ -460,7 +460,7 @@ impl ImapConnection {
             Some(separator) => {
                 // The server's separator inside a level would split it into two.
                 if name.as_str().contains(separator) {
-                    return Err(ImapError::Told(MailboxError::NoSuchFolder));
+                    return Err(ImapError::Mailbox(MailboxError::NoSuchFolder));
                 }
                 name.as_str().replace('/', &separator.to_string())
             }
@@ -473,14 +473,14 @@ impl ImapConnection {
         if let Some(known) = self.separator {
             return Ok(known);
         }
-        let mut told = None;
+        let mut received = None;
         self.run(Command::list_separator(), |untagged| {
             if let Untagged::List(listed) = untagged {
-                told = Some(listed.separator);
+                received = Some(listed.separator);
             }
         })
         .await?;
-        let separator = told.ok_or_else(|| ImapError::unavailable("the server sent no hierarchy separator"))?;
+        let separator = received.ok_or_else(|| ImapError::unavailable("the server sent no hierarchy separator"))?;
         self.separator = Some(separator);
         Ok(separator)
     }
@@ -501,6 +501,6 @@ pub(crate) fn refused_folder(status: StatusResponse) -> ImapError {
         // Dovecot's text for a folder that was deleted while open. Another folder may have its name, so retry on a
         // new connection.
         _ if status.text.starts_with("Mailbox was deleted under us") => ImapError::Broken(status.text),
-        _ => ImapError::Told(MailboxError::NoSuchFolder),
+        _ => ImapError::Mailbox(MailboxError::NoSuchFolder),
     }
 }

@@ -7,7 +7,7 @@ use mailapi_imap::client::{ClientError, StatusResponse};
 #[derive(Debug)]
 pub(crate) enum ImapError {
     /// An error that the caller of the port receives as it is.
-    Told(MailboxError),
+    Mailbox(MailboxError),
     /// The server responded NO or BAD; the connection still works.
     Refused(StatusResponse),
     /// The connection is unusable.
@@ -16,7 +16,7 @@ pub(crate) enum ImapError {
 
 impl ImapError {
     pub(crate) fn unavailable(reason: impl Into<String>) -> Self {
-        Self::Told(MailboxError::Unavailable(reason.into()))
+        Self::Mailbox(MailboxError::Unavailable(reason.into()))
     }
 }
 
@@ -35,7 +35,7 @@ impl From<std::io::Error> for ImapError {
 impl From<ImapError> for MailboxError {
     fn from(error: ImapError) -> Self {
         match error {
-            ImapError::Told(error) => error,
+            ImapError::Mailbox(error) => error,
             ImapError::Refused(status) => Self::Unavailable(format!("the server refused: {}", status.text)),
             ImapError::Broken(reason) => Self::Unavailable(format!("the connection failed: {reason}")),
         }

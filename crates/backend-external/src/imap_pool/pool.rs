@@ -165,7 +165,7 @@ fn stale_reason(error: &ImapError) -> Option<String> {
     match error {
         ImapError::Broken(reason) => Some(reason.clone()),
         ImapError::Refused(status) if status.code == Some(Code::ServerBug) => Some(status.text.clone()),
-        ImapError::Refused(_) | ImapError::Told(_) => None,
+        ImapError::Refused(_) | ImapError::Mailbox(_) => None,
     }
 }
 

@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_keep_their_reply_and_whom_they_are_about() {
+    fn refusals_keep_their_reply_and_recipient() {
         let text = "NOQUEUE: reject: RCPT from unknown[127.0.0.1]: 554 5.7.1 <bob@@example.org>: Relay access denied; \
                     from=<ann@example.org> to=<\"bob@\"@example.org> proto=ESMTP helo=<client.example.org>";
         let (id, Fact::Rejected(rejection)) = said("smtpd", text).unwrap() else { panic!("no refusal") };

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_postfix_are_told_from_others_at_the_end_of_a_file() {
+    fn lines_of_postfix_are_recognised_at_the_end_of_a_file() {
         assert_eq!(sample("", "postfix"), LogSample::default());
         let text = "Nov 21 07:45:38 mx postfix/qmgr[1]: a\n".repeat(9) + "Nov 21 07:45:39 mx sshd[1]: a\n";
         assert_eq!(sample(&text, "postfix"), LogSample { lines: 5, understood: 4 });

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hour_that_occurs_twice_is_told_apart_by_the_line_before() {
+    fn the_hour_that_occurs_twice_depends_on_the_line_before() {
         let mut reader = TimeReader::new(TimeZone::get("Europe/Berlin").unwrap());
         let now = at("2026-10-25T03:00:00Z");
         let (first, _) = reader.read("Oct 25 02:30:00 mx", now, Some(at("2026-10-25T00:29:00Z"))).unwrap();

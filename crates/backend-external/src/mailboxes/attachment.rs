@@ -44,7 +44,7 @@ impl Job for OpenAttachment<'_> {
         if let Some(measured) = self.exact_sizes.get(&key) {
             match self.begin(connection, &measured, key.clone()).await {
                 // The connection's state of the folder may be outdated; the steps below refresh it.
-                Err(ImapError::Told(MailboxError::NoSuchMessage) | ImapError::Refused(_)) => {}
+                Err(ImapError::Mailbox(MailboxError::NoSuchMessage) | ImapError::Refused(_)) => {}
                 begun => return begun,
             }
         }
@@ -82,7 +82,7 @@ impl OpenAttachment<'_> {
 }
 
 fn missing() -> ImapError {
-    ImapError::Told(MailboxError::NoSuchAttachment)
+    ImapError::Mailbox(MailboxError::NoSuchAttachment)
 }
 
 /// Returns the opened attachment as a stream.

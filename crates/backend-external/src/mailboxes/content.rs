@@ -25,7 +25,7 @@ impl Content {
 
 /// Requests a section of a message in the open folder, and reads until it begins.
 pub(super) async fn begin(connection: &mut ImapConnection, uid: u32, section: Section) -> Result<Content, ImapError> {
-    let missing = || ImapError::Told(MailboxError::NoSuchMessage);
+    let missing = || ImapError::Mailbox(MailboxError::NoSuchMessage);
     let nothing = || ImapError::unavailable("the server sent no content of a message");
     if uid == 0 {
         return Err(missing());

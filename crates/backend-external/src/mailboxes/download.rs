@@ -102,8 +102,8 @@ impl Download {
         if given == self.promised {
             return Ok(());
         }
-        if let Some(tell) = self.on_other_size.take() {
-            tell(given);
+        if let Some(report) = self.on_other_size.take() {
+            report(given);
         }
         Err(MailboxError::Unavailable("the attachment does not have its expected size".to_owned()))
     }

@@ -27,7 +27,7 @@ pub(super) struct Measured {
 
 impl Measured {
     /// Returns the message with the exact sizes of its attachments.
-    pub(super) fn told_in(&self, mut message: FullMessage) -> FullMessage {
+    pub(super) fn apply_to(&self, mut message: FullMessage) -> FullMessage {
         for (attachment, &size) in message.attachments.iter_mut().zip(&self.sizes) {
             attachment.size = size;
         }

@@ -46,10 +46,10 @@ pub(super) async fn statuses(
     connection.refresh_or_leave().await?;
     let capabilities = connection.capabilities();
     let counts_at_once = capabilities.has("LIST-STATUS") || capabilities.has("IMAP4REV2");
-    let (folders, mut told) = list(connection, if counts_at_once { items } else { &[] }).await?;
+    let (folders, mut received) = list(connection, if counts_at_once { items } else { &[] }).await?;
     let (mut statuses, mut refused) = (Vec::with_capacity(folders.len()), Vec::new());
     for folder in folders {
-        let status = match told.remove(&folder.wire_name) {
+        let status = match received.remove(&folder.wire_name) {
             Some(status) => Some(status),
             None => status(connection, &folder, items).await?,
         };
@@ -140,18 +140,18 @@ async fn status(
     folder: &Folder,
     items: &[StatusItem],
 ) -> Result<Option<FolderStatus>, ImapError> {
-    let mut told = None;
+    let mut received = None;
     let asked = connection.run(Command::status(&folder.wire_name, items), |untagged| {
         if let Untagged::FolderStatus(status) = untagged
             && is_of(&status, &folder.wire_name)
         {
-            told = Some(status);
+            received = Some(status);
         }
     });
     match asked.await {
-        Ok(_) => told.map(Some).ok_or_else(|| ImapError::unavailable("the server sent no status")),
+        Ok(_) => received.map(Some).ok_or_else(|| ImapError::unavailable("the server sent no status")),
         Err(ImapError::Refused(status)) => match refused_folder(status) {
-            ImapError::Told(_) => Ok(None),
+            ImapError::Mailbox(_) => Ok(None),
             // The folder may still exist.
             error => Err(error),
         },
@@ -165,14 +165,14 @@ async fn sum_of_sizes(connection: &mut ImapConnection, folder: &FolderName) -> R
     let mut sizes = HashMap::new();
     if open.exists > 0 {
         let command = Command::fetch(1, open.exists, &[FetchAttribute::Size]);
-        let told = connection.run(command, |untagged| {
+        let asked = connection.run(command, |untagged| {
             if let Untagged::Fetch(message) = untagged
                 && let Some(size) = message.size.filter(|_| message.sequence <= open.exists)
             {
                 sizes.insert(message.sequence, size);
             }
         });
-        told.await?;
+        asked.await?;
     }
     match sizes.len() as u64 == u64::from(open.exists) {
         true => Ok(sizes.into_values().sum()),

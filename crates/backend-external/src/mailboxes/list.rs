@@ -147,7 +147,7 @@ impl ListPage<'_> {
     ) -> Result<Fetched, ImapError> {
         let mut attributes = summaries::attributes(self.settings);
         attributes.push(FetchAttribute::Flags);
-        let (mut told, mut long) = (BTreeMap::<u32, MessageSummary>::new(), BTreeSet::new());
+        let (mut received, mut long) = (BTreeMap::<u32, MessageSummary>::new(), BTreeSet::new());
         let fetched = fetch(connection, Command::fetch(first, last, &attributes), news, |untagged| {
             if let Untagged::TooLong(number) = untagged {
                 long.extend(Some(number).filter(|number| (first..=last).contains(number)));
@@ -156,8 +156,8 @@ impl ListPage<'_> {
             let flags = flags_of(&mut message);
             if message.has_contents() {
                 let summary = flags.and_then(|flags| summaries::summary(*message, flags));
-                told.extend(summary.map(|summary| (number, summary)));
-            } else if let (Some(flags), Some(summary)) = (flags, told.get_mut(&number)) {
+                received.extend(summary.map(|summary| (number, summary)));
+            } else if let (Some(flags), Some(summary)) = (flags, received.get_mut(&number)) {
                 // The last response has the newest flags.
                 summary.flags = flags;
             }
@@ -168,9 +168,9 @@ impl ListPage<'_> {
             return Ok(None);
         }
         for number in long {
-            told.extend(self.without_structure(connection, number).await?.map(|summary| (number, summary)));
+            received.extend(self.without_structure(connection, number).await?.map(|summary| (number, summary)));
         }
-        let items: Vec<_> = told.into_values().collect();
+        let items: Vec<_> = received.into_values().collect();
         self.summaries.put(key, &items);
         Ok(Some((items, 0)))
     }
@@ -202,17 +202,17 @@ impl ListPage<'_> {
         (first, last): (u32, u32),
         news: News,
     ) -> Result<Fetched, ImapError> {
-        let mut told: BTreeMap<u32, (Option<u32>, Vec<String>)> = BTreeMap::new();
+        let mut received: BTreeMap<u32, (Option<u32>, Vec<String>)> = BTreeMap::new();
         let fetched = fetch(connection, Command::fetch(first, last, &[FetchAttribute::Flags]), news, |untagged| {
             let Some((mut message, number)) = of_page(untagged, (first, last)) else { return };
             let Some(flags) = flags_of(&mut message) else { return };
             // The last response has the newest flags; unsolicited ones may omit the UID.
-            let one = told.entry(number).or_default();
+            let one = received.entry(number).or_default();
             *one = (message.uid.or(one.0), flags);
         });
         fetched.await?;
-        let told = told.into_values().map(|(uid, flags)| Some((uid?, flags)));
-        let Some(mut missing): Option<HashMap<u32, Vec<String>>> = told.collect() else { return Ok(None) };
+        let received = received.into_values().map(|(uid, flags)| Some((uid?, flags)));
+        let Some(mut missing): Option<HashMap<u32, Vec<String>>> = received.collect() else { return Ok(None) };
         let mut items = Vec::with_capacity(missing.len());
         missing.retain(|uid, flags| {
             let remembered = self.summaries.get(key, *uid, flags.clone());

@@ -52,7 +52,7 @@ pub(super) async fn load_from_open(
             connection.refresh().await?;
             fetch_one(connection, uid, &attributes(settings)).await?
         }
-        found => found?.ok_or(ImapError::Told(MailboxError::NoSuchMessage))?,
+        found => found?.ok_or(ImapError::Mailbox(MailboxError::NoSuchMessage))?,
     };
     let size = found.size.ok_or_else(|| ImapError::unavailable("the server sent no size"))?;
     let start = found.take_section(&[], &SectionText::All).ok_or_else(left_out)?;
@@ -89,7 +89,7 @@ async fn fetch_structure(connection: &mut ImapConnection, uid: u32) -> Result<Bo
     let mut is_too_long = false;
     let found = fetch_noting(connection, uid, &[FetchAttribute::BodyStructure], &mut is_too_long).await;
     match found {
-        Err(ImapError::Told(_)) if is_too_long => Ok(BodyStructure::Opaque),
+        Err(ImapError::Mailbox(_)) if is_too_long => Ok(BodyStructure::Opaque),
         found => found?.body_structure.ok_or_else(left_out),
     }
 }
@@ -148,7 +148,7 @@ async fn fetch_noting(
     attributes: &[FetchAttribute],
     is_too_long: &mut bool,
 ) -> Result<FetchedMessage, ImapError> {
-    let missing = ImapError::Told(MailboxError::NoSuchMessage);
+    let missing = ImapError::Mailbox(MailboxError::NoSuchMessage);
     if uid == 0 {
         return Err(missing);
     }

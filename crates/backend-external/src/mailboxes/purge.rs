@@ -47,7 +47,7 @@ impl Job for EmptyFolders {
         let (mut purged, mut refused) = (Purged { folders: 0, messages: 0 }, Vec::new());
         for folder in folders::all(connection).await? {
             let open = match connection.open_for_changing(&folder.name).await {
-                Err(ImapError::Told(MailboxError::NoSuchFolder)) => {
+                Err(ImapError::Mailbox(MailboxError::NoSuchFolder)) => {
                     refused.push(folder.name);
                     continue;
                 }

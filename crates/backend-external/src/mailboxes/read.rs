@@ -44,7 +44,7 @@ impl Job for ReadMessage<'_> {
             Loading::Parts(ref parts) => {
                 let measured = self.exact_sizes.of(connection, &key, parts, self.settings).await?;
                 let message = of_parts(connection, self.uid, &loaded, parts, self.settings).await?;
-                Ok(measured.told_in(message))
+                Ok(measured.apply_to(message))
             }
         }
     }
@@ -63,7 +63,7 @@ impl ReadMessage<'_> {
         let size = found.size.ok_or_else(|| ImapError::unavailable("the server sent no size"))?;
         let flags = shown_flags(found.flags.take().unwrap_or_default());
         let message = assembled(&found, self.uid, size, flags, arrived(&found), &measured.parts);
-        Ok(Some(measured.told_in(message)))
+        Ok(Some(measured.apply_to(message)))
     }
 }
 

@@ -58,16 +58,16 @@ impl ReportedFolder {
 impl IndexedFolder {
     /// Whether the index matches the folder exactly. All UIDs of the folder are at most `covered`, so the index has
     /// each message. The counts are equal, so it has no others.
-    pub(crate) fn is_all_of(&self, told: &ReportedFolder) -> bool {
-        told.uid_validity == Some(u64::from(self.uid_validity))
-            && told.highest_uid().is_some_and(|highest| highest <= self.covered)
-            && told.messages == Some(self.messages)
+    pub(crate) fn is_all_of(&self, reported: &ReportedFolder) -> bool {
+        reported.uid_validity == Some(u64::from(self.uid_validity))
+            && reported.highest_uid().is_some_and(|highest| highest <= self.covered)
+            && reported.messages == Some(self.messages)
     }
 
     /// Returns the minimum number of messages that were added or removed since the folder was indexed.
-    pub(crate) fn distance(state: Option<&Self>, told: &ReportedFolder) -> u64 {
-        let of_same = state.filter(|state| told.uid_validity == Some(u64::from(state.uid_validity)));
-        told.messages.unwrap_or_default().abs_diff(of_same.map_or(0, |state| state.messages))
+    pub(crate) fn distance(state: Option<&Self>, reported: &ReportedFolder) -> u64 {
+        let of_same = state.filter(|state| reported.uid_validity == Some(u64::from(state.uid_validity)));
+        reported.messages.unwrap_or_default().abs_diff(of_same.map_or(0, |state| state.messages))
     }
 }
 
@@ -78,30 +78,30 @@ mod tests {
     use super::*;
 
     const STATE: IndexedFolder = IndexedFolder { id: FolderId(3), uid_validity: 7, covered: 9, messages: 5 };
-    const TOLD: ReportedFolder = ReportedFolder { uid_validity: Some(7), uid_next: Some(10), messages: Some(5) };
+    const REPORTED: ReportedFolder = ReportedFolder { uid_validity: Some(7), uid_next: Some(10), messages: Some(5) };
 
     #[test]
-    fn what_changed_or_was_not_told_is_not_all() {
-        for told in [
-            ReportedFolder { uid_validity: Some(8), ..TOLD },
-            ReportedFolder { uid_validity: None, ..TOLD },
-            ReportedFolder { uid_next: Some(11), ..TOLD },
-            ReportedFolder { uid_next: Some(0), ..TOLD },
-            ReportedFolder { uid_next: None, ..TOLD },
-            ReportedFolder { messages: Some(4), ..TOLD },
-            ReportedFolder { messages: None, ..TOLD },
+    fn a_changed_or_incomplete_status_is_not_all() {
+        for reported in [
+            ReportedFolder { uid_validity: Some(8), ..REPORTED },
+            ReportedFolder { uid_validity: None, ..REPORTED },
+            ReportedFolder { uid_next: Some(11), ..REPORTED },
+            ReportedFolder { uid_next: Some(0), ..REPORTED },
+            ReportedFolder { uid_next: None, ..REPORTED },
+            ReportedFolder { messages: Some(4), ..REPORTED },
+            ReportedFolder { messages: None, ..REPORTED },
         ] {
-            assert!(!STATE.is_all_of(&told), "{told:?}");
+            assert!(!STATE.is_all_of(&reported), "{reported:?}");
         }
-        assert!(STATE.is_all_of(&TOLD));
-        assert!(STATE.is_all_of(&ReportedFolder { uid_next: Some(4), ..TOLD }));
+        assert!(STATE.is_all_of(&REPORTED));
+        assert!(STATE.is_all_of(&ReportedFolder { uid_next: Some(4), ..REPORTED }));
     }
 
     #[test]
     fn another_validity_is_another_folder() {
-        assert_eq!(IndexedFolder::distance(Some(&STATE), &ReportedFolder { uid_validity: Some(8), ..TOLD }), 5);
-        assert_eq!(IndexedFolder::distance(Some(&STATE), &ReportedFolder { messages: Some(2), ..TOLD }), 3);
-        assert_eq!(IndexedFolder::distance(None, &TOLD), 5);
+        assert_eq!(IndexedFolder::distance(Some(&STATE), &ReportedFolder { uid_validity: Some(8), ..REPORTED }), 5);
+        assert_eq!(IndexedFolder::distance(Some(&STATE), &ReportedFolder { messages: Some(2), ..REPORTED }), 3);
+        assert_eq!(IndexedFolder::distance(None, &REPORTED), 5);
     }
 
     proptest! {

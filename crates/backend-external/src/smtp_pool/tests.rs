@@ -125,7 +125,7 @@ async fn a_password_goes_nowhere_in_the_clear_and_tls_is_insisted_on() {
 }
 
 #[tokio::test]
-async fn who_has_a_user_logs_in_and_a_wrong_password_is_told() {
+async fn a_configured_user_logs_in_and_a_wrong_password_fails() {
     let server = Impatient::start(100, "").await;
     let with_password = |password: &str| SmtpSettings {
         username: Some("api".to_owned()),

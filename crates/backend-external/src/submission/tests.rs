@@ -74,7 +74,7 @@ async fn local_parts_leave_as_they_were_given() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_everything_is_told_as_such() {
+async fn a_refusal_of_everything_is_reported_as_such() {
     let sink = SmtpSink::start().await;
     let submission = submission(&sink, None, Duration::ZERO);
     sink.refuse("nobody@example.net", &["550-5.1.1 User\r\n550 5.1.1 unknown"]);

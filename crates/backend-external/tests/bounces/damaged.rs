@@ -97,8 +97,8 @@ async fn a_message_that_kills_every_connection_is_skipped() {
     let over = feed.read_after(&FeedCursor::default(), 10).await.unwrap();
     assert_eq!((over.events, over.lines_read, over.more), (vec![], 1, true));
     assert_eq!(feed.check().await, Some(Ok(())));
-    let told = feed.losses().await.expect("the loss is reported");
-    assert!(told.contains("UID 4"), "{told}");
+    let reported = feed.losses().await.expect("the loss is reported");
+    assert!(reported.contains("UID 4"), "{reported}");
 
     let behind = feed.read_after(&over.cursor, 10).await.unwrap();
     assert_eq!(behind.events.len(), 1);

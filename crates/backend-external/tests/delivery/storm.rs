@@ -273,10 +273,10 @@ async fn whatever_is_rotated_killed_and_deleted_no_state_is_wrong() {
     }
     let count = |wanted: State| states.values().filter(|state| **state == wanted).count();
     let counts = (count(State::Sent), count(State::Bounced), count(State::Open));
-    let told = format!("sent, bounced, open: {counts:?}; gaps: {:?}", host.follower.status().gaps);
+    let summary = format!("sent, bounced, open: {counts:?}; gaps: {:?}", host.follower.status().gaps);
     if let Some(path) = report_path() {
         fs::write(format!("{path}.log"), whole_log(&host.postfix.log())).unwrap();
-        fs::write(path, format!("{told}\n{}", open(&sent, &states))).unwrap();
+        fs::write(path, format!("{summary}\n{}", open(&sent, &states))).unwrap();
     }
-    assert!(counts.0 > 0 && counts.1 > 0 && counts.2 * 5 < states.len(), "{told}\n{states:?}\n{}", log());
+    assert!(counts.0 > 0 && counts.1 > 0 && counts.2 * 5 < states.len(), "{summary}\n{states:?}\n{}", log());
 }

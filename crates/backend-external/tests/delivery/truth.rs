@@ -83,8 +83,8 @@ async fn a_message_discarded_by_header_checks_is_reported_once() {
     host.postfix.logged(&[&queue_id.0, "discard: "]).await;
     host.read().await;
     assert_eq!(host.events, []);
-    let told: Vec<_> = host.discarded.iter().map(|one| (one.message_id, &one.queue_id)).collect();
-    assert_eq!(told, [(id, &queue_id)]);
+    let reported: Vec<_> = host.discarded.iter().map(|one| (one.message_id, &one.queue_id)).collect();
+    assert_eq!(reported, [(id, &queue_id)]);
     let discarded = &host.discarded[0];
     assert!(discarded.response.starts_with("discard: header From: ann@example.org from "), "{}", discarded.response);
     assert!(discarded.response.ends_with(": no adverts"), "{}", discarded.response);
@@ -101,8 +101,8 @@ async fn what_the_operator_deletes_on_hold_is_reported_whole() {
     assert!(deleted.status.success(), "{}", String::from_utf8_lossy(&deleted.stderr));
     host.postfix.logged(&["postsuper", &queue_id.0, "removed"]).await;
     host.read().await;
-    let told: Vec<_> = host.discarded.iter().map(|one| (one.message_id, &one.queue_id)).collect();
-    assert_eq!((told, &host.events[..]), (vec![(id, &queue_id)], &[][..]));
+    let reported: Vec<_> = host.discarded.iter().map(|one| (one.message_id, &one.queue_id)).collect();
+    assert_eq!((reported, &host.events[..]), (vec![(id, &queue_id)], &[][..]));
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ fn messages() -> Vec<(String, Vec<u8>)> {
 }
 
 /// Formats all data of a message that was read.
-fn told(message: &FullMessage) -> String {
+fn shown(message: &FullMessage) -> String {
     let FullMessage { summary, cc, text, html, attachments, headers } = message;
     format!(
         "{:?} {cc:?}\n{headers:#?}\n{text:?}\n{html:?}\n{attachments:#?}\n{:?}",
@@ -50,7 +50,7 @@ fn expected(raw: &[u8], summary: &mailapi_backend::MessageSummary) -> String {
     let own = structure.summary(summary.uid, summary.size, summary.flags.clone(), summary.date);
     let message = structure.full_message(own, header, body(&structure.text), body(&structure.html));
     assert_eq!(message.headers, headers(header));
-    told(&message)
+    shown(&message)
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn parts_and_message_agree_on_every_example() {
         assert_eq!(read.summary, listed, "{name}");
         let differences = DIFFERENT.iter().filter(|(message, ..)| *message == name);
         let expected = differences.fold(expected(&raw, &listed), |text, (_, ours, its)| text.replace(ours, its));
-        assert_eq!(told(&read), expected, "{name}");
+        assert_eq!(shown(&read), expected, "{name}");
         let structure = MessageStructure::of(&raw);
         for attachment in &structure.attachments {
             let index = attachment.info.index;

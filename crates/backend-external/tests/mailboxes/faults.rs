@@ -361,12 +361,12 @@ async fn a_repeated_list_fetches_flags_alone() {
 #[tokio::test]
 async fn flags_changed_during_a_fetch_show_and_are_fetched_again() {
     let login = LOGIN.replace("LIST-STATUS", "CONDSTORE LIST-STATUS");
-    let told = "C: NOOP\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
+    let changed = "C: NOOP\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
     let twice =
         "C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: * 1 FETCH (UID 5 FLAGS (\\Flagged))\nS: {tag} OK";
     let quiet = "C: NOOP\nS: {tag} OK";
     let once = "C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS (\\Flagged))\nS: {tag} OK";
-    let dialog = script(&[&login, INBOX, SUMMARY, told, twice, once, quiet, quiet]);
+    let dialog = script(&[&login, INBOX, SUMMARY, changed, twice, once, quiet, quiet]);
     let setup = Setup::start(&[dialog]).await;
     for flags in ["\\Seen", "\\Flagged", "\\Flagged", "\\Flagged"] {
         let listed = setup.inbox().await.unwrap();

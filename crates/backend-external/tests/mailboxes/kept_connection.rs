@@ -107,19 +107,20 @@ impl Examiner<'_> {
         let (api, bob) = (self.mailboxes, &self.bob);
         match *question {
             Question::Folders => {
-                let told: Vec<_> = api.folders(bob).await?;
-                let told: Vec<_> = told.iter().map(|one| (one.name.as_str(), one.messages, one.unread)).collect();
+                let returned: Vec<_> = api.folders(bob).await?;
+                let returned: Vec<_> =
+                    returned.iter().map(|one| (one.name.as_str(), one.messages, one.unread)).collect();
                 let unread = |folder: &Folder| {
                     folder.messages.iter().filter(|message| !message.flags.contains("\\Seen")).count() as u64
                 };
                 let mut expected: Vec<_> =
                     held.iter().map(|(name, folder)| (*name, folder.messages.len() as u64, unread(folder))).collect();
                 expected.sort_by_key(|(name, ..)| (*name != "INBOX", *name));
-                assert_eq!(told, expected, "{question:?}");
+                assert_eq!(returned, expected, "{question:?}");
             }
             Question::List(name, page) => {
-                let told = self.reader.list(api, bob, &folder(name), page).await?;
-                let shown: Vec<_> = told
+                let returned = self.reader.list(api, bob, &folder(name), page).await?;
+                let shown: Vec<_> = returned
                     .items
                     .into_iter()
                     .map(|item| (item.uid, item.subject, sorted(item.flags), item.has_attachments))
@@ -130,17 +131,17 @@ impl Examiner<'_> {
                     .take(page.limit() as usize)
                     .map(|one| (one.uid, one.subject.clone(), shown_flags(one), one.attachment.is_some()))
                     .collect();
-                assert_eq!((told.total, shown), (held[name].messages.len() as u64, expected), "{question:?}");
+                assert_eq!((returned.total, shown), (held[name].messages.len() as u64, expected), "{question:?}");
             }
             Question::Read(name, uid) => {
-                let told = api.read(bob, &folder(name), uid).await?;
+                let returned = api.read(bob, &folder(name), uid).await?;
                 let message = found(held, name, uid).expect("a message that was read");
-                let attachments: Vec<u64> = told.attachments.iter().map(|attachment| attachment.size).collect();
+                let attachments: Vec<u64> = returned.attachments.iter().map(|attachment| attachment.size).collect();
                 let expected: Vec<u64> = message.attachment.iter().map(|bytes| bytes.len() as u64).collect();
-                let (text, flags) = (told.text.unwrap_or_default(), sorted(told.summary.flags));
+                let (text, flags) = (returned.text.unwrap_or_default(), sorted(returned.summary.flags));
                 let expected_text = (message.subject.as_str(), message.text.trim_end(), shown_flags(message));
-                assert_eq!((told.summary.subject.as_str(), text.trim_end(), flags), expected_text, "{question:?}");
-                assert_eq!((told.summary.uid, attachments), (uid, expected), "{question:?}");
+                assert_eq!((returned.summary.subject.as_str(), text.trim_end(), flags), expected_text, "{question:?}");
+                assert_eq!((returned.summary.uid, attachments), (uid, expected), "{question:?}");
             }
             Question::Raw(name, uid) => {
                 let mut opened = api.open_raw(bob, &folder(name), uid).await?;
@@ -149,10 +150,10 @@ impl Examiner<'_> {
                 while let Some(piece) = opened.content.next().await {
                     bytes.extend(piece?);
                 }
-                let told = String::from_utf8(bytes).expect("text");
-                assert_eq!(told.len() as u64, opened.size);
-                assert!(told.ends_with(&message.raw()), "{question:?} {told}");
-                assert!(!self.is_exact || told == message.raw(), "{question:?} {told}");
+                let returned = String::from_utf8(bytes).expect("text");
+                assert_eq!(returned.len() as u64, opened.size);
+                assert!(returned.ends_with(&message.raw()), "{question:?} {returned}");
+                assert!(!self.is_exact || returned == message.raw(), "{question:?} {returned}");
             }
             Question::Attachment(name, uid) => {
                 let mut opened = api.open_attachment(bob, &folder(name), uid, 0).await?;
@@ -167,11 +168,11 @@ impl Examiner<'_> {
             Question::Search(name) => self.search(question, held, FolderScope::One(folder(name)), &[name]).await?,
             Question::SearchAll => self.search(question, held, FolderScope::All, &FOLDERS).await?,
             Question::Quota => {
-                let told = api.quota(bob).await?;
+                let returned = api.quota(bob).await?;
                 let messages: usize = held.values().map(|folder| folder.messages.len()).sum();
                 let bytes: usize = held.values().flat_map(|one| &one.messages).map(|one| one.raw().len()).sum();
-                assert_eq!(told.messages, messages as u64, "{question:?}");
-                assert!(!self.is_exact || told.used_bytes == bytes as u64, "{question:?} {told:?} {bytes}");
+                assert_eq!(returned.messages, messages as u64, "{question:?}");
+                assert!(!self.is_exact || returned.used_bytes == bytes as u64, "{question:?} {returned:?} {bytes}");
             }
         }
         Ok(())
@@ -185,9 +186,9 @@ impl Examiner<'_> {
         names: &[&str],
     ) -> Result<(), MailboxError> {
         let query = SearchQuery { text: "needle".parse().expect("a text"), scope, page: Page::new(50, 0) };
-        let told = self.mailboxes.search(&self.bob, &query).await?;
+        let returned = self.mailboxes.search(&self.bob, &query).await?;
         let mut shown: Vec<_> =
-            told.items.iter().map(|hit| (hit.folder.as_str().to_owned(), hit.uid, hit.subject.clone())).collect();
+            returned.items.iter().map(|hit| (hit.folder.as_str().to_owned(), hit.uid, hit.subject.clone())).collect();
         shown.sort();
         let of = |name: &str| {
             let hits = held[name].messages.iter().filter(|one| one.text.contains("needle"));
@@ -195,7 +196,7 @@ impl Examiner<'_> {
         };
         let mut expected: Vec<_> = names.iter().flat_map(|name| of(name)).collect();
         expected.sort();
-        assert_eq!((told.total, shown), (expected.len() as u64, expected), "{question:?}");
+        assert_eq!((returned.total, shown), (expected.len() as u64, expected), "{question:?}");
         Ok(())
     }
 
@@ -271,7 +272,7 @@ async fn ask_a_faulty_server(seed: u64, questions: usize) {
 
 /// `MAILAPI_TEST_DOVECOT_ROUNDS` sets the number of queries to Dovecot over connections that are cut.
 #[tokio::test]
-async fn cut_connections_to_dovecot_tell_the_truth_or_an_error() {
+async fn cut_connections_to_dovecot_yield_the_truth_or_an_error() {
     let fixture = DovecotFixture::start().await;
     let proxy = CuttingProxy::start(fixture.dovecot.imap()).await;
     let pool = pool(patient(proxy.port));

@@ -268,10 +268,10 @@ hang";
         )
     };
     let huge = "C: UID SEARCH RETURN (ALL) UID 1:*\nS: * ESEARCH (TAG \"{tag}\") UID ALL 1:4294967295\nS: {tag} OK";
-    let told = opened("S: * OK [UIDVALIDITY 7] valid\n");
+    let validity = opened("S: * OK [UIDVALIDITY 7] valid\n");
     let closed = "C: CLOSE\nS: {tag} OK\nhang";
     let second = [LOGIN, SEPARATOR, by_server];
-    for first in [&[LOGIN, SEPARATOR, &opened(""), closed][..], &[LOGIN, SEPARATOR, &told, huge, closed]] {
+    for first in [&[LOGIN, SEPARATOR, &opened(""), closed][..], &[LOGIN, SEPARATOR, &validity, huge, closed]] {
         let setup = Setup::start_twice(&[first, &second]).await;
         assert_eq!(setup.found("needle").await, [0; 0]);
     }

@@ -77,10 +77,10 @@ async fn long_texts_end_a_step_and_all_of_them_are_read() {
 async fn a_server_with_its_own_index_searches_by_default() {
     // Dovecot 2.4 does not announce it, neither with a full-text plugin (2.4.1 with flatcurve) nor when configured
     // to.
-    let (fuzzy, is_told) = if Dovecot::version() == "2.3" { (FUZZY, true) } else { ("", false) };
+    let (fuzzy, is_announced) = if Dovecot::version() == "2.3" { (FUZZY, true) } else { ("", false) };
     for (index, own, from_index) in [
         (IndexUse::Auto, "", true),
-        (IndexUse::Auto, fuzzy, !is_told),
+        (IndexUse::Auto, fuzzy, !is_announced),
         (IndexUse::On, fuzzy, true),
         (IndexUse::Off, "", false),
     ] {

@@ -9,7 +9,7 @@ fn shown(event: &DeliveryEvent) -> String {
     format!("{} {tried} {}", event.recipient.as_str(), event.outcome.as_str())
 }
 
-fn told(lines: &[String]) -> Vec<String> {
+fn reported(lines: &[String]) -> Vec<String> {
     let log = TestLog::new();
     log.append(&lines.concat());
     Reader::new(&log).read_all().events.iter().map(shown).collect()
@@ -38,15 +38,15 @@ fn removed(id: &str) -> String {
 fn a_member_that_bounced_is_no_bounce_of_the_alias() {
     let (bounced, sent) =
         (member("A1000", "a@x.example", "bounced (no)"), member("A1000", "b@x.example", "sent (250)"));
-    let told_of = |first: &String, second: &String| {
+    let reported_after = |first: &String, second: &String| {
         let mut lines = begin("A1000", 2);
         lines.extend([first.clone(), second.clone(), removed("A1000")]);
-        told(&lines)
+        reported(&lines)
     };
     let mut expected = ["team@example.org a@x.example bounced", "team@example.org b@x.example sent"];
-    assert_eq!(told_of(&bounced, &sent), expected);
+    assert_eq!(reported_after(&bounced, &sent), expected);
     expected.reverse();
-    assert_eq!(told_of(&sent, &bounced), expected);
+    assert_eq!(reported_after(&sent, &bounced), expected);
 }
 
 #[test]
@@ -60,10 +60,10 @@ fn an_alias_has_bounced_when_all_members_have() {
         "team@example.org b@x.example deferred",
         "team@example.org b@x.example expired",
     ];
-    assert_eq!(told(&lines), expected);
+    assert_eq!(reported(&lines), expected);
     lines.push(removed("A1000"));
     expected.push("team@example.org - expired");
-    assert_eq!(told(&lines), expected);
+    assert_eq!(reported(&lines), expected);
 }
 
 #[test]
@@ -73,19 +73,19 @@ fn what_the_operator_deletes_has_failed_for_the_alias_too() {
     lines.push(line(9, "postsuper", "A1000: removed"));
     let expected =
         ["team@example.org a@x.example deferred", "team@example.org a@x.example bounced", "team@example.org - bounced"];
-    assert_eq!(told(&lines), expected);
+    assert_eq!(reported(&lines), expected);
 }
 
 #[test]
 fn without_the_line_of_a_member_not_all_have_failed() {
     let mut lines = begin("A1000", 2);
     lines.extend([member("A1000", "a@x.example", "bounced (no)"), removed("A1000")]);
-    assert_eq!(told(&lines), ["team@example.org a@x.example bounced"]);
+    assert_eq!(reported(&lines), ["team@example.org a@x.example bounced"]);
     // Remove the line with the number of addresses.
     let mut lines = begin("A1000", 1);
     lines.remove(2);
     lines.extend([member("A1000", "a@x.example", "bounced (no)"), removed("A1000")]);
-    assert_eq!(told(&lines), ["team@example.org a@x.example bounced"]);
+    assert_eq!(reported(&lines), ["team@example.org a@x.example bounced"]);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn after_a_content_filter_alias_members_of_all_copies_count() {
         let mut expected =
             vec!["team@example.org a@x.example bounced".to_owned(), format!("team@example.org b@x.example {outcome}")];
         expected.extend(whole.map(str::to_owned));
-        assert_eq!(told(&lines), expected);
+        assert_eq!(reported(&lines), expected);
     }
 }
 
@@ -117,8 +117,8 @@ fn what_was_put_back_into_the_queue_still_counts() {
     lines.extend(begin("A2000", 1).into_iter().skip(1));
     lines.push(member("A2000", "b@x.example", "bounced (no)"));
     lines.push(removed("A2000"));
-    assert_eq!(told(&lines).last().unwrap(), "team@example.org - bounced");
-    assert_eq!(told(&lines).len(), 4);
+    assert_eq!(reported(&lines).last().unwrap(), "team@example.org - bounced");
+    assert_eq!(reported(&lines).len(), 4);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn killed_after_every_line_it_knows_the_members() {
         reader.restart(&log);
     }
     let events: Vec<_> = reader.events.iter().map(shown).collect();
-    assert_eq!(events, told(&lines));
+    assert_eq!(events, reported(&lines));
     assert_eq!(events.last().unwrap(), "team@example.org - bounced");
     assert_eq!(reader.events.last().unwrap().response, "never");
 }

@@ -42,7 +42,7 @@ fn read(lines: &[String]) -> Reader {
     reader
 }
 
-fn told(lines: &[String]) -> Vec<String> {
+fn reported(lines: &[String]) -> Vec<String> {
     outcomes(&read(lines).events)
 }
 
@@ -148,7 +148,10 @@ fn what_is_put_in_again_is_counted_once_and_our_own_never() {
         queued("A00002", 1),
         to("lmtp", "A00002", "bob@example.org", "sent (250 Saved)"),
     ];
-    assert_eq!((read(&resent).inbound.len(), told(&resent)), (0, vec!["A00002 bob@example.org sent other".to_owned()]));
+    assert_eq!(
+        (read(&resent).inbound.len(), reported(&resent)),
+        (0, vec!["A00002 bob@example.org sent other".to_owned()])
+    );
 }
 
 #[test]
@@ -162,9 +165,9 @@ fn a_server_that_names_a_copy_of_its_own_has_accepted() {
         let copy_first = [of_copy, "A00001 eve@example.net sent ours".to_owned()];
         // The copy leaves the queue before or after its sender receives the reply.
         let before = [begun.clone(), delivered.clone(), removed("A00002"), accepted.clone(), removed("A00001")];
-        assert_eq!(told(&before), copy_first, "{from}");
+        assert_eq!(reported(&before), copy_first, "{from}");
         let after = [begun, accepted, removed("A00001"), delivered, removed("A00002")];
-        assert_eq!(told(&after), copy_first, "{from}");
+        assert_eq!(reported(&after), copy_first, "{from}");
     }
 }
 
@@ -183,9 +186,9 @@ fn a_copy_is_ours_only_for_what_was_handed_over() {
         lines
     };
     // bob is a recipient of the copy, chosen by its sender.
-    let first = told(&lines([0, 1, 2]));
+    let first = reported(&lines([0, 1, 2]));
     assert_eq!(first, ["A00002 bob@example.org bounced other", "A00002 eve@example.net bounced ours"]);
-    let last = told(&lines([1, 2, 0]));
+    let last = reported(&lines([1, 2, 0]));
     assert_eq!(last[..2], ["A00002 bob@example.org bounced other", "A00002 eve@example.net bounced other"]);
     assert_eq!(last[2..], ["A00002 eve@example.net bounced ours"]);
 }
@@ -219,7 +222,7 @@ fn only_local_forwards() {
         copy("A00002", OUTSIDE),
         to("smtp", "A00001", "eve@example.net", "sent (250 forwarded as A00002)"),
     ];
-    assert_eq!(told(&lines), ["A00001 eve@example.net sent ours"]);
+    assert_eq!(reported(&lines), ["A00001 eve@example.net sent ours"]);
 }
 
 /// A content filter returns the submitted message with a rewritten address.
@@ -238,7 +241,7 @@ fn what_a_filter_returned_and_cleanup_discarded_stays_open() {
         to("smtp", "A00001", "bob@example.net", "sent (250 2.0.0 Ok: queued as A00002)"),
         removed("A00001"),
     ];
-    assert_eq!(told(&lines), [""; 0]);
+    assert_eq!(reported(&lines), [""; 0]);
 }
 
 #[test]
@@ -256,8 +259,8 @@ fn an_expired_rewritten_address_proves_no_delivery() {
             to("smtp", "A00002", "robert@example.net", "deferred (later)"),
             end,
         ];
-        let told = told(&lines);
-        assert!(told.iter().all(|told| !told.contains("bob@example.net sent")), "{told:?}");
+        let reported = reported(&lines);
+        assert!(reported.iter().all(|event| !event.contains("bob@example.net sent")), "{reported:?}");
     }
 }
 
@@ -273,7 +276,7 @@ fn a_remote_acceptance_counts_if_its_copy_was_refused() {
         line(3, "cleanup", refused),
         removed("A00001"),
     ];
-    assert_eq!(told(&lines), ["A00001 eve@example.net sent ours"]);
+    assert_eq!(reported(&lines), ["A00001 eve@example.net sent ours"]);
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn silence_alone_deletes_nothing() {
     ];
     for lines in stories {
         let reader = read(&log(), &lines);
-        let is_open = outcomes(&reader.events).iter().all(|told| told.ends_with("deferred ours"));
+        let is_open = outcomes(&reader.events).iter().all(|event| event.ends_with("deferred ours"));
         assert!(is_open && reader.discarded.is_empty(), "{lines:?}: {:?}", outcomes(&reader.events));
     }
 }

@@ -5,8 +5,8 @@ use mailapi_model::InboundOutcome;
 
 #[test]
 fn the_sample_means_what_was_checked_by_hand() {
-    let told = events_of(SAMPLE).join("\n") + "\n";
-    assert!(told == include_str!("sample.events"), "the events are now:\n{told}");
+    let events = events_of(SAMPLE).join("\n") + "\n";
+    assert!(events == include_str!("sample.events"), "the events are now:\n{events}");
 }
 
 #[test]
@@ -15,10 +15,10 @@ fn refusals_on_arrival_and_local_deliveries_are_inbound_mail() {
     log.append(SAMPLE);
     let mut reader = Reader::new(&log);
     let inbound = &reader.read_all().inbound;
-    let told: Vec<String> =
+    let reported: Vec<String> =
         inbound.iter().map(|report| format!("{} {:?}", report.domain.as_str(), report.outcome)).collect();
     let rejected = ["example.org", "relay.example.net", "example.org", "example.org"];
-    assert_eq!(told, rejected.map(|domain| format!("{domain} Rejected")));
+    assert_eq!(reported, rejected.map(|domain| format!("{domain} Rejected")));
 }
 
 #[test]

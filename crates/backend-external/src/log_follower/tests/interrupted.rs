@@ -260,7 +260,7 @@ async fn a_queued_message_is_another_only_if_the_log_names_it() {
 }
 
 #[tokio::test]
-async fn a_queue_that_cannot_be_listed_tells_nothing() {
+async fn a_queue_that_cannot_be_listed_proves_nothing() {
     let mut log = log();
     log.append(&(started(1) + &started(9)));
     let follower = with_queue(&mut log, "Mail queue is empty\n");

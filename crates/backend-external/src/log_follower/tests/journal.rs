@@ -125,7 +125,7 @@ impl Journal {
 }
 
 #[test]
-fn entries_of_postfix_are_told_from_others() {
+fn entries_of_postfix_are_recognised() {
     let mut journal = Journal::new();
     let sample = |journal: &Journal| {
         let now = mailapi_model::Timestamp::from_seconds(1_795_000_000);
@@ -143,10 +143,10 @@ fn entries_of_postfix_are_told_from_others() {
 }
 
 #[test]
-fn everything_is_told_once_across_restarts_and_rotations() {
+fn everything_is_reported_once_across_restarts_and_rotations() {
     let mut journal = Journal::new();
     let mut reader = Reader::new(&journal.log);
-    assert_eq!(reader.read_all().told(), [""; 0], "an empty journal is no failure");
+    assert_eq!(reader.read_all().reported(), [""; 0], "an empty journal is no failure");
     for number in 1..9 {
         journal.append(&message(number));
         match number % 4 {
@@ -158,7 +158,7 @@ fn everything_is_told_once_across_restarts_and_rotations() {
         }
         reader.read_all();
     }
-    assert_eq!(reader.told(), events_of(&(1..9).map(message).collect::<String>()));
+    assert_eq!(reader.reported(), events_of(&(1..9).map(message).collect::<String>()));
     assert_eq!(reader.gaps(), []);
 }
 
@@ -172,8 +172,8 @@ fn other_programs_lines_are_skipped_whatever_they_hold() {
         journal.append(piece);
     }
     let mut reader = Reader::new(&journal.log);
-    assert_eq!(reader.read_all().told(), events_of(&text));
-    assert!(reader.told().iter().any(|event| event.ends_with(reply)), "{:?}", reader.told());
+    assert_eq!(reader.read_all().reported(), events_of(&text));
+    assert!(reader.reported().iter().any(|event| event.ends_with(reply)), "{:?}", reader.reported());
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn what_was_discarded_unread_is_a_gap_and_what_was_read_is_none() {
     reader.restart(&journal.log);
     reader.read_all();
     assert_eq!(reader.gaps(), [], "what was discarded had been read");
-    assert_eq!(reader.told(), events_of(&(1..4).map(message).collect::<String>()));
+    assert_eq!(reader.reported(), events_of(&(1..4).map(message).collect::<String>()));
 
     journal.append(&message(4));
     journal.rotate();
@@ -200,7 +200,7 @@ fn what_was_discarded_unread_is_a_gap_and_what_was_read_is_none() {
     reader.read_all();
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::JournalVacuumed]);
     let kept = [1, 2, 3, 5].map(message).concat();
-    assert_eq!(reader.told(), events_of(&kept), "what is left is told once");
+    assert_eq!(reader.reported(), events_of(&kept), "what is left is reported once");
 }
 
 #[test]

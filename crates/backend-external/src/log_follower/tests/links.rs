@@ -3,7 +3,7 @@
 use super::support::{OURS, Reader, TestLog, line, outcomes};
 use crate::bounces::{BounceKey, ReturnAddress};
 
-fn told(lines: &[String]) -> Vec<String> {
+fn reported(lines: &[String]) -> Vec<String> {
     let log = TestLog::new();
     log.append(&lines.concat());
     let mut reader = Reader::new(&log);
@@ -36,8 +36,8 @@ fn a_queue_id_that_comes_again_is_another_message() {
     notice.push(line(3, "cleanup", "A00002: message-id=<2026.A00002@mx.example.org>"));
     notice.push(line(3, "qmgr", "A00002: from=<>, size=1, nrcpt=1 (queue active)"));
     notice.push(to("lmtp", "A00002", "<ann@example.org>", "sent (250 Saved)"));
-    assert_eq!(told(&lines), ["A00001 bob@example.org sent other"]);
-    assert_eq!(told(&notice), ["A00002 ann@example.org sent other"]);
+    assert_eq!(reported(&lines), ["A00001 bob@example.org sent other"]);
+    assert_eq!(reported(&notice), ["A00002 ann@example.org sent other"]);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn two_instances_may_use_the_same_id() {
     let mut lines = begin("A00001", "unknown[127.0.0.1]", "api/smtpd").to_vec();
     lines.push("Nov 21 08:00:02 mx postfix-in/qmgr[3]: A00001: removed\n".to_owned());
     lines.push(to("lmtp", "A00001", "<bob@example.org>", "sent (250 Saved)"));
-    assert_eq!(told(&lines), ["A00001 bob@example.org sent ours"]);
+    assert_eq!(reported(&lines), ["A00001 bob@example.org sent ours"]);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn reinjected_mail_counts_and_handing_to_the_filter_does_not() {
         ));
         lines.push(line(3, "qmgr", "A00001: removed"));
         lines.push(to("lmtp", "A00002", "<eve@example.com>", "bounced (no)"));
-        assert_eq!(told(&lines), ["A00002 team@example.org bounced ours"], "{client}");
+        assert_eq!(reported(&lines), ["A00002 team@example.org bounced ours"], "{client}");
     }
 }
 
@@ -71,7 +71,7 @@ fn a_copy_that_a_mailing_list_sends_back_is_not_ours() {
     lines.extend(begin("A00002", "list.example.net[192.0.2.8]", "smtpd"));
     lines.push(to("lmtp", "A00002", "<bob@example.org>", "bounced (full)"));
     lines.push(to("smtp", "A00001", "<bob@example.org>", "sent (250 2.0.0 Ok: queued as A00009)"));
-    assert_eq!(told(&lines), ["A00002 bob@example.org bounced other", "A00001 bob@example.org sent ours"]);
+    assert_eq!(reported(&lines), ["A00002 bob@example.org bounced other", "A00001 bob@example.org sent ours"]);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_forward_is_credited_to_the_recipient_that_the_sender_named() {
     lines.push(line(2, "qmgr", "A00001: removed"));
     lines.push(to("smtp", "A00002", "<bob@home.example>, orig_to=<bob@example.org>", "deferred (later)"));
     lines.push(line(9, "qmgr", "A00002: from=<ann@example.org>, status=expired, returned to sender"));
-    assert_eq!(told(&lines), ["A00002 bob@example.org deferred ours", "A00002 bob@example.org expired ours"]);
+    assert_eq!(reported(&lines), ["A00002 bob@example.org deferred ours", "A00002 bob@example.org expired ours"]);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_message_that_was_put_back_into_the_queue_stays_ours() {
     lines.push(line(3, "cleanup", &format!("A00002: message-id=<{OURS}@example.org>")));
     lines.push(line(3, "qmgr", "A00002: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
     lines.push(to("smtp", "A00002", "<bob@example.net>", "sent (250 Ok)"));
-    assert_eq!(told(&lines), ["A00001 bob@example.net deferred ours", "A00002 bob@example.net sent ours"]);
+    assert_eq!(reported(&lines), ["A00001 bob@example.net deferred ours", "A00002 bob@example.net sent ours"]);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn what_the_operator_deletes_has_failed() {
         "A00001 eve@example.net sent ours",
         "A00001 bob@example.net bounced ours",
     ];
-    assert_eq!(told(&lines), expected);
+    assert_eq!(reported(&lines), expected);
 }
 
 /// The line of a header check that discards a message.
@@ -174,12 +174,12 @@ fn a_discard_is_reported_for_the_known_message() {
     log.append(&discard("A00002", "ann@example.org"));
     log.append(&discard("A00003", returns.of(OURS.parse().unwrap()).as_str()));
     reader.read_all();
-    let told = |one: &mailapi_backend::Discarded| (one.queue_id.0.clone(), one.message_id.to_string());
+    let ids = |one: &mailapi_backend::Discarded| (one.queue_id.0.clone(), one.message_id.to_string());
     let expected = ["A00002", "A00003"].map(|id| (id.to_owned(), OURS.to_owned()));
-    assert_eq!(reader.discarded.iter().map(told).collect::<Vec<_>>(), expected);
+    assert_eq!(reader.discarded.iter().map(ids).collect::<Vec<_>>(), expected);
     assert_eq!(reader.discarded[0].refused, ["no@example.net".parse().unwrap()]);
     assert!(reader.discarded.iter().all(|one| one.response.ends_with("from unknown[127.0.0.1]: no adverts")));
-    assert_eq!((reader.follow.open_messages(), reader.told()), (0, Vec::new()));
+    assert_eq!((reader.follow.open_messages(), reader.reported()), (0, Vec::new()));
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn a_message_is_found_before_during_and_after_reading() {
 }
 
 #[test]
-fn refused_recipients_are_told_with_it() {
+fn refused_recipients_are_reported_with_it() {
     let log = TestLog::new();
     let reject = |id: &str, to: &str| {
         let text = format!(

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::support::{Reader, SAMPLE, TestLog, events_of, message};
 
 #[test]
-fn killed_after_every_line_it_tells_the_same() {
+fn killed_after_every_line_it_reports_the_same() {
     for saves_always in [true, false] {
         let mut log = TestLog::new();
         log.settings.save_every_bytes = if saves_always { 1 } else { 5000 };
@@ -18,13 +18,13 @@ fn killed_after_every_line_it_tells_the_same() {
             }
             reader.restart(&log);
         }
-        assert_eq!(reader.told(), events_of(SAMPLE));
+        assert_eq!(reader.reported(), events_of(SAMPLE));
         assert_eq!(reader.gaps(), []);
     }
 }
 
 #[test]
-fn what_the_database_could_not_store_is_told_again() {
+fn what_the_database_could_not_store_is_reported_again() {
     let log = TestLog::new();
     log.append(SAMPLE);
     let mut reader = Reader::new(&log);
@@ -34,7 +34,7 @@ fn what_the_database_could_not_store_is_told_again() {
         assert!(lost.events.starts_with(&again.events));
         reader.step(5).more
     } {}
-    assert_eq!(reader.told(), events_of(SAMPLE));
+    assert_eq!(reader.reported(), events_of(SAMPLE));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_line_with_many_events_is_split_also_across_restarts() {
     while reader.step(2).more {
         reader.restart(&log);
     }
-    assert_eq!(reader.told(), events_of(&text));
+    assert_eq!(reader.reported(), events_of(&text));
     assert_eq!(reader.events.len(), 18);
 }
 
@@ -74,7 +74,7 @@ fn without_its_saved_state_it_rebuilds_it_from_the_log() {
     }
     log.append(after);
     reader.read_all();
-    assert_eq!(reader.told(), events_of(&text));
+    assert_eq!(reader.reported(), events_of(&text));
     assert_eq!(reader.gaps(), []);
 }
 
@@ -91,7 +91,7 @@ fn a_database_from_a_backup_hears_again_what_it_has_forgotten() {
     reader.restart(&log);
     (reader.cursor, reader.events) = (cursor, events);
     reader.read_all();
-    assert_eq!(reader.told(), events_of(&(message(1) + &message(2))));
+    assert_eq!(reader.reported(), events_of(&(message(1) + &message(2))));
 }
 
 proptest! {
@@ -113,10 +113,10 @@ proptest! {
         std::fs::write(log.path("mail.log"), &bytes).unwrap();
         let mut reader = Reader::new(&log);
         reader.read_all();
-        let told = reader.told();
+        let reported = reader.reported();
         reader.restart(&log);
         reader.read_all();
-        prop_assert_eq!(reader.told(), told);
+        prop_assert_eq!(reader.reported(), reported);
     }
 
     #[test]
@@ -132,6 +132,6 @@ proptest! {
             reader.restart(&log);
         }
         reader.read_all();
-        prop_assert_eq!(reader.told(), events_of(SAMPLE));
+        prop_assert_eq!(reader.reported(), events_of(SAMPLE));
     }
 }

@@ -7,7 +7,7 @@ use super::support::{Reader, TestLog, events_of, message};
 use crate::log_follower::GapKind;
 
 #[test]
-fn a_file_that_vanished_is_a_gap_and_what_follows_is_told() {
+fn a_vanished_file_is_a_gap_and_later_lines_are_read() {
     let log = TestLog::new();
     log.append(&message(1));
     let mut reader = Reader::new(&log);
@@ -17,7 +17,7 @@ fn a_file_that_vanished_is_a_gap_and_what_follows_is_told() {
     log.append(&message(3));
     reader.restart(&log);
     reader.read_all();
-    assert_eq!(reader.told(), events_of(&(message(1) + &message(3))));
+    assert_eq!(reader.reported(), events_of(&(message(1) + &message(3))));
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::FileVanished]);
     reader.restart(&log);
     assert_eq!(reader.read_all().gaps().len(), 1);
@@ -31,7 +31,7 @@ fn a_file_that_was_cut_without_a_copy_is_a_gap() {
     reader.read_all();
     std::fs::write(log.path("mail.log"), message(2) + &message(3)).unwrap();
     reader.read_all();
-    assert_eq!(reader.told(), events_of(&(message(1) + &message(2) + &message(3))));
+    assert_eq!(reader.reported(), events_of(&(message(1) + &message(2) + &message(3))));
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::Truncated]);
 }
 
@@ -48,7 +48,7 @@ fn a_missing_number_is_a_gap() {
     log.remove("mail.log.2");
     reader.restart(&log);
     reader.read_all();
-    assert_eq!(reader.told(), events_of(&(message(1) + &message(3) + &message(4))));
+    assert_eq!(reader.reported(), events_of(&(message(1) + &message(3) + &message(4))));
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::RotatedFileMissing]);
 }
 
@@ -70,7 +70,7 @@ fn numbers_that_count_upward_are_an_error_until_renamed() {
     log.rename("mail.log.1", "mail.log-20261119");
     log.rename("mail.log.2", "mail.log-20261120");
     reader.read_all();
-    assert_eq!(reader.told(), events_of(&(1..4).map(message).collect::<String>()));
+    assert_eq!(reader.reported(), events_of(&(1..4).map(message).collect::<String>()));
     assert_eq!(reader.gaps(), []);
 }
 
@@ -94,13 +94,13 @@ fn a_wrong_clock_does_not_reorder_rotated_files() {
         reader.restart(&log);
         reader.read_all();
         let messages = files.iter().map(|numbers| numbers.len()).sum::<usize>();
-        assert_eq!(reader.told().len(), events_of(&message(5)).len() * messages, "{files:?}");
+        assert_eq!(reader.reported().len(), events_of(&message(5)).len() * messages, "{files:?}");
         assert_eq!(reader.gaps(), []);
     }
 }
 
 #[test]
-fn an_edited_file_is_a_gap_and_is_not_told_again() {
+fn an_edited_file_is_a_gap_and_is_not_reported_again() {
     let log = TestLog::new();
     log.append(&(message(1) + &message(2)));
     let mut reader = Reader::new(&log);
@@ -111,9 +111,9 @@ fn an_edited_file_is_a_gap_and_is_not_told_again() {
     reader.restart(&log);
     reader.read_all();
     assert_eq!(reader.gaps().len(), 1);
-    let told = reader.told();
-    assert!(told.iter().any(|event| event.contains("a3@example.net")));
-    assert_eq!(told.iter().filter(|event| event.contains("a1@example.net deferred")).count(), 1);
+    let reported = reader.reported();
+    assert!(reported.iter().any(|event| event.contains("a3@example.net")));
+    assert_eq!(reported.iter().filter(|event| event.contains("a1@example.net deferred")).count(), 1);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_missing_log_is_an_error_until_it_is_there() {
     assert!(error.to_string().contains("no log at"), "{error}");
     log.append(&message(1));
     reader.read_all();
-    assert_eq!(reader.told(), events_of(&message(1)));
+    assert_eq!(reader.reported(), events_of(&message(1)));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn the_old_file_is_read_until_the_writer_has_left_it() {
     reader.read_all();
     log.append(&message(3));
     reader.read_all();
-    assert_eq!(reader.told(), events_of(&(message(1) + &message(2) + &message(3))));
+    assert_eq!(reader.reported(), events_of(&(message(1) + &message(2) + &message(3))));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn dated_names_are_followed_too() {
     log.append(&message(4));
     reader.restart(&log);
     reader.read_all();
-    assert_eq!(reader.told(), events_of(&(1..5).map(message).collect::<String>()));
+    assert_eq!(reader.reported(), events_of(&(1..5).map(message).collect::<String>()));
     assert_eq!(reader.gaps(), []);
 }
 
@@ -247,19 +247,19 @@ fn play(happenings: &[Happening], save_every: u64) -> (Vec<String>, Vec<String>,
     }
     log.append(&rest);
     reader.read_all();
-    (reader.told(), events_of(&written), reader.gaps().len())
+    (reader.reported(), events_of(&written), reader.gaps().len())
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn nothing_is_lost_and_nothing_told_twice(
+    fn nothing_is_lost_and_nothing_reported_twice(
         happenings in proptest::collection::vec(happening(), 1..40),
         save_every in prop_oneof![Just(1_u64), Just(3000), Just(1 << 20)],
     ) {
-        let (told, expected, gaps) = play(&happenings, save_every);
-        prop_assert_eq!(told, expected);
+        let (reported, expected, gaps) = play(&happenings, save_every);
+        prop_assert_eq!(reported, expected);
         prop_assert_eq!(gaps, 0);
     }
 }

@@ -50,7 +50,7 @@ async fn a_line_wakes_the_reader_also_in_a_new_file() {
     let mut cursor = FeedCursor::default();
     for number in 1..4 {
         log.append(&message(number));
-        let told = async {
+        let notified = async {
             loop {
                 follower.changed().await;
                 let batch = follower.read_after(&cursor, 10).await.unwrap();
@@ -59,7 +59,7 @@ async fn a_line_wakes_the_reader_also_in_a_new_file() {
                 }
             }
         };
-        let batch = tokio::time::timeout(Duration::from_secs(60), told).await.expect("a notification");
+        let batch = tokio::time::timeout(Duration::from_secs(60), notified).await.expect("a notification");
         assert_eq!(batch.events.len(), 3);
         cursor = batch.cursor;
         log.rotate();
@@ -80,7 +80,7 @@ impl InboundLog for Counted {
 }
 
 #[tokio::test]
-async fn mail_from_outside_is_told_once_and_only_after_it_was_stored() {
+async fn mail_from_outside_is_counted_once_and_only_after_storage() {
     let log = TestLog::new();
     let text = "NOQUEUE: reject: RCPT from x[192.0.2.1]: 550 5.1.1 <no@example.org>: unknown; from=<a@example.net> \
                 to=<no@example.org> proto=ESMTP helo=<x>";

@@ -150,7 +150,7 @@ impl Reader {
         self.follow.status().gaps
     }
 
-    pub(super) fn told(&self) -> Vec<String> {
+    pub(super) fn reported(&self) -> Vec<String> {
         self.events.iter().map(shown).collect()
     }
 }
@@ -159,7 +159,7 @@ impl Reader {
 pub(super) fn events_of(text: &str) -> Vec<String> {
     let log = TestLog::new();
     log.append(text);
-    Reader::new(&log).read_all().told()
+    Reader::new(&log).read_all().reported()
 }
 
 /// Formats an event on one line.

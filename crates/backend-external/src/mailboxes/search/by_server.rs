@@ -51,7 +51,7 @@ impl Search<'_> {
         let (mut found, mut refused) = (Vec::new(), Vec::new());
         for folder in folders::all(connection).await? {
             let uids = match self.find(connection, &folder.name).await {
-                Err(ImapError::Told(MailboxError::NoSuchFolder)) => {
+                Err(ImapError::Mailbox(MailboxError::NoSuchFolder)) => {
                     refused.push(folder.name);
                     continue;
                 }
@@ -150,7 +150,7 @@ impl Search<'_> {
             return Ok(bodies);
         }
         let (mut described, mut long) = (HashSet::new(), HashSet::new());
-        let told = connection.run(Command::fetch(first, exists, &[FetchAttribute::BodyStructure]), |untagged| {
+        let fetched = connection.run(Command::fetch(first, exists, &[FetchAttribute::BodyStructure]), |untagged| {
             if let Untagged::TooLong(number) = untagged {
                 long.insert(number);
             }
@@ -165,7 +165,7 @@ impl Search<'_> {
                 bodies.entry(parts.path(html.part).to_vec()).or_default().insert(uid, html.clone());
             }
         });
-        told.await?;
+        fetched.await?;
         // Messages whose structure is too long are not searched for HTML.
         if (described.len() + long.len()) as u64 != u64::from(exists - first) + 1 {
             return Err(ImapError::unavailable("the server omitted structures of messages"));
@@ -214,8 +214,8 @@ impl Search<'_> {
             }
         });
         fetched.await?;
-        let told: HashSet<u32> = hits.iter().map(|hit: &SearchHit| hit.uid).chain(longer.iter().copied()).collect();
-        demand_gone(connection, &left_out(uids, &told)).await?;
+        let received: HashSet<u32> = hits.iter().map(|hit: &SearchHit| hit.uid).chain(longer.iter().copied()).collect();
+        demand_gone(connection, &left_out(uids, &received)).await?;
         for uid in longer {
             // The match is after the start of the message.
             let entry = texts::of_longer(connection, uid, self.settings).await?;
@@ -233,6 +233,6 @@ impl Search<'_> {
 }
 
 /// Returns the requested messages that are missing from the response.
-fn left_out(asked: &[u32], told: &HashSet<u32>) -> Vec<u32> {
-    asked.iter().copied().filter(|uid| !told.contains(uid)).collect()
+fn left_out(asked: &[u32], received: &HashSet<u32>) -> Vec<u32> {
+    asked.iter().copied().filter(|uid| !received.contains(uid)).collect()
 }

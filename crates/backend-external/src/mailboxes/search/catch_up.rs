@@ -65,7 +65,7 @@ pub(super) struct CatchUp<'a> {
     pub(super) writer: &'a IndexWriter,
     pub(super) name: &'a FolderName,
     /// The STATUS response, requested before anything else.
-    pub(super) told: &'a ReportedFolder,
+    pub(super) reported: &'a ReportedFolder,
     pub(super) effort: Effort,
     pub(super) settings: &'a MailboxSettings,
     pub(super) index: &'a SearchSettings,
@@ -122,9 +122,9 @@ impl CatchUp<'_> {
         missing.reverse();
         let highest = missing.last().copied().unwrap_or(state.covered);
         // A status with an older UIDVALIDITY describes other messages.
-        let is_of_same = self.told.uid_validity == Some(u64::from(state.uid_validity));
-        let told = self.told.highest_uid().filter(|_| is_of_same).unwrap_or_default();
-        let upto = highest.max(told).max(state.covered);
+        let is_of_same = self.reported.uid_validity == Some(u64::from(state.uid_validity));
+        let last_reported = self.reported.highest_uid().filter(|_| is_of_same).unwrap_or_default();
+        let upto = highest.max(last_reported).max(state.covered);
         // The counts match, so nothing was removed and the full list is not needed.
         if state.messages + missing.len() as u64 == u64::from(exists(connection)) {
             return Ok(Some(Plan { missing, gone: Vec::new(), upto }));

@@ -42,7 +42,7 @@ pub(super) enum Standing {
 const ITEMS: &[StatusItem] = &[StatusItem::Messages, StatusItem::UidNext, StatusItem::UidValidity];
 
 /// A folder and its status.
-type Told = (FolderName, ReportedFolder);
+type Reported = (FolderName, ReportedFolder);
 
 impl Job for Prepare<'_> {
     type Output = Result<Standing, IndexError>;
@@ -61,11 +61,11 @@ impl Prepare<'_> {
         if self.is_left_to_server(connection) {
             return Ok(Standing::NotIndexed);
         }
-        let told = self.ask(connection).await?;
+        let reported = self.ask(connection).await?;
         let Some(index) = self.index.open(self.mailbox).await else { return Ok(Standing::NotIndexed) };
-        let has_leavings = self.drop_others(&index, &told).await?;
-        let told: Vec<Told> = told.into_iter().filter(|(_, told)| !told.is_empty()).collect();
-        let progress = self.catch_up(connection, &index, &told).await?;
+        let has_leavings = self.drop_others(&index, &reported).await?;
+        let reported: Vec<Reported> = reported.into_iter().filter(|(_, folder)| !folder.is_empty()).collect();
+        let progress = self.catch_up(connection, &index, &reported).await?;
         leave_all_but_inbox(connection).await?;
         match progress {
             Progress::More => return Ok(Standing::Behind),
@@ -73,8 +73,8 @@ impl Prepare<'_> {
             Progress::Done(_) => {}
         }
         // A folder without a state was removed meanwhile.
-        let number = |(name, _): &Told| Some((index.folder(name)?.id, Arc::new(name.clone())));
-        let folders = told.iter().filter_map(number).collect();
+        let number = |(name, _): &Reported| Some((index.folder(name)?.id, Arc::new(name.clone())));
+        let folders = reported.iter().filter_map(number).collect();
         Ok(Standing::Whole { index, folders, has_leavings })
     }
 
@@ -88,8 +88,8 @@ impl Prepare<'_> {
 
     /// Requests the status of the folders. For any folder but INBOX, Dovecot reads an index of all folders and opens
     /// INBOX for it. That takes time in proportion to INBOX, so INBOX is kept open.
-    async fn ask(&self, connection: &mut ImapConnection) -> Result<Vec<Told>, ImapError> {
-        let told = |status: FolderStatus| ReportedFolder {
+    async fn ask(&self, connection: &mut ImapConnection) -> Result<Vec<Reported>, ImapError> {
+        let reported = |status: FolderStatus| ReportedFolder {
             uid_validity: status.uid_validity,
             uid_next: status.uid_next,
             messages: status.messages,
@@ -109,16 +109,16 @@ impl Prepare<'_> {
                 folders::statuses(connection, ITEMS).await?
             }
         };
-        Ok(all.into_iter().map(|(name, status)| (name, told(status))).collect())
+        Ok(all.into_iter().map(|(name, status)| (name, reported(status))).collect())
     }
 
     /// Drops folders from the index that are empty or no longer exist. Returns whether there were any.
-    async fn drop_others(&self, index: &Arc<MailboxIndex>, told: &[Told]) -> Result<bool, IndexError> {
+    async fn drop_others(&self, index: &Arc<MailboxIndex>, reported: &[Reported]) -> Result<bool, IndexError> {
         let is_asked = |name: &FolderName| match self.scope {
             FolderScope::One(folder) => folder == name,
             FolderScope::All => true,
         };
-        let has_messages = |name: &FolderName| told.iter().any(|(one, told)| one == name && !told.is_empty());
+        let has_messages = |name: &FolderName| reported.iter().any(|(one, folder)| one == name && !folder.is_empty());
         let mut others = index.folder_names();
         others.retain(|name| is_asked(name) && !has_messages(name));
         if others.is_empty() {
@@ -132,14 +132,15 @@ impl Prepare<'_> {
         &self,
         connection: &mut ImapConnection,
         index: &Arc<MailboxIndex>,
-        told: &[Told],
+        reported: &[Reported],
     ) -> Result<Progress, Trouble> {
-        let is_whole = |(name, told): &&Told| index.folder(name).is_some_and(|state| state.is_all_of(told));
-        let stale: Vec<&Told> = told.iter().filter(|one| !is_whole(one)).collect();
+        let is_whole = |(name, reported): &&Reported| index.folder(name).is_some_and(|state| state.is_all_of(reported));
+        let stale: Vec<&Reported> = reported.iter().filter(|one| !is_whole(one)).collect();
         if stale.is_empty() {
             return Ok(Progress::Done(0));
         }
-        let distances = stale.iter().map(|(name, told)| IndexedFolder::distance(index.folder(name).as_ref(), told));
+        let distances =
+            stale.iter().map(|(name, reported)| IndexedFolder::distance(index.folder(name).as_ref(), reported));
         if self.effort.is_too_much(distances.sum()) {
             return Ok(Progress::More);
         }
@@ -162,12 +163,13 @@ impl Prepare<'_> {
         &self,
         connection: &mut ImapConnection,
         writer: &IndexWriter,
-        (name, told): &Told,
+        (name, reported): &Reported,
         effort: Effort,
     ) -> Result<Progress, Trouble> {
-        let catch_up = CatchUp { writer, name, told, effort, settings: self.settings, index: self.index.settings() };
+        let catch_up =
+            CatchUp { writer, name, reported, effort, settings: self.settings, index: self.index.settings() };
         match catch_up.run(connection).await {
-            Err(Trouble::Imap(ImapError::Told(MailboxError::NoSuchFolder))) if *self.scope == FolderScope::All => {
+            Err(Trouble::Imap(ImapError::Mailbox(MailboxError::NoSuchFolder))) if *self.scope == FolderScope::All => {
                 folders::demand_removed(connection, std::slice::from_ref(name)).await?;
                 writer.drop_folders(vec![name.clone()]).await?;
                 Ok(Progress::Done(0))

@@ -89,7 +89,7 @@ pub(super) async fn of_longer(
 ) -> Result<Option<Entry>, ImapError> {
     // Do not reopen: the name may meanwhile belong to another folder.
     let loaded = match load::load_from_open(connection, uid, true, settings).await {
-        Err(ImapError::Told(MailboxError::NoSuchMessage)) => return Ok(None),
+        Err(ImapError::Mailbox(MailboxError::NoSuchMessage)) => return Ok(None),
         loaded => loaded?,
     };
     let message: FullMessage = match loaded.content {
@@ -97,7 +97,7 @@ pub(super) async fn of_longer(
             structure.into_full_message(&raw, uid, loaded.size, loaded.flags, loaded.arrived)
         }
         Loading::Parts(ref parts) => match read::of_parts(connection, uid, &loaded, parts, settings).await {
-            Err(ImapError::Told(MailboxError::NoSuchMessage)) => return Ok(None),
+            Err(ImapError::Mailbox(MailboxError::NoSuchMessage)) => return Ok(None),
             message => message?,
         },
     };
