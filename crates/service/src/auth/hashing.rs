@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_told_and_takes_no_thread_away() {
+    async fn a_panic_is_an_error_and_ends_no_thread() {
         let threads = HashingThreads::new(1);
         for _ in 0..3 {
             assert!(threads.run(Share::ACCOUNTS, || panic!("on purpose")).await.is_err());

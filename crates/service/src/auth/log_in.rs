@@ -67,7 +67,7 @@ impl Login for Service {
             }
             self.logged_in(&checked.credentials, accounts).await
         };
-        entered.await.map_err(told)
+        entered.await.map_err(login_error)
     }
 
     async fn renew(&self, session: &mut LoggedIn) -> Result<(), LoginError> {
@@ -83,7 +83,7 @@ impl Login for Service {
             let credentials = stored.filter(same).ok_or(CredentialsError::Refused)?;
             self.logged_in(&credentials, accounts).await
         };
-        *session = renewed.await.map_err(told)?;
+        *session = renewed.await.map_err(login_error)?;
         Ok(())
     }
 
@@ -102,7 +102,7 @@ impl Login for Service {
     }
 }
 
-fn told(error: CredentialsError) -> LoginError {
+fn login_error(error: CredentialsError) -> LoginError {
     match error {
         CredentialsError::Refused => LoginError::Refused,
         CredentialsError::Locked { .. } | CredentialsError::TooManyFromClient { .. } => LoginError::Locked,
@@ -204,7 +204,7 @@ impl Service {
             return Err(barred.into());
         }
         if matching.is_none() && from.protocol == LoginProtocol::Http {
-            self.tell_of_lock(user, &attempt, now);
+            self.report_lock(user, &attempt, now);
         }
         let Found { credentials, mailbox } = matching.ok_or(CredentialsError::Refused)?;
         let Some(mailbox) = mailbox else {
@@ -219,7 +219,7 @@ impl Service {
 
     /// Stores an event if this failure has locked a mailbox. In a task of its own: otherwise the time of the response
     /// would reveal that the address exists.
-    fn tell_of_lock(&self, user: &str, attempt: &Attempt, now: Duration) {
+    fn report_lock(&self, user: &str, attempt: &Attempt, now: Duration) {
         let is_locked = matches!(self.0.failed_logins.barred(attempt, now), Some(Barred::Mailbox(_)));
         let Some(address) = user.parse::<EmailAddress>().ok().filter(|_| is_locked) else { return };
         let service = self.clone();

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheme_of_crypt_is_told_by_the_hash() {
+    fn the_scheme_of_crypt_is_taken_from_the_hash() {
         let blowfish = "$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItANCG.";
         for hash in [blowfish.to_owned(), format!("{{CRYPT}}{blowfish}"), format!("{{blf-crypt}}{blowfish}")] {
             assert!(verify_password(&secret("secret"), &secret(&hash)), "{hash}");

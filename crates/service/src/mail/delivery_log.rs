@@ -103,7 +103,7 @@ impl Service {
         let log = self.0.store.delivery_log();
         let before = log.cursor(feed.name()).await?.unwrap_or_default();
         let batch = feed.read_after(&before, self.0.settings.feed_batch).await?;
-        self.tell_of_losses(feed).await?;
+        self.store_losses(feed).await?;
         if batch.cursor == before {
             return Ok((Synced { lines_read: batch.lines_read, ..Synced::default() }, false));
         }
@@ -134,7 +134,7 @@ impl Service {
     }
 
     /// Stores an event for each part of the feed that was lost. After a start, those that are stored are seen again.
-    async fn tell_of_losses(&self, feed: &dyn DeliveryFeed) -> Result<(), Unavailable> {
+    async fn store_losses(&self, feed: &dyn DeliveryFeed) -> Result<(), Unavailable> {
         let oldest = self.0.clock.now().minus(self.0.settings.event_retention);
         let lost = feed.lost_parts().await;
         // By identity: a clock that was set back makes a new loss look old.

@@ -16,13 +16,13 @@ impl Service {
     pub(super) async fn bounces_of_discarded(
         &self,
         discarded: Vec<Discarded>,
-        told: &[DeliveryEvent],
+        reported: &[DeliveryEvent],
     ) -> Result<Vec<DeliveryEvent>, Unavailable> {
         let mut bounces = Vec::new();
         for one in discarded {
             let record = self.0.store.sent().get(one.message_id).await?;
             let record = record.filter(|record| is_the_original(&one, record));
-            bounces.extend(record.map(|record| bounced(&one, &record, told)));
+            bounces.extend(record.map(|record| bounced(&one, &record, reported)));
         }
         Ok(bounces.into_iter().flatten().collect())
     }
@@ -41,11 +41,11 @@ fn is_the_original(one: &Discarded, record: &SentRecord) -> bool {
 
 /// Creates a bounce for each open recipient. Refused recipients are stored together with the queue id; until then
 /// only the report names them.
-fn bounced(one: &Discarded, record: &SentRecord, told: &[DeliveryEvent]) -> Vec<DeliveryEvent> {
+fn bounced(one: &Discarded, record: &SentRecord, reported: &[DeliveryEvent]) -> Vec<DeliveryEvent> {
     // The same batch may contain their final events, which are not stored yet.
     let has_ended = |email: &EmailAddress| {
         let is_about = |event: &&DeliveryEvent| event.message_id == Some(one.message_id) && event.recipient == *email;
-        told.iter().filter(is_about).any(|event| match event.outcome {
+        reported.iter().filter(is_about).any(|event| match event.outcome {
             Outcome::Sent | Outcome::Failed => true,
             Outcome::Deferred => false,
             Outcome::Bounced | Outcome::Expired => event.final_recipient.is_none(),

@@ -38,11 +38,11 @@ impl InboundLog for Service {
 
 impl Service {
     /// Stores the events of refusals, for local domains only.
-    async fn write_refusals(&self, ours: &HashSet<DomainName>) -> Result<(), Unavailable> {
+    async fn write_refusals(&self, local_domains: &HashSet<DomainName>) -> Result<(), Unavailable> {
         let (refusals, log) = (self.0.refusals.take(), self.0.store.events());
-        let of_ours = refusals.iter().filter(|(refusal, _)| ours.contains(&refusal.recipient.domain()));
+        let of_local = refusals.iter().filter(|(refusal, _)| local_domains.contains(&refusal.recipient.domain()));
         let events: Vec<NewEvent> =
-            of_ours.map(|(refusal, left_out)| rejected(refusal, *left_out, log.next_fact())).collect();
+            of_local.map(|(refusal, left_out)| rejected(refusal, *left_out, log.next_fact())).collect();
         if let Err(error) = log.record_all(&events).await {
             self.0.refusals.put_back(refusals);
             return Err(error.into());

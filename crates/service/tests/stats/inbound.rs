@@ -15,7 +15,7 @@ use crate::moment;
 async fn only_mail_for_local_domains_is_counted() {
     let app = TestApp::start().await;
     app.domain("one.example").await;
-    let tell = |domain: &str, outcome| {
+    let note = |domain: &str, outcome| {
         app.service.note(InboundEvent {
             at: moment("2026-11-20T09:00:00Z"),
             domain: domain.parse().unwrap(),
@@ -24,10 +24,10 @@ async fn only_mail_for_local_domains_is_counted() {
         });
     };
     // A relay attempt, and a foreign domain with a similar name.
-    tell("elsewhere.example", InboundOutcome::Rejected);
-    tell("sub.one.example", InboundOutcome::Rejected);
-    tell("one.example", InboundOutcome::Rejected);
-    tell("one.example", InboundOutcome::Accepted);
+    note("elsewhere.example", InboundOutcome::Rejected);
+    note("sub.one.example", InboundOutcome::Rejected);
+    note("one.example", InboundOutcome::Rejected);
+    note("one.example", InboundOutcome::Accepted);
     assert_eq!(app.service.write_inbound_once().await.unwrap(), 2);
     assert_eq!(app.service.write_inbound_once().await.unwrap(), 0);
 

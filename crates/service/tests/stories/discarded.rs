@@ -27,11 +27,11 @@ impl DeliveryFeed for Log {
     }
 
     async fn read_after(&self, cursor: &FeedCursor, _: usize) -> Result<FeedBatch, FeedError> {
-        let told = self.0.lock().unwrap();
+        let discarded = self.0.lock().unwrap();
         let read: usize = cursor.0.parse().unwrap_or_default();
-        let cursor = FeedCursor(told.len().to_string());
+        let cursor = FeedCursor(discarded.len().to_string());
         let events = self.1.lock().unwrap().drain(..).collect();
-        Ok(FeedBatch { events, discarded: told[read..].to_vec(), cursor, lines_read: 1, ..FeedBatch::default() })
+        Ok(FeedBatch { events, discarded: discarded[read..].to_vec(), cursor, lines_read: 1, ..FeedBatch::default() })
     }
 
     async fn forget_until(&self, _: &FeedCursor) -> Result<(), FeedError> {
@@ -191,10 +191,10 @@ async fn each_lost_part_of_the_log_is_one_event() {
     let query = EventQuery { after: After::Start, types, ..EventQuery::default() };
     let page = again.list_events(&admin, &query, 10, Duration::ZERO).await.unwrap();
     let bodies = page.events.iter().map(|event| serde_json::from_str::<serde_json::Value>(&event.body).unwrap());
-    let told: Vec<_> = bodies.map(|body| body["data"].clone()).collect();
+    let stored: Vec<_> = bodies.map(|body| body["data"].clone()).collect();
     let data = |part: LostPart| serde_json::json!({"feed": "log", "from": now.to_string(), "to": part.to.to_string(), "reason": part.reason});
     assert_eq!(
-        told,
+        stored,
         [(1, "truncated"), (3, "torn_line"), (2, "file_vanished")].map(|(at, reason)| data(part(at, reason)))
     );
 }

@@ -113,7 +113,7 @@ async fn a_later_owner_of_an_address_sees_no_earlier_events() {
 }
 
 #[tokio::test]
-async fn a_timeline_tells_one_message_in_order() {
+async fn a_timeline_lists_one_message_in_order() {
     let app = TestApp::start().await;
     let ann = app.user("ann@example.org").await;
     app.user("bob@example.org").await;
@@ -128,10 +128,10 @@ async fn a_timeline_tells_one_message_in_order() {
     app.settle().await;
     read_events(&app).await;
     let whole = app.service.timeline(&ann, one, EventCursor::default(), 100).await.unwrap();
-    let mut told = types(&whole);
-    assert_eq!(told.remove(0), "message.accepted");
-    told.sort_unstable();
-    assert_eq!(told, ["message.bounced", "message.delivered"]);
+    let mut stored = types(&whole);
+    assert_eq!(stored.remove(0), "message.accepted");
+    stored.sort_unstable();
+    assert_eq!(stored, ["message.bounced", "message.delivered"]);
     assert!(whole.events.iter().all(|event| event.message_id == Some(one)) && !whole.has_more);
 
     let first = app.service.timeline(&ann, one, EventCursor::default(), 1).await.unwrap();
@@ -174,12 +174,12 @@ async fn streams_get_each_event_once_and_follow_the_callers_rights() {
         send(&app, &ann, "ann@example.org", &["bob@example.org"]).await;
     }
     read_events(&app).await;
-    let mut told = Vec::new();
-    while told.len() < 3 {
+    let mut numbers = Vec::new();
+    while numbers.len() < 3 {
         let page = timeout(LONG, stream.next()).await.expect("an event").unwrap();
-        told.extend(page.events.iter().map(|event| event.number));
+        numbers.extend(page.events.iter().map(|event| event.number));
     }
-    assert!(told.is_sorted() && told.len() == 3, "{told:?}");
+    assert!(numbers.is_sorted() && numbers.len() == 3, "{numbers:?}");
     assert_eq!(stream.behind(), 0);
     assert!(timeout(Duration::from_millis(20), stream.next()).await.is_err(), "there are no others");
     assert!(timeout(Duration::from_millis(20), of_bob.next()).await.is_err(), "they are not bob's");

@@ -41,8 +41,8 @@ struct Keeper {
 }
 
 fn gate() -> (Gate, Keeper) {
-    let ((reached, told), (open, opened)) = (unbounded_channel(), mpsc::channel());
-    (Gate { reached, opened: Mutex::new(opened) }, Keeper { reached: told, open })
+    let ((reached, arrived), (open, opened)) = (unbounded_channel(), mpsc::channel());
+    (Gate { reached, opened: Mutex::new(opened) }, Keeper { reached: arrived, open })
 }
 
 impl Gate {

@@ -136,20 +136,20 @@ impl Walk<'_> {
     async fn matches(&mut self, domain: &str, mechanism: &Mechanism, depth: u32) -> Result<SpfResult, Fault> {
         Ok(match mechanism {
             Mechanism::All => SpfResult::Allowed,
-            Mechanism::Ip4 { addr, mask } => self.any_of_ours(|ours| within(ours, (*addr).into(), *mask, 0)),
-            Mechanism::Ip6 { addr, mask } => self.any_of_ours(|ours| within(ours, (*addr).into(), 0, *mask)),
+            Mechanism::Ip4 { addr, mask } => self.any_own_address(|ours| within(ours, (*addr).into(), *mask, 0)),
+            Mechanism::Ip6 { addr, mask } => self.any_own_address(|ours| within(ours, (*addr).into(), 0, *mask)),
             Mechanism::Include { macro_string } => self.other_policy(macro_string, domain, depth).await?,
             Mechanism::A { macro_string, ip4_mask, ip6_mask } => {
                 self.count_lookup()?;
                 let Some(host) = self.worth_asking(macro_string, domain) else { return Ok(SpfResult::Unknown) };
                 let theirs = self.addresses_of(&host).await?;
-                self.any_of_ours(|ours| theirs.iter().any(|their| within(ours, *their, *ip4_mask, *ip6_mask)))
+                self.any_own_address(|ours| theirs.iter().any(|their| within(ours, *their, *ip4_mask, *ip6_mask)))
             }
             Mechanism::Mx { macro_string, ip4_mask, ip6_mask } => {
                 self.count_lookup()?;
                 let Some(name) = self.worth_asking(macro_string, domain) else { return Ok(SpfResult::Unknown) };
                 let theirs = self.addresses_of_exchanges(&name).await?;
-                self.any_of_ours(|ours| theirs.iter().any(|their| within(ours, *their, *ip4_mask, *ip6_mask)))
+                self.any_own_address(|ours| theirs.iter().any(|their| within(ours, *their, *ip4_mask, *ip6_mask)))
             }
             Mechanism::Ptr { .. } | Mechanism::Exists { .. } => {
                 self.count_lookup()?;
@@ -213,7 +213,7 @@ impl Walk<'_> {
         Ok(addresses)
     }
 
-    fn any_of_ours(&self, matches: impl Fn(IpAddr) -> bool) -> SpfResult {
+    fn any_own_address(&self, matches: impl Fn(IpAddr) -> bool) -> SpfResult {
         let any = self.addresses.iter().any(|ours| matches(*ours));
         if any { SpfResult::Allowed } else { SpfResult::NotAllowed }
     }

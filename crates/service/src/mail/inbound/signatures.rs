@@ -31,7 +31,7 @@ const MAX_FIELDS: usize = 10_000;
 /// Maximum number of author domains, of From fields, and of addresses in one that are considered.
 const MAX_AUTHORS: usize = 20;
 
-/// Characters of a signature that the results quote, to tell several apart (RFC 6008 section 3).
+/// Characters of a signature that the results quote, to distinguish several (RFC 6008 section 3).
 const QUOTED: usize = 8;
 
 /// What the checks need of a header.
