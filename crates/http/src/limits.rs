@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_tells_of_the_window_that_is_full_first() {
+    fn the_response_shows_the_window_that_is_full_first() {
         let store = RequestCounts::new();
         let windows = limits(100, 102);
         let mut now = NOON;

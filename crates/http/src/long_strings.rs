@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_put_aside_or_read_back_is_told() {
+    fn strings_that_cannot_be_stored_or_read_are_reported() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

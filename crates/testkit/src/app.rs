@@ -117,7 +117,7 @@ impl TestApp {
         });
         let for_inbound = Arc::new(service.clone());
         // The mail server had to start before the service.
-        inbound.tell(&for_inbound);
+        inbound.attach(&for_inbound);
         let admin = admin_token(&service).await;
         let (address, stop) = serve(service.clone(), settings.http).await;
         let client = reqwest::Client::new();

@@ -88,7 +88,7 @@ pub struct TestInbound(OnceLock<Weak<Service>>);
 
 impl TestInbound {
     /// Sets the service, for as long as it exists.
-    pub fn tell(&self, service: &Arc<Service>) {
+    pub fn attach(&self, service: &Arc<Service>) {
         let _ = self.0.set(Arc::downgrade(service));
     }
 }

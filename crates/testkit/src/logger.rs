@@ -34,8 +34,8 @@ impl Logger {
 
 impl Drop for Logger {
     fn drop(&mut self) {
-        let told = UnixDatagram::unbound().and_then(|socket| socket.send_to(&[], &self.socket));
-        if let (Ok(_), Some(thread)) = (told, self.thread.take()) {
+        let sent = UnixDatagram::unbound().and_then(|socket| socket.send_to(&[], &self.socket));
+        if let (Ok(_), Some(thread)) = (sent, self.thread.take()) {
             // Missing log lines have already revealed a broken logger.
             let _ = thread.join();
         }

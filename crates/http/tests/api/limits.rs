@@ -46,7 +46,7 @@ async fn an_hour_has_a_limit_of_its_own() {
 }
 
 #[tokio::test]
-async fn errors_count_and_tell_the_state_too() {
+async fn errors_count_and_show_the_state_too() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     for (path, left) in [("/domains/example.org", "99"), ("/mail/x/status", "98"), ("/mail/sent?limit=0", "97")] {
         assert_eq!(state(&app.get(&ann, path).await), ["100", left, "60"], "{path}");

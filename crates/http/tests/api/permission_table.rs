@@ -64,7 +64,7 @@ impl For {
 /// One request for an operation.
 struct Row {
     operation: &'static str,
-    whom: For,
+    callers: For,
     /// Appended to the path.
     query: &'static str,
     body: &'static str,
@@ -76,9 +76,9 @@ struct Row {
     admin: Option<(u16, &'static str)>,
 }
 
-const fn row(operation: &'static str, whom: For, status: u16) -> Row {
+const fn row(operation: &'static str, callers: For, status: u16) -> Row {
     let (granted, refused) = ((status, ""), (403, "ACCESS_DENIED"));
-    Row { operation, whom, query: "", body: "", granted, refused, admin: None }
+    Row { operation, callers, query: "", body: "", granted, refused, admin: None }
 }
 
 impl Row {
@@ -105,7 +105,7 @@ impl Row {
     fn expected(&self, who: Who) -> (u16, &'static str) {
         match who {
             Who::Admin if self.admin.is_some() => self.admin.unwrap_or_default(),
-            who if self.whom.includes(who) => self.granted,
+            who if self.callers.includes(who) => self.granted,
             Who::NoToken => (401, "NO_API_TOKEN"),
             Who::UnknownToken => (401, "INVALID_TOKEN"),
             _ => self.refused,
@@ -377,7 +377,8 @@ async fn everybody_gets_what_is_theirs() {
     let setup = TestSetup::new().await;
     let mut wrong = Vec::new();
     for row in TABLE {
-        let (granted, refused): (Vec<_>, Vec<_>) = setup.callers.iter().partition(|(who, _)| row.whom.includes(*who));
+        let (granted, refused): (Vec<_>, Vec<_>) =
+            setup.callers.iter().partition(|(who, _)| row.callers.includes(*who));
         for (who, token) in refused.into_iter().chain(granted) {
             let answer = setup.ask(row, *who, token).await;
             let (status, code) = row.expected(*who);

@@ -156,8 +156,8 @@ impl Dovecot {
     #[must_use]
     pub fn flags(&self, address: &str, folder: &str, uid: u32) -> Vec<String> {
         let of = ["-u", address, "flags", "mailbox", folder, "uid", &uid.to_string()];
-        let told = self.doveadm(&[&["-f", "tab", "fetch"][..], &of].concat());
-        let flags = told.lines().nth(1).unwrap_or_default().split(' ').map(ToOwned::to_owned);
+        let fetched = self.doveadm(&[&["-f", "tab", "fetch"][..], &of].concat());
+        let flags = fetched.lines().nth(1).unwrap_or_default().split(' ').map(ToOwned::to_owned);
         flags.filter(|flag| !flag.is_empty() && flag != "\\Recent").collect()
     }
 

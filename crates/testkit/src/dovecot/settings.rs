@@ -56,11 +56,11 @@ impl DovecotFormat {
 /// When the product does not support the version.
 pub(crate) fn installed_version() -> DovecotVersion {
     let output = Command::new(PROGRAM).arg("--version").output().expect("dovecot starts");
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    match told.split('.').take(2).collect::<Vec<_>>()[..] {
+    let version = String::from_utf8_lossy(&output.stdout).into_owned();
+    match version.split('.').take(2).collect::<Vec<_>>()[..] {
         ["2", "3"] => DovecotVersion::V2_3,
         ["2", "4"] => DovecotVersion::V2_4,
-        _ => panic!("unsupported Dovecot version: {told}"),
+        _ => panic!("unsupported Dovecot version: {version}"),
     }
 }
 

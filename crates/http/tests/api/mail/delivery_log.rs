@@ -61,10 +61,10 @@ async fn every_try_is_an_entry_and_filters_find_it() {
         "recipient": "ann@example.org", "final_recipient": "ann@home.example", "status": "deferred", "dsn_code": null,
         "smtp_response": "connection timed out", "relay": null, "delay_seconds": 2.119,
     });
-    let told = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
     let first = &mut entries[1];
     assert!(is_about(&first["timestamp"].take(), app.ago(Duration::from_secs(60))), "{first}");
-    assert!(told(&first["smtp_response"].take()) && told(&first["relay"].take()), "{first}");
+    assert!(is_text(&first["smtp_response"].take()) && is_text(&first["relay"].take()), "{first}");
     assert!(first["delay_seconds"].take().as_f64().is_some_and(|delay| (0.0..60.0).contains(&delay)), "{first}");
     assert!(first["dsn_code"].take().as_str().is_some_and(|code| code.starts_with("2.")), "{first}");
     let expected = json!({ "success": true, "total": 2, "limit": 50, "offset": 0, "entries": [newest, {

@@ -100,7 +100,7 @@ impl App {
         let router = router(HttpState::new(service.clone(), http.clone()));
         let admin = token(&service, TokenKind::Admin, None).await;
         let for_inbound = Arc::new(service.clone());
-        inbound.tell(&for_inbound);
+        inbound.attach(&for_inbound);
         Self {
             clock,
             dns,

@@ -62,13 +62,17 @@ async fn everybody_is_listed_whatever_the_mailbox_server_does() {
         users.sort();
         users
     };
-    let told = |name: &str, messages| (format!("{name}@example.org"), messages, true);
-    let untold = |name: &str| (format!("{name}@example.org"), 0, false);
-    assert_eq!(listed().await, [told("ann", 1), told("bob", 0), told("cid", 1)]);
+    let measured = |name: &str, messages| (format!("{name}@example.org"), messages, true);
+    let unmeasured = |name: &str| (format!("{name}@example.org"), 0, false);
+    assert_eq!(listed().await, [measured("ann", 1), measured("bob", 0), measured("cid", 1)]);
     app.trouble.break_mailbox("ann@example.org");
-    assert_eq!(listed().await, [untold("ann"), told("bob", 0), told("cid", 1)], "empty and unknown look different");
+    assert_eq!(
+        listed().await,
+        [unmeasured("ann"), measured("bob", 0), measured("cid", 1)],
+        "empty and unknown look different"
+    );
     app.trouble.go_down();
-    assert_eq!(listed().await, [untold("ann"), untold("bob"), untold("cid")]);
+    assert_eq!(listed().await, [unmeasured("ann"), unmeasured("bob"), unmeasured("cid")]);
 }
 
 /// Returns a user's address, the number of messages in the mailbox, and whether that number is known.
