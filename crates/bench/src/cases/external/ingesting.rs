@@ -37,14 +37,14 @@ pub(super) async fn measure(external: &External, scale: &Scale) -> Outcome<Vec<R
     for _ in 0..scale.plan.rounds {
         senders.run(scale.plan.window).await?;
     }
-    let of_ours = logged_since(external, before).await?;
+    let of_senders = logged_since(external, before).await?;
     // Its status is the last one to change, so it marks the end of the log.
     let answer = site.connect().await?.json(&requests[0], 202).await?;
     let last = answer["message_id"].as_str().unwrap_or_default().to_owned();
-    let of_last = logged_since(external, before + of_ours.len() as u64).await?;
+    let of_last = logged_since(external, before + of_senders.len() as u64).await?;
     same("messages that are delivered before the log says so", sent(&site, "&status=sent").await?, 0)?;
 
-    let text = others(&of_ours) + &of_ours + &of_last;
+    let text = others(&of_senders) + &of_senders + &of_last;
     let lines = text.lines().count();
     let mut file = File::options().append(true).open(&log)?;
     let began = Instant::now();
