@@ -139,7 +139,7 @@ async fn check(caller: &Caller, server: &Server, answered: &HashSet<String>) {
 
 /// Checks that each message has the events that its status implies, each of them once and in order.
 async fn check_events(caller: &Caller, server: &Server, work_dir: &WorkDir) {
-    let mut told: HashMap<String, Vec<String>> = HashMap::new();
+    let mut reported: HashMap<String, Vec<String>> = HashMap::new();
     let mut ids = HashSet::new();
     for (event, number) in stored_events(work_dir).await.into_iter().zip(1..) {
         assert_eq!(event.number, number, "the log has no gaps");
@@ -147,11 +147,11 @@ async fn check_events(caller: &Caller, server: &Server, work_dir: &WorkDir) {
         let body: Value = serde_json::from_str(&event.body).unwrap();
         let Some(id) = body["data"]["message_id"].as_str() else { continue };
         let recipient = body["data"]["recipient"]["email"].as_str().unwrap_or_default();
-        told.entry(id.to_owned()).or_default().push(format!("{} {recipient}", event.event_type));
+        reported.entry(id.to_owned()).or_default().push(format!("{} {recipient}", event.event_type));
     }
     for message in caller.all(server, "/mail/sent").await {
         let (id, status) = (message["message_id"].as_str().unwrap(), message["status"].as_str().unwrap());
-        let mut of_message = told.remove(id).unwrap_or_default();
+        let mut of_message = reported.remove(id).unwrap_or_default();
         if status == "sent" {
             assert_eq!(of_message.remove(0), "message.accepted ", "{id}");
         }
@@ -159,7 +159,7 @@ async fn check_events(caller: &Caller, server: &Server, work_dir: &WorkDir) {
         let each = if status == "sent" { "delivered" } else { "failed" };
         assert_eq!(of_message, ["bob", "carol"].map(|name| format!("message.{each} {name}@{DOMAIN}")), "{id}");
     }
-    assert!(told.is_empty(), "events of messages without a record: {told:?}");
+    assert!(reported.is_empty(), "events of messages without a record: {reported:?}");
 }
 
 /// Returns the whole log, read beside the server.

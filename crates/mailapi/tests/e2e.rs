@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::Command;
 
-fn tell(story: &str) {
+fn run(story: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e").join(format!("{story}.py"));
     let output = Command::new("python3")
         .arg("-B")
@@ -25,7 +25,7 @@ macro_rules! stories {
             #[test]
             #[ignore = "needs mail programs; ./test installs and runs them"]
             fn $story() {
-                tell(stringify!($story));
+                run(stringify!($story));
             }
         )+
 

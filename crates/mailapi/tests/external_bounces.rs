@@ -178,10 +178,10 @@ async fn an_alias_has_not_bounced_because_one_of_its_members_has() {
     let return_address = received.last().unwrap().sender.trim_matches(['<', '>']).to_owned();
     let notice = notice_of_member(&return_address, "staff@elsewhere.example", "eve@inside.elsewhere.example");
     host.postfix.deliver("", &return_address, &[notice.as_bytes()]).await;
-    let is_told = async || {
+    let is_reported = async || {
         let seen = host.get(&format!("/mail/{id}/status")).await.json();
         seen["recipients"][0]["partly_bounced_at"].is_string()
     };
-    host.until(SOON, is_told).await;
+    host.until(SOON, is_reported).await;
     host.watch(&id, "sent", SOON).await;
 }

@@ -108,15 +108,15 @@ struct KillCycle {
 
 impl KillCycle {
     fn begin(client: Client, numbers: &Arc<AtomicUsize>) -> Self {
-        let (tell, answers) = mpsc::unbounded_channel();
+        let (sender, answers) = mpsc::unbounded_channel();
         let mut senders = JoinSet::new();
         for _ in 0..AT_ONCE {
-            let (client, numbers, tell) = (client.clone(), numbers.clone(), tell.clone());
+            let (client, numbers, sender) = (client.clone(), numbers.clone(), sender.clone());
             senders.spawn(async move {
                 for _ in 0..IN_A_ROW {
                     let number = numbers.fetch_add(1, Ordering::SeqCst);
                     let Some(id) = send(&client, number).await else { return };
-                    tell.send((number, id)).unwrap();
+                    sender.send((number, id)).unwrap();
                 }
             });
         }
@@ -161,7 +161,7 @@ async fn send(client: &Client, number: usize) -> Option<String> {
 /// Outcome of all numbered messages, from each source.
 struct Everything {
     /// Identifier and status from the API, by subject.
-    told: HashMap<String, (String, String)>,
+    listed: HashMap<String, (String, String)>,
     /// Copies that the remote server received, by recipient.
     remote: HashMap<String, usize>,
     /// Copies in the local mailbox, by subject.
@@ -171,24 +171,24 @@ struct Everything {
 
 impl Everything {
     async fn of(host: &ExternalHost) -> Self {
-        let told = pages(host, "/mail/sent?", "messages").await;
+        let listed = pages(host, "/mail/sent?", "messages").await;
         let text = |message: &Value, field: &str| message[field].as_str().unwrap_or_default().to_owned();
-        let told = told.iter().map(|one| (text(one, "subject"), (text(one, "message_id"), text(one, "status"))));
-        let told = told.filter(|(subject, _)| subject.starts_with("number ")).collect();
+        let listed = listed.iter().map(|one| (text(one, "subject"), (text(one, "message_id"), text(one, "status"))));
+        let listed = listed.filter(|(subject, _)| subject.starts_with("number ")).collect();
         let local = pages(host, "/mailbox/bob@example.org/messages?", "messages").await;
         let mut remote = HashMap::new();
         for recipient in host.sink.received().into_iter().flat_map(|mail| mail.recipients) {
             *remote.entry(recipient).or_insert(0) += 1;
         }
         let log = Log::read(&fs::read_to_string(&host.log).unwrap());
-        Self { told, remote, local: counted(local.iter().map(|one| text(one, "subject"))), log }
+        Self { listed, remote, local: counted(local.iter().map(|one| text(one, "subject"))), log }
     }
 
     fn check(&self, taken: &[(usize, String)]) {
         for (number, id) in taken {
-            assert_eq!(self.told[&subject(*number)], (id.clone(), "sent".to_owned()));
+            assert_eq!(self.listed[&subject(*number)], (id.clone(), "sent".to_owned()));
         }
-        for (subject, (id, status)) in &self.told {
+        for (subject, (id, status)) in &self.listed {
             let (_, number) = subject.split_once(' ').unwrap();
             let copies =
                 (self.copies(&self.remote, &remote(number.parse().unwrap())), self.copies(&self.local, subject));
@@ -212,7 +212,7 @@ impl Everything {
 
     fn summary(&self) -> String {
         let repeated = |counts: &HashMap<String, usize>| counts.values().filter(|count| **count > 1).count();
-        let with = |status: &str| self.told.values().filter(|(_, is)| is == status).count();
+        let with = |status: &str| self.listed.values().filter(|(_, is)| is == status).count();
         let (sent, failed) = (with("sent"), with("failed"));
         let (remote, local) = (repeated(&self.remote), repeated(&self.local));
         format!("sent {sent}, failed {failed}; repeated by Postfix: {remote} remote, {local} local")
