@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::byte_budget::{BytePermit, Full};
+use crate::wrapped_stream::forward_flush_and_shutdown;
 
 /// Room for all heads together, [`FREE`] bytes of each aside. One client takes at most half of it.
 pub(crate) const HEAD_ROOM: usize = 16 * 1024 * 1024;
@@ -95,15 +96,5 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HeadRoom<S> {
         Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
     }
 
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
+    forward_flush_and_shutdown!();
 }

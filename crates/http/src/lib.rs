@@ -42,6 +42,7 @@ mod serve;
 mod settings;
 mod shape;
 mod state;
+mod wrapped_stream;
 mod write_timeout;
 
 pub use client_address::{Network, NetworkError};

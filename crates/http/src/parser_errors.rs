@@ -9,6 +9,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::wrapped_stream::forward_flush_and_shutdown;
+
 /// Longer than the head of any response of hyper's own.
 const BARE_HEAD: usize = 200;
 
@@ -113,17 +115,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ParserErrors<S> {
         Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
     }
 
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
+    forward_flush_and_shutdown!();
 }
 
 #[cfg(test)]
