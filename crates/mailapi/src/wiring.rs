@@ -2,16 +2,17 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mailapi_backend::{Backend, Buffer, Dns, InboundLog};
+use mailapi_backend::{Backend, Buffer, Dns};
 use mailapi_backend_embedded::delivery_agent::DeliveryAgent;
 use mailapi_backend_embedded::{Embedded, MessageStoreSettings};
 use mailapi_backend_external::External;
 use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
 use mailapi_dns::{DnsSettings, NetworkDns};
-use mailapi_model::{Clock, Entropy, InboundEvent, InboundRefusal, Secret};
+use mailapi_model::{Clock, Entropy, Secret};
+use mailapi_service::stats::LateInboundLog;
 use mailapi_service::{Metrics, Parts, Service, Settings};
 use mailapi_store::Store;
 use mailapi_store::postgres::Postgres;
@@ -33,7 +34,7 @@ pub(crate) struct Assembly {
     pub(crate) service: Service,
     /// Secrets that can be replaced while they are in use.
     pub(crate) secrets: LiveSecrets,
-    /// Keeps the service alive for `ToService`, which holds a weak reference to it.
+    /// Keeps the service alive for `LateInboundLog`, which holds a weak reference to it.
     _inbound: Arc<Service>,
 }
 
@@ -83,24 +84,6 @@ impl MailServer {
     }
 }
 
-/// Forwards the mail server's reports of inbound mail to the service, which is created after the mail server.
-#[derive(Default)]
-struct ToService(OnceLock<Weak<Service>>);
-
-impl InboundLog for ToService {
-    fn note(&self, event: InboundEvent) {
-        if let Some(service) = self.0.get().and_then(Weak::upgrade) {
-            service.note(event);
-        }
-    }
-
-    fn refused(&self, refusal: InboundRefusal) {
-        if let Some(service) = self.0.get().and_then(Weak::upgrade) {
-            service.refused(refusal);
-        }
-    }
-}
-
 /// Role of this process.
 #[derive(Clone, Copy)]
 enum Role<'a> {
@@ -134,7 +117,7 @@ impl Assembly {
         let secrets = LiveSecrets::default();
         let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref(), &secrets).await?;
         let buffer = Buffer::new(config.buffer(directory.path()));
-        let to_service = Arc::new(ToService::default());
+        let inbound_log = Arc::new(LateInboundLog::default());
         let is_one_file = file.is_some() && !config.is_external();
         let node = match role {
             Role::Server(lock) if !is_one_file => Some(directory.node(lock, entropy.as_ref())?),
@@ -148,7 +131,7 @@ impl Assembly {
                 // With several submitting hosts, each has no record of the others' submissions.
                 log.hands_over_here = !matches!(role, Role::Follower) && settings.log_host.is_none();
             }
-            MailServer::External(External::open(settings, to_service.clone(), Arc::clone(&clock))?)
+            MailServer::External(External::open(settings, inbound_log.clone(), Arc::clone(&clock))?)
         } else {
             let usual = || open_file(&Database::usual_file(directory.path()));
             let sqlite = file.take().map_or_else(usual, Ok)?;
@@ -177,8 +160,7 @@ impl Assembly {
             settings: Settings { node, ..config.service() },
         });
         let inbound = Arc::new(service.clone());
-        // The value is set only here, so this cannot fail.
-        let _ = to_service.0.set(Arc::downgrade(&inbound));
+        inbound_log.attach(&inbound);
         Ok(Self { store, file, dns, mail, service, secrets, _inbound: inbound })
     }
 

@@ -12,6 +12,7 @@ use mailapi_backend::{Buffer, BufferSettings};
 use mailapi_backend_embedded::MessageStoreSettings;
 use mailapi_http::{HttpSettings, HttpState};
 use mailapi_model::{Clock, EmailAddress, Secret, TokenKind};
+use mailapi_service::stats::LateInboundLog;
 use mailapi_service::tokens::CreateToken;
 use mailapi_service::users::CreateUser;
 use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
@@ -24,7 +25,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     FakeClock, FakeDns, OlderDatabase, PostgresDatabase, SeededEntropy, TestBackend, TestDatabase, TestEngine,
-    TestInbound, TestMailServer, TestMailServerParts,
+    TestMailServer, TestMailServerParts,
 };
 
 /// The password of every mailbox created by a test.
@@ -94,7 +95,7 @@ impl TestApp {
             Some(older) => TestDatabase::upgraded(engine, directory.path(), older, clock.now()).await,
             None => TestDatabase::open_on(engine, directory.path(), clock.now()).await,
         };
-        let (entropy, inbound) = (Arc::new(SeededEntropy::default()), Arc::new(TestInbound::default()));
+        let (entropy, inbound) = (Arc::new(SeededEntropy::default()), Arc::new(LateInboundLog::default()));
         let parts = TestMailServerParts {
             database: &database,
             directory: directory.path(),

@@ -1,7 +1,7 @@
 //! The mail server of a service under test: the embedded one, or a private Postfix and Dovecot.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use mailapi_backend::{Backend, Buffer, BufferSettings, InboundLog};
@@ -11,8 +11,7 @@ use mailapi_backend_embedded::message_store::MessageStoreError;
 use mailapi_backend_embedded::{Embedded, MessageStoreSettings};
 use mailapi_backend_external::External;
 use mailapi_imap::Flags;
-use mailapi_model::{Clock, EmailAddress, Entropy, FolderName, InboundEvent, InboundRefusal};
-use mailapi_service::Service;
+use mailapi_model::{Clock, EmailAddress, Entropy, FolderName};
 use mailapi_store::Store;
 use mailapi_store::sqlite::Sqlite;
 
@@ -80,31 +79,6 @@ pub struct TestMailServerParts<'a> {
     pub entropy: Arc<dyn Entropy>,
     /// Records incoming mail, for mail servers that report it themselves.
     pub inbound: Arc<dyn InboundLog>,
-}
-
-/// Forwards records of incoming mail to a service that is created after its mail server.
-#[derive(Default)]
-pub struct TestInbound(OnceLock<Weak<Service>>);
-
-impl TestInbound {
-    /// Sets the service, for as long as it exists.
-    pub fn attach(&self, service: &Arc<Service>) {
-        let _ = self.0.set(Arc::downgrade(service));
-    }
-}
-
-impl InboundLog for TestInbound {
-    fn note(&self, event: InboundEvent) {
-        if let Some(service) = self.0.get().and_then(Weak::upgrade) {
-            service.note(event);
-        }
-    }
-
-    fn refused(&self, refusal: InboundRefusal) {
-        if let Some(service) = self.0.get().and_then(Weak::upgrade) {
-            service.refused(refusal);
-        }
-    }
 }
 
 enum Kind {

@@ -37,7 +37,7 @@ mod submission_recorder;
 #[cfg(feature = "app")]
 pub use app::{Answer, PASSWORD, TestApp, TestSettings};
 #[cfg(feature = "app")]
-pub use backend::{TestBackend, TestInbound, TestMailServer, TestMailServerParts};
+pub use backend::{TestBackend, TestMailServer, TestMailServerParts};
 pub use clock::{FakeClock, RealClock};
 pub use database::{OlderDatabase, TestDatabase, TestEngine};
 #[cfg(feature = "app")]

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::mem;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use mailapi_backend::InboundLog;
 use mailapi_events::{NewEvent, rejected};
@@ -33,6 +33,38 @@ impl InboundLog for Service {
 
     fn refused(&self, refusal: InboundRefusal) {
         self.0.refusals.note(refusal);
+    }
+}
+
+/// Passes reports of mail from outside to a service that is created after its mail server.
+///
+/// The service holds the mail server, so this reference is weak: a strong one would keep both forever.
+#[derive(Default)]
+pub struct LateInboundLog(OnceLock<Weak<Service>>);
+
+impl LateInboundLog {
+    /// Sets the service, which receives reports for as long as it exists.
+    pub fn attach(&self, service: &Arc<Service>) {
+        // Only the first one counts.
+        let _ = self.0.set(Arc::downgrade(service));
+    }
+
+    fn service(&self) -> Option<Arc<Service>> {
+        self.0.get().and_then(Weak::upgrade)
+    }
+}
+
+impl InboundLog for LateInboundLog {
+    fn note(&self, event: InboundEvent) {
+        if let Some(service) = self.service() {
+            service.note(event);
+        }
+    }
+
+    fn refused(&self, refusal: InboundRefusal) {
+        if let Some(service) = self.service() {
+            service.refused(refusal);
+        }
     }
 }
 

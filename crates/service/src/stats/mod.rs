@@ -23,6 +23,7 @@ pub use breakdown::{BreakdownEntry, Bucket, GroupBy, UnknownGroupBy};
 pub use delivery::{DeliveryQuery, DeliveryStats};
 pub use domain::{DomainCount, DomainStats};
 pub use domains::{DomainDelivery, DomainsStats};
+pub use inbound::LateInboundLog;
 pub use limits::StatsLimits;
 pub use mailapi_model::{InboundEvent, InboundOutcome};
 pub use mailapi_store::{InboundCounts, RollUpSize, RolledUp, SentCounts};

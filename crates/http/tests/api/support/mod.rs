@@ -19,11 +19,12 @@ use http_body_util::BodyExt;
 use mailapi_backend::{Buffer, BufferSettings};
 use mailapi_http::{HttpSettings, HttpState, router};
 use mailapi_model::{Clock, Permission, Timestamp, TokenKind, TokenValue};
+use mailapi_service::stats::LateInboundLog;
 use mailapi_service::tokens::CreateToken;
 use mailapi_service::{Caller, Metrics, Parts, Service, Settings};
 use mailapi_store::Store;
 use mailapi_testkit::{
-    FakeClock, FakeDns, SeededEntropy, TestBackend, TestDatabase, TestInbound, TestMailServer, TestMailServerParts,
+    FakeClock, FakeDns, SeededEntropy, TestBackend, TestDatabase, TestMailServer, TestMailServerParts,
 };
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -68,7 +69,7 @@ impl App {
         let directory = tempfile::tempdir().unwrap();
         let database = TestDatabase::open(directory.path(), clock.now()).await;
         let store = database.store();
-        let (entropy, inbound) = (Arc::new(SeededEntropy::default()), Arc::new(TestInbound::default()));
+        let (entropy, inbound) = (Arc::new(SeededEntropy::default()), Arc::new(LateInboundLog::default()));
         let mail_server = TestMailServer::start(
             backend,
             TestMailServerParts {
