@@ -24,14 +24,34 @@ named_values! {
 }
 
 /// The results of all checks of one message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authentication {
     /// Whether the client may send for the domain of the reverse-path (RFC 7208).
-    pub spf: AuthenticationResult,
-    /// Whether a signature is valid (RFC 6376): the best result of all signatures.
-    pub dkim: AuthenticationResult,
+    pub spf: CheckedDomain,
+    /// Whether the signatures are valid (RFC 6376), best result first. Empty without a signature.
+    pub dkim: Vec<CheckedSignature>,
     /// Whether the author's domain confirms the message (RFC 9989).
-    pub dmarc: AuthenticationResult,
+    pub dmarc: CheckedDomain,
     /// Whether the chain of forwarders is unbroken (RFC 8617).
     pub arc: AuthenticationResult,
+}
+
+/// The result of a check, and the domain that it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedDomain {
+    /// The result.
+    pub result: AuthenticationResult,
+    /// The domain as A-labels, if the message names one.
+    pub domain: Option<String>,
+}
+
+/// The result for a signature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedSignature {
+    /// The result.
+    pub result: AuthenticationResult,
+    /// The signing domain as A-labels, if the signature can be read.
+    pub domain: Option<String>,
+    /// The selector of the key, if the signature can be read.
+    pub selector: Option<String>,
 }

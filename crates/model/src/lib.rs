@@ -33,7 +33,9 @@ mod webhook;
 
 pub use account::{Account, AccountChange, Credentials, NewAccount, PasswordRule, SecretText};
 pub use address::{AddressError, DomainName, EmailAddress, NamedAddress};
-pub use authentication::{Authentication, AuthenticationResult, UnknownAuthenticationResult};
+pub use authentication::{
+    Authentication, AuthenticationResult, CheckedDomain, CheckedSignature, UnknownAuthenticationResult,
+};
 pub use blob::{Blob, BlobReader, BlobSource, Pieces};
 pub use byte_budget::{ByteBudget, BytePermit, Full};
 pub use clock::{Clock, Entropy, Timestamp, TimestampError, TimestampText};

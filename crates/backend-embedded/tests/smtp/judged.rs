@@ -2,17 +2,30 @@
 
 use mailapi_backend::{InboundAction, Judgement, Mailboxes};
 use mailapi_model::InboundOutcome::{Accepted, Rejected, Spam};
-use mailapi_model::{Authentication, AuthenticationResult, FolderName, Page};
+use mailapi_model::{
+    Authentication, AuthenticationResult, CheckedDomain, CheckedSignature, FeedCursor, FolderName, Page,
+};
 
 use crate::mail_host::{MailHost, address, mail};
 use crate::socket::Line;
 
 const FIELD: &str = "Authentication-Results: mx.here.example;\r\n\tdmarc=fail\r\n";
 
+/// Returns results of which each differs from the others.
+fn authentication() -> Authentication {
+    use AuthenticationResult::{Fail, None, Pass, Softfail};
+    let domain = |name: &str| Some(name.to_owned());
+    let signature = |result, name| CheckedSignature { result, domain: domain(name), selector: domain("s1") };
+    Authentication {
+        spf: CheckedDomain { result: Softfail, domain: domain("far.example") },
+        dkim: vec![signature(Pass, "list.example"), signature(Fail, "far.example")],
+        dmarc: CheckedDomain { result: Fail, domain: domain("far.example") },
+        arc: None,
+    }
+}
+
 fn judged(action: InboundAction) -> Judgement {
-    let failed = AuthenticationResult::Fail;
-    let authentication = Authentication { spf: failed, dkim: failed, dmarc: failed, arc: failed };
-    Judgement { action, authentication: Some(authentication), field: FIELD.to_owned() }
+    Judgement { action, authentication: Some(authentication()), field: FIELD.to_owned() }
 }
 
 /// Sends a message from outside; returns the reply to its end.

@@ -12,7 +12,7 @@ use mail_auth::dkim::DkimSigner;
 use mail_auth::{ArcOutput, AuthenticatedMessage, AuthenticationResults};
 use mailapi_backend::{InboundAction, InboundMail, JudgeInbound, Judgement, SignOutgoing};
 use mailapi_model::AuthenticationResult::{Fail, None as Nothing, Pass, Permerror, Temperror};
-use mailapi_model::{Authentication, Blob, DomainName, Secret};
+use mailapi_model::{Authentication, AuthenticationResult, Blob, CheckedDomain, CheckedSignature, DomainName, Secret};
 use mailapi_service::Caller;
 use mailapi_service::auth::SignUp;
 use mailapi_service::domains::DomainChange;
@@ -49,8 +49,19 @@ async fn judged_from(app: &TestApp, client: &str, sender: &str, message: impl In
     app.service.judge(mail).await
 }
 
-fn results(judgement: &Judgement) -> Authentication {
-    judgement.authentication.unwrap()
+/// The results of the checks, and the best result of all signatures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Results {
+    spf: AuthenticationResult,
+    dkim: AuthenticationResult,
+    dmarc: AuthenticationResult,
+    arc: AuthenticationResult,
+}
+
+fn results(judgement: &Judgement) -> Results {
+    let Authentication { spf, dkim, dmarc, arc } = judgement.authentication.as_ref().unwrap();
+    let dkim = dkim.first().map_or(Nothing, |best| best.result);
+    Results { spf: spf.result, dkim, dmarc: dmarc.result, arc: *arc }
 }
 
 fn message(from: &str) -> String {
@@ -271,8 +282,13 @@ async fn ordinary_mail_passes_and_says_so() {
     let key = FarKey::published(&app, "far.example");
     let signed = key.signed("far.example", &message("Zoe <zoe@far.example>"));
     let judgement = judged(&app, signed.clone()).await;
-    let expected = Authentication { spf: Pass, dkim: Pass, dmarc: Pass, arc: Nothing };
+    let expected = Results { spf: Pass, dkim: Pass, dmarc: Pass, arc: Nothing };
     assert_eq!((&judgement.action, results(&judgement)), (&InboundAction::Deliver, expected));
+    let domain = || Some("far.example".to_owned());
+    let named = CheckedDomain { result: Pass, domain: domain() };
+    let signature = CheckedSignature { result: Pass, domain: domain(), selector: Some("s1".to_owned()) };
+    let summary = Authentication { spf: named.clone(), dkim: vec![signature], dmarc: named, arc: Nothing };
+    assert_eq!(judgement.authentication, Some(summary));
     let (before, rest) = judgement.field.split_once(" header.b=\"").unwrap();
     assert_eq!(
         before,

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use ipnet::IpNet;
 use mailapi_backend::mime::header_lines;
 use mailapi_backend::{InboundAction, InboundMail, JudgeInbound, Judgement, read_bytes};
-use mailapi_model::{Authentication, AuthenticationResult, Blob, DomainName};
+use mailapi_model::{AuthenticationResult, Blob, DomainName};
 
 pub(crate) use answers::Verifier;
 pub use dnsbl::MAX_LISTS as MAX_DNSBL;
@@ -121,13 +121,8 @@ impl Service {
             (DmarcAction::Reject, Demand::Reject) => InboundAction::Refuse(results::refusal(findings)),
             (DmarcAction::Junk | DmarcAction::Reject, _) => InboundAction::Junk,
         };
-        let authentication = Authentication {
-            spf: findings.spf.result,
-            dkim: findings.signatures.best(),
-            dmarc: findings.dmarc.result,
-            arc: findings.signatures.arc,
-        };
-        Judgement { action, authentication: Some(authentication), field: results::field(hostname, findings) }
+        let authentication = Some(results::summary(findings));
+        Judgement { action, authentication, field: results::field(hostname, findings) }
     }
 
     async fn findings(&self, client: IpAddr, mail: &InboundMail<'_>) -> io::Result<Findings> {

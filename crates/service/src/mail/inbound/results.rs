@@ -1,14 +1,33 @@
-//! The results as texts: the field Authentication-Results (RFC 8601), and the refusal.
+//! The results: their summary, the field Authentication-Results (RFC 8601), and the refusal.
 
 use std::fmt::Write;
 
-use mailapi_model::AuthenticationResult;
+use mailapi_model::{Authentication, AuthenticationResult, CheckedDomain, CheckedSignature};
 
 use super::Findings;
 use super::signatures::Signed;
 
-/// Maximum length of a value in the field, which is that of a name.
+/// Maximum length of a value, which is that of a name.
 const MAX_VALUE: usize = 253;
+
+/// Maximum number of signatures in the summary. A stranger can add any number of invalid ones.
+const MAX_SUMMARISED: usize = 8;
+
+/// Returns the results without their reasons.
+pub(super) fn summary(findings: &Findings) -> Authentication {
+    let Findings { spf, signatures, dmarc, author, .. } = findings;
+    let dkim = signatures.by_result().into_iter().take(MAX_SUMMARISED).map(|one| CheckedSignature {
+        result: one.result,
+        domain: name(&one.domain),
+        selector: name(&one.selector),
+    });
+    Authentication {
+        spf: CheckedDomain { result: spf.result, domain: name(&spf.domain) },
+        dkim: dkim.collect(),
+        dmarc: CheckedDomain { result: dmarc.result, domain: name(author) },
+        arc: signatures.arc,
+    }
+}
 
 /// Returns the field with its line end. `hostname` identifies this server.
 pub(super) fn field(hostname: &str, findings: &Findings) -> String {
@@ -46,12 +65,17 @@ fn signature(one: &Signed) -> String {
     format!("dkim={}{reason}{domain}{selector}{start}", one.result)
 }
 
-/// Returns a property, or nothing if its value is empty. Names from outside may contain anything, so other
-/// characters than those of a name are replaced.
+/// Returns a property, or nothing if its value is empty.
 fn with(property: &str, value: &str) -> String {
+    name(value).map_or_else(String::new, |value| format!(" {property}={value}"))
+}
+
+/// Returns a name, or `None` if it is empty. Names from outside may contain anything, so other characters than those of
+/// a name are replaced.
+fn name(value: &str) -> Option<String> {
     let harmless = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
     let value: String = value.chars().take(MAX_VALUE).map(harmless).collect();
-    if value.is_empty() { value } else { format!(" {property}={value}") }
+    Some(value).filter(|value| !value.is_empty())
 }
 
 /// Returns the text of the reply to a refused message.

@@ -77,12 +77,14 @@ pub(super) struct Signatures {
 }
 
 impl Signatures {
-    /// Returns the best result of the DKIM signatures.
-    pub(super) fn best(&self) -> AuthenticationResult {
+    /// Returns the DKIM signatures, best result first.
+    pub(super) fn by_result(&self) -> Vec<&Signed> {
         use AuthenticationResult::{Fail, Neutral, None, Pass, Permerror, Softfail, Temperror};
         let order = [Pass, Temperror, Fail, Softfail, Permerror, Neutral, None];
         let rank = |result| order.iter().position(|known| *known == result);
-        self.dkim.iter().map(|signed| signed.result).min_by_key(|result| rank(*result)).unwrap_or(None)
+        let mut signatures: Vec<&Signed> = self.dkim.iter().collect();
+        signatures.sort_by_key(|signed| rank(signed.result));
+        signatures
     }
 }
 
