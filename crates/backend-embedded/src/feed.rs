@@ -5,13 +5,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::{Awaited, DeliveryFeed, FeedBatch, FeedError, QueueSize};
-use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, FeedCursor, FolderName, QueueId, ReceivedMail, Timestamp};
+use mailapi_events::{authentication_from_json, authentication_to_json};
+use mailapi_model::{
+    Authentication, DeliveryEvent, EmailAddress, Evidence, FeedCursor, FolderName, QueueId, ReceivedMail,
+    SubmittedFact, SubmittedMail, SubmittedReport, Timestamp,
+};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
 use crate::MessageStore;
+use crate::accept::is_local_delivery;
 use crate::message_store::{Touched, damaged};
 use crate::queue;
+use crate::submitter::Submitter;
 
 /// Returns the name under which readers store their position. The positions of several nodes are those of different
 /// files, so each node has a name of its own.
@@ -20,12 +26,20 @@ pub(crate) fn name(node: Option<&str>) -> String {
     node.map_or_else(|| NAME.to_owned(), |node| format!("{NAME}@{node}"))
 }
 
-/// A report of the feed, and the message that a mailbox received with it.
-type Reported = (DeliveryEvent, Option<ReceivedMail>);
+/// The outcome of the row that reports the acceptance of a message from a mail program. It is no [`Outcome`].
+const ACCEPTED: &str = "accepted";
 
-/// Appends an event in the transaction of the change that it reports.
-pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &mut Touched) -> Result<(), StoreError> {
-    append_received(connection, event, None, touched)
+/// Separator of the addresses in the column `recipients`; no address contains it.
+const SEPARATOR: &str = "\n";
+
+/// What a row reports.
+#[derive(Default)]
+struct Reported {
+    event: Option<DeliveryEvent>,
+    /// The message that a mailbox received.
+    received: Option<ReceivedMail>,
+    /// The report for the mail program that submitted the message.
+    submitted: Option<SubmittedReport>,
 }
 
 /// Where a message was stored.
@@ -34,19 +48,42 @@ pub(crate) struct Place<'a> {
     pub(crate) mailbox: &'a EmailAddress,
     pub(crate) folder: &'a FolderName,
     pub(crate) uid: u32,
+    /// Results of the checks of the message.
+    pub(crate) authentication: Option<&'a Authentication>,
+}
+
+/// A message that a mail program submitted.
+#[derive(Clone, Copy)]
+pub(crate) struct Submitted<'a> {
+    pub(crate) submitter: &'a Submitter,
+    pub(crate) accepted_at: Timestamp,
+    /// Number of earlier attempts for the recipient.
+    pub(crate) attempts: u32,
+}
+
+/// Appends an event in the transaction of the change that it reports.
+pub(crate) fn append(
+    connection: &Connection,
+    event: &DeliveryEvent,
+    submitted: Option<Submitted<'_>>,
+    touched: &mut Touched,
+) -> Result<(), StoreError> {
+    append_received(connection, event, submitted, None, touched)
 }
 
 /// Appends an event, and the place of the message that it delivered.
 pub(crate) fn append_received(
     connection: &Connection,
     event: &DeliveryEvent,
+    submitted: Option<Submitted<'_>>,
     received: Option<Place<'_>>,
     touched: &mut Touched,
 ) -> Result<(), StoreError> {
     let sql = "INSERT INTO drop_feed (at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn,
             response, relay, delay_ms, final_recipient, mailbox, folder, uid,
-            next_attempt_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+            next_attempt_at, authentication, submitter, author, accepted_at, attempts)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
+    let (submitter, author) = Submitter::columns(submitted.map(|submitted| submitted.submitter));
     connection.prepare_cached(sql)?.execute(params![
         event.at.as_millis(),
         event.message_id.map(|id| id.to_string()),
@@ -64,7 +101,32 @@ pub(crate) fn append_received(
         received.map(|place| place.folder.as_str()),
         received.map(|place| place.uid),
         event.next_attempt_at.map(Timestamp::as_millis),
+        received.and_then(|place| place.authentication).map(authentication_to_json),
+        submitter,
+        author,
+        submitted.map(|submitted| submitted.accepted_at.as_millis()),
+        submitted.map(|submitted| submitted.attempts),
     ])?;
+    touched.feed();
+    Ok(())
+}
+
+/// Appends the acceptance of a message from a mail program.
+pub(crate) fn append_accepted(
+    connection: &Connection,
+    mail: &SubmittedMail,
+    recipients: &[EmailAddress],
+    size: u64,
+    touched: &mut Touched,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO drop_feed (at, queue_id, recipient, outcome, returned_mail, response, delay_ms,
+            submitter, author, accepted_at, recipients, size)
+        VALUES (?1, ?2, '', ?3, 0, '', 0, ?4, ?5, ?1, ?6, ?7)";
+    let recipients: Vec<_> = recipients.iter().map(EmailAddress::wire).collect();
+    let (at, queue_id) = (mail.accepted_at.as_millis(), mail.queue_id.0.as_str());
+    let (mailbox, from) = (mail.mailbox.wire(), mail.from.wire());
+    let values = params![at, queue_id, ACCEPTED, mailbox, from, recipients.join(SEPARATOR), size];
+    connection.prepare_cached(sql)?.execute(values)?;
     touched.feed();
     Ok(())
 }
@@ -88,10 +150,14 @@ impl DeliveryFeed for MessageStore {
         let more = rows.len() > max;
         rows.truncate(max);
         let last = rows.last().map_or(after, |(id, _)| *id);
-        let (events, received): (Vec<_>, Vec<_>) = rows.into_iter().map(|(_, reported)| reported).unzip();
-        let received = received.into_iter().flatten().collect();
-        let (lines_read, cursor) = (events.len() as u64, FeedCursor(last.to_string()));
-        Ok(FeedBatch { lines_read, events, received, cursor, more, ..FeedBatch::default() })
+        let (lines_read, cursor) = (rows.len() as u64, FeedCursor(last.to_string()));
+        let mut batch = FeedBatch { lines_read, cursor, more, ..FeedBatch::default() };
+        for (_, Reported { event, received, submitted }) in rows {
+            batch.events.extend(event);
+            batch.received.extend(received);
+            batch.submitted.extend(submitted);
+        }
+        Ok(batch)
     }
 
     async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError> {
@@ -149,15 +215,42 @@ fn unreadable(error: StoreError) -> FeedError {
 
 fn read_rows(connection: &Connection, after: i64, max: usize) -> Result<Vec<(i64, Reported)>, StoreError> {
     let sql = "SELECT id, at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn, response, relay,
-            delay_ms, final_recipient, mailbox, folder, uid, next_attempt_at
+            delay_ms, final_recipient, mailbox, folder, uid, next_attempt_at, authentication, submitter, author,
+            accepted_at, attempts, recipients, size
         FROM drop_feed WHERE id > ?1 ORDER BY id LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_and_then(params![after, max], |row| {
-        let event = read_event(row)?;
-        let received = read_received(row, &event)?;
-        Ok((row.get(0)?, (event, received)))
-    })?;
+    let rows = statement.query_and_then(params![after, max], |row| Ok((row.get(0)?, read_reported(row)?)))?;
     rows.collect()
+}
+
+fn read_reported(row: &Row<'_>) -> Result<Reported, StoreError> {
+    if row.get_ref(6)?.as_str().is_ok_and(|outcome| outcome == ACCEPTED) {
+        return Ok(Reported { submitted: read_accepted(row)?, ..Reported::default() });
+    }
+    let event = read_event(row)?;
+    let (received, submitted) = (read_received(row, &event)?, read_attempted(row, &event)?);
+    Ok(Reported { event: Some(event), received, submitted })
+}
+
+/// Reads the message that a mail program submitted; `None` for other mail.
+fn read_submitted(row: &Row<'_>) -> Result<Option<SubmittedMail>, StoreError> {
+    let submitter = Submitter::read(row, 18)?;
+    let Some((submitter, accepted_at)) = submitter.zip(row.get::<_, Option<i64>>(20)?) else { return Ok(None) };
+    Ok(Some(submitter.mail(QueueId(row.get(3)?), Timestamp::from_millis(accepted_at))))
+}
+
+fn read_accepted(row: &Row<'_>) -> Result<Option<SubmittedReport>, StoreError> {
+    let Some(mail) = read_submitted(row)? else { return Ok(None) };
+    let recipients: String = row.get(22)?;
+    let address = |text| EmailAddress::as_given(text).map_err(|_| damaged("an address"));
+    let recipients = recipients.split_terminator(SEPARATOR).map(address).collect::<Result<_, _>>()?;
+    Ok(Some(SubmittedReport { mail, fact: SubmittedFact::Accepted { recipients, size: row.get(23)? } }))
+}
+
+fn read_attempted(row: &Row<'_>, event: &DeliveryEvent) -> Result<Option<SubmittedReport>, StoreError> {
+    let Some(mail) = read_submitted(row)? else { return Ok(None) };
+    let (report, attempts, is_mailbox) = (event.clone(), row.get(21)?, is_local_delivery(event));
+    Ok(Some(SubmittedReport { mail, fact: SubmittedFact::Attempted { report, attempts, is_mailbox } }))
 }
 
 fn read_received(row: &Row<'_>, event: &DeliveryEvent) -> Result<Option<ReceivedMail>, StoreError> {
@@ -167,7 +260,9 @@ fn read_received(row: &Row<'_>, event: &DeliveryEvent) -> Result<Option<Received
     let mailbox = EmailAddress::as_given(&mailbox).map_err(|_| damaged("an address"))?;
     let folder = folder.parse().map_err(|_| damaged("a folder's name"))?;
     let (queue_id, place) = (event.queue_id.clone(), Some((folder, uid)));
-    Ok(Some(ReceivedMail { at: event.at, mailbox, queue_id, header_id: None, place }))
+    let authentication: Option<String> = row.get(17)?;
+    let authentication = authentication.as_deref().and_then(authentication_from_json);
+    Ok(Some(ReceivedMail { at: event.at, mailbox, queue_id, header_id: None, place, authentication }))
 }
 
 fn read_address(row: &Row<'_>, column: usize) -> Result<EmailAddress, StoreError> {

@@ -20,6 +20,7 @@ mod settings;
 mod smtp_listener;
 mod smtp_session;
 mod submission_listener;
+mod submitter;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

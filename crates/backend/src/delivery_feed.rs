@@ -1,7 +1,9 @@
 //! The delivery feed: delivery events in the order in which the mail server reports them.
 
 use async_trait::async_trait;
-use mailapi_model::{DeliveryEvent, EmailAddress, FeedCursor, MessageId, QueueId, ReceivedMail, Timestamp};
+use mailapi_model::{
+    DeliveryEvent, EmailAddress, FeedCursor, MessageId, QueueId, ReceivedMail, SubmittedReport, Timestamp,
+};
 
 /// The mail server's delivery reports, read from a cursor.
 #[async_trait]
@@ -122,6 +124,9 @@ pub struct FeedBatch {
     /// Messages delivered to mailboxes, oldest first, unless the mail server stored their events itself. They do not
     /// count towards `max`. Addresses without an account are ignored.
     pub received: Vec<ReceivedMail>,
+    /// Reports about mail that mail programs submitted, oldest first, unless the mail server stored their events itself.
+    /// They do not count towards `max`.
+    pub submitted: Vec<SubmittedReport>,
     /// The cursor after this batch.
     pub cursor: FeedCursor,
     /// Number of records read from the source, including those without an event.

@@ -4,6 +4,7 @@
 //! an event is the same in `GET /events`, in the stream and in a webhook.
 
 mod administration;
+mod authentication;
 mod body;
 mod cursor;
 mod event_type;
@@ -12,17 +13,20 @@ mod id;
 mod message;
 mod received;
 mod rejected;
+mod submitted;
 mod webhook;
 
 pub use administration::{
     domain_created, domain_event, domain_updated, token_created, token_event, user_created, user_event, user_updated,
 };
+pub use authentication::{authentication_from_json, authentication_to_json};
 pub use body::NewEvent;
 pub use cursor::{EventCursor, EventCursorError};
 pub use event_type::{EventType, TypePattern, UnknownEventType};
 pub use gap::delivery_gap;
 pub use id::{EventId, EventIdError, FactNumber};
-pub use message::{Attempted, MessageFacts, accepted, delivery, failed, refused};
+pub use message::{Attempted, MessageFacts, Origin, accepted, delivery, failed, refused};
 pub use received::{Received, ReceivedMessage, received, received_id};
 pub use rejected::rejected;
+pub use submitted::submitted;
 pub use webhook::{webhook_challenge, webhook_disabled, webhook_test};

@@ -1,4 +1,4 @@
-//! Events about sent messages.
+//! Events about sent messages: from the API, or from mail programs.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,21 @@ const MAX_RESPONSE: usize = 500;
 /// The subject of the enhanced status codes for policy and security (RFC 3463 section 3.8).
 const POLICY: u16 = 7;
 
+/// How a message came to the mail server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Through the API.
+    Api(MessageId),
+    /// From a mail program that logged in. Only the mail server's queue id identifies the message.
+    MailProgram(QueueId),
+}
+
 /// The properties of a sent message that never change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageFacts {
-    /// The message id.
-    pub message_id: MessageId,
-    /// The mailbox of the token that sent it; `None` for an admin's token.
+    /// How it came to the mail server.
+    pub origin: Origin,
+    /// The mailbox of the token or the log-in that sent it; `None` for an admin's token.
     pub mailbox: Option<EmailAddress>,
     /// The From address.
     pub from: EmailAddress,
@@ -35,8 +44,8 @@ pub struct MessageFacts {
 pub struct Attempted {
     /// The address, as given.
     pub email: EmailAddress,
-    /// To, Cc or Bcc.
-    pub kind: RecipientKind,
+    /// To, Cc or Bcc; `None` for mail of a mail program, whose envelope does not have it.
+    pub kind: Option<RecipientKind>,
     /// Number of deferred attempts so far.
     pub attempts: u64,
     /// Whether the address that was attempted is a mailbox of this installation.
@@ -52,6 +61,18 @@ pub fn accepted(
     queue_id: &QueueId,
     at: Timestamp,
 ) -> NewEvent {
+    let recipients = recipients.iter().map(|(email, kind)| (email, Some(*kind)));
+    accepted_by(message, recipients, size, queue_id, at)
+}
+
+/// Like [`accepted`], for a message of any origin.
+pub(crate) fn accepted_by<'a>(
+    message: &MessageFacts,
+    recipients: impl Iterator<Item = (&'a EmailAddress, Option<RecipientKind>)>,
+    size: Option<u64>,
+    queue_id: &QueueId,
+    at: Timestamp,
+) -> NewEvent {
     #[derive(Serialize)]
     struct Data<'a> {
         #[serde(flatten)]
@@ -62,7 +83,7 @@ pub fn accepted(
     let domain = message.from.domain();
     let data = Data {
         message: Message::of(message, &domain, Some(queue_id)),
-        recipients: recipients.iter().map(|(email, kind)| Recipient::of(email, *kind)).collect(),
+        recipients: recipients.map(|(email, kind)| Recipient::of(email, kind)).collect(),
         size,
     };
     let event_type = EventType::MessageAccepted;
@@ -83,7 +104,7 @@ pub fn refused(
     let text = reply.to_string();
     let attempt = AtSubmission {
         message: Message::of(message, &domain, Some(queue_id)),
-        recipient: Recipient::of(email, kind),
+        recipient: Recipient::of(email, Some(kind)),
         smtp: Some(Smtp::of_reply(reply, &text)),
         evidence: "submission",
     };
@@ -112,7 +133,7 @@ pub fn failed(
     let text = reply.map(Reply::to_string).unwrap_or_default();
     let attempt = AtSubmission {
         message: Message::of(message, &domain, None),
-        recipient: Recipient::of(email, kind),
+        recipient: Recipient::of(email, Some(kind)),
         smtp: reply.map(|reply| Smtp::of_reply(reply, &text)),
         evidence: "submission",
     };
@@ -177,9 +198,19 @@ pub fn delivery(
 }
 
 impl MessageFacts {
+    const fn message_id(&self) -> Option<MessageId> {
+        match self.origin {
+            Origin::Api(message_id) => Some(message_id),
+            Origin::MailProgram(_) => None,
+        }
+    }
+
     fn id_of(&self, event_type: EventType, at: Timestamp, source: &[&[u8]]) -> EventId {
-        let message_id = self.message_id.to_string();
-        let subject = [message_id.as_bytes(), event_type.as_str().as_bytes()];
+        let name = match &self.origin {
+            Origin::Api(message_id) => message_id.to_string(),
+            Origin::MailProgram(queue_id) => queue_id.0.clone(),
+        };
+        let subject = [name.as_bytes(), event_type.as_str().as_bytes()];
         EventId::of_fact(at, &[&subject[..], source].concat())
     }
 
@@ -189,7 +220,7 @@ impl MessageFacts {
             event_type,
             domain: Some(self.from.domain()),
             mailbox: self.mailbox.clone(),
-            message_id: Some(self.message_id),
+            message_id: self.message_id(),
             subject_at: self.created_at,
             body: body(id, event_type, data),
         }
@@ -199,7 +230,7 @@ impl MessageFacts {
 /// The members that all events about sent messages have.
 #[derive(Serialize)]
 struct Message<'a> {
-    message_id: String,
+    message_id: Option<String>,
     mailbox: Option<&'a str>,
     domain: &'a str,
     from: &'a str,
@@ -211,7 +242,7 @@ struct Message<'a> {
 impl<'a> Message<'a> {
     fn of(message: &'a MessageFacts, domain: &'a DomainName, queue_id: Option<&'a QueueId>) -> Self {
         Self {
-            message_id: message.message_id.to_string(),
+            message_id: message.message_id().map(|id| id.to_string()),
             mailbox: message.mailbox.as_ref().map(EmailAddress::shown),
             domain: domain.as_str(),
             from: message.from.shown(),
@@ -226,15 +257,15 @@ impl<'a> Message<'a> {
 struct Recipient<'a> {
     email: &'a str,
     #[serde(rename = "type")]
-    kind: &'static str,
+    kind: Option<&'static str>,
     /// The address that was attempted, if it differs (RFC 3464 section 2.3.2).
     #[serde(rename = "final", skip_serializing_if = "Option::is_none")]
     last: Option<&'a str>,
 }
 
 impl<'a> Recipient<'a> {
-    fn of(email: &'a EmailAddress, kind: RecipientKind) -> Self {
-        Self { email: email.shown(), kind: kind.as_str(), last: None }
+    fn of(email: &'a EmailAddress, kind: Option<RecipientKind>) -> Self {
+        Self { email: email.shown(), kind: kind.map(RecipientKind::as_str), last: None }
     }
 }
 
@@ -361,9 +392,11 @@ mod tests {
 
     use super::*;
 
+    const MESSAGE_ID: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+
     fn message() -> MessageFacts {
         MessageFacts {
-            message_id: "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap(),
+            origin: Origin::Api(MESSAGE_ID.parse().unwrap()),
             mailbox: None,
             from: "ann@example.org".parse().unwrap(),
             created_at: Timestamp::from_seconds(1_790_000_000),
@@ -372,13 +405,13 @@ mod tests {
 
     fn recipient() -> Attempted {
         let email = EmailAddress::as_given("Bob@example.net").unwrap();
-        Attempted { email, kind: RecipientKind::Cc, attempts: 2, is_mailbox: false }
+        Attempted { email, kind: Some(RecipientKind::Cc), attempts: 2, is_mailbox: false }
     }
 
     fn report(outcome: Outcome, dsn: &str, response: &str) -> DeliveryEvent {
         DeliveryEvent {
             at: Timestamp::from_seconds(1_790_000_009),
-            message_id: Some(message().message_id),
+            message_id: MESSAGE_ID.parse().ok(),
             queue_id: QueueId("Q1".to_owned()),
             sender: None,
             recipient: "bob@example.net".parse().unwrap(),

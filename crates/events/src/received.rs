@@ -1,8 +1,9 @@
 //! Events about mail that a mailbox received.
 
-use mailapi_model::{EmailAddress, Timestamp};
+use mailapi_model::{Authentication, EmailAddress, Timestamp};
 use serde::Serialize;
 
+use crate::authentication::Results;
 use crate::body::body;
 use crate::{EventId, EventType, NewEvent};
 
@@ -18,6 +19,8 @@ pub struct Received<'a> {
     pub mailbox: &'a EmailAddress,
     /// The mail server's queue id.
     pub queue_id: &'a str,
+    /// Results of the checks; `None` if the mail server made none.
+    pub authentication: Option<&'a Authentication>,
     /// The message; `None` if it could not be read.
     pub message: Option<ReceivedMessage<'a>>,
 }
@@ -50,7 +53,7 @@ pub fn received_id(mailbox: &EmailAddress, at: Timestamp, source: &[&[u8]]) -> E
     EventId::of_fact(at, &[&subject[..], source].concat())
 }
 
-/// Returns `message.received`, without the text of the message. `authentication` is null: nothing judged the mail.
+/// Returns `message.received`, without the text of the message.
 #[must_use]
 pub fn received(mail: Received<'_>, id: EventId) -> NewEvent {
     #[derive(Serialize)]
@@ -66,9 +69,9 @@ pub fn received(mail: Received<'_>, id: EventId) -> NewEvent {
         snippet: Option<&'a str>,
         size: Option<u64>,
         has_attachments: Option<bool>,
-        authentication: Option<&'a str>,
+        authentication: Option<Results>,
     }
-    let Received { mailbox, queue_id, message } = mail;
+    let Received { mailbox, queue_id, authentication, message } = mail;
     let (event_type, domain) = (EventType::MessageReceived, mailbox.domain());
     let data = Data {
         mailbox: mailbox.shown(),
@@ -82,7 +85,7 @@ pub fn received(mail: Received<'_>, id: EventId) -> NewEvent {
         snippet: message.map(|message| cut(message.snippet, MAX_SNIPPET)),
         size: message.map(|message| message.size),
         has_attachments: message.map(|message| message.has_attachments),
-        authentication: None,
+        authentication: authentication.map(Results::of),
     };
     let body = body(id, event_type, &data);
     NewEvent {
@@ -109,7 +112,7 @@ mod tests {
     fn data(message: Option<ReceivedMessage<'_>>) -> Value {
         let (mailbox, at) = ("ann@example.org".parse().unwrap(), Timestamp::from_seconds(1_790_000_000));
         let id = received_id(&mailbox, at, &[b"feed", b"1"]);
-        let event = received(Received { mailbox: &mailbox, queue_id: "Q1", message }, id);
+        let event = received(Received { mailbox: &mailbox, queue_id: "Q1", authentication: None, message }, id);
         assert_eq!((event.mailbox, event.message_id, event.subject_at), (Some(mailbox), None, at));
         serde_json::from_str::<Value>(&event.body).unwrap()["data"].clone()
     }

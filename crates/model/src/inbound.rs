@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::{DomainName, EmailAddress, FolderName, QueueId, Reply, Timestamp, named_values};
+use crate::{Authentication, DomainName, EmailAddress, FolderName, QueueId, Reply, Timestamp, named_values};
 
 named_values! {
     /// Outcome of incoming mail for one recipient.
@@ -52,6 +52,8 @@ pub struct ReceivedMail {
     pub header_id: Option<String>,
     /// Its folder and UID, if known.
     pub place: Option<(FolderName, u32)>,
+    /// Results of the checks, if the mail server reports them.
+    pub authentication: Option<Authentication>,
 }
 
 /// Mail from outside that was refused permanently, for one recipient.

@@ -6,10 +6,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use mailapi_events::{Attempted, MessageFacts, delivery};
+use mailapi_events::{Attempted, MessageFacts, Origin, delivery, submitted};
 use mailapi_model::{
     DeliveryEvent, DeliveryLogEntry, EmailAddress, Evidence, FeedCursor, Listed, MessageId, Outcome, Page, QueueId,
-    ReceivedMail, Reply, Timestamp,
+    ReceivedMail, Reply, SubmittedReport, Timestamp,
 };
 
 use crate::StoreError;
@@ -22,6 +22,17 @@ use crate::statuses;
 /// The delivery log.
 #[derive(Debug, Clone, Copy)]
 pub struct DeliveryLog<'a>(pub(crate) &'a Db);
+
+/// A batch of a mail server's reports.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reports<'a> {
+    /// Deliveries, for the delivery log and the statuses.
+    pub deliveries: &'a [DeliveryEvent],
+    /// Messages that mailboxes received. They are stored until their events are complete ([`crate::WaitingMails`]).
+    pub received: &'a [ReceivedMail],
+    /// Reports about mail of mail programs. Each is an event; there are no statuses.
+    pub submitted: &'a [SubmittedReport],
+}
 
 /// Result of [`DeliveryLog::append`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -94,22 +105,21 @@ impl DeliveryLog<'_> {
         from: &FeedCursor,
         to: &FeedCursor,
     ) -> Result<Appended, StoreError> {
-        self.append_with_mail(feed, events, &[], from, to).await
+        self.append_reports(feed, Reports { deliveries: events, ..Reports::default() }, from, to).await
     }
 
-    /// Like [`DeliveryLog::append`]; also stores the messages that mailboxes received, until their events are complete
-    /// ([`crate::WaitingMails`]).
+    /// Like [`DeliveryLog::append`]; also stores the other reports of the batch.
     ///
     /// # Errors
     /// As [`DeliveryLog::append`].
-    pub async fn append_with_mail(
+    pub async fn append_reports(
         &self,
         feed: &str,
-        events: &[DeliveryEvent],
-        received: &[ReceivedMail],
+        reports: Reports<'_>,
         from: &FeedCursor,
         to: &FeedCursor,
     ) -> Result<Appended, StoreError> {
+        let Reports { deliveries: events, received, submitted } = reports;
         let touched: BTreeSet<MessageId> = events.iter().filter_map(|event| event.message_id).collect();
         let known = self.known(events).await?;
         // The cursor comes first: its guard stops the batch before anything is stored twice.
@@ -130,6 +140,7 @@ impl DeliveryLog<'_> {
         }
         // The overall status depends on all recipients, so it is computed last.
         statements.extend(touched.iter().map(|message_id| statuses::recompute(*message_id)));
+        statements.extend(submitted_events(Log::of(self.0), submitted, feed, to));
         let mail = received.iter().enumerate();
         statements.extend(mail.map(|(place, mail)| received_mail::insert(mail, feed, to, place)));
 
@@ -157,7 +168,7 @@ impl DeliveryLog<'_> {
                 let row = event.message_id.and_then(|id| Some((id, answers.next()?.into_iter().next()?)));
                 let mut about = row.map(|(id, row)| read_known(id, row)).transpose()?;
                 if let Some(about) = about.as_mut().filter(|about| about.is_pending) {
-                    about.subject = Subject::read(self.0, about.message.message_id).await?;
+                    about.subject = Subject::read(self.0, about.message_id).await?;
                 }
                 known.push(about);
             }
@@ -200,6 +211,7 @@ impl DeliveryLog<'_> {
 
 /// What an event of the log says about its message and its recipient, as they were before a batch.
 struct Known {
+    message_id: MessageId,
     message: MessageFacts,
     recipient: Attempted,
     /// Whether the end of the submission was not stored yet. A report may be faster.
@@ -232,10 +244,18 @@ fn select_known(message_id: MessageId, event: &DeliveryEvent) -> Stmt {
 
 fn read_known(message_id: MessageId, mut row: Row) -> Result<Known, StoreError> {
     let (mailbox, from, created_at) = (row.address_or_null()?, row.address()?, row.time()?);
-    let message = MessageFacts { message_id, mailbox, from, created_at };
-    let (email, kind) = (row.address()?, row.parsed()?);
+    let message = MessageFacts { origin: Origin::Api(message_id), mailbox, from, created_at };
+    let (email, kind) = (row.address()?, Some(row.parsed()?));
     let recipient = Attempted { email, kind, attempts: row.unsigned()?, is_mailbox: row.bool()? };
-    Ok(Known { message, recipient, is_pending: row.bool()?, subject: None })
+    Ok(Known { message_id, message, recipient, is_pending: row.bool()?, subject: None })
+}
+
+/// Returns statements that store the events of mail programs' messages.
+fn submitted_events(log: Log, reports: &[SubmittedReport], feed: &str, to: &FeedCursor) -> impl Iterator<Item = Stmt> {
+    reports.iter().enumerate().filter_map(move |(place, report)| {
+        let source = [feed.as_bytes(), to.0.as_bytes(), &place.to_be_bytes()];
+        submitted(report, &source).map(|event| log.insert(&event))
+    })
 }
 
 /// Returns statements that store the event of a delivery report if the report changes its recipient's status. A report
@@ -249,8 +269,8 @@ fn events_of<'a>(
     source: Source<'_>,
 ) -> Option<impl Iterator<Item = Stmt>> {
     let from = statuses::changes_from(report)?;
-    let Known { message, mut recipient, is_pending: _, subject } = known;
-    let earlier = attempts.entry((message.message_id, &report.recipient)).or_default();
+    let Known { message_id, message, mut recipient, is_pending: _, subject } = known;
+    let earlier = attempts.entry((message_id, &report.recipient)).or_default();
     recipient.attempts += *earlier;
     *earlier += u64::from(report.outcome == Outcome::Deferred);
     let Source { feed, to, place } = source;

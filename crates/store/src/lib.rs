@@ -32,7 +32,7 @@ mod tokens;
 mod webhooks;
 
 pub use accounts::{AccountFilter, Accounts, Verified};
-pub use delivery_log::{Appended, DeliveryLog, DeliveryLogFilter, Member};
+pub use delivery_log::{Appended, DeliveryLog, DeliveryLogFilter, Member, Reports};
 pub use directory::{
     Copied, Copies, Directory, DirectoryMailbox, DirectoryPage, DirectoryPlace, DirectoryQueries, DirectoryQueryError,
     DirectorySettings,

@@ -36,6 +36,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 17, sql: include_str!("../migrations/sqlite/0017_webhooks.sql") },
     Migration { version: 18, sql: include_str!("../migrations/sqlite/0018_webhook_authors.sql") },
     Migration { version: 19, sql: include_str!("../migrations/sqlite/0019_received_mail.sql") },
+    Migration { version: 20, sql: include_str!("../migrations/sqlite/0020_authentication.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -59,6 +60,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 17, sql: include_str!("../migrations/postgres/0017_webhooks.sql") },
     Migration { version: 18, sql: include_str!("../migrations/postgres/0018_webhook_authors.sql") },
     Migration { version: 19, sql: include_str!("../migrations/postgres/0019_received_mail.sql") },
+    Migration { version: 20, sql: include_str!("../migrations/postgres/0020_authentication.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use mailapi_backend::{Backend, Buffer, BufferSettings, InboundLog};
-use mailapi_backend_embedded::accept::{Incoming, Relaying};
+use mailapi_backend_embedded::accept::{Incoming, Relaying, Submitter};
 use mailapi_backend_embedded::delivery_agent::{DeliveryAgent, DeliveryAgentSettings, Relay};
 use mailapi_backend_embedded::message_store::MessageStoreError;
 use mailapi_backend_embedded::{Embedded, MessageStoreSettings};
 use mailapi_backend_external::External;
 use mailapi_imap::Flags;
-use mailapi_model::{Clock, EmailAddress, Entropy, FolderName};
+use mailapi_model::{Authentication, Clock, EmailAddress, Entropy, FolderName};
 use mailapi_store::Store;
 use mailapi_store::sqlite::Sqlite;
 
@@ -173,6 +173,36 @@ impl TestMailServer {
             let incoming = Incoming::new(sender.clone(), [recipient.clone()], message, now, Relaying::Denied);
             message_store.accept(incoming).await.expect("an accepted message");
         }
+    }
+
+    /// Submits a message from a mail program that logged in to a mailbox. Returns false in front of Postfix.
+    ///
+    /// # Panics
+    /// When the mail server does not accept it.
+    pub async fn submit(&self, (mailbox, from): (&str, &str), to: &[&str], message: &str) -> bool {
+        let Kind::Embedded { embedded, .. } = &self.kind else { return false };
+        let address = |text: &str| -> EmailAddress { text.parse().expect("an address") };
+        let (recipients, now) = (to.iter().map(|text| address(text)), self.clock.now());
+        let message = Bytes::copy_from_slice(message.as_bytes());
+        let mut incoming = Incoming::new(Some(address(from)), recipients, message, now, Relaying::Allowed);
+        incoming.submitter = Some(Submitter { mailbox: address(mailbox), from: address(from) });
+        embedded.message_store().accept(incoming).await.expect("an accepted message");
+        true
+    }
+
+    /// Delivers a message from another server with results of its checks. Returns false in front of Postfix.
+    ///
+    /// # Panics
+    /// When the mail server does not accept it.
+    pub async fn deliver_checked(&self, from: &str, to: &str, message: &str, results: Authentication) -> bool {
+        let Kind::Embedded { embedded, .. } = &self.kind else { return false };
+        let address = |text: &str| -> EmailAddress { text.parse().expect("an address") };
+        let message = Bytes::copy_from_slice(message.as_bytes());
+        let (sender, now) = (Some(address(from)), self.clock.now());
+        let mut incoming = Incoming::new(sender, [address(to)], message, now, Relaying::Denied);
+        incoming.authentication = Some(results);
+        embedded.message_store().accept(incoming).await.expect("an accepted message");
+        true
     }
 
     /// Returns whether any listener accepts mail from other servers for this mailbox.

@@ -34,6 +34,9 @@ pub(crate) use returned::sender_of;
 pub use routing::RecipientCheck;
 pub(crate) use routing::to_client;
 pub(crate) use transaction::accept as accept_in_transaction;
+pub(crate) use transaction::is_local_delivery;
+
+pub use crate::submitter::Submitter;
 
 /// A message to accept, from any source.
 #[derive(Debug, Clone)]
@@ -64,6 +67,8 @@ pub struct Incoming {
     pub is_junk: bool,
     /// Results of the checks of a message from outside.
     pub authentication: Option<Authentication>,
+    /// The mailbox that submitted it with a log-in. Its events belong to that mailbox.
+    pub submitter: Option<Submitter>,
 }
 
 impl Incoming {
@@ -90,6 +95,7 @@ impl Incoming {
             queue_id: None,
             is_junk: false,
             authentication: None,
+            submitter: None,
         }
     }
 }
@@ -178,6 +184,13 @@ pub struct Prepared {
     /// The beginning of its text, for the event of each mailbox that receives it. `None` if the log of events is in
     /// another database.
     pub(crate) snippet: Option<String>,
+}
+
+impl Prepared {
+    /// Returns whether the log of events is in the same file.
+    pub(crate) const fn has_log(&self) -> bool {
+        self.snippet.is_some()
+    }
 }
 
 impl MessageStore {

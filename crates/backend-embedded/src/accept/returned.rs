@@ -125,7 +125,7 @@ pub(super) fn record(
         if failure.final_recipient.is_none() {
             sent.left_for.remove(place);
         }
-        feed::append(connection, &event(&at.address, failure, &sent, now), touched)?;
+        feed::append(connection, &event(&at.address, failure, &sent, now), None, touched)?;
     }
     if sent.left_for.len() < before {
         write(connection, sent.id, &sent.left_for)?;

@@ -7,15 +7,16 @@
 use std::collections::HashSet;
 
 use mailapi_backend::{Accepted, Refusal};
-use mailapi_events::{Received, ReceivedMessage, received, received_id};
+use mailapi_events::{Received, ReceivedMessage, received, received_id, submitted};
 use mailapi_model::{
-    DeliveryEvent, EmailAddress, EnhancedCode, Evidence, FolderName, MessageId, Outcome, QueueId, Reply, Timestamp,
+    DeliveryEvent, EmailAddress, EnhancedCode, Evidence, FolderName, MessageId, Outcome, QueueId, Reply, SubmittedFact,
+    SubmittedReport, Timestamp,
 };
 use mailapi_store::{StoreError, insert_event};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::routing::{Route, route};
-use super::{AcceptError, Prepared, Recipient, Taken, returned};
+use super::{AcceptError, Prepared, Recipient, Submitter, Taken, returned};
 use crate::message_store::{
     ContentId, FolderId, MailboxId, MessageStoreError, NewEntry, Touched, content, damaged, enqueue_for_index, entry,
     folder, mailbox, no_flags,
@@ -24,6 +25,11 @@ use crate::{MessageStoreSettings, feed, queue};
 
 /// Relay name of local deliveries in the delivery feed.
 const LOCAL_RELAY: &str = "mailapi/local";
+
+/// Returns whether a report is about a delivery to a mailbox of this server.
+pub(crate) fn is_local_delivery(report: &DeliveryEvent) -> bool {
+    report.relay.as_deref() == Some(LOCAL_RELAY)
+}
 
 /// The recipients, by their route.
 #[derive(Default)]
@@ -58,6 +64,9 @@ pub(crate) fn accept(
         }
     }
     let content = content::insert(connection, &mail.content, settings).map_err(database)?;
+    if let Some(submitter) = &mail.incoming.submitter {
+        report_submission(connection, mail, submitter, &routes, now, touched)?;
+    }
     deliver(connection, mail, &routes, content, now, touched)?;
     let waiting = queue::insert(connection, mail, content, &waiting(mail, &routes), now)?;
     if waiting {
@@ -73,6 +82,39 @@ pub(crate) fn accept(
         queued: routes.remote.iter().map(|recipient| address(recipient)).collect(),
         refused: routes.refused,
     })
+}
+
+/// Reports a message that a mail program submitted, and its recipients that were refused after RCPT.
+fn report_submission(
+    connection: &Connection,
+    mail: &Prepared,
+    submitter: &Submitter,
+    routes: &Routes<'_>,
+    now: Timestamp,
+    touched: &mut Touched,
+) -> Result<(), StoreError> {
+    let local = routes.local.iter().map(|(recipient, _)| *recipient);
+    let recipients = local.chain(routes.remote.iter().copied()).map(|recipient| recipient.address.clone());
+    let recipients: Vec<_> = recipients.collect();
+    let (message, size) = (submitter.mail(mail.queue_id.clone(), now), mail.content.size());
+    if mail.has_log() {
+        let fact = SubmittedFact::Accepted { recipients, size };
+        let event = submitted(&SubmittedReport { mail: message, fact }, &[]);
+        event.map_or(Ok(()), |event| insert_event(connection, &event))?;
+    } else {
+        // The reader of the feed stores the event.
+        feed::append_accepted(connection, &message, &recipients, size, touched)?;
+    }
+    for refusal in &routes.refused {
+        feed::append(connection, &refused(mail, refusal, now), first_attempt(mail, now), touched)?;
+    }
+    Ok(())
+}
+
+/// Returns what the feed reports with the first outcome of each recipient.
+fn first_attempt(mail: &Prepared, now: Timestamp) -> Option<feed::Submitted<'_>> {
+    let submitter = mail.incoming.submitter.as_ref()?;
+    Some(feed::Submitted { submitter, accepted_at: now, attempts: 0 })
 }
 
 /// Reply to a bounce that cannot be verified yet.
@@ -115,7 +157,8 @@ fn deliver(
         let (folder, name) = folder_for(connection, mail, *mailbox, now).map_err(database)?;
         let uid = entry::add(connection, folder, &entry).map_err(database)?;
         let address = mailbox::address(connection, *mailbox)?;
-        let place = feed::Place { mailbox: &address, folder: &name, uid };
+        let authentication = mail.incoming.authentication.as_ref();
+        let place = feed::Place { mailbox: &address, folder: &name, uid, authentication };
         // If the log of events is in another database, the reader of the feed stores the event.
         let received = match &mail.snippet {
             Some(snippet) => {
@@ -124,7 +167,8 @@ fn deliver(
             }
             None => Some(place),
         };
-        feed::append_received(connection, &delivered(mail, recipient, now), received, touched)?;
+        let event = delivered(mail, recipient, now);
+        feed::append_received(connection, &event, first_attempt(mail, now), received, touched)?;
         returned::record(connection, recipient, &mail.failures, now, touched)?;
         touched.mailbox(*mailbox);
     }
@@ -155,7 +199,7 @@ fn store_event(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let (structure, queue_id) = (mail.content.structure(), mail.queue_id.0.as_str());
-    let feed::Place { mailbox, folder, uid } = place;
+    let feed::Place { mailbox, folder, uid, authentication } = place;
     let message = ReceivedMessage {
         folder: folder.as_str(),
         uid,
@@ -167,7 +211,7 @@ fn store_event(
         has_attachments: !structure.attachments.is_empty(),
     };
     let id = received_id(mailbox, now, &[folder.as_str().as_bytes(), &uid.to_be_bytes(), queue_id.as_bytes()]);
-    insert_event(connection, &received(Received { mailbox, queue_id, message: Some(message) }, id))
+    insert_event(connection, &received(Received { mailbox, queue_id, authentication, message: Some(message) }, id))
 }
 
 fn delivered(mail: &Prepared, recipient: &Recipient, now: Timestamp) -> DeliveryEvent {
@@ -185,6 +229,19 @@ fn delivered(mail: &Prepared, recipient: &Recipient, now: Timestamp) -> Delivery
         relay: Some(LOCAL_RELAY.to_owned()),
         delay: now.since(mail.incoming.received_at),
         next_attempt_at: None,
+    }
+}
+
+/// Returns the report about a recipient that was accepted at RCPT and refused at the end of the message. Its sender gets
+/// a notice.
+fn refused(mail: &Prepared, Refusal { recipient, reply }: &Refusal, now: Timestamp) -> DeliveryEvent {
+    DeliveryEvent {
+        recipient: recipient.clone(),
+        outcome: Outcome::of_refusal(reply),
+        dsn: reply.enhanced_or_class(),
+        response: reply.to_string(),
+        relay: None,
+        ..delivered(mail, &Recipient::from(recipient.clone()), now)
     }
 }
 

@@ -14,4 +14,5 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 6, sql: include_str!("../../migrations/0006_recent_reread_removed.sql") },
     Migration { version: 7, sql: include_str!("../../migrations/0007_received_mail.sql") },
     Migration { version: 8, sql: include_str!("../../migrations/0008_held.sql") },
+    Migration { version: 9, sql: include_str!("../../migrations/0009_submitted_mail.sql") },
 ];

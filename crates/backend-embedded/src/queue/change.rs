@@ -10,6 +10,7 @@ use super::hold::HELD;
 use super::list;
 use crate::accept::give_up;
 use crate::message_store::{Touched, damaged};
+use crate::submitter::Submitter;
 use crate::{MessageStore, feed};
 
 #[async_trait]
@@ -94,13 +95,15 @@ fn cancel(connection: &Connection, queue: i64, now: Timestamp, touched: &mut Tou
     if connection.prepare_cached(sql)?.query_row(params![queue], |row| row.get(0))? {
         return Err(Failed(QueueError::Busy));
     }
-    let events = bounces(connection, queue, now)?;
-    for event in &events {
-        feed::append(connection, event, touched)?;
+    let bounces = bounces(connection, queue, now)?;
+    for Bounce { event, submitter, accepted_at, attempts } in &bounces {
+        let (accepted_at, attempts) = (*accepted_at, *attempts);
+        let submitted = submitter.as_ref().map(|submitter| feed::Submitted { submitter, accepted_at, attempts });
+        feed::append(connection, event, submitted, touched)?;
     }
-    if let Some(id) = events.first().and_then(|event| event.message_id) {
+    if let Some(id) = bounces.first().and_then(|bounce| bounce.event.message_id) {
         // The message never left for these recipients, so later bounces for them are forged.
-        let recipients: Vec<&EmailAddress> = events.iter().map(|event| &event.recipient).collect();
+        let recipients: Vec<&EmailAddress> = bounces.iter().map(|bounce| &bounce.event.recipient).collect();
         give_up(connection, id, &recipients)?;
     }
     // With the last recipient, a trigger removes the message.
@@ -109,17 +112,27 @@ fn cancel(connection: &Connection, queue: i64, now: Timestamp, touched: &mut Tou
     Ok(())
 }
 
-/// Returns the final event of each recipient that has not got the message.
-fn bounces(connection: &Connection, queue: i64, now: Timestamp) -> Result<Vec<DeliveryEvent>, StoreError> {
-    let sql = "SELECT r.recipient, q.queue_id, q.message_uuid, q.sender, q.accepted_at
+/// The end of a recipient of a cancelled message.
+struct Bounce {
+    event: DeliveryEvent,
+    submitter: Option<Submitter>,
+    accepted_at: Timestamp,
+    attempts: u32,
+}
+
+/// Returns the end of each recipient that has not got the message.
+fn bounces(connection: &Connection, queue: i64, now: Timestamp) -> Result<Vec<Bounce>, StoreError> {
+    let sql = "SELECT r.recipient, q.queue_id, q.message_uuid, q.sender, q.accepted_at, q.submitter, q.author,
+            r.attempts
         FROM drop_queue_recipients AS r JOIN drop_queue AS q ON q.id = r.queue
         WHERE r.queue = ?1 AND r.delivered = 0 ORDER BY r.position";
     let address = |text: String| EmailAddress::as_given(&text).map_err(|_| damaged("an address"));
     let identifier = |text: String| text.parse::<MessageId>().map_err(|_| damaged("an identifier"));
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_and_then(params![queue], |row| -> Result<DeliveryEvent, StoreError> {
+    let rows = statement.query_and_then(params![queue], |row| -> Result<Bounce, StoreError> {
         let (message_id, sender): (Option<String>, Option<String>) = (row.get(2)?, row.get(3)?);
-        Ok(DeliveryEvent {
+        let accepted_at = Timestamp::from_millis(row.get(4)?);
+        let event = DeliveryEvent {
             next_attempt_at: None,
             at: now,
             message_id: message_id.map(identifier).transpose()?,
@@ -132,8 +145,9 @@ fn bounces(connection: &Connection, queue: i64, now: Timestamp) -> Result<Vec<De
             dsn: None,
             response: QueueChange::CANCELLED.to_owned(),
             relay: None,
-            delay: now.since(Timestamp::from_millis(row.get(4)?)),
-        })
+            delay: now.since(accepted_at),
+        };
+        Ok(Bounce { event, submitter: Submitter::read(row, 5)?, accepted_at, attempts: row.get(7)? })
     })?;
     rows.collect()
 }

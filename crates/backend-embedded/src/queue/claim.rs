@@ -12,6 +12,7 @@ use super::hold::HELD;
 use super::{QueueKey, QueuedMessage, QueuedRecipient, Task};
 use crate::MessageStore;
 use crate::message_store::{Layout, MessageStoreError, content, damaged};
+use crate::submitter::Submitter;
 
 impl MessageStore {
     /// Claims at most `max` due recipients, those that are due longest first. A claim is exclusive until the
@@ -112,7 +113,8 @@ fn read_recipient(row: &Row<'_>) -> Result<QueuedRecipient, StoreError> {
 }
 
 fn read_message(connection: &Connection, key: i64) -> Result<QueuedMessage, MessageStoreError> {
-    let sql = "SELECT queue_id, message_id, sender, message_uuid, accepted_at, expires_at, ret, envid
+    let sql =
+        "SELECT queue_id, message_id, sender, message_uuid, accepted_at, expires_at, ret, envid, submitter, author
         FROM drop_queue WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params![key])?;
@@ -135,6 +137,7 @@ fn message(row: &Row<'_>, key: QueueKey, layout: Layout) -> Result<QueuedMessage
         expires_at: Timestamp::from_millis(row.get(5)?),
         ret: read_ret(text(6)?.as_deref()),
         envid: text(7)?,
+        submitter: Submitter::read(row, 8)?,
         recipients: Vec::new(),
     })
 }

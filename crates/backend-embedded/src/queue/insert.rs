@@ -7,6 +7,7 @@ use rusqlite::{Connection, params};
 use super::Task;
 use crate::accept::{Prepared, Recipient};
 use crate::message_store::ContentId;
+use crate::submitter::Submitter;
 
 /// Inserts a message for the given recipients, due at once. Returns whether there are any.
 pub(crate) fn insert(
@@ -44,9 +45,11 @@ fn insert_message(
     content: ContentId,
     now: Timestamp,
 ) -> Result<i64, StoreError> {
-    let sql = "INSERT INTO drop_queue (queue_id, message_id, sender, message_uuid, accepted_at, expires_at, ret, envid)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id";
+    let sql = "INSERT INTO drop_queue (queue_id, message_id, sender, message_uuid, accepted_at, expires_at, ret, envid,
+            submitter, author)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) RETURNING id";
     let incoming = &mail.incoming;
+    let (submitter, author) = Submitter::columns(incoming.submitter.as_ref());
     let values = params![
         mail.queue_id.0,
         content,
@@ -56,6 +59,8 @@ fn insert_message(
         mail.expires_at.as_millis(),
         incoming.ret.map(|ret| ret.to_string()),
         incoming.envid,
+        submitter,
+        author,
     ];
     Ok(connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
 }

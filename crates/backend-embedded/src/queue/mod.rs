@@ -21,6 +21,7 @@ use mailapi_model::{EmailAddress, MessageId, QueueId, Reply, ReversePath, Timest
 use mailapi_smtp::{Notify, Ret};
 
 use crate::message_store::Layout;
+use crate::submitter::Submitter;
 
 pub(crate) use columns::{read_reply, reply_columns};
 pub(crate) use hold::HeldClaim;
@@ -54,6 +55,8 @@ pub struct QueuedMessage {
     pub sender: ReversePath,
     /// Our identifier, if the API submitted it.
     pub message_id: Option<MessageId>,
+    /// The mailbox that submitted it with a log-in.
+    pub submitter: Option<Submitter>,
     /// Time at which it was accepted.
     pub accepted_at: Timestamp,
     /// Time at which retries end.

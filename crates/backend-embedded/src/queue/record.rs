@@ -165,13 +165,19 @@ fn record_one(
         _ => finish(connection, message.key, result.position)?,
     };
     if was_there && let Some(event) = event(message, result, now) {
-        feed::append(connection, &event, touched)?;
+        feed::append(connection, &event, submitted(message, result), touched)?;
     }
     if was_there {
         // The last recipient may have held the last reference to the content, which can then be collected.
         touched.chores();
     }
     Ok(was_there)
+}
+
+fn submitted<'a>(message: &'a QueuedMessage, result: &RecipientResult) -> Option<feed::Submitted<'a>> {
+    let attempts = message.recipient_at(result.position)?.attempts;
+    let submitter = message.submitter.as_ref()?;
+    Some(feed::Submitted { submitter, accepted_at: message.accepted_at, attempts })
 }
 
 fn event(message: &QueuedMessage, result: &RecipientResult, now: Timestamp) -> Option<DeliveryEvent> {

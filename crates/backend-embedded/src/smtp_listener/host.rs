@@ -15,8 +15,8 @@ use crate::MessageStore;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::{from_wire, to_wire};
 use crate::smtp_session::{
-    Body, Host, Postmaster, accept_message, check_hops, forward_path, header_of, is_mailer_daemon, not_looked_up,
-    reverse_path,
+    Body, Host, Postmaster, Source, accept_message, check_hops, forward_path, header_of, is_mailer_daemon,
+    not_looked_up, reverse_path,
 };
 
 pub(super) struct InboundHost<'a> {
@@ -94,7 +94,7 @@ impl InboundHost<'_> {
         let is_junk = judgement.action == InboundAction::Junk;
         let (store, postmaster) = (&self.message_store, &self.postmaster);
         let delivery = self.setup.smtp.delivery(store, postmaster, self.peer, Relaying::Denied);
-        (accept_message(&delivery, message, body, judgement).await, is_junk)
+        (accept_message(&delivery, message, body, Source::Outside(judgement)).await, is_junk)
     }
 
     /// Returns the recipients that are counted.

@@ -11,7 +11,9 @@ use mailapi_store::StoreError;
 
 use super::{Body, TraceFields, forward_path, is_mailer_daemon, not_looked_up, reverse_path};
 use crate::MessageStore;
-use crate::accept::{AcceptError, Incoming, NotTogether, Recipient, RecipientCheck, Relaying, Taken, to_client};
+use crate::accept::{
+    AcceptError, Incoming, NotTogether, Recipient, RecipientCheck, Relaying, Submitter, Taken, to_client,
+};
 use crate::dsn::{self, Action, RecipientOutcome, Report, Returned};
 use crate::replies::to_wire;
 
@@ -24,6 +26,34 @@ pub(crate) struct Delivery<'a> {
     pub(crate) relaying: Relaying,
     /// Maximum size in bytes of the header block in a failure notice.
     pub(crate) max_returned_bytes: usize,
+}
+
+/// Where a session's message comes from.
+pub(crate) enum Source {
+    /// From another server.
+    Outside(Judgement),
+    /// From a mail program that logged in to a mailbox.
+    MailProgram(Option<Submitter>),
+}
+
+impl Source {
+    /// Returns the results of the checks as a header field; empty without checks.
+    fn field(&self) -> &str {
+        match self {
+            Self::Outside(judgement) => &judgement.field,
+            Self::MailProgram(_) => "",
+        }
+    }
+
+    fn complete(self, incoming: &mut Incoming) {
+        match self {
+            Self::Outside(judgement) => {
+                incoming.is_junk = judgement.action == InboundAction::Junk;
+                incoming.authentication = judgement.authentication;
+            }
+            Self::MailProgram(submitter) => incoming.submitter = submitter,
+        }
+    }
 }
 
 /// Maximum number of attempts to accept a message while the set of refused recipients changes.
@@ -39,7 +69,7 @@ pub(crate) async fn accept_message(
     delivery: &Delivery<'_>,
     mut message: Message,
     body: Body,
-    judgement: Judgement,
+    source: Source,
 ) -> Answer {
     // The memory stays reserved until the message is stored.
     let _room = std::mem::take(&mut message.room);
@@ -48,13 +78,12 @@ pub(crate) async fn accept_message(
     let now = delivery.message_store.clock().now();
     let trace = TraceFields { hostname: delivery.hostname, peer: delivery.peer, queue_id: &queue_id, now };
     // The results are above the Received field of the server that made them (RFC 8601 section 5).
-    let header = format!("{}{}", judgement.field, trace.header(&message));
+    let header = format!("{}{}", source.field(), trace.header(&message));
     let mut incoming = match incoming(delivery, message, in_front(header, body), &queue_id, now) {
         Ok(incoming) => incoming,
         Err(refusal) => return Answer::Refuse(refusal),
     };
-    incoming.is_junk = judgement.action == InboundAction::Junk;
-    incoming.authentication = judgement.authentication;
+    source.complete(&mut incoming);
     let settled = async {
         leave_out_mailer_daemon(delivery, &mut incoming).await?;
         resolve_return_addresses(delivery, &mut incoming).await
@@ -182,6 +211,7 @@ fn incoming(
         queue_id: Some(queue_id.clone()),
         is_junk: false,
         authentication: None,
+        submitter: None,
     })
 }
 

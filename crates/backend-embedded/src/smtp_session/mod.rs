@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo};
 
-pub(crate) use accept::{Delivery, accept_message};
+pub(crate) use accept::{Delivery, Source, accept_message};
 pub(crate) use body::Body;
 pub(crate) use conversation::{SessionSetup, converse};
 pub(crate) use recipients::{Postmaster, forward_path, is_mailer_daemon, not_looked_up, reverse_path};

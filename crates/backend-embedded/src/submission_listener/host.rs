@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use mailapi_backend::{Judgement, LoggedIn, LoginError, SendAsError, SignError};
+use mailapi_backend::{LoggedIn, LoginError, SendAsError, SignError};
 use mailapi_model::{Blob, DomainName, EmailAddress, Grants, LoginProtocol, MessageId, ReversePath, Secret, Visitor};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
@@ -13,10 +13,10 @@ use super::completion::added;
 use super::header::{AuthorFields, HeaderError, block};
 use super::private;
 use crate::MessageStore;
-use crate::accept::{RecipientCheck, Relaying};
+use crate::accept::{RecipientCheck, Relaying, Submitter};
 use crate::replies::to_wire;
 use crate::smtp_session::{
-    Body, Host, Postmaster, accept_message, check_hops, forward_path, header_of, not_looked_up, reverse_path,
+    Body, Host, Postmaster, Source, accept_message, check_hops, forward_path, header_of, not_looked_up, reverse_path,
 };
 
 pub(super) struct SubmissionHost<'a> {
@@ -67,8 +67,8 @@ impl<'a> SubmissionHost<'a> {
         })
     }
 
-    /// Checks and completes a message, removes private fields, and signs the result.
-    async fn prepare(&self, message: &Message, mut body: Body) -> Result<Body, Reply> {
+    /// Checks and completes a message, removes private fields, and signs the result. Also returns who submits it.
+    async fn prepare(&self, message: &Message, mut body: Body) -> Result<(Body, Option<Submitter>), Reply> {
         let grants = self.grants()?;
         let sender = reverse_path(&message.envelope.mail)?;
         let settings = &self.setup.smtp.settings;
@@ -91,7 +91,9 @@ impl<'a> SubmissionHost<'a> {
         if !added.is_empty() || kept.len() < length {
             body.replace_beginning(length, [added.as_bytes(), &kept].concat());
         }
-        self.sign(&author.domain(), body.into()).await.map(Body::from)
+        let body = Body::from(self.sign(&author.domain(), body.into()).await?);
+        let submitter = grants.mailbox().map(|mailbox| Submitter { mailbox: mailbox.clone(), from: author });
+        Ok((body, submitter))
     }
 
     /// Signs for the author's domain, which must be an allowed sender.
@@ -159,8 +161,8 @@ impl Host for SubmissionHost<'_> {
         if let Err(refusal) = self.renew().await {
             return Answer::Refuse(refusal);
         }
-        let body = match self.prepare(&message, body).await {
-            Ok(body) => body,
+        let (body, submitter) = match self.prepare(&message, body).await {
+            Ok(prepared) => prepared,
             Err(refusal) => return Answer::Refuse(refusal),
         };
         // Counted after all other checks, so that a refused message uses up no limit.
@@ -169,7 +171,7 @@ impl Host for SubmissionHost<'_> {
         }
         let (store, postmaster) = (&self.message_store, &self.postmaster);
         let delivery = self.setup.smtp.delivery(store, postmaster, self.peer, Relaying::Allowed);
-        accept_message(&delivery, message, body, Judgement::unchecked()).await
+        accept_message(&delivery, message, body, Source::MailProgram(submitter)).await
     }
 
     fn tls_established(&mut self) {

@@ -97,6 +97,15 @@ async fn text_is_found_in_any_form_and_in_older_indexes() {
              ALTER TABLE drop_feed DROP COLUMN folder;
              ALTER TABLE drop_feed DROP COLUMN uid;
              ALTER TABLE drop_feed DROP COLUMN next_attempt_at;
+             ALTER TABLE drop_feed DROP COLUMN authentication;
+             ALTER TABLE drop_feed DROP COLUMN submitter;
+             ALTER TABLE drop_feed DROP COLUMN author;
+             ALTER TABLE drop_feed DROP COLUMN accepted_at;
+             ALTER TABLE drop_feed DROP COLUMN attempts;
+             ALTER TABLE drop_feed DROP COLUMN recipients;
+             ALTER TABLE drop_feed DROP COLUMN size;
+             ALTER TABLE drop_queue DROP COLUMN submitter;
+             ALTER TABLE drop_queue DROP COLUMN author;
              DROP TABLE drop_reread;
              DELETE FROM drop_mailboxes WHERE id = 0;
              DELETE FROM schema_migrations WHERE component = 'maildrop' AND version > 2;",
@@ -149,6 +158,15 @@ const TABLES_BEFORE: &str = "
     ALTER TABLE drop_feed DROP COLUMN folder;
     ALTER TABLE drop_feed DROP COLUMN uid;
     ALTER TABLE drop_feed DROP COLUMN next_attempt_at;
+    ALTER TABLE drop_feed DROP COLUMN authentication;
+    ALTER TABLE drop_feed DROP COLUMN submitter;
+    ALTER TABLE drop_feed DROP COLUMN author;
+    ALTER TABLE drop_feed DROP COLUMN accepted_at;
+    ALTER TABLE drop_feed DROP COLUMN attempts;
+    ALTER TABLE drop_feed DROP COLUMN recipients;
+    ALTER TABLE drop_feed DROP COLUMN size;
+    ALTER TABLE drop_queue DROP COLUMN submitter;
+    ALTER TABLE drop_queue DROP COLUMN author;
     DROP TABLE drop_reread;
     DELETE FROM drop_mailboxes WHERE id = 0;
     DELETE FROM schema_migrations WHERE component = 'maildrop' AND version > 5;";

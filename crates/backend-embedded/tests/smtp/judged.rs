@@ -1,6 +1,6 @@
 //! Mail from outside that is checked before it is accepted. The checks themselves are those of the service.
 
-use mailapi_backend::{InboundAction, Judgement, Mailboxes};
+use mailapi_backend::{DeliveryFeed, InboundAction, Judgement, Mailboxes};
 use mailapi_model::InboundOutcome::{Accepted, Rejected, Spam};
 use mailapi_model::{
     Authentication, AuthenticationResult, CheckedDomain, CheckedSignature, FeedCursor, FolderName, Page,
@@ -86,6 +86,17 @@ async fn the_results_are_above_the_trace_of_this_server() {
     assert!(inbox[0].starts_with(&beginning), "{}", inbox[0]);
     assert!(!inbox[0].contains("dmarc=pass"), "{}", inbox[0]);
     assert_eq!(host.counted(), [outcome(Accepted)]);
+}
+
+#[tokio::test]
+async fn the_feed_has_the_results_beside_the_place() {
+    let host = MailHost::open().await;
+    sent(&host, &["bob@here.example"], &mail("Hello")).await;
+    host.judge.set(judged(InboundAction::Junk));
+    sent(&host, &["bob@here.example"], &mail("Hello")).await;
+    let received = host.message_store.read_after(&FeedCursor::default(), 10).await.unwrap().received;
+    let found: Vec<_> = received.into_iter().map(|mail| (mail.place.unwrap().0, mail.authentication)).collect();
+    assert_eq!(found, [(FolderName::inbox(), None), ("Junk".parse().unwrap(), Some(authentication()))]);
 }
 
 #[tokio::test]

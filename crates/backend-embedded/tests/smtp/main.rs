@@ -11,6 +11,7 @@ mod kept_connection;
 mod large;
 mod limits;
 mod mail_host;
+mod marked;
 mod relayed;
 mod retries;
 mod returned;

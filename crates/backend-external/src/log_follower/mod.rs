@@ -482,7 +482,7 @@ impl DeliveryFeed for LogFollower {
     async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError> {
         let LogBatch { events, discarded, inbound: _, refusals: _, received, cursor, lines_read, more } =
             self.read(cursor, max).await.map_err(|error| FeedError(error.to_string()))?;
-        Ok(FeedBatch { events, discarded, received, cursor, lines_read, more })
+        Ok(FeedBatch { events, discarded, received, cursor, lines_read, more, ..FeedBatch::default() })
     }
 
     async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError> {

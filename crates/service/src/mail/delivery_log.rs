@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use mailapi_backend::{DeliveryFeed, LostPart};
 use mailapi_events::{EventId, NewEvent, delivery_gap};
 use mailapi_model::{DeliveryLogEntry, Denied, Listed, Page, Timestamp};
-use mailapi_store::DeliveryLogFilter;
+use mailapi_store::{DeliveryLogFilter, Reports};
 
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
@@ -112,7 +112,8 @@ impl Service {
         events.extend(bounces);
         // The background task and a manual sync may have read the same batch. The cursor guards the append: the
         // second one stores nothing.
-        let appended = log.append_with_mail(feed.name(), &events, &batch.received, &before, &batch.cursor).await;
+        let reports = Reports { deliveries: &events, received: &batch.received, submitted: &batch.submitted };
+        let appended = log.append_reports(feed.name(), reports, &before, &batch.cursor).await;
         let appended = match appended {
             Err(error) if error.is_guard_failed() => return Ok((Synced::default(), true)),
             appended => appended?,

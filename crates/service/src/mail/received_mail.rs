@@ -76,7 +76,8 @@ impl Service {
             size: message.summary.size,
             has_attachments: message.summary.has_attachments,
         });
-        received(Received { mailbox: &mail.mailbox, queue_id: &mail.queue_id.0, message }, *event_id)
+        let (queue_id, authentication) = (mail.queue_id.0.as_str(), mail.authentication.as_ref());
+        received(Received { mailbox: &mail.mailbox, queue_id, authentication, message }, *event_id)
     }
 
     /// Returns the folder and the message; `None` unless it is certain which message it is.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use mailapi_model::{DomainName, MessageId, Permission, Secret};
+use mailapi_model::AuthenticationResult::{Fail, None as Nothing, Pass, Softfail};
+use mailapi_model::{Authentication, CheckedDomain, CheckedSignature, DomainName, MessageId, Permission, Secret};
 use mailapi_service::Caller;
 use mailapi_service::events::{After, EventCursor, EventError, EventPage, EventQuery, EventsError};
 use mailapi_service::mail::StatusError;
@@ -324,4 +325,30 @@ async fn each_received_message_is_an_event_of_its_mailbox() {
         types.sort_unstable();
         assert_eq!(types, expected, "{permission}");
     }
+}
+
+#[tokio::test]
+async fn results_of_the_checks_are_in_the_event() {
+    let app = TestApp::start().await;
+    let ann = app.user("ann@example.org").await;
+    let ann = caller(&app, &ann).await;
+    let named = |result| CheckedDomain { result, domain: Some("example.net".to_owned()) };
+    let signature = CheckedSignature { result: Fail, domain: None, selector: Some("s1".to_owned()) };
+    let results = Authentication { spf: named(Softfail), dkim: vec![signature], dmarc: named(Pass), arc: Nothing };
+    let text = "From: eve@example.net\r\nSubject: Hello\r\n\r\nHello\r\n";
+    assert!(app.mail_server.deliver_checked("eve@example.net", "ann@example.org", text, results).await);
+    app.deliver("eve@example.net", "ann@example.org", text).await;
+    app.settle().await;
+    let page = seen(&app, &ann).await;
+    let found = page.events.iter().map(|event| {
+        let mut body: serde_json::Value = serde_json::from_str(&event.body).unwrap();
+        body["data"]["authentication"].take()
+    });
+    let expected = serde_json::json!({
+        "spf": {"result": "softfail", "domain": "example.net"},
+        "dkim": [{"result": "fail", "domain": null, "selector": "s1"}],
+        "dmarc": {"result": "pass", "domain": "example.net"},
+        "arc": {"result": "none"},
+    });
+    assert_eq!(found.collect::<Vec<_>>(), [expected, serde_json::Value::Null]);
 }

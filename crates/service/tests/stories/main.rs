@@ -6,6 +6,7 @@ mod discarded;
 mod events;
 mod inbound;
 mod log_in;
+mod mail_programs;
 mod monitoring;
 mod names;
 mod races;

@@ -72,6 +72,7 @@ async fn mail_that_is_not_certainly_found_has_null_members() {
         queue_id: QueueId(queue_id.to_owned()),
         header_id: header_id.map(str::to_owned),
         place: None,
+        authentication: None,
     };
     let elsewhere = ReceivedMail { mailbox: "zoe@example.org".parse().unwrap(), ..report("ZOE", None) };
     let gone = ReceivedMail { place: Some((FolderName::inbox(), 4711)), ..report("GONE", None) };
@@ -107,7 +108,14 @@ async fn a_crash_between_report_and_event_loses_and_repeats_nothing() {
     let log = Arc::new(Log::default());
     let (at, mailbox) = (app.clock.now(), "ann@example.org".parse().unwrap());
     let queue_id = QueueId("Q1".to_owned());
-    log.0.lock().unwrap().push(ReceivedMail { at, mailbox, queue_id, header_id: None, place: None });
+    log.0.lock().unwrap().push(ReceivedMail {
+        at,
+        mailbox,
+        queue_id,
+        header_id: None,
+        place: None,
+        authentication: None,
+    });
     let first = service(&app, &log);
     first.follow_once().await.unwrap();
     assert!(events_of(&first, "Q1").await.is_empty());

@@ -1,6 +1,6 @@
 //! What the events of a message say about it.
 
-use mailapi_events::{MessageFacts, NewEvent, accepted, failed, refused};
+use mailapi_events::{MessageFacts, NewEvent, Origin, accepted, failed, refused};
 use mailapi_model::{EmailAddress, MessageId, QueueId, RecipientKind, Reply, Timestamp};
 
 use super::{Failure, NewSent};
@@ -12,6 +12,7 @@ use crate::statuses;
 /// The values of a message that its events contain. They never change, so they may be read before a transaction.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
+    message_id: MessageId,
     facts: MessageFacts,
     recipients: Vec<(EmailAddress, RecipientKind)>,
     size: Option<u64>,
@@ -20,12 +21,12 @@ pub(crate) struct Subject {
 impl Subject {
     pub(super) fn of_new(message: &NewSent) -> Self {
         let facts = MessageFacts {
-            message_id: message.message_id,
+            origin: Origin::Api(message.message_id),
             mailbox: message.mailbox.clone(),
             from: message.from.clone(),
             created_at: message.created_at,
         };
-        Self { facts, recipients: message.recipients.clone(), size: message.size }
+        Self { message_id: message.message_id, facts, recipients: message.recipients.clone(), size: message.size }
     }
 
     /// Reads the values of a stored message; `None` if it does not exist.
@@ -41,18 +42,18 @@ impl Subject {
         let read_message = |mut row: Row| {
             let (mailbox, from, created_at) = (row.address_or_null()?, row.address()?, row.time()?);
             let size = row.int_or_null()?.and_then(|size| u64::try_from(size).ok());
-            Ok((MessageFacts { message_id, mailbox, from, created_at }, size))
+            Ok((MessageFacts { origin: Origin::Api(message_id), mailbox, from, created_at }, size))
         };
         let read_recipient = |mut row: Row| Ok((row.int()?, (row.address()?, row.parsed()?)));
         let (message, recipients) = (message.bind(message_id), recipients.bind(message_id));
         let (found, mut recipients) = db.read_both((message, read_message), (recipients, read_recipient)).await?;
         recipients.sort_unstable_by_key(|(position, _)| *position);
         let recipients = recipients.into_iter().map(|(_, recipient)| recipient).collect();
-        Ok(found.into_iter().next().map(|(facts, size)| Self { facts, recipients, size }))
+        Ok(found.into_iter().next().map(|(facts, size)| Self { message_id, facts, recipients, size }))
     }
 
     pub(super) const fn message_id(&self) -> MessageId {
-        self.facts.message_id
+        self.message_id
     }
 
     /// Returns the event of the submission, unless all recipients are among so many refused ones. It must be stored

@@ -1,11 +1,12 @@
 use mailapi_events::{EventCursor, EventId, EventType, Received, TypePattern, delivery_gap, received};
 use mailapi_model::{
-    AccountChange, EmailAddress, EnhancedCode, Evidence, FolderName, NewDomain, NewToken, Outcome, QueueId,
-    ReceivedMail, RecipientKind, Reply, TokenId, TokenKind, TokenRecord, TokenValue,
+    AccountChange, Authentication, AuthenticationResult, CheckedDomain, CheckedSignature, DeliveryEvent, EmailAddress,
+    EnhancedCode, Evidence, FolderName, NewDomain, NewToken, Outcome, QueueId, ReceivedMail, RecipientKind, Reply,
+    SubmittedFact, SubmittedMail, SubmittedReport, TokenId, TokenKind, TokenRecord, TokenValue,
 };
 use mailapi_store::{
-    DomainChange, DomainDeleted, EventFilter, EventPage, EventScope, Failure, NewSent, OwnEvents, Store, StoreError,
-    StoredEvent, TokenChange, WaitingMail,
+    DomainChange, DomainDeleted, EventFilter, EventPage, EventScope, Failure, NewSent, OwnEvents, Reports, Store,
+    StoreError, StoredEvent, TokenChange, WaitingMail,
 };
 use serde_json::{Value, json};
 
@@ -506,6 +507,12 @@ async fn changes_of_users_and_tokens_are_events_without_secrets() {
     .await;
 }
 
+fn authentication() -> Authentication {
+    let named = CheckedDomain { result: AuthenticationResult::Pass, domain: Some("example.net".to_owned()) };
+    let signature = CheckedSignature { result: AuthenticationResult::Fail, domain: None, selector: None };
+    Authentication { spf: named.clone(), dkim: vec![signature], dmarc: named, arc: AuthenticationResult::None }
+}
+
 fn received_mail(mailbox: &str) -> ReceivedMail {
     ReceivedMail {
         at: at(5),
@@ -513,6 +520,7 @@ fn received_mail(mailbox: &str) -> ReceivedMail {
         queue_id: QueueId("Q1".to_owned()),
         header_id: Some("<a@b>".to_owned()),
         place: Some((FolderName::inbox(), 7)),
+        authentication: Some(authentication()),
     }
 }
 
@@ -523,8 +531,8 @@ async fn received_mail_waits_for_exactly_one_event() {
         let (log, mails) = (store.delivery_log(), store.waiting_mails());
         let batch =
             [received_mail("no@example.org"), received_mail("ann+lists@example.org"), received_mail("ann@example.org")];
-        let append =
-            async |from: &str, to: &str| log.append_with_mail("feed", &[], &batch, &cursor(from), &cursor(to)).await;
+        let reports = Reports { received: &batch, ..Reports::default() };
+        let append = async |from: &str, to: &str| log.append_reports("feed", reports, &cursor(from), &cursor(to)).await;
         append("", "1").await.unwrap();
         assert!(append("", "1").await.unwrap_err().is_guard_failed(), "a batch that is read again");
         let waiting = mails.oldest(10).await.unwrap();
@@ -534,7 +542,8 @@ async fn received_mail_waits_for_exactly_one_event() {
         assert_eq!(mails.oldest(1).await.unwrap(), waiting[..1]);
 
         let event_of = |waiting: &WaitingMail| {
-            let mail = Received { mailbox: &waiting.mail.mailbox, queue_id: "Q1", message: None };
+            let authentication = waiting.mail.authentication.as_ref();
+            let mail = Received { mailbox: &waiting.mail.mailbox, queue_id: "Q1", authentication, message: None };
             received(mail, waiting.event_id)
         };
         let before = types(store).await;
@@ -543,6 +552,43 @@ async fn received_mail_waits_for_exactly_one_event() {
         assert_eq!(mails.oldest(10).await.unwrap(), waiting[1..]);
         assert_eq!(mails.finish(&waiting[1], &event_of(&waiting[1])).await, Ok(true));
         assert_eq!(types(store).await[before.len()..], ["message.received"; 2]);
+    })
+    .await;
+}
+
+/// Returns the acceptance of a mail program's message, and its delivery.
+fn submitted(queue_id: &str) -> [SubmittedReport; 2] {
+    let (mailbox, queue_id) = (email("ann@example.org"), QueueId(queue_id.to_owned()));
+    let mail = SubmittedMail { from: mailbox.clone(), mailbox, queue_id: queue_id.clone(), accepted_at: at(5) };
+    let accepted = SubmittedFact::Accepted { recipients: vec![email("bob@example.net")], size: 7 };
+    let report = DeliveryEvent { message_id: None, queue_id, ..event(1, "bob@example.net", Outcome::Sent, 5) };
+    let delivered = SubmittedFact::Attempted { report, attempts: 0, is_mailbox: false };
+    [accepted, delivered].map(|fact| SubmittedReport { mail: mail.clone(), fact })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_of_mail_programs_has_events_and_no_statuses() {
+    on_every_engine(async |store| {
+        let log = store.delivery_log();
+        let reports = ["Q1", "Q2"].map(submitted).concat();
+        let append = async |from: &str, to: &str| {
+            let batch = Reports { submitted: &reports, ..Reports::default() };
+            log.append_reports("feed", batch, &cursor(from), &cursor(to)).await
+        };
+        let appended = append("", "1").await.unwrap();
+        assert_eq!((appended.entries_added, appended.messages_updated), (0, 0));
+        assert!(append("", "1").await.unwrap_err().is_guard_failed(), "a batch that is read again");
+        let events = self::log(store).await;
+        let told = events.iter().map(|event| (event.event_type.as_str(), body(event)["data"]["queue_id"].clone()));
+        let expected = ["Q1", "Q2"].map(|id| ["message.accepted", "message.delivered"].map(|name| (name, json!(id))));
+        assert_eq!(told.collect::<Vec<_>>(), expected.concat());
+        assert!(
+            events.iter().all(|event| event.message_id.is_none() && event.mailbox == Some(email("ann@example.org")))
+        );
+        let ids: std::collections::HashSet<_> = events.iter().map(|event| event.id).collect();
+        assert_eq!(ids.len(), events.len());
+        let filter = EventFilter { mailbox: Some(email("ann@example.org")), ..all() };
+        assert_eq!(store.events().after(START, &filter, 10).await.unwrap().events, events);
     })
     .await;
 }

@@ -81,7 +81,9 @@ impl TrackedMessages {
             && let Some(mailbox) = address(delivery.to)
         {
             let (queue_id, header_id) = (QueueId(id.to_owned()), message.header_id.clone());
-            findings.received.push(ReceivedMail { at: line.at, mailbox, queue_id, header_id, place: None });
+            let received =
+                ReceivedMail { at: line.at, mailbox, queue_id, header_id, place: None, authentication: None };
+            findings.received.push(received);
         }
         let shared = message.message_id.or(message.claims);
         self.note_for_predecessors(shared, line.instance, id, &event);
