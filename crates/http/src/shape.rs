@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use mailapi_model::{
-    DkimAlgorithm, DomainName, EmailAddress, MessageId, MessageStatus, OneLine, Outcome, PasswordRule, Permission,
-    QueueState, RecipientKind, RecipientStatus, Secret, SecretText, Timestamp, TokenKind, Violations,
+    AuthenticationResult, DkimAlgorithm, DomainName, EmailAddress, MessageId, MessageStatus, OneLine, Outcome,
+    PasswordRule, Permission, QueueState, RecipientKind, RecipientStatus, Secret, SecretText, Timestamp, TokenKind,
+    Violations,
 };
 use mailapi_service::domains::RecordStatus;
 use mailapi_service::events::{After, EventCursor, EventType, TypePattern};
@@ -104,6 +105,8 @@ texts! {
     DkimAlgorithmName: |text| text.enum_values(Some([DkimAlgorithm::Rsa2048, DkimAlgorithm::Ed25519].map(DkimAlgorithm::as_str)));
     /// Grouping of a breakdown.
     GroupByName: |text| text.enum_values(Some(GroupBy::ALL.map(GroupBy::as_str)));
+    /// Result of a check of received mail (RFC 8601 section 2.7).
+    AuthenticationResultName: |text| text.enum_values(Some(AuthenticationResult::ALL.iter().map(|result| result.as_str())));
     /// Event type.
     EventTypeName: |text| text.enum_values(Some(EventType::ALL.iter().map(|event_type| event_type.as_str())));
     /// Event types and groups of types such as `message.*`, separated by commas.

@@ -2,7 +2,7 @@
 
 use utoipa::ToSchema;
 
-use crate::shape::{EventTypeName, Moment, RecipientKindName};
+use crate::shape::{AuthenticationResultName, EventTypeName, Moment, RecipientKindName};
 
 /// An event, with the same bytes in every channel.
 #[derive(ToSchema)]
@@ -26,11 +26,11 @@ pub(crate) struct Event {
 #[schema(as = EventData)]
 #[expect(dead_code, reason = "describes events in the document")]
 struct EventData {
-    /// With `message.*` about sent messages: message identifier.
+    /// With `message.*` about sent messages: message identifier; null for a message of a mail program.
     #[schema(format = "uuid")]
     message_id: Option<String>,
     /// With `message.received`: the mailbox that received the message. With `message.rejected`: the recipient. With other `message.*`: the mailbox whose token
-    /// sent it; null for an admin's API token.
+    /// or log-in sent it; null for an admin's API token.
     mailbox: Option<String>,
     /// With `message.received` and `message.rejected`: the domain of the mailbox. With other `message.*`: the sender's domain. With `domain.*`:
     /// the domain.
@@ -57,8 +57,8 @@ struct EventData {
     snippet: Option<String>,
     /// With `message.received`: whether the message has attachments; null if it could not be read.
     has_attachments: Option<bool>,
-    /// With `message.received`: result of authentication; null if nothing judged the mail.
-    authentication: Option<String>,
+    /// With `message.received`: results of the checks; null if the mail was not checked.
+    authentication: Option<EventAuthentication>,
     /// With `message.*` about sent messages: reserved for tags of the message; empty.
     tags: Option<Vec<String>>,
     /// With `message.*` about sent messages: reserved for the sender's own values; empty.
@@ -151,9 +151,9 @@ struct EventMetadata {}
 struct EventRecipient {
     /// Recipient address.
     email: String,
-    /// Recipient list that named the address first.
-    #[schema(value_type = RecipientKindName)]
-    r#type: String,
+    /// Recipient list that named the address first; null for a message of a mail program.
+    #[schema(value_type = Option<RecipientKindName>, required)]
+    r#type: Option<String>,
     /// Address that the mail server tried after expanding an alias or a forwarding, if it differs.
     r#final: Option<String>,
 }
@@ -180,4 +180,54 @@ struct EventBounce {
     class: String,
     /// `smtp` or `returned_mail`.
     via: String,
+}
+
+/// Results of the checks of received mail, in the words of RFC 8601.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes events in the document")]
+struct EventAuthentication {
+    /// Whether the client may send for the domain of the reverse-path (RFC 7208).
+    spf: EventCheckedDomain,
+    /// Results of at most eight signatures (RFC 6376), best first; empty without a signature.
+    dkim: Vec<EventCheckedSignature>,
+    /// Whether the author's domain confirms the message (RFC 9989).
+    dmarc: EventCheckedDomain,
+    /// Whether the chain of forwarders is unbroken (RFC 8617).
+    arc: EventCheckedChain,
+}
+
+/// The result of a check, and its domain.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes events in the document")]
+struct EventCheckedDomain {
+    /// Result.
+    #[schema(value_type = AuthenticationResultName)]
+    result: String,
+    /// Domain; null if the message does not have it.
+    #[schema(required)]
+    domain: Option<String>,
+}
+
+/// The result for a signature.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes events in the document")]
+struct EventCheckedSignature {
+    /// Result.
+    #[schema(value_type = AuthenticationResultName)]
+    result: String,
+    /// Signing domain; null if the signature cannot be read.
+    #[schema(required)]
+    domain: Option<String>,
+    /// Selector of the key; null if the signature cannot be read.
+    #[schema(required)]
+    selector: Option<String>,
+}
+
+/// The result for the chain of forwarders.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes events in the document")]
+struct EventCheckedChain {
+    /// Result.
+    #[schema(value_type = AuthenticationResultName)]
+    result: String,
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use mailapi_backend::{InboundLog, LostPart, Refusal};
-use mailapi_model::{InboundEvent, InboundOutcome, InboundRefusal, RefusalStage, Reply};
+use mailapi_model::AuthenticationResult::{None as Nothing, Pass};
+use mailapi_model::{
+    Authentication, CheckedDomain, CheckedSignature, InboundEvent, InboundOutcome, InboundRefusal, RefusalStage, Reply,
+};
 use serde_json::{Value, json};
 
 use super::{list, send};
@@ -107,6 +110,13 @@ async fn administrate(app: &App) {
     app.delete(&app.admin, "/domains/made.example").await.assert(StatusCode::OK);
 }
 
+/// Returns results of the checks of received mail.
+fn results() -> Authentication {
+    let named = CheckedDomain { result: Pass, domain: Some("elsewhere.example".to_owned()) };
+    let signature = CheckedSignature { result: Pass, domain: named.domain.clone(), selector: Some("s1".to_owned()) };
+    Authentication { spf: named.clone(), dkim: vec![signature], dmarc: named, arc: Nothing }
+}
+
 /// Causes `message.rejected`, as the listener of the mail server does.
 async fn refuse(app: &App) {
     let (at, domain, sender_domain) = (app.now(), "example.org".parse().unwrap(), "elsewhere.example".parse().ok());
@@ -140,7 +150,10 @@ async fn real_events_have_the_members_of_their_examples() {
     app.trouble.refuse_next_for(vec![Refusal { recipient: "full@example.net".parse().unwrap(), reply }]);
     send(&app, &ann, &["bob@example.org", "dan@elsewhere.example", EVE, GONE, "full@example.net"]).await;
     app.trouble.lose(LostPart { at: app.now(), from: Some(app.now()), to: app.now(), reason: "truncated" });
-    app.deliver("ann@example.org", "From: Dan <dan@elsewhere.example>\nSubject: Lunch\n\nOn Friday?\n").await;
+    let lunch = "From: Dan <dan@elsewhere.example>\nSubject: Lunch\n\nOn Friday?\n";
+    app.deliver("ann@example.org", lunch).await;
+    let is_built_in =
+        app.mail_server.deliver_checked("dan@elsewhere.example", "ann@example.org", lunch, results()).await;
     app.sync().await;
     refuse(&app).await;
     administrate(&app).await;
@@ -157,5 +170,10 @@ async fn real_events_have_the_members_of_their_examples() {
     for (sample, _) in samples() {
         let mut of_type = events.as_array().unwrap().iter().filter(|event| event["type"] == sample["type"]);
         assert!(of_type.any(|event| is_alike(event, &sample)), "{sample}, but there are {events}");
+    }
+    if is_built_in {
+        let received = events.as_array().unwrap().iter().filter(|event| event["type"] == "message.received");
+        let results = received.filter(|event| event["data"]["authentication"].is_object());
+        assert!(results.count() == 1, "{events}");
     }
 }
