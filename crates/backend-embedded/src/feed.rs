@@ -26,7 +26,7 @@ pub(crate) fn name(node: Option<&str>) -> String {
     node.map_or_else(|| NAME.to_owned(), |node| format!("{NAME}@{node}"))
 }
 
-/// The outcome of the row that reports the acceptance of a message from a mail program. It is no [`Outcome`].
+/// The outcome in the row that reports the acceptance of a message from a mail program. No delivery has it.
 const ACCEPTED: &str = "accepted";
 
 /// Separator of the addresses in the column `recipients`; no address contains it.
