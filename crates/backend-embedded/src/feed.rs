@@ -249,7 +249,7 @@ fn read_accepted(row: &Row<'_>) -> Result<Option<SubmittedReport>, StoreError> {
 
 fn read_attempted(row: &Row<'_>, event: &DeliveryEvent) -> Result<Option<SubmittedReport>, StoreError> {
     let Some(mail) = read_submitted(row)? else { return Ok(None) };
-    let (report, attempts, is_mailbox) = (event.clone(), row.get(21)?, is_local_delivery(event));
+    let (report, attempts, is_mailbox) = (Box::new(event.clone()), row.get(21)?, is_local_delivery(event));
     Ok(Some(SubmittedReport { mail, fact: SubmittedFact::Attempted { report, attempts, is_mailbox } }))
 }
 

@@ -82,7 +82,7 @@ mod tests {
             delay: Duration::from_secs(9),
             next_attempt_at: None,
         };
-        SubmittedFact::Attempted { report, attempts, is_mailbox: false }
+        SubmittedFact::Attempted { report: Box::new(report), attempts, is_mailbox: false }
     }
 
     #[test]

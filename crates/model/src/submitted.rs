@@ -37,7 +37,7 @@ pub enum SubmittedFact {
     /// Delivery to one recipient was attempted.
     Attempted {
         /// The outcome.
-        report: DeliveryEvent,
+        report: Box<DeliveryEvent>,
         /// Number of earlier attempts.
         attempts: u32,
         /// Whether the recipient is a mailbox of this server.

@@ -562,7 +562,7 @@ fn submitted(queue_id: &str) -> [SubmittedReport; 2] {
     let mail = SubmittedMail { from: mailbox.clone(), mailbox, queue_id: queue_id.clone(), accepted_at: at(5) };
     let accepted = SubmittedFact::Accepted { recipients: vec![email("bob@example.net")], size: 7 };
     let report = DeliveryEvent { message_id: None, queue_id, ..event(1, "bob@example.net", Outcome::Sent, 5) };
-    let delivered = SubmittedFact::Attempted { report, attempts: 0, is_mailbox: false };
+    let delivered = SubmittedFact::Attempted { report: Box::new(report), attempts: 0, is_mailbox: false };
     [accepted, delivered].map(|fact| SubmittedReport { mail: mail.clone(), fact })
 }
 
