@@ -198,10 +198,10 @@ async fn two_readers_of_one_feed_store_each_event_once() {
     }
     let events = listed(&app, &admin, &about(ANN)).await;
     assert_eq!(events.len(), 2 * MANY);
-    let queue_ids: HashSet<_> = events.iter().map(|(_, data)| data["queue_id"].to_string()).collect();
+    let queue_ids: HashSet<_> = events.iter().map(|(_, data)| data["queue_id"].as_str().unwrap()).collect();
     assert_eq!(queue_ids.len(), MANY);
     for queue_id in queue_ids {
-        let of_message: Vec<_> = events.iter().filter(|(_, data)| data["queue_id"].to_string() == queue_id).collect();
+        let of_message: Vec<_> = events.iter().filter(|(_, data)| data["queue_id"] == queue_id).collect();
         let names: Vec<_> = of_message.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["message.accepted", "message.delivered"]);
     }
