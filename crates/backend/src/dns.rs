@@ -22,6 +22,9 @@ pub trait Dns: Send + Sync {
 
     /// Returns the names of an address, without the final dot.
     async fn names_of(&self, address: IpAddr) -> Result<Vec<String>, DnsError>;
+
+    /// Returns the SRV records of a name, neither sorted nor resolved (RFC 2782).
+    async fn srv(&self, name: &str) -> Result<Vec<ServiceLocation>, DnsError>;
 }
 
 /// One MX record.
@@ -31,6 +34,39 @@ pub struct MailExchange {
     pub preference: u16,
     /// The host without the final dot; `.` alone for the null MX.
     pub exchange: String,
+}
+
+/// One SRV record.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServiceLocation {
+    /// Lower values are tried first.
+    pub priority: u16,
+    /// The share among records of one priority.
+    pub weight: u16,
+    /// The port of the service.
+    pub port: u16,
+    /// The host without the final dot; `.` alone if the service is not offered.
+    pub target: String,
+}
+
+/// Returns the name that holds the PTR records of an address (RFC 1035 section 3.5, RFC 3596 section 2.5).
+#[must_use]
+pub fn reverse_name(address: IpAddr) -> String {
+    let zone = if address.is_ipv4() { "in-addr.arpa" } else { "ip6.arpa" };
+    format!("{}.{zone}", reversed(address))
+}
+
+/// Returns the octets of an IPv4 address or the nibbles of an IPv6 address as labels, the last one first.
+#[must_use]
+pub fn reversed(address: IpAddr) -> String {
+    let parts: Vec<String> = match address {
+        IpAddr::V4(address) => address.octets().iter().rev().map(ToString::to_string).collect(),
+        IpAddr::V6(address) => {
+            let nibbles = address.octets().into_iter().rev().flat_map(|octet| [octet & 15, octet >> 4]);
+            nibbles.map(|nibble| format!("{nibble:x}")).collect()
+        }
+    };
+    parts.join(".")
 }
 
 /// Why a look-up failed.
@@ -45,4 +81,21 @@ pub enum DnsError {
     /// The look-up failed, so nothing is known about the name.
     #[error("the name servers failed: {0}")]
     Failed(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_reversed_in_the_form_of_their_family() {
+        assert_eq!(reverse_name("192.0.2.17".parse().unwrap()), "17.2.0.192.in-addr.arpa");
+        let v6 = reverse_name("2001:db8::1".parse().unwrap());
+        assert_eq!(v6, format!("1.{}8.b.d.0.1.0.0.2.ip6.arpa", "0.".repeat(23)));
+        // The example of RFC 5782 section 2.4.
+        assert_eq!(
+            reversed("2001:db8:1:2:3:4:567:89ab".parse().unwrap()),
+            "b.a.9.8.7.6.5.0.4.0.0.0.3.0.0.0.2.0.0.0.1.0.0.0.8.b.d.0.1.0.0.2"
+        );
+    }
 }

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::{ResolverBuilder, TokioResolver};
-use mailapi_backend::{Dns, DnsError, MailExchange};
+use mailapi_backend::{Dns, DnsError, MailExchange, ServiceLocation, reverse_name};
 
 /// Settings of the resolver.
 #[derive(Debug, Clone)]
@@ -92,13 +92,7 @@ fn builder(servers: &[SocketAddr]) -> Result<ResolverBuilder<TokioRuntimeProvide
 impl Dns for NetworkDns {
     async fn mx(&self, domain: &str) -> Result<Vec<MailExchange>, DnsError> {
         let pick = |data: &RData| match data {
-            RData::MX(mx) => {
-                let exchange = mx.exchange.to_ascii();
-                let host = exchange.trim_end_matches('.');
-                // A single dot is a null MX (RFC 7505 section 3), so it must not become an empty name.
-                let exchange = if host.is_empty() { ".".to_owned() } else { host.to_owned() };
-                Some(MailExchange { preference: mx.preference, exchange })
-            }
+            RData::MX(mx) => Some(MailExchange { preference: mx.preference, exchange: host(&mx.exchange) }),
             _ => None,
         };
         self.records(domain, RecordType::MX, pick).await
@@ -125,35 +119,30 @@ impl Dns for NetworkDns {
 
     async fn names_of(&self, address: IpAddr) -> Result<Vec<String>, DnsError> {
         let pick = |data: &RData| match data {
-            RData::PTR(name) => Some(name.0.to_ascii().trim_end_matches('.').to_owned()),
+            RData::PTR(name) => Some(host(&name.0)),
             _ => None,
         };
         self.records(&reverse_name(address), RecordType::PTR, pick).await
     }
-}
 
-/// Returns the name that holds the PTR records of an address (RFC 1035 section 3.5, RFC 3596 section 2.5).
-fn reverse_name(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(v4) => {
-            let [a, b, c, d] = v4.octets();
-            format!("{d}.{c}.{b}.{a}.in-addr.arpa")
-        }
-        IpAddr::V6(v6) => {
-            let nibbles = v6.octets().into_iter().rev().flat_map(|byte| [byte & 15, byte >> 4]);
-            nibbles.map(|nibble| format!("{nibble:x}.")).collect::<String>() + "ip6.arpa"
-        }
+    async fn srv(&self, name: &str) -> Result<Vec<ServiceLocation>, DnsError> {
+        let pick = |data: &RData| match data {
+            RData::SRV(srv) => Some(ServiceLocation {
+                priority: srv.priority,
+                weight: srv.weight,
+                port: srv.port,
+                target: host(&srv.target),
+            }),
+            _ => None,
+        };
+        self.records(name, RecordType::SRV, pick).await
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_stand_in_reverse() {
-        assert_eq!(reverse_name("192.0.2.17".parse().unwrap()), "17.2.0.192.in-addr.arpa");
-        let v6 = reverse_name("2001:db8::1".parse().unwrap());
-        assert_eq!(v6, format!("1.{}8.b.d.0.1.0.0.2.ip6.arpa", "0.".repeat(23)));
-    }
+/// Returns a name without its final dot. The root stays a dot and does not become an empty name: it is a null MX (RFC
+/// 7505 section 3), or a service that is not offered (RFC 2782).
+fn host(name: &Name) -> String {
+    let ascii = name.to_ascii();
+    let host = ascii.trim_end_matches('.');
+    if host.is_empty() { ".".to_owned() } else { host.to_owned() }
 }

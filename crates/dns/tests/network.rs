@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use mailapi_backend::{Dns, DnsError, MailExchange};
+use mailapi_backend::{Dns, DnsError, MailExchange, ServiceLocation};
 use mailapi_dns::{DnsSettings, NetworkDns};
 
 /// A private dnsmasq with the domain `example.test`.
@@ -25,6 +25,7 @@ impl NameServer {
                 "--host-record=mx1.example.test,192.0.2.17,2001:db8::17",
             ])
             .arg("--ptr-record=17.2.0.192.in-addr.arpa,mx1.example.test")
+            .args(["--srv-host=_imap._tcp.example.test,mx1.example.test,143,5,7", "--srv-host=_pop3._tcp.example.test"])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -67,6 +68,10 @@ async fn every_record_type_is_found_and_no_data_is_not_nxdomain() {
     let addresses = dns.addresses("mx1.example.test").await.unwrap();
     assert_eq!(addresses, ["192.0.2.17".parse().unwrap(), "2001:db8::17".parse::<std::net::IpAddr>().unwrap()]);
     assert_eq!(dns.names_of("192.0.2.17".parse().unwrap()).await.unwrap(), ["mx1.example.test"]);
+    let imap = ServiceLocation { priority: 5, weight: 7, port: 143, target: "mx1.example.test".to_owned() };
+    assert_eq!(dns.srv("_imap._tcp.example.test").await.unwrap(), [imap]);
+    let pop3 = dns.srv("_pop3._tcp.example.test").await.unwrap();
+    assert_eq!(pop3[0].target, ".", "a service that is not offered");
     assert_eq!(dns.txt("mx1.example.test").await, Ok(Vec::new()), "the name exists without a TXT record");
     assert_eq!(dns.mx("nowhere.test").await, Err(DnsError::NoSuchName));
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use mailapi_backend::{Dns, DnsError, MailExchange};
+use mailapi_backend::{Dns, DnsError, MailExchange, ServiceLocation};
 
 /// Answers with the records set by a test; all other names do not exist.
 #[derive(Default)]
@@ -17,6 +17,7 @@ struct Records {
     txt: HashMap<String, Vec<String>>,
     addresses: HashMap<String, Vec<IpAddr>>,
     names: HashMap<IpAddr, Vec<String>>,
+    services: HashMap<String, Vec<ServiceLocation>>,
     silent: Vec<String>,
 }
 
@@ -51,6 +52,12 @@ impl FakeDns {
     pub fn set_names(&self, address: &str, names: &[&str]) {
         let address = address.parse().expect("an address");
         self.0.lock().unwrap().names.insert(address, names.iter().map(ToString::to_string).collect());
+    }
+
+    /// Sets the place of a service such as `_imap._tcp.example.org`.
+    pub fn set_srv(&self, name: &str, port: u16, target: &str) {
+        let location = ServiceLocation { priority: 0, weight: 1, port, target: target.to_owned() };
+        self.0.lock().unwrap().services.insert(name.to_owned(), vec![location]);
     }
 
     /// Makes queries for `name` time out.
@@ -90,5 +97,36 @@ impl Dns for FakeDns {
 
     async fn names_of(&self, address: IpAddr) -> Result<Vec<String>, DnsError> {
         self.answer(&address.to_string(), |records| records.names.get(&address))
+    }
+
+    async fn srv(&self, name: &str) -> Result<Vec<ServiceLocation>, DnsError> {
+        self.answer(name, |records| records.services.get(name))
+    }
+}
+
+/// A DNS that never answers.
+#[derive(Debug, Clone, Copy)]
+pub struct HangingDns;
+
+#[async_trait]
+impl Dns for HangingDns {
+    async fn mx(&self, _: &str) -> Result<Vec<MailExchange>, DnsError> {
+        std::future::pending().await
+    }
+
+    async fn txt(&self, _: &str) -> Result<Vec<String>, DnsError> {
+        std::future::pending().await
+    }
+
+    async fn addresses(&self, _: &str) -> Result<Vec<IpAddr>, DnsError> {
+        std::future::pending().await
+    }
+
+    async fn names_of(&self, _: IpAddr) -> Result<Vec<String>, DnsError> {
+        std::future::pending().await
+    }
+
+    async fn srv(&self, _: &str) -> Result<Vec<ServiceLocation>, DnsError> {
+        std::future::pending().await
     }
 }

@@ -41,7 +41,7 @@ pub use backend::{TestBackend, TestMailServer, TestMailServerParts};
 pub use clock::{FakeClock, RealClock};
 pub use database::{OlderDatabase, TestDatabase, TestEngine};
 #[cfg(feature = "app")]
-pub use dns::FakeDns;
+pub use dns::{FakeDns, HangingDns};
 #[cfg(feature = "mail-server")]
 pub use dovecot::{Dovecot, DovecotFormat, DovecotSettings};
 pub use entropy::SeededEntropy;

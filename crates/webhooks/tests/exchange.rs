@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use mailapi_backend::{Dns, DnsError, MailExchange};
+use mailapi_backend::{Dns, DnsError, MailExchange, ServiceLocation};
 use mailapi_model::Timestamp;
 use mailapi_webhooks::{
     AddressGuard, AddressRefused, Answer, Exchange, ExchangeError, Message, Receiver, Registrant, TIME_LIMIT, Trust,
@@ -43,6 +43,10 @@ impl Dns for ChangingDns {
     }
 
     async fn names_of(&self, _: IpAddr) -> Result<Vec<String>, DnsError> {
+        Err(DnsError::NoSuchName)
+    }
+
+    async fn srv(&self, _: &str) -> Result<Vec<ServiceLocation>, DnsError> {
         Err(DnsError::NoSuchName)
     }
 }

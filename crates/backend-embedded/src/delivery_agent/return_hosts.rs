@@ -147,5 +147,9 @@ mod tests {
         async fn names_of(&self, _: std::net::IpAddr) -> Result<Vec<String>, DnsError> {
             Err(DnsError::Timeout)
         }
+
+        async fn srv(&self, _: &str) -> Result<Vec<mailapi_backend::ServiceLocation>, DnsError> {
+            Err(DnsError::Timeout)
+        }
     }
 }

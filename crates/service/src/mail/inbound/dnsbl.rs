@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mailapi_backend::Dns;
+use mailapi_backend::{Dns, reversed};
 use mailapi_model::DomainName;
 
 use super::lookups::Lookups;
@@ -15,7 +15,7 @@ pub const MAX_LISTS: usize = 8;
 /// Time limit. Lists are public services that answer at once or are out of order.
 const TIME: Duration = Duration::from_secs(5);
 
-/// Returns the first list that contains the client. A list that does not answer contains nothing.
+/// Returns the first list that contains the client (RFC 5782 sections 2.1 and 2.4). A list that does not answer contains nothing.
 pub(super) async fn listed<'a>(dns: &dyn Dns, client: IpAddr, lists: &'a [DomainName]) -> Option<&'a DomainName> {
     let (lookups, client) = (&Lookups::new(dns, MAX_LISTS, TIME), reversed(client));
     let ask = |list: &DomainName| {
@@ -32,32 +32,5 @@ fn is_listing(answer: &IpAddr) -> bool {
     match answer {
         IpAddr::V4(answer) => answer.is_loopback() && !answer.octets().starts_with(&[127, 255, 255]),
         IpAddr::V6(_) => false,
-    }
-}
-
-/// Returns the parts of an address, the last one first (RFC 5782 sections 2.1 and 2.4).
-fn reversed(address: IpAddr) -> String {
-    let parts: Vec<String> = match address {
-        IpAddr::V4(address) => address.octets().iter().rev().map(ToString::to_string).collect(),
-        IpAddr::V6(address) => {
-            let halves = address.octets().into_iter().rev().flat_map(|octet| [octet & 15, octet >> 4]);
-            halves.map(|half| format!("{half:x}")).collect()
-        }
-    };
-    parts.join(".")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_reversed_in_the_form_of_their_family() {
-        assert_eq!(reversed("192.0.2.99".parse().unwrap()), "99.2.0.192");
-        // The example of RFC 5782 section 2.4.
-        assert_eq!(
-            reversed("2001:db8:1:2:3:4:567:89ab".parse().unwrap()),
-            "b.a.9.8.7.6.5.0.4.0.0.0.3.0.0.0.2.0.0.0.1.0.0.0.8.b.d.0.1.0.0.2"
-        );
     }
 }

@@ -265,7 +265,7 @@ fn shortened(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use AuthenticationResult::{Fail, Neutral, None, Pass, Permerror, Softfail, Temperror};
-    use mailapi_testkit::FakeDns;
+    use mailapi_testkit::{FakeDns, HangingDns};
     use proptest::prelude::*;
 
     use super::*;
@@ -382,31 +382,9 @@ mod tests {
         assert_eq!(of(&dns, CLIENT, "[192.0.2.7]", "").await, None);
     }
 
-    /// A DNS that never answers.
-    struct Hanging;
-
-    #[async_trait::async_trait]
-    impl Dns for Hanging {
-        async fn mx(&self, _: &str) -> Result<Vec<mailapi_backend::MailExchange>, mailapi_backend::DnsError> {
-            std::future::pending().await
-        }
-
-        async fn txt(&self, _: &str) -> Result<Vec<String>, mailapi_backend::DnsError> {
-            std::future::pending().await
-        }
-
-        async fn addresses(&self, _: &str) -> Result<Vec<IpAddr>, mailapi_backend::DnsError> {
-            std::future::pending().await
-        }
-
-        async fn names_of(&self, _: IpAddr) -> Result<Vec<String>, mailapi_backend::DnsError> {
-            std::future::pending().await
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_hanging_dns_ends_in_time() {
-        let checked = check(&Hanging, CLIENT.parse().unwrap(), "mx.far.example", "zoe@far.example");
+        let checked = check(&HangingDns, CLIENT.parse().unwrap(), "mx.far.example", "zoe@far.example");
         let in_time = tokio::time::timeout(TIME + Duration::from_secs(1), checked).await;
         assert_eq!(in_time.expect("an answer in time").result, Temperror);
     }
