@@ -94,6 +94,36 @@ async fn silence_is_no_absence_and_forgets_nothing() {
 }
 
 #[tokio::test]
+async fn a_look_up_of_a_host_that_fails_is_no_answer() {
+    let (app, name) = app_with_domain().await;
+    publish(&app, &name).await;
+    app.dns.set_mx("example.org", &["alias.example.net", "backup.example.net"]);
+    app.dns.set_addresses("alias.example.net", &["192.0.2.17"]);
+    assert!(verified(&app, &name).await.verified);
+    app.dns.silence("alias.example.net");
+    let report = verified(&app, &name).await;
+    let mx = record(&report, "MX");
+    assert_eq!((mx.status, mx.found.len()), (RecordStatus::Error, 2), "{mx:#?}");
+    app.dns.set_mx("example.org", &[HOST]);
+    app.dns.silence(HOST);
+    let report = verified(&app, &name).await;
+    let statuses = ["MX", "SPF", "PTR"].map(|kind| record(&report, kind).status);
+    assert_eq!(statuses, [RecordStatus::Ok, RecordStatus::Error, RecordStatus::Error]);
+    assert!(app.store.domains().get(&name).await.unwrap().unwrap().verified_at.is_some());
+}
+
+#[tokio::test]
+async fn of_very_many_exchanges_only_the_first_are_looked_up() {
+    let (app, name) = app_with_domain().await;
+    publish(&app, &name).await;
+    let exchanges: Vec<String> = (0..5000).map(|n| format!("mx{n}.example.net")).collect();
+    app.dns.set_mx("example.org", &exchanges.iter().map(String::as_str).collect::<Vec<_>>());
+    app.dns.silence("mx10.example.net");
+    let report = verified(&app, &name).await;
+    assert_eq!(record(&report, "MX").status, RecordStatus::Mismatch, "the silent exchange was not asked for");
+}
+
+#[tokio::test]
 async fn a_policy_that_is_broken_or_leaves_us_out_is_a_mismatch() {
     let (app, name) = app_with_domain().await;
     publish(&app, &name).await;

@@ -5,9 +5,10 @@ use mailapi_backend::DnsError;
 use super::tags::Tags;
 use super::{Context, RecordCheck, RecordStatus, texts};
 
-pub(super) async fn check(context: &Context<'_>) -> Vec<RecordCheck> {
-    let (sts, reports, pointers) = tokio::join!(mta_sts(context), tls_rpt(context), ptr(context));
-    [vec![sts, reports], pointers].concat()
+/// Checks the records about TLS.
+pub(super) async fn policies(context: &Context<'_>) -> Vec<RecordCheck> {
+    let (sts, reports) = tokio::join!(mta_sts(context), tls_rpt(context));
+    vec![sts, reports]
 }
 
 /// Checks the announcement of a policy that makes other servers require TLS (RFC 8461 section 3.1).
@@ -50,19 +51,25 @@ async fn tagged(context: &Context<'_>, check: RecordCheck, version: &str, tag: &
 }
 
 /// Checks that the sending addresses resolve to the server's name.
-async fn ptr(context: &Context<'_>) -> Vec<RecordCheck> {
+pub(in crate::domains) async fn ptr(context: &Context<'_>) -> Vec<RecordCheck> {
     if let Some(hint) = context.name_to_set() {
         let check = RecordCheck::required("PTR", context.host.to_owned(), String::new()).advised();
         return vec![check.with(RecordStatus::Missing, Vec::new(), hint)];
     }
     let expected = context.host.to_owned();
-    if context.addresses.is_empty() {
-        let check = RecordCheck::required("PTR", context.host.to_owned(), expected).advised();
-        let hint = format!("{} has no address in DNS, so the sending address is unknown.", context.host);
-        return vec![check.with(RecordStatus::Missing, Vec::new(), hint)];
-    }
+    let addresses = match &context.addresses {
+        Ok(addresses) if !addresses.is_empty() => addresses,
+        answer => {
+            let check = RecordCheck::required("PTR", context.host.to_owned(), expected).advised();
+            let hint = format!("{} has no address in DNS, so the sending address is unknown.", context.host);
+            return vec![match answer {
+                Ok(_) => check.with(RecordStatus::Missing, Vec::new(), hint),
+                Err(error) => check.unanswered(error),
+            }];
+        }
+    };
     let mut checks = Vec::new();
-    for address in &context.addresses {
+    for address in addresses {
         let check = RecordCheck::required("PTR", address.to_string(), expected.clone()).advised();
         let hint = "Ask the provider of the address to set the server's name; many receivers reject mail without it.";
         checks.push(match context.dns.names_of(*address).await {

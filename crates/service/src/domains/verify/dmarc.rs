@@ -59,7 +59,10 @@ async fn inherited(context: &Context<'_>) -> Result<Option<(String, String, &'st
         }
     }
     let Some((ancestor, policy)) = organizational(found, context.domain.as_str()) else { return Ok(None) };
-    let is_missing = matches!(context.dns.mx(context.domain.as_str()).await, Err(DnsError::NoSuchName));
+    let is_missing = match context.dns.mx(context.domain.as_str()).await {
+        Err(DnsError::NoSuchName) => true,
+        answer => answer.map(|_| false)?,
+    };
     let tag = applicable(&Tags::of(&policy), is_missing);
     Ok(Some((ancestor, policy, tag)))
 }

@@ -6,16 +6,24 @@ mod dmarc;
 mod mx;
 mod spf;
 mod tags;
+mod timed_dns;
 
+pub(super) use advice::ptr as check_pointers;
 pub(crate) use spf::is_term as is_spf_term;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use mailapi_backend::{Dns, DnsError};
 use mailapi_model::{DkimKey, DomainName, Timestamp};
 
 use super::DomainError;
 use crate::{Caller, Service, is_local_name};
+pub(super) use timed_dns::TimedDns;
+
+/// Time limit for all look-ups of one request. The owner of a domain decides how many look-ups its policies need, and
+/// how fast its name servers are.
+pub(super) const TIME: Duration = Duration::from_secs(20);
 
 /// The result of a check of a domain's DNS records.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +66,8 @@ pub enum RecordStatus {
     Missing,
     /// The record differs from the expected one.
     Mismatch,
+    /// A record without a fault is there, but nothing shows whether it has the right effect.
+    Undecided,
     /// The name servers did not answer.
     Error,
 }
@@ -67,25 +77,71 @@ impl RecordStatus {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Ok => "ok",
+            // The hint says what remains open; the API has no word for it here.
+            Self::Ok | Self::Undecided => "ok",
             Self::Missing => "missing",
             Self::Mismatch => "mismatch",
             Self::Error => "error",
         }
     }
+
+    /// Whether a domain with this result is verified.
+    const fn is_accepted(self) -> bool {
+        matches!(self, Self::Ok | Self::Undecided)
+    }
 }
 
+/// Maximum number of hosts to look up for one set of records; its owner decides how many there are.
+const MAX_HOSTS: usize = 10;
+
 /// Data shared by all checks.
-struct Context<'a> {
+pub(super) struct Context<'a> {
     dns: &'a dyn Dns,
     domain: &'a DomainName,
     /// The name of the mail server.
     host: &'a str,
-    /// The addresses of the mail server, from which mail is sent; empty if they are unknown.
-    addresses: Vec<IpAddr>,
+    /// The addresses of the mail server, from which mail is sent; empty if it has none in DNS.
+    addresses: Result<Vec<IpAddr>, DnsError>,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    pub(super) async fn new(dns: &'a dyn Dns, domain: &'a DomainName, host: &'a str) -> Self {
+        let addresses = match is_local_name(host) {
+            // A local name resolves to addresses such as 127.0.0.1, from which no mail is sent.
+            true => Ok(Vec::new()),
+            false => present(dns.addresses(host).await),
+        };
+        Self { dns, domain, host, addresses }
+    }
+
+    /// The addresses of the mail server, as far as they are known.
+    fn known_addresses(&self) -> &[IpAddr] {
+        self.addresses.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the first host that is this server, by its name or by an address.
+    ///
+    /// # Errors
+    /// The failure of a look-up, if another host is not this server for certain.
+    async fn this_server_among<'h>(&self, hosts: &[&'h str]) -> Result<Option<&'h str>, DnsError> {
+        if let Some(host) = hosts.iter().find(|host| host.eq_ignore_ascii_case(self.host)) {
+            return Ok(Some(host));
+        }
+        let ours = self.addresses.as_ref().map_err(Clone::clone)?;
+        if ours.is_empty() {
+            return Ok(None);
+        }
+        let mut failure = None;
+        for host in hosts.iter().take(MAX_HOSTS) {
+            match present(self.dns.addresses(host).await) {
+                Ok(theirs) if theirs.iter().any(|address| ours.contains(address)) => return Ok(Some(host)),
+                Ok(_) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+        failure.map_or(Ok(None), Err)
+    }
+
     /// The operator's first step if the mail server has no name that is valid in a record.
     fn name_to_set(&self) -> Option<String> {
         let host = self.host;
@@ -106,7 +162,11 @@ impl Service {
             return Err(DomainError::NotFound);
         }
         let keys = self.keys_to_find(name).await?;
-        let records = self.check_records(name, &keys).await;
+        let dns = TimedDns::new(self.0.dns.as_ref(), TIME);
+        let context = Context::new(&dns, name, &self.0.settings.mail_host).await;
+        let (mail, policies, pointers) =
+            tokio::join!(check_mail(&context, &keys), advice::policies(&context), advice::ptr(&context));
+        let records = [mail, policies, pointers].concat();
         let (verified, known) = verdict(&records);
         let now = self.0.clock.now();
         if known {
@@ -118,27 +178,12 @@ impl Service {
     }
 
     /// The signing key, and the newer key that waits for its record, if any.
-    async fn keys_to_find(&self, name: &DomainName) -> Result<Vec<DkimKey>, DomainError> {
+    pub(super) async fn keys_to_find(&self, name: &DomainName) -> Result<Vec<DkimKey>, DomainError> {
         let keys = self.0.store.dkim_keys();
         let current = keys.current(name).await?;
         let newest = keys.newest(name).await?;
         let waits = newest.filter(|newest| current.as_ref().is_none_or(|current| current.selector != newest.selector));
         Ok(current.into_iter().chain(waits).collect())
-    }
-
-    async fn check_records(&self, name: &DomainName, keys: &[DkimKey]) -> Vec<RecordCheck> {
-        let (dns, host) = (self.0.dns.as_ref(), self.0.settings.mail_host.as_str());
-        // A local name resolves to addresses such as 127.0.0.1, from which no mail is sent.
-        let addresses = if is_local_name(host) { Vec::new() } else { dns.addresses(host).await.unwrap_or_default() };
-        let context = Context { dns, domain: name, host, addresses };
-        let (mx, spf, dkim, dmarc, advice) = tokio::join!(
-            mx::check(&context),
-            spf::check(&context),
-            dkim::check(&context, keys),
-            dmarc::check(&context),
-            advice::check(&context),
-        );
-        [vec![mx, spf], dkim, vec![dmarc], advice].concat()
     }
 
     async fn let_found_key_sign(
@@ -163,19 +208,31 @@ impl Service {
     }
 }
 
+/// Checks the records that other servers need to exchange mail with the domain.
+pub(super) async fn check_mail(context: &Context<'_>, keys: &[DkimKey]) -> Vec<RecordCheck> {
+    let (mx, spf, dkim, dmarc) =
+        tokio::join!(mx::check(context), spf::check(context), dkim::check(context, keys), dmarc::check(context));
+    [vec![mx, spf], dkim, vec![dmarc]].concat()
+}
+
 /// Whether all required records are right, and whether all of them could be checked.
 fn verdict(records: &[RecordCheck]) -> (bool, bool) {
     let required = || records.iter().filter(|record| record.required);
-    let verified = required().all(|record| record.status == RecordStatus::Ok);
+    let verified = required().all(|record| record.status.is_accepted());
     let known = required().all(|record| record.status != RecordStatus::Error);
     (verified, known)
 }
 
 /// The TXT records of a name; none if the name does not exist.
 async fn texts(dns: &dyn Dns, name: &str) -> Result<Vec<String>, DnsError> {
-    match dns.txt(name).await {
+    present(dns.txt(name).await)
+}
+
+/// The records of a name; none if the name does not exist.
+fn present<T>(answer: Result<Vec<T>, DnsError>) -> Result<Vec<T>, DnsError> {
+    match answer {
         Err(DnsError::NoSuchName) => Ok(Vec::new()),
-        texts => texts,
+        answer => answer,
     }
 }
 
@@ -201,7 +258,34 @@ impl RecordCheck {
         Self { status, found, hint: hint.into(), ..self }
     }
 
+    fn finding(self, found: Vec<String>) -> Self {
+        Self { found, ..self }
+    }
+
+    /// Nothing is known about the rest of what the check needs.
     fn unanswered(self, error: &DnsError) -> Self {
-        self.with(RecordStatus::Error, Vec::new(), format!("The DNS look-up failed: {error}."))
+        Self { status: RecordStatus::Error, hint: format!("The DNS look-up failed: {error}."), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_testkit::HangingDns;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hanging_dns_ends_in_time_and_proves_nothing() {
+        let domain = "example.org".parse().unwrap();
+        let checked = async {
+            let dns = TimedDns::new(&HangingDns, TIME);
+            let context = Context::new(&dns, &domain, "mx.example.org").await;
+            [check_mail(&context, &[]).await, check_pointers(&context).await].concat()
+        };
+        let checks = tokio::time::timeout(TIME + Duration::from_secs(1), checked).await.expect("an answer in time");
+        // Without a key, no DKIM record is looked up.
+        for check in checks.iter().filter(|check| check.kind != "DKIM") {
+            assert_eq!(check.status, RecordStatus::Error, "{check:?}");
+        }
     }
 }

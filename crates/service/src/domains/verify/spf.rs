@@ -21,6 +21,9 @@ const MAX_EXCHANGES: usize = 10;
 /// Maximum depth of includes. Each level costs a look-up, so a deeper chain exceeds their limit.
 const MAX_DEPTH: u32 = MAX_LOOKUPS + 1;
 
+/// Maximum number of characters of a wrong term to show; a policy can be one term of 64 KiB.
+const MAX_SHOWN: usize = 60;
+
 pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
     let domain = context.domain.as_str();
     let host = if context.name_to_set().is_some() { String::new() } else { format!("a:{} ", context.host) };
@@ -42,9 +45,9 @@ pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
             );
         }
     };
-    let mut walk = Walk { dns: context.dns, addresses: &context.addresses, lookups: 0 };
+    let mut walk = Walk { dns: context.dns, addresses: context.known_addresses(), lookups: 0 };
     match walk.policy(domain, &policy, 0).await {
-        Err(Fault::Dns(error)) => check.unanswered(&error),
+        Err(Fault::Dns(error)) => check.finding(found).unanswered(&error),
         Err(Fault::Broken(why)) => check.with(RecordStatus::Mismatch, found, why),
         Ok(_) if walk.lookups > MAX_LOOKUPS => {
             let hint =
@@ -64,15 +67,18 @@ fn judge(
 ) -> RecordCheck {
     let lookups = format!("The policy needs {} of {MAX_LOOKUPS} look-ups.", walk.lookups);
     match result {
-        _ if context.addresses.is_empty() => {
+        _ if context.known_addresses().is_empty() => {
+            if let Err(error) = &context.addresses {
+                return check.finding(found).unanswered(error);
+            }
             let hint =
                 format!("{lookups} Whether it allows this server is unknown: {} has no address in DNS.", context.host);
-            check.with(RecordStatus::Ok, found, hint)
+            check.with(RecordStatus::Undecided, found, hint)
         }
         SpfResult::Allowed => check.with(RecordStatus::Ok, found, lookups),
         SpfResult::Unknown => {
             let hint = format!("{lookups} It has macros, so only real mail shows whether it allows this server.");
-            check.with(RecordStatus::Ok, found, hint)
+            check.with(RecordStatus::Undecided, found, hint)
         }
         SpfResult::NotAllowed => {
             let hint = format!("{lookups} It does not allow mail from {}: add a:{}.", context.host, context.host);
@@ -113,7 +119,8 @@ impl Walk<'_> {
     async fn policy(&mut self, domain: &str, text: &str, depth: u32) -> Result<SpfResult, Fault> {
         let broken = |what: &str| Fault::Broken(format!("The policy of {domain} has a syntax error{what}."));
         if let Some(term) = text.split_ascii_whitespace().skip(1).find(|term| !is_term(term)) {
-            return Err(broken(&format!(" in {term}")));
+            let shown: String = term.chars().take(MAX_SHOWN).collect();
+            return Err(broken(&format!(" in {shown}")));
         }
         let policy = Spf::parse(text.as_bytes()).map_err(|_| broken(""))?;
         let mut decided = None;
@@ -292,7 +299,7 @@ mod tests {
             dns.set_addresses("example.org", &["192.0.2.1", "2001:db8::1"]);
             dns.set_mx("example.org", &["example.org"]);
             let addresses = vec!["192.0.2.1".parse().unwrap(), "2001:db8::2".parse().unwrap()];
-            let context = Context { dns: &dns, domain: &domain, host: "mx.example.org", addresses };
+            let context = Context { dns: &dns, domain: &domain, host: "mx.example.org", addresses: Ok(addresses) };
             let check = check(&context).now_or_never().expect("this DNS answers at once");
             prop_assert!(!check.hint.is_empty());
         }

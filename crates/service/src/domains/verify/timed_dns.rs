@@ -1,0 +1,48 @@
+//! A DNS with a deadline.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mailapi_backend::{Dns, DnsError, MailExchange, ServiceLocation};
+use tokio::time::{Instant, timeout_at};
+
+/// Look-ups of one request, which end together.
+pub(in crate::domains) struct TimedDns<'a> {
+    dns: &'a dyn Dns,
+    deadline: Instant,
+}
+
+impl<'a> TimedDns<'a> {
+    /// Look-ups that end within `time` from now.
+    pub(in crate::domains) fn new(dns: &'a dyn Dns, time: Duration) -> Self {
+        Self { dns, deadline: Instant::now() + time }
+    }
+
+    async fn in_time<T>(&self, answer: impl Future<Output = Result<T, DnsError>>) -> Result<T, DnsError> {
+        timeout_at(self.deadline, answer).await.unwrap_or(Err(DnsError::Timeout))
+    }
+}
+
+#[async_trait]
+impl Dns for TimedDns<'_> {
+    async fn mx(&self, domain: &str) -> Result<Vec<MailExchange>, DnsError> {
+        self.in_time(self.dns.mx(domain)).await
+    }
+
+    async fn txt(&self, name: &str) -> Result<Vec<String>, DnsError> {
+        self.in_time(self.dns.txt(name)).await
+    }
+
+    async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, DnsError> {
+        self.in_time(self.dns.addresses(host)).await
+    }
+
+    async fn names_of(&self, address: IpAddr) -> Result<Vec<String>, DnsError> {
+        self.in_time(self.dns.names_of(address)).await
+    }
+
+    async fn srv(&self, name: &str) -> Result<Vec<ServiceLocation>, DnsError> {
+        self.in_time(self.dns.srv(name)).await
+    }
+}
