@@ -41,7 +41,7 @@ pub use error::Unavailable;
 pub use mailapi_metrics::Metrics;
 pub use reconcile::Reconciled;
 pub use recovery::Recovered;
-pub use settings::{Settings, WebhookSettings, is_local_name};
+pub use settings::{MailPrograms, Settings, WebhookSettings, is_local_name};
 
 use crate::auth::{CallerCache, FailedLogins, HashingThreads, LastUsed, SignUpWindows};
 use crate::cache::Epoch;

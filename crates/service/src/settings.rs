@@ -26,6 +26,8 @@ pub struct Settings {
     pub admins: HashSet<EmailAddress>,
     /// The public name of the mail server: the target of MX records, and the name in HELO.
     pub mail_host: String,
+    /// Where mail programs on other machines log in.
+    pub mail_programs: MailPrograms,
     /// Time without use after which a session ends.
     pub session_inactivity: Duration,
     /// Time after the log-in at which a session ends, used or not.
@@ -94,6 +96,20 @@ pub struct Settings {
     pub webhooks: WebhookSettings,
 }
 
+/// Where mail programs on other machines log in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MailPrograms {
+    /// At the operator's own mail server, at ports that are not known here.
+    Elsewhere,
+    /// At the built-in mail server, with STARTTLS. A port is `None` if no other machine can log in there.
+    BuiltIn {
+        /// The port for sending.
+        submission: Option<u16>,
+        /// The port for reading.
+        imap: Option<u16>,
+    },
+}
+
 /// Which receivers webhooks may have.
 #[derive(Debug, Clone)]
 pub struct WebhookSettings {
@@ -130,6 +146,7 @@ impl Default for Settings {
         Self {
             admins: HashSet::new(),
             mail_host: "localhost".to_owned(),
+            mail_programs: MailPrograms::BuiltIn { submission: None, imap: None },
             session_inactivity: 10 * MINUTE,
             session_lifetime: 8 * 60 * MINUTE,
             ended_sessions_kept: 7 * 24 * 60 * MINUTE,

@@ -4,6 +4,7 @@ mod approve;
 mod create;
 mod delete;
 mod dkim;
+mod dns;
 mod expire;
 mod get;
 mod list;
@@ -11,6 +12,7 @@ mod pending;
 mod sending;
 mod update;
 mod verify;
+mod zone_file;
 
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ pub use mailapi_store::DomainChange;
 use crate::Unavailable;
 use crate::error::store_errors_are_unavailable;
 
+pub use dns::{DnsSetup, Publication, WantedRecord};
 pub(crate) use verify::is_spf_term;
 pub use verify::{DnsReport, RecordCheck, RecordStatus};
 

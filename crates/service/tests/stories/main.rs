@@ -3,6 +3,7 @@
 mod closed;
 mod directory;
 mod discarded;
+mod dns;
 mod events;
 mod inbound;
 mod log_in;

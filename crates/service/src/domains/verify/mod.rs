@@ -4,6 +4,7 @@ mod advice;
 mod dkim;
 mod dmarc;
 mod mx;
+pub(super) mod programs;
 mod spf;
 mod tags;
 mod timed_dns;

@@ -1,0 +1,132 @@
+//! Records in the syntax of master files (RFC 1035 section 5).
+
+use mailapi_model::DomainName;
+
+use super::dns::{Publication, WantedRecord};
+
+/// The longest string of a TXT record (RFC 1035 section 3.3).
+const MAX_STRING: usize = 255;
+
+/// Formats the records to paste into the zone. Names are absolute, so the zone's origin does not matter.
+///
+/// A record is a comment if DNS has another one in its place: of two SPF or DMARC policies, receivers use none, and a
+/// second MX sends a part of the mail elsewhere.
+pub(super) fn zone_file(domain: &DomainName, records: &[WantedRecord]) -> String {
+    let heading = format!("; DNS records for mail of {domain}\n");
+    records.iter().fold(heading, |file, record| file + &entry(record))
+}
+
+fn entry(record: &WantedRecord) -> String {
+    let Some(value) = &record.value else {
+        return comment(&format!("{} {}: {}", record.purpose, record.name, record.hint));
+    };
+    let line = line(record, value);
+    match why_not(record, value) {
+        Some(why) => comment(why) + &comment(&line),
+        None if record.status == Publication::Unknown => {
+            comment("Not checked, since DNS did not answer:") + &line + "\n"
+        }
+        None => line + "\n",
+    }
+}
+
+/// The reason why the record must not be pasted into the zone.
+fn why_not(record: &WantedRecord, value: &str) -> Option<&'static str> {
+    let is_published = || record.found.iter().any(|found| is_same(found, value));
+    match record.status {
+        _ if record.record_type == "PTR" => Some("For the provider of the address, who has its zone:"),
+        _ if record.found.is_empty() => None,
+        Publication::Found | Publication::Unknown if is_published() => None,
+        Publication::Found => Some("Not needed, since a published record has the same effect:"),
+        Publication::Different => Some("In place of the published record, which differs:"),
+        Publication::Missing | Publication::Unknown => Some("Only if the published record is not right:"),
+    }
+}
+
+/// Whether a published value is the wanted one. The final dot of a host name is not part of published values.
+fn is_same(found: &str, value: &str) -> bool {
+    found == value || value.strip_suffix('.').is_some_and(|value| value.eq_ignore_ascii_case(found))
+}
+
+fn line(record: &WantedRecord, value: &str) -> String {
+    let WantedRecord { name, record_type, .. } = record;
+    let data = if *record_type == "TXT" { strings(value) } else { value.to_owned() };
+    format!("{name}. {} IN {record_type} {data}", WantedRecord::TTL_SECONDS)
+}
+
+/// A text as quoted strings, none of which is too long. Verifiers join them without spaces (RFC 7208 section 3.3).
+fn strings(text: &str) -> String {
+    let quoted = text.as_bytes().chunks(MAX_STRING).map(quoted);
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// One string in quotes (RFC 1035 section 5.1).
+fn quoted(octets: &[u8]) -> String {
+    let escaped = octets.iter().map(|octet| match octet {
+        b'"' | b'\\' => format!("\\{}", char::from(*octet)),
+        b' '..=b'~' => char::from(*octet).to_string(),
+        _ => format!("\\{octet:03}"),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}
+
+/// A comment, which ends with the line.
+fn comment(text: &str) -> String {
+    format!("; {}\n", text.replace(char::is_control, " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(status: Publication, found: &[&str]) -> WantedRecord {
+        WantedRecord {
+            record_type: "TXT",
+            name: "example.org".to_owned(),
+            value: Some("v=spf1 mx -all".to_owned()),
+            purpose: "SPF",
+            required: true,
+            status,
+            found: found.iter().map(ToString::to_string).collect(),
+            hint: "a\nevil.example. 3600 IN A 192.0.2.1".to_owned(),
+        }
+    }
+
+    #[test]
+    fn long_texts_are_split_and_their_marks_escaped() {
+        assert_eq!(strings(&"a".repeat(255)), format!("\"{}\"", "a".repeat(255)));
+        assert_eq!(strings(&"a".repeat(256)), format!("\"{}\" \"a\"", "a".repeat(255)));
+        assert_eq!(strings("a\"\\;é\n"), "\"a\\\"\\\\;\\195\\169\\010\"");
+    }
+
+    #[test]
+    fn no_second_policy_is_pasted_beside_a_published_one() {
+        let line = "example.org. 3600 IN TXT \"v=spf1 mx -all\"\n";
+        for (status, found, is_pasted) in [
+            (Publication::Missing, &[][..], true),
+            (Publication::Unknown, &[], true),
+            (Publication::Found, &["v=spf1 mx -all"], true),
+            (Publication::Found, &["v=spf1 +mx -all"], false),
+            (Publication::Different, &["v=spf1 -all"], false),
+            (Publication::Different, &["v=spf1 mx -all", "v=spf1 -all"], false),
+            (Publication::Unknown, &["v=spf1 exists:%{i}.example.org -all"], false),
+        ] {
+            let entry = entry(&record(status, found));
+            assert_eq!(entry.lines().any(|is| is == line.trim_end()), is_pasted, "{status:?} {found:?}: {entry}");
+            assert!(entry.ends_with(line), "{entry}");
+        }
+    }
+
+    #[test]
+    fn published_hosts_are_compared_without_case_and_final_dot() {
+        assert!(is_same("10 MX.example.org", "10 mx.example.org."));
+        assert!(!is_same("20 mx.example.org", "10 mx.example.org."));
+        assert!(!is_same("V=SPF1 -all", "v=spf1 -all"));
+    }
+
+    #[test]
+    fn no_comment_continues_on_the_next_line() {
+        let file = entry(&WantedRecord { value: None, ..record(Publication::Unknown, &[]) });
+        assert!(file.starts_with("; SPF example.org: a ") && file.lines().count() == 1, "{file}");
+    }
+}
