@@ -50,8 +50,8 @@ pub use limits::RequestLimits;
 pub use metrics::metrics_router;
 pub use openapi::openapi_json;
 pub use records::{
-    created_token_json, created_webhook_json, domain_json, domains_json, queue_json, queued_message_json, token_json,
-    tokens_json, user_json, users_json, webhooks_json,
+    created_token_json, created_webhook_json, domain_dns_json, domain_json, domains_json, queue_json,
+    queued_message_json, token_json, tokens_json, user_json, users_json, webhooks_json,
 };
 pub use router::router;
 pub use serve::serve;

@@ -2,12 +2,14 @@
 
 use mailapi_model::{DkimKey, Domain, Secret, TokenRecord, TokenValue};
 use mailapi_service::Caller;
+use mailapi_service::domains::DnsSetup;
 use mailapi_service::queue::QueueEntry;
 use mailapi_service::users::User;
 use mailapi_service::webhooks::Webhook;
 use serde::Serialize;
 
 use crate::routes::domains::DomainRecord;
+use crate::routes::domains::dns::DomainDns;
 use crate::routes::queue::QueuedMessageInfo;
 use crate::routes::tokens::TokenInfo;
 use crate::routes::tokens::create::TokenCreated;
@@ -52,6 +54,12 @@ pub fn domain_json(domain: Domain, key: Option<&DkimKey>) -> String {
 #[must_use]
 pub fn domains_json(domains: Vec<Domain>) -> String {
     text(&domains.into_iter().map(DomainRecord::from).collect::<Vec<_>>())
+}
+
+/// The DNS records of a domain.
+#[must_use]
+pub fn domain_dns_json(setup: DnsSetup) -> String {
+    text(&DomainDns::from(setup))
 }
 
 /// A token record, without the value.

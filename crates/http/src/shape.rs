@@ -8,7 +8,7 @@ use mailapi_model::{
     PasswordRule, Permission, QueueState, RecipientKind, RecipientStatus, Secret, SecretText, Timestamp, TokenKind,
     Violations,
 };
-use mailapi_service::domains::RecordStatus;
+use mailapi_service::domains::{Publication, RecordStatus};
 use mailapi_service::events::{After, EventCursor, EventType, TypePattern};
 use mailapi_service::mailbox::SearchText;
 use mailapi_service::stats::{GroupBy, Sender};
@@ -99,6 +99,9 @@ texts! {
     /// `ok`: published as expected; `missing`: not published; `mismatch`: published with a different value; `error`:
     /// DNS lookup failed.
     RecordState: |text| text.enum_values(Some([RecordStatus::Ok, RecordStatus::Missing, RecordStatus::Mismatch, RecordStatus::Error].map(RecordStatus::as_str)));
+    /// `found`: published, or another record has the same effect; `missing`: not published; `different`: published with a
+    /// different value; `unknown`: DNS lookup failed, or the value is unknown.
+    PublicationState: |text| text.enum_values(Some(Publication::ALL.map(Publication::as_str)));
     /// Permission name.
     PermissionName: |text| text.enum_values(Some(Permission::ALL.map(Permission::as_str)));
     /// Signature algorithm of a DKIM key.

@@ -195,6 +195,7 @@ const TABLE: &[Row] = &[
     row("GET /api/v1/domains/{domain}", For::Holders(ManageDomains), 200),
     row("PUT /api/v1/domains/{domain}", For::Holders(ManageDomains), 200).body(r#"{"description":"x"}"#),
     row("GET /api/v1/domains/{domain}/verify", For::Holders(ManageDomains), 200),
+    row("GET /api/v1/domains/{domain}/dns", For::Holders(ManageDomains), 200),
     row("GET /api/v1/domains/{domain}/dkim", For::Holders(ManageDomains), 200),
     row("POST /api/v1/domains/{domain}/dkim", For::Admins, 201).body(r#"{"algorithm":"ed25519-sha256"}"#),
     row("POST /api/v1/domains/{domain}/approve", For::Admins, 200),

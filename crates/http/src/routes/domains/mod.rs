@@ -4,6 +4,7 @@ mod approve;
 mod create;
 mod delete;
 mod dkim;
+pub(crate) mod dns;
 mod get;
 mod list;
 mod pending;
@@ -34,6 +35,7 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
         .routes(routes!(get::get, update::update, delete::delete))
         .routes(routes!(approve::approve))
         .routes(routes!(verify::verify))
+        .routes(routes!(dns::get_dns))
         .routes(routes!(dkim::get_dkim, dkim::rotate_dkim))
 }
 

@@ -2,6 +2,7 @@ mod approve;
 mod create;
 mod delete;
 mod dkim;
+mod dns;
 mod get;
 mod list;
 mod pending;
