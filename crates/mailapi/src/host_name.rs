@@ -15,8 +15,8 @@ pub(crate) const ADVICE: &str = "set mail.embedded.hostname to this server's nam
 
 /// Returns why the name must be set, as far as the configuration shows.
 pub(crate) fn missing(config: &Config) -> Option<String> {
-    let host = config.mail.embedded.hostname();
-    if !is_local_name(host) {
+    let host = config.mail_host();
+    if !is_local_name(&host) {
         return None;
     }
     let (key, address) = config.public_listener()?;
@@ -25,8 +25,8 @@ pub(crate) fn missing(config: &Config) -> Option<String> {
 
 /// Returns why the name must be set, as far as the configuration or the domains show.
 pub(crate) async fn missing_with(config: &Config, service: &Service) -> Outcome<Option<String>> {
-    let host = config.mail.embedded.hostname();
-    if !is_local_name(host) {
+    let host = config.mail_host();
+    if !is_local_name(&host) {
         return Ok(None);
     }
     if let Some(why) = missing(config) {

@@ -24,6 +24,8 @@ fn a_failing_command_prints_one_line_and_sets_the_exit_code() {
         (&["queue", "show", "7Q2M"], 1, "7Q2M: the queue does not contain the message"),
         (&["queue", "cancel", "7Q2M"], 1, "7Q2M: the queue does not contain the message"),
         (&["domain", "show", "example.org"], 1, "example.org: the domain does not exist"),
+        (&["domain", "dns", "example.org"], 1, "example.org: the domain does not exist"),
+        (&["domain", "dns", "example.org", "--zone", "--json"], 2, "'--zone' cannot be used with '--json'"),
         (&["domain", "remove", "example.org", "--force"], 1, "example.org: the domain does not exist"),
         (&["user", "show", "ann@example.org"], 1, "ann@example.org: the user does not exist"),
         (&["user", "add", "ann@example.org"], 1, "ann@example.org: the domain does not exist"),

@@ -122,7 +122,7 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
 async fn host_name(config: &Config, service: &Service) -> Finding {
     const WHAT: &str = "host name";
     match host_name::missing_with(config, service).await {
-        Ok(None) => Finding::fine(WHAT, config.mail.embedded.hostname()),
+        Ok(None) => Finding::fine(WHAT, config.mail_host()),
         Ok(Some(why)) => Finding::wrong(WHAT, why, host_name::ADVICE),
         Err(error) => Finding::unknown(WHAT, error),
     }

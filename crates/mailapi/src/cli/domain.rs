@@ -1,9 +1,10 @@
 //! `mailapi domain`.
 
 use clap::Subcommand;
-use mailapi_http::{domain_json, domains_json};
+use mailapi_http::{domain_dns_json, domain_json, domains_json};
 use mailapi_model::{Domain, DomainName};
 use mailapi_service::Service;
+use mailapi_service::domains::{Publication, WantedRecord};
 
 use super::confirm::confirm;
 use super::pages::every_page;
@@ -34,6 +35,16 @@ pub(super) enum Command {
         #[command(flatten)]
         shown: Shown,
     },
+    /// Show the DNS records that a mail domain needs, and what DNS has of them
+    Dns {
+        /// The domain's name
+        name: DomainName,
+        /// Print the records as a zone file to paste
+        #[arg(long, conflicts_with = "json")]
+        zone: bool,
+        #[command(flatten)]
+        shown: Shown,
+    },
     /// Remove a mail domain that has no users
     Remove {
         /// The domain's name
@@ -53,6 +64,7 @@ pub(super) async fn run(command: Command, config: &Config) -> Outcome {
         Command::Add { name, description, init: _ } => add(&service, name, description).await,
         Command::List(shown) => list(&service, &shown).await,
         Command::Show { name, shown } => show(&service, &name, &shown).await,
+        Command::Dns { name, zone, shown } => dns(&service, &name, zone, &shown).await,
         Command::Remove { name, force, yes } => remove(&service, &name, force, yes).await,
     })
     .await
@@ -96,6 +108,21 @@ async fn show(service: &Service, name: &DomainName, shown: &Shown) -> Outcome {
     ]))
 }
 
+async fn dns(service: &Service, name: &DomainName, zone: bool, shown: &Shown) -> Outcome {
+    let setup = service.get_dns(&caller(), name).await.map_err(|error| about(name, error))?;
+    if shown.json {
+        return print(&domain_dns_json(setup));
+    }
+    if zone {
+        return print(&setup.zone_file);
+    }
+    let rows: Vec<_> = setup.records.iter().map(dns_row).collect();
+    let records = table(["PURPOSE", "STATUS", "REQUIRED", "TYPE", "NAME", "VALUE"], &rows);
+    let open: Vec<_> = setup.records.iter().filter(|record| record.status != Publication::Found).collect();
+    let hints: Vec<_> = open.into_iter().map(|record| (record.purpose, record.hint.clone())).collect();
+    if hints.is_empty() { print(&records) } else { print(&format!("{records}\n{}", fields(&hints))) }
+}
+
 async fn remove(service: &Service, name: &DomainName, force: bool, yes: bool) -> Outcome {
     if force && !yes {
         let domain = service.get_domain(&caller(), name).await.map_err(|error| about(name, error))?;
@@ -116,5 +143,16 @@ fn row(domain: &Domain) -> [String; 6] {
         domain.dkim_selector.clone().unwrap_or_else(|| "-".to_owned()),
         domain.created_at.to_string(),
         domain.description.clone().unwrap_or_default(),
+    ]
+}
+
+fn dns_row(record: &WantedRecord) -> [String; 6] {
+    [
+        record.purpose.to_owned(),
+        record.status.as_str().to_owned(),
+        if record.required { "yes" } else { "no" }.to_owned(),
+        record.record_type.to_owned(),
+        record.name.clone(),
+        record.value.clone().unwrap_or_else(|| "-".to_owned()),
     ]
 }

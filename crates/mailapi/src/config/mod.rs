@@ -36,7 +36,8 @@ use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
 use mailapi_backend_external::log_follower::LogSettings;
 use mailapi_dns::DnsSettings;
 use mailapi_http::HttpSettings;
-use mailapi_service::Settings;
+use mailapi_model::DomainName;
+use mailapi_service::{MailPrograms, Settings, is_local_name};
 use mailapi_store::postgres::PostgresSettings;
 use serde::{Deserialize, Serialize};
 
@@ -143,13 +144,34 @@ impl Config {
         self.limits.apply(&mut settings);
         self.events.apply(&mut settings);
         self.advanced.auth.apply(&mut settings);
-        settings.mail_host = self.mail.embedded.hostname().to_owned();
+        settings.mail_host = self.mail_host();
+        settings.mail_programs = self.mail_programs();
         settings.inbound = self.mail.embedded.inbound.settings();
         settings.admins = self.auth.admins().collect();
         settings.draft = self.limits.draft();
         settings.pending_grace = self.recovery_interval();
         self.webhooks.apply(&mut settings.webhooks, self.http.listen.0);
         settings
+    }
+
+    /// Returns the public name of the mail server, for DNS records. Unless it is set, it is the name by which mailapi
+    /// finds the operator's own server, if other servers can find that name too.
+    pub(crate) fn mail_host(&self) -> String {
+        let name = self.mail.embedded.hostname();
+        if !self.is_external() || !is_local_name(name) {
+            return name.to_owned();
+        }
+        let known: Option<DomainName> = self.mail.external.smtp.host.parse().ok();
+        let known = known.filter(|host| !is_local_name(host.as_str()));
+        known.map_or_else(|| name.to_owned(), |host| host.to_string())
+    }
+
+    /// Returns where mail programs on other machines log in.
+    fn mail_programs(&self) -> MailPrograms {
+        match self.is_external() {
+            true => MailPrograms::Elsewhere,
+            false => self.mail.embedded.mail_programs(),
+        }
     }
 
     /// Returns the age at which an interrupted submission is looked up, and the time between two searches.
@@ -225,7 +247,7 @@ impl Config {
             ("http.listen", Some(self.http.listen.0)),
         ];
         let mut listeners = listeners.into_iter().filter_map(|(key, address)| Some((key, address?)));
-        listeners.find(|(_, address)| !address.ip().to_canonical().is_loopback())
+        listeners.find(|(_, address)| is_public(*address))
     }
 
     /// Returns whether the mail server is the operator's own.
@@ -242,6 +264,11 @@ impl Config {
     pub(crate) fn to_toml(&self) -> String {
         toml::to_string(self).expect("every setting is a TOML value")
     }
+}
+
+/// Whether other machines can reach a listener at the address.
+fn is_public(address: SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
 }
 
 /// Rejects zero for a limit that would stop all work.
@@ -333,6 +360,42 @@ mod tests {
             postmasters(&format!("{admins}postmaster = \"bob@example.org\"")),
             ["bob@example.org", "postmaster@mx.example.org", "ann@example.org"]
         );
+    }
+
+    #[test]
+    fn mail_programs_find_only_listeners_that_let_them_in() {
+        let certificate = "tls_cert = \"a.pem\"\ntls_key = \"a.key\"\n";
+        let programs = |text: &str| {
+            let text = format!("[mail.embedded]\n{text}");
+            Config::from_layers(Some(("mailapi.toml", &text)), &[]).unwrap().service().mail_programs
+        };
+        let public = "submission_listen = \"0.0.0.0:587\"\nimap_listen = \"[::]:143\"\n";
+        let none = MailPrograms::BuiltIn { submission: None, imap: None };
+        assert_eq!(programs(certificate), none, "on loopback addresses");
+        assert_eq!(programs(public), none, "without TLS, passwords are refused");
+        let both = MailPrograms::BuiltIn { submission: Some(587), imap: Some(143) };
+        assert_eq!(programs(&format!("{public}{certificate}")), both);
+        let sending = "submission_listen = \"192.0.2.1:2587\"\nimap_listen = \"\"\n";
+        let sending = programs(&format!("{sending}{certificate}"));
+        assert_eq!(sending, MailPrograms::BuiltIn { submission: Some(2587), imap: None });
+    }
+
+    #[test]
+    fn the_name_of_postfix_is_the_one_that_others_can_find() {
+        let host = |hostname: &str, postfix: &str| {
+            let text = format!(
+                "[mail]\nbackend = \"external\"\n[mail.embedded]\nhostname = \"{hostname}\"\n\
+                 [mail.external.smtp]\nhost = \"{postfix}\"\n"
+            );
+            let settings = Config::from_layers(Some(("mailapi.toml", &text)), &[]).unwrap().service();
+            assert_eq!(settings.mail_programs, MailPrograms::Elsewhere);
+            settings.mail_host
+        };
+        assert_eq!(host("mx.example.org", "mail.example.net"), "mx.example.org");
+        assert_eq!(host("localhost", "mail.example.net"), "mail.example.net");
+        for unusable in ["127.0.0.1", "2001:db8::1", "postfix", "no name;"] {
+            assert_eq!(host("localhost", unusable), "localhost");
+        }
     }
 
     #[test]

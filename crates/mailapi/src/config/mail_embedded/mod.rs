@@ -9,6 +9,7 @@ use mailapi_backend_embedded::delivery_agent::DeliveryAgentSettings;
 use mailapi_backend_embedded::net::{ConnectionLimits, ServerTls};
 use mailapi_backend_embedded::{ListenAddresses, ListenerSettings, MessageStoreSettings, postmaster_at};
 use mailapi_model::{DomainName, EmailAddress};
+use mailapi_service::MailPrograms;
 use mailapi_tls::TlsError;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ use super::advanced::Advanced;
 use super::limits::Limits;
 use super::secret::{FilePath, SecretFile, SecretSetting};
 use super::values::{ListenAddress, Text, Unset};
-use super::{ConfigError, read_file};
+use super::{ConfigError, is_public, read_file};
 use inbound::Inbound;
 use relay::{RelayAddress, RelayTlsName};
 
@@ -101,6 +102,16 @@ impl Embedded {
             submission: address(&self.submission_listen),
             imap: address(&self.imap_listen),
         }
+    }
+
+    /// Returns the ports at which mail programs on other machines log in. Without a certificate there are none, since
+    /// the listeners then refuse passwords from other machines.
+    pub(super) fn mail_programs(&self) -> MailPrograms {
+        let addresses = self.listen();
+        // The system chooses another port than 0 at each start.
+        let reached = |address: &SocketAddr| self.tls_cert.0.is_some() && is_public(*address) && address.port() != 0;
+        let port = |address: Option<SocketAddr>| address.filter(reached).map(|address| address.port());
+        MailPrograms::BuiltIn { submission: port(addresses.submission), imap: port(addresses.imap) }
     }
 
     /// Returns the settings of the listeners; reads the certificate and the key. The `admins` receive the
