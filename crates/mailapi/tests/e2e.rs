@@ -1,8 +1,7 @@
 //! Stories against the real binary with the mail programs that people use: each is a Python script in `e2e/`.
 //!
-//! They need Python, curl, Node, swaks, mutt, isync, dkimpy, standardwebhooks, svix and Schemathesis, so a plain `cargo
-//! test` ignores them.
-//! `./test` installs missing programs and runs them.
+//! They need Python, curl, Node, swaks, mutt, isync, dkimpy, dnspython, standardwebhooks, svix and Schemathesis, so a
+//! plain `cargo test` ignores them. `./test` installs missing programs and runs them.
 
 use std::path::Path;
 use std::process::Command;
@@ -46,6 +45,7 @@ stories!(
     api_tour,
     code_samples,
     curl_imap,
+    dns_zone,
     event_loop,
     first_mail,
     fuzzed_api,
