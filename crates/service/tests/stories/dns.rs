@@ -197,7 +197,7 @@ async fn a_domain_without_a_key_says_when_it_gets_one() {
 async fn international_and_very_long_names_keep_the_zone_file_valid() {
     let (app, _) = app_with_domain().await;
     let longest = format!("{}{}.example", "abcdefghi.".repeat(24), "abcde");
-    for (name, ascii) in [("grün.example", "xn--grn-hoa.example"), (longest.as_str(), longest.as_str())] {
+    for (name, ascii) in [("grün.example", "xn--grn-ioa.example"), (longest.as_str(), longest.as_str())] {
         app.service.create_domain(&Caller::operator(), name.parse().unwrap(), None).await.unwrap();
         let setup = setup(&app, &name.parse().unwrap()).await;
         assert_eq!(setup.domain.shown(), name);
