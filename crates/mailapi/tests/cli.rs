@@ -273,6 +273,7 @@ const COMMANDS: &[(&[&str], i32)] = &[
     (&["domain", "add", "example.org"], 1),
     (&["domain", "list"], 1),
     (&["domain", "show", "example.org"], 1),
+    (&["domain", "dns", "example.org"], 1),
     (&["domain", "remove", "example.org", "--force"], 1),
     (&["user", "add", "ann@example.org"], 1),
     (&["user", "list"], 1),
