@@ -6,12 +6,12 @@ use rusqlite::Row;
 
 use crate::message_store::damaged;
 
-/// The mailbox that a mail program logged in to, and the author for whom it submitted a message.
+/// The mailbox that a mail program logged in to, and the author of the message that it submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submitter {
     /// The mailbox.
     pub mailbox: EmailAddress,
-    /// The author, for whom the mailbox may send.
+    /// The author; the mailbox may send as this address.
     pub from: EmailAddress,
 }
 

@@ -579,9 +579,9 @@ async fn mail_of_mail_programs_has_events_and_no_statuses() {
         assert_eq!((appended.entries_added, appended.messages_updated), (0, 0));
         assert!(append("", "1").await.unwrap_err().is_guard_failed(), "a batch that is read again");
         let events = self::log(store).await;
-        let told = events.iter().map(|event| (event.event_type.as_str(), body(event)["data"]["queue_id"].clone()));
+        let reported = events.iter().map(|event| (event.event_type.as_str(), body(event)["data"]["queue_id"].clone()));
         let expected = ["Q1", "Q2"].map(|id| ["message.accepted", "message.delivered"].map(|name| (name, json!(id))));
-        assert_eq!(told.collect::<Vec<_>>(), expected.concat());
+        assert_eq!(reported.collect::<Vec<_>>(), expected.concat());
         assert!(
             events.iter().all(|event| event.message_id.is_none() && event.mailbox == Some(email("ann@example.org")))
         );
