@@ -14,7 +14,6 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
 use crate::MessageStore;
-use crate::accept::is_local_delivery;
 use crate::message_store::{Touched, damaged};
 use crate::queue;
 use crate::submitter::Submitter;
@@ -249,7 +248,7 @@ fn read_accepted(row: &Row<'_>) -> Result<Option<SubmittedReport>, StoreError> {
 
 fn read_attempted(row: &Row<'_>, event: &DeliveryEvent) -> Result<Option<SubmittedReport>, StoreError> {
     let Some(mail) = read_submitted(row)? else { return Ok(None) };
-    let (report, attempts, is_mailbox) = (Box::new(event.clone()), row.get(21)?, is_local_delivery(event));
+    let (report, attempts, is_mailbox) = (Box::new(event.clone()), row.get(21)?, event.is_local());
     Ok(Some(SubmittedReport { mail, fact: SubmittedFact::Attempted { report, attempts, is_mailbox } }))
 }
 

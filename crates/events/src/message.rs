@@ -56,12 +56,12 @@ pub struct Attempted {
 #[must_use]
 pub fn accepted(
     message: &MessageFacts,
-    recipients: &[(EmailAddress, RecipientKind)],
+    recipients: &[(&EmailAddress, RecipientKind)],
     size: Option<u64>,
     queue_id: &QueueId,
     at: Timestamp,
 ) -> NewEvent {
-    let recipients = recipients.iter().map(|(email, kind)| (email, Some(*kind)));
+    let recipients = recipients.iter().map(|(email, kind)| (*email, Some(*kind)));
     accepted_by(message, recipients, size, queue_id, at)
 }
 

@@ -27,7 +27,7 @@ async fn start(work_dir: &WorkDir) -> Server {
 }
 
 async fn send(server: &Server) -> String {
-    let message = json!({ "from": "ann@example.org", "to": ["bob@example.org"], "body": { "text": "Hello" } });
+    let message = json!({ "from": "ann@example.org", "to": ["bob+news@example.org"], "body": { "text": "Hello" } });
     post(server, "/mail/send", message).await["message_id"].as_str().unwrap().to_owned()
 }
 
@@ -88,7 +88,7 @@ async fn events_of_a_running_server_are_followed_and_listed() {
     let listed = work_dir.run(&["events", "--types", "message.accepted,message.delivered"]).answer();
     assert_eq!(listed.lines().count(), 4, "{listed}");
     assert!(listed.lines().all(|line| line.starts_with("20") && line.contains("Z  message.")), "{listed}");
-    assert!(listed.lines().nth(1).unwrap().contains("  bob@example.org  "), "{listed}");
+    assert!(listed.lines().nth(1).unwrap().contains("  bob+news@example.org  "), "{listed}");
     let json = work_dir.run(&["events", "--types", "message.delivered", "--json"]).answer();
     let events: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(events.len(), 2);

@@ -219,6 +219,15 @@ pub struct DeliveryEvent {
 }
 
 impl DeliveryEvent {
+    /// The relay in reports of the built-in server about its own mailboxes. No host name contains a slash.
+    pub const LOCAL_RELAY: &str = "mailapi/local";
+
+    /// Returns whether the built-in server delivered the message to a mailbox of its own.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.relay.as_deref() == Some(Self::LOCAL_RELAY)
+    }
+
     /// Returns what the event applies to.
     #[must_use]
     pub const fn scope(&self) -> Scope {

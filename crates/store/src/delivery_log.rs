@@ -272,11 +272,14 @@ fn events_of<'a>(
     let Known { message_id, message, mut recipient, is_pending: _, subject } = known;
     let earlier = attempts.entry((message_id, &report.recipient)).or_default();
     recipient.attempts += *earlier;
+    // An address with a tag is a mailbox without an account of that name.
+    recipient.is_mailbox |= report.is_local();
     *earlier += u64::from(report.outcome == Outcome::Deferred);
     let Source { feed, to, place } = source;
     let source = [feed.as_bytes(), to.0.as_bytes(), &place.to_be_bytes()];
     let event = delivery(&message, &recipient, report, &source)?;
-    let accepted = subject.and_then(|subject| subject.accepted(&report.queue_id, report.at, 0));
+    // The mail server's replies are not known yet.
+    let accepted = subject.and_then(|subject| subject.accepted(&report.queue_id, report.at, &[]));
     let accepted = accepted.map(|event| log.insert_if_untouched(&event));
     Some(accepted.into_iter().chain([log.insert_if_status(&event, &report.recipient, from)]))
 }

@@ -34,7 +34,6 @@ pub(crate) use returned::sender_of;
 pub use routing::RecipientCheck;
 pub(crate) use routing::to_client;
 pub(crate) use transaction::accept as accept_in_transaction;
-pub(crate) use transaction::is_local_delivery;
 
 pub use crate::submitter::Submitter;
 

@@ -23,14 +23,6 @@ use crate::message_store::{
 };
 use crate::{MessageStoreSettings, feed, queue};
 
-/// Relay name of local deliveries in the delivery feed.
-const LOCAL_RELAY: &str = "mailapi/local";
-
-/// Returns whether a report is about a delivery to a mailbox of this server.
-pub(crate) fn is_local_delivery(report: &DeliveryEvent) -> bool {
-    report.relay.as_deref() == Some(LOCAL_RELAY)
-}
-
 /// The recipients, by their route.
 #[derive(Default)]
 struct Routes<'a> {
@@ -226,7 +218,7 @@ fn delivered(mail: &Prepared, recipient: &Recipient, now: Timestamp) -> Delivery
         evidence: Evidence::MailServer,
         dsn: Some(EnhancedCode::new(2, 0, 0)),
         response: "delivered to the mailbox".to_owned(),
-        relay: Some(LOCAL_RELAY.to_owned()),
+        relay: Some(DeliveryEvent::LOCAL_RELAY.to_owned()),
         delay: now.since(mail.incoming.received_at),
         next_attempt_at: None,
     }

@@ -219,7 +219,7 @@ impl<'a> Answer<'a> {
     fn submitted(self, store: impl Fn(Log, &NewEvent) -> Stmt) -> Vec<Stmt> {
         let Self { log, message_id, queue_id, refused, at, .. } = self;
         let mut statements = vec![statuses::lock(message_id)];
-        let accepted = self.subject.and_then(|subject| subject.accepted(queue_id, at, refused.len()));
+        let accepted = self.subject.and_then(|subject| subject.accepted(queue_id, at, refused));
         statements.extend(accepted.map(|event| store(log, &event)));
         // Rejections first: `after_submission` changes every recipient that is still pending.
         statements.extend(self.refusals());

@@ -1,5 +1,7 @@
 //! What the events of a message say about it.
 
+use std::collections::HashSet;
+
 use mailapi_events::{MessageFacts, NewEvent, Origin, accepted, failed, refused};
 use mailapi_model::{EmailAddress, MessageId, QueueId, RecipientKind, Reply, Timestamp};
 
@@ -56,12 +58,19 @@ impl Subject {
         self.message_id
     }
 
-    /// Returns the event of the submission, unless all recipients are among so many refused ones. It must be stored
+    /// Returns the event of the submission with the recipients that are not refused, unless all are. It must be stored
     /// before the message is marked as submitted and before any recipient changes: either keeps a second call from
     /// storing it again.
-    pub(crate) fn accepted(&self, queue_id: &QueueId, at: Timestamp, refused: usize) -> Option<NewEvent> {
-        let event = || accepted(&self.facts, &self.recipients, self.size, queue_id, at);
-        (refused < self.recipients.len()).then(event)
+    pub(crate) fn accepted(
+        &self,
+        queue_id: &QueueId,
+        at: Timestamp,
+        refused: &[(EmailAddress, Reply)],
+    ) -> Option<NewEvent> {
+        let refused: HashSet<&EmailAddress> = refused.iter().map(|(email, _)| email).collect();
+        let recipients = self.recipients.iter().filter(|(email, _)| !refused.contains(email));
+        let recipients: Vec<_> = recipients.map(|(email, kind)| (email, *kind)).collect();
+        (!recipients.is_empty()).then(|| accepted(&self.facts, &recipients, self.size, queue_id, at))
     }
 
     /// Returns the event of a recipient that the mail server refused. It must be stored before the recipient's status

@@ -147,6 +147,8 @@ async fn each_refusal_is_one_event_and_so_is_each_failed_recipient() {
         expected.extend(whole.iter().map(String::as_str));
         expected.push("message.bounced no@example.net permanent 550");
         assert_eq!(stored, expected);
+        let accepted = &body(&log(store).await[0])["data"]["recipients"];
+        assert_eq!(*accepted, serde_json::json!([{ "email": "bob@example.net", "type": "to" }]));
     })
     .await;
 }
