@@ -93,6 +93,8 @@ fn report_submission(
         let fact = SubmittedFact::Accepted { recipients, size };
         let event = submitted(&SubmittedReport { mail: message, fact }, &[]);
         event.map_or(Ok(()), |event| insert_event(connection, &event))?;
+        // Readers of the events wait for the feed's signal; a message without local recipients has no report yet.
+        touched.feed();
     } else {
         // The reader of the feed stores the event.
         feed::append_accepted(connection, &message, &recipients, size, touched)?;

@@ -105,6 +105,8 @@ impl Service {
         let batch = feed.read_after(&before, self.0.settings.feed_batch).await?;
         self.store_losses(feed).await?;
         if batch.cursor == before {
+            // The built-in server may have stored an event without a report.
+            self.0.events.wake();
             return Ok((Synced { lines_read: batch.lines_read, ..Synced::default() }, false));
         }
         let mut events = self.believable(batch.events).await?;

@@ -96,7 +96,7 @@ impl Plan {
     }
 }
 
-/// Returns when an event is due. One without an attempt waits for nothing but its place in its message.
+/// Returns when an event is due. An event without an attempt waits only for earlier events of its message.
 fn due(event: &WebhookFailure, now: Timestamp) -> Timestamp {
     let until = event.next_try_at.unwrap_or(now);
     let last = event.last.as_ref().map(|last| last.at);

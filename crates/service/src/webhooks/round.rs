@@ -141,7 +141,7 @@ impl Service {
         let attempts = Attempts::new(self, webhook, pool, share)?;
         let results = attempts.send(std::mem::take(&mut plan.groups)).await?;
         let next_try = results.next_try.map_or(plan.next_try, |next| earlier(plan.next_try, next));
-        let is_cut_off = results.is_cut_off;
+        let (is_cut_off, hung) = (results.is_cut_off, results.hung);
         let progress = self.progress(webhook, cursor, plan.waiting, results, now);
         let stored = self.store_progress(id, webhook, &progress).await?;
         Ok(RoundResult {
@@ -149,7 +149,8 @@ impl Service {
             next_try,
             not_before: progress.paused_until.or(next_try.filter(|_| is_full)),
             is_caught_up: !has_more && !is_full && stored.is_some(),
-            is_failing: progress.failing_since.is_some(),
+            // A receiver that hangs for some events must not hold connections that others wait for either.
+            is_failing: hung || progress.failing_since.is_some(),
             position: stored.map(|stored| Position { stored, read: cursor.max(stored) }),
         })
     }

@@ -10,6 +10,7 @@ use mailapi_service::events::{After, EventQuery, EventsError};
 use mailapi_service::mail::SentQuery;
 use mailapi_testkit::TestApp;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::{caller, message};
 
@@ -50,6 +51,24 @@ async fn app() -> (TestApp, Caller, Caller) {
 
 async fn submit(app: &TestApp, to: &[&str]) {
     assert!(app.mail_server.submit((ANN, ANN), to, TEXT).await);
+}
+
+#[tokio::test]
+async fn readers_learn_of_accepted_mail_before_an_attempt() {
+    const LONG: Duration = Duration::from_secs(30);
+    const SHORT: Duration = Duration::from_millis(20);
+    let (app, ann, _) = app().await;
+    let feed = app.mail_server.backend().delivery_feed;
+    app.settle().await;
+    while timeout(SHORT, feed.changed()).await.is_ok() {}
+    while timeout(SHORT, app.service.events_written()).await.is_ok() {}
+
+    submit(&app, &["zoe@far.example"]).await;
+    // As the background loops do; no delivery agent runs.
+    timeout(LONG, feed.changed()).await.expect("the feed signals a change");
+    app.service.follow_once().await.unwrap();
+    timeout(LONG, app.service.events_written()).await.expect("readers of events are woken");
+    assert_eq!(types(&listed(&app, &ann, &about(ANN)).await), ["message.accepted"]);
 }
 
 #[tokio::test]

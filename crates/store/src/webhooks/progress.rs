@@ -103,7 +103,7 @@ impl Webhooks<'_> {
             return Ok(WebhookClaim::Gone);
         };
         let (is_own, left) = (row.bool()?, Duration::from_millis(u64::try_from(row.int()?).unwrap_or_default()));
-        // A longer reservation is of a clock that was set back since.
+        // A longer rest shows that the clock was set back.
         if is_own && (time * 3 / 4..=time).contains(&left) {
             return read(row).map(WebhookClaim::held);
         }

@@ -21,7 +21,7 @@ documented_errors!(
 /// For admins. Removes the message from the queue: no further recipient gets it. Waiting recipients become `bounced`, and
 /// the sender gets no notice. A message that is being delivered cannot be cancelled: hold it, and cancel it afterwards.
 #[utoipa::path(post, path = "/queue/{queue_id}/cancel", tag = "queue", operation_id = "cancel_queued_message",
-    params(("queue_id" = String, Path, description = "Queue identifier.", example = "7Q2M9XKD4T1B")),
+    params(("queue_id" = String, Path, description = "Queue identifier.", example = "1M82V7MR3Q2M9XKD")),
     responses((status = 200, description = "The message was cancelled.", body = QueueChanged), Errors))]
 pub(crate) async fn cancel(
     State(state): State<HttpState>,

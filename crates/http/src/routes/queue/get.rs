@@ -27,7 +27,7 @@ documented_errors!(Errors, documented, [AccessDenied, QueueMessageNotFound, Queu
 ///
 /// For admins. Returns a message that the mail server has not finished, with up to 1000 recipients.
 #[utoipa::path(get, path = "/queue/{queue_id}", tag = "queue", operation_id = "get_queued_message",
-    params(("queue_id" = String, Path, description = "Queue identifier.", example = "7Q2M9XKD4T1B")),
+    params(("queue_id" = String, Path, description = "Queue identifier.", example = "1M82V7MR3Q2M9XKD")),
     responses((status = 200, description = "The message.", body = QueuedMessageFound), Errors))]
 pub(crate) async fn get(
     State(state): State<HttpState>,

@@ -21,7 +21,7 @@ documented_errors!(
 /// For admins. Starts no further attempt until the message is released; it does not expire meanwhile. The built-in mail
 /// server lets an attempt in progress finish. In front of Postfix, a message that is being delivered cannot be held.
 #[utoipa::path(post, path = "/queue/{queue_id}/hold", tag = "queue", operation_id = "hold_queued_message",
-    params(("queue_id" = String, Path, description = "Queue identifier.", example = "7Q2M9XKD4T1B")),
+    params(("queue_id" = String, Path, description = "Queue identifier.", example = "1M82V7MR3Q2M9XKD")),
     responses((status = 200, description = "The message is on hold.", body = QueueChanged), Errors))]
 pub(crate) async fn hold(
     State(state): State<HttpState>,

@@ -36,7 +36,7 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
 /// A message in the queue.
 #[derive(Serialize, ToSchema)]
 #[schema(as = QueuedMessage, example = json!({
-    "queue_id": "7Q2M9XKD4T1B", "message_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "sender": "alice@example.test",
+    "queue_id": "1M82V7MR3Q2M9XKD", "message_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "sender": "alice@example.test",
     "size": 2048, "queued_at": "2026-11-20T10:15:30.123Z", "expires_at": "2026-11-25T10:15:30.123Z",
     "recipient_count": 1, "recipients": [{
         "email": "bob@example.com", "status": "deferred", "attempts": 2,
@@ -119,7 +119,7 @@ impl From<QueuedFor> for QueuedRecipient {
 
 /// Result of a change of a message in the queue.
 #[derive(Serialize, ToSchema)]
-#[schema(example = json!({ "success": true, "message": "The message is due now.", "queue_id": "7Q2M9XKD4T1B" }))]
+#[schema(example = json!({ "success": true, "message": "The message is due now.", "queue_id": "1M82V7MR3Q2M9XKD" }))]
 pub(crate) struct QueueChanged {
     /// Always true.
     success: bool,

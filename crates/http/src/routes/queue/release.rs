@@ -16,7 +16,7 @@ documented_errors!(Errors, documented, [AccessDenied, QueueMessageNotFound, Queu
 ///
 /// For admins. Ends the hold and makes the message due now. Does nothing to a message that is not on hold.
 #[utoipa::path(post, path = "/queue/{queue_id}/release", tag = "queue", operation_id = "release_queued_message",
-    params(("queue_id" = String, Path, description = "Queue identifier.", example = "7Q2M9XKD4T1B")),
+    params(("queue_id" = String, Path, description = "Queue identifier.", example = "1M82V7MR3Q2M9XKD")),
     responses((status = 200, description = "The message is not on hold.", body = QueueChanged), Errors))]
 pub(crate) async fn release(
     State(state): State<HttpState>,

@@ -20,7 +20,7 @@ documented_errors!(
 ///
 /// For admins. Makes all waiting recipients due now, whatever their next attempt was. A message on hold is not changed.
 #[utoipa::path(post, path = "/queue/{queue_id}/retry", tag = "queue", operation_id = "retry_queued_message",
-    params(("queue_id" = String, Path, description = "Queue identifier.", example = "7Q2M9XKD4T1B")),
+    params(("queue_id" = String, Path, description = "Queue identifier.", example = "1M82V7MR3Q2M9XKD")),
     responses((status = 200, description = "The message is due now.", body = QueueChanged), Errors))]
 pub(crate) async fn retry(
     State(state): State<HttpState>,
