@@ -10,7 +10,7 @@ use std::time::Duration;
 use mailapi_events::EventCursor;
 use mailapi_model::{Outcome, QueueId};
 use mailapi_store::{EventFilter, EventScope, Store, StoredEvent};
-use mailapi_testkit::PostgresDatabase;
+use mailapi_testkit::{PostgresDatabase, PostgresServer};
 use tokio::time::timeout;
 
 use crate::support::{at, begin_and_leave, cursor, database, event, message_id, new_sent, node};
@@ -159,7 +159,11 @@ fn wait_until(is_shown: impl Fn() -> bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn numbered_events_that_a_snapshot_keeps_are_not_read_again() {
     const ROUNDS: u64 = 60;
-    let database = database().await;
+    // Of its own: a transaction in another database or of the vacuum lets events be read again too, while it runs.
+    let server = Arc::new(PostgresServer::start());
+    server.sql("postgres", "ALTER SYSTEM SET autovacuum = off");
+    server.sql("postgres", "SELECT pg_reload_conf()");
+    let database = server.database().await;
     // PostgreSQL reads a table of a few pages as a whole, as soon as it has counted its rows. A long one has an index.
     database
         .sql("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET enable_seqscan = off', current_database()); END $$");
