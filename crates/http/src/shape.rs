@@ -100,7 +100,8 @@ texts! {
     /// DNS lookup failed.
     RecordState: |text| text.enum_values(Some([RecordStatus::Ok, RecordStatus::Missing, RecordStatus::Mismatch, RecordStatus::Error].map(RecordStatus::as_str)));
     /// `found`: published, or another record has the same effect; `missing`: not published; `different`: published with a
-    /// different value; `unknown`: DNS lookup failed, or the value is unknown.
+    /// different value; `unknown`: DNS lookup failed, or the value to publish or the effect of the published value is
+    /// unknown.
     PublicationState: |text| text.enum_values(Some(Publication::ALL.map(Publication::as_str)));
     /// Permission name.
     PermissionName: |text| text.enum_values(Some(Permission::ALL.map(Permission::as_str)));

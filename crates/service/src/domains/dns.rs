@@ -57,7 +57,7 @@ pub enum Publication {
     Missing,
     /// Another record, which does not have the same effect.
     Different,
-    /// Nothing is certain: DNS did not answer, or the value is unknown.
+    /// Nothing is certain: a look-up failed, or the value to publish or the effect of the published one is unknown.
     Unknown,
 }
 

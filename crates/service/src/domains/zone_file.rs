@@ -23,9 +23,7 @@ fn entry(record: &WantedRecord) -> String {
     let line = line(record, value);
     match why_not(record, value) {
         Some(why) => comment(why) + &comment(&line),
-        None if record.status == Publication::Unknown => {
-            comment("Not checked, since DNS did not answer:") + &line + "\n"
-        }
+        None if is_unanswered(record) => comment("Not checked, since the DNS look-up failed:") + &line + "\n",
         None => line + "\n",
     }
 }
@@ -41,6 +39,11 @@ fn why_not(record: &WantedRecord, value: &str) -> Option<&'static str> {
         Publication::Different => Some("In place of the published record, which differs:"),
         Publication::Missing | Publication::Unknown => Some("Only if the published record is not right:"),
     }
+}
+
+/// Whether the look-up of the record failed. A published record of unknown effect was looked up.
+fn is_unanswered(record: &WantedRecord) -> bool {
+    record.status == Publication::Unknown && record.found.is_empty()
 }
 
 /// Whether a published value is the wanted one. The final dot of a host name is not part of published values.
@@ -105,6 +108,7 @@ mod tests {
         for (status, found, is_pasted) in [
             (Publication::Missing, &[][..], true),
             (Publication::Unknown, &[], true),
+            (Publication::Unknown, &["v=spf1 mx -all"], true),
             (Publication::Found, &["v=spf1 mx -all"], true),
             (Publication::Found, &["v=spf1 +mx -all"], false),
             (Publication::Different, &["v=spf1 -all"], false),
@@ -115,6 +119,12 @@ mod tests {
             assert_eq!(entry.lines().any(|is| is == line.trim_end()), is_pasted, "{status:?} {found:?}: {entry}");
             assert!(entry.ends_with(line), "{entry}");
         }
+    }
+
+    #[test]
+    fn no_failure_is_claimed_of_a_dns_that_answered() {
+        let entry = entry(&record(Publication::Unknown, &["v=spf1 mx -all"]));
+        assert_eq!(entry, "example.org. 3600 IN TXT \"v=spf1 mx -all\"\n");
     }
 
     #[test]

@@ -128,6 +128,18 @@ async fn a_dns_that_does_not_answer_leaves_everything_open() {
 }
 
 #[tokio::test]
+async fn an_spf_policy_of_unknown_effect_was_checked() {
+    // The name of this server has no address.
+    let (app, name) = app_with_domain().await;
+    let wanted = setup(&app, &name).await;
+    publish(&app, record(&wanted, "SPF"));
+    let setup = setup(&app, &name).await;
+    assert_eq!(record(&setup, "SPF").status, Publication::Unknown, "{setup:#?}");
+    assert!(pasted(&setup).iter().any(|line| line.contains("v=spf1")), "the same record does no harm");
+    assert!(!setup.zone_file.contains("failed") && !setup.zone_file.contains("did not answer"), "{}", setup.zone_file);
+}
+
+#[tokio::test]
 async fn unknown_names_and_ports_are_not_invented() {
     let app = app("localhost", PROGRAMS).await;
     app.domain("example.org").await;
