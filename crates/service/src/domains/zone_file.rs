@@ -9,8 +9,8 @@ const MAX_STRING: usize = 255;
 
 /// Formats the records to paste into the zone. Names are absolute, so the zone's origin does not matter.
 ///
-/// A record is a comment if DNS has another one in its place: of two SPF or DMARC policies, receivers use none, and a
-/// second MX sends a part of the mail elsewhere.
+/// A record is a comment if DNS has, or may have, another one in its place: of two SPF or DMARC policies, receivers use
+/// none, and a second MX sends a part of the mail elsewhere.
 pub(super) fn zone_file(domain: &DomainName, records: &[WantedRecord]) -> String {
     let heading = format!("; DNS records for mail of {domain}\n");
     records.iter().fold(heading, |file, record| file + &entry(record))
@@ -33,6 +33,9 @@ fn why_not(record: &WantedRecord, value: &str) -> Option<&'static str> {
     let is_published = || record.found.iter().any(|found| is_same(found, value));
     match record.status {
         _ if record.record_type == "PTR" => Some("For the provider of the address, who has its zone:"),
+        _ if is_unanswered(record) && is_alone(record) => {
+            Some("The DNS look-up failed. Only if none is published, since a second one does harm:")
+        }
         _ if record.found.is_empty() => None,
         Publication::Found | Publication::Unknown if is_published() => None,
         Publication::Found => Some("Not needed, since a published record has the same effect:"),
@@ -44,6 +47,11 @@ fn why_not(record: &WantedRecord, value: &str) -> Option<&'static str> {
 /// Whether the look-up of the record failed. A published record of unknown effect was looked up.
 fn is_unanswered(record: &WantedRecord) -> bool {
     record.status == Publication::Unknown && record.found.is_empty()
+}
+
+/// Whether a second record at the same name does harm.
+fn is_alone(record: &WantedRecord) -> bool {
+    ["MX", "SPF", "DMARC"].contains(&record.purpose)
 }
 
 /// Whether a published value is the wanted one. The final dot of a host name is not part of published values.
@@ -107,7 +115,7 @@ mod tests {
         let line = "example.org. 3600 IN TXT \"v=spf1 mx -all\"\n";
         for (status, found, is_pasted) in [
             (Publication::Missing, &[][..], true),
-            (Publication::Unknown, &[], true),
+            (Publication::Unknown, &[], false),
             (Publication::Unknown, &["v=spf1 mx -all"], true),
             (Publication::Found, &["v=spf1 mx -all"], true),
             (Publication::Found, &["v=spf1 +mx -all"], false),
@@ -118,6 +126,18 @@ mod tests {
             let entry = entry(&record(status, found));
             assert_eq!(entry.lines().any(|is| is == line.trim_end()), is_pasted, "{status:?} {found:?}: {entry}");
             assert!(entry.ends_with(line), "{entry}");
+        }
+    }
+
+    #[test]
+    fn only_records_that_may_have_a_second_are_pasted_unchecked() {
+        for (purpose, is_pasted) in
+            [("MX", false), ("SPF", false), ("DMARC", false), ("DKIM", true), ("SUBMISSION", true), ("IMAP", true)]
+        {
+            let entry = entry(&WantedRecord { purpose, ..record(Publication::Unknown, &[]) });
+            let (why, line) = entry.split_once('\n').unwrap();
+            assert!(why.starts_with("; ") && why.contains("look-up failed"), "{entry}");
+            assert_eq!(!line.starts_with(';'), is_pasted, "{entry}");
         }
     }
 
