@@ -10,13 +10,17 @@ use mailapi_webhooks::Trust;
 use crate::mail::InboundSettings;
 use crate::stats::StatsLimits;
 
-/// Whether other servers cannot resolve this host name. It then means the local machine (RFC 6761 section 6.3), or
-/// is not fully qualified (RFC 5321 section 2.3.5).
+/// Domains that the public DNS never has: of the local machine (RFC 6761 section 6.3), of the local network (RFC 6762
+/// section 3, RFC 8375), reserved by ICANN for private use (`internal`), and others in common use.
+const LOCAL_DOMAINS: [&str; 6] = ["localhost", "local", "home.arpa", "internal", "localdomain", "lan"];
+
+/// Whether other servers cannot resolve this host name. It is then in one of [`LOCAL_DOMAINS`], or is not fully
+/// qualified (RFC 5321 section 2.3.5).
 #[must_use]
 pub fn is_local_name(host: &str) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
-    let (_, last) = host.rsplit_once('.').unwrap_or_default();
-    last.is_empty() || ["localhost", "localdomain"].contains(&last)
+    let is_within = |domain| host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    !host.contains('.') || LOCAL_DOMAINS.into_iter().any(is_within)
 }
 
 /// Settings of the operations.
@@ -24,7 +28,8 @@ pub fn is_local_name(host: &str) -> bool {
 pub struct Settings {
     /// Mailboxes whose owners are admins.
     pub admins: HashSet<EmailAddress>,
-    /// The public name of the mail server: the target of MX records, and the name in HELO.
+    /// The public name of the mail server, the target of MX records. In front of another mail server, it can be the
+    /// name by which that server is reached.
     pub mail_host: String,
     /// Where mail programs on other machines log in.
     pub mail_programs: MailPrograms,
@@ -192,7 +197,10 @@ mod tests {
         for name in ["localhost", "LocalHost.", "a.localhost", "localhost.localdomain", "mx", ""] {
             assert!(is_local_name(name), "{name}");
         }
-        for name in ["mx.example.org", "localhost.example.org", "example.test."] {
+        for name in ["postfix.mail.svc.cluster.local", "MX.Internal.", "mx.lan", "mx.home.arpa", "home.arpa"] {
+            assert!(is_local_name(name), "{name}");
+        }
+        for name in ["mx.example.org", "localhost.example.org", "example.test.", "mx.arpa", "mx.home.example.lan.org"] {
             assert!(!is_local_name(name), "{name}");
         }
     }

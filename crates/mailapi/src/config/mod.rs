@@ -393,7 +393,7 @@ mod tests {
         };
         assert_eq!(host("mx.example.org", "mail.example.net"), "mx.example.org");
         assert_eq!(host("localhost", "mail.example.net"), "mail.example.net");
-        for unusable in ["127.0.0.1", "2001:db8::1", "postfix", "no name;"] {
+        for unusable in ["127.0.0.1", "2001:db8::1", "postfix", "postfix.mail.svc.cluster.local", "no name;"] {
             assert_eq!(host("localhost", unusable), "localhost");
         }
     }
