@@ -237,3 +237,19 @@ async fn dmarc_of_the_names_above_holds_as_receivers_read_it() {
     let report = verified(&app, &long.parse().unwrap()).await;
     assert_eq!(record(&report, "DMARC").status, RecordStatus::Ok);
 }
+
+#[tokio::test]
+async fn only_np_makes_dmarc_depend_on_the_name() {
+    let (app, _) = app_with_domain().await;
+    app.domain("shop.example.org").await;
+    let name: DomainName = "shop.example.org".parse().unwrap();
+    app.dns.silence("shop.example.org");
+    for (policy, status) in [
+        ("v=DMARC1; p=reject", RecordStatus::Ok),
+        ("v=DMARC1; p=none; sp=reject", RecordStatus::Ok),
+        ("v=DMARC1; p=none; np=reject", RecordStatus::Error),
+    ] {
+        app.dns.set_txt("_dmarc.example.org", &[policy]);
+        assert_eq!(record(&verified(&app, &name).await, "DMARC").status, status, "{policy}");
+    }
+}

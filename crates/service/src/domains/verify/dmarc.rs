@@ -59,12 +59,18 @@ async fn inherited(context: &Context<'_>) -> Result<Option<(String, String, &'st
         }
     }
     let Some((ancestor, policy)) = organizational(found, context.domain.as_str()) else { return Ok(None) };
-    let is_missing = match context.dns.mx(context.domain.as_str()).await {
-        Err(DnsError::NoSuchName) => true,
-        answer => answer.map(|_| false)?,
-    };
-    let tag = applicable(&Tags::of(&policy), is_missing);
+    let tags = Tags::of(&policy);
+    // Only `np` depends on whether the domain exists.
+    let is_missing = tags.get("np").is_some() && is_missing(context).await?;
+    let tag = applicable(&tags, is_missing);
     Ok(Some((ancestor, policy, tag)))
+}
+
+async fn is_missing(context: &Context<'_>) -> Result<bool, DnsError> {
+    match context.dns.mx(context.domain.as_str()).await {
+        Err(DnsError::NoSuchName) => Ok(true),
+        answer => answer.map(|_| false),
+    }
 }
 
 /// Selects the policy for a domain without its own (section 4.10.2), from those found from the nearest name upward.
