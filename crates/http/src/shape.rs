@@ -97,7 +97,7 @@ texts! {
     /// `admin`: full access; `user`: the mailbox that the token is bound to.
     TokenType: |text| text.enum_values(Some([TokenKind::Admin, TokenKind::User].map(TokenKind::as_str)));
     /// `ok`: published as expected; `missing`: not published; `mismatch`: published with a different value; `error`:
-    /// DNS lookup failed.
+    /// DNS lookup failed, or too many hosts are published to look them up.
     RecordState: |text| text.enum_values(Some([RecordStatus::Ok, RecordStatus::Missing, RecordStatus::Mismatch, RecordStatus::Error].map(RecordStatus::as_str)));
     /// `found`: published, or another record has the same effect; `missing`: not published; `different`: published with a
     /// different value; `unknown`: DNS lookup failed, or the value to publish or the effect of the published value is

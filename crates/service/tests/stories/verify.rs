@@ -112,15 +112,31 @@ async fn a_look_up_of_a_host_that_fails_is_no_answer() {
     assert!(app.store.domains().get(&name).await.unwrap().unwrap().verified_at.is_some());
 }
 
+/// Sets exchanges, each with an address of another server, best first.
+fn set_strange_exchanges(app: &TestApp, count: usize) {
+    let exchanges: Vec<String> = (0..count).map(|n| format!("mx{n}.example.net")).collect();
+    exchanges.iter().for_each(|host| app.dns.set_addresses(host, &["198.51.100.1"]));
+    app.dns.set_mx("example.org", &exchanges.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
 #[tokio::test]
-async fn of_very_many_exchanges_only_the_first_are_looked_up() {
+async fn exchanges_beyond_the_limit_leave_the_result_open() {
     let (app, name) = app_with_domain().await;
     publish(&app, &name).await;
-    let exchanges: Vec<String> = (0..5000).map(|n| format!("mx{n}.example.net")).collect();
-    app.dns.set_mx("example.org", &exchanges.iter().map(String::as_str).collect::<Vec<_>>());
+    let verified_at = async || app.store.domains().get(&name).await.unwrap().unwrap().verified_at;
+    assert!(verified(&app, &name).await.verified);
+    set_strange_exchanges(&app, 5000);
     app.dns.silence("mx10.example.net");
     let report = verified(&app, &name).await;
-    assert_eq!(record(&report, "MX").status, RecordStatus::Mismatch, "the silent exchange was not asked for");
+    let mx = record(&report, "MX");
+    assert_eq!((report.verified, mx.status, mx.found.len()), (false, RecordStatus::Error, 5000));
+    assert!(mx.hint.contains("first 10 hosts"), "the silent exchange is not looked up: {}", mx.hint);
+    assert!(verified_at().await.is_some(), "an exchange that was not looked up may be this server");
+    app.dns.set_addresses("mx9.example.net", &["192.0.2.17"]);
+    assert_eq!(record(&verified(&app, &name).await, "MX").status, RecordStatus::Ok);
+    set_strange_exchanges(&app, 10);
+    assert_eq!(record(&verified(&app, &name).await, "MX").status, RecordStatus::Mismatch);
+    assert_eq!(verified_at().await, None);
 }
 
 #[tokio::test]

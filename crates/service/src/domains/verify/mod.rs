@@ -69,7 +69,7 @@ pub enum RecordStatus {
     Mismatch,
     /// A record without a fault is there, but nothing shows whether it has the right effect.
     Undecided,
-    /// The name servers did not answer.
+    /// A look-up failed, or there are too many hosts to look up.
     Error,
 }
 
@@ -94,6 +94,13 @@ impl RecordStatus {
 
 /// Maximum number of hosts to look up for one set of records; its owner decides how many there are.
 const MAX_HOSTS: usize = 10;
+
+/// Why it is open whether a host is this server.
+enum Unsure {
+    Dns(DnsError),
+    /// There are more than [`MAX_HOSTS`].
+    TooManyHosts,
+}
 
 /// Data shared by all checks.
 pub(super) struct Context<'a> {
@@ -123,12 +130,12 @@ impl<'a> Context<'a> {
     /// Returns the first host that is this server, by its name or by an address.
     ///
     /// # Errors
-    /// The failure of a look-up, if another host is not this server for certain.
-    async fn this_server_among<'h>(&self, hosts: &[&'h str]) -> Result<Option<&'h str>, DnsError> {
+    /// [`Unsure`] if no host was found to be this server, and not every host was looked up with success.
+    async fn this_server_among<'h>(&self, hosts: &[&'h str]) -> Result<Option<&'h str>, Unsure> {
         if let Some(host) = hosts.iter().find(|host| host.eq_ignore_ascii_case(self.host)) {
             return Ok(Some(host));
         }
-        let ours = self.addresses.as_ref().map_err(Clone::clone)?;
+        let ours = self.addresses.as_ref().map_err(|error| Unsure::Dns(error.clone()))?;
         if ours.is_empty() {
             return Ok(None);
         }
@@ -137,10 +144,11 @@ impl<'a> Context<'a> {
             match present(self.dns.addresses(host).await) {
                 Ok(theirs) if theirs.iter().any(|address| ours.contains(address)) => return Ok(Some(host)),
                 Ok(_) => {}
-                Err(error) => failure = Some(error),
+                Err(error) => failure = Some(Unsure::Dns(error)),
             }
         }
-        failure.map_or(Ok(None), Err)
+        let unsure = failure.or((hosts.len() > MAX_HOSTS).then_some(Unsure::TooManyHosts));
+        unsure.map_or(Ok(None), Err)
     }
 
     /// The operator's first step if the mail server has no name that is valid in a record.
@@ -263,9 +271,22 @@ impl RecordCheck {
         Self { found, ..self }
     }
 
-    /// Nothing is known about the rest of what the check needs.
+    /// The result of a check with a failed look-up.
     fn unanswered(self, error: &DnsError) -> Self {
         Self { status: RecordStatus::Error, hint: format!("The DNS look-up failed: {error}."), ..self }
+    }
+
+    /// The result of a check whose hosts were not all looked up.
+    fn unsure(self, why: &Unsure) -> Self {
+        match why {
+            Unsure::Dns(error) => self.unanswered(error),
+            Unsure::TooManyHosts => {
+                let hint = format!(
+                    "Only the first {MAX_HOSTS} hosts are looked up, and none of them is this server; publish fewer."
+                );
+                Self { status: RecordStatus::Error, hint, ..self }
+            }
+        }
     }
 }
 

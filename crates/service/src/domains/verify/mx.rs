@@ -22,7 +22,7 @@ pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
     }
     let hosts: Vec<&str> = exchanges.iter().map(|mx| mx.exchange.as_str()).collect();
     match context.this_server_among(&hosts).await {
-        Err(error) => check.finding(found).unanswered(&error),
+        Err(why) => check.finding(found).unsure(&why),
         Ok(Some(host)) if host.eq_ignore_ascii_case(context.host) => {
             check.with(RecordStatus::Ok, found, "Mail for the domain reaches this server.")
         }

@@ -53,7 +53,7 @@ async fn check_place(context: &Context<'_>, (kind, label, port): Place) -> Recor
     }
     let hosts: Vec<_> = locations.iter().filter(|at| at.port == port).map(|at| at.target.as_str()).collect();
     match context.this_server_among(&hosts).await {
-        Err(error) => check.finding(found).unanswered(&error),
+        Err(why) => check.finding(found).unsure(&why),
         Ok(Some(_)) => check.with(RecordStatus::Ok, found, "Mail programs find this server."),
         Ok(None) => {
             let hint = "Mail programs are sent to another server or port; replace the record unless that is intended.";
