@@ -18,6 +18,7 @@ pub mod webhooks;
 
 mod cache;
 mod caller;
+mod dns_names;
 mod error;
 mod fair_permits;
 mod monitoring;

@@ -140,6 +140,22 @@ async fn exchanges_beyond_the_limit_leave_the_result_open() {
 }
 
 #[tokio::test]
+async fn an_exchange_without_a_valid_name_has_no_address() {
+    let (app, name) = app_with_domain().await;
+    publish(&app, &name).await;
+    app.dns.set_txt("example.org", &["v=spf1 mx -all"]);
+    for broken in ["mx 1.example.net", "mx..example.net", &format!("{}.example.net", "a".repeat(64))] {
+        app.dns.silence(broken);
+        app.dns.set_mx("example.org", &[broken]);
+        let report = verified(&app, &name).await;
+        let statuses = ["MX", "SPF"].map(|kind| record(&report, kind).status);
+        assert_eq!(statuses, [RecordStatus::Mismatch; 2], "{broken}");
+        app.dns.set_mx("example.org", &[broken, HOST]);
+        assert!(verified(&app, &name).await.verified, "{broken}");
+    }
+}
+
+#[tokio::test]
 async fn a_policy_that_is_broken_or_leaves_us_out_is_a_mismatch() {
     let (app, name) = app_with_domain().await;
     publish(&app, &name).await;

@@ -7,6 +7,8 @@ use async_trait::async_trait;
 use mailapi_backend::{Dns, DnsError, MailExchange, ServiceLocation};
 use tokio::time::{Instant, timeout_at};
 
+use crate::dns_names::is_name;
+
 /// Look-ups of one request, which end together.
 pub(in crate::domains) struct TimedDns<'a> {
     dns: &'a dyn Dns,
@@ -19,6 +21,12 @@ impl<'a> TimedDns<'a> {
         Self { dns, deadline: Instant::now() + time }
     }
 
+    /// Looks up a name. A text that is not a name does not exist: its look-up would fail each time, and the
+    /// check would stay an error.
+    async fn of_name<T>(&self, name: &str, answer: impl Future<Output = Result<T, DnsError>>) -> Result<T, DnsError> {
+        if is_name(name) { self.in_time(answer).await } else { Err(DnsError::NoSuchName) }
+    }
+
     async fn in_time<T>(&self, answer: impl Future<Output = Result<T, DnsError>>) -> Result<T, DnsError> {
         timeout_at(self.deadline, answer).await.unwrap_or(Err(DnsError::Timeout))
     }
@@ -27,15 +35,15 @@ impl<'a> TimedDns<'a> {
 #[async_trait]
 impl Dns for TimedDns<'_> {
     async fn mx(&self, domain: &str) -> Result<Vec<MailExchange>, DnsError> {
-        self.in_time(self.dns.mx(domain)).await
+        self.of_name(domain, self.dns.mx(domain)).await
     }
 
     async fn txt(&self, name: &str) -> Result<Vec<String>, DnsError> {
-        self.in_time(self.dns.txt(name)).await
+        self.of_name(name, self.dns.txt(name)).await
     }
 
     async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, DnsError> {
-        self.in_time(self.dns.addresses(host)).await
+        self.of_name(host, self.dns.addresses(host)).await
     }
 
     async fn names_of(&self, address: IpAddr) -> Result<Vec<String>, DnsError> {
@@ -43,6 +51,6 @@ impl Dns for TimedDns<'_> {
     }
 
     async fn srv(&self, name: &str) -> Result<Vec<ServiceLocation>, DnsError> {
-        self.in_time(self.dns.srv(name)).await
+        self.of_name(name, self.dns.srv(name)).await
     }
 }

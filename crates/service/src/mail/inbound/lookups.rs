@@ -7,6 +7,8 @@ use std::time::Duration;
 use mailapi_backend::{Dns, DnsError, MailExchange};
 use tokio::time::{Instant, timeout_at};
 
+use crate::dns_names::{is_name, plain};
+
 /// Nothing is known about a name: the DNS did not answer, or the limits are reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unanswered;
@@ -73,37 +75,6 @@ impl<'a> Lookups<'a> {
             Ok(Ok(records)) => Ok(Some(records)),
             Ok(Err(DnsError::NoSuchName)) => Ok(None),
             Ok(Err(DnsError::Timeout | DnsError::Failed(_))) | Err(_) => Err(Unanswered),
-        }
-    }
-}
-
-/// Returns the name without its final dot.
-pub(super) fn plain(name: &str) -> &str {
-    name.strip_suffix('.').unwrap_or(name)
-}
-
-/// Returns whether a text is a name that the DNS can look up (RFC 1035 section 2.3.4), with underscores.
-pub(super) fn is_name(name: &str) -> bool {
-    let name = plain(name);
-    let fits = |label: &str| {
-        (1..=63).contains(&label.len()) && label.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
-    };
-    name.len() <= 253 && name.split('.').all(fits)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_no_server_can_look_up_is_no_name() {
-        let long = "a".repeat(64);
-        let longest = vec!["abcdefghi"; 26].join(".");
-        for text in ["", ".", "a..b", ".a", "a b.example", "é.example", "a\0.example", &long, &longest] {
-            assert!(!is_name(text), "{text:?}");
-        }
-        for text in ["example.org", "example.org.", "s1._domainkey.example.org", "A-1", &longest[..253]] {
-            assert!(is_name(text), "{text:?}");
         }
     }
 }

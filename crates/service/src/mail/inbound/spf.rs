@@ -10,7 +10,8 @@ use mail_auth::spf::{Macro, Mechanism, Qualifier, Spf, Variables};
 use mailapi_backend::Dns;
 use mailapi_model::AuthenticationResult;
 
-use super::lookups::{Lookups, Unanswered, is_name, plain};
+use super::lookups::{Lookups, Unanswered};
+use crate::dns_names::{is_name, plain};
 use crate::domains::is_spf_term;
 
 /// Maximum number of terms that need look-ups (RFC 7208 section 4.6.4).
