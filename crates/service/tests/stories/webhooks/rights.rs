@@ -261,6 +261,7 @@ async fn a_mail_that_was_recorded_before_a_crash_is_not_sent_twice() {
     let event = webhook_disabled(webhook.id, "", None, WebhookDisabled::Gone, EventId::of_fact(app.clock.now(), &[]));
     let again = app.service.enable_webhook(&admin(), webhook.id).await.unwrap();
     let progress = WebhookProgress {
+        node: NODE.to_owned(),
         from: again.cursor,
         to: again.cursor,
         revision: again.revision,
