@@ -285,7 +285,7 @@ fn headers(fields: Vec<(String, String)>, limits: &DraftLimits, violations: &mut
 /// not structural.
 fn header_rule(name: &str) -> Result<(), &'static str> {
     const MAX_NAME: usize = LONGEST_SHOWN_NAME;
-    const STRUCTURAL: [&str; 11] = [
+    const STRUCTURAL: [&str; 12] = [
         "From",
         "To",
         "Cc",
@@ -297,6 +297,8 @@ fn header_rule(name: &str) -> Result<(), &'static str> {
         "Received",
         "Return-Path",
         "Sender",
+        // Readers of this server would believe checks in its name (RFC 8601 section 5).
+        "Authentication-Results",
     ];
     let is = |other: &&str| name.eq_ignore_ascii_case(other);
     if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(|b| b.is_ascii_graphic() && b != b':') {
@@ -423,7 +425,16 @@ mod tests {
 
     #[test]
     fn structural_headers_cannot_be_overridden_in_any_case() {
-        let structural = ["from", "TO", "Content-Type", "content-x", "Dkim-Signature", "Return-Path", "Subject"];
+        let structural = [
+            "from",
+            "TO",
+            "Content-Type",
+            "content-x",
+            "Dkim-Signature",
+            "Return-Path",
+            "authentication-results",
+            "Subject",
+        ];
         let resent = ["Resent-Bcc", "resent-to", "RESENT-FROM", "Resent-Message-ID"];
         for name in structural.into_iter().chain(resent).chain(["", "a:b", "ä"]) {
             assert!(refused(|f| f.headers.push((name.into(), "x".into()))).starts_with("headers."), "{name}");

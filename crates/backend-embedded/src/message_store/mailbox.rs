@@ -96,6 +96,10 @@ fn quota_column(quota_bytes: Option<u64>) -> Option<i64> {
 /// Removes the mailbox and its contents. Returns its number.
 pub(crate) fn remove(connection: &Connection, address: &EmailAddress) -> Result<Option<MailboxId>, MessageStoreError> {
     let Some(mailbox) = find(connection, address)? else { return Ok(None) };
+    // A later owner of the address must not get notices about queued mail of this one. Such mail is still delivered.
+    let silence = "UPDATE drop_queue_recipients SET notify = 'NEVER'
+        WHERE queue IN (SELECT id FROM drop_queue WHERE LOWER(sender) = ?1)";
+    connection.prepare_cached(silence)?.execute(params![address.as_str()])?;
     // The folders are only detached here; their entries are deleted in the background.
     for folder in folder::list(connection, mailbox.id)? {
         removed::take_away(connection, &folder)?;

@@ -10,10 +10,11 @@ use mailapi_model::{
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply as WireReply};
 
-use super::{InboundSetup, forged};
+use super::InboundSetup;
 use crate::MessageStore;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::{from_wire, to_wire};
+use crate::smtp_session::forged;
 use crate::smtp_session::{
     Body, Host, Postmaster, Source, accept_message, check_hops, forward_path, header_of, is_mailer_daemon,
     not_looked_up, reverse_path,

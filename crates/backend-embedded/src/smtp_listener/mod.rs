@@ -1,6 +1,5 @@
 //! Inbound mail (port 25, here 2525): for local mailboxes only, without authentication and relaying.
 
-mod forged;
 mod host;
 
 use std::sync::Arc;

@@ -7,6 +7,7 @@
 mod accept;
 mod body;
 mod conversation;
+pub(crate) mod forged;
 mod recipients;
 mod settings;
 mod setup;

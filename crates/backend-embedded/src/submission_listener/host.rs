@@ -15,6 +15,7 @@ use super::private;
 use crate::MessageStore;
 use crate::accept::{RecipientCheck, Relaying, Submitter};
 use crate::replies::to_wire;
+use crate::smtp_session::forged;
 use crate::smtp_session::{
     Body, Host, Postmaster, Source, accept_message, check_hops, forward_path, header_of, not_looked_up, reverse_path,
 };
@@ -86,7 +87,11 @@ impl<'a> SubmissionHost<'a> {
         let now = self.message_store.clock().now();
         let id = MessageId::random(now, self.message_store.entropy());
         let (block, rest) = beginning.split_at(block(&beginning).len());
-        let (kept, length) = (private::strip(block), block.len());
+        let (mut kept, length) = (private::strip(block), block.len());
+        // Local readers would believe them.
+        if let Some((end, honest)) = forged::removed(&kept, &self.setup.smtp.hostname) {
+            kept = [honest.as_slice(), &kept[end..]].concat();
+        }
         let added = added(&kept, rest, &fields, &author, id, now);
         if !added.is_empty() || kept.len() < length {
             body.replace_beginning(length, [added.as_bytes(), &kept].concat());

@@ -1,8 +1,7 @@
 //! Private header fields of a submitted message.
 
-/// Bcc must not reveal hidden recipients (RFC 5322 section 3.6.3). Return-Path is only written at final
-/// delivery (RFC 5321 section 4.4).
-const PRIVATE: [&[u8]; 3] = [b"bcc", b"resent-bcc", b"return-path"];
+/// Bcc must not reveal hidden recipients (RFC 5322 section 3.6.3).
+const PRIVATE: [&[u8]; 2] = [b"bcc", b"resent-bcc"];
 
 /// Returns a header block without those fields and their folded lines.
 pub(super) fn strip(block: &[u8]) -> Vec<u8> {
@@ -39,7 +38,7 @@ mod tests {
     #[test]
     fn every_private_field_goes_with_all_of_its_lines() {
         let message = "Bcc: boss@here.example,\r\n\thr@here.example\r\nFrom: a@b.example\r\n\
-                       bCC : x@y.example\r\nResent-Bcc: z@y.example\r\nReturn-Path: <q@y.example>\r\n\r\nBcc: text\r\n";
+                       bCC : x@y.example\r\nResent-Bcc: z@y.example\r\n\r\nBcc: text\r\n";
         assert_eq!(stripped(message), "From: a@b.example\r\n\r\nBcc: text\r\n");
         assert_eq!(stripped("Bcc: x@y.example\r\n\r\nhello\r\n"), "\r\nhello\r\n");
     }

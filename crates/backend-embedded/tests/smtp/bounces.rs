@@ -47,6 +47,19 @@ async fn a_sender_who_is_gone_loses_the_notice_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn the_next_owner_of_an_address_gets_no_notice_of_the_last() {
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
+    sink.refuse("zoe@far.example", &["550 5.1.1 Unknown"]);
+    host.send(&["zoe@far.example", "tim@far.example"], &mail("Secret")).await;
+    host.message_store.remove_mailbox(&address("ann@here.example")).await.unwrap();
+    host.message_store.put_mailbox(&address("ann@here.example"), None).await.unwrap();
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
+    let bounced = event("zoe@far.example", Outcome::Bounced, "5.1.1");
+    assert_eq!(host.reported().await, [bounced, event("tim@far.example", Outcome::Sent, "2.0.0")]);
+    assert!(host.inbox("ann@here.example").await.is_empty() && host.queue_is_empty().await);
+}
+
+#[tokio::test]
 async fn each_recipient_has_its_outcome_and_one_notice_lists_refusals() {
     let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["550 5.1.1 Unknown"]);

@@ -205,6 +205,7 @@ async fn who_gets_a_copy_unseen_stays_unseen() {
     line.say("DATA").await;
     let message = "From: ann@here.example\r\nBcc: boss@far.example,\r\n bob@here.example\r\nDate: today\r\n\
                    Resent-Bcc: boss@far.example\r\nReturn-Path: <boss@far.example>\r\n\
+                   Authentication-Results: mx.here.example;\r\n dmarc=pass header.from=boss@far.example\r\n\
                    Message-ID: <1@here.example>\r\nTo: zoe@far.example\r\n\r\nhello\r\n";
     line.send(message.as_bytes()).await;
     assert!(line.say(".").await.starts_with("250"));

@@ -27,7 +27,7 @@ def send(server, sender, recipient):
 
 def seen_until_delivered(server, message_id):
     """Runs the loop until it prints the delivery of a message. Returns the ids of the printed events."""
-    environment = {**os.environ, "MAILAPI_URL": server.api_url, "MAILAPI_TOKEN": server.token}
+    environment = {**os.environ, "API_URL": server.api_url, "API_TOKEN": server.token}
     loop = subprocess.Popen(
         [sys.executable, "-u", "-c", program()], cwd=server.directory, env=environment, stdout=subprocess.PIPE, text=True
     )

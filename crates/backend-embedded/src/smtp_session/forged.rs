@@ -1,4 +1,4 @@
-//! Forged header fields: fields of inbound mail that only this server may write.
+//! Forged header fields: fields of received and submitted mail that only this server may write.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use mailapi_backend::mime::header_lines;
 /// Final delivery writes Return-Path, so an existing one is removed (RFC 5321 section 4.4). An
 /// Authentication-Results field in this server's name would claim checks that this server did not make (RFC
 /// 8601 section 5).
-pub(super) fn removed(message: &[u8], hostname: &str) -> Option<(usize, Vec<u8>)> {
+pub(crate) fn removed(message: &[u8], hostname: &str) -> Option<(usize, Vec<u8>)> {
     let fields = fields(message);
     let is_forged = |field: &Range<usize>| is_forged(&message[field.clone()], hostname);
     if !fields.iter().any(is_forged) {
@@ -20,7 +20,7 @@ pub(super) fn removed(message: &[u8], hostname: &str) -> Option<(usize, Vec<u8>)
 }
 
 /// Returns whether the empty line after the header is present.
-pub(super) fn has_end(message: &[u8]) -> bool {
+pub(crate) fn has_end(message: &[u8]) -> bool {
     fields(message).last().map_or(0, |last| last.end) < message.len()
 }
 
