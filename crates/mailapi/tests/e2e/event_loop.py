@@ -8,7 +8,7 @@ import sys
 from harness import tell
 
 DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../docs/events.md")
-LINES = 15
+LINES = 20
 
 
 def program():
