@@ -134,13 +134,11 @@ impl TrackedMessages {
             DeliveryEvent { message_id: Some(message_id), recipient: named.clone(), final_recipient, ..event }
         });
         let of_copy: Vec<_> = of_copy.collect();
-        let key =
-            self.instances.iter().find(|(_, messages)| messages.contains_key(successor)).map(|(of, _)| of.clone());
-        match key {
-            Some(of) => {
-                self.continue_in(&of, successor, message_id, (&to, &named), &of_copy);
+        match self.key_now(successor) {
+            Some((of, successor)) => {
+                self.continue_in(&of, &successor, message_id, (&to, &named), &of_copy);
                 // Wait for a delivery under the other id before reporting the acceptance.
-                if let Some(message) = self.get(&of, successor).filter(|_| !is_reached) {
+                if let Some(message) = self.get(&of, &successor).filter(|_| !is_reached) {
                     message.answers.push(Answer { to, event: acceptance });
                 }
             }
@@ -151,6 +149,15 @@ impl TrackedMessages {
             None => {}
         }
         findings.events.extend(of_copy);
+    }
+
+    /// Returns the instance and the id under which a message is in the queue. A requeued message is there under its new
+    /// id; what is kept under the former one ends with the attempt.
+    fn key_now(&self, id: &str) -> Option<(String, String)> {
+        let (of, messages) = self.instances.iter().find(|(_, messages)| messages.contains_key(id))?;
+        let continues = |(_, message): &(&String, &Message)| message.orig_id.as_deref() == Some(id);
+        let requeued = messages.iter().find(|one| self.is_former(of, id) && continues(one) && !one.1.is_former());
+        Some((of.clone(), requeued.map_or_else(|| id.to_owned(), |(new_id, _)| new_id.clone())))
     }
 
     /// Tracks the recipient at `to` under another id from now on.
