@@ -61,7 +61,7 @@ const NAMES: &[(&str, &str)] = &[
 /// Words of comments that hide the subject of a sentence.
 const PROSE: &[&str] = &["told", "nobody", "whoever", "whom", "of ours"];
 
-/// Those of [`PROSE`] that names and strings do without too. A mailbox may be called `nobody`.
+/// The words of [`PROSE`] that are refused in names and strings too. `nobody` is not one: it is a usual mailbox name.
 const CODE: &[&str] = &["told", "whoever", "whom", "of ours"];
 
 const DECLARING: &[&str] = &["enum", "fn", "macro_rules", "mod", "struct", "trait", "type", "union"];

@@ -30,7 +30,7 @@ pub struct Reports<'a> {
     pub deliveries: &'a [DeliveryEvent],
     /// Messages that mailboxes received. They are stored until their events are complete ([`crate::WaitingMails`]).
     pub received: &'a [ReceivedMail],
-    /// Reports about mail of mail programs. Each is an event; there are no statuses.
+    /// Reports about mail that mail programs submitted. They become events and change no status.
     pub submitted: &'a [SubmittedReport],
 }
 

@@ -87,29 +87,13 @@ async fn text_is_found_in_any_form_and_in_older_indexes() {
     // As left by an earlier version.
     test_store
         .database()
-        .execute_batch(
+        .execute_batch(&format!(
             "DELETE FROM drop_fts WHERE rowid = 1;
              INSERT INTO drop_fts (rowid, owners, words) VALUES (1, '<1>', 'mu\u{308}ller cafe\u{301}');
              DROP TABLE drop_quarantine;
-             ALTER TABLE drop_folders DROP COLUMN first_recent;
-             DROP INDEX drop_queue_recipients_held_claims;
-             ALTER TABLE drop_feed DROP COLUMN mailbox;
-             ALTER TABLE drop_feed DROP COLUMN folder;
-             ALTER TABLE drop_feed DROP COLUMN uid;
-             ALTER TABLE drop_feed DROP COLUMN next_attempt_at;
-             ALTER TABLE drop_feed DROP COLUMN authentication;
-             ALTER TABLE drop_feed DROP COLUMN submitter;
-             ALTER TABLE drop_feed DROP COLUMN author;
-             ALTER TABLE drop_feed DROP COLUMN accepted_at;
-             ALTER TABLE drop_feed DROP COLUMN attempts;
-             ALTER TABLE drop_feed DROP COLUMN recipients;
-             ALTER TABLE drop_feed DROP COLUMN size;
-             ALTER TABLE drop_queue DROP COLUMN submitter;
-             ALTER TABLE drop_queue DROP COLUMN author;
-             DROP TABLE drop_reread;
-             DELETE FROM drop_mailboxes WHERE id = 0;
-             DELETE FROM schema_migrations WHERE component = 'maildrop' AND version > 2;",
-        )
+             {WITHOUT_LATER_TABLES}
+             DELETE FROM schema_migrations WHERE component = 'maildrop' AND version > 2;"
+        ))
         .unwrap();
     test_store.open_again().await;
     assert_eq!(test_store.number("SELECT count(*) FROM drop_unindexed"), 2);
@@ -150,8 +134,8 @@ const STORED_BEFORE: &str = "
     DELETE FROM drop_fts;
     INSERT INTO drop_fts (rowid, owners, words) SELECT message_id, '<1>', lower(text) FROM drop_texts;";
 
-/// The tables before version 6.
-const TABLES_BEFORE: &str = "
+/// Undoes the changes of tables since version 6.
+const WITHOUT_LATER_TABLES: &str = "
     ALTER TABLE drop_folders DROP COLUMN first_recent;
     DROP INDEX drop_queue_recipients_held_claims;
     ALTER TABLE drop_feed DROP COLUMN mailbox;
@@ -168,8 +152,7 @@ const TABLES_BEFORE: &str = "
     ALTER TABLE drop_queue DROP COLUMN submitter;
     ALTER TABLE drop_queue DROP COLUMN author;
     DROP TABLE drop_reread;
-    DELETE FROM drop_mailboxes WHERE id = 0;
-    DELETE FROM schema_migrations WHERE component = 'maildrop' AND version > 5;";
+    DELETE FROM drop_mailboxes WHERE id = 0;";
 
 #[tokio::test]
 async fn second_authors_are_found_in_mail_that_was_indexed_before() {
@@ -184,7 +167,8 @@ async fn second_authors_are_found_in_mail_that_was_indexed_before() {
     test_store.message_store.maintain_until_done().await.unwrap();
     test_store.database().execute_batch(STORED_BEFORE).unwrap();
     assert_eq!(uids(&test_store, "second@").await.len(), 0);
-    test_store.database().execute_batch(TABLES_BEFORE).unwrap();
+    let before_version_6 = "DELETE FROM schema_migrations WHERE component = 'maildrop' AND version > 5;";
+    test_store.database().execute_batch(&[WITHOUT_LATER_TABLES, before_version_6].concat()).unwrap();
     test_store.open_again().await;
     // Each step changes some texts, and changes in between do no harm.
     assert!((1..=8).contains(&test_store.message_store.reread_once().await.unwrap()));

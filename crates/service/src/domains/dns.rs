@@ -112,7 +112,7 @@ impl From<RecordCheck> for WantedRecord {
         let purpose = check.kind;
         let (name, value) = match check.name.parse::<IpAddr>() {
             Ok(address) => (reverse_name(address), Some(format!("{}.", check.expected))),
-            // Without an address there is no name to publish.
+            // The name of a PTR record is made of the address.
             Err(_) if purpose == "PTR" => (check.name, None),
             Err(_) => (check.name, Some(check.expected).filter(|value| !value.is_empty())),
         };

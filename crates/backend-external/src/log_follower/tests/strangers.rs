@@ -402,7 +402,7 @@ fn key(event: &DeliveryEvent) -> [String; 4] {
     [event.queue_id.0.clone(), event.recipient.as_str().to_owned(), outcome, event.response.clone()]
 }
 
-/// Reads the lines of a case, with so many restarts, and compares the events with the expected ones.
+/// Reads the lines of a case and compares the events with the expected ones. The reader restarts `restarts` times.
 fn compare(seed: u64, restarts: usize) -> Result<(), TestCaseError> {
     let mut dice = Dice(seed);
     let case = Case::of(&mut dice);

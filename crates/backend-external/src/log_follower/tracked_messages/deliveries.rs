@@ -155,9 +155,12 @@ impl TrackedMessages {
     /// id; what is kept under the former one ends with the attempt.
     fn key_now(&self, id: &str) -> Option<(String, String)> {
         let (of, messages) = self.instances.iter().find(|(_, messages)| messages.contains_key(id))?;
-        let continues = |(_, message): &(&String, &Message)| message.orig_id.as_deref() == Some(id);
-        let requeued = messages.iter().find(|one| self.is_former(of, id) && continues(one) && !one.1.is_former());
-        Some((of.clone(), requeued.map_or_else(|| id.to_owned(), |(new_id, _)| new_id.clone())))
+        let continues = |message: &Message| message.orig_id.as_deref() == Some(id) && !message.is_former();
+        let new_id = match self.is_former(of, id) {
+            true => messages.iter().find(|(_, message)| continues(message)).map(|(new_id, _)| new_id.as_str()),
+            false => None,
+        };
+        Some((of.clone(), new_id.unwrap_or(id).to_owned()))
     }
 
     /// Tracks the recipient at `to` under another id from now on.
