@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::Embedded;
 use crate::dsn::RETURNED_HEADER_BYTES;
 use crate::imap_listener::{self, ImapSettings, ImapSetup};
-use crate::net::{ConnectionLimits, Listener, ServerTls, Shutdown};
+use crate::net::{ConnectionLimits, Listener, ServerTls, Shutdown, Socket};
 use crate::smtp_listener::{self, InboundSetup};
 use crate::smtp_session::{SmtpSettings, SmtpSetup};
 use crate::submission_listener::{self, SubmissionSetup};
@@ -25,15 +25,19 @@ pub struct ListenAddresses {
     pub smtp: Option<SocketAddr>,
     /// Submission by our users.
     pub submission: Option<SocketAddr>,
+    /// Submission over TLS from the beginning; needs a certificate.
+    pub submissions: Option<SocketAddr>,
     /// IMAP clients.
     pub imap: Option<SocketAddr>,
+    /// IMAP over TLS from the beginning; needs a certificate.
+    pub imaps: Option<SocketAddr>,
 }
 
 /// A listener could not be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("{listener}: cannot listen on {address}: {error}")]
 pub struct BindError {
-    /// The listener: `smtp`, `submission` or `imap`.
+    /// The listener: `smtp`, `submission`, `submissions`, `imap` or `imaps`.
     pub listener: &'static str,
     /// Its address.
     pub address: SocketAddr,
@@ -49,7 +53,8 @@ pub struct ListenerSettings {
     /// Recipients of mail for `postmaster` without a domain: the first address that is a local mailbox.
     /// Default: postmaster at our host name.
     pub postmasters: Vec<EmailAddress>,
-    /// Certificate and key. Default: none; TLS is not offered, and passwords are accepted from loopback only.
+    /// Certificate and key. Default: none. Without one, or while it is empty, TLS is not offered, and passwords are
+    /// accepted from loopback only.
     pub tls: Option<ServerTls>,
     /// SMTP sessions of inbound mail.
     pub smtp: SmtpSettings,
@@ -57,11 +62,11 @@ pub struct ListenerSettings {
     pub smtp_connections: ConnectionLimits,
     /// SMTP sessions of submission.
     pub submission: SmtpSettings,
-    /// Connection limits of submission.
+    /// Connection limits of submission, with and without TLS from the beginning together.
     pub submission_connections: ConnectionLimits,
     /// IMAP sessions.
     pub imap: ImapSettings,
-    /// Connection limits of IMAP.
+    /// Connection limits of IMAP, with and without TLS from the beginning together.
     pub imap_connections: ConnectionLimits,
     /// Maximum size in bytes of the header block that a failure notice returns. Default 64 KiB.
     pub max_returned_header_bytes: usize,
@@ -125,17 +130,23 @@ impl Listeners {
     /// [`BindError`] for the first listener that cannot be bound.
     pub async fn bind(addresses: &ListenAddresses) -> Result<Self, BindError> {
         Ok(Self {
-            smtp: bind("smtp", addresses.smtp).await?,
-            submission: bind("submission", addresses.submission).await?,
-            imap: bind("imap", addresses.imap).await?,
+            smtp: Listener::of(bind("smtp", addresses.smtp).await?, None),
+            submission: Listener::of(
+                bind("submission", addresses.submission).await?,
+                bind("submissions", addresses.submissions).await?,
+            ),
+            imap: Listener::of(bind("imap", addresses.imap).await?, bind("imaps", addresses.imaps).await?),
         })
     }
 
     /// Returns the bound addresses, with the selected port instead of port 0.
     #[must_use]
     pub fn addresses(&self) -> ListenAddresses {
-        let address = |listener: &Option<Listener>| listener.as_ref().map(Listener::local_addr);
-        ListenAddresses { smtp: address(&self.smtp), submission: address(&self.submission), imap: address(&self.imap) }
+        let addresses = |listener: &Option<Listener>| listener.as_ref().map(Listener::addresses).unwrap_or_default();
+        let [smtp, _] = addresses(&self.smtp);
+        let [submission, submissions] = addresses(&self.submission);
+        let [imap, imaps] = addresses(&self.imap);
+        ListenAddresses { smtp, submission, submissions, imap, imaps }
     }
 
     /// Accepts clients until `shutdown`. The tasks end when open work is finished, or after the grace period.
@@ -183,8 +194,8 @@ impl Listeners {
     }
 }
 
-async fn bind(listener: &'static str, address: Option<SocketAddr>) -> Result<Option<Listener>, BindError> {
+async fn bind(listener: &'static str, address: Option<SocketAddr>) -> Result<Option<Socket>, BindError> {
     let Some(address) = address else { return Ok(None) };
-    let bound = Listener::bind(address).await;
+    let bound = Socket::bind(address).await;
     bound.map(Some).map_err(|error| BindError { listener, address, error })
 }

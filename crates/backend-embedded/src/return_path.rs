@@ -1,10 +1,11 @@
-//! The envelope sender of a message from the API: a return address whose bounces are delivered to the message's sender.
+//! The envelope senders of outgoing messages. One from the API has a return address whose bounces are delivered to the
+//! message's sender. One that an alias forwards has a return address from which bounces go back to its sender.
 //!
 //! A Message-ID is visible to everyone who gets the message quoted or forwarded. The return address is
 //! visible only to the recipients of the message and to the servers on its path. A bounce is therefore
 //! accepted at that address only.
 
-use mailapi_backend::ReturnAddress;
+use mailapi_backend::{ReturnAddress, RewrittenSenderError, SenderRewriting};
 use mailapi_model::{DomainName, EmailAddress, MessageId};
 use mailapi_store::StoreError;
 
@@ -35,6 +36,25 @@ impl MessageStore {
         // The proof is valid in every domain, but the address is only used in the sender's domain.
         let sender = sender.filter(|sender| sender.domain_str() == address.domain_str());
         Ok(sender.map(|sender| (id, sender)))
+    }
+
+    /// Returns the envelope sender of mail that an alias of this domain forwards. Without a return address, the message
+    /// has the null reverse-path: a lost bounce is better than a refusal by SPF.
+    pub(crate) fn forwarded_as(&self, sender: &EmailAddress, domain: &DomainName) -> String {
+        let rewritten = self.rewriting().and_then(|scheme| scheme.rewritten(sender, domain, self.clock().now()));
+        rewritten.map(|address| address.wire().into_owned()).unwrap_or_default()
+    }
+
+    /// Returns the sender that receives bounces to this address; `None` if it is no return address of forwarded mail.
+    ///
+    /// # Errors
+    /// If it is one, and must not be used.
+    pub(crate) fn forwarded_for(&self, address: &EmailAddress) -> Option<Result<EmailAddress, RewrittenSenderError>> {
+        self.rewriting()?.sender_in(address, self.clock().now())
+    }
+
+    fn rewriting(&self) -> Option<SenderRewriting> {
+        self.settings().return_key.as_ref().map(SenderRewriting::new)
     }
 
     /// Returns the return addresses in the sender's domain, so that SPF aligns with the author's domain (RFC

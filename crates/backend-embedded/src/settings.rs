@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mailapi_backend::BounceKey;
+use mailapi_model::EmailAddress;
 
 /// Settings of the message store and its queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +13,9 @@ pub struct MessageStoreSettings {
     /// Mail to an unknown address is delivered to the mailbox named by its local part before this character
     /// (RFC 5233 section 1). `None` rejects such mail. Default `+`.
     pub recipient_delimiter: Option<char>,
+    /// Recipients of mail for the postmaster of a domain that has none: the first address that is a local mailbox.
+    /// Default: none.
+    pub postmasters: Vec<EmailAddress>,
     /// Size in bytes of a database row of a message, and so the memory that reading needs. Default 128 KiB.
     /// Stored messages keep the size with which they were written.
     pub chunk_bytes: usize,
@@ -59,6 +63,7 @@ impl Default for MessageStoreSettings {
         Self {
             max_message_bytes: 25 * 1024 * 1024,
             recipient_delimiter: Some('+'),
+            postmasters: Vec::new(),
             chunk_bytes: 128 * 1024,
             inline_bytes: 256 * 1024,
             inline_entries: 2_000,

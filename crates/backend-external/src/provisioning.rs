@@ -31,6 +31,15 @@ impl SharedDatabase {
             tracing::warn!(%error, %mailbox, "could not flush Dovecot's authentication cache for a mailbox");
         }
     }
+
+    /// Ends the sessions of a mailbox. A failure is only logged: the change in the account database is done.
+    async fn let_go(&self, mailbox: &EmailAddress) {
+        if let Some(doveadm) = &self.doveadm
+            && let Err(error @ DoveadmError::Failed(_)) = doveadm.let_go(mailbox).await
+        {
+            tracing::warn!(%error, %mailbox, "could not end the sessions of a mailbox");
+        }
+    }
 }
 
 #[async_trait]
@@ -62,11 +71,7 @@ impl Provisioning for SharedDatabase {
             Ok(_) | Err(MailboxError::NoSuchMailbox) => {}
             Err(error) => return Err(ProvisioningError(error.to_string())),
         }
-        if let Some(doveadm) = &self.doveadm
-            && let Err(error @ DoveadmError::Failed(_)) = doveadm.let_go(mailbox).await
-        {
-            tracing::warn!(%error, %mailbox, "could not end the sessions of a removed mailbox");
-        }
+        self.let_go(mailbox).await;
         // If the server no longer has the mailbox, the purge has not erased the index.
         self.mailboxes.erase_index(mailbox).await;
         self.mailboxes.forget(mailbox);
@@ -75,6 +80,11 @@ impl Provisioning for SharedDatabase {
 
     async fn account_changed(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
         self.forget(mailbox).await;
+        Ok(())
+    }
+
+    async fn end_sessions(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
+        self.let_go(mailbox).await;
         Ok(())
     }
 }

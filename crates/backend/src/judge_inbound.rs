@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use mailapi_model::{Authentication, Blob};
+use mailapi_model::{Authentication, Blob, EmailAddress, QueueId};
 
 /// Decides what happens to mail that arrives without a log-in. The product implements it; a listener asks at
 /// the end of each message, before it accepts the message.
@@ -24,6 +24,10 @@ pub struct InboundMail<'a> {
     pub client_name: &'a str,
     /// The reverse-path as given, which may be no valid address; empty for the null reverse-path.
     pub sender: &'a str,
+    /// The recipients here.
+    pub recipients: &'a [EmailAddress],
+    /// The queue id that the message gets if it is accepted.
+    pub queue_id: &'a QueueId,
     /// The message, before this server changes its header.
     pub message: Blob,
 }
@@ -35,15 +39,17 @@ pub struct Judgement {
     pub action: InboundAction,
     /// The results; `None` if the message was not checked.
     pub authentication: Option<Authentication>,
-    /// The header field to prepend, with its line end; empty if the message was not checked.
-    pub field: String,
+    /// The header fields to prepend, each with its line end; empty if the message was not checked.
+    pub fields: String,
+    /// Names of further fields that only this server may write in the message: those that arrived are removed.
+    pub own_fields: &'static [&'static str],
 }
 
 impl Judgement {
     /// Returns the judgement of a message that is delivered without checks.
     #[must_use]
     pub const fn unchecked() -> Self {
-        Self { action: InboundAction::Deliver, authentication: None, field: String::new() }
+        Self { action: InboundAction::Deliver, authentication: None, fields: String::new(), own_fields: &[] }
     }
 }
 
@@ -54,6 +60,8 @@ pub enum InboundAction {
     Deliver,
     /// It is delivered to the folder for junk.
     Junk,
+    /// It is refused for now with this text, in one line of ASCII; the client may try again.
+    Defer(String),
     /// It is refused with this text, in one line of ASCII.
     Refuse(String),
 }

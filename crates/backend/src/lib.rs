@@ -23,6 +23,7 @@ mod queue;
 mod record;
 mod return_address;
 mod rounds;
+mod sender_rewriting;
 mod sign_outgoing;
 mod submission;
 mod validator;
@@ -45,6 +46,7 @@ pub use queue::{Queue, QueueChange, QueueEntry, QueueError, QueueFilter, QueuedF
 pub use record::{Record, RecordError, Recorded};
 pub use return_address::{BounceKey, ReturnAddress, ReturnAddressError};
 pub use rounds::Rounds;
+pub use sender_rewriting::{RewrittenSenderError, SenderRewriting};
 pub use sign_outgoing::{SignError, SignOutgoing};
 pub use submission::{Accepted, Attempt, Refusal, Submission, SubmitError};
 pub use validator::Validator;

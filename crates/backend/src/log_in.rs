@@ -1,7 +1,7 @@
 //! Authentication at a backend's own listeners.
 
 use async_trait::async_trait;
-use mailapi_model::{Denied, EmailAddress, Grants, SecretText, SendAs, Visitor};
+use mailapi_model::{AppPasswordId, Denied, EmailAddress, Grants, SecretText, SendAs, Visitor};
 
 use crate::Validator;
 
@@ -9,7 +9,7 @@ use crate::Validator;
 /// apply on every protocol. It limits failed logins by mailbox and by client.
 #[async_trait]
 pub trait Login: Send + Sync {
-    /// Checks a mailbox's address and password.
+    /// Checks a mailbox's address, and its password or one of its app passwords.
     ///
     /// # Errors
     /// [`LoginError::Refused`] for an unknown address, a wrong password and a disabled mailbox alike.
@@ -19,7 +19,8 @@ pub trait Login: Send + Sync {
     /// before each command; it is cheap while no account has changed.
     ///
     /// # Errors
-    /// [`LoginError::Refused`] when the mailbox was disabled, deleted, or given another password since.
+    /// [`LoginError::Refused`] when the mailbox was disabled, deleted, or given another password since. After a login
+    /// with an app password: when that one was revoked.
     async fn renew(&self, session: &mut LoggedIn) -> Result<(), LoginError>;
 
     /// Checks that a logged-in account may send as this address, by the same rule as the API.
@@ -67,8 +68,10 @@ pub struct LoggedIn {
     pub grants: Grants,
     /// The validator of all accounts and permissions when the grants were read.
     pub accounts: Validator,
-    /// The validator of the account's password. It reveals nothing about the password.
+    /// The validator of the password of the login. It reveals nothing about the password.
     pub password: Validator,
+    /// The app password of the login; `None` for the account's own password.
+    pub app_password: Option<AppPasswordId>,
 }
 
 /// Why a login failed.

@@ -1,9 +1,9 @@
 //! Provisioning of domains and mailboxes at the mail server.
 
 use async_trait::async_trait;
-use mailapi_model::{DomainName, EmailAddress, Timestamp};
+use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet, Timestamp};
 
-/// Keeps the mail server's domains and mailboxes equal to the accounts. All operations may be repeated. For a
+/// Keeps the mail server's domains, mailboxes and aliases equal to the accounts. All operations may be repeated. For a
 /// mail server that reads the account database itself they do nothing.
 #[async_trait]
 pub trait Provisioning: Send + Sync {
@@ -33,6 +33,78 @@ pub trait Provisioning: Send + Sync {
 
     /// Invalidates the mail server's cache of an account after a change of its password, state or name.
     async fn account_changed(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
+        let _ = mailbox;
+        Ok(())
+    }
+
+    /// Creates an alias, or replaces its members and its state.
+    async fn put_alias(&self, alias: &Alias) -> Result<(), ProvisioningError> {
+        let _ = alias;
+        Ok(())
+    }
+
+    /// Removes an alias.
+    async fn remove_alias(&self, address: &EmailAddress) -> Result<(), ProvisioningError> {
+        let _ = address;
+        Ok(())
+    }
+
+    /// Removes all aliases of a domain.
+    async fn remove_aliases_of(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
+        let _ = domain;
+        Ok(())
+    }
+
+    /// Returns at most `limit` aliases of the mail server after `after`, in the order of their addresses; `None` as for
+    /// [`Provisioning::domains`].
+    async fn aliases_after(
+        &self,
+        after: Option<&EmailAddress>,
+        limit: usize,
+    ) -> Result<Option<Vec<Alias>>, ProvisioningError> {
+        let _ = (after, limit);
+        Ok(None)
+    }
+
+    /// Makes the alias with this address match the accounts, after the two have diverged. `alias` is `None` if it does
+    /// not exist.
+    async fn repair_alias(&self, address: &EmailAddress, alias: Option<&Alias>) -> Result<(), ProvisioningError> {
+        match alias {
+            Some(alias) => self.put_alias(alias).await,
+            None => self.remove_alias(address).await,
+        }
+    }
+
+    /// Returns whether the mail server applies the rules of mailboxes.
+    fn applies_rules(&self) -> bool {
+        false
+    }
+
+    /// Replaces the rules of a mailbox.
+    async fn put_rules(&self, mailbox: &EmailAddress, rules: &RuleSet) -> Result<(), ProvisioningError> {
+        let _ = (mailbox, rules);
+        Ok(())
+    }
+
+    /// Returns the rules of at most `limit` mailboxes with rules after `after`, in the order of their addresses; `None`
+    /// as for [`Provisioning::domains`].
+    async fn rules_after(
+        &self,
+        after: Option<&EmailAddress>,
+        limit: usize,
+    ) -> Result<Option<Vec<(EmailAddress, RuleSet)>>, ProvisioningError> {
+        let _ = (after, limit);
+        Ok(None)
+    }
+
+    /// Makes the rules of a mailbox match the accounts, after the two have diverged.
+    async fn repair_rules(&self, mailbox: &EmailAddress, rules: &RuleSet) -> Result<(), ProvisioningError> {
+        self.put_rules(mailbox, rules).await
+    }
+
+    /// Ends the open sessions of a mailbox at a mail server that does not check them before each command. Mail programs
+    /// that are still allowed log in again.
+    async fn end_sessions(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
         let _ = mailbox;
         Ok(())
     }

@@ -94,7 +94,7 @@ pub struct QueuedFor {
     pub email: String,
     /// The state.
     pub state: QueueState,
-    /// The number of failed attempts; `None` if the mail server does not report it.
+    /// The number of scheduled attempts that failed; `None` if the mail server does not report it.
     pub attempts: Option<u32>,
     /// When the next attempt is due; `None` while on hold or during an attempt, and if the mail server does not
     /// report it.

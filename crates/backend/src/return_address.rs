@@ -31,6 +31,10 @@ impl BounceKey {
     pub const fn new(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }
+
+    pub(crate) const fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 impl fmt::Debug for BounceKey {

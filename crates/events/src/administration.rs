@@ -1,6 +1,9 @@
-//! Events about domains, users and tokens. They contain no secrets: no password, hash, key or token value.
+//! Events about domains, users, aliases and tokens. They contain no secrets: no password, hash, key or token value.
 
-use mailapi_model::{AccountChange, DomainName, EmailAddress, NewAccount, NewDomain, NewToken, Timestamp, TokenId};
+use mailapi_model::{
+    AccountChange, Alias, AliasChange, AppPasswordId, DomainName, EmailAddress, NewAccount, NewAppPassword, NewDomain,
+    NewToken, Timestamp, TokenId,
+};
 use serde::Serialize;
 
 use crate::body::body;
@@ -110,6 +113,83 @@ pub fn user_event(event_type: EventType, email: &EmailAddress, at: Timestamp, fa
     about_user(event_type, email, (at, fact), &Data { email: email.shown() })
 }
 
+/// Returns `alias.created`.
+#[must_use]
+pub fn alias_created(alias: &Alias, fact: FactNumber) -> NewEvent {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        address: &'a str,
+        members: Vec<&'a str>,
+        active: bool,
+    }
+    let Alias { address, members, active, created_at } = alias;
+    let data = Data { address: address.shown(), members: shown(members), active: *active };
+    about_alias(EventType::AliasCreated, address, (*created_at, fact), &data)
+}
+
+/// Returns `alias.updated` with the changed values.
+#[must_use]
+pub fn alias_updated(address: &EmailAddress, change: &AliasChange, at: Timestamp, fact: FactNumber) -> NewEvent {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        address: &'a str,
+        changed: Changed<'a>,
+    }
+    #[derive(Serialize)]
+    struct Changed<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        members: Option<Vec<&'a str>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        active: Option<bool>,
+    }
+    let changed = Changed { members: change.members.as_deref().map(shown), active: change.active };
+    about_alias(EventType::AliasUpdated, address, (at, fact), &Data { address: address.shown(), changed })
+}
+
+/// Returns `alias.deleted`.
+#[must_use]
+pub fn alias_deleted(address: &EmailAddress, at: Timestamp, fact: FactNumber) -> NewEvent {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        address: &'a str,
+    }
+    about_alias(EventType::AliasDeleted, address, (at, fact), &Data { address: address.shown() })
+}
+
+/// Returns `user.app_password_created`, without the value, as the two parts around its id ([`token_created`]).
+#[must_use]
+pub fn app_password_created(new: &NewAppPassword, fact: FactNumber) -> (NewEvent, String) {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        app_password_id: i64,
+        email: &'a str,
+        name: &'a str,
+    }
+    let data = Data { app_password_id: 0, email: new.email.shown(), name: &new.name };
+    let event = about_user(EventType::UserAppPasswordCreated, &new.email, (new.created_at, fact), &data);
+    around_id(event, "\"data\":{\"app_password_id\":0")
+}
+
+/// Returns `user.app_password_revoked`.
+#[must_use]
+pub fn app_password_revoked(email: &EmailAddress, id: AppPasswordId, at: Timestamp, fact: FactNumber) -> NewEvent {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        app_password_id: i64,
+        email: &'a str,
+    }
+    let data = Data { app_password_id: id.0, email: email.shown() };
+    about_user(EventType::UserAppPasswordRevoked, email, (at, fact), &data)
+}
+
+/// Splits the body of an event after the placeholder of an id, which ends with its digit 0.
+fn around_id(mut event: NewEvent, placeholder: &str) -> (NewEvent, String) {
+    let place = event.body.find(placeholder).map_or(event.body.len(), |start| start + placeholder.len());
+    let rest = event.body.split_off(place);
+    event.body.pop();
+    (event, rest)
+}
+
 /// Returns `token.created`, without the token's value. The database assigns the token's id, so the body has two parts;
 /// the id belongs between them.
 #[must_use]
@@ -135,11 +215,7 @@ pub fn token_created(token: &NewToken) -> (NewEvent, String) {
         expires_at: token.expires_at.map(|end| end.to_string()),
     };
     let id = EventId::of_fact(token.created_at, &[b"token.created", token.hash.as_bytes()]);
-    let mut event = about(EventType::TokenCreated, id, token.email.as_ref(), &data);
-    let place = event.body.find(ID).map_or(event.body.len(), |start| start + ID.len());
-    let rest = event.body.split_off(place);
-    event.body.pop();
-    (event, rest)
+    around_id(about(EventType::TokenCreated, id, token.email.as_ref(), &data), ID)
 }
 
 /// Returns `token.updated` or `token.revoked`.
@@ -167,6 +243,16 @@ fn id_of(event_type: EventType, subject: &str, (at, fact): At) -> EventId {
 fn about_user(event_type: EventType, email: &EmailAddress, at: At, data: &impl Serialize) -> NewEvent {
     let id = id_of(event_type, email.as_str(), at);
     about(event_type, id, Some(email), data)
+}
+
+/// An alias has a domain and no mailbox of its own.
+fn about_alias(event_type: EventType, address: &EmailAddress, at: At, data: &impl Serialize) -> NewEvent {
+    let id = id_of(event_type, address.as_str(), at);
+    NewEvent { domain: Some(address.domain()), ..about(event_type, id, None, data) }
+}
+
+fn shown(addresses: &[EmailAddress]) -> Vec<&str> {
+    addresses.iter().map(EmailAddress::shown).collect()
 }
 
 fn about(event_type: EventType, id: EventId, email: Option<&EmailAddress>, data: &impl Serialize) -> NewEvent {
@@ -231,5 +317,7 @@ mod tests {
         assert_eq!(changed(domain_updated(&name, Some(true), None, at, FACT)), json!({"active": true}));
         let (email, change) = ("ann@example.org".parse().unwrap(), AccountChange::default());
         assert_eq!(changed(user_updated(&email, &change, Some(false), at, FACT)), json!({"active": false}));
+        let members = AliasChange { members: Some(vec![email.clone()]), active: None };
+        assert_eq!(changed(alias_updated(&email, &members, at, FACT)), json!({"members": ["ann@example.org"]}));
     }
 }

@@ -71,6 +71,16 @@ event_types! {
     UserUpdated = "user.updated",
     /// A user was deleted.
     UserDeleted = "user.deleted",
+    /// An app password of a user was created.
+    UserAppPasswordCreated = "user.app_password_created",
+    /// An app password of a user was revoked.
+    UserAppPasswordRevoked = "user.app_password_revoked",
+    /// An alias was created.
+    AliasCreated = "alias.created",
+    /// The members or the state of an alias were changed.
+    AliasUpdated = "alias.updated",
+    /// An alias was deleted.
+    AliasDeleted = "alias.deleted",
     /// A token was created.
     TokenCreated = "token.created",
     /// A token was changed.
@@ -90,6 +100,15 @@ impl EventType {
     #[must_use]
     pub fn group(self) -> &'static str {
         self.as_str().split_once('.').map_or("", |(group, _)| group)
+    }
+
+    /// Returns all groups, each once.
+    #[must_use]
+    pub fn groups() -> Vec<&'static str> {
+        let mut groups: Vec<_> = Self::ALL.iter().map(|event_type| event_type.group()).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups
     }
 }
 

@@ -74,6 +74,11 @@ impl EventId {
         Self(Builder::from_unix_timestamp_millis(millis, random).into_uuid())
     }
 
+    /// Returns the end of the text. It is random, or the hash of a fact.
+    pub(crate) const fn end(self) -> IdEnd {
+        IdEnd(self.0.as_u128() & IdEnd::MASK)
+    }
+
     /// Returns the event's time.
     #[must_use]
     pub fn at(self) -> Timestamp {
@@ -84,15 +89,47 @@ impl EventId {
 
 impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0.as_u128();
-        let mut text = [0; CHARACTERS];
-        for place in text.iter_mut().rev() {
-            *place = ALPHABET[(rest & 0x1f) as usize];
-            rest >>= BITS;
-        }
         f.write_str(PREFIX)?;
-        f.write_str(str::from_utf8(&text).map_err(|_| fmt::Error)?)
+        write_digits::<CHARACTERS>(f, self.0.as_u128())
     }
+}
+
+/// The last characters of an id, which distinguish the events of different logs that have the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IdEnd(u128);
+
+impl IdEnd {
+    const CHARACTERS: usize = 8;
+    /// Five bits for each character.
+    const MASK: u128 = (1 << 40) - 1;
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        (text.len() == Self::CHARACTERS).then(|| read_digits(text)).flatten().map(Self)
+    }
+}
+
+impl fmt::Display for IdEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_digits::<{ Self::CHARACTERS }>(f, self.0)
+    }
+}
+
+/// Writes the last `N` digits of a number in base32.
+fn write_digits<const N: usize>(f: &mut fmt::Formatter<'_>, mut rest: u128) -> fmt::Result {
+    let mut text = [0; N];
+    for place in text.iter_mut().rev() {
+        *place = ALPHABET[(rest & 0x1f) as usize];
+        rest >>= BITS;
+    }
+    f.write_str(str::from_utf8(&text).map_err(|_| fmt::Error)?)
+}
+
+/// Reads a number in base32; `None` if it is too large, or a character is none of the alphabet.
+fn read_digits(text: &str) -> Option<u128> {
+    text.bytes().try_fold(0_u128, |value, byte| {
+        let digit = ALPHABET.iter().position(|known| *known == byte)?;
+        (value >> (u128::BITS - BITS) == 0).then_some(value << BITS | digit as u128)
+    })
 }
 
 impl fmt::Debug for EventId {
@@ -112,16 +149,8 @@ impl FromStr for EventId {
     /// Accepts only the form that `Display` writes.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digits = text.strip_prefix(PREFIX).filter(|digits| digits.len() == CHARACTERS).ok_or(EventIdError)?;
-        let mut value: u128 = 0;
-        for byte in digits.bytes() {
-            let digit = ALPHABET.iter().position(|known| *known == byte).ok_or(EventIdError)?;
-            // The first character encodes only three bits.
-            if value >> (u128::BITS - BITS) != 0 {
-                return Err(EventIdError);
-            }
-            value = value << BITS | digit as u128;
-        }
-        let uuid = Uuid::from_u128(value);
+        // The first character encodes only three bits.
+        let uuid = Uuid::from_u128(read_digits(digits).ok_or(EventIdError)?);
         if uuid.get_version_num() == 7 { Ok(Self(uuid)) } else { Err(EventIdError) }
     }
 }

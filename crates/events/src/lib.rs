@@ -8,6 +8,7 @@ mod authentication;
 mod body;
 mod cursor;
 mod event_type;
+mod facts;
 mod gap;
 mod id;
 mod message;
@@ -17,12 +18,14 @@ mod submitted;
 mod webhook;
 
 pub use administration::{
-    domain_created, domain_event, domain_updated, token_created, token_event, user_created, user_event, user_updated,
+    alias_created, alias_deleted, alias_updated, app_password_created, app_password_revoked, domain_created,
+    domain_event, domain_updated, token_created, token_event, user_created, user_event, user_updated,
 };
 pub use authentication::{authentication_from_json, authentication_to_json};
 pub use body::NewEvent;
 pub use cursor::{EventCursor, EventCursorError};
 pub use event_type::{EventType, TypePattern, UnknownEventType};
+pub use facts::event_facts;
 pub use gap::delivery_gap;
 pub use id::{EventId, EventIdError, FactNumber};
 pub use message::{Attempted, MessageFacts, Origin, accepted, delivery, failed, refused};

@@ -498,6 +498,15 @@ mod tests {
     }
 
     #[test]
+    fn a_program_can_tell_what_a_server_answered() {
+        let smtp = |dsn, response| data(&report(Outcome::Deferred, dsn, response))["smtp"].clone();
+        let own = "cannot connect to mx.example[192.0.2.1]:25: refused";
+        assert_eq!(smtp("4.4.1", own), json!({"code": null, "enhanced": "4.4.1", "response": own}));
+        let answered = json!({"code": 421, "enhanced": "4.4.1", "response": "421 4.4.1 too busy"});
+        assert_eq!(smtp("4.4.1", "421 4.4.1 too busy"), answered);
+    }
+
+    #[test]
     fn two_reports_alike_are_two_events() {
         let report = report(Outcome::Deferred, "4.2.0", "450 later");
         let id = |source: &[&[u8]]| delivery(&message(), &recipient(), &report, source).unwrap().id;

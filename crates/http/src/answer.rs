@@ -78,14 +78,19 @@ impl<T: Serialize> IntoResponse for Json<T> {
 
 impl IntoResponse for WrittenJson {
     fn into_response(self) -> Response {
-        let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let large = (self.0.len() > LARGE).then(|| Large(self.0.clone()));
-        let mut response = Response::new(Body::from(self.0));
-        *response.headers_mut() = headers;
-        large.map(|large| response.extensions_mut().insert(large));
-        response
+        response(HeaderValue::from_static("application/json"), self.0)
     }
+}
+
+/// A response with these bytes, for which [`held`] takes room if they are many.
+pub(crate) fn response(content_type: HeaderValue, bytes: Bytes) -> Response {
+    let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
+    headers.insert(header::CONTENT_TYPE, content_type);
+    let large = (bytes.len() > LARGE).then(|| Large(bytes.clone()));
+    let mut response = Response::new(Body::from(bytes));
+    *response.headers_mut() = headers;
+    large.map(|large| response.extensions_mut().insert(large));
+    response
 }
 
 #[cfg(test)]

@@ -136,6 +136,7 @@ impl Arriving {
     }
 }
 
-fn take_memory(memory: &mut BytePermit, bytes: usize) -> Result<(), Incomplete> {
+/// Takes memory for a body; a small one takes none.
+pub(crate) fn take_memory(memory: &mut BytePermit, bytes: usize) -> Result<(), Incomplete> {
     memory.resize(if bytes > FREE_BODY_MEMORY { bytes } else { 0 }).map_err(|Full| Incomplete::Full)
 }

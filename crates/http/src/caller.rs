@@ -30,29 +30,38 @@ impl FromRequestParts<HttpState> for Caller {
             // Tokens are visible ASCII only.
             Err(_) => Err(AuthenticateError::Unknown),
         };
-        match &known {
-            Ok(caller) => note_caller(caller.token.as_ref().map(|token| token.id), caller.grants.mailbox()),
-            Err(AuthenticateError::Expired { token }) => note_caller(Some(*token), None),
-            Err(_) => {}
-        }
-        // Existing tokens have their own windows, even when expired. Unknown tokens count against the client's
-        // address, so guessing never uses up the windows of a token.
-        let key = match &known {
-            Ok(caller) => caller.token.as_ref().map(|token| LimitKey::Token(token.id)),
-            Err(AuthenticateError::Expired { token }) => Some(LimitKey::Token(*token)),
-            Err(AuthenticateError::Unknown) => Some(client_key(parts, state)),
-            Err(AuthenticateError::Unavailable(_)) => None,
-        };
-        if let Some(key) = key {
-            count(parts, state, key)?;
-        }
-        let caller = known?.at(address(parts, state));
-        if let Some(arrival) = parts.extensions.get::<Arrival>() {
-            // A second extractor would find the same caller.
-            let _ = arrival.noted.caller.set(caller.clone());
-        }
-        Ok(Self(caller))
+        counted(parts, state, known).map(Self)
     }
+}
+
+/// Counts a request, notes its caller, and returns it with its address.
+pub(crate) fn counted(
+    parts: &Parts,
+    state: &HttpState,
+    known: Result<mailapi_service::Caller, AuthenticateError>,
+) -> Result<mailapi_service::Caller, ApiError> {
+    match &known {
+        Ok(caller) => note_caller(caller.token.as_ref().map(|token| token.id), caller.grants.mailbox()),
+        Err(AuthenticateError::Expired { token }) => note_caller(Some(*token), None),
+        Err(_) => {}
+    }
+    // Existing tokens have their own windows, even when expired. Unknown tokens count against the client's
+    // address, so guessing never uses up the windows of a token.
+    let key = match &known {
+        Ok(caller) => caller.token.as_ref().map(|token| LimitKey::Token(token.id)),
+        Err(AuthenticateError::Expired { token }) => Some(LimitKey::Token(*token)),
+        Err(AuthenticateError::Unknown) => Some(client_key(parts, state)),
+        Err(AuthenticateError::Unavailable(_)) => None,
+    };
+    if let Some(key) = key {
+        count(parts, state, key)?;
+    }
+    let caller = known?.at(address(parts, state));
+    if let Some(arrival) = parts.extensions.get::<Arrival>() {
+        // A second extractor would find the same caller.
+        let _ = arrival.noted.caller.set(caller.clone());
+    }
+    Ok(caller)
 }
 
 /// A caller whose request outlasts the check of its token.

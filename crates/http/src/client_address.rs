@@ -55,6 +55,8 @@ pub(crate) struct Arrival {
     pub(crate) peer: Option<SocketAddr>,
     /// The request does not have exactly one host.
     pub(crate) is_ambiguous: bool,
+    /// The connection has TLS of this server.
+    pub(crate) is_encrypted: bool,
     /// The shutdown of the server.
     pub(crate) closing: Closing,
     /// Results of extractors. They outlive the request, which the handler consumes.

@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Redirect, Response};
 use bytes::Bytes;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use utoipa_swagger_ui::Config;
 
 use crate::caller::Anybody;
 use crate::error::{ApiError, ErrorCode, documented_errors};
+use crate::router::{Routes, root_routes as routes};
 use crate::state::HttpState;
 
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -29,11 +29,13 @@ const FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600"
 const REDOC: Bytes = Bytes::from_static(include_bytes!("../assets/redoc.standalone.js.gz"));
 
 /// The pages and the document.
-pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new()
-        .routes(routes!(openapi_json))
-        .routes(routes!(swagger_ui))
-        .routes(routes!(redoc))
+pub(crate) fn routes() -> Routes {
+    Routes::new().routes(routes!(openapi_json)).routes(routes!(swagger_ui)).routes(routes!(redoc))
+}
+
+/// The files of the pages, and redirects. The document does not contain them.
+pub(crate) fn files() -> Router<HttpState> {
+    Router::new()
         .route("/", axum::routing::get(|| async { Redirect::temporary("/docs") }))
         .route("/docs/", axum::routing::get(|| async { Redirect::permanent("../docs") }))
         .route("/docs/{file}", axum::routing::get(swagger_ui_file))

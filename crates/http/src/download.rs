@@ -9,7 +9,7 @@ use mailapi_service::mailbox::ByteStream;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// A file from a mail. The headers make browsers save it and run nothing, whatever its type.
-pub(crate) fn download(content_type: &str, filename: &str, size: u64, content: ByteStream) -> Response {
+pub fn download(content_type: &str, filename: &str, size: u64, content: ByteStream) -> Response {
     const SANDBOX: (HeaderName, HeaderValue) = (CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     let content_type = HeaderValue::from_str(content_type);
     let headers = [

@@ -59,9 +59,9 @@ impl From<&Violation> for ErrorDetail {
     }
 }
 
-/// An error response.
+/// An error response. Every error of an operation converts to it, and it converts to a response in JSON.
 #[derive(Debug)]
-pub(crate) struct ApiError {
+pub struct ApiError {
     code: ErrorCode,
     message: Cow<'static, str>,
     details: Vec<ErrorDetail>,
@@ -74,6 +74,49 @@ pub(crate) struct ApiError {
 struct Unsent {
     message_id: MessageId,
     retryable: bool,
+}
+
+/// What another interface than JSON shows of an error.
+impl ApiError {
+    /// The resource does not exist.
+    #[must_use]
+    pub fn not_found() -> Self {
+        ErrorCode::NotFound.into()
+    }
+
+    /// `INTERNAL_ERROR`. Logs `cause` with the request id; the response does not contain it.
+    pub fn unforeseen(cause: impl std::fmt::Display) -> Self {
+        Self::internal(cause)
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        self.code.status()
+    }
+
+    /// The error code, for programs.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        self.code.as_str()
+    }
+
+    /// The message, for people.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Each invalid field, with what it must be.
+    pub fn details(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.details.iter().map(|detail| (detail.field.as_str(), detail.message.as_str()))
+    }
+
+    /// The time until a retry may succeed, in whole seconds.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<u64> {
+        self.retry_after.map(whole_seconds)
+    }
 }
 
 impl ApiError {

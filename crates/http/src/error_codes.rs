@@ -86,12 +86,18 @@ error_codes! {
     /// The user does not exist.
     UserNotFound = "USER_NOT_FOUND", NOT_FOUND, "User not found.",
         "Check the address.", "no";
+    /// The alias does not exist.
+    AliasNotFound = "ALIAS_NOT_FOUND", NOT_FOUND, "Alias not found.",
+        "Check the address; `GET /aliases` lists all.", "no";
     /// The domain does not exist.
     DomainNotFound = "DOMAIN_NOT_FOUND", NOT_FOUND, "Domain not found.",
         "Check the name, or create the domain first.", "no";
     /// The token number does not exist, or the caller may not see it.
     TokenNotFound = "TOKEN_NOT_FOUND", NOT_FOUND, "Token not found.",
         "Check the number; `GET /tokens` lists all.", "no";
+    /// The user has no app password with this number.
+    AppPasswordNotFound = "APP_PASSWORD_NOT_FOUND", NOT_FOUND, "App password not found.",
+        "Check the number; `GET /users/{email}/app-passwords` lists all.", "no";
     /// The permission number does not exist.
     PermissionNotFound = "PERMISSION_NOT_FOUND", NOT_FOUND, "Permission not found.",
         "Check the number; `GET /permissions` lists all.", "no";
@@ -132,6 +138,9 @@ error_codes! {
     /// The user already exists.
     UserExists = "USER_EXISTS", CONFLICT, "The user already exists.",
         "Use another address, or update the user.", "no";
+    /// An alias has the address, or a user has the address of the new alias.
+    AliasExists = "ALIAS_EXISTS", CONFLICT, "An alias or a user has the address.",
+        "Use another address, or update the alias.", "no";
     /// The domain already exists.
     DomainExists = "DOMAIN_EXISTS", CONFLICT, "The domain already exists.",
         "Use another domain, or update the domain.", "no";

@@ -8,8 +8,16 @@ use axum::response::{IntoResponse, Response};
 use crate::caller::Anybody;
 use crate::error::{ApiError, ErrorCode};
 
-/// Disables caching and content sniffing, unless the handler set other headers.
-pub(crate) fn write_headers(headers: &mut HeaderMap) {
+/// A browser that was here once uses HTTPS for a year, also if it is given a link without it (RFC 6797). It ignores the
+/// header after a warning about the certificate.
+const HTTPS_ONLY: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
+/// Disables caching and content sniffing, unless the handler set other headers. Over TLS of this server, browsers stay
+/// with TLS; a proxy decides that for itself.
+pub(crate) fn write_headers(headers: &mut HeaderMap, is_encrypted: bool) {
+    if is_encrypted {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HTTPS_ONLY);
+    }
     // Responses contain mail and tokens.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));

@@ -13,7 +13,7 @@ use crate::wrapped_stream::forward_flush_and_shutdown;
 /// Room for all heads together, [`FREE`] bytes of each aside. One client takes at most half of it.
 pub(crate) const HEAD_ROOM: usize = 16 * 1024 * 1024;
 /// Bytes of a head that take no room, so that a usual request never depends on others.
-const FREE: usize = 4 * 1024;
+pub(crate) const FREE: usize = 4 * 1024;
 /// Maximum length of a request's head; no more of one is kept.
 pub(crate) const MAX_HEAD_BYTES: usize = 16 * 1024;
 

@@ -4,18 +4,18 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use mailapi_service::health::Check;
+use mailapi_tls::{ServerTls, Validity};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::answer::Json;
 use crate::error::{ErrorCode, documented_errors};
+use crate::router::{Routes, root_routes as routes};
 use crate::state::HttpState;
 
 /// All checks. They are not rate-limited.
-pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new().routes(routes!(health)).routes(routes!(live)).routes(routes!(ready))
+pub(crate) fn routes() -> Routes {
+    Routes::new().routes(routes!(health)).routes(routes!(live)).routes(routes!(ready))
 }
 
 /// Health of the service.
@@ -64,6 +64,10 @@ struct HealthChecks {
     /// External user database, if one is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     users: Option<&'static str>,
+    /// Certificate of the listeners; absent without TLS. `missing`: none was issued yet. `expires_soon`: it was not renewed
+    /// in time. `expired`: clients refuse it. None of them degrades the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate: Option<&'static str>,
 }
 
 documented_errors!(Errors, documented_alone, [BadRequest]);
@@ -103,10 +107,23 @@ async fn health(State(state): State<HttpState>) -> Response {
             }),
             bounces: health.bounces.map(|bounces| word_of_feed(bounces, health.bounces_are_whole)),
             users: health.users.map(word),
+            certificate: state.settings().tls.as_ref().map(|tls| certificate(tls, state.clock().now().as_seconds())),
         },
     };
     let status = if is_ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(body)).into_response()
+}
+
+/// A word for the certificate in use at `now`, in seconds since the Unix epoch.
+fn certificate(tls: &ServerTls, now: i64) -> &'static str {
+    /// A tenth of the lifetime: renewals begin long before.
+    const LATE: i64 = 10;
+    let Some(Validity { begins_at, expires_at }) = tls.validity() else { return "missing" };
+    match expires_at - now {
+        ..0 => "expired",
+        left if left < (expires_at - begins_at) / LATE => "expires_soon",
+        _ => "ok",
+    }
 }
 
 fn word(check: Check) -> &'static str {

@@ -9,17 +9,22 @@ mod body;
 mod bounded_json;
 mod byte_budget;
 mod caller;
+mod challenge;
 mod client_address;
 mod closing;
 mod contents;
 mod discard;
 mod docs;
+
 mod download;
 mod error;
 mod error_codes;
 mod guard;
 mod head_room;
 mod health;
+mod hosted;
+mod http2;
+mod interface;
 mod json;
 mod large_json;
 mod limits;
@@ -46,14 +51,19 @@ mod wrapped_stream;
 mod write_timeout;
 
 pub use client_address::{Network, NetworkError};
+pub use download::download;
+pub use error::ApiError;
+pub use interface::{Authenticated, BodyRoom, NoRoom, TokenUse, count_client, page, read_body};
 pub use limits::RequestLimits;
 pub use metrics::metrics_router;
 pub use openapi::openapi_json;
 pub use records::{
-    created_token_json, created_webhook_json, domain_dns_json, domain_json, domains_json, queue_json,
-    queued_message_json, token_json, tokens_json, user_json, users_json, webhooks_json,
+    alias_json, aliases_json, app_passwords_json, created_app_password_json, created_token_json, created_webhook_json,
+    domain_dns_json, domain_json, domains_json, queue_json, queued_message_json, rules_from_json, rules_json,
+    token_json, tokens_json, user_json, users_json, webhooks_json,
 };
-pub use router::router;
-pub use serve::serve;
+pub use router::{router, router_with};
+pub use routes::to_the_end;
+pub use serve::{ApiListeners, serve};
 pub use settings::HttpSettings;
 pub use state::HttpState;

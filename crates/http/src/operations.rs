@@ -1,7 +1,6 @@
 //! The counters of each operation, by route and method.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request};
 use axum::http::Method;
@@ -13,11 +12,8 @@ const NO_OPERATION: &str = "none";
 /// Label of methods that the interface does not use.
 const OTHER_METHOD: &str = "other";
 
-/// The counters of all operations. Clones are cheap.
-#[derive(Clone)]
-pub(crate) struct Operations(Arc<Known>);
-
-struct Known {
+/// The counters of all operations.
+pub(crate) struct Operations {
     /// By route pattern; few routes have more than two methods.
     by_path: HashMap<String, Vec<(Method, Operation)>>,
     /// Requests for no operation, by method.
@@ -26,26 +22,32 @@ struct Known {
 }
 
 impl Operations {
-    /// Looks up the counters of all documented operations.
-    pub(crate) fn new(paths: &Paths, metrics: &Metrics) -> Self {
-        let by_path = paths.paths.iter().map(|(path, item)| (path.clone(), of_path(item, metrics))).collect();
+    /// Looks up the counters of requests for no operation.
+    pub(crate) fn new(metrics: &Metrics) -> Self {
         let methods =
             [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE, Method::PATCH, Method::OPTIONS];
         let strays = methods.into_iter().map(|method| {
             let counters = metrics.operation(NO_OPERATION, name(&method));
             (method, counters)
         });
-        let strays = strays.collect();
-        Self(Arc::new(Known { by_path, strays, other: metrics.operation(NO_OPERATION, OTHER_METHOD) }))
+        let other = metrics.operation(NO_OPERATION, OTHER_METHOD);
+        Self { by_path: HashMap::new(), strays: strays.collect(), other }
+    }
+
+    /// Looks up the counters of documented operations.
+    pub(crate) fn add(&mut self, paths: &Paths, metrics: &Metrics) {
+        for (path, item) in &paths.paths {
+            self.by_path.entry(path.clone()).or_default().extend(of_path(item, metrics));
+        }
     }
 
     /// Returns the counters for a request.
     pub(crate) fn of(&self, request: &Request) -> Operation {
         let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-        let operations = route.and_then(|route| self.0.by_path.get(route));
-        let mut candidates = operations.into_iter().chain([&self.0.strays]).flatten();
+        let operations = route.and_then(|route| self.by_path.get(route));
+        let mut candidates = operations.into_iter().chain([&self.strays]).flatten();
         let found = candidates.find(|(method, _)| method == request.method());
-        found.map_or(&self.0.other, |(_, operation)| operation).clone()
+        found.map_or(&self.other, |(_, operation)| operation).clone()
     }
 }
 

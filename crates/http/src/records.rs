@@ -1,6 +1,9 @@
 //! Records as JSON in the shapes of the API, for the command line.
 
-use mailapi_model::{DkimKey, Domain, Secret, TokenRecord, TokenValue};
+use mailapi_model::{
+    Alias, AppPassword, AppPasswordValue, DkimKey, Domain, RuleFields, RuleSet, Secret, TokenRecord, TokenValue,
+    Violations,
+};
 use mailapi_service::Caller;
 use mailapi_service::domains::DnsSetup;
 use mailapi_service::queue::QueueEntry;
@@ -8,12 +11,17 @@ use mailapi_service::users::User;
 use mailapi_service::webhooks::Webhook;
 use serde::Serialize;
 
+use crate::routes::aliases::AliasRecord;
 use crate::routes::domains::DomainRecord;
 use crate::routes::domains::dns::DomainDns;
 use crate::routes::queue::QueuedMessageInfo;
 use crate::routes::tokens::TokenInfo;
 use crate::routes::tokens::create::TokenCreated;
 use crate::routes::users::UserRecord;
+use crate::routes::users::app_passwords::AppPasswordInfo;
+use crate::routes::users::app_passwords::create::AppPasswordCreated;
+use crate::routes::users::rules::RulesShown;
+use crate::routes::users::rules::body::rules_in;
 use crate::routes::webhooks::WebhookInfo;
 use crate::routes::webhooks::create::WebhookCreated;
 
@@ -27,6 +35,44 @@ pub fn user_json(user: User) -> String {
 #[must_use]
 pub fn users_json(users: Vec<User>) -> String {
     text(&users.into_iter().map(UserRecord::from).collect::<Vec<_>>())
+}
+
+/// An alias record.
+#[must_use]
+pub fn alias_json(alias: Alias) -> String {
+    text(&AliasRecord::from(alias))
+}
+
+/// A list of records.
+#[must_use]
+pub fn aliases_json(aliases: Vec<Alias>) -> String {
+    text(&aliases.into_iter().map(AliasRecord::from).collect::<Vec<_>>())
+}
+
+/// The rules of a mailbox.
+#[must_use]
+pub fn rules_json(rules: &RuleSet) -> String {
+    text(&RulesShown::from(rules))
+}
+
+/// Reads rules in the shape of the API.
+///
+/// # Errors
+/// The violations, for members such as `rules[0].name`.
+pub fn rules_from_json(json: &[u8]) -> Result<Vec<RuleFields>, Violations> {
+    rules_in(json)
+}
+
+/// App passwords, without values.
+#[must_use]
+pub fn app_passwords_json(app_passwords: Vec<AppPassword>) -> String {
+    text(&app_passwords.into_iter().map(AppPasswordInfo::from).collect::<Vec<_>>())
+}
+
+/// A new app password with its value.
+#[must_use]
+pub fn created_app_password_json(app_password: AppPassword, value: &AppPasswordValue) -> String {
+    text(&AppPasswordCreated::new(app_password, value))
 }
 
 /// A domain record with the DNS record of its DKIM key.

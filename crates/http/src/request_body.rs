@@ -216,7 +216,7 @@ macro_rules! request_body {
                 $(let object = $crate::request_body::exemplify(object, serde_json::json!($example));)?
                 $(
                     let about = concat!($($about),+);
-                    let object = $crate::request_body::member::<$kind>(object, stringify!($member), about, schemas);
+                    let object = $crate::request_body::member::<$kind>(object, $crate::request_body::named(stringify!($member)), about, schemas);
                 )+
                 object
             }
@@ -253,7 +253,7 @@ macro_rules! request_body {
                 violations: &mut mailapi_model::Violations,
             ) -> Option<Self> {
                 let mut members = $crate::request_body::Members::of(value, place, violations)?;
-                $(let $member = members.take::<$kind>(stringify!($member), violations);)+
+                $(let $member = members.take::<$kind>($crate::request_body::named(stringify!($member)), violations);)+
                 Some(Self { $($member: $member?),+ })
             }
         }
@@ -261,6 +261,11 @@ macro_rules! request_body {
 }
 
 pub(crate) use request_body;
+
+/// The name of a member whose field may be a keyword, such as `r#type`.
+pub(crate) fn named(field: &str) -> &str {
+    field.strip_prefix("r#").unwrap_or(field)
+}
 
 /// An object without members.
 pub(crate) fn object(about: &str) -> ObjectBuilder {

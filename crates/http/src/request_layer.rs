@@ -29,13 +29,13 @@ use crate::state::HttpState;
 #[derive(Clone)]
 pub(crate) struct RequestLayer<S> {
     state: HttpState,
-    operations: Operations,
+    operations: Arc<Operations>,
     inner: S,
 }
 
 impl<S> RequestLayer<S> {
     /// Wraps `inner`.
-    pub(crate) const fn new(state: HttpState, operations: Operations, inner: S) -> Self {
+    pub(crate) const fn new(state: HttpState, operations: Arc<Operations>, inner: S) -> Self {
         Self { state, operations, inner }
     }
 }
@@ -58,7 +58,8 @@ where
         let (operation, began) = (self.operations.of(&request), state.clock().steady());
         let (named, span) = Named::of(&request, &state);
         let arrival = request.extensions_mut().get_or_insert_default::<Arrival>();
-        let (noted, is_ambiguous) = (Arc::clone(&arrival.noted), arrival.is_ambiguous);
+        let Arrival { is_ambiguous, is_encrypted, .. } = *arrival;
+        let noted = Arc::clone(&arrival.noted);
         let (request, unread) = UnreadBody::of(request);
         let mut handled = (!is_ambiguous).then(|| AssertUnwindSafe(self.inner.call(request)).catch_unwind());
         let answering = async move {
@@ -74,7 +75,7 @@ where
             drop(handled);
             let mut response = answer::held(response, || state.answers().hold(Share::of(noted.caller.get())));
             unread.discard(response.status(), state.settings()).await;
-            guard::write_headers(response.headers_mut());
+            guard::write_headers(response.headers_mut(), is_encrypted);
             noted.limit.write_to(response.headers_mut());
             operation.count(response.status().as_u16(), state.clock().steady().saturating_sub(began));
             named.answered(&mut response, state.clock().now(), state.settings().access_log);

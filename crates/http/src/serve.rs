@@ -1,9 +1,12 @@
 //! Accepts connections and serves requests.
 //!
-//! HTTP/1.1 only: almost no client uses HTTP/2 without TLS, and a proxy that terminates TLS speaks HTTP/2 itself. Each
-//! connection therefore carries one request at a time, and one time-out covers it.
+//! Without TLS there is HTTP/1.1 only: almost no client uses HTTP/2 then, and a proxy that terminates TLS speaks HTTP/2
+//! itself. Over TLS the client chooses. An HTTP/1.1 connection carries one request at a time, and one time-out covers it;
+//! [`http2`](crate::http2) has the limits of the others.
 
 use std::convert::Infallible;
+use std::future::pending;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +19,20 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use mailapi_model::{ClientNetwork, Connections, CountedConnection};
+use mailapi_tls::{CHALLENGE_PROTOCOL, ServerTls};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower::Service;
 
 use crate::byte_budget::{ByteBudget, Share, byte_budget};
 use crate::client_address::{Arrival, is_trusted};
 use crate::closing::Closing;
 use crate::head_room::{HEAD_ROOM, Head, HeadRoom, MAX_HEAD_BYTES};
+use crate::http2::{self, RequestRoom};
 use crate::parser_errors::ParserErrors;
 use crate::settings::HttpSettings;
 use crate::write_timeout::WriteTimeout;
@@ -39,51 +45,90 @@ const ANSWER_PAUSE: Duration = Duration::from_secs(30);
 const CONNECTIONS_OF_CLIENT: usize = 1024;
 /// Buffer of one connection for bodies and responses.
 const CONNECTION_BUFFER: usize = 64 * 1024;
+/// Time limit for a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The sockets of the API, which share its limits.
+#[derive(Debug)]
+pub struct ApiListeners {
+    /// HTTP without TLS.
+    pub plain: TcpListener,
+    /// HTTPS.
+    pub encrypted: Option<TcpListener>,
+    /// The certificate of HTTPS.
+    pub tls: Option<ServerTls>,
+}
+
+impl From<TcpListener> for ApiListeners {
+    /// HTTP without TLS alone.
+    fn from(plain: TcpListener) -> Self {
+        Self { plain, encrypted: None, tls: None }
+    }
+}
 
 /// Serves `router` until `shutdown` is ready. Then it stops accepting, closes idle connections and event streams, and
 /// gives requests in flight [`HttpSettings::shutdown_grace`] to finish.
 pub async fn serve(
-    listener: TcpListener,
+    listeners: impl Into<ApiListeners>,
     router: Router,
     settings: &HttpSettings,
     shutdown: impl Future<Output = ()> + Send,
 ) {
-    let server = Server::new(router, settings);
-    let most = settings.max_connections.max(1);
-    // One client leaves connections to others, also where the system allows few.
-    let connections = Connections::new(most, CONNECTIONS_OF_CLIENT.min((most / 2).max(1)));
-    let slots = Arc::new(Semaphore::new(most));
+    let listeners = listeners.into();
+    let server = Arc::new(Server::new(router, settings));
+    let connections = shared_by_clients(settings);
+    let slots = Arc::new(Semaphore::new(settings.max_connections.max(1)));
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         tokio::select! {
             biased;
             () = &mut shutdown => break,
-            accepted = accept(&listener, &slots) => {
-                let (stream, peer, slot) = accepted;
-                let is_proxy = is_trusted(peer.ip().to_canonical(), &settings.trusted_proxies);
-                match connections.count((!is_proxy).then(|| ClientNetwork::of(peer.ip()))) {
-                    Some(counted) => server.accept(stream, peer, (slot, counted)),
+            accepted = accept(&listeners, &slots) => {
+                let Accepted { stream, peer, slot, tls } = accepted;
+                match connections.count(server.client(peer)) {
+                    Some(counted) => Arc::clone(&server).receive(stream, peer, tls, (slot, counted)),
                     // Closed without a response, which would cost the resources that the limit saves.
                     None => tracing::debug!(%peer, "connection closed: too many connections from this client"),
                 }
             }
         }
     }
-    drop(listener);
+    drop(listeners);
     server.closing.send_replace(true);
-    let finished = tokio::time::timeout(settings.shutdown_grace, server.graceful.shutdown()).await;
+    // Each connection has a receiver of the signal until it ends.
+    let finished = tokio::time::timeout(settings.shutdown_grace, server.closing.closed()).await;
     if finished.is_err() {
         tracing::warn!("requests still in flight at the end of the shutdown grace period");
     }
 }
 
+/// Limits connections, or requests that share connections. One client leaves some to others, also where the system
+/// allows few.
+fn shared_by_clients(settings: &HttpSettings) -> Connections {
+    let most = settings.max_connections.max(1);
+    Connections::new(most, CONNECTIONS_OF_CLIENT.min((most / 2).max(1)))
+}
+
+/// A new connection.
+struct Accepted {
+    stream: TcpStream,
+    peer: SocketAddr,
+    slot: OwnedSemaphorePermit,
+    /// The certificate, if the connection begins with a handshake.
+    tls: Option<ServerTls>,
+}
+
 /// Waits for a free slot, then for the next connection.
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+async fn accept(listeners: &ApiListeners, slots: &Arc<Semaphore>) -> Accepted {
     loop {
         // The semaphore is never closed, so waiting for it cannot fail.
         let Ok(slot) = Arc::clone(slots).acquire_owned().await else { continue };
-        match listener.accept().await {
-            Ok((stream, peer)) => return (stream, peer, slot),
+        let (accepted, tls) = tokio::select! {
+            accepted = listeners.plain.accept() => (accepted, None),
+            accepted = accept_encrypted(listeners) => (accepted, listeners.tls.clone()),
+        };
+        match accepted {
+            Ok((stream, peer)) => return Accepted { stream, peer, slot, tls },
             Err(error) => {
                 // Out of file descriptors until connections end, or the client has disconnected.
                 const PAUSE: Duration = Duration::from_millis(50);
@@ -94,80 +139,175 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (TcpStream, S
     }
 }
 
+/// Waits for the next connection of HTTPS; forever without its listener or certificate.
+async fn accept_encrypted(listeners: &ApiListeners) -> io::Result<(TcpStream, SocketAddr)> {
+    match (&listeners.encrypted, &listeners.tls) {
+        (Some(listener), Some(_)) => listener.accept().await,
+        _ => pending().await,
+    }
+}
+
 struct Server {
     router: Router,
     settings: HttpSettings,
-    graceful: GracefulShutdown,
-    /// True from the beginning of the shutdown, for responses that wait or never end.
+    /// True from the beginning of the shutdown: connections close when they are idle, and responses that wait or never
+    /// end finish. Every connection has a receiver.
     closing: watch::Sender<bool>,
-    /// Room for unfinished heads.
+    /// Room for unfinished heads, and for those of requests of HTTP/2.
     heads: Arc<ByteBudget>,
+    /// Requests of HTTP/2 in flight.
+    requests: Connections,
 }
 
 impl Server {
     fn new(router: Router, settings: &HttpSettings) -> Self {
         let (heads, closing) = (byte_budget(HEAD_ROOM), watch::Sender::new(false));
-        Self { router, settings: settings.clone(), graceful: GracefulShutdown::new(), closing, heads }
+        Self { router, settings: settings.clone(), closing, heads, requests: shared_by_clients(settings) }
     }
 
-    fn accept(&self, stream: TcpStream, peer: SocketAddr, slot: (OwnedSemaphorePermit, CountedConnection)) {
+    /// The client of a connection; `None` for a trusted proxy, which has many.
+    fn client(&self, peer: SocketAddr) -> Option<ClientNetwork> {
+        let is_proxy = is_trusted(peer.ip().to_canonical(), &self.settings.trusted_proxies);
+        (!is_proxy).then(|| ClientNetwork::of(peer.ip()))
+    }
+
+    /// Serves a new connection; `slot` is dropped when it ends.
+    fn receive(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        tls: Option<ServerTls>,
+        slot: (OwnedSemaphorePermit, CountedConnection),
+    ) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "setting TCP_NODELAY failed");
         }
-        self.start(stream, peer, slot);
+        let Some(tls) = tls else { return self.start(stream, (peer, IsEncrypted(false)), slot) };
+        let mut closing = Closing::new(self.closing.subscribe());
+        tokio::spawn(async move {
+            let shaken = tokio::select! {
+                () = closing.begun() => return,
+                shaken = shake_hands(&tls, stream) => shaken,
+            };
+            match shaken {
+                Ok(stream) => self.start_encrypted(stream, peer, slot),
+                Err(error) => tracing::debug!(%peer, %error, "TLS handshake failed"),
+            }
+        });
     }
 
-    /// Serves a connection; `slot` is dropped when it ends.
-    fn start<S, T>(&self, stream: S, peer: SocketAddr, slot: T)
+    /// Serves a connection by the protocol that its client chose; `slot` is dropped when it ends.
+    fn start_encrypted<T: Send + 'static>(&self, stream: TlsStream<TcpStream>, peer: SocketAddr, slot: T) {
+        match stream.get_ref().1.alpn_protocol() {
+            Some(b"h2") => self.start_http2(stream, peer, slot),
+            // The handshake itself was the answer, and no data follows (RFC 8737 section 3).
+            Some(CHALLENGE_PROTOCOL) => {}
+            _ => self.start(stream, (peer, IsEncrypted(true)), slot),
+        }
+    }
+
+    /// Serves a connection of HTTP/2; `slot` is dropped when it ends.
+    fn start_http2<S, T>(&self, stream: S, peer: SocketAddr, slot: T)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         T: Send + 'static,
     {
-        let head = Head::new(self.heads.hold(Share::Client(ClientNetwork::of(peer.ip()))));
+        let stream = WriteTimeout::new(stream, ANSWER_PAUSE);
+        let (router, closing) = (self.router.clone(), Closing::new(self.closing.subscribe()));
+        let handle = {
+            let closing = closing.clone();
+            move |request| answer(router.clone(), (peer, IsEncrypted(true)), closing.clone(), request)
+        };
+        let (requests, heads) = (self.requests.clone(), Arc::clone(&self.heads));
+        let room = RequestRoom { requests, client: self.client(peer), heads };
+        let connection = http2::serve(stream, room, handle, closing, self.settings.header_timeout);
+        tokio::spawn(async move {
+            connection.await;
+            drop(slot);
+        });
+    }
+
+    /// Serves a connection; `slot` is dropped when it ends.
+    fn start<S, T>(&self, stream: S, from: (SocketAddr, IsEncrypted), slot: T)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: Send + 'static,
+    {
+        let head = Head::new(self.heads.hold(Share::Client(ClientNetwork::of(from.0.ip()))));
         let stream = HeadRoom::new(WriteTimeout::new(stream, ANSWER_PAUSE), head.clone());
         let (router, closing) = (self.router.clone(), Closing::new(self.closing.subscribe()));
         let service = service_fn(move |request| {
             head.complete();
-            let (answering, head) = (answer(router.clone(), peer, closing.clone(), request), head.clone());
+            let (answering, head) = (answer(router.clone(), from, closing.clone(), request), head.clone());
             async move {
                 let answer = answering.await;
                 head.next();
                 answer
             }
         });
+        let mut shutdown = Closing::new(self.closing.subscribe());
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.settings.header_timeout)
             .max_header_size(MAX_HEAD_BYTES)
             .max_buf_size(CONNECTION_BUFFER)
             .serve_connection(TokioIo::new(ParserErrors::new(stream)), service);
-        let connection = self.graceful.watch(connection);
         tokio::spawn(async move {
+            let mut connection = std::pin::pin!(connection);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = shutdown.begun() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
             // A disconnect or a protocol error of the client is not a failure of the server.
-            if let Err(error) = connection.await {
+            if let Err(error) = ended {
                 tracing::debug!(%error, "connection ended early");
             }
-            drop(slot);
+            drop((slot, shutdown));
         });
     }
 }
 
+async fn shake_hands(tls: &ServerTls, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    let handshake = TlsAcceptor::from(tls.https()).accept(stream);
+    tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await?
+}
+
+/// Whether this server's TLS protects a connection.
+#[derive(Clone, Copy)]
+struct IsEncrypted(bool);
+
 /// Calls the router without polling for readiness, because it is always ready.
 fn answer(
     mut router: Router,
-    peer: SocketAddr,
+    (peer, IsEncrypted(is_encrypted)): (SocketAddr, IsEncrypted),
     closing: Closing,
     request: hyper::Request<Incoming>,
 ) -> impl Future<Output = Result<Response, Infallible>> {
     let is_ambiguous = !names_one_host(&request);
     let mut request = request.map(Body::new);
-    request.extensions_mut().insert(Arrival { peer: Some(peer), is_ambiguous, closing, ..Arrival::default() });
+    request.extensions_mut().insert(Arrival {
+        peer: Some(peer),
+        is_ambiguous,
+        is_encrypted,
+        closing,
+        ..Arrival::default()
+    });
     router.call(request)
 }
 
-/// RFC 9112 section 3.2: a request without Host, or with two, is ambiguous for proxies. HTTP/1.0 requests need none.
+/// RFC 9112 section 3.2: a request without Host, or with two, is ambiguous for proxies. HTTP/1.0 requests need none. In
+/// HTTP/2 `:authority` replaces Host, and both must agree (RFC 9113 section 8.3.1).
 fn names_one_host<B>(request: &hyper::Request<B>) -> bool {
-    request.version() < Version::HTTP_11 || request.headers().get_all(header::HOST).iter().count() == 1
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let (first, second) = (hosts.next(), hosts.next());
+    match (request.version(), request.uri().authority()) {
+        (Version::HTTP_2, Some(authority)) => first.is_none_or(|host| host == authority.as_str()) && second.is_none(),
+        (Version::HTTP_09 | Version::HTTP_10, _) => true,
+        _ => first.is_some() && second.is_none(),
+    }
 }
 
 #[cfg(test)]
@@ -188,7 +328,7 @@ mod tests {
 
     fn connect(server: &Server, client: ([u8; 4], u16)) -> DuplexStream {
         let (ours, theirs) = duplex(MAX_HEAD_BYTES);
-        server.start(theirs, client.into(), ());
+        server.start(theirs, (client.into(), IsEncrypted(false)), ());
         ours
     }
 

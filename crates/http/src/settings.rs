@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mailapi_tls::ServerTls;
 use tracing::level_filters::LevelFilter;
 
 use crate::client_address::Network;
@@ -50,6 +51,9 @@ pub struct HttpSettings {
     pub access_log: LevelFilter,
     /// Time for requests in flight to finish at shutdown.
     pub shutdown_grace: Duration,
+    /// The certificate of the listeners, with the answers for the authority that checks this server's names; `None`
+    /// without TLS.
+    pub tls: Option<ServerTls>,
 }
 
 impl HttpSettings {
@@ -79,6 +83,7 @@ impl Default for HttpSettings {
             max_connections: 10_000,
             access_log: LevelFilter::INFO,
             shutdown_grace: Duration::from_secs(30),
+            tls: None,
         }
     }
 }

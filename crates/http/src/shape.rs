@@ -4,10 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use mailapi_model::{
-    AuthenticationResult, DkimAlgorithm, DomainName, EmailAddress, MessageId, MessageStatus, OneLine, Outcome,
-    PasswordRule, Permission, QueueState, RecipientKind, RecipientStatus, Secret, SecretText, Timestamp, TokenKind,
-    Violations,
+    ActionFields, AuthenticationResult, ConditionFields, DkimAlgorithm, DomainName, EmailAddress, MessageId,
+    MessageStatus, OneLine, Outcome, PasswordRule, Permission, QueueState, RecipientKind, RecipientStatus, Secret,
+    SecretText, Timestamp, TokenKind, Violations,
 };
+use mailapi_service::auth::ImportedHash;
 use mailapi_service::domains::{Publication, RecordStatus};
 use mailapi_service::events::{After, EventCursor, EventType, TypePattern};
 use mailapi_service::mailbox::SearchText;
@@ -85,6 +86,13 @@ const ON_ONE_LINE: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 /// No control characters, and at least one visible character.
 const SOMETHING_ON_ONE_LINE: &str = r"^[^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f\s][^\x00-\x1f\x7f-\x9f]*$";
 
+/// The forms that [`ImportedHash`] accepts, with scheme names in capital letters.
+const PASSWORD_HASH: &str = concat!(
+    r"^((\{(SHA512-CRYPT|CRYPT)\})?\$6\$(rounds=([1-9][0-9]{3,5}|1000000)\$)?[./0-9A-Za-z]{1,16}\$[./0-9A-Za-z]{86}",
+    r"|(\{(BLF-CRYPT|CRYPT)\})?\$2[aby]\$(0[4-9]|1[0-5])\$[./0-9A-Za-z]{53}",
+    r"|\{SSHA512\}([A-Za-z0-9+/]{4}){22,80}([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?)$"
+);
+
 texts! {
     /// Status of a message.
     MessageState: |text| text.enum_values(Some(MessageStatus::ALL.iter().map(|state| state.as_str())));
@@ -119,6 +127,12 @@ texts! {
     EventPosition: |text| text.min_length(Some(1)).pattern(Some(format!("^(start|now|{CURSOR})$")));
     /// State of a recipient in the queue.
     QueueStateName: |text| text.enum_values(Some(QueueState::ALL.iter().map(|state| state.as_str())));
+    /// What a rule compares; `to` is To and Cc.
+    RuleFieldName: |text| text.enum_values(Some(ConditionFields::FIELDS));
+    /// Comparison: `contains` or `is` for texts, `over` for `size`, `is` for `verdict`.
+    RuleComparisonName: |text| text.enum_values(Some(ConditionFields::COMPARISONS));
+    /// Kind of an action.
+    RuleActionName: |text| text.enum_values(Some(ActionFields::KINDS));
     /// Error code.
     ErrorCodeName: |text| text.enum_values(Some(ErrorCode::ALL.map(ErrorCode::as_str)));
     /// One line of text.
@@ -136,6 +150,10 @@ texts! {
     NewPassword: |text| {
         let (min, max) = (PasswordRule::MIN_CHARACTERS, PasswordRule::MAX_CHARACTERS);
         text.min_length(Some(min)).max_length(Some(max)).pattern(Some(ON_ONE_LINE))
+    };
+    /// Hash of a password with its scheme, as another mail server stores it: `{SHA512-CRYPT}`, `{SSHA512}` or `{BLF-CRYPT}`.
+    PasswordHash: |text| {
+        text.min_length(Some(1)).max_length(Some(ImportedHash::MAX_BYTES)).pattern(Some(PASSWORD_HASH))
     };
     /// Text without control characters, such as a subject.
     HeaderText: |text| text.pattern(Some(ON_ONE_LINE));
@@ -158,15 +176,14 @@ texts! {
     ContentId: |text| text.pattern(Some(r##"^<?[!#-'*-;=?-\[\]-~]+>?$"##));
 }
 
-/// The text of a cursor.
-const CURSOR: &str = "0|[1-9][0-9]{0,17}";
+/// The text of a cursor: a number, and the end of the event's id. Those of older versions are a number alone.
+pub(crate) const CURSOR: &str = "0|[1-9][0-9]{0,17}(-[0-9a-hjkmnp-tv-z]{8})?";
 
 /// All types and groups, so that the document describes exactly what is accepted.
 fn event_types_pattern() -> String {
     let mut names: Vec<String> = EventType::ALL.iter().map(|event_type| event_type.as_str().to_owned()).collect();
-    names.extend(EventType::ALL.iter().map(|event_type| format!("{}.*", event_type.group())));
+    names.extend(EventType::groups().into_iter().map(|group| format!("{group}.*")));
     names.sort_unstable();
-    names.dedup();
     names.push("*".to_owned());
     let names = names.join("|").replace('.', r"\.").replace('*', r"\*");
     format!("^({names})(,({names}))*$")
@@ -213,6 +230,7 @@ read_texts! {
     EventPosition => After: parsed;
     Searched => SearchText: parsed;
     NewPassword => SecretText: PasswordRule::parse;
+    PasswordHash => ImportedHash: ImportedHash::parse;
     ShortText => String: |field, text| OneLine::parse(field, &text);
     DateOrTime => Timestamp: |field, text| checked(field, Timestamp::parse_date_or_time(&text));
     // The operation validates these, to name all violations of its rules at once.
@@ -221,6 +239,9 @@ read_texts! {
     NamedAddressText => String: unchanged;
     MediaType => String: unchanged;
     ContentId => String: unchanged;
+    RuleFieldName => String: unchanged;
+    RuleComparisonName => String: unchanged;
+    RuleActionName => String: unchanged;
 }
 
 /// Declares how strings without a name in the document are described and read.

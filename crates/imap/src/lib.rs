@@ -12,3 +12,4 @@ mod utf7;
 pub use flag::{Flags, Keyword, SystemFlag};
 pub use mailbox::{DELIMITER, InvalidMailboxName, MailboxName, MailboxPattern};
 pub use secret::Password;
+pub use utf7::{decode as decode_name, encode as encode_name};

@@ -36,6 +36,11 @@ impl MailboxName {
         utf7::decode(wire).ok_or(InvalidMailboxName).and_then(|name| Self::new(&name, max_bytes))
     }
 
+    /// Checks a name in the form that clients use after `ENABLE UTF8=ACCEPT` (RFC 6855 section 3).
+    pub fn from_utf8(wire: &[u8], max_bytes: usize) -> Result<Self, InvalidMailboxName> {
+        std::str::from_utf8(wire).map_err(|_| InvalidMailboxName).and_then(|name| Self::new(name, max_bytes))
+    }
+
     /// Whether a new mailbox may have this name. Names that a file system or another server may resolve as a path
     /// (`~`, `.`, `..`) are rejected.
     pub(crate) fn may_be_new(&self) -> bool {
@@ -86,7 +91,16 @@ pub struct MailboxPattern(Vec<char>);
 impl MailboxPattern {
     /// Decodes the wire form; `None` if it is not modified UTF-7, since it matches no name then.
     pub fn from_wire(wire: &[u8]) -> Option<Self> {
-        let pattern = canonical(&utf7::decode(wire)?);
+        utf7::decode(wire).map(|pattern| Self::new(&pattern))
+    }
+
+    /// Reads the form that clients use after `ENABLE UTF8=ACCEPT`; `None` if it is not UTF-8.
+    pub fn from_utf8(wire: &[u8]) -> Option<Self> {
+        std::str::from_utf8(wire).ok().map(Self::new)
+    }
+
+    fn new(pattern: &str) -> Self {
+        let pattern = canonical(pattern);
         let mut chars: Vec<char> = Vec::with_capacity(pattern.len());
         // Collapse runs of wildcards: they match the same names, and matching takes fewer steps.
         for c in pattern.chars() {
@@ -99,7 +113,7 @@ impl MailboxPattern {
                 _ => chars.push(c),
             }
         }
-        Some(Self(chars))
+        Self(chars)
     }
 
     /// Whether the whole name matches. Takes at most (pattern × name) steps: there is no backtracking.
@@ -194,15 +208,21 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_patterns_never_panic(pattern in prop::collection::vec(any::<u8>(), 0..40), name in "[a-c/]{1,20}") {
-            if let (Some(pattern), Ok(name)) = (MailboxPattern::from_wire(&pattern), MailboxName::new(&name, 255)) {
-                pattern.matches(&name);
+            let name = MailboxName::new(&name, 255);
+            for pattern in [MailboxPattern::from_wire(&pattern), MailboxPattern::from_utf8(&pattern)] {
+                if let (Some(pattern), Ok(name)) = (pattern, &name) {
+                    pattern.matches(name);
+                }
             }
+            let _ = MailboxName::from_utf8(&pattern, 255);
         }
 
         #[test]
         fn a_name_matches_itself(name in "[a-z &\u{e9}]{1,9}(/[a-z]{1,3}){0,2}") {
             let name = MailboxName::new(&name, 255).unwrap();
             prop_assert!(MailboxPattern::from_wire(name.to_wire().as_bytes()).unwrap().matches(&name));
+            prop_assert!(MailboxPattern::from_utf8(name.as_str().as_bytes()).unwrap().matches(&name));
+            prop_assert_eq!(MailboxName::from_utf8(name.as_str().as_bytes(), 255), Ok(name.clone()));
             prop_assert_eq!(MailboxName::from_wire(name.to_wire().as_bytes(), 255).unwrap(), name);
         }
     }

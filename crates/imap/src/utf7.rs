@@ -7,7 +7,7 @@ use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 const BASE64: GeneralPurpose = GeneralPurpose::new(&IMAP_MUTF7, NO_PAD);
 
 /// Encodes a name to its wire form.
-pub(crate) fn encode(name: &str) -> String {
+pub fn encode(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut shifted: Vec<u8> = Vec::new();
     for c in name.chars() {
@@ -42,7 +42,7 @@ fn is_direct(c: char) -> bool {
 
 /// Decodes a wire form; `None` unless it is the canonical form of [`encode`]. An alias could bypass a comparison of
 /// names.
-pub(crate) fn decode(wire: &[u8]) -> Option<String> {
+pub fn decode(wire: &[u8]) -> Option<String> {
     let wire = std::str::from_utf8(wire).ok()?;
     let mut name = String::with_capacity(wire.len());
     let mut rest = wire;

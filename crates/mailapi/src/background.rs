@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mailapi_acme::Acme;
 use mailapi_backend::Rounds;
 use mailapi_backend_embedded::MessageStore;
 use mailapi_backend_embedded::delivery_agent::DeliveryAgent;
@@ -15,6 +16,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::config::Config;
 use crate::failure::Outcome;
+use crate::hosted_certificates::HostedCertificates;
 use crate::wiring::{Assembly, MailServer};
 
 /// Pause of a loop after a failure. It is short because the usual cause is a database that restarts.
@@ -67,6 +69,39 @@ pub(crate) fn follow(assembly: &Assembly, config: &Config, shutdown: &Shutdown) 
     let interval = config.recovery_interval();
     tasks.spawn(recover(service(), interval, Ticks::new(Rounds::of("recovery"), interval, stop())));
     tasks
+}
+
+/// Orders the certificate, and renews it in time.
+pub(crate) async fn keep_certificate(mut acme: Acme, mut shutdown: Shutdown) {
+    let mut rounds = Rounds::of("certificate");
+    loop {
+        rounds.begin();
+        // An order that is interrupted here is repeated after the next start.
+        let pause = tokio::select! {
+            () = shutdown.requested() => return,
+            pause = acme.step() => pause,
+        };
+        tokio::select! {
+            () = shutdown.requested() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Orders the certificates of domains' pages, and renews them in time.
+pub(crate) async fn keep_hosted_certificates(mut certificates: HostedCertificates, mut shutdown: Shutdown) {
+    let mut rounds = Rounds::of("hosted certificates");
+    loop {
+        rounds.begin();
+        let pause = tokio::select! {
+            () = shutdown.requested() => return,
+            pause = certificates.step() => pause,
+        };
+        tokio::select! {
+            () = shutdown.requested() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
 }
 
 /// Closes idle IMAP connections.
@@ -200,7 +235,7 @@ async fn roll_up(service: Service, mut shutdown: Shutdown) {
             () = tokio::time::sleep(pause) => {}
         }
     }
-    log_failure("failed to store the counts of inbound mail", service.write_inbound_once().await);
+    log_failure("failed to store the counts of inbound mail", service.write_last_inbound().await);
 }
 
 /// Numbers new events and reads them for the streams.

@@ -10,11 +10,13 @@ use mailapi_model::Entropy;
 use crate::failure::{Failure, Outcome};
 
 /// Locked while a server runs.
-const LOCK_FILE: &str = "mailapi.lock";
+pub(crate) const LOCK_FILE: &str = "mailapi.lock";
 /// Receives the admin token of the first start.
 const ADMIN_TOKEN_FILE: &str = "admin-token";
 /// Holds the identifier of the directory, which distinguishes it from those of other nodes.
 const NODE_FILE: &str = "node";
+/// Holds the files of a restore until all of them are complete.
+pub(crate) const RESTORING: &str = "restoring";
 /// Bytes of the identifier, written in hexadecimal digits; long enough to be unique.
 const NODE_BYTES: usize = 16;
 /// Only the owner may open the directory: it holds mail, password hashes and private keys.
@@ -35,15 +37,47 @@ impl DataDir {
     pub(crate) fn open(path: &Path) -> Outcome<Self> {
         let failed = |error| Failure::new(format!("the data directory {} cannot be used: {error}", path.display()));
         DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path).map_err(failed)?;
-        path.canonicalize().map(Self).map_err(failed)
+        path.canonicalize().map_err(failed).and_then(Self::unless_restoring)
+    }
+
+    /// Creates the directory, or opens an empty one, and locks it for a restore.
+    pub(crate) fn for_restore(path: &Path) -> Outcome<(Self, ServerLock)> {
+        let failed = |error| Failure::new(format!("the data directory {} cannot be used: {error}", path.display()));
+        DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path).map_err(failed)?;
+        let directory = Self(path.canonicalize().map_err(failed)?);
+        // A running server is the more helpful reason. Otherwise nothing is created in a directory that is refused.
+        let lock = directory.0.join(LOCK_FILE).exists().then(|| directory.lock()).transpose()?;
+        for entry in std::fs::read_dir(&directory.0).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            // A new file system may have `lost+found`.
+            if name != LOCK_FILE && name != "lost+found" {
+                let path = directory.0.display();
+                return Err(Failure::new(format!("the data directory {path} is not empty; nothing was restored")));
+            }
+        }
+        let lock = lock.map_or_else(|| directory.lock(), Ok)?;
+        Ok((directory, lock))
+    }
+
+    /// Refuses a directory that has a part of a backup: a server would start without the rest.
+    fn unless_restoring(path: PathBuf) -> Outcome<Self> {
+        if path.join(RESTORING).exists() {
+            let path = path.display();
+            return Err(Failure::new(format!(
+                "a restore into the data directory {path} runs or was interrupted; if none runs, empty the directory \
+                 and restore again"
+            )));
+        }
+        Ok(Self(path))
     }
 
     /// Opens the directory if it exists.
     pub(crate) fn existing(path: &Path) -> Outcome<Self> {
-        path.canonicalize().map(Self).map_err(|error| match error.kind() {
+        let found = path.canonicalize().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => no_installation("data directory", path),
             _ => Failure::new(format!("the data directory {} cannot be used: {error}", path.display())),
-        })
+        });
+        found.and_then(Self::unless_restoring)
     }
 
     /// Returns the absolute path.

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mailapi_backend_embedded::net::{ServerTls, Shutdown};
-use mailapi_backend_embedded::{Authenticators, Listeners};
-use mailapi_http::HttpState;
+use mailapi_backend_embedded::net::Shutdown;
+use mailapi_backend_embedded::{Authenticators, ListenerSettings, Listeners};
+use mailapi_http::{ApiListeners, HttpState};
 use mailapi_service::Service;
+use mailapi_tls::ServerTls;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -19,6 +20,8 @@ use crate::wiring::{Assembly, MailServer};
 /// Bound sockets; clients that connect wait until they are opened.
 pub(crate) struct ServerListeners {
     http: TcpListener,
+    /// `None` if it is off.
+    https: Option<TcpListener>,
     /// For monitoring; `None` if it is off.
     metrics: Option<TcpListener>,
     /// `None` with an external mail server.
@@ -29,19 +32,17 @@ impl ServerListeners {
     /// Binds every enabled listener.
     pub(crate) async fn bind(config: &Config) -> Outcome<Self> {
         let http = bind("http.listen", config.http.listen.0).await?;
-        let metrics = match config.metrics.listen.0 {
-            Some(ListenAddress(address)) => Some(bind("metrics.listen", address).await?),
-            None => None,
-        };
+        let https = bind_if_set("http.tls_listen", config.http.tls_listen.0).await?;
+        let metrics = bind_if_set("metrics.listen", config.metrics.listen.0).await?;
         if config.is_external() {
-            return Ok(Self { http, metrics, mail: None });
+            return Ok(Self { http, https, metrics, mail: None });
         }
         let mail = Listeners::bind(&config.mail.embedded.listen()).await;
         let mail = mail.map_err(|error| {
             let (listener, address, error) = (error.listener, error.address, error.error);
             Failure::new(format!("mail.embedded.{listener}_listen: cannot listen on {address}: {error}"))
         })?;
-        Ok(Self { http, metrics, mail: Some(mail) })
+        Ok(Self { http, https, metrics, mail: Some(mail) })
     }
 
     /// Returns the addresses; a configured port 0 is replaced by the real one.
@@ -49,42 +50,36 @@ impl ServerListeners {
         let base_url = Addresses::base_url(config.http.public_url.0.as_deref(), self.http.local_addr()?);
         let mail = self.mail.as_ref().map(Listeners::addresses).unwrap_or_default();
         let metrics = self.metrics.as_ref().map(TcpListener::local_addr).transpose()?;
-        Ok(Addresses { base_url, metrics, smtp: mail.smtp, submission: mail.submission, imap: mail.imap })
+        let https = self.https.as_ref().map(TcpListener::local_addr).transpose()?;
+        Ok(Addresses { base_url, metrics, https, mail })
     }
 
-    /// Accepts connections until `shutdown`. The tasks end when the work in flight is finished, or after the grace
-    /// period. Also returns the certificate that the listeners use.
+    /// Accepts connections until `shutdown`, with the certificate `tls`. The tasks end when the work in flight is
+    /// finished, or after the grace period.
     pub(crate) fn open(
         self,
         config: &Config,
         assembly: &Assembly,
+        tls: Option<&ServerTls>,
         shutdown: &Shutdown,
-    ) -> Outcome<(JoinSet<()>, Option<ServerTls>)> {
+    ) -> JoinSet<()> {
         let service = &assembly.service;
         let files = raise_limit();
-        let mut tls = None;
         let mut tasks = match (self.mail, &assembly.mail) {
             (Some(listeners), MailServer::Embedded(embedded)) => {
-                let asked = Arc::new(service.clone());
-                let authenticators =
-                    Authenticators { login: asked.clone(), sign: asked.clone(), judge: asked.clone(), inbound: asked };
-                let mut settings = config.listeners()?;
-                for limits in [
-                    &mut settings.smtp_connections,
-                    &mut settings.submission_connections,
-                    &mut settings.imap_connections,
-                ] {
-                    *limits = connections_of_mail(limits.clone(), files);
-                }
-                tls.clone_from(&settings.tls);
-                measure_certificate(service, tls.clone());
-                listeners.open(embedded, settings, authenticators, shutdown)
+                let settings = mail_settings(config, tls, files);
+                listeners.open(embedded, settings, authenticators(service), shutdown)
             }
             _ => JoinSet::new(),
         };
         let (mut settings, mut close) = (config.http(), shutdown.clone());
         settings.max_connections = connections_of_http(settings.max_connections, files);
-        let router = mailapi_http::router(HttpState::new(service.clone(), settings.clone()));
+        if let Some(tls) = tls {
+            measure_certificate(service, tls.clone());
+            settings.tls = Some(tls.clone());
+        }
+        let state = HttpState::new(service.clone(), settings.clone());
+        let router = mailapi_http::router_with(state, mailapi_console::routes());
         if let Some(listener) = self.metrics {
             let (router, settings, mut close) =
                 (mailapi_http::metrics_router(service.clone()), settings.clone(), shutdown.clone());
@@ -92,10 +87,35 @@ impl ServerListeners {
                 mailapi_http::serve(listener, router, &settings, close.requested()).await;
             });
         }
+        let listeners = ApiListeners { plain: self.http, encrypted: self.https, tls: tls.cloned() };
         tasks.spawn(async move {
-            mailapi_http::serve(self.http, router, &settings, close.requested()).await;
+            mailapi_http::serve(listeners, router, &settings, close.requested()).await;
         });
-        Ok((tasks, tls))
+        tasks
+    }
+}
+
+/// The service, for all questions of the mail listeners.
+fn authenticators(service: &Service) -> Authenticators {
+    let asked = Arc::new(service.clone());
+    Authenticators { login: asked.clone(), sign: asked.clone(), judge: asked.clone(), inbound: asked }
+}
+
+/// Settings of the mail listeners of a process that may open so many files.
+fn mail_settings(config: &Config, tls: Option<&ServerTls>, files: u64) -> ListenerSettings {
+    let mut settings = config.listeners();
+    settings.tls = tls.cloned();
+    for limits in [&mut settings.smtp_connections, &mut settings.submission_connections, &mut settings.imap_connections]
+    {
+        *limits = connections_of_mail(limits.clone(), files);
+    }
+    settings
+}
+
+async fn bind_if_set(key: &str, address: Option<ListenAddress>) -> Outcome<Option<TcpListener>> {
+    match address {
+        Some(ListenAddress(address)) => bind(key, address).await.map(Some),
+        None => Ok(None),
     }
 }
 
@@ -105,10 +125,10 @@ async fn bind(key: &str, address: SocketAddr) -> Outcome<TcpListener> {
 }
 
 /// Shows the remaining validity of the certificate, which may be replaced while it is in use.
-fn measure_certificate(service: &Service, tls: Option<ServerTls>) {
-    let Some(tls) = tls else { return };
+fn measure_certificate(service: &Service, tls: ServerTls) {
     let clock = Arc::clone(service.clock());
     service.metrics().before_scrape(move |metrics| {
-        metrics.set_certificate_expiry(tls.expires_at().map(|at| at - clock.now().as_seconds()));
+        let expires_at = tls.validity().map(|validity| validity.expires_at);
+        metrics.set_certificate_expiry(expires_at.map(|at| at - clock.now().as_seconds()));
     });
 }

@@ -1,12 +1,14 @@
 //! The mailapi server and its command line: configuration and wiring, without rules about mail.
 
 mod background;
+mod backup;
 mod cli;
 mod config;
 mod data_dir;
 mod failure;
 mod first_token;
 mod host_name;
+mod hosted_certificates;
 mod listeners;
 mod logging;
 mod open_files;

@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mailapi_backend_embedded::delivery_agent::DeliveryAgentSettings;
-use mailapi_backend_embedded::net::{ServerTls, Shutdown};
+use mailapi_backend_embedded::net::Shutdown;
 use mailapi_backend_external::ExternalSettings;
 use mailapi_model::{SecretText, SharedSecret};
 use mailapi_store::Directory;
 use mailapi_store::postgres::PostgresUrl;
+use mailapi_tls::ServerTls;
 
-use crate::config::{CertificateFiles, Config, ConfigError};
+use crate::config::{CertificateFiles, Config, ConfigError, TlsMode};
 use crate::signals::Hangups;
 
 /// Interval of reloads without a signal. A certificate is renewed weeks before it expires.
@@ -122,9 +123,10 @@ impl Reloaded {
 }
 
 impl Files {
-    /// `tls` uses the certificate from the configuration's files.
+    /// `tls` is the certificate of the listeners. Unless it comes from files, it is not read again here.
     pub(crate) fn new(tls: Option<ServerTls>, secrets: LiveSecrets, config: &Config) -> Self {
         let shown = config.certificate_files().ok().flatten();
+        let tls = tls.filter(|_| config.tls.mode() == TlsMode::Files);
         Self { certificates: tls.map(|tls| Certificates { tls, shown }), secrets }
     }
 
@@ -132,7 +134,7 @@ impl Files {
     pub(crate) fn reload_once(&mut self, config: &Config) -> Reloaded {
         let mut reloaded = Reloaded::default();
         if let Some(certificates) = &mut self.certificates {
-            reloaded.note("mail.embedded.tls_cert", certificates.reload_once(config));
+            reloaded.note("tls.cert", certificates.reload_once(config));
         }
         for LiveSecret { key, used, read } in &*self.secrets.0.lock().unwrap_or_else(PoisonError::into_inner) {
             let outcome = read(config).map(|secret| secret.is_some_and(|secret| used.replace(secret)));
@@ -173,8 +175,7 @@ mod tests {
     /// Writes a certificate and its key, and returns a configuration with their paths.
     fn files(directory: &std::path::Path) -> Config {
         write(directory);
-        let text =
-            format!("[mail.embedded]\ntls_cert = \"{0}/cert.pem\"\ntls_key = \"{0}/key.pem\"\n", directory.display());
+        let text = format!("[tls]\ncert = \"{0}/cert.pem\"\nkey = \"{0}/key.pem\"\n", directory.display());
         Config::from_layers(Some(("mailapi.toml", &text)), &[]).unwrap()
     }
 
@@ -188,7 +189,7 @@ mod tests {
     fn another_certificate_is_shown_and_half_a_renewal_is_not() {
         let directory = tempfile::tempdir().unwrap();
         let config = files(directory.path());
-        let tls = config.listeners().unwrap().tls;
+        let tls = config.server_tls().unwrap();
         let mut files = Files::new(tls, LiveSecrets::default(), &config);
         assert_eq!(files.reload_once(&config), Reloaded::default(), "nothing has changed");
 
@@ -198,7 +199,7 @@ mod tests {
         std::fs::write(directory.path().join("key.pem"), key).unwrap();
         assert_eq!(files.reload_once(&config).failed.len(), 1, "the new certificate beside the old key");
         std::fs::write(directory.path().join("key.pem"), new_key).unwrap();
-        assert_eq!(files.reload_once(&config).replaced, ["mail.embedded.tls_cert"]);
+        assert_eq!(files.reload_once(&config).replaced, ["tls.cert"]);
         assert_eq!(files.reload_once(&config), Reloaded::default());
         std::fs::remove_file(directory.path().join("cert.pem")).unwrap();
         assert_eq!(files.reload_once(&config).failed.len(), 1);

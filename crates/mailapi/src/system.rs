@@ -42,6 +42,29 @@ pub(crate) fn os_user() -> String {
     }
 }
 
+/// The user and group of the operating system that run the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ServiceUser {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+impl ServiceUser {
+    /// Looks the user up in `/etc/passwd`.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::of(name, &std::fs::read_to_string("/etc/passwd").unwrap_or_default())
+    }
+
+    fn of(name: &str, users: &str) -> Option<Self> {
+        users.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            let is_same = fields.next()? == name;
+            let (uid, gid) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
+            is_same.then_some(Self { uid, gid })
+        })
+    }
+}
+
 /// Looks a user's name up in the text of a passwd(5) file.
 fn name_of(id: u32, users: &str) -> Option<&str> {
     users.lines().find_map(|line| {
@@ -70,6 +93,8 @@ mod tests {
     #[test]
     fn users_are_found_by_their_number() {
         let users = "root:x:0:0:root:/root:/bin/sh\n\nbroken\nann:x:1000:100::/home/ann:/bin/sh\n";
+        assert_eq!(ServiceUser::of("ann", users), Some(ServiceUser { uid: 1000, gid: 100 }));
+        assert_eq!(ServiceUser::of("broken", users), None);
         assert_eq!((name_of(0, users), name_of(1000, users), name_of(100, users)), (Some("root"), Some("ann"), None));
     }
 }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
+use mailapi_backend_embedded::ListenAddresses;
 use mailapi_model::{Entropy, TokenValue};
 
 /// Addresses of the server.
@@ -12,9 +13,9 @@ pub(crate) struct Addresses {
     pub(crate) base_url: String,
     /// For monitoring.
     pub(crate) metrics: Option<SocketAddr>,
-    pub(crate) smtp: Option<SocketAddr>,
-    pub(crate) submission: Option<SocketAddr>,
-    pub(crate) imap: Option<SocketAddr>,
+    /// The API over TLS.
+    pub(crate) https: Option<SocketAddr>,
+    pub(crate) mail: ListenAddresses,
 }
 
 /// Additions on the first start.
@@ -40,18 +41,30 @@ impl Addresses {
         format!("{}/docs", self.base_url)
     }
 
+    fn console(&self) -> String {
+        format!("{}/console", self.base_url)
+    }
+
     /// Formats the message for a terminal.
     pub(crate) fn human(&self, first: Option<&FirstStart>, token_file: &Path) -> String {
         let listener = |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |at| at.to_string());
         let mut text = format!(
-            "mailapi {version} is running\n  API         {}\n  docs        {}\n  SMTP        {}\n  submission  {}\n  IMAP        {}\n",
+            "mailapi {version} is running\n  API         {}\n  docs        {}\n  console     {}\n  SMTP        {}\n  submission  {}\n  IMAP        {}\n",
             self.api(),
             self.docs(),
-            listener(self.smtp),
-            listener(self.submission),
-            listener(self.imap),
+            self.console(),
+            listener(self.mail.smtp),
+            listener(self.mail.submission),
+            listener(self.mail.imap),
             version = env!("CARGO_PKG_VERSION"),
         );
+        for (name, address) in
+            [("HTTPS", self.https), ("submissions", self.mail.submissions), ("IMAPS", self.mail.imaps)]
+        {
+            if let Some(address) = address {
+                text.push_str(&format!("  {name:<12}{address}\n"));
+            }
+        }
         if let Some(metrics) = self.metrics {
             text.push_str(&format!("  metrics     http://{metrics}/metrics\n"));
         }
@@ -76,9 +89,13 @@ impl Addresses {
             version = env!("CARGO_PKG_VERSION"),
             api = self.api(),
             docs = self.docs(),
-            smtp = listener(self.smtp),
-            submission = listener(self.submission),
-            imap = listener(self.imap),
+            console = self.console(),
+            https = listener(self.https),
+            smtp = listener(self.mail.smtp),
+            submission = listener(self.mail.submission),
+            submissions = listener(self.mail.submissions),
+            imap = listener(self.mail.imap),
+            imaps = listener(self.mail.imaps),
             metrics = listener(self.metrics),
             "mailapi is running"
         );
@@ -153,7 +170,12 @@ mod tests {
 
     fn addresses(http: &str) -> Addresses {
         let base_url = Addresses::base_url(None, http.parse().unwrap());
-        Addresses { base_url, metrics: None, smtp: "127.0.0.1:2525".parse().ok(), submission: None, imap: None }
+        let mail = ListenAddresses {
+            smtp: "127.0.0.1:2525".parse().ok(),
+            imaps: "127.0.0.1:993".parse().ok(),
+            ..ListenAddresses::default()
+        };
+        Addresses { base_url, metrics: None, https: None, mail }
     }
 
     #[test]
@@ -174,6 +196,7 @@ mod tests {
         assert_eq!(text.matches("mapi_secret").count(), 1);
         assert!(!addresses.human(None, file).contains("mapi_"));
         assert!(text.contains("SMTP        127.0.0.1:2525") && text.contains("IMAP        off"));
+        assert!(text.contains("\n  IMAPS       127.0.0.1:993\n") && !text.contains("HTTPS"), "{text}");
     }
 
     #[test]

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mailapi_backend::{Backend, Buffer, Dns};
-use mailapi_backend_embedded::delivery_agent::DeliveryAgent;
+use mailapi_backend_embedded::delivery_agent::{DeliveryAgent, TlsResult};
 use mailapi_backend_embedded::{Embedded, MessageStoreSettings};
 use mailapi_backend_external::External;
 use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
 use mailapi_dns::{DnsSettings, NetworkDns};
+use mailapi_metrics::OutboundTls;
 use mailapi_model::{Clock, Entropy, Secret};
 use mailapi_service::stats::LateInboundLog;
 use mailapi_service::{Metrics, Parts, Service, Settings};
@@ -171,7 +172,13 @@ impl Assembly {
         let settings = config.delivery_agent()?;
         self.secrets.add_delivery_agent(&settings);
         let delivery_agent = DeliveryAgent::new(message_store, hostname, Arc::clone(&self.dns), settings);
-        delivery_agent.map_err(|error| Failure::new(format!("mail.embedded.relay: {error}")))
+        let delivery_agent = delivery_agent.map_err(|error| Failure::new(format!("mail.embedded.relay: {error}")))?;
+        delivery_agent.sign_with(Arc::new(self.service.clone()));
+        let counted = delivery_agent.clone();
+        self.service.metrics().before_scrape(move |metrics| {
+            counted.take_tls_counts().for_each(|(result, count)| metrics.count_outbound_tls(label_of(result), count));
+        });
+        Ok(delivery_agent)
     }
 
     /// Writes pending data and closes the database.
@@ -181,6 +188,23 @@ impl Assembly {
         if let Some(file) = self.file {
             file.close().await;
         }
+    }
+}
+
+/// Returns the label of a result in the metrics.
+const fn label_of(result: TlsResult) -> OutboundTls {
+    match result {
+        TlsResult::Verified => OutboundTls::Verified,
+        TlsResult::Unverified => OutboundTls::Unverified,
+        TlsResult::Plain => OutboundTls::Plain,
+        TlsResult::NotOffered => OutboundTls::NotOffered,
+        TlsResult::HostMismatch => OutboundTls::HostMismatch,
+        TlsResult::Expired => OutboundTls::Expired,
+        TlsResult::NotTrusted => OutboundTls::NotTrusted,
+        TlsResult::Invalid => OutboundTls::Invalid,
+        TlsResult::PolicyNotFetched => OutboundTls::PolicyNotFetched,
+        TlsResult::PolicyNotAuthentic => OutboundTls::PolicyNotAuthentic,
+        TlsResult::PolicyInvalid => OutboundTls::PolicyInvalid,
     }
 }
 
@@ -247,7 +271,7 @@ fn open_file(file: &Path) -> Outcome<Sqlite> {
 
 /// Creates the DNS client. Without configured name servers it uses this machine, as resolv.conf(5) specifies. So a
 /// server that only delivers to its own mailboxes needs no DNS to start.
-fn dns(settings: &DnsSettings) -> Outcome<Arc<dyn Dns>> {
+pub(crate) fn dns(settings: &DnsSettings) -> Outcome<Arc<dyn Dns>> {
     const PORT: u16 = 53;
     let network = NetworkDns::new(settings).or_else(|error| {
         tracing::warn!(%error, "no usable name servers; falling back to 127.0.0.1");
@@ -287,14 +311,23 @@ pub(crate) fn check_database(config: &Config, directory: &DataDir) -> Outcome {
     if file.exists() { Ok(()) } else { Err(no_installation("database", &file)) }
 }
 
-/// Runs one command's work on the data, whether a server is running on it or not.
+/// Runs one command's work on the service, whether a server is running on it or not.
 pub(crate) async fn with_service(
     config: &Config,
     create: Create,
     work: impl AsyncFnOnce(Service) -> Outcome,
 ) -> Outcome {
+    with_assembly(config, create, async |assembly| work(assembly.service.clone()).await).await
+}
+
+/// Like [`with_service`], for work on the mail server itself.
+pub(crate) async fn with_assembly(
+    config: &Config,
+    create: Create,
+    work: impl AsyncFnOnce(&Assembly) -> Outcome,
+) -> Outcome {
     let assembly = Assembly::open(config, &data_directory(config, create)?).await?;
-    let outcome = work(assembly.service.clone()).await;
+    let outcome = work(&assembly).await;
     assembly.close().await;
     outcome
 }

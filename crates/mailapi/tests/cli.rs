@@ -29,10 +29,19 @@ fn a_failing_command_prints_one_line_and_sets_the_exit_code() {
         (&["domain", "remove", "example.org", "--force"], 1, "example.org: the domain does not exist"),
         (&["user", "show", "ann@example.org"], 1, "ann@example.org: the user does not exist"),
         (&["user", "add", "ann@example.org"], 1, "ann@example.org: the domain does not exist"),
+        (&["alias", "add", "team@example.org"], 2, "<MEMBER>"),
+        (&["alias", "add", "team@example.org", "ann@example.org"], 1, "team@example.org: the domain does not exist"),
+        (&["alias", "show", "team@example.org"], 1, "team@example.org: the alias does not exist"),
+        (&["alias", "remove", "team@example.org"], 1, "team@example.org: the alias does not exist"),
         (&["token", "revoke", "99"], 1, "the token does not exist"),
         (&["domain", "remove", "example.org"], 1, "example.org: the domain does not exist"),
         (&["user", "remove", "ann@example.org"], 1, "ann@example.org: the user does not exist"),
         (&["user", "passwd", "ann@example.org"], 1, "ann@example.org: the user does not exist"),
+        (&["user", "app-password", "add", "ann@example.org"], 2, "--name <NAME>"),
+        (&["user", "app-password", "list", "ann@example.org"], 1, "ann@example.org: the user does not exist"),
+        (&["user", "app-password", "remove", "ann@example.org", "1"], 1, "ann@example.org: the user does not exist"),
+        (&["user", "rules", "get", "ann@example.org"], 1, "ann@example.org: the user does not exist"),
+        (&["user", "rules", "set", "ann@example.org", "missing.json"], 1, "missing.json: "),
         (&["token", "create", "--type", "user", "--name", "x", "--email", "a@b.example"], 1, "the user does not exist"),
     ] {
         let answer = work_dir.run(arguments);
@@ -159,6 +168,80 @@ fn domains_users_and_tokens_come_and_go() {
 }
 
 #[test]
+fn aliases_come_and_go_at_the_command_line() {
+    let work_dir = WorkDir::new();
+    work_dir.run(&["domain", "add", "example.org", "--init"]).answer();
+    work_dir.run_with_input(&["user", "add", "ann@example.org"], "correct horse\n").answer();
+    let add = ["alias", "add", "team@example.org", "ann@example.org", "bob@example.org"];
+    assert_eq!(work_dir.run(&["alias", "list", "--json"]).answer(), "[]\n");
+    let complaint = work_dir.run(&["alias", "add", "team@example.org", "team+x@example.org"]).complaint();
+    assert_eq!(complaint, "team@example.org: members[0]: must not lead back to the alias");
+    assert_eq!(work_dir.run(&add).answer(), "");
+    assert_eq!(work_dir.run(&add).complaint(), "team@example.org: an alias or a user has the address");
+    let user = work_dir.run_with_input(&["user", "add", "team@example.org"], "correct horse\n");
+    assert_eq!(user.complaint(), "team@example.org: an alias has this address");
+    let all = work_dir.run(&["alias", "add", "*@example.org", "ann@example.org", "--inactive", "--json"]).answer();
+    let all: serde_json::Value = serde_json::from_str(&all).unwrap();
+    assert_eq!((&all["address"], &all["active"]), (&"*@example.org".into(), &false.into()));
+    let listed = work_dir.run(&["alias", "list", "--domain", "example.org"]).answer();
+    assert!(listed.contains("ann@example.org, bob@example.org") && listed.contains("inactive"), "{listed}");
+    assert_eq!(work_dir.run(&["alias", "list", "--q", "bob"]).answer().lines().count(), 2, "the heading and team");
+    let shown = work_dir.run(&["alias", "show", "team@example.org", "--json"]).answer();
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["members"], serde_json::json!(["ann@example.org", "bob@example.org"]));
+    assert_eq!(work_dir.run(&["alias", "remove", "team@example.org"]).answer(), "");
+    assert!(work_dir.run(&["alias", "show", "team@example.org"]).complaint().contains("does not exist"));
+}
+
+#[test]
+fn rules_are_replaced_at_the_command_line() {
+    let work_dir = WorkDir::new();
+    work_dir.run(&["domain", "add", "example.org", "--init"]).answer();
+    work_dir.run_with_input(&["user", "add", "ann@example.org"], "correct horse\n").answer();
+    let file = work_dir.path().join("rules.json");
+    let set = |json: &str| {
+        std::fs::write(&file, json).unwrap();
+        work_dir.run(&["user", "rules", "set", "ann@example.org", file.to_str().unwrap()])
+    };
+    assert!(set("{").complaint().contains("rules.json: "));
+    let complaint = set(r#"{"rules":[{"actions":[{"type":"folder"}]}]}"#).complaint();
+    assert!(complaint.contains("rules[0].actions[0].folder: must be a folder name"), "{complaint}");
+    let get = || work_dir.run(&["user", "rules", "get", "ann@example.org"]).answer();
+    assert_eq!(get(), "{\n  \"rules\": []\n}\n");
+    assert_eq!(set(r#"{"rules":[{"name":"x","actions":[{"type":"stop"}]}]}"#).answer(), "");
+    let shown = get();
+    assert!(shown.contains("\"stop\""), "{shown}");
+    assert_eq!(set(&shown).answer(), "");
+    assert_eq!(get(), shown);
+}
+
+#[test]
+fn app_passwords_come_and_go() {
+    let work_dir = WorkDir::new();
+    work_dir.run(&["domain", "add", "example.org", "--init"]).answer();
+    work_dir.run_with_input(&["user", "add", "ann@example.org"], "correct horse\n").answer();
+    let on = |command: &[&str], rest: &[&str]| {
+        work_dir.run(&[&["user", "app-password"], command, &["ann@example.org"], rest].concat())
+    };
+    assert!(on(&["add"], &["--name", " "]).complaint().contains("must not be empty"));
+    let value = on(&["add"], &["--name", "phone"]).answer();
+    assert!(value.len() == 24 && value.ends_with('\n') && value.matches('-').count() == 3, "the value alone");
+    let created: serde_json::Value =
+        serde_json::from_str(&on(&["add"], &["--name", "tablet", "--json"]).answer()).unwrap();
+    assert!(created["password"].as_str().unwrap().len() == 23 && created["app_password"]["name"] == "tablet");
+    let list = on(&["list"], &[]).answer();
+    assert!(list.starts_with("ID  NAME") && !list.contains(value.trim_end()), "{list}");
+    let listed: serde_json::Value = serde_json::from_str(&on(&["list"], &["--json"]).answer()).unwrap();
+    assert_eq!((&listed[0]["name"], &listed[1]["name"]), (&"tablet".into(), &"phone".into()));
+    let id = listed[1]["id"].to_string();
+    assert_eq!(on(&["remove"], &[&id]).answer(), "");
+    assert_eq!(on(&["remove"], &[&id]).complaint(), "ann@example.org: the app password does not exist");
+    assert!(!on(&["list"], &[]).answer().contains("phone"));
+    let audit = std::fs::read_to_string(work_dir.data().join("audit.log")).unwrap();
+    assert!(audit.contains("app password revoked") && !audit.contains(value.trim_end()), "{audit}");
+}
+
+#[test]
 fn users_can_be_added_before_the_mail_server_runs() {
     let work_dir = WorkDir::new();
     // No server listens on this port.
@@ -265,6 +348,7 @@ fn the_doctor_runs_journalctl_once() {
 
 /// Every leaf of the command line, with its exit code in an empty directory.
 const COMMANDS: &[(&[&str], i32)] = &[
+    (&["setup"], 1),
     (&["follow"], 1),
     (&["token", "create", "--type", "admin", "--name", "x"], 1),
     (&["token", "list"], 1),
@@ -280,6 +364,21 @@ const COMMANDS: &[(&[&str], i32)] = &[
     (&["user", "show", "ann@example.org"], 1),
     (&["user", "remove", "ann@example.org"], 1),
     (&["user", "passwd", "ann@example.org"], 1),
+    (&["user", "import", "users.csv"], 1),
+    (&["user", "app-password", "list", "ann@example.org"], 1),
+    (&["user", "rules", "get", "ann@example.org"], 1),
+    (&["user", "rules", "set", "ann@example.org", "rules.json"], 1),
+    (&["alias", "add", "team@example.org", "ann@example.org"], 1),
+    (&["alias", "list"], 1),
+    (&["alias", "show", "team@example.org"], 1),
+    (&["alias", "remove", "team@example.org"], 1),
+    (&["import", "ann@example.org", "imap", "old.example", "--user", "ann"], 1),
+    (&["import", "ann@example.org", "maildir", "Maildir"], 1),
+    (&["import", "ann@example.org", "mbox", "old.mbox"], 1),
+    (&["export", "ann@example.org", "maildir", "out"], 1),
+    (&["export", "ann@example.org", "mbox", "out"], 1),
+    (&["backup", "out"], 1),
+    (&["restore", "out"], 1),
     (&["events"], 1),
     (&["queue", "list"], 1),
     (&["queue", "show", "1"], 1),
@@ -314,7 +413,9 @@ fn only_the_start_and_migrate_create_a_database() {
         let answer = work_dir.run(arguments);
         assert_eq!(answer.code, Some(*code), "{arguments:?}: {answer:?}");
         assert_eq!(std::fs::read_dir(work_dir.path()).unwrap().count(), 0, "{arguments:?} left something behind");
-        if ["token", "domain", "user", "events", "queue", "webhook", "doctor"].contains(&arguments[0]) {
+        if ["token", "domain", "user", "export", "backup", "events", "queue", "webhook", "doctor"]
+            .contains(&arguments[0])
+        {
             let said = format!("{}{}", answer.stdout, answer.stderr);
             let data = work_dir.path().canonicalize().unwrap().join("mailapi-data");
             assert!(said.contains(&format!("{}", data.display())) && said.contains("mailapi migrate"), "{said}");
@@ -355,7 +456,8 @@ fn every_command_is_tried_in_an_empty_directory() {
         for leaf in leaves.iter().filter(|_| command != "serve") {
             seen += 1;
             let is_it = |arguments: &&[&str]| {
-                arguments[0] == command && (leaf.is_empty() || arguments.get(1).is_some_and(|name| name == leaf))
+                // An address may come before the name.
+                arguments[0] == command && (leaf.is_empty() || arguments.iter().skip(1).any(|name| name == leaf))
             };
             assert!(tried.iter().any(is_it), "`{command} {leaf}` is not tried in an empty directory");
         }

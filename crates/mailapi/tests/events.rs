@@ -94,5 +94,16 @@ async fn events_of_a_running_server_are_followed_and_listed() {
     assert_eq!(events.len(), 2);
     assert!(events.iter().all(|event| event["data"]["delivered_to"] == "mailbox"), "{json}");
     assert_eq!(work_dir.run(&["events", "--after", "now"]).answer(), "");
+    let last = events[1]["cursor"].as_str().unwrap();
+    assert_eq!(work_dir.run(&["events", "--after", last, "--types", "message.delivered"]).answer(), "");
+
+    // A cursor of another installation, whose log is as long.
+    let foreign = format!("{}-00000000", last.split_once('-').unwrap().0);
+    let of_types = &["--after", &foreign, "--types", "message.delivered"][..];
+    let again = work_dir.run(&[&["events", "--json"], of_types].concat());
+    assert_eq!((again.code, &again.stdout), (Some(0), &json));
+    assert!(again.stderr.contains("it is of another log"), "{}", again.stderr);
+    let mut following = Following::start(&work_dir, of_types);
+    assert_eq!(following.next().1, events[0]["data"]["message_id"].as_str().unwrap());
     server.stop("TERM");
 }

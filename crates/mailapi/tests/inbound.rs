@@ -4,6 +4,7 @@ mod support;
 
 use std::net::UdpSocket;
 
+use mailapi_testkit::RealRspamd;
 use serde_json::{Value, json};
 use support::{Dialogue, Server, WorkDir};
 
@@ -30,8 +31,12 @@ fn empty_dns() -> String {
 
 /// A server with the mailbox ann of example.org that checks mail from this machine too.
 async fn server(work_dir: &WorkDir, dmarc: &str) -> Server {
+    server_with(work_dir, &format!("dmarc = \"{dmarc}\"")).await
+}
+
+async fn server_with(work_dir: &WorkDir, inbound: &str) -> Server {
     let settings = format!(
-        "[dns]\nservers = [\"{}\"]\n[mail.embedded.inbound]\ndmarc = \"{dmarc}\"\ntrusted_networks = []\n",
+        "[dns]\nservers = [\"{}\"]\n[metrics]\nlisten = \"127.0.0.1:0\"\n[mail.embedded.inbound]\n{inbound}\ntrusted_networks = []\n",
         empty_dns()
     );
     std::fs::write(work_dir.path().join("mailapi.toml"), settings).unwrap();
@@ -55,12 +60,16 @@ async fn get(server: &Server, path: &str) -> String {
 
 /// Sends a message from this author to ann without a log-in, which ends with this reply.
 fn send(server: &Server, author: &str, reply: &str) {
+    send_text(server, &format!("From: {author}\r\nSubject: Hi\r\n\r\nHello\r\n"), reply);
+}
+
+fn send_text(server: &Server, text: &str, reply: &str) {
     let mut client = Dialogue::begin(server.running["smtp"].as_str().unwrap(), "220 ");
     client.say("EHLO mx.far.example", "250 ");
     client.say("MAIL FROM:<zoe@far.example>", "250 ");
     client.say("RCPT TO:<ann@example.org>", "250 ");
     client.say("DATA", "354 ");
-    client.write(format!("From: {author}\r\nSubject: Hi\r\n\r\nHello\r\n").as_bytes());
+    client.write(text.as_bytes());
     client.say(".", reply);
 }
 
@@ -90,4 +99,31 @@ async fn a_forged_author_of_this_server_is_junk_by_default() {
         \tdmarc=fail (author in a domain of this server) header.from=example.org policy.dmarc=reject;\r\n\
         \tarc=none\r\nReceived: from mx.far.example";
     assert!(raw.starts_with(results), "{raw}");
+}
+
+/// The test message of spam filters; in two parts, so that no filter takes this file for spam.
+const GTUBE: [&str; 2] = ["XJS*C4JDBQADN1.NSBN3*2IDNEN*GTUBE-STANDARD", "-ANTI-UBE-TEST-EMAIL*C.34X"];
+
+#[tokio::test]
+async fn a_real_rspamd_decides_about_spam() {
+    let (work_dir, rspamd) = (WorkDir::new(), RealRspamd::start());
+    let server = server_with(&work_dir, &format!("rspamd = \"{}\"", rspamd.address())).await;
+    let mail = |text: &str| format!("From: zoe@far.example\r\nX-Spam: Yes\r\nSubject: Hi\r\n\r\n{text}\r\n");
+    send_text(&server, &mail(&GTUBE.concat()), "550 5.7.1 ");
+    send_text(&server, &mail("Hello"), "250 ");
+    assert_eq!((total(&server, "INBOX").await, total(&server, "Junk").await), (json!(1), json!(0)));
+    let raw = get(&server, "/mailbox/ann@example.org/messages/1/raw").await;
+    assert!(raw.contains("\r\nX-Spam-Status: No, score=") && !raw.contains("X-Spam: Yes"), "{raw}");
+    let metrics = server.metrics().await;
+    for line in ["mailapi_spam_checks_total{result=\"rejected\"} 1", "mailapi_spam_checks_total{result=\"passed\"} 1"] {
+        assert!(metrics.contains(line), "{metrics}");
+    }
+    let found = work_dir.run(&["doctor"]).stdout;
+    assert!(found.contains("rspamd") && !found.contains("no connection to rspamd"), "{found}");
+    // Without it, mail passes.
+    drop(rspamd);
+    send_text(&server, &mail(&GTUBE.concat()), "250 ");
+    assert!(server.metrics().await.contains("mailapi_spam_checks_total{result=\"failed\"} 1"));
+    let found = work_dir.run(&["doctor"]).stdout;
+    assert!(found.contains("no connection to rspamd"), "{found}");
 }

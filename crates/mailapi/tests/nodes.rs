@@ -121,7 +121,7 @@ impl Caller {
             events.extend(new.iter().cloned());
             page["cursor"].as_str().unwrap().clone_into(&mut cursor);
             // Positions are numbers without gaps, so a reader that passed over an event would be ahead of its count.
-            assert_eq!(cursor, events.len().to_string());
+            assert_eq!(cursor.split('-').next(), Some(&*events.len().to_string()));
         }
         events
     }

@@ -4,10 +4,11 @@
 mod support;
 
 use std::fs::{self, File, FileTimes, Permissions};
+use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use mailapi_testkit::{Dovecot, Postfix, PostfixSettings, SmtpSink, free_port};
@@ -32,8 +33,9 @@ struct Installation {
     client: reqwest::Client,
 }
 
-/// Ports of all listeners.
+/// Ports of all listeners, and whether mail programs log in with app passwords only.
 struct Ports {
+    require_app_passwords: bool,
     submission: SocketAddr,
     api: SocketAddr,
     imap: SocketAddr,
@@ -43,6 +45,10 @@ struct Ports {
 
 impl Installation {
     async fn new() -> Self {
+        Self::with(false).await
+    }
+
+    async fn with(require_app_passwords: bool) -> Self {
         let work_dir = WorkDir::new();
         fs::set_permissions(work_dir.path(), Permissions::from_mode(0o755)).unwrap();
         certify(&work_dir);
@@ -51,7 +57,7 @@ impl Installation {
         settings.long_queue_ids = false;
         let postfix = Postfix::start(&settings).await;
         let [submission, api, imap, imaps, doveadm] = [(); 5].map(|()| free_port());
-        let ports = Ports { submission, api, imap, imaps, doveadm };
+        let ports = Ports { require_app_passwords, submission, api, imap, imaps, doveadm };
         prepare_database(&work_dir);
         run(command(&work_dir, &ports, &["migrate"]));
         fs::set_permissions(work_dir.path().join("db/mailapi.db"), Permissions::from_mode(0o666)).unwrap();
@@ -107,6 +113,19 @@ impl Installation {
         fs::read_to_string(self.postfix.log()).unwrap()
     }
 
+    /// Creates an app password of a mailbox; returns its path and its value.
+    async fn app_password(&self, mailbox: &str) -> (String, String) {
+        let path = format!("/users/{mailbox}/app-passwords");
+        let created = self.post(&path, json!({ "name": "phone" })).await;
+        (format!("{path}/{}", created["app_password"]["id"]), created["password"].as_str().unwrap().to_owned())
+    }
+
+    async fn delete(&self, path: &str) {
+        let url = self.server.as_ref().unwrap().api(path);
+        let answer = self.client.delete(url).header("X-MAILAPI-TOKEN", &self.token).send().await.unwrap();
+        assert!(answer.status().is_success(), "{path}: {}", answer.text().await.unwrap());
+    }
+
     /// Returns the response of the submission listener to a client with these credentials.
     fn submit(&self, encryption: &str, user: &str, password: &str, sender: &str, recipient: &str) -> String {
         let port = self.ports.submission.port().to_string();
@@ -119,10 +138,19 @@ impl Installation {
         self.mail_program(&["look", &port, &self.certificate(), user, password])
     }
 
+    /// Starts a mail program that logs in over TLS, and ends when the server ends its session.
+    fn stay(&self, user: &str, password: &str) -> Child {
+        let port = self.ports.imaps.port().to_string();
+        let mut command = mail_program(&["stay", &port, &self.certificate(), user, password]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("python3 is installed");
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), "logged in", "{}", self.dovecot.log());
+        child
+    }
+
     fn mail_program(&self, arguments: &[&str]) -> String {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/printed_config/mail_program.py");
-        let output =
-            Command::new("python3").arg("-B").arg(script).args(arguments).output().expect("python3 is installed");
+        let output = mail_program(arguments).output().expect("python3 is installed");
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         assert!(output.status.success(), "{}\n{}", said(&output.stderr), self.log());
         said(&output.stdout)
@@ -131,6 +159,13 @@ impl Installation {
     fn certificate(&self) -> String {
         self.work_dir.path().join("cert.pem").display().to_string()
     }
+}
+
+fn mail_program(arguments: &[&str]) -> Command {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/printed_config/mail_program.py");
+    let mut command = Command::new("python3");
+    command.arg("-B").arg(script).args(arguments);
+    command
 }
 
 /// Creates a certificate for `localhost`.
@@ -152,6 +187,7 @@ fn command(work_dir: &WorkDir, ports: &Ports, arguments: &[&str]) -> Command {
     let mut command = work_dir.command(arguments);
     command
         .env("MAILAPI_DATABASE__URL", format!("sqlite:{}", work_dir.path().join("db/mailapi.db").display()))
+        .env("MAILAPI_AUTH__REQUIRE_APP_PASSWORDS", ports.require_app_passwords.to_string())
         .env("MAILAPI_MAIL__BACKEND", "external")
         .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", ports.api.port().to_string())
         .env("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", ports.imap.port().to_string())
@@ -303,4 +339,46 @@ async fn mailapi_reads_and_submits_on_loopback_without_tls() {
     assert!(refused.starts_with("535 "), "{refused}");
     assert_eq!(machine.submit("tls", "ann@example.org", PASSWORD, "ann@example.org", "bob@example.org"), "taken");
     machine.holds("bob@example.org", 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_app_password_opens_a_mail_program_until_it_is_revoked() {
+    let machine = Installation::new().await;
+    let (ann, bob) = ("ann@example.org", "bob@example.org");
+    let (path, value) = machine.app_password(ann).await;
+    let (_, kept) = machine.app_password(ann).await;
+    let submit = |user, password| machine.submit("tls", user, password, user, bob);
+    assert!(machine.look(bob, &value).contains("AUTHENTICATIONFAILED"), "it belongs to ann");
+    assert!(submit(bob, &value).starts_with("535 "));
+    assert!(machine.look(ann, "aaaaa-aaaaa-aaaaa-aaaaa").contains("AUTHENTICATIONFAILED"));
+    for password in [PASSWORD, &value, &kept] {
+        assert_eq!(machine.look(ann, password), "0");
+        assert_eq!(submit(ann, password), "taken");
+    }
+    machine.holds(bob, 3).await;
+
+    let mut program = machine.stay(ann, &value);
+    machine.delete(&path).await;
+    assert!(program.wait().unwrap().success(), "the session ends: {}", machine.dovecot.log());
+    assert!(machine.look(ann, &value).contains("AUTHENTICATIONFAILED"));
+    assert!(submit(ann, &value).starts_with("535 "));
+    assert_eq!(machine.look(ann, &kept), "0");
+    machine.post(&format!("/users/{ann}/disable"), json!({})).await;
+    assert!(machine.look(ann, &kept).contains("AUTHENTICATIONFAILED"));
+    assert_eq!(machine.get(&format!("/mailbox/{ann}/messages")).await["total"], 0, "the API still reads the mailbox");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_printed_dovecot_can_require_app_passwords() {
+    let machine = Installation::with(true).await;
+    let (ann, bob) = ("ann@example.org", "bob@example.org");
+    let (_, value) = machine.app_password(ann).await;
+    for user in [ann, bob] {
+        assert!(machine.look(user, PASSWORD).contains("AUTHENTICATIONFAILED"));
+        assert!(machine.submit("tls", user, PASSWORD, user, bob).starts_with("535 "));
+    }
+    assert_eq!(machine.look(ann, &value), "0");
+    assert_eq!(machine.submit("tls", ann, &value, ann, bob), "taken");
+    // The API reads the mailbox of bob, who has no app password, as the master user.
+    machine.holds(bob, 1).await;
 }

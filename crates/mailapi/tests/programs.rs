@@ -3,15 +3,17 @@
 use std::path::{Path, PathBuf};
 
 /// Programs in packages of every Debian system (`Essential: yes`, and bash).
-const ESSENTIAL: &[&str] = &["bash", "env", "gzip", "id", "mkfifo", "setpriv", "sh"];
+const ESSENTIAL: &[&str] = &["bash", "env", "gzip", "id", "mkfifo", "setpriv", "sh", "timeout"];
 
 /// Programs from a package that is listed for another program.
 const SAME_PACKAGE: &[(&str, &str)] = &[
     ("doveadm", "dovecot-imapd"),
     ("journalctl", "systemd-journal-remote"),
+    ("pebble-challtestsrv", "pebble"),
     ("postconf", "postfix"),
     ("postkick", "postfix"),
     ("postsuper", "postfix"),
+    ("systemd-analyze", "systemd-journal-remote"),
 ];
 
 #[test]

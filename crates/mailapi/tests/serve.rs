@@ -244,8 +244,8 @@ fn a_hang_up_ends_nothing_and_shows_the_new_certificate() {
     let work_dir = WorkDir::new();
     let old = renew(&work_dir);
     let mut command = work_dir.command(&["serve", "--log-format", "json"]);
-    command.env("MAILAPI_MAIL__EMBEDDED__TLS_CERT", work_dir.path().join("cert.pem"));
-    command.env("MAILAPI_MAIL__EMBEDDED__TLS_KEY", work_dir.path().join("key.pem"));
+    command.env("MAILAPI_TLS__CERT", work_dir.path().join("cert.pem"));
+    command.env("MAILAPI_TLS__KEY", work_dir.path().join("key.pem"));
     let mut server = Server::start(command);
     let listeners = [("imap", "imap"), ("submission", "smtp"), ("smtp", "smtp")];
     let listeners =

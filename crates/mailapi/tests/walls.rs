@@ -11,7 +11,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "mailapi",
         &[
             "http",
+            "console",
             "service",
+            "acme",
+            "archive",
             "backend-embedded",
             "backend-external",
             "dns",
@@ -22,8 +25,12 @@ const ARROWS: &[(&str, &[&str])] = &[
             "model",
         ],
     ),
-    ("http", &["service", "metrics", "model"]),
-    ("service", &["backend", "store", "webhooks", "metrics", "events", "model"]),
+    ("acme", &["tls", "model"]),
+    ("archive", &["backend", "imap", "model"]),
+    ("console", &["http", "service", "model"]),
+    ("http", &["service", "metrics", "tls", "model"]),
+    ("service", &["backend", "rspamd", "store", "webhooks", "metrics", "events", "model"]),
+    ("rspamd", &["backend", "model"]),
     ("webhooks", &["backend", "tls", "model"]),
     ("backend-external", &["backend", "smtp-client", "smtp", "imap", "tls", "model"]),
     ("backend-embedded", &["backend", "smtp-client", "smtp", "imap", "store", "tls", "events", "model"]),
@@ -47,17 +54,22 @@ const HOMES: &[(&[&str], &[&str])] = &[
     // The search index of an external mail server is in SQLite files; accounts and sent mail are not.
     (&["rusqlite"], &["store", "backend-embedded", "backend-external"]),
     (&["tokio-postgres", "sqlx"], &["store"]),
-    (&["axum", "utoipa", "utoipa-axum", "utoipa-swagger-ui", "tower", "tower-http"], &["http"]),
-    // A backend calls a mail server's administration over HTTP, and webhooks are sent over HTTP.
-    (&["hyper"], &["http", "backend-external", "webhooks"]),
-    (&["toml", "clap", "rpassword", "tracing-subscriber", "tracing-appender", "getrandom"], &["mailapi"]),
-    (&["tokio-rustls"], &["backend-embedded", "backend-external", "smtp-client", "webhooks"]),
+    (&["axum"], &["http", "console"]),
+    (&["utoipa", "utoipa-axum", "utoipa-swagger-ui", "tower", "tower-http"], &["http"]),
+    (&["ammonia", "askama", "multer"], &["console"]),
+    // A backend calls a mail server's administration over HTTP, or fetches policies of other domains; webhooks, orders
+    // of certificates and messages to check are sent over HTTP.
+    (&["hyper"], &["http", "backend-embedded", "backend-external", "webhooks", "acme", "rspamd"]),
+    (&["toml", "clap", "csv", "rpassword", "tracing-subscriber", "tracing-appender", "getrandom"], &["mailapi"]),
+    (&["tokio-rustls"], &["backend-embedded", "backend-external", "smtp-client", "webhooks", "http", "acme"]),
+    (&["instant-acme", "rcgen"], &["acme"]),
     (&["rustls-native-certs"], &["tls"]),
     (&["hickory-resolver"], &["dns"]),
     (&["prometheus-client"], &["metrics"]),
     // In `events` JSON is the stored body of an event. In `backend` it is the form of a stored message structure, in
-    // `backend-external` that of the follower's state, and in `mailapi` that of log lines: not of a protocol.
-    (&["serde_json"], &["http", "events", "backend", "backend-external", "mailapi"]),
+    // `backend-external` and `acme` that of a state on disk, and in `mailapi` that of log lines: not of a protocol. In
+    // `rspamd` it is the form of an answer.
+    (&["serde_json"], &["http", "events", "backend", "backend-external", "acme", "rspamd", "mailapi"]),
     (&["sha-crypt", "mail-auth"], &["service"]),
 ];
 
@@ -108,7 +120,16 @@ fn the_environment_and_the_network_are_touched_only_at_home() {
             if name != "mailapi" {
                 assert!(!text.contains("std::env") && !text.contains("env::var"), "{shown} reads the environment");
             }
-            let homes = ["backend-embedded", "backend-external", "smtp-client", "webhooks", "http", "mailapi"];
+            let homes = [
+                "backend-embedded",
+                "backend-external",
+                "smtp-client",
+                "webhooks",
+                "http",
+                "acme",
+                "rspamd",
+                "mailapi",
+            ];
             if !homes.contains(&name.as_str()) {
                 let socket = ["TcpStream", "TcpListener", "UdpSocket"].iter().find(|socket| text.contains(**socket));
                 assert!(socket.is_none(), "{shown} opens sockets");

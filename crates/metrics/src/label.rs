@@ -103,6 +103,32 @@ label! {
 }
 
 label! {
+    /// What the spam filter asked for.
+    SpamCheck, "result" {
+        /// To deliver the message.
+        Passed = "passed",
+        /// To mark it as spam.
+        Marked = "marked",
+        /// To refuse it for now.
+        Deferred = "deferred",
+        /// To refuse it.
+        Rejected = "rejected",
+        /// Nothing: it gave no answer in time, so the message passed.
+        Failed = "failed",
+    }
+}
+
+label! {
+    /// What greylisting did with a message of a sender who is not authenticated.
+    Greylisted, "result" {
+        /// It was refused for now.
+        Deferred = "deferred",
+        /// Its client had tried before.
+        Passed = "passed",
+    }
+}
+
+label! {
     /// Result of a log-in with a password.
     LogIn, "result" {
         /// Address and password are right.
@@ -131,6 +157,34 @@ label! {
         Gone = "gone",
         /// There was no answer.
         Failed = "failed",
+    }
+}
+
+label! {
+    /// How a connection to another mail server was protected, or why it could not be (RFC 8460 section 4.3).
+    OutboundTls, "result" {
+        /// The certificate was verified.
+        Verified = "verified",
+        /// Encrypted with any certificate.
+        Unverified = "unverified",
+        /// Not encrypted.
+        Plain = "plain",
+        /// A policy requires TLS, which the server does not offer.
+        NotOffered = "starttls-not-supported",
+        /// A policy requires TLS, and the certificate is for other names.
+        HostMismatch = "certificate-host-mismatch",
+        /// A policy requires TLS, and the certificate has expired.
+        Expired = "certificate-expired",
+        /// A policy requires TLS, and the issuer is not trusted.
+        NotTrusted = "certificate-not-trusted",
+        /// A policy requires TLS, and another part of the check failed.
+        Invalid = "validation-failure",
+        /// The policy could not be fetched.
+        PolicyNotFetched = "sts-policy-fetch-error",
+        /// The certificate of the policy's host is not valid.
+        PolicyNotAuthentic = "sts-webpki-invalid",
+        /// The policy has errors.
+        PolicyInvalid = "sts-policy-invalid",
     }
 }
 

@@ -22,7 +22,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use http::HttpMetrics;
 pub use http::Operation;
-pub use label::{CodeClass, Inbound, LogIn, QueueState, Recipient, Webhook};
+pub use label::{CodeClass, Greylisted, Inbound, LogIn, OutboundTls, QueueState, Recipient, SpamCheck, Webhook};
 use label::{Counters, Label, LabelSet};
 
 /// Media type of [`Metrics::text`].
@@ -47,8 +47,11 @@ struct Inner {
     queue_oldest: Reading,
     attempts: Counters<CodeClass>,
     inbound: Counters<Inbound>,
+    greylisted: Counters<Greylisted>,
+    spam_checks: Counters<SpamCheck>,
     log_ins: Counters<LogIn>,
     webhooks: Counters<Webhook>,
+    outbound_tls: Counters<OutboundTls>,
     imap_sessions: Gauge,
     follower_lag: Reading,
     log_gaps: Counter,
@@ -91,8 +94,14 @@ impl Metrics {
         let attempts =
             Counters::register(&mut registry, "smtp_attempts", "Delivery attempts by the class of the reply");
         let inbound = Counters::register(&mut registry, "inbound", "Recipients of mail from outside");
+        let help = "Messages from outside whose sender is not authenticated, by the decision of greylisting";
+        let greylisted = Counters::register(&mut registry, "greylisted", help);
+        let help = "Messages from outside by the answer of the spam filter";
+        let spam_checks = Counters::register(&mut registry, "spam_checks", help);
         let log_ins = Counters::register(&mut registry, "auth", "Log-ins with a password, at every listener");
         let webhooks = Counters::register(&mut registry, "webhook_attempts", "Attempts to send an event to a webhook");
+        let help = "TLS of connections to other mail servers";
+        let outbound_tls = Counters::register(&mut registry, "outbound_tls", help);
         let imap_sessions = Gauge::default();
         let help = "Open IMAP connections: of mail programs, or to the external IMAP server";
         registry.register("imap_sessions", help, imap_sessions.clone());
@@ -102,7 +111,7 @@ impl Metrics {
         let log_gaps = Counter::default();
         registry.register("log_gaps", "Lost parts of the mail server's log", log_gaps.clone());
         let certificate_expiry = unknown();
-        let help = "Time until the certificate of the mail listeners expires; NaN without a certificate";
+        let help = "Time until the certificate of the listeners expires; NaN without a certificate";
         registry.register_with_unit("certificate_expiry", help, Unit::Seconds, certificate_expiry.clone());
         let unaccounted = unknown();
         let help = "Accepted recipients without a final status that the mail server no longer has; always 0";
@@ -116,8 +125,11 @@ impl Metrics {
             queue_oldest,
             attempts,
             inbound,
+            greylisted,
+            spam_checks,
             log_ins,
             webhooks,
+            outbound_tls,
             imap_sessions,
             follower_lag,
             log_gaps,
@@ -153,6 +165,16 @@ impl Metrics {
         self.0.inbound.add(outcome, 1);
     }
 
+    /// Counts a message that greylisting decided about.
+    pub fn count_greylisted(&self, result: Greylisted) {
+        self.0.greylisted.add(result, 1);
+    }
+
+    /// Counts a message that the spam filter was asked about.
+    pub fn count_spam_check(&self, result: SpamCheck) {
+        self.0.spam_checks.add(result, 1);
+    }
+
     /// Counts a log-in.
     pub fn count_log_in(&self, result: LogIn) {
         self.0.log_ins.add(result, 1);
@@ -161,6 +183,11 @@ impl Metrics {
     /// Counts an attempt to send an event to a webhook.
     pub fn count_webhook_attempt(&self, result: Webhook) {
         self.0.webhooks.add(result, 1);
+    }
+
+    /// Counts connections to other mail servers.
+    pub fn count_outbound_tls(&self, result: OutboundTls, count: u64) {
+        self.0.outbound_tls.add(result, count);
     }
 
     /// Sets the number of messages in a state; `None` if it is unknown.

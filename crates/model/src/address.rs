@@ -86,6 +86,12 @@ impl FromStr for DomainName {
     }
 }
 
+/// The local part of catch-all addresses. No parser treats it specially: it is a valid local part.
+const CATCH_ALL: &str = "*";
+
+/// Separates a tag from the local part (RFC 5233). The mail servers use the same.
+const TAG: char = '+';
+
 /// An address `local@domain`, compared in lower case with the domain as A-labels.
 ///
 /// Parsing folds the local part to lower case, as is correct for the name of a mailbox.
@@ -183,6 +189,29 @@ impl EmailAddress {
     pub fn international(&self) -> String {
         let (domain, _) = Uts46::new().to_unicode(self.domain_str().as_bytes(), AsciiDenyList::STD3, Hyphens::Allow);
         format!("{}@{domain}", self.local())
+    }
+
+    /// Returns the catch-all address of a domain, `*@domain`: it stands for every address of the domain that is neither
+    /// a mailbox nor an alias.
+    #[must_use]
+    pub fn catch_all_of(domain: &DomainName) -> Self {
+        let canonical = format!("{CATCH_ALL}@{}", domain.as_str());
+        let given = domain.given().map(|domain| format!("{CATCH_ALL}@{domain}").into_boxed_str());
+        Self { canonical, at: CATCH_ALL.len(), given }
+    }
+
+    /// Returns whether it is the catch-all address of its domain.
+    #[must_use]
+    pub fn is_catch_all(&self) -> bool {
+        self.local() == CATCH_ALL
+    }
+
+    /// Returns the address before the tag: `bob@…` for `bob+tag@…`. `None` without a tag, or if it is not an address, as
+    /// in a part of a quoted string.
+    #[must_use]
+    pub fn without_tag(&self) -> Option<Self> {
+        let (name, _) = self.local().split_once(TAG)?;
+        format!("{name}@{}", self.domain_str()).parse().ok()
     }
 
     /// Returns whether sending to it requires SMTPUTF8 (RFC 6531). Only a non-ASCII local part does.
@@ -443,6 +472,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_tag_is_taken_off() {
+        let base = |text: &str| text.parse::<EmailAddress>().unwrap().without_tag().map(|base| base.to_string());
+        assert_eq!(base("Ann+x+y@Example.org").as_deref(), Some("ann@example.org"));
+        for text in ["ann@example.org", "+x@example.org", "\"a +b\"@example.org"] {
+            assert_eq!(base(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn what_is_no_address_is_refused() {

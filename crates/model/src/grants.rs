@@ -67,6 +67,14 @@ authority!(
     /// Permission to list, create and revoke the tokens of this mailbox.
     OwnTokens(address: EmailAddress)
 );
+authority!(
+    /// Permission to read and replace the rules of this mailbox.
+    OwnRules(address: EmailAddress)
+);
+authority!(
+    /// Permission to list, create and revoke the app passwords of this mailbox.
+    ManageAppPasswords(address: EmailAddress)
+);
 
 /// Permission to read events: all of them, or those of the caller's own mailbox and of domains with a delegated
 /// permission.
@@ -239,6 +247,24 @@ impl Grants {
         self.owns(address).map(|()| OwnTokens(address.clone()))
     }
 
+    /// Checks for permission to manage the app passwords of `address`: the caller's own, or those of any mailbox in a
+    /// domain with `manage_users`, except admins' mailboxes.
+    ///
+    /// # Errors
+    /// [`Denied`] otherwise.
+    pub fn may_manage_app_passwords_of(&self, address: &EmailAddress) -> Result<ManageAppPasswords, Denied> {
+        self.owns_or_holds(address, Permission::ManageUsers).map(|()| ManageAppPasswords(address.clone()))
+    }
+
+    /// Checks for permission to read and replace the rules of `address`: the caller's own. They show what mail arrives,
+    /// and can send it elsewhere, so `manage_users` is not enough.
+    ///
+    /// # Errors
+    /// [`Denied`] otherwise.
+    pub fn may_manage_rules_of(&self, address: &EmailAddress) -> Result<OwnRules, Denied> {
+        self.owns(address).map(|()| OwnRules(address.clone()))
+    }
+
     fn owns(&self, address: &EmailAddress) -> Result<(), Denied> {
         (self.is_admin || self.mailbox() == Some(address)).then_some(()).ok_or(Denied)
     }
@@ -276,6 +302,8 @@ mod tests {
             assert_eq!(ann.may_manage_users(&bob.domain()).is_ok(), permission == Permission::ManageUsers);
             assert_eq!(ann.may_manage_domain(&bob.domain()).is_ok(), permission == Permission::ManageDomains);
             assert_eq!(ann.may_view_stats(&bob.domain()).is_ok(), permission == Permission::ViewStats);
+            assert_eq!(ann.may_manage_app_passwords_of(&bob).is_ok(), permission == Permission::ManageUsers);
+            assert!(ann.may_manage_app_passwords_of(&eve).is_err());
             assert!(ann.may_manage_tokens_of(&bob).is_err());
             assert!(ann.admin().is_err());
             assert!(ann.may_send_as(&eve, true).is_err() && ann.may_read(&eve).is_err());
@@ -294,6 +322,8 @@ mod tests {
         assert!(ann.may_send_as(&neighbour, true).is_err() && ann.may_read(&neighbour).is_err());
         assert!(ann.may_manage_users(&neighbour.domain()).is_err());
         assert!(ann.may_manage_tokens_of(&address("ann@a.example")).is_ok());
+        assert!(ann.may_manage_app_passwords_of(&address("ann@a.example")).is_ok());
+        assert!(ann.may_manage_app_passwords_of(&neighbour).is_err());
     }
 
     #[test]

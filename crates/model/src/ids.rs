@@ -71,6 +71,16 @@ impl fmt::Display for TokenId {
     }
 }
 
+/// The id of an app password, as used in paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AppPasswordId(pub i64);
+
+impl fmt::Display for AppPasswordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// The id of a request in responses and logs: the caller's if it is valid, otherwise a generated one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestId(String);

@@ -5,6 +5,8 @@
 
 mod account;
 mod address;
+mod alias;
+mod app_password;
 mod authentication;
 mod blob;
 mod byte_budget;
@@ -23,6 +25,7 @@ mod one_line;
 mod page;
 mod permission;
 mod quota;
+mod rules;
 mod secret;
 mod sent;
 mod status;
@@ -34,6 +37,8 @@ mod webhook;
 
 pub use account::{Account, AccountChange, Credentials, NewAccount, PasswordRule, SecretText};
 pub use address::{AddressError, DomainName, EmailAddress, NamedAddress};
+pub use alias::{Alias, AliasChange, MembersRule};
+pub use app_password::{AppPassword, AppPasswordValue, NewAppPassword, StoredAppPassword};
 pub use authentication::{
     Authentication, AuthenticationResult, CheckedDomain, CheckedSignature, UnknownAuthenticationResult,
 };
@@ -49,19 +54,24 @@ pub use draft::{AttachmentFields, Draft, DraftAttachment, DraftFields, DraftHead
 pub use envelope::{Envelope, ReversePath};
 pub use folder::{FolderName, FolderNameError};
 pub use grants::{
-    Admin, Denied, Grants, Identity, ManageDomain, ManageUsers, OwnTokens, ReadEvents, ReadMailbox, SendAs, ViewStats,
+    Admin, Denied, Grants, Identity, ManageAppPasswords, ManageDomain, ManageUsers, OwnRules, OwnTokens, ReadEvents,
+    ReadMailbox, SendAs, ViewStats,
 };
-pub use ids::{MessageId, MessageIdError, RequestId, TokenId};
+pub use ids::{AppPasswordId, MessageId, MessageIdError, RequestId, TokenId};
 pub use inbound::{InboundEvent, InboundOutcome, InboundRefusal, ReceivedMail, RefusalStage};
 pub use one_line::OneLine;
 pub use page::{Listed, Page};
 pub use permission::{Permission, PermissionId, PermissionRecord};
 pub use quota::Quota;
+pub use rules::{
+    ActionFields, Comparison, Condition, ConditionFields, ConditionValue, DamagedRules, Rule, RuleAction, RuleFacts,
+    RuleFields, RuleSet, Ruling, TextField, Vacation,
+};
 pub use secret::{Secret, SharedSecret};
 pub use sent::{SentMessage, SentRecipient, SentSummary};
 pub use status::{MessageStatus, RecipientStatus, overall};
 pub use submitted::{SubmittedFact, SubmittedMail, SubmittedReport};
 pub use token::{NewToken, StoredToken, TokenHash, TokenKind, TokenRecord, TokenValue};
 pub use violation::{Violation, Violations, shown_name};
-pub use visitor::{ClientNetwork, LoginProtocol, Visitor};
+pub use visitor::{ClientNetwork, InvalidClient, LoginProtocol, Visitor};
 pub use webhook::{ReplayedEvents, WebhookAuthor, WebhookDisabled, WebhookId, WebhookSigning};

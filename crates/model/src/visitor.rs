@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
 
 /// The protocols for logins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,6 +57,35 @@ impl ClientNetwork {
     }
 }
 
+impl fmt::Display for ClientNetwork {
+    /// `192.0.2.1` or `2001:db8::/64`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IpAddr::V4(v4) => write!(f, "{v4}"),
+            IpAddr::V6(v6) => write!(f, "{v6}/64"),
+        }
+    }
+}
+
+/// The text is not the name of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be an IP address, or an IPv6 network such as 2001:db8::/64")]
+pub struct InvalidClient;
+
+impl FromStr for ClientNetwork {
+    type Err = InvalidClient;
+
+    /// Reads an address, or what [`fmt::Display`] shows.
+    fn from_str(text: &str) -> Result<Self, InvalidClient> {
+        let of = |address: IpAddr| Self::of(address);
+        match text.strip_suffix("/64") {
+            Some(network) => network.parse::<Ipv6Addr>().map(IpAddr::V6).map(of),
+            None => text.parse().map(of),
+        }
+        .map_err(|_| InvalidClient)
+    }
+}
+
 /// The origin of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Visitor {
@@ -81,6 +111,8 @@ impl fmt::Display for LoginProtocol {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -90,5 +122,20 @@ mod tests {
         assert_eq!(client("::ffff:192.0.2.1"), client("192.0.2.1"));
         assert_eq!(client("2001:db8::1"), client("2001:db8::ffff:1"));
         assert_ne!(client("2001:db8::1"), client("2001:db8:0:1::1"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_client_is_read_as_it_is_shown(address: IpAddr) {
+            let client = ClientNetwork::of(address);
+            prop_assert_eq!(client.to_string().parse(), Ok(client));
+        }
+
+        #[test]
+        fn other_texts_are_no_clients(text in "[0-9a-f:./%]{0,40}") {
+            let read = text.parse::<ClientNetwork>();
+            let address = text.strip_suffix("/64").unwrap_or(&text);
+            prop_assert_eq!(read.is_ok(), address.parse::<IpAddr>().is_ok_and(|a| a.is_ipv6() || address == text));
+        }
     }
 }

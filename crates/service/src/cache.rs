@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mailapi_backend::Validator;
 use mailapi_store::ForeignChanges;
-use moka::sync::Cache;
+use quick_cache::sync::Cache;
 
 /// Counts changes of accounts, tokens, permissions and domains, by this process and by others. Values read in an
 /// earlier epoch are not used: a revoked token is invalid before the response to its revocation is sent.
@@ -36,10 +36,10 @@ pub(crate) struct EpochCache<K, V>(Cache<K, (Validator, V)>);
 
 impl<K, V> EpochCache<K, V>
 where
-    K: Clone + Hash + Eq + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
+    K: Clone + Hash + Eq,
+    V: Clone,
 {
-    pub(crate) fn new(capacity: u64) -> Self {
+    pub(crate) fn new(capacity: usize) -> Self {
         Self(Cache::new(capacity))
     }
 

@@ -3,6 +3,7 @@
 //! This crate is independent of HTTP, the command line, the mail server and the database. Each operation first
 //! checks the grants of its [`Caller`]. The outer layers translate results and errors into their own form.
 
+pub mod aliases;
 pub mod auth;
 pub mod domains;
 pub mod events;
@@ -33,7 +34,8 @@ use std::sync::atomic::AtomicBool;
 pub use mailapi_backend::Quarantined;
 use mailapi_backend::{Backend, Dns};
 pub use mailapi_backend::{Buffer, BufferError, BufferWriter};
-use mailapi_model::{Clock, Entropy};
+use mailapi_model::{AppPasswordId, Clock, Entropy, TokenId};
+use mailapi_rspamd::Rspamd;
 use mailapi_store::Store;
 use tokio::sync::{Mutex, Notify};
 
@@ -94,13 +96,15 @@ struct Inner {
     sending_domains: SendingDomains,
     known_mailboxes: KnownMailboxes,
     account_ages: AccountAges,
-    last_used: LastUsed,
+    last_used: LastUsed<TokenId>,
+    app_passwords_used: LastUsed<AppPasswordId>,
     failed_logins: FailedLogins,
     sign_ups: SignUpWindows,
     in_flight: InFlight,
     sent_today: SentToday,
     inbound: InboundTally,
     verifier: Verifier,
+    rspamd: Option<Rspamd>,
     refusals: Refusals,
     events: EventReader,
     webhooks: WebhookState,
@@ -129,12 +133,14 @@ impl Service {
             known_mailboxes: KnownMailboxes::new(settings.cached_callers),
             account_ages: AccountAges::new(settings.cached_callers),
             last_used: LastUsed::default(),
+            app_passwords_used: LastUsed::default(),
             failed_logins: FailedLogins::default(),
             sign_ups: SignUpWindows::default(),
             in_flight: InFlight::default(),
             sent_today: SentToday::default(),
             inbound: InboundTally::default(),
             verifier: Verifier::default(),
+            rspamd: settings.inbound.rspamd.clone().map(Rspamd::new),
             refusals: Refusals::default(),
             events: EventReader::default(),
             webhooks: WebhookState::new(Arc::clone(&dns), &settings),

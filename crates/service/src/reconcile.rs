@@ -1,34 +1,44 @@
-//! Compares the mail server's domains and mailboxes with the accounts. Repairs differences left by a crash or an
-//! older version.
+//! Compares the mail server's domains, mailboxes, rules and aliases with the accounts. Repairs differences left by a crash
+//! or an older version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use mailapi_backend::Quarantined;
-use mailapi_model::{DomainName, EmailAddress};
+use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet};
 
 use crate::{Service, Unavailable};
 
 /// Number of rows per read.
 const STEP: usize = 500;
 
+/// Number of aliases per read; each may have many members.
+const ALIASES_STEP: usize = 50;
+
+/// Number of mailboxes whose rules are read at once; each may have many rules.
+const RULES_STEP: usize = 50;
+
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reconciled {
-    /// Number of domains and mailboxes changed to match the accounts.
+    /// Number of domains, mailboxes and aliases changed to match the accounts.
     pub repaired: usize,
     /// Mail without an owner, including mail quarantined earlier.
     pub quarantined: Vec<Quarantined>,
 }
 
 impl Service {
-    /// Makes the mail server's domains and mailboxes match the accounts: adds missing ones, corrects quotas, and
+    /// Makes the mail server's domains, mailboxes, rules and aliases match the accounts: adds missing ones, corrects quotas, and
     /// removes those without an account. Mail without an owner is quarantined.
     ///
     /// # Errors
     /// [`Unavailable`]; the call can be repeated.
     pub async fn reconcile(&self) -> Result<Reconciled, Unavailable> {
         let removed = usize::try_from(self.remove_closed_accounts().await?).unwrap_or(usize::MAX);
-        let repaired = removed + self.reconcile_domains().await? + self.reconcile_mailboxes().await?;
+        let repaired = removed
+            + self.reconcile_domains().await?
+            + self.reconcile_mailboxes().await?
+            + self.reconcile_aliases().await?
+            + self.reconcile_rules().await?;
         Ok(Reconciled { repaired, quarantined: self.quarantined().await? })
     }
 
@@ -111,6 +121,99 @@ impl Service {
             let Some(end) = page.last().map(|mailbox| mailbox.address.clone()) else { return Ok(Some(known)) };
             let within = page.into_iter().filter(|mailbox| last.is_none_or(|last| mailbox.address <= *last));
             known.extend(within.map(|mailbox| (mailbox.address, mailbox.quota_bytes)));
+            if last.is_some_and(|last| end >= *last) {
+                return Ok(Some(known));
+            }
+            after = Some(end);
+        }
+    }
+
+    async fn reconcile_aliases(&self) -> Result<usize, Unavailable> {
+        let (mut repaired, mut after): (usize, Option<EmailAddress>) = (0, None);
+        loop {
+            let aliases = self.0.store.aliases().after(after.as_ref(), ALIASES_STEP).await?;
+            let last = aliases.last().map(|alias| alias.address.clone());
+            let Some(known) = self.aliases_between(after.as_ref(), last.as_ref()).await? else { return Ok(repaired) };
+            let aliases: BTreeMap<_, _> = aliases.into_iter().map(|alias| (alias.address.clone(), alias)).collect();
+            let addresses: BTreeSet<_> = known.keys().chain(aliases.keys()).collect();
+            for address in addresses.into_iter().filter(|address| known.get(address) != aliases.get(address)) {
+                let address = address.clone();
+                let lock = address.clone();
+                self.with_address_lock(&lock, async move |service: Self| service.repair_alias(&address).await).await?;
+                repaired += 1;
+            }
+            match last {
+                Some(last) => after = Some(last),
+                None => return Ok(repaired),
+            }
+        }
+    }
+
+    /// Walks both lists in parallel, as [`Service::reconcile_mailboxes`].
+    async fn reconcile_rules(&self) -> Result<usize, Unavailable> {
+        let (mut repaired, mut after): (usize, Option<EmailAddress>) = (0, None);
+        loop {
+            let rules = self.0.store.rules().after(after.as_ref(), RULES_STEP).await?;
+            let last = rules.last().map(|(email, _)| email.clone());
+            let Some(known) = self.rules_between(after.as_ref(), last.as_ref()).await? else { return Ok(repaired) };
+            let rules: BTreeMap<_, _> = rules.into_iter().collect();
+            let emails: BTreeSet<_> = known.keys().chain(rules.keys()).collect();
+            for email in emails.into_iter().filter(|email| known.get(email) != rules.get(email)) {
+                let (email, lock) = (email.clone(), email.clone());
+                self.with_address_lock(&lock, async move |service: Self| service.repair_rules(&email).await).await?;
+                repaired += 1;
+            }
+            match last {
+                Some(last) => after = Some(last),
+                None => return Ok(repaired),
+            }
+        }
+    }
+
+    /// Repairs the rules while the mailbox is locked, as [`Service::repair_mailbox`].
+    async fn repair_rules(&self, email: &EmailAddress) -> Result<(), Unavailable> {
+        let rules = self.0.store.rules().get(email).await?;
+        Ok(self.0.backend.provisioning.repair_rules(email, &rules).await?)
+    }
+
+    /// The mail server's rules after `after`, up to and including `last`, or all of them.
+    async fn rules_between(
+        &self,
+        after: Option<&EmailAddress>,
+        last: Option<&EmailAddress>,
+    ) -> Result<Option<BTreeMap<EmailAddress, RuleSet>>, Unavailable> {
+        let (mut known, mut after) = (BTreeMap::new(), after.cloned());
+        loop {
+            let page = self.0.backend.provisioning.rules_after(after.as_ref(), RULES_STEP).await?;
+            let Some(page) = page else { return Ok(None) };
+            let Some(end) = page.last().map(|(email, _)| email.clone()) else { return Ok(Some(known)) };
+            known.extend(page.into_iter().filter(|(email, _)| last.is_none_or(|last| email <= last)));
+            if last.is_some_and(|last| end >= *last) {
+                return Ok(Some(known));
+            }
+            after = Some(end);
+        }
+    }
+
+    /// Repairs the alias while it is locked, as [`Service::repair_mailbox`].
+    async fn repair_alias(&self, address: &EmailAddress) -> Result<(), Unavailable> {
+        let alias = self.0.store.aliases().get(address).await?;
+        Ok(self.0.backend.provisioning.repair_alias(address, alias.as_ref()).await?)
+    }
+
+    /// The mail server's aliases after `after`, up to and including `last`, or all of them.
+    async fn aliases_between(
+        &self,
+        after: Option<&EmailAddress>,
+        last: Option<&EmailAddress>,
+    ) -> Result<Option<BTreeMap<EmailAddress, Alias>>, Unavailable> {
+        let (mut known, mut after) = (BTreeMap::new(), after.cloned());
+        loop {
+            let page = self.0.backend.provisioning.aliases_after(after.as_ref(), ALIASES_STEP).await?;
+            let Some(page) = page else { return Ok(None) };
+            let Some(end) = page.last().map(|alias| alias.address.clone()) else { return Ok(Some(known)) };
+            let within = page.into_iter().filter(|alias| last.is_none_or(|last| alias.address <= *last));
+            known.extend(within.map(|alias| (alias.address.clone(), alias)));
             if last.is_some_and(|last| end >= *last) {
                 return Ok(Some(known));
             }

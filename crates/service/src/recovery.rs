@@ -138,8 +138,9 @@ impl Service {
         let requests = self.0.store.sent().forget_requests(now).await?;
         let events = self.prune_events(now).await?;
         let failures = self.0.store.webhooks().forget_failures(now.minus(self.0.settings.event_retention)).await?;
+        let greylist = self.prune_greylist(now).await?;
         // Last, since these need the mail server too.
         let closed = self.remove_closed_accounts().await?;
-        Ok(sessions + requests + events + failures + closed + self.expire_pending_domains().await?)
+        Ok(sessions + requests + events + failures + greylist + closed + self.expire_pending_domains().await?)
     }
 }

@@ -33,6 +33,8 @@ pub struct Settings {
     pub mail_host: String,
     /// Where mail programs on other machines log in.
     pub mail_programs: MailPrograms,
+    /// The host by which other machines reach this server by HTTPS, at port 443. `None` if there is none.
+    pub web_host: Option<String>,
     /// Time without use after which a session ends.
     pub session_inactivity: Duration,
     /// Time after the log-in at which a session ends, used or not.
@@ -45,6 +47,8 @@ pub struct Settings {
     pub login_lockout: Duration,
     /// Maximum number of addresses whose failed log-ins are kept in memory.
     pub login_addresses: usize,
+    /// Whether only app passwords are accepted at IMAP and submission, and no longer the mailbox's password.
+    pub require_app_passwords: bool,
     /// Rounds of SHA-512-crypt for new passwords, within [`crate::auth::PASSWORD_ROUNDS`].
     pub password_rounds: u32,
     /// Maximum number of password hashes computed in parallel.
@@ -87,9 +91,9 @@ pub struct Settings {
     /// Limits of statistics, and how they are updated.
     pub stats: StatsLimits,
     /// Number of callers in the cache.
-    pub cached_callers: u64,
+    pub cached_callers: usize,
     /// Number of sending domains in the cache.
-    pub cached_domains: u64,
+    pub cached_domains: usize,
     /// Total time that a response about users may spend on mailboxes that do not answer. In a list, one mailbox
     /// may take a quarter of it.
     pub quota_patience: Duration,
@@ -106,13 +110,22 @@ pub struct Settings {
 pub enum MailPrograms {
     /// At the operator's own mail server, at ports that are not known here.
     Elsewhere,
-    /// At the built-in mail server, with STARTTLS. A port is `None` if no other machine can log in there.
+    /// At the built-in mail server. A port is `None` if no other machine can log in there.
     BuiltIn {
-        /// The port for sending.
+        /// The port for sending, with STARTTLS.
         submission: Option<u16>,
-        /// The port for reading.
+        /// The port for sending, with TLS from the beginning.
+        submissions: Option<u16>,
+        /// The port for reading, with STARTTLS.
         imap: Option<u16>,
+        /// The port for reading, with TLS from the beginning.
+        imaps: Option<u16>,
     },
+}
+
+impl MailPrograms {
+    /// On this machine alone.
+    pub const NONE: Self = Self::BuiltIn { submission: None, submissions: None, imap: None, imaps: None };
 }
 
 /// Which receivers webhooks may have.
@@ -124,12 +137,20 @@ pub struct WebhookSettings {
     pub loopback: bool,
     /// Which certificates of receivers are accepted.
     pub trust: Trust,
+    /// How long a failed check of a user's receiver takes at least. It is the time limit of an exchange, so that the
+    /// time does not describe the operator's network.
+    pub failed_check: Duration,
 }
 
 impl Default for WebhookSettings {
     /// The settings of a server that listens on a loopback address, as it does by default.
     fn default() -> Self {
-        Self { allow_networks: Vec::new(), loopback: true, trust: Trust::System }
+        Self {
+            allow_networks: Vec::new(),
+            loopback: true,
+            trust: Trust::System,
+            failed_check: mailapi_webhooks::TIME_LIMIT,
+        }
     }
 }
 
@@ -151,13 +172,15 @@ impl Default for Settings {
         Self {
             admins: HashSet::new(),
             mail_host: "localhost".to_owned(),
-            mail_programs: MailPrograms::BuiltIn { submission: None, imap: None },
+            mail_programs: MailPrograms::NONE,
+            web_host: None,
             session_inactivity: 10 * MINUTE,
             session_lifetime: 8 * 60 * MINUTE,
             ended_sessions_kept: 7 * 24 * 60 * MINUTE,
             login_attempts: 5,
             login_lockout: 15 * MINUTE,
             login_addresses: 100_000,
+            require_app_passwords: false,
             password_rounds: 5000,
             concurrent_hashes: 2,
             signups_per_hour: 3,

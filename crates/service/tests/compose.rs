@@ -224,8 +224,9 @@ fn tricky_text() -> impl Strategy<Value = String> {
     let any = prop::collection::vec(tricky_piece(), 1..12).prop_map(|pieces| pieces.concat()).boxed();
     let ascii = any.clone().prop_map(|text| text.replace(|c: char| !c.is_ascii(), "  ")).boxed();
     let outer = ("[ ]{0,3}", ascii.clone(), "[ ]{0,3}").prop_map(|(before, text, behind)| before + &text + &behind);
-    // The product shows a Unicode line end as a space.
-    prop_oneof![any, ascii, outer].prop_map(|text| text.replace(['\u{2028}', '\u{2029}'], "x"))
+    // The product shows a Unicode line end as a space, and lists 1,000 characters of a subject.
+    let shown = |text: String| text.replace(['\u{2028}', '\u{2029}'], "x").chars().take(1_000).collect();
+    prop_oneof![any, ascii, outer].prop_map(shown)
 }
 
 fn tricky_piece() -> impl Strategy<Value = String> {

@@ -66,6 +66,12 @@ impl Connection {
         self.client.capabilities()
     }
 
+    /// Returns whether the connection is encrypted.
+    #[must_use]
+    pub const fn is_encrypted(&self) -> bool {
+        self.client.is_encrypted()
+    }
+
     /// Sends one message.
     pub async fn send(&mut self, envelope: &Envelope, message: &OutboundMessage) -> Outcome {
         self.transmit(envelope, message, None::<Ready<bool>>).await

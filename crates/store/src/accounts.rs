@@ -316,7 +316,7 @@ pub(crate) fn conditions(filter: &AccountFilter) -> Filter {
 }
 
 /// Returns a LIKE pattern that matches texts containing `text`, with wildcards escaped.
-fn containing(text: &str) -> String {
+pub(crate) fn containing(text: &str) -> String {
     let literal = fold(text).replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     format!("%{literal}%")
 }
@@ -337,7 +337,7 @@ fn read_quota(row: &mut Row) -> Result<Option<u64>, StoreError> {
     Ok(row.int_or_null()?.and_then(|bytes| u64::try_from(bytes).ok()))
 }
 
-fn read_credentials(mut row: Row) -> Result<Credentials, StoreError> {
+pub(crate) fn read_credentials(mut row: Row) -> Result<Credentials, StoreError> {
     Ok(Credentials {
         email: row.address()?,
         name: row.text()?,

@@ -90,6 +90,17 @@ impl Domains<'_> {
         rows.into_iter().map(|mut row| row.domain()).collect()
     }
 
+    /// Returns the names of the active domains whose DNS records were found correct, in alphabetical order.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn verified_names(&self) -> Result<Vec<DomainName>, StoreError> {
+        let sql =
+            "SELECT name, name_given FROM domains WHERE approved AND active AND verified_at IS NOT NULL ORDER BY name";
+        let rows = self.0.query(Stmt::new(sql)).await?;
+        rows.into_iter().map(|mut row| row.domain()).collect()
+    }
+
     /// Changes a domain; returns whether it exists.
     ///
     /// # Errors

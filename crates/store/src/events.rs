@@ -44,7 +44,7 @@ impl StoredEvent {
     /// Returns the position after this event.
     #[must_use]
     pub const fn cursor(&self) -> EventCursor {
-        EventCursor::after_number(self.number)
+        EventCursor::after(self.number, self.id)
     }
 }
 
@@ -141,7 +141,7 @@ pub struct EventPage {
     pub cursor: EventCursor,
     /// Whether the log has events after [`EventPage::cursor`], which may pass the filter.
     pub has_more: bool,
-    /// Whether events after the reader's cursor are no longer kept, or the cursor belongs to another log.
+    /// Whether events after the reader's cursor are no longer kept, or the cursor is of another log.
     pub truncated: bool,
 }
 
@@ -173,7 +173,7 @@ impl Events<'_> {
     /// # Errors
     /// When the database cannot be read.
     pub async fn newest(&self) -> Result<EventCursor, StoreError> {
-        Ok(self.bounds().await?.newest)
+        Ok(self.bounds(EventCursor::default()).await?.newest)
     }
 
     /// Returns the position before the oldest event that is kept.
@@ -181,10 +181,19 @@ impl Events<'_> {
     /// # Errors
     /// When the database cannot be read.
     pub async fn oldest(&self) -> Result<EventCursor, StoreError> {
-        Ok(self.bounds().await?.oldest)
+        Ok(self.bounds(EventCursor::default()).await?.oldest)
     }
 
-    /// Returns at most `limit` events after the cursor that pass the filter, oldest first.
+    /// Returns whether the position is one of this log: the log has its event, or may have had it.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn contains(&self, cursor: EventCursor) -> Result<bool, StoreError> {
+        Ok(self.bounds(cursor).await?.contain(cursor))
+    }
+
+    /// Returns at most `limit` events after the cursor that pass the filter, oldest first. A cursor of another log begins
+    /// at the oldest event.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -194,7 +203,7 @@ impl Events<'_> {
         filter: &EventFilter,
         limit: usize,
     ) -> Result<EventPage, StoreError> {
-        let bounds = self.bounds().await?;
+        let bounds = self.bounds(cursor).await?;
         self.within(&bounds, cursor, filter, limit).await
     }
 
@@ -208,7 +217,7 @@ impl Events<'_> {
         filter: &EventFilter,
         limit: usize,
     ) -> Result<EventPage, StoreError> {
-        let bounds = self.bounds().await?;
+        let bounds = self.bounds(cursor).await?;
         self.within(&bounds, cursor.max(bounds.oldest), filter, limit).await
     }
 
@@ -219,9 +228,9 @@ impl Events<'_> {
         filter: &EventFilter,
         limit: usize,
     ) -> Result<EventPage, StoreError> {
-        let truncated = cursor < bounds.oldest || cursor > bounds.newest;
-        // A cursor after the newest event shows that an older copy replaced the database.
-        let mut cursor = cursor.clamp(bounds.oldest, bounds.newest);
+        let truncated = cursor < bounds.oldest || !bounds.contain(cursor);
+        // The events of another log are unknown to the reader, so it gets all that are kept.
+        let mut cursor = if truncated { bounds.oldest } else { bounds.named(cursor) };
         let mut events = Vec::new();
         if let Some(message_id) = filter.message_id {
             let found = self.of_message_after(message_id, cursor, limit).await?;
@@ -247,7 +256,8 @@ impl Events<'_> {
                     events.push(event);
                 }
             }
-            if !is_full(&events, bytes) {
+            // The last event is missing only if it was removed meanwhile.
+            if !is_full(&events, bytes) && cursor.number() < until {
                 cursor = EventCursor::after_number(until);
             }
         }
@@ -366,13 +376,18 @@ impl Events<'_> {
         self.0.execute(Log::of(self.0).insert_if_new(event)).await.map(drop)
     }
 
-    async fn bounds(&self) -> Result<Bounds, StoreError> {
-        // Two scalar queries: each reads one end of the index.
-        let sql = "SELECT COALESCE((SELECT MIN(number) FROM events), 1), COALESCE((SELECT MAX(number) FROM events), 0)";
-        let mut row = exactly_one(self.0.query(Stmt::new(sql)).await?)?;
+    /// Returns the ends of the log, and the event at a cursor.
+    async fn bounds(&self, cursor: EventCursor) -> Result<Bounds, StoreError> {
+        // Scalar queries: each reads one place of the index.
+        let sql = "SELECT COALESCE((SELECT MIN(number) FROM events), 1), COALESCE((SELECT MAX(number) FROM events), 0), \
+                   (SELECT id FROM events ORDER BY number DESC LIMIT 1), (SELECT id FROM events WHERE number = $1)";
+        let mut row = exactly_one(self.0.query(Stmt::new(sql).bind(number(cursor.number()))).await?)?;
         let (oldest, newest) = (row.unsigned()?, row.unsigned()?);
-        let after = EventCursor::after_number;
-        Ok(Bounds { oldest: after(oldest.saturating_sub(1)), newest: after(newest) })
+        let after = |number, id: Option<EventId>| {
+            id.map_or(EventCursor::after_number(number), |id| EventCursor::after(number, id))
+        };
+        let (newest, at) = (after(newest, row.parsed_or_null()?), after(cursor.number(), row.parsed_or_null()?));
+        Ok(Bounds { oldest: EventCursor::after_number(oldest.saturating_sub(1)), newest, at })
     }
 
     /// Returns the events after the number `after`, up to and including `until`.
@@ -406,6 +421,20 @@ struct Bounds {
     /// The position before the oldest event.
     oldest: EventCursor,
     newest: EventCursor,
+    /// The reader's position with the event that the log has there, if it is kept.
+    at: EventCursor,
+}
+
+impl Bounds {
+    /// Returns whether the position can be one of this log. That of a removed event can.
+    fn contain(&self, cursor: EventCursor) -> bool {
+        cursor <= self.newest && (cursor != self.at || cursor.agrees_with(self.at))
+    }
+
+    /// Returns the position with its event, if that is kept.
+    fn named(&self, cursor: EventCursor) -> EventCursor {
+        if cursor == self.at && self.at.names_event() { self.at } else { cursor }
+    }
 }
 
 /// Where a fact's event is written.
@@ -465,17 +494,17 @@ impl Log {
         bound(self.insert_if(&format!("EXISTS ({found})")), event).bind(key)
     }
 
-    /// Returns a statement that stores an event whose body continues with the id of a token that was just stored, and
-    /// with `rest`.
-    pub(crate) fn insert_with_token_id(self, event: &NewEvent, hash: &[u8], rest: &str) -> Stmt {
+    /// Returns a statement that stores an event whose body continues with an id that the database has just assigned,
+    /// and with `rest`: `found` is `SELECT id FROM … WHERE … $9`.
+    pub(crate) fn insert_with_id(self, event: &NewEvent, found: &str, key: impl Into<Value>, rest: &str) -> Stmt {
         let table = self.table();
         let sql = format!(
             "INSERT INTO {table} (id, type, at, domain, mailbox, message_id, subject_at, body) \
              SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($4 AS TEXT), CAST($5 AS TEXT), \
-             CAST($6 AS TEXT), CAST($7 AS BIGINT), CAST($8 AS TEXT) || CAST(tokens.id AS TEXT) || CAST($10 AS TEXT) \
-             FROM tokens WHERE hash = $9"
+             CAST($6 AS TEXT), CAST($7 AS BIGINT), CAST($8 AS TEXT) || CAST(found.id AS TEXT) || CAST($10 AS TEXT) \
+             FROM ({found}) AS found"
         );
-        bound(sql, event).bind(hash).bind(rest)
+        bound(sql, event).bind(key).bind(rest)
     }
 
     /// Returns a statement that stores an event unless one with this id is stored.

@@ -4,6 +4,8 @@
 //! embedded message store keeps its tables in the same file. [`postgres`] is the engine for several nodes.
 
 mod accounts;
+mod aliases;
+mod app_passwords;
 mod db;
 mod delivery_log;
 mod directory;
@@ -14,6 +16,7 @@ mod events;
 mod fact_numbers;
 mod foreign_changes;
 mod former_names;
+mod greylist;
 mod migration;
 mod name_locks;
 mod permissions;
@@ -21,6 +24,7 @@ mod permissions;
 mod plans;
 pub mod postgres;
 mod received_mail;
+mod rules;
 mod secrets;
 mod sent;
 mod sign_up;
@@ -32,6 +36,8 @@ mod tokens;
 mod webhooks;
 
 pub use accounts::{AccountFilter, Accounts, Verified};
+pub use aliases::{AliasFilter, AliasStored, Aliases};
+pub use app_passwords::AppPasswords;
 pub use delivery_log::{Appended, DeliveryLog, DeliveryLogFilter, Member, Reports};
 pub use directory::{
     Copied, Copies, Directory, DirectoryMailbox, DirectoryPage, DirectoryPlace, DirectoryQueries, DirectoryQueryError,
@@ -42,9 +48,11 @@ pub use domains::{DomainChange, DomainDeleted, DomainFilter, Domains};
 pub use error::StoreError;
 pub use events::{EventFilter, EventPage, EventScope, Events, OwnEvents, StoredEvent, insert_event};
 pub use foreign_changes::ForeignChanges;
+pub use greylist::{Greylist, GreylistKept};
 pub use name_locks::NameLock;
 pub use permissions::{NewGrant, PermissionFilter, Permissions};
 pub use received_mail::{WaitingMail, WaitingMails};
+pub use rules::Rules;
 pub use secrets::Secrets;
 pub use sent::{
     Begun, EnlistedRecord, Failure, Idempotency, NewSent, OpenMessages, OpenRecipient, PendingMessage, Sent,

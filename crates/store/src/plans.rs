@@ -9,8 +9,9 @@ use crate::sqlite::{Sqlite, SqliteSettings};
 use crate::stats::hours::Hours;
 use crate::stats::read as stats;
 use crate::{
-    AccountFilter, DeliveryLogFilter, DomainFilter, PermissionFilter, SentFilter, SentOwner, SentScope, Store,
-    StoreError, TokenFilter, accounts, delivery_log, domains, permissions, tokens, webhooks,
+    AccountFilter, AliasFilter, DeliveryLogFilter, DomainFilter, PermissionFilter, SentFilter, SentOwner, SentScope,
+    Store, StoreError, TokenFilter, accounts, aliases, app_passwords, delivery_log, domains, permissions, tokens,
+    webhooks,
 };
 
 async fn plan(engine: &Sqlite, statement: Stmt) -> String {
@@ -78,6 +79,11 @@ fn account_filters() -> Vec<Filter> {
         .collect()
 }
 
+fn alias_filters() -> Vec<Filter> {
+    let one_domain = AliasFilter { domains: Some(vec![email().domain()]), ..AliasFilter::default() };
+    [AliasFilter::default(), one_domain].iter().map(aliases::conditions).collect()
+}
+
 fn lists() -> Vec<(List, Vec<Filter>)> {
     let token_filters = [TokenFilter::default(), TokenFilter { email: Some(email()) }];
     let (email, domain) = (Some(email()), Some(email().domain()));
@@ -91,7 +97,9 @@ fn lists() -> Vec<(List, Vec<Filter>)> {
         (sent::SENT, sent_filters()),
         (delivery_log::ENTRIES, log_filters()),
         (accounts::ACCOUNTS, account_filters()),
+        (aliases::ALIASES, alias_filters()),
         (tokens::TOKENS, token_filters.iter().map(tokens::conditions).collect()),
+        (app_passwords::APP_PASSWORDS, vec![app_passwords::of_mailbox(&self::email())]),
         (permissions::PERMISSIONS, permission_filters.iter().map(permissions::conditions).collect()),
         (domains::DOMAINS, domain_filters.iter().map(domains::conditions).collect()),
         (webhooks::WEBHOOKS, vec![webhooks::conditions(None), webhooks::conditions(Some(&self::email()))]),

@@ -11,8 +11,8 @@ use crate::name_locks::NameLocks;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use crate::{
-    Accounts, DeliveryLog, DkimKeys, Domains, Events, ForeignChanges, Permissions, Secrets, Sent, Stats, StoreError,
-    Tokens, WaitingMails, Webhooks,
+    Accounts, Aliases, AppPasswords, DeliveryLog, DkimKeys, Domains, Events, ForeignChanges, Greylist, Permissions,
+    Rules, Secrets, Sent, Stats, StoreError, Tokens, WaitingMails, Webhooks,
 };
 
 /// The migrations for SQLite; a released migration never changes.
@@ -37,6 +37,10 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 18, sql: include_str!("../migrations/sqlite/0018_webhook_authors.sql") },
     Migration { version: 19, sql: include_str!("../migrations/sqlite/0019_received_mail.sql") },
     Migration { version: 20, sql: include_str!("../migrations/sqlite/0020_authentication.sql") },
+    Migration { version: 21, sql: include_str!("../migrations/sqlite/0021_aliases.sql") },
+    Migration { version: 22, sql: include_str!("../migrations/sqlite/0022_app_passwords.sql") },
+    Migration { version: 23, sql: include_str!("../migrations/sqlite/0023_rules.sql") },
+    Migration { version: 24, sql: include_str!("../migrations/sqlite/0024_greylist.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -61,6 +65,10 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 18, sql: include_str!("../migrations/postgres/0018_webhook_authors.sql") },
     Migration { version: 19, sql: include_str!("../migrations/postgres/0019_received_mail.sql") },
     Migration { version: 20, sql: include_str!("../migrations/postgres/0020_authentication.sql") },
+    Migration { version: 21, sql: include_str!("../migrations/postgres/0021_aliases.sql") },
+    Migration { version: 22, sql: include_str!("../migrations/postgres/0022_app_passwords.sql") },
+    Migration { version: 23, sql: include_str!("../migrations/postgres/0023_rules.sql") },
+    Migration { version: 24, sql: include_str!("../migrations/postgres/0024_greylist.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.
@@ -193,10 +201,34 @@ impl Store {
         Accounts(&self.db)
     }
 
+    /// The rules of mailboxes.
+    #[must_use]
+    pub const fn rules(&self) -> Rules<'_> {
+        Rules(&self.db)
+    }
+
+    /// The greylist.
+    #[must_use]
+    pub const fn greylist(&self) -> Greylist<'_> {
+        Greylist(&self.db)
+    }
+
+    /// The aliases.
+    #[must_use]
+    pub const fn aliases(&self) -> Aliases<'_> {
+        Aliases(&self.db)
+    }
+
     /// The tokens.
     #[must_use]
     pub const fn tokens(&self) -> Tokens<'_> {
         Tokens(&self.db)
+    }
+
+    /// The app passwords.
+    #[must_use]
+    pub const fn app_passwords(&self) -> AppPasswords<'_> {
+        AppPasswords(&self.db)
     }
 
     /// The permissions.

@@ -77,7 +77,8 @@ impl Tokens<'_> {
         let through_token = statements.len();
         if !token.is_session {
             let (event, rest) = token_created(token);
-            statements.push(Log::of(self.0).insert_with_token_id(&event, &token.hash.as_bytes()[..], &rest));
+            let of_value = "SELECT id FROM tokens WHERE hash = $9";
+            statements.push(Log::of(self.0).insert_with_id(&event, of_value, &token.hash.as_bytes()[..], &rest));
         }
         let mut effects = self.0.batch(statements).await?;
         effects.truncate(through_token);
@@ -195,6 +196,30 @@ impl Tokens<'_> {
     /// When the database cannot be read.
     pub async fn list(&self, filter: &TokenFilter, page: Page) -> Result<Listed<TokenRecord>, StoreError> {
         TOKENS.page(self.0, conditions(filter), page, |mut row| read_token(&mut row)).await
+    }
+
+    /// Returns a page of the sessions of a mailbox that have not expired at `now` and were used since `idle_since`,
+    /// newest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn sessions(
+        &self,
+        of: &EmailAddress,
+        now: Timestamp,
+        idle_since: Timestamp,
+        page: Page,
+    ) -> Result<Listed<TokenRecord>, StoreError> {
+        TOKENS.page(self.0, sessions_of(of, now, idle_since), page, |mut row| read_token(&mut row)).await
+    }
+
+    /// Ends a session of a mailbox; returns whether it was open.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn end_session_of(&self, email: &EmailAddress, id: TokenId) -> Result<bool, StoreError> {
+        let sql = "UPDATE tokens SET is_active = FALSE WHERE id = $1 AND email = $2 AND is_session AND is_active";
+        Ok(self.0.execute(Stmt::new(sql).bind(id).bind(email)).await?.touched > 0)
     }
 
     /// Changes a token; returns whether it exists.
@@ -381,6 +406,17 @@ pub(crate) fn remove_tokens(whose: &str) -> Stmt {
 
 pub(crate) fn conditions(filter: &TokenFilter) -> Filter {
     Filter::all().only("is_removed = FALSE").only("is_session = FALSE").when("email = ?", filter.email.as_ref())
+}
+
+/// Open sessions of a mailbox. No index has all columns, but a mailbox has few sessions.
+fn sessions_of(email: &EmailAddress, now: Timestamp, idle_since: Timestamp) -> Filter {
+    Filter::all()
+        .only("is_removed = FALSE")
+        .only("is_session = TRUE")
+        .only("is_active")
+        .when("email = ?", Some(email))
+        .when("(expires_at IS NULL OR expires_at > ?)", Some(now))
+        .when("COALESCE(last_used_at, created_at) >= ?", Some(idle_since))
 }
 
 fn read_token(row: &mut Row) -> Result<TokenRecord, StoreError> {

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 
 use mailapi_model::Timestamp;
 use mailapi_store::StoreError;
-use mailapi_store::sqlite::{Migration, Sqlite, SqliteSettings};
+use mailapi_store::sqlite::{Migration, Sqlite, SqliteSettings, check_database, copy_database};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -493,4 +493,60 @@ async fn an_abandoned_search_is_stopped_too() {
     abandoned.abort();
     let one = |connection: &Connection| Ok::<i64, StoreError>(connection.query_row("SELECT 1", [], |row| row.get(0))?);
     assert_eq!(sqlite.search(one).await, Ok(1), "the connection is free again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_beside_a_busy_writer_has_one_state() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    let pair = |number: i32| {
+        let sqlite = sqlite.clone();
+        async move {
+            let job = move |connection: &Connection| {
+                add(connection, &format!("parent {number} {}", "x".repeat(2000)))?;
+                let sql = "INSERT INTO children (name, parent) SELECT $1, MAX(name) FROM parents";
+                connection.execute(sql, [number])?;
+                Ok::<_, StoreError>(())
+            };
+            sqlite.write(job).await.unwrap();
+        }
+    };
+    for number in 0..500 {
+        pair(number).await;
+    }
+    let copy = file.path.with_extension("copy");
+    let (source, target) = (file.path.clone(), copy.clone());
+    let copying = tokio::task::spawn_blocking(move || copy_database(&source, &target));
+    let mut number = 500;
+    while !copying.is_finished() {
+        pair(number).await;
+        number += 1;
+    }
+    copying.await.unwrap().unwrap();
+    check_database(&copy).unwrap();
+    let connection = Connection::open(&copy).unwrap();
+    let count = |table: &str| -> i32 {
+        connection.query_row(&format!("SELECT COUNT(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
+    assert!((500..=number).contains(&count("parents")), "{}", count("parents"));
+    assert_eq!(count("parents"), count("children"));
+}
+
+#[tokio::test]
+async fn a_copy_overwrites_nothing_and_damage_is_found() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    for number in 0..200 {
+        insert(&sqlite, format!("{number} {}", "x".repeat(500))).await.unwrap();
+    }
+    let copy = file.path.with_extension("copy");
+    copy_database(&file.path, &copy).unwrap();
+    assert!(copy_database(&file.path, &copy).is_err(), "the target exists");
+    check_database(&copy).unwrap();
+    let mut bytes = std::fs::read(&copy).unwrap();
+    // The second page of the file, after the first with the schema.
+    bytes[4096..4096 + 512].fill(0xff);
+    std::fs::write(&copy, bytes).unwrap();
+    assert!(check_database(&copy).is_err());
+    assert!(check_database(&file.path.with_extension("none")).unwrap_err().is_unavailable());
 }

@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mailapi_backend::{Buffer, BufferSettings};
 use mailapi_backend_embedded::MessageStoreSettings;
@@ -82,8 +83,9 @@ impl TestApp {
     /// When the server cannot start.
     pub async fn start_with(change: impl FnOnce(&mut TestSettings)) -> Self {
         let mut settings = TestSettings::default();
-        // Cheap hashes and no request limits keep tests fast.
+        // Cheap hashes, checks that fail at once, and no request limits keep tests fast.
         settings.service.password_rounds = 1000;
+        settings.service.webhooks.failed_check = Duration::ZERO;
         settings.http.limits.per_minute = 0;
         settings.http.limits.per_hour = 0;
         change(&mut settings);
@@ -229,7 +231,7 @@ impl TestApp {
         if self.store.domains().get(&email.domain()).await.expect("the store").is_none() {
             self.domain(email.domain_str()).await;
         }
-        let password = Secret::new(PASSWORD.to_owned());
+        let password = Secret::new(PASSWORD.to_owned()).into();
         let new = CreateUser { email, password, name: String::new(), quota_bytes };
         self.service.create_user(&Caller::operator(), new).await.expect("a new user");
     }
@@ -361,7 +363,8 @@ async fn serve(service: Service, settings: HttpSettings) -> (SocketAddr, oneshot
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
     let address = listener.local_addr().expect("the address it listens on");
     let (stop, stopped) = oneshot::channel::<()>();
-    let router = mailapi_http::router(HttpState::new(service, settings.clone()));
+    let state = HttpState::new(service, settings.clone());
+    let router = mailapi_http::router_with(state, mailapi_console::routes());
     tokio::spawn(async move {
         let ended = async { drop(stopped.await) };
         mailapi_http::serve(listener, router, &settings, ended).await;

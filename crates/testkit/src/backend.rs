@@ -205,6 +205,18 @@ impl TestMailServer {
         true
     }
 
+    /// Returns whether Dovecot lets a mail program log in; `None` for the built-in server, whose listeners do not run.
+    ///
+    /// # Panics
+    /// When Dovecot cannot be queried.
+    #[must_use]
+    pub fn logs_in(&self, mailbox: &str, password: &str) -> Option<bool> {
+        match &self.kind {
+            Kind::Embedded { .. } => None,
+            Kind::External(host) => Some(host.servers.dovecot.logs_in(mailbox, password)),
+        }
+    }
+
     /// Returns whether any listener accepts mail from other servers for this mailbox.
     ///
     /// # Panics

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
-use mailapi_model::{DomainName, EmailAddress};
+use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet};
 
 /// Called around each change of the mail server.
 #[async_trait]
@@ -66,6 +66,50 @@ impl<H: ProvisioningHook> Provisioning for HookedProvisioning<H> {
 
     async fn account_changed(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
         self.around(self.behind.account_changed(mailbox)).await
+    }
+
+    async fn put_alias(&self, alias: &Alias) -> Result<(), ProvisioningError> {
+        self.around(self.behind.put_alias(alias)).await
+    }
+
+    async fn remove_alias(&self, address: &EmailAddress) -> Result<(), ProvisioningError> {
+        self.around(self.behind.remove_alias(address)).await
+    }
+
+    async fn remove_aliases_of(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
+        self.around(self.behind.remove_aliases_of(domain)).await
+    }
+
+    async fn aliases_after(
+        &self,
+        after: Option<&EmailAddress>,
+        limit: usize,
+    ) -> Result<Option<Vec<Alias>>, ProvisioningError> {
+        self.behind.aliases_after(after, limit).await
+    }
+
+    async fn repair_alias(&self, address: &EmailAddress, alias: Option<&Alias>) -> Result<(), ProvisioningError> {
+        self.around(self.behind.repair_alias(address, alias)).await
+    }
+
+    fn applies_rules(&self) -> bool {
+        self.behind.applies_rules()
+    }
+
+    async fn put_rules(&self, mailbox: &EmailAddress, rules: &RuleSet) -> Result<(), ProvisioningError> {
+        self.around(self.behind.put_rules(mailbox, rules)).await
+    }
+
+    async fn rules_after(
+        &self,
+        after: Option<&EmailAddress>,
+        limit: usize,
+    ) -> Result<Option<Vec<(EmailAddress, RuleSet)>>, ProvisioningError> {
+        self.behind.rules_after(after, limit).await
+    }
+
+    async fn repair_rules(&self, mailbox: &EmailAddress, rules: &RuleSet) -> Result<(), ProvisioningError> {
+        self.around(self.behind.repair_rules(mailbox, rules)).await
     }
 
     fn looks_accounts_up(&self) -> bool {

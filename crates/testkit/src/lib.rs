@@ -23,11 +23,14 @@ mod hooked;
 mod logger;
 #[cfg(feature = "mail-server")]
 mod mail_server;
+mod pebble;
 mod ports;
 mod postfix;
 mod postgres;
+mod real_rspamd;
 mod runtime;
 pub mod scripted_imap;
+mod scripted_rspamd;
 mod signal;
 mod sink;
 mod strict_smtp;
@@ -51,10 +54,13 @@ pub use guard::TestDirectory;
 pub use hooked::{HookedProvisioning, ProvisioningHook};
 #[cfg(feature = "mail-server")]
 pub use mail_server::{MailServerPorts, RealMailServer};
+pub use pebble::{Pebble, PebbleSettings};
 pub use ports::free_port;
 pub use postfix::{Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings};
 pub use postgres::{PostgresDatabase, PostgresServer};
+pub use real_rspamd::RealRspamd;
 pub use runtime::turns_of_the_runtime;
+pub use scripted_rspamd::{RspamdRequest, ScriptedRspamd};
 pub use signal::{kill_children, send_signal};
 pub use sink::{Received, SmtpSink};
 pub use strict_smtp::{Moment, Reaction, StrictRecord, StrictServer, StrictSmtp};

@@ -91,6 +91,7 @@ impl RealMailServer {
             master_user: Self::MASTER_USER,
             master_password: Secret::new(Self::MASTER_PASSWORD.to_owned()),
             master_separator: "*",
+            require_app_passwords: false,
             doveadm: Some((ports.doveadm.port(), Secret::new(Self::API_KEY.to_owned()))),
             certificate: None,
         };
@@ -127,7 +128,7 @@ impl RealMailServer {
         settings.recipients = PostfixRecipients::Tables {
             domains: table("domains.cf"),
             mailboxes: table("mailboxes.cf"),
-            aliases: String::new(),
+            aliases: table("aliases.cf"),
         };
         settings.delivery = PostfixDelivery::Lmtp(dovecot.lmtp_socket());
         change(&mut settings);

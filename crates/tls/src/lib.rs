@@ -1,8 +1,11 @@
-//! TLS for outgoing connections: which certificates are trusted, and the client configuration.
+//! TLS: which certificates of other servers are trusted, and the certificate of this server's listeners.
 //!
-//! Mail servers and databases use different protocols; the trust decision is the same for all of them.
+//! Mail servers and databases use different protocols; the trust decision is the same for all of them. All listeners
+//! show one certificate.
 
-mod expiry;
+mod certificate;
+mod challenges;
+mod server;
 
 use std::sync::Arc;
 
@@ -12,7 +15,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-pub use expiry::expires_at;
+pub use certificate::{Validity, renewal_identity};
+pub use challenges::{CHALLENGE_PROTOCOL, Challenges, OpenChallenge};
+pub use server::ServerTls;
 
 /// Which certificates are accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

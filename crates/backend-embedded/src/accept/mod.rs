@@ -2,15 +2,21 @@
 //!
 //! [`MessageStore::accept`] parses outside of the database and then writes everything in one transaction:
 //! * the bytes, once;
-//! * an entry in INBOX, or in the folder for junk, and a delivery event for each local recipient;
-//! * a queue row for each remote recipient;
+//! * an entry in INBOX, or in the folder for junk, and a delivery event for each local recipient, or for each member
+//!   of an alias;
+//! * a queue row for each remote recipient, and each address at another server to which an alias or rules forward;
+//! * an automatic answer for the delivery agent, if rules say so;
 //! * a record of the message, if the API submitted it.
 //!
 //! An accepted message is therefore never lost and never delivered twice: either all of it is stored, or
 //! nothing.
 
+mod answering;
+mod expansion;
+mod loops;
 mod returned;
 mod routing;
+mod rules;
 mod submission;
 mod transaction;
 
@@ -29,9 +35,12 @@ use mailapi_store::StoreError;
 use crate::MessageStore;
 use crate::message_store::{NewContent, unreadable};
 
-pub(crate) use returned::give_up;
-pub(crate) use returned::sender_of;
+pub use expansion::Expanded;
+use loops::Forwarders;
+pub(crate) use loops::field as delivered_to;
+pub(crate) use returned::{LeftFor, give_up, sender_of};
 pub use routing::RecipientCheck;
+use routing::Route;
 pub(crate) use routing::to_client;
 pub(crate) use transaction::accept as accept_in_transaction;
 
@@ -110,11 +119,13 @@ pub struct Recipient {
     pub orcpt: Option<String>,
     /// The message whose return address led to this mailbox; bounces of that message are accepted.
     pub returned: Option<MessageId>,
+    /// Whether a return address of forwarded mail led to this sender, who may be at another server.
+    pub comes_back: bool,
 }
 
 impl From<EmailAddress> for Recipient {
     fn from(address: EmailAddress) -> Self {
-        Self { address, notify: None, orcpt: None, returned: None }
+        Self { address, notify: None, orcpt: None, returned: None, comes_back: false }
     }
 }
 
@@ -132,12 +143,26 @@ pub enum Relaying {
 pub struct Taken {
     /// Our queue id.
     pub queue_id: QueueId,
-    /// Recipients to whose mailboxes it was delivered.
+    /// Recipients to whose mailboxes it was delivered: users, and aliases with such a member.
     pub delivered: Vec<EmailAddress>,
-    /// Recipients in the queue.
+    /// Recipients at other servers, and aliases with members there.
     pub queued: Vec<EmailAddress>,
     /// Refused recipients.
     pub refused: Vec<Refusal>,
+    /// Aliases with a member that could not receive the message, with the member's reply. Other members have it.
+    pub partly_failed: Vec<Refusal>,
+}
+
+impl Taken {
+    /// Returns the failures that a notice to the sender lists: none of junk, because its sender is often forged, and no
+    /// loops, of which each copy would cause a notice.
+    fn failures(&self, is_junk: bool) -> Vec<Refusal> {
+        if is_junk {
+            return Vec::new();
+        }
+        let refused = self.refused.iter().filter(|refusal| refusal.reply != loops::looping());
+        refused.chain(&self.partly_failed).cloned().collect()
+    }
 }
 
 /// Nothing of the message was stored.
@@ -157,9 +182,9 @@ pub enum AcceptError {
 /// Neither the message nor the notice was stored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotTogether {
-    /// The set of refused recipients changed since the notice was prepared.
-    #[error("the set of refused recipients changed")]
-    Refused(Vec<Refusal>),
+    /// The set of failures changed since the notice was prepared.
+    #[error("the set of failed recipients changed")]
+    Failed(Vec<Refusal>),
     /// See [`AcceptError`].
     #[error(transparent)]
     Accept(#[from] AcceptError),
@@ -180,6 +205,8 @@ pub struct Prepared {
     pub(crate) expires_at: Timestamp,
     /// Failures that it reports for our messages, if it is a delivery status notification.
     pub(crate) failures: Vec<ReturnedReport>,
+    /// The aliases that have forwarded it.
+    pub(crate) forwarders: Forwarders,
     /// The beginning of its text, for the event of each mailbox that receives it. `None` if the log of events is in
     /// another database.
     pub(crate) snippet: Option<String>,
@@ -203,8 +230,8 @@ impl MessageStore {
         self.write(move |connection, touched| transaction::accept(connection, &prepared, &settings, now, touched)).await
     }
 
-    /// Accepts a message and the notice about its refused recipients in one transaction. Fails if the refused
-    /// recipients differ from `known`, which the notice lists.
+    /// Accepts a message and the notice about its failures ([`Taken::failures`]) in one transaction. Fails if they
+    /// differ from `known`, which the notice lists.
     ///
     /// # Errors
     /// [`NotTogether`]; nothing was stored.
@@ -218,8 +245,9 @@ impl MessageStore {
         self.write(move |connection, touched| {
             let taken = transaction::accept(connection, &message, &settings, now, touched)?;
             // The error rolls the transaction back; the caller then prepares another notice.
-            if taken.refused != known {
-                return Err(NotTogether::Refused(taken.refused));
+            let failures = taken.failures(message.incoming.is_junk);
+            if failures != known {
+                return Err(NotTogether::Failed(failures));
             }
             match notice.map(|notice| transaction::accept(connection, &notice, &settings, now, touched)) {
                 Some(Err(AcceptError::Store(error))) => Err(error.into()),
@@ -254,7 +282,8 @@ impl MessageStore {
             true => Some(snippet(&incoming.message, &content, settings.inline_bytes).await?),
             false => None,
         };
-        Ok(Prepared { content, queue_id, expires_at, failures, incoming, snippet })
+        let forwarders = forwarders(&incoming, &content, settings.inline_bytes).await?;
+        Ok(Prepared { content, queue_id, expires_at, failures, incoming, forwarders, snippet })
     }
 
     /// Returns a new queue id.
@@ -263,7 +292,7 @@ impl MessageStore {
         new_queue_id(self.clock().now(), self.entropy())
     }
 
-    /// Checks a recipient of a message of `size` bytes (0 if unknown) at RCPT.
+    /// Checks a recipient of a message of `size` bytes (0 if unknown) at RCPT, after others that have `expanded`.
     ///
     /// # Errors
     /// If the database fails.
@@ -272,10 +301,41 @@ impl MessageStore {
         address: &EmailAddress,
         size: u64,
         relaying: Relaying,
+        expanded: &mut Expanded,
     ) -> Result<RecipientCheck, StoreError> {
-        let delimiter = self.settings().recipient_delimiter;
-        let route = self.read(|connection| routing::route(connection, address, size, relaying, delimiter)).await?;
+        let (mut with_few, settings) = (expanded.clone(), self.settings());
+        let quick = self.read(|connection| {
+            routing::route(connection, address, size, relaying, settings, expansion::FEW, &mut with_few)
+        });
+        let route = match quick.await? {
+            Route::Refused(reply) if reply == expansion::not_expanded() => {
+                self.route_of_many(address.clone(), size, relaying, expanded).await?
+            }
+            route => {
+                *expanded = with_few;
+                route
+            }
+        };
         Ok(RecipientCheck::of(route, relaying))
+    }
+
+    /// Returns the route of an alias that may have many members. The look-ups would block other tasks.
+    async fn route_of_many(
+        &self,
+        address: EmailAddress,
+        size: u64,
+        relaying: Relaying,
+        expanded: &mut Expanded,
+    ) -> Result<Route, StoreError> {
+        let (settings, mut counted) = (self.settings().clone(), expanded.clone());
+        let scan = self.scan(move |connection| {
+            let most = expansion::MOST;
+            let route = routing::route(connection, &address, size, relaying, &settings, most, &mut counted)?;
+            Ok::<_, StoreError>((route, counted))
+        });
+        let (route, counted) = scan.await?;
+        *expanded = counted;
+        Ok(route)
     }
 
     /// Returns the first address that is a local mailbox.
@@ -312,6 +372,17 @@ async fn failures(
     }
     // Parsing a long message would block other tasks.
     let reading = tokio::task::spawn_blocking(move || returned::failures(&message, &structure));
+    reading.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)
+}
+
+/// Returns the aliases that have forwarded a message.
+async fn forwarders(incoming: &Incoming, content: &NewContent, inline_bytes: usize) -> Result<Forwarders, StoreError> {
+    let (message, structure) = (incoming.message.clone(), content.structure().clone());
+    if message.in_memory().is_some_and(|bytes| bytes.len() <= inline_bytes) {
+        return Forwarders::of(&message, &structure).map_err(unreadable);
+    }
+    // Parsing a long header would block other tasks.
+    let reading = tokio::task::spawn_blocking(move || Forwarders::of(&message, &structure));
     reading.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)
 }
 

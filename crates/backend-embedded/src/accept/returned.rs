@@ -4,9 +4,8 @@
 //! reverse-path, to the return address of the message (`return_path`). It must also name a recipient whose
 //! server accepted the message. The queue has that information: the message has not left for recipients that
 //! are still queued. Recipients that the queue abandons are removed in the transaction that records the
-//! failure. Each recipient can bounce once; the members of an alias, any number of times.
+//! failure. Each recipient and each member of an alias can bounce once; addresses behind them, any number of times.
 
-use std::collections::HashMap;
 use std::io;
 
 use mailapi_backend::mime::{Header, MessageStructure, ReturnedAction, ReturnedReport, returned_mail_in};
@@ -24,31 +23,101 @@ use crate::replies::one_line;
 /// Maximum length in characters of the stored diagnostic text of the other server.
 const MAX_RESPONSE: usize = 1_000;
 
-/// Separator of the addresses in the column `left_for`; no address contains it.
+/// Separator of the lines in the column `left_for`; no address contains it.
 const SEPARATOR: &str = "\n";
+
+/// Separator of an alias and its member in a line of `left_for`; no address contains it.
+const BEFORE_MEMBER: char = '\t';
+
+/// An address that another server gets the message for, in canonical form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LeftFor {
+    /// The recipient that the sender named.
+    recipient: String,
+    /// The member at another server, if the recipient is an alias.
+    member: Option<String>,
+}
+
+impl LeftFor {
+    pub(crate) fn new(recipient: &EmailAddress, member: Option<&EmailAddress>) -> Self {
+        let member = member.map(|member| member.as_str().to_owned());
+        Self { recipient: recipient.as_str().to_owned(), member }
+    }
+
+    fn is(&self, recipient: &EmailAddress, member: Option<&EmailAddress>) -> bool {
+        self.recipient == recipient.as_str() && self.member.as_deref() == member.map(EmailAddress::as_str)
+    }
+
+    fn parse(line: &str) -> Self {
+        match line.split_once(BEFORE_MEMBER) {
+            Some((recipient, member)) => Self { recipient: recipient.to_owned(), member: Some(member.to_owned()) },
+            None => Self { recipient: line.to_owned(), member: None },
+        }
+    }
+
+    fn line(&self) -> String {
+        let member = self.member.as_ref().map(|member| format!("{BEFORE_MEMBER}{member}"));
+        format!("{}{}", self.recipient, member.unwrap_or_default())
+    }
+}
 
 /// A message that was accepted from the API.
 struct Sent {
     id: MessageId,
     queue_id: QueueId,
     accepted_at: Timestamp,
-    /// Remote recipients that have neither failed nor bounced.
-    left_for: Vec<String>,
-    /// Recipients that are still in the queue, with the end of each claim.
-    waiting: HashMap<String, Timestamp>,
+    /// Remote recipients and members that have neither failed nor bounced.
+    left_for: Vec<LeftFor>,
+    /// Those that are still in the queue, with the end of each claim.
+    waiting: Vec<(LeftFor, Timestamp)>,
 }
 
 impl Sent {
-    /// Returns the recipient's position in `left_for` if another server accepted the message for it.
-    fn place_of(&self, recipient: &EmailAddress) -> Option<usize> {
-        let waits = self.waiting.contains_key(recipient.as_str());
-        self.left_for.iter().position(|known| known == recipient.as_str()).filter(|_| !waits)
+    /// Returns the positions in `left_for` that a failure may concern, the likeliest first.
+    ///
+    /// A server that received an ORCPT names the alias and the member; one that received none names the member alone. An
+    /// alias without a member is never meant: no server got the message for the alias itself.
+    fn candidates(&self, failure: &ReturnedReport) -> Vec<usize> {
+        let (named, tried) = (&failure.recipient, failure.final_recipient.as_ref());
+        let places = |is_meant: &dyn Fn(&LeftFor) -> bool| -> Vec<usize> {
+            (0..self.left_for.len()).filter(|place| is_meant(&self.left_for[*place])).collect()
+        };
+        let mut found = places(&|left| left.is(named, tried));
+        match tried {
+            // The recipient or a member represents others at its server.
+            Some(_) if found.is_empty() => places(&|left| left.recipient == named.as_str()),
+            Some(_) => found,
+            None => {
+                found.extend(places(&|left| left.member.as_deref() == Some(named.as_str())));
+                found
+            }
+        }
     }
 
-    /// Returns whether a delivery attempt is in progress: another server may already have accepted the
-    /// message.
-    fn is_being_submitted(&self, recipient: &EmailAddress, now: Timestamp) -> bool {
-        self.waiting.get(recipient.as_str()).is_some_and(|leased_until| *leased_until > now)
+    /// Returns the position in `left_for` that a failure concerns, if another server accepted the message for it.
+    fn place_of(&self, failure: &ReturnedReport) -> Option<usize> {
+        let waits = |place: &usize| self.waiting.iter().any(|(left, _)| *left == self.left_for[*place]);
+        self.candidates(failure).into_iter().find(|place| !waits(place))
+    }
+
+    /// Returns whether a failure can be decided only after a delivery attempt in progress: another server may already
+    /// have accepted the message.
+    fn is_early(&self, failure: &ReturnedReport, now: Timestamp) -> bool {
+        let is_claimed = |place: usize| {
+            let left = &self.left_for[place];
+            self.waiting.iter().any(|(waiting, leased_until)| waiting == left && *leased_until > now)
+        };
+        self.place_of(failure).is_none() && self.candidates(failure).into_iter().any(is_claimed)
+    }
+
+    /// Returns whether the failure is that of the recipient or the member itself, and not of an address behind it.
+    fn is_final(&self, place: usize, failure: &ReturnedReport) -> bool {
+        let left = &self.left_for[place];
+        let tried = failure.final_recipient.as_ref().map(EmailAddress::as_str);
+        match &left.member {
+            Some(member) => tried.is_none_or(|tried| tried == member),
+            None => tried.is_none(),
+        }
     }
 }
 
@@ -73,19 +142,19 @@ pub(super) fn failures(message: &Blob, structure: &MessageStructure) -> io::Resu
     Ok(reports)
 }
 
-/// Formats recipients for the column `left_for`.
-pub(super) fn to_column<'a>(recipients: impl Iterator<Item = &'a EmailAddress>) -> String {
-    recipients.map(EmailAddress::as_str).collect::<Vec<_>>().join(SEPARATOR)
+/// Formats addresses for the column `left_for`.
+pub(super) fn to_column(addresses: impl IntoIterator<Item = LeftFor>) -> String {
+    addresses.into_iter().map(|left| left.line()).collect::<Vec<_>>().join(SEPARATOR)
 }
 
 /// Parses the column `left_for`.
-fn from_column(column: &str) -> Vec<String> {
-    column.split_terminator(SEPARATOR).map(str::to_owned).collect()
+fn from_column(column: &str) -> Vec<LeftFor> {
+    column.split_terminator(SEPARATOR).map(LeftFor::parse).collect()
 }
 
-/// Removes the recipients that the queue has abandoned: the message never left for them. Must run in the
+/// Removes the addresses that the queue has abandoned: the message never left for them. Must run in the
 /// transaction in which the queue records it.
-pub(crate) fn give_up(connection: &Connection, id: MessageId, given_up: &[&EmailAddress]) -> Result<(), StoreError> {
+pub(crate) fn give_up(connection: &Connection, id: MessageId, given_up: &[LeftFor]) -> Result<(), StoreError> {
     if given_up.is_empty() {
         return Ok(());
     }
@@ -93,8 +162,8 @@ pub(crate) fn give_up(connection: &Connection, id: MessageId, given_up: &[&Email
     let known = connection.prepare_cached(sql)?.query_row(params![id.to_string()], |row| row.get::<_, String>(0));
     let Some(known) = known.optional()? else { return Ok(()) };
     let mut left_for = from_column(&known);
-    left_for.retain(|known| !given_up.iter().any(|recipient| recipient.as_str() == known));
-    write(connection, id, &left_for)
+    left_for.retain(|known| !given_up.contains(known));
+    write(connection, id, left_for)
 }
 
 /// Returns whether a failure concerns a recipient whose delivery attempt is in progress. It can be verified
@@ -106,7 +175,7 @@ pub(super) fn come_early(
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let Some(sent) = sent(connection, at)?.filter(|_| !failures.is_empty()) else { return Ok(false) };
-    Ok(failures.iter().any(|failure| sent.is_being_submitted(&failure.recipient, now)))
+    Ok(failures.iter().any(|failure| sent.is_early(failure, now)))
 }
 
 /// Appends an event for each plausible failure.
@@ -120,15 +189,15 @@ pub(super) fn record(
     let Some(mut sent) = sent(connection, at)? else { return Ok(()) };
     let before = sent.left_for.len();
     for failure in failures {
-        let Some(place) = sent.place_of(&failure.recipient) else { continue };
-        // A bounce of one member does not decide the outcome for the alias itself.
-        if failure.final_recipient.is_none() {
+        let Some(place) = sent.place_of(failure) else { continue };
+        let event = event(&at.address, failure, (&sent, &sent.left_for[place]), now);
+        if sent.is_final(place, failure) {
             sent.left_for.remove(place);
         }
-        feed::append(connection, &event(&at.address, failure, &sent, now), None, touched)?;
+        feed::append(connection, &event, None, touched)?;
     }
     if sent.left_for.len() < before {
-        write(connection, sent.id, &sent.left_for)?;
+        write(connection, sent.id, sent.left_for)?;
     }
     Ok(())
 }
@@ -152,30 +221,43 @@ fn sent(connection: &Connection, at: &Recipient) -> Result<Option<Sent>, StoreEr
             queue_id: QueueId(row.get(0)?),
             accepted_at: Timestamp::from_millis(row.get(1)?),
             left_for: from_column(row.get_ref(2)?.as_str()?),
-            waiting: HashMap::new(),
+            waiting: Vec::new(),
         })
     };
     let Some(sent) = statement.query_row(params![id.to_string()], read).optional()? else {
         return Ok(None);
     };
-    let sql = "SELECT recipient, leased_until FROM drop_queue_recipients
+    let sql = "SELECT recipient, forwarded_by, leased_until FROM drop_queue_recipients
         WHERE queue = (SELECT id FROM drop_queue WHERE queue_id = ?1)";
     let mut statement = connection.prepare_cached(sql)?;
     let waiting = statement.query_and_then(params![sent.queue_id.0], |row| -> Result<_, StoreError> {
         // The queue stores recipients as given; the comparison needs the canonical form.
-        let recipient: EmailAddress = row.get::<_, String>(0)?.parse().map_err(|_| damaged("an address"))?;
-        Ok((recipient.as_str().to_owned(), Timestamp::from_millis(row.get(1)?)))
+        let address = |text: String| text.parse::<EmailAddress>().map_err(|_| damaged("an address"));
+        let (tried, alias) = (address(row.get(0)?)?, row.get::<_, Option<String>>(1)?.map(address).transpose()?);
+        let left = match &alias {
+            Some(alias) => LeftFor::new(alias, Some(&tried)),
+            None => LeftFor::new(&tried, None),
+        };
+        Ok((left, Timestamp::from_millis(row.get(2)?)))
     })?;
     Ok(Some(Sent { waiting: waiting.collect::<Result<_, _>>()?, ..sent }))
 }
 
-fn write(connection: &Connection, id: MessageId, left_for: &[String]) -> Result<(), StoreError> {
+fn write(connection: &Connection, id: MessageId, left_for: Vec<LeftFor>) -> Result<(), StoreError> {
     let sql = "UPDATE drop_accepted SET left_for = ?2 WHERE message_uuid = ?1";
-    connection.prepare_cached(sql)?.execute(params![id.to_string(), left_for.join(SEPARATOR)])?;
+    connection.prepare_cached(sql)?.execute(params![id.to_string(), to_column(left_for)])?;
     Ok(())
 }
 
-fn event(mailbox: &EmailAddress, failure: &ReturnedReport, message: &Sent, now: Timestamp) -> DeliveryEvent {
+/// Returns the event of a failure. It names the alias and the member, whichever of them the other server named.
+fn event(
+    mailbox: &EmailAddress,
+    failure: &ReturnedReport,
+    (message, left): (&Sent, &LeftFor),
+    now: Timestamp,
+) -> DeliveryEvent {
+    let parsed = |text: &String| text.parse::<EmailAddress>().ok();
+    let member = || left.member.as_ref().and_then(parsed);
     let said: String = one_line(&failure.diagnostic).chars().take(MAX_RESPONSE).collect();
     let response = if said.is_empty() { "returned by another server".to_owned() } else { said };
     DeliveryEvent {
@@ -183,8 +265,8 @@ fn event(mailbox: &EmailAddress, failure: &ReturnedReport, message: &Sent, now: 
         message_id: Some(message.id),
         queue_id: message.queue_id.clone(),
         sender: Some(mailbox.clone()),
-        recipient: failure.recipient.clone(),
-        final_recipient: failure.final_recipient.clone(),
+        recipient: parsed(&left.recipient).unwrap_or_else(|| failure.recipient.clone()),
+        final_recipient: failure.final_recipient.clone().or_else(member),
         outcome: Outcome::Bounced,
         evidence: Evidence::ReturnedMail,
         dsn: Some(failure.status.unwrap_or(EnhancedCode::new(5, 0, 0))),
@@ -192,5 +274,25 @@ fn event(mailbox: &EmailAddress, failure: &ReturnedReport, message: &Sent, now: 
         relay: None,
         delay: now.since(message.accepted_at),
         next_attempt_at: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_column_is_read_as_it_was_written(pairs in prop::collection::vec(("[a-z+ ]{1,9}", prop::option::of("[a-z\" ]{1,9}")), 0..9)) {
+            let left: Vec<_> = pairs.into_iter().map(|(recipient, member)| LeftFor { recipient, member }).collect();
+            prop_assert_eq!(from_column(&to_column(left.clone())), left);
+        }
+
+        #[test]
+        fn any_column_can_be_read(column: String) {
+            let _ = from_column(&column);
+        }
     }
 }

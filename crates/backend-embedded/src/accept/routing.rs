@@ -1,17 +1,22 @@
 //! Routes of recipients, and the replies to refused ones.
 
-use mailapi_model::{DomainName, EmailAddress, EnhancedCode, Reply};
+use mailapi_model::{Alias, DomainName, EmailAddress, EnhancedCode, Reply};
 use mailapi_store::StoreError;
 use rusqlite::Connection;
 
 use super::Relaying;
+use super::expansion::{Expanded, Expansion, expand};
+use crate::MessageStoreSettings;
 use crate::message_store::mailbox::Mailbox;
-use crate::message_store::{MailboxId, mailbox};
+use crate::message_store::{MailboxId, alias, mailbox};
+
+/// Names that every domain with mail should have (RFC 5321 section 4.5.1, RFC 2142 section 2).
+const ROLES: [&str; 2] = ["postmaster", "abuse"];
 
 /// Result of a recipient check at RCPT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecipientCheck {
-    /// A local mailbox with enough room.
+    /// A local mailbox with enough room, or an alias with such a member.
     Local,
     /// Mail for another server.
     Remote,
@@ -19,33 +24,48 @@ pub enum RecipientCheck {
     Refused(Reply),
 }
 
-/// [`RecipientCheck`] with the mailbox.
+/// [`RecipientCheck`] with the mailboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
     Local(MailboxId),
+    /// At least one member can receive the message.
+    Alias(Expansion),
     Remote,
     Refused(Reply),
+}
+
+/// What a local address stands for.
+#[derive(Debug)]
+pub(super) enum Target {
+    Mailbox(Mailbox),
+    /// An active alias.
+    Alias(Alias),
+    Nothing,
 }
 
 impl RecipientCheck {
     pub(super) fn of(route: Route, relaying: Relaying) -> Self {
         match route {
-            Route::Local(_) => Self::Local,
+            Route::Local(_) | Route::Alias(_) => Self::Local,
             Route::Remote => Self::Remote,
             Route::Refused(reply) => Self::Refused(to_client(reply, relaying)),
         }
     }
 }
 
-/// Returns the route of a recipient. The domain decides: a local domain has no recipients but its mailboxes,
+/// Returns the route of a recipient. The domain decides: a local domain has no recipients but its mailboxes and aliases,
 /// and a mailbox of any other domain is not a route. An account of an unconfirmed domain therefore gets no
 /// mail meant for that domain's real server.
+///
+/// An alias is expanded to at most `largest` addresses, and only while the message has not `expanded` to too many.
 pub(crate) fn route(
     connection: &Connection,
     address: &EmailAddress,
     size: u64,
     relaying: Relaying,
-    delimiter: Option<char>,
+    settings: &MessageStoreSettings,
+    largest: usize,
+    expanded: &mut Expanded,
 ) -> Result<Route, StoreError> {
     if !mailbox::is_local_domain(connection, address.domain_str())? {
         return Ok(match relaying {
@@ -53,28 +73,57 @@ pub(crate) fn route(
             Relaying::Denied => Route::Refused(no_relaying()),
         });
     }
-    Ok(match find(connection, address, delimiter)? {
-        Some(mailbox) if mailbox.has_room_for(size) => Route::Local(mailbox.id),
-        Some(_) => Route::Refused(full()),
-        None => Route::Refused(unknown()),
+    Ok(match target(connection, address, settings)? {
+        Target::Mailbox(mailbox) if mailbox.has_room_for(size) => Route::Local(mailbox.id),
+        Target::Mailbox(_) => Route::Refused(full()),
+        Target::Alias(alias) => {
+            if let Some(refusal) = expanded.refusal() {
+                return Ok(Route::Refused(refusal));
+            }
+            let expansion = expand(connection, alias, size, settings, largest, expanded)?;
+            expansion.refusal().map_or(Route::Alias(expansion), Route::Refused)
+        }
+        Target::Nothing => Route::Refused(unknown()),
     })
 }
 
-/// Returns the mailbox of this name, or of the name before the delimiter: `bob+tag` is delivered to `bob`.
-fn find(
+/// Returns what an address of a local domain stands for: the mailbox or the alias of this name, or of the name before
+/// the delimiter (`bob+tag` is delivered to `bob`), or the catch-all of the domain. Mail for the postmaster of a domain
+/// without any of them goes to the postmaster of the server.
+pub(super) fn target(
     connection: &Connection,
     address: &EmailAddress,
-    delimiter: Option<char>,
-) -> Result<Option<Mailbox>, StoreError> {
-    if let Some(mailbox) = mailbox::find(connection, address)? {
-        return Ok(Some(mailbox));
+    settings: &MessageStoreSettings,
+) -> Result<Target, StoreError> {
+    for name in [Some(address.clone()), without_tag(address, settings.recipient_delimiter)].into_iter().flatten() {
+        if let Some(mailbox) = mailbox::find(connection, &name)? {
+            return Ok(Target::Mailbox(mailbox));
+        }
+        if let Some(alias) = active_alias(connection, &name)? {
+            return Ok(Target::Alias(alias));
+        }
     }
-    let Some((name, _)) = delimiter.and_then(|delimiter| address.local().split_once(delimiter)) else {
-        return Ok(None);
-    };
+    if let Some(alias) = active_alias(connection, &EmailAddress::catch_all_of(&address.domain()))? {
+        return Ok(Target::Alias(alias));
+    }
+    if !ROLES.contains(&address.local()) {
+        return Ok(Target::Nothing);
+    }
+    let postmaster = first_mailbox(connection, &settings.postmasters)?;
+    let mailbox = postmaster.map(|postmaster| mailbox::find(connection, &postmaster)).transpose()?.flatten();
+    Ok(mailbox.map_or(Target::Nothing, Target::Mailbox))
+}
+
+/// An inactive alias does not exist for mail.
+fn active_alias(connection: &Connection, address: &EmailAddress) -> Result<Option<Alias>, StoreError> {
+    Ok(alias::find(connection, address)?.filter(|alias| alias.active))
+}
+
+/// Returns the address before the delimiter; `None` without one.
+fn without_tag(address: &EmailAddress, delimiter: Option<char>) -> Option<EmailAddress> {
+    let (name, _) = delimiter.and_then(|delimiter| address.local().split_once(delimiter))?;
     // A part of a quoted string is not an address and has no mailbox.
-    let Ok(base) = format!("{name}@{}", address.domain_str()).parse() else { return Ok(None) };
-    mailbox::find(connection, &base)
+    format!("{name}@{}", address.domain_str()).parse().ok()
 }
 
 /// Returns the first address that is a local mailbox, with or without room.
@@ -96,11 +145,11 @@ pub(super) fn is_local_domain(connection: &Connection, domain: &DomainName) -> R
     mailbox::is_local_domain(connection, domain.as_str())
 }
 
-fn unknown() -> Reply {
+pub(super) fn unknown() -> Reply {
     Reply::new(550, EnhancedCode::new(5, 1, 1), "No such mailbox")
 }
 
-fn full() -> Reply {
+pub(super) fn full() -> Reply {
     Reply::new(552, EnhancedCode::new(5, 2, 2), "The mailbox is full")
 }
 

@@ -5,9 +5,11 @@
 //! the record for the API.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use mailapi_backend::{Accepted, Refusal};
 use mailapi_events::{Received, ReceivedMessage, received, received_id, submitted};
+use mailapi_imap::Flags;
 use mailapi_model::{
     DeliveryEvent, EmailAddress, EnhancedCode, Evidence, FolderName, MessageId, Outcome, QueueId, Reply, SubmittedFact,
     SubmittedReport, Timestamp,
@@ -15,20 +17,82 @@ use mailapi_model::{
 use mailapi_store::{StoreError, insert_event};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::expansion::{self, Expanded, Expansion};
 use super::routing::{Route, route};
-use super::{AcceptError, Prepared, Recipient, Submitter, Taken, returned};
+use super::rules::{self, Rulings};
+use super::{AcceptError, LeftFor, Prepared, Recipient, Relaying, Submitter, Taken, answering, loops, returned};
 use crate::message_store::{
-    ContentId, FolderId, MailboxId, MessageStoreError, NewEntry, Touched, content, damaged, enqueue_for_index, entry,
-    folder, mailbox, no_flags,
+    ContentId, FlagColumns, FolderId, MailboxId, MessageStoreError, NewEntry, Touched, add_answer, content, damaged,
+    enqueue_for_index, entry, folder, folder_for_rule, mailbox, to_flag_columns,
 };
 use crate::{MessageStoreSettings, feed, queue};
 
 /// The recipients, by their route.
 #[derive(Default)]
-struct Routes<'a> {
-    local: Vec<(&'a Recipient, MailboxId)>,
+pub(super) struct Routes<'a> {
+    pub(super) local: Vec<Local<'a>>,
     remote: Vec<&'a Recipient>,
-    refused: Vec<Refusal>,
+    pub(super) refused: Vec<Refusal>,
+    pub(super) rulings: Rulings,
+}
+
+/// A recipient with mailboxes here.
+pub(super) struct Local<'a> {
+    pub(super) recipient: &'a Recipient,
+    pub(super) to: LocalTo,
+    /// Addresses to which the rules of its mailboxes forward the message.
+    pub(super) forwarded: Expansion,
+}
+
+pub(super) enum LocalTo {
+    Mailbox(MailboxId),
+    Alias(Expansion),
+}
+
+impl LocalTo {
+    /// Returns the mailboxes that get the message.
+    pub(super) fn mailboxes(&self) -> impl Iterator<Item = MailboxId> + '_ {
+        let (mailbox, expansion) = match self {
+            Self::Mailbox(mailbox) => (Some(*mailbox), None),
+            Self::Alias(expansion) => (None, Some(expansion)),
+        };
+        let members = expansion.into_iter().flat_map(|expansion| &expansion.mailboxes);
+        mailbox.into_iter().chain(members.map(|(_, mailbox)| *mailbox))
+    }
+}
+
+impl<'a> Routes<'a> {
+    fn add_local(&mut self, recipient: &'a Recipient, to: LocalTo) {
+        self.local.push(Local { recipient, to, forwarded: Expansion::default() });
+    }
+}
+
+impl Local<'_> {
+    fn alias(&self) -> Option<&Expansion> {
+        match &self.to {
+            LocalTo::Mailbox(_) => None,
+            LocalTo::Alias(expansion) => Some(expansion),
+        }
+    }
+
+    /// Returns whether every member of an alias has the message.
+    fn is_complete(&self) -> bool {
+        self.alias().is_none_or(|expansion| expansion.failed.is_empty() && expansion.elsewhere.is_empty())
+    }
+
+    /// Returns whether a mailbox here has the message.
+    fn is_here(&self) -> bool {
+        self.alias().is_none_or(|expansion| !expansion.mailboxes.is_empty())
+    }
+
+    fn is_forwarding(&self) -> bool {
+        self.alias().is_some_and(|expansion| !expansion.elsewhere.is_empty())
+    }
+
+    /// Returns the members of an alias that cannot receive the message.
+    fn failed(&self) -> &[Refusal] {
+        self.alias().map_or(&[], |expansion| expansion.failed.as_slice())
+    }
 }
 
 /// Writes the whole message, or nothing. It refuses before its first write: a caller may keep what it wrote
@@ -43,15 +107,15 @@ pub(crate) fn accept(
     // A repeated submission gets the first result. Its local deliveries are in the feed already.
     if let Some(earlier) = mail.incoming.message_id.map(|id| find(connection, id)).transpose()?.flatten() {
         let Accepted { queue_id, refused } = earlier;
-        return Ok(Taken { queue_id, delivered: Vec::new(), queued: Vec::new(), refused });
+        return Ok(Taken { queue_id, delivered: Vec::new(), queued: Vec::new(), refused, partly_failed: Vec::new() });
     }
-    let routes = routes(connection, mail, settings.recipient_delimiter)?;
+    let routes = routes(connection, mail, settings, now)?;
     if routes.local.is_empty() && routes.remote.is_empty() {
         return Err(AcceptError::NoRecipients(routes.refused));
     }
     // A bounce that arrives during the delivery attempt gets a temporary failure until the attempt is recorded.
-    for (recipient, _) in &routes.local {
-        if returned::come_early(connection, recipient, &mail.failures, now)? {
+    for local in &routes.local {
+        if returned::come_early(connection, local.recipient, &mail.failures, now)? {
             return Err(AcceptError::Refused(temporary_failure()));
         }
     }
@@ -59,7 +123,7 @@ pub(crate) fn accept(
     if let Some(submitter) = &mail.incoming.submitter {
         report_submission(connection, mail, submitter, &routes, now, touched)?;
     }
-    deliver(connection, mail, &routes, content, now, touched)?;
+    deliver(connection, mail, settings, &routes, content, now, touched)?;
     let waiting = queue::insert(connection, mail, content, &waiting(mail, &routes), now)?;
     if waiting {
         touched.queue();
@@ -68,12 +132,23 @@ pub(crate) fn accept(
         remember(connection, id, mail, &routes, now)?;
     }
     let address = |recipient: &Recipient| recipient.address.clone();
+    let forwarding = routes.local.iter().filter(|local| local.is_forwarding()).map(|local| local.recipient);
     Ok(Taken {
         queue_id: mail.queue_id.clone(),
-        delivered: routes.local.iter().map(|(recipient, _)| address(recipient)).collect(),
-        queued: routes.remote.iter().map(|recipient| address(recipient)).collect(),
+        delivered: routes.local.iter().filter(|local| local.is_here()).map(|local| address(local.recipient)).collect(),
+        queued: routes.remote.iter().copied().chain(forwarding).map(address).collect(),
+        partly_failed: routes.local.iter().flat_map(partly_failed).collect(),
         refused: routes.refused,
     })
+}
+
+/// Returns the failures of members, for a notice that names the alias instead: the sender does not know its members.
+fn partly_failed<'a>(local: &'a Local<'_>) -> impl Iterator<Item = Refusal> + 'a {
+    let of_alias = move |failed: &Refusal| Refusal {
+        recipient: local.recipient.address.clone(),
+        reply: Reply { text: format!("A member of the alias: {}", failed.reply.text), ..failed.reply.clone() },
+    };
+    local.failed().iter().map(of_alias)
 }
 
 /// Reports a message that a mail program submitted, and its recipients that were refused after RCPT.
@@ -85,7 +160,7 @@ fn report_submission(
     now: Timestamp,
     touched: &mut Touched,
 ) -> Result<(), StoreError> {
-    let local = routes.local.iter().map(|(recipient, _)| *recipient);
+    let local = routes.local.iter().map(|local| local.recipient);
     let recipients = local.chain(routes.remote.iter().copied()).map(|recipient| recipient.address.clone());
     let recipients: Vec<_> = recipients.collect();
     let (message, size) = (submitter.mail(mail.queue_id.clone(), now), mail.content.size());
@@ -120,23 +195,52 @@ fn temporary_failure() -> Reply {
     )
 }
 
-fn routes<'a>(connection: &Connection, mail: &'a Prepared, delimiter: Option<char>) -> Result<Routes<'a>, StoreError> {
+fn routes<'a>(
+    connection: &Connection,
+    mail: &'a Prepared,
+    settings: &MessageStoreSettings,
+    now: Timestamp,
+) -> Result<Routes<'a>, StoreError> {
     let mut routes = Routes::default();
     let mut seen: HashSet<&EmailAddress> = HashSet::new();
+    let mut expanded = Expanded::none(mail.incoming.relaying);
     for recipient in mail.incoming.recipients.iter().filter(|recipient| seen.insert(&recipient.address)) {
-        match route(connection, &recipient.address, mail.content.size(), mail.incoming.relaying, delimiter)? {
-            Route::Local(mailbox) => routes.local.push((recipient, mailbox)),
+        let (address, size) = (&recipient.address, mail.content.size());
+        let relaying = if recipient.comes_back { Relaying::Allowed } else { mail.incoming.relaying };
+        let route = route(connection, address, size, relaying, settings, expansion::MOST, &mut expanded)?;
+        let route = if mail.incoming.is_junk { kept_here(route, recipient) } else { route };
+        match route {
+            Route::Alias(expansion) if !expansion.elsewhere.is_empty() && mail.forwarders.contain(address) => {
+                routes.refused.push(Refusal { recipient: address.clone(), reply: loops::looping() });
+            }
+            Route::Local(mailbox) => routes.add_local(recipient, LocalTo::Mailbox(mailbox)),
+            Route::Alias(expansion) => routes.add_local(recipient, LocalTo::Alias(expansion)),
             Route::Remote => routes.remote.push(recipient),
             Route::Refused(reply) => routes.refused.push(Refusal { recipient: recipient.address.clone(), reply }),
         }
     }
+    // Aliases come last: their members get no second copy.
+    routes.local.sort_by_key(|local| local.alias().is_some());
+    rules::apply(connection, mail, settings, &mut routes, &mut expanded, now)?;
     Ok(routes)
 }
 
-/// Adds an entry and an event for each local recipient.
+/// Returns the route of junk: no other server gets it.
+fn kept_here(route: Route, recipient: &Recipient) -> Route {
+    if recipient.comes_back {
+        return Route::Refused(expansion::junk());
+    }
+    let Route::Alias(mut expansion) = route else { return route };
+    expansion.keep_here();
+    expansion.refusal().map_or(Route::Alias(expansion), Route::Refused)
+}
+
+/// Adds an entry and an event for each local recipient, for each member of an alias, and for each mailbox to which rules
+/// forward.
 fn deliver(
     connection: &Connection,
     mail: &Prepared,
+    settings: &MessageStoreSettings,
     routes: &Routes<'_>,
     content: ContentId,
     now: Timestamp,
@@ -145,12 +249,50 @@ fn deliver(
     if routes.local.is_empty() {
         return Ok(());
     }
-    let flags = no_flags();
-    let entry = NewEntry { content, flags: &flags, internal_date: now, size: mail.content.size() };
-    for (recipient, mailbox) in &routes.local {
-        let (folder, name) = folder_for(connection, mail, *mailbox, now).map_err(database)?;
+    let (rulings, delivered_to) = (&routes.rulings, HashSet::new());
+    let mut delivery = Delivery { connection, mail, settings, rulings, content, now, touched, delivered: delivered_to };
+    for Local { recipient, to, .. } in &routes.local {
+        match to {
+            LocalTo::Mailbox(mailbox) => delivery.deliver(*mailbox, delivered(mail, recipient, now))?,
+            LocalTo::Alias(expansion) => delivery.deliver_to_members(recipient, expansion)?,
+        }
+        returned::record(connection, recipient, &mail.failures, now, delivery.touched)?;
+    }
+    // Copies come after all recipients: a recipient whose mailbox had a copy already would get the message twice.
+    for Local { recipient, forwarded, .. } in &routes.local {
+        delivery.deliver_to_members(recipient, forwarded)?;
+    }
+    if !delivery.delivered.is_empty() {
+        enqueue_for_index(connection, content)?;
+    }
+    touched.chores();
+    Ok(())
+}
+
+/// The delivery of a message to mailboxes.
+struct Delivery<'a> {
+    connection: &'a Connection,
+    mail: &'a Prepared,
+    settings: &'a MessageStoreSettings,
+    rulings: &'a Rulings,
+    content: ContentId,
+    now: Timestamp,
+    touched: &'a mut Touched,
+    /// The mailboxes that have the message.
+    delivered: HashSet<MailboxId>,
+}
+
+impl Delivery<'_> {
+    /// Adds an entry to a mailbox, and the event.
+    fn deliver(&mut self, mailbox: MailboxId, event: DeliveryEvent) -> Result<(), AcceptError> {
+        self.delivered.insert(mailbox);
+        let Self { connection, mail, now, .. } = *self;
+        let flags = self.flags(mailbox).map_err(database)?;
+        let (content, size) = (self.content, mail.content.size());
+        let entry = NewEntry { content, flags: &flags, internal_date: now, size, saved_at: now };
+        let (folder, name) = self.folder_for(mailbox).map_err(database)?;
         let uid = entry::add(connection, folder, &entry).map_err(database)?;
-        let address = mailbox::address(connection, *mailbox)?;
+        let address = mailbox::address(connection, mailbox)?;
         let authentication = mail.incoming.authentication.as_ref();
         let place = feed::Place { mailbox: &address, folder: &name, uid, authentication };
         // If the log of events is in another database, the reader of the feed stores the event.
@@ -161,27 +303,64 @@ fn deliver(
             }
             None => Some(place),
         };
-        let event = delivered(mail, recipient, now);
-        feed::append_received(connection, &event, first_attempt(mail, now), received, touched)?;
-        returned::record(connection, recipient, &mail.failures, now, touched)?;
-        touched.mailbox(*mailbox);
+        feed::append_received(connection, &event, first_attempt(mail, now), received, self.touched)?;
+        self.touched.mailbox(mailbox);
+        self.answer(mailbox, &address)
     }
-    enqueue_for_index(connection, content)?;
-    touched.chores();
-    Ok(())
-}
 
-/// Returns the folder that receives a message.
-fn folder_for(
-    connection: &Connection,
-    mail: &Prepared,
-    mailbox: MailboxId,
-    now: Timestamp,
-) -> Result<(FolderId, FolderName), MessageStoreError> {
-    if mail.incoming.is_junk {
-        return folder::junk(connection, mailbox, now);
+    /// Returns the flags that rules set.
+    fn flags(&self, mailbox: MailboxId) -> Result<FlagColumns, MessageStoreError> {
+        let words = self.rulings.get(&mailbox).map(|ruling| ruling.flags.as_slice()).unwrap_or_default();
+        let most = self.settings.max_keywords;
+        to_flag_columns(&Flags::from_words(words.iter().map(String::as_str).take(most)), most)
     }
-    Ok((folder::inbox(connection, mailbox)?, FolderName::inbox()))
+
+    /// Returns the folder that receives the message.
+    fn folder_for(&self, mailbox: MailboxId) -> Result<(FolderId, FolderName), MessageStoreError> {
+        let Self { connection, mail, now, settings, .. } = *self;
+        if let Some(name) = self.rulings.get(&mailbox).and_then(|ruling| ruling.folder.as_ref())
+            && let Some(folder) = folder_for_rule(connection, mailbox, name, settings.max_folders, now)?
+        {
+            return Ok((folder, name.clone()));
+        }
+        if mail.incoming.is_junk {
+            return folder::junk(connection, mailbox, now);
+        }
+        Ok((folder::inbox(connection, mailbox)?, FolderName::inbox()))
+    }
+
+    /// Adds the automatic answer of a mailbox for the delivery agent.
+    fn answer(&mut self, mailbox: MailboxId, address: &EmailAddress) -> Result<(), AcceptError> {
+        let Some(vacation) = self.rulings.get(&mailbox).and_then(|ruling| ruling.vacation.as_ref()) else {
+            return Ok(());
+        };
+        let Some(answer) = answering::answer(self.mail, address, vacation) else { return Ok(()) };
+        let next = self.now.plus(Duration::from_secs(u64::from(vacation.days) * 24 * 60 * 60));
+        if add_answer(self.connection, mailbox, &answer, self.now, next)? {
+            self.touched.queue();
+        }
+        Ok(())
+    }
+
+    /// Delivers to the members of an alias. A mailbox that has the message already gets no second copy.
+    fn deliver_to_members(&mut self, recipient: &Recipient, expansion: &Expansion) -> Result<(), AcceptError> {
+        let (mail, now) = (self.mail, self.now);
+        let tried = |member: &EmailAddress, event| DeliveryEvent { final_recipient: Some(member.clone()), ..event };
+        for Refusal { recipient: member, reply } in &expansion.failed {
+            let refusal = Refusal { recipient: recipient.address.clone(), reply: reply.clone() };
+            let event = tried(member, refused(mail, &refusal, now));
+            feed::append(self.connection, &event, first_attempt(mail, now), self.touched)?;
+        }
+        for (member, mailbox) in &expansion.mailboxes {
+            let event = tried(member, delivered(mail, recipient, now));
+            if self.delivered.contains(mailbox) {
+                feed::append(self.connection, &event, first_attempt(mail, now), self.touched)?;
+            } else {
+                self.deliver(*mailbox, event)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Stores the event of a received message.
@@ -241,12 +420,61 @@ fn refused(mail: &Prepared, Refusal { recipient, reply }: &Refusal, now: Timesta
 
 /// Returns the recipients for the queue: remote ones, and local ones whose sender requested a success notice
 /// (RFC 3461 section 4.1).
-fn waiting<'a>(mail: &Prepared, routes: &Routes<'a>) -> Vec<(&'a Recipient, queue::Task)> {
+fn waiting<'a>(mail: &Prepared, routes: &'a Routes<'_>) -> Vec<queue::Waiting<'a>> {
     let wants_notice =
         |recipient: &Recipient| mail.incoming.sender.is_some() && recipient.notify.is_some_and(|notify| notify.success);
-    let local = routes.local.iter().map(|(recipient, _)| *recipient).filter(|recipient| wants_notice(recipient));
-    let local = local.map(|recipient| (recipient, queue::Task::NotifySuccess));
-    routes.remote.iter().map(|recipient| (*recipient, queue::Task::Deliver)).chain(local).collect()
+    let complete = routes.local.iter().filter(|local| local.is_complete()).map(|local| local.recipient);
+    let local = complete.filter(|recipient| wants_notice(recipient));
+    let waiting = |recipient, task| queue::Waiting {
+        recipient,
+        task,
+        member: None,
+        alias_has_it: false,
+        failure_notified: false,
+        is_silent: false,
+    };
+    let local = local.map(|recipient| waiting(recipient, queue::Task::NotifySuccess));
+    let remote = routes.remote.iter().map(|recipient| waiting(*recipient, queue::Task::Deliver));
+    let of_aliases = routes.local.iter().flat_map(|local| forwarded(local, mail));
+    let mut waiting: Vec<queue::Waiting<'a>> = remote.chain(local).chain(of_aliases).collect();
+    // Rules send no second copy to an address that gets the message anyway, or by the rules of another mailbox.
+    let mut reached: HashSet<&EmailAddress> = waiting.iter().map(queue::Waiting::address).collect();
+    let by_rules: Vec<_> = routes.local.iter().flat_map(forwarded_by_rules).collect();
+    waiting.extend(by_rules.into_iter().filter(|copy| reached.insert(copy.address())));
+    waiting
+}
+
+/// Returns the members of an alias at other servers.
+fn forwarded<'a>(local: &'a Local<'_>, mail: &Prepared) -> impl Iterator<Item = queue::Waiting<'a>> {
+    let recipient = local.recipient;
+    // The sender of a message from the API gets no notice about members here, but an event.
+    let is_notified = mail.incoming.message_id.is_none();
+    let members = local
+        .alias()
+        .into_iter()
+        .flat_map(|expansion| expansion.elsewhere.iter().map(move |member| (expansion, member)));
+    members.map(move |(expansion, member)| queue::Waiting {
+        recipient,
+        task: queue::Task::Deliver,
+        member: Some(member),
+        alias_has_it: !expansion.mailboxes.is_empty(),
+        failure_notified: is_notified && !expansion.failed.is_empty(),
+        is_silent: false,
+    })
+}
+
+/// Returns the addresses at other servers to which rules forward. The recipient's mailbox has the message, so the sender
+/// gets no notices about them.
+fn forwarded_by_rules<'a>(local: &'a Local<'_>) -> impl Iterator<Item = queue::Waiting<'a>> {
+    let recipient = local.recipient;
+    local.forwarded.elsewhere.iter().map(move |member| queue::Waiting {
+        recipient,
+        task: queue::Task::Deliver,
+        member: Some(member),
+        alias_has_it: true,
+        failure_notified: false,
+        is_silent: true,
+    })
 }
 
 fn remember(
@@ -260,7 +488,10 @@ fn remember(
     let sql = "INSERT INTO drop_accepted (message_uuid, queue_id, accepted_at, sender, left_for)
         VALUES (?1, ?2, ?3, ?4, ?5)";
     let sender = mail.incoming.sender.as_ref().map(|sender| sender.as_str());
-    let left = returned::to_column(routes.remote.iter().map(|recipient| &recipient.address));
+    let members = routes.local.iter().flat_map(|local| forwarded(local, mail));
+    let members = members.map(|waiting| LeftFor::new(&waiting.recipient.address, waiting.member));
+    let remote = routes.remote.iter().map(|recipient| LeftFor::new(&recipient.address, None));
+    let left = returned::to_column(remote.chain(members));
     connection.prepare_cached(sql)?.execute(params![id, mail.queue_id.0, now.as_millis(), sender, left])?;
     let sql = "INSERT INTO drop_accepted_refusals (message_uuid, recipient, code, enhanced, text)
         VALUES (?1, ?2, ?3, ?4, ?5)";

@@ -1,13 +1,16 @@
 //! Connects to the servers of a destination.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use mailapi_model::{DomainName, EnhancedCode, Reply};
-use mailapi_smtp::client::{ClientConfig, Failure, Stage, TlsPolicy};
+use mailapi_smtp::client::{Cause, ClientConfig, Failure, Stage, TlsPolicy};
 use mailapi_smtp::{Credentials, Password};
 use mailapi_smtp_client::Connection;
 
 use super::next_hop::{loops, not_resolved, servers};
+use super::sts::{Mode, Policy};
+use super::tls_counts::TlsResult;
 use super::{Inner, Relay};
 use crate::replies::{from_wire, one_line};
 
@@ -47,6 +50,13 @@ struct Target<'a> {
     host: &'a str,
     address: SocketAddr,
     relay: Option<&'a Relay>,
+    policy: Option<&'a Applied<'a>>,
+}
+
+/// The policy of a domain that demands verified TLS.
+struct Applied<'a> {
+    domain: &'a DomainName,
+    policy: Policy,
 }
 
 impl Inner {
@@ -71,7 +81,7 @@ impl Inner {
         let mut failures = Failures::default();
         for address in addresses.into_iter().take(self.settings.max_addresses) {
             let address = SocketAddr::new(address, relay.port);
-            match self.reach(&Target { host: &relay.host, address, relay: Some(relay) }).await {
+            match self.reach(&Target { host: &relay.host, address, relay: Some(relay), policy: None }).await {
                 Ok(link) => return Ok(link),
                 Err(failure) => failures.add(failure),
             }
@@ -82,10 +92,20 @@ impl Inner {
     async fn connect_to_domain(&self, domain: &DomainName) -> Result<Link, NoLink> {
         let entropy = self.message_store.entropy();
         let hosts = servers(domain, &self.hostname, &*self.dns, entropy).await;
+        let applied = self.policy_for(domain).await;
         let mut failures = Failures::default();
         // The limit covers all hosts together, so that an attempt ends in reasonable time.
         let mut left = self.settings.max_addresses;
         for host in hosts.map_err(NoLink::without_server)? {
+            if let Some(applied) = &applied
+                && !applied.policy.allows(&host)
+            {
+                self.tls_counts.count(TlsResult::Invalid);
+                if applied.is_enforced() {
+                    failures.add(applied.violated(&format!("it does not allow the server {host}"), None));
+                    continue;
+                }
+            }
             let addresses = match self.addresses(&host).await {
                 Ok(addresses) => addresses,
                 Err(reply) => {
@@ -102,7 +122,7 @@ impl Inner {
                     continue;
                 }
                 let address = SocketAddr::new(address, self.settings.port);
-                match self.reach(&Target { host: &host, address, relay: None }).await {
+                match self.reach(&Target { host: &host, address, relay: None, policy: applied.as_ref() }).await {
                     Ok(link) => return Ok(link),
                     Err(failure) => failures.add(failure),
                 }
@@ -115,28 +135,84 @@ impl Inner {
         self.dns.addresses(host).await.map_err(|error| not_resolved(&error, host))
     }
 
-    /// Connects to one server. If optional TLS fails, retries without it (RFC 7435).
-    async fn reach(&self, target: &Target<'_>) -> Result<Link, NoLink> {
-        let policy = target.relay.map_or(TlsPolicy::WhenOffered, |relay| relay.tls);
-        let opened = match self.open(target, policy).await {
-            Err(Failure::Handshake(_)) if policy == TlsPolicy::WhenOffered => self.open(target, TlsPolicy::Never).await,
-            opened => opened,
-        };
-        opened.map_err(|failure| NoLink::of(&failure, target.label()))
+    /// Returns the policy of the domain, if it demands anything.
+    async fn policy_for<'a>(&self, domain: &'a DomainName) -> Option<Applied<'a>> {
+        let now = self.message_store.clock().now();
+        let policy = self.sts.policy_of(domain, &*self.dns, &self.tls_counts, now).await?;
+        (policy.mode != Mode::None).then_some(Applied { domain, policy })
     }
 
-    async fn open(&self, target: &Target<'_>, policy: TlsPolicy) -> Result<Link, Failure> {
+    /// Connects to one server, as the domain's policy demands. A policy in testing changes nothing but the counts.
+    async fn reach(&self, target: &Target<'_>) -> Result<Link, NoLink> {
+        let Some(applied) = target.policy else { return self.reach_when_offered(target).await };
+        let failure = match self.open_verified(target).await {
+            Ok(link) => {
+                self.tls_counts.count(TlsResult::Verified);
+                return Ok(link);
+            }
+            Err(failure) => failure,
+        };
+        let Some(result) = TlsResult::of(&failure) else { return Err(NoLink::of(&failure, target.label())) };
+        self.tls_counts.count(result);
+        if applied.is_enforced() {
+            return Err(applied.violated(&failure.to_string(), Some(target.label())));
+        }
+        self.reach_when_offered(target).await
+    }
+
+    /// Connects to one server. If optional TLS fails, retries without it (RFC 7435).
+    async fn reach_when_offered(&self, target: &Target<'_>) -> Result<Link, NoLink> {
+        let policy = target.relay.map_or(TlsPolicy::WhenOffered, |relay| relay.tls);
+        let verified = self.relay_tls.as_ref().filter(|_| target.relay.is_some_and(Relay::is_verified));
+        let tls = verified.unwrap_or(&self.any_tls);
+        let opened = match self.open(target, policy, tls).await {
+            Err(Failure::Handshake(_)) if policy == TlsPolicy::WhenOffered => {
+                self.open(target, TlsPolicy::Never, tls).await
+            }
+            opened => opened,
+        };
+        let link = opened.map_err(|failure| NoLink::of(&failure, target.label()))?;
+        self.tls_counts.count(match () {
+            () if verified.is_some() => TlsResult::Verified,
+            () if link.connection.is_encrypted() => TlsResult::Unverified,
+            () => TlsResult::Plain,
+        });
+        Ok(link)
+    }
+
+    async fn open_verified(&self, target: &Target<'_>) -> Result<Link, Failure> {
+        let tls = self.sts.verified_tls().map_err(|error| Failure::Handshake(Cause::Io(error.to_string())))?;
+        self.open(target, TlsPolicy::Required, &tls).await
+    }
+
+    async fn open(
+        &self,
+        target: &Target<'_>,
+        policy: TlsPolicy,
+        tls: &Arc<rustls::ClientConfig>,
+    ) -> Result<Link, Failure> {
         let login = target.relay.and_then(|relay| relay.credentials.as_ref());
         let credentials = login.map(|login| Credentials {
             username: login.username.clone(),
             password: Password::new(login.password.get().into_inner()),
         });
         let config = ClientConfig { tls: policy, credentials, ..ClientConfig::new(self.hostname.as_str()) };
-        let verified = self.relay_tls.as_ref().filter(|_| target.relay.is_some_and(Relay::is_verified));
-        let tls = verified.unwrap_or(&self.any_tls);
         let limits = self.settings.time_limits;
         let connection = Connection::open(target.address, target.host, config, tls, limits).await?;
         Ok(Link { connection, relay: target.label(), used: 0 })
+    }
+}
+
+impl Applied<'_> {
+    fn is_enforced(&self) -> bool {
+        self.policy.mode == Mode::Enforce
+    }
+
+    /// The failure is temporary: the domain's owner may correct the server or the policy (RFC 8461 section 5).
+    fn violated(&self, why: &str, relay: Option<String>) -> NoLink {
+        let text = format!("the MTA-STS policy of {} demands verified TLS: {why}", self.domain);
+        let reply = Reply::new(451, EnhancedCode::new(4, 7, 5), one_line(&text));
+        NoLink { reply, relay, said_by_server: false }
     }
 }
 
@@ -199,10 +275,11 @@ impl Failures {
 }
 
 fn no_address(name: &str) -> Reply {
-    Reply::new(550, EnhancedCode::new(5, 4, 4), format!("{name} has no IP address for mail"))
+    Reply::new(550, EnhancedCode::new(5, 4, 4), format!("host {name} has no IP address for mail"))
 }
 
-fn is_this_machine(address: IpAddr) -> bool {
+/// Returns whether an address leads to this machine.
+pub(super) fn is_this_machine(address: IpAddr) -> bool {
     let address = address.to_canonical();
     address.is_loopback() || address.is_unspecified()
 }

@@ -1,8 +1,10 @@
 //! One connection's work: messages for one destination, sent one after another.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use mailapi_backend::read_bytes;
-use mailapi_model::Timestamp;
+use mailapi_model::{Blob, EmailAddress, Timestamp};
 use mailapi_smtp::client::{Cause, End, Failure, Outcome};
 use mailapi_smtp_client::OutboundMessage;
 
@@ -11,8 +13,9 @@ use super::connect::{Destination, Link, NoLink};
 use super::envelope::envelope;
 use super::notices::{Tried, wants_notice};
 use super::{DeliveryAgent, Inner};
+use crate::accept::delivered_to;
 use crate::message_store::{MessageStoreError, unreadable};
-use crate::queue::{Attempt, Notice, QueuedMessage, RecipientResult};
+use crate::queue::{Attempt, Notice, QueuedMessage, QueuedRecipient, RecipientResult};
 
 /// A claimed message, with all recipients at one destination.
 #[derive(Debug)]
@@ -44,6 +47,28 @@ pub(super) async fn run(delivery_agent: DeliveryAgent, destination: Destination,
     }
 }
 
+/// Splits recipients into transactions of at most `max`. Forwarded mail has another envelope sender, which depends on the
+/// domain of the alias, and a field that names the alias.
+fn parts(recipients: &[QueuedRecipient], max: usize) -> Vec<Vec<QueuedRecipient>> {
+    let mut by_alias: BTreeMap<Option<&str>, Vec<QueuedRecipient>> = BTreeMap::new();
+    for recipient in recipients {
+        let alias = recipient.forwarded_by.as_ref().map(EmailAddress::as_str);
+        by_alias.entry(alias).or_default().push(recipient.clone());
+    }
+    by_alias.values().flat_map(|recipients| recipients.chunks(max)).map(<[_]>::to_vec).collect()
+}
+
+/// Returns the copy that an alias forwards; `None` for mail to recipients that the sender named.
+async fn forwarded(
+    recipients: &[QueuedRecipient],
+    message: &OutboundMessage,
+) -> Result<Option<OutboundMessage>, MessageStoreError> {
+    let alias = recipients.first().and_then(|recipient| recipient.forwarded_by.as_ref());
+    let Some(alias) = alias else { return Ok(None) };
+    let copy = Blob::joined([delivered_to(alias).into(), message.content().clone()]);
+    Ok(Some(OutboundMessage::of(copy).await.map_err(unreadable)?))
+}
+
 impl Delivery<'_> {
     async fn carry(&mut self, Claimed { message, leased_until }: Claimed) -> Result<(), MessageStoreError> {
         if self.is_too_late(leased_until) {
@@ -56,15 +81,16 @@ impl Delivery<'_> {
             self.delivery_agent.message_store.buffer_range(message.layout, message.layout.as_submitted()).await?,
         );
         let outbound = outbound.await.map_err(unreadable)?;
-        for recipients in message.recipients.chunks(self.delivery_agent.settings.max_recipients.max(1)) {
-            let part = QueuedMessage { recipients: recipients.to_vec(), ..message.clone() };
+        for recipients in parts(&message.recipients, self.delivery_agent.settings.max_recipients.max(1)) {
+            let part = QueuedMessage { recipients, ..message.clone() };
             // The earlier recipients may have taken long.
             if self.is_too_late(leased_until) || self.is_stopped(&part).await? {
                 continue;
             }
             // Marked as in flight before the attempt: a lease may end before its result is recorded.
             let _in_flight = self.delivery_agent.in_flight.take(&part);
-            let attempt_outcomes = self.try_once(&part, &outbound).await;
+            let copy = forwarded(&part.recipients, &outbound).await?;
+            let attempt_outcomes = self.try_once(&part, copy.as_ref().unwrap_or(&outbound)).await;
             self.record(part, &attempt_outcomes, &outbound).await;
         }
         Ok(())
@@ -104,7 +130,7 @@ impl Delivery<'_> {
             .collect();
         let notices = self.delivery_agent.notices(&message, &tried, &bytes).await;
         let _in_flight = self.delivery_agent.in_flight.take(&message);
-        let result = |position| RecipientResult { position, attempt: Attempt::Notified };
+        let result = |position| RecipientResult { position, attempt: Attempt::Notified, is_answered: false };
         let results = message.recipients.iter().map(|recipient| result(recipient.position)).collect();
         self.write_down(message, results, notices).await;
         Ok(())
@@ -118,7 +144,7 @@ impl Delivery<'_> {
                 Err(no_link) => return vec![AttemptOutcome::without_link(&no_link); message.recipients.len()],
             };
             let offered = link.connection.capabilities();
-            let envelope = envelope(message, self.delivery_agent.reverse_path(message).await, offered);
+            let envelope = envelope(message, self.delivery_agent.reverse_path(message).await);
             link.used += 1;
             let outcome = link.connection.send(&envelope, outbound).await;
             if let End::Failed(Failure::Lost { cause: cause @ Cause::Unreadable(_), .. }) = &outcome.end {
@@ -179,9 +205,14 @@ impl Delivery<'_> {
         let accepted = attempt_outcomes.iter().filter(|attempt_outcome| attempt_outcome.taken).count();
         let relay = attempt_outcomes.first().and_then(|attempt_outcome| attempt_outcome.relay.clone());
         tracing::info!(queue_id = %message.queue_id, relay, recipients = attempt_outcomes.len(), accepted, "delivery attempted");
-        let result = |(position, attempt)| RecipientResult { position, attempt };
-        let positions: Vec<_> = message.recipients.iter().map(|recipient| recipient.position).collect();
-        let results = positions.into_iter().zip(attempts).map(result).collect();
+        let result =
+            |((recipient, outcome), attempt): ((&QueuedRecipient, &AttemptOutcome), Attempt)| RecipientResult {
+                position: recipient.position,
+                // The reply to an expired message is our own.
+                is_answered: outcome.said_by_server && !matches!(attempt, Attempt::Expired { .. }),
+                attempt,
+            };
+        let results = message.recipients.iter().zip(attempt_outcomes).zip(attempts).map(result).collect();
         self.write_down(message, results, notices).await;
     }
 

@@ -13,6 +13,7 @@
 //! may get it twice. No SMTP client can avoid this (RFC 1047). The queue's transaction limits the window to
 //! that moment. While this program runs, it waits for a failing database, and sends nothing twice.
 
+mod answers;
 mod attempt_outcome;
 mod connect;
 mod delivery;
@@ -24,11 +25,13 @@ mod queue_run;
 mod retry;
 mod return_hosts;
 mod settings;
+mod sts;
+mod tls_counts;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use mailapi_backend::{Dns, Rounds};
+use mailapi_backend::{Dns, Rounds, SignOutgoing};
 use mailapi_tls::{TlsError, Trust, client_config};
 
 use crate::MessageStore;
@@ -40,6 +43,9 @@ use return_hosts::ReturnHosts;
 
 pub use mailapi_smtp::client::TlsPolicy as RelayTls;
 pub use settings::{DeliveryAgentSettings, Relay, RelayLogin};
+use sts::Sts;
+use tls_counts::TlsCounts;
+pub use tls_counts::TlsResult;
 
 /// Delivers the queue. Clones share the state. A queue must have only one delivery agent.
 #[derive(Clone)]
@@ -53,6 +59,11 @@ struct Inner {
     settings: DeliveryAgentSettings,
     in_flight: InFlight,
     return_hosts: ReturnHosts,
+    /// Signs automatic answers.
+    signer: OnceLock<Arc<dyn SignOutgoing>>,
+    /// Policies of other domains.
+    sts: Sts,
+    tls_counts: TlsCounts,
     /// For opportunistic TLS, which accepts any certificate.
     any_tls: Arc<rustls::ClientConfig>,
     /// For a relay with a verified certificate.
@@ -74,25 +85,41 @@ impl DeliveryAgent {
         let verified = settings.relay.as_ref().filter(|relay| relay.is_verified());
         let relay_tls = verified.map(|relay| client_config(&relay.trust)).transpose()?;
         let (hostname, in_flight, return_hosts) = (hostname.into(), InFlight::default(), ReturnHosts::default());
+        let (sts, tls_counts) = (Sts::new(&settings), TlsCounts::default());
         Ok(Self(Arc::new(Inner {
+            sts,
+            tls_counts,
             message_store,
             hostname,
             dns,
             settings,
             in_flight,
             return_hosts,
+            signer: OnceLock::new(),
             any_tls,
             relay_tls,
         })))
     }
 
-    /// Attempts all due recipients once. Returns their number.
+    /// Signs automatic answers with this signer. Without one they have no signature.
+    pub fn sign_with(&self, signer: Arc<dyn SignOutgoing>) {
+        // A second signer would be the same one.
+        let _ = self.0.signer.set(signer);
+    }
+
+    /// Returns how connections were protected since the last call, with their numbers.
+    pub fn take_tls_counts(&self) -> impl Iterator<Item = (TlsResult, u64)> {
+        self.0.tls_counts.take()
+    }
+
+    /// Composes waiting automatic answers, and attempts all due recipients once. Returns their number.
     ///
     /// May be dropped at any time: unrecorded claims become due again when their leases end.
     ///
     /// # Errors
     /// If the database fails.
     pub async fn deliver_due_once(&self) -> Result<usize, MessageStoreError> {
+        self.0.send_answers().await?;
         let mut queue_run = QueueRun::new(self.clone());
         let mut claimed = 0;
         loop {
@@ -138,6 +165,7 @@ impl DeliveryAgent {
 
     /// Starts due deliveries. Returns the time until the next one is due.
     async fn step(&self, queue_run: &mut QueueRun) -> Result<Duration, MessageStoreError> {
+        self.0.send_answers().await?;
         queue_run.fill().await?;
         if queue_run.is_full() {
             // Only a finished delivery frees capacity.

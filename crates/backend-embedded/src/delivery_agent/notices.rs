@@ -1,6 +1,8 @@
 //! Composes the sender's notices about a delivery attempt (RFC 3461 section 5.2).
 
-use mailapi_model::{EmailAddress, MessageId};
+use std::collections::HashSet;
+
+use mailapi_model::{EmailAddress, MessageId, Reply};
 use mailapi_smtp::{Notify, Ret};
 
 use super::Inner;
@@ -32,17 +34,20 @@ impl Inner {
     pub(super) async fn notices(&self, message: &QueuedMessage, tried: &[Tried<'_>], bytes: &[u8]) -> Vec<Notice> {
         // Notices themselves are never reported (RFC 5321 section 6.1).
         let Some(sender) = &message.sender else { return Vec::new() };
+        // A sender here did not submit mail that came from outside. Mail with such a forged sender could make this server
+        // send notices about its forwarding to the mailbox.
+        let is_forged = message.from_outside && self.is_here(sender).await;
+        let is_answered = |tried: &&Tried<'_>| !(is_forged && tried.recipient.forwarded_by.is_some());
         let mut notices = Vec::new();
         for action in [Action::Failed, Action::Delayed, Action::Relayed, Action::Delivered] {
-            let of_action = tried.iter().filter(|tried| action_for(tried) == Some(action));
-            let recipients: Vec<_> = of_action.map(|tried| outcome(tried, message)).collect();
-            if recipients.is_empty() {
-                continue;
-            }
-            match self.notice(message, sender, action, recipients, bytes).await {
-                Ok(mail) => notices.push(Notice { mail, of_delay: action == Action::Delayed }),
-                Err(error) => {
-                    tracing::error!(queue_id = %message.queue_id, %error, "notice to the sender could not be composed; it is skipped")
+            let of_action = tried.iter().filter(is_answered).filter(|tried| action_for(tried) == Some(action));
+            for (of_alias, about) in reports(of_action.collect(), action) {
+                let recipients = about.iter().map(|tried| outcome(tried, message)).collect();
+                match self.notice(message, sender, action, recipients, bytes).await {
+                    Ok(mail) => notices.push(Notice { mail, of_delay: action == Action::Delayed, of_alias }),
+                    Err(error) => {
+                        tracing::error!(queue_id = %message.queue_id, %error, "notice to the sender could not be composed; it is skipped")
+                    }
                 }
             }
         }
@@ -88,6 +93,22 @@ impl Inner {
     }
 }
 
+/// Divides what a notice reports. It names each alias once, whatever the number of its members. A failure of an alias has
+/// its own notice: whether it is the first one is decided when it is recorded.
+fn reports<'a>(tried: Vec<&'a Tried<'a>>, action: Action) -> Vec<(Option<EmailAddress>, Vec<&'a Tried<'a>>)> {
+    let mut named = HashSet::new();
+    let mut once = tried;
+    once.retain(|tried| named.insert(tried.recipient.named()));
+    let is_of_alias = |tried: &&Tried<'_>| action == Action::Failed && tried.recipient.forwarded_by.is_some();
+    let (of_aliases, together): (Vec<_>, Vec<_>) = once.into_iter().partition(is_of_alias);
+    let of_alias = |tried: &'a Tried<'a>| (tried.recipient.forwarded_by.clone(), vec![tried]);
+    let mut reports: Vec<_> = of_aliases.into_iter().map(of_alias).collect();
+    if !together.is_empty() {
+        reports.push((None, together));
+    }
+    reports
+}
+
 /// Returns whether the sender gets any notice.
 pub(super) fn wants_notice(message: &QueuedMessage, tried: &[Tried<'_>]) -> bool {
     message.sender.is_some() && tried.iter().any(|tried| action_for(tried).is_some())
@@ -98,6 +119,7 @@ fn action_for(tried: &Tried<'_>) -> Option<Action> {
     let notify = tried.recipient.notify;
     let wants = |which: fn(Notify) -> bool| notify.is_some_and(which);
     match tried.attempt {
+        Attempt::Bounced { .. } | Attempt::Expired { .. } if tried.recipient.failure_notified => None,
         Attempt::Bounced { .. } | Attempt::Expired { .. } => {
             notify.is_none_or(|notify| notify.failure).then_some(Action::Failed)
         }
@@ -113,7 +135,24 @@ fn action_for(tried: &Tried<'_>) -> Option<Action> {
     }
 }
 
+/// Returns what a notice says about a member: the codes, with a text of our own, because the next server's reply may name
+/// the member. So may the name of that server.
+fn of_member<'a>(outcome: RecipientOutcome<'a>, attempt: &Attempt) -> RecipientOutcome<'a> {
+    let text = match attempt {
+        Attempt::Expired { .. } => "A member of the alias: the message could not be delivered in time",
+        Attempt::Deferred { .. } => "A member of the alias: the message could not be delivered yet",
+        _ => "A member of the alias: the message could not be delivered",
+    };
+    let reply = outcome.reply.map(|reply| Reply { text: text.to_owned(), ..reply });
+    RecipientOutcome { reply, relay: None, said_before: None, ..outcome }
+}
+
 fn outcome<'a>(tried: &Tried<'a>, message: &QueuedMessage) -> RecipientOutcome<'a> {
+    let outcome = as_answered(tried, message);
+    if tried.recipient.forwarded_by.is_some() { of_member(outcome, tried.attempt) } else { outcome }
+}
+
+fn as_answered<'a>(tried: &Tried<'a>, message: &QueuedMessage) -> RecipientOutcome<'a> {
     let attempt_outcome = tried.attempt_outcome;
     let reply = match tried.attempt {
         Attempt::Expired { reply, .. } => Some(reply.clone()),
@@ -123,7 +162,8 @@ fn outcome<'a>(tried: &Tried<'a>, message: &QueuedMessage) -> RecipientOutcome<'
     let expired = matches!(tried.attempt, Attempt::Expired { .. });
     let delayed = matches!(tried.attempt, Attempt::Deferred { .. });
     RecipientOutcome {
-        recipient: &tried.recipient.address,
+        // The sender does not know the members of an alias.
+        recipient: tried.recipient.named(),
         original: tried.recipient.orcpt.as_deref(),
         reply,
         relay: said.and_then(|attempt_outcome| attempt_outcome.relay.as_deref()),

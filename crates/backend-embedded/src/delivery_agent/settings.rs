@@ -29,6 +29,10 @@ pub struct DeliveryAgentSettings {
     pub relay: Option<Relay>,
     /// Port of those servers. Default 25.
     pub port: u16,
+    /// Port of the hosts of MTA-STS policies. Default 443.
+    pub policy_port: u16,
+    /// Trusted issuers of the certificates that a policy requires. Default: those of the system.
+    pub trust: Trust,
     /// Whether a server may have a loopback address. Default: no, so that a foreign DNS record cannot direct
     /// us to ourselves.
     pub allow_loopback: bool,
@@ -83,6 +87,8 @@ impl Default for DeliveryAgentSettings {
         Self {
             relay: None,
             port: 25,
+            policy_port: 443,
+            trust: Trust::System,
             allow_loopback: false,
             retry_intervals: [5, 10, 20, 40, 60, 120, 240].map(minutes).to_vec(),
             retry_jitter_percent: 10,

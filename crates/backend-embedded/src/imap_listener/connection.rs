@@ -3,29 +3,32 @@
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::pin::pin;
 
 use futures_util::{FutureExt, StreamExt};
 use mailapi_backend::{LoggedIn, LoginError};
 use mailapi_imap::server::MessageSource;
-use mailapi_imap::server::command::AppendMessage;
+use mailapi_imap::server::command::{AppendMessages, UidRanges};
 use mailapi_imap::server::session::{Effect, Failure, FetchRequest, Reply, Session, Step};
-use mailapi_imap::token::without_nul;
+use mailapi_imap::token::{Span, without_nul};
 use mailapi_imap::{Flags, MailboxName, Password, SystemFlag};
 use mailapi_model::{LoginProtocol, SecretText, Visitor};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::ImapSetup;
+use super::compression::Compression;
 use super::failure::failure;
-use super::fetch::{self, Plan};
-use super::session_limits::SessionLimits;
+use super::fetch::{self, Fetched, Plan};
+use super::session_limits::{CompressionPermit, SessionLimits};
 use super::settings::MessageLimits;
+use super::structure::DecodedPart;
 use super::user::User;
 use crate::MessageStore;
 use crate::coming::Coming;
 use crate::message_store::{FlagChange, FolderId, Layout, MessageStoreError};
-use crate::net::{Arrival, Shutdown, Stream};
+use crate::net::{Arrival, ServerTls, Shutdown, Stream, encrypt};
 
 /// A client connection.
 pub(super) struct Connection<'a> {
@@ -41,6 +44,9 @@ pub(super) struct Connection<'a> {
     /// Collected output.
     out: Vec<u8>,
     user: Option<User>,
+    /// The reserved memory for compression, until it starts.
+    compression_permit: Option<CompressionPermit>,
+    compression: Option<Compression>,
     login_by: Instant,
     /// Time of the client's last input or our last reply.
     heard_at: Instant,
@@ -68,7 +74,8 @@ impl<'a> Connection<'a> {
             piece_bytes: message_store.buffer().settings().max_memory_bytes,
         };
         let now = Instant::now();
-        let config = settings.session(setup.tls.is_some(), arrival.is_loopback(), messages);
+        let offers_tls = setup.tls.as_ref().is_some_and(ServerTls::is_ready);
+        let config = settings.session(offers_tls, arrival.is_loopback(), messages);
         Self {
             session: Session::new(config, arrival.stream.is_tls()),
             stream: arrival.stream,
@@ -80,6 +87,8 @@ impl<'a> Connection<'a> {
             shutdown: arrival.shutdown,
             out: Vec::new(),
             user: None,
+            compression_permit: None,
+            compression: None,
             login_by: now + settings.login_timeout,
             heard_at: now,
         }
@@ -135,10 +144,13 @@ impl<'a> Connection<'a> {
                 },
                 Step::StartTls => {
                     let tls = self.setup.tls.as_ref();
-                    tls.ok_or_else(|| io::Error::other("STARTTLS without a certificate"))?
-                        .upgrade(&mut self.stream)
-                        .await?;
+                    let tls = tls.ok_or_else(|| io::Error::other("STARTTLS without a certificate"))?;
+                    encrypt(tls, &mut self.stream).await?;
                     self.session.tls_started();
+                }
+                Step::Compress => {
+                    self.compression = self.compression_permit.take().map(Compression::new);
+                    self.session.compression_started();
                 }
                 Step::Close => {
                     // A client may disconnect right after LOGOUT.
@@ -181,7 +193,7 @@ impl<'a> Connection<'a> {
             // The shutdown is checked first, even with a busy client.
             biased;
             () = self.shutdown.requested() => Ok(Heard::Shutdown),
-            read = timeout_at(patience, self.stream.read(buffer)) => match read {
+            read = timeout_at(patience, read(&mut self.stream, self.compression.as_mut(), buffer)) => match read {
                 Ok(read) => read.map(Heard::Blob),
                 Err(_) => Ok(Heard::Silence),
             },
@@ -203,10 +215,10 @@ impl<'a> Connection<'a> {
     }
 
     fn send_away(&mut self) {
-        tracing::info!(peer = %self.peer, "IMAP session closed: account disabled or password changed");
+        tracing::info!(peer = %self.peer, "IMAP session closed: account disabled, or password changed or revoked");
         self.user = None;
         self.coming.forget();
-        self.session.bye("The account is disabled, or its password was changed");
+        self.session.bye("The account is disabled, or the password was changed or revoked");
     }
 
     async fn report_news(&mut self) {
@@ -217,10 +229,18 @@ impl<'a> Connection<'a> {
     }
 
     async fn carry_out(&mut self, effect: Effect) -> io::Result<()> {
+        let _ordering = match (&effect, &self.user) {
+            (Effect::Order { .. }, Some(user)) => Some(user.may_order().await),
+            _ => None,
+        };
         let result = match effect {
             Effect::Login { username, password } => self.log_in(&username, &password).await,
             Effect::Fetch { folder, request } => self.fetch(FolderId(folder), &request).await?.map(|()| Reply::Done),
-            Effect::Append { mailbox, message } => self.append(&mailbox, message).await,
+            Effect::Compress => {
+                self.compression_permit = self.session_limits.compress();
+                self.compression_permit.as_ref().map(|_| Reply::Done).ok_or(Failure::Limit)
+            }
+            Effect::Append { mailbox, messages } => self.append(&mailbox, messages).await,
             other => match &mut self.user {
                 Some(user) => user.carry_out(other, &self.session, self.setup.settings.max_search_texts).await,
                 None => Err(Failure::NotPermitted),
@@ -248,9 +268,9 @@ impl<'a> Connection<'a> {
         }
     }
 
-    async fn append(&mut self, mailbox: &MailboxName, message: AppendMessage) -> Result<Reply, Failure> {
+    async fn append(&mut self, mailbox: &MailboxName, append: AppendMessages) -> Result<Reply, Failure> {
         let user = self.user.as_ref().ok_or(Failure::NotPermitted)?;
-        let AppendMessage { flags, internal_date, bytes, kept } = message;
+        let AppendMessages { messages, bytes, kept } = append;
         let bytes = if kept == 0 {
             bytes.into()
         } else if self.coming.len() == kept {
@@ -259,7 +279,7 @@ impl<'a> Connection<'a> {
             // A piece was lost.
             return Err(Failure::Unavailable);
         };
-        user.append(mailbox, &flags, internal_date, bytes).await
+        user.append(mailbox, messages, &bytes).await
     }
 
     async fn log_in(&mut self, username: &str, password: &Password) -> Result<Reply, Failure> {
@@ -291,8 +311,12 @@ impl<'a> Connection<'a> {
     /// Writes messages as they are read. The inner result belongs to the command, the error to the
     /// connection.
     async fn fetch(&mut self, folder: FolderId, request: &FetchRequest) -> io::Result<Result<(), Failure>> {
+        let uids = match self.fetched_uids(folder, request).await {
+            Ok(uids) => uids,
+            Err(error) => return Ok(Err(failure(error))),
+        };
         let plan = Plan::new(&request.items, &self.setup.settings);
-        let mut rest = request.uids.as_slice();
+        let mut rest = uids.as_slice();
         while !rest.is_empty() {
             let step = match self.read_step(folder, request, &plan, rest).await {
                 Ok(step) => step,
@@ -301,10 +325,22 @@ impl<'a> Connection<'a> {
             rest = &rest[step.consumed..];
             for message in step.messages {
                 self.session.write_message(&message);
-                self.gather(message.layout()).await?;
+                self.gather(Some(&message)).await?;
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Writes the removed messages that a FETCH asks for, and returns the UIDs to read.
+    async fn fetched_uids(&mut self, folder: FolderId, request: &FetchRequest) -> Result<Vec<u32>, MessageStoreError> {
+        let Some(since) = request.changed_since else { return Ok(request.uids.clone()) };
+        if let Some(wanted) = &request.vanished {
+            let vanished = UidRanges::from_ranges(self.message_store.vanished_since(folder, since).await?);
+            self.session.write_vanished(&vanished.intersection(wanted));
+        }
+        let changed = self.message_store.changed_since(folder, since).await?.entries;
+        let is_wanted = |uid: &u32| request.uids.binary_search(uid).is_ok();
+        Ok(changed.into_iter().map(|entry| entry.uid).filter(is_wanted).collect())
     }
 
     /// Reads the next messages. Only those become `\Seen`.
@@ -331,21 +367,52 @@ impl<'a> Connection<'a> {
     }
 
     /// Collects the session's output, with the bytes of the last message written.
-    async fn gather(&mut self, layout: Option<Layout>) -> io::Result<()> {
+    async fn gather(&mut self, message: Option<&Fetched>) -> io::Result<()> {
         loop {
             self.out.append(&mut self.session.take_output());
             self.write_when_enough().await?;
             let Some(span) = self.session.take_span() else { return Ok(()) };
-            let layout = layout.ok_or_else(|| io::Error::other("no message is open to read from"))?;
-            let mut pieces = pin!(self.message_store.stream_range(layout, span));
-            while let Some(piece) = pieces.next().await {
-                // The client already has the literal's length: if the literal cannot be completed, the
-                // connection must end.
-                let piece = piece.map_err(io::Error::other)?;
-                self.out.extend(piece.iter().copied().map(without_nul));
-                self.write_when_enough().await?;
+            let open = message.and_then(|message| Some((message, message.layout()?)));
+            let (message, layout) = open.ok_or_else(|| io::Error::other("no message is open to read from"))?;
+            match span {
+                Span::Stored(range) => self.gather_stored(layout, range).await?,
+                Span::Decoded { path, range } => {
+                    let part = message.decoded_part(&path);
+                    let part = part.ok_or_else(|| io::Error::other("the part was not prepared for decoding"))?;
+                    self.gather_decoded(layout, part, range).await?;
+                }
             }
         }
+    }
+
+    async fn gather_stored(&mut self, layout: Layout, range: Range<u64>) -> io::Result<()> {
+        let mut pieces = pin!(self.message_store.stream_range(layout, range));
+        while let Some(piece) = pieces.next().await {
+            // The client already has the literal's length: if the literal cannot be completed, the connection
+            // must end.
+            let piece = piece.map_err(io::Error::other)?;
+            self.out.extend(piece.iter().copied().map(without_nul));
+            self.write_when_enough().await?;
+        }
+        Ok(())
+    }
+
+    /// Collects a range of a part's decoded bytes. Those before it are decoded as well, one piece at a time.
+    async fn gather_decoded(&mut self, layout: Layout, part: DecodedPart, range: Range<u64>) -> io::Result<()> {
+        let (start, length) = part.encoded;
+        let encoded = start..start.saturating_add(length);
+        let mut pieces = pin!(self.message_store.decoded_range(layout, encoded, part.encoding));
+        let mut at = 0;
+        while at < range.end
+            && let Some(piece) = pieces.next().await
+        {
+            let piece = piece.map_err(io::Error::other)?;
+            let bytes = overlap(&piece, at, &range);
+            at += piece.len() as u64;
+            self.out.extend_from_slice(bytes);
+            self.write_when_enough().await?;
+        }
+        if at < range.end { Err(io::Error::other("the part is shorter than measured")) } else { Ok(()) }
     }
 
     async fn write_when_enough(&mut self) -> io::Result<()> {
@@ -356,6 +423,9 @@ impl<'a> Connection<'a> {
         if self.out.is_empty() {
             return Ok(());
         }
+        if let Some(compression) = &mut self.compression {
+            self.out = compression.deflate(&self.out)?;
+        }
         let written = async {
             self.stream.write_all(&self.out).await?;
             self.stream.flush().await
@@ -363,5 +433,28 @@ impl<'a> Connection<'a> {
         timeout(self.setup.settings.write_timeout, written).await??;
         self.out.clear();
         Ok(())
+    }
+}
+
+/// Returns the bytes of a piece that starts at `at` and are in the range.
+fn overlap<'p>(piece: &'p [u8], at: u64, range: &Range<u64>) -> &'p [u8] {
+    let inside =
+        |position: u64| usize::try_from(position.saturating_sub(at)).map_or(piece.len(), |at| at.min(piece.len()));
+    &piece[inside(range.start)..inside(range.end.max(range.start))]
+}
+
+/// Reads from the client, inflated if the connection is compressed. Cancel-safe.
+async fn read(stream: &mut Stream, compression: Option<&mut Compression>, buffer: &mut [u8]) -> io::Result<usize> {
+    let Some(compression) = compression else { return stream.read(buffer).await };
+    loop {
+        let inflated = compression.inflate(buffer)?;
+        if inflated > 0 || compression.has_ended() {
+            return Ok(inflated);
+        }
+        let received = stream.read(buffer).await?;
+        if received == 0 {
+            return Ok(0);
+        }
+        compression.receive(&buffer[..received]);
     }
 }

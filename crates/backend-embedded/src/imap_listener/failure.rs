@@ -9,10 +9,12 @@ pub(super) fn failure(error: MessageStoreError) -> Failure {
     match error {
         MessageStoreError::NoSuchFolder => Failure::NoSuchMailbox,
         MessageStoreError::FolderExists => Failure::AlreadyExists,
+        MessageStoreError::SpecialUseTaken => Failure::SpecialUseTaken,
         MessageStoreError::FolderIsFixed => Failure::Cannot,
-        MessageStoreError::TooManyFolders | MessageStoreError::TooManyKeywords | MessageStoreError::FolderIsFull => {
-            Failure::Limit
-        }
+        MessageStoreError::TooManyFolders
+        | MessageStoreError::TooManyKeywords
+        | MessageStoreError::FolderIsFull
+        | MessageStoreError::TooMuchToOrder => Failure::Limit,
         MessageStoreError::OverQuota => Failure::OverQuota,
         MessageStoreError::TooLong => Failure::TooLarge,
         // The account was removed during its session, or a message was removed while it was read.

@@ -5,12 +5,13 @@ use std::ops::{ControlFlow, Range};
 
 use jiff::Timestamp;
 use mailapi_imap::Flags;
-use mailapi_imap::server::MessageSource;
 use mailapi_imap::server::command::{FetchItem, SectionItem, SectionText};
 use mailapi_imap::server::mime::{BodyStructure, Envelope, PartRange};
+use mailapi_imap::server::{Binary, MessageSource, ObjectId};
 
 use super::ImapSettings;
-use super::structure::{Structure, envelope};
+use super::order_facts::timestamp;
+use super::structure::{DecodedPart, Structure, WantedParts, envelope};
 use crate::MessageStore;
 use crate::message_store::{EntryMeta, EntryState, FolderId, Inspected, Layout, MessageStoreError};
 
@@ -34,8 +35,8 @@ enum Depth {
 pub(super) struct Plan {
     depth: Depth,
     envelope: bool,
-    /// The parts whose header fields are selected.
-    headers: Vec<Vec<u32>>,
+    preview: bool,
+    parts: WantedParts,
     max_messages: usize,
     max_bytes: usize,
 }
@@ -53,7 +54,11 @@ impl Plan {
         Self {
             depth: items.iter().map(depth).max().unwrap_or(Depth::Row),
             envelope: items.contains(&FetchItem::Envelope),
-            headers: items.iter().filter_map(picked_header).collect(),
+            preview: items.contains(&FetchItem::Preview),
+            parts: WantedParts {
+                headers: items.iter().filter_map(picked_header).collect(),
+                decoded: items.iter().filter_map(FetchItem::decoded_part).map(<[u32]>::to_vec).collect(),
+            },
             max_messages: settings.fetch_messages.max(1),
             max_bytes: settings.fetch_bytes,
         }
@@ -103,11 +108,11 @@ impl Plan {
         is_long: bool,
     ) -> Result<Vec<Fetched>, MessageStoreError> {
         let plan = self.clone();
-        let mut bytes = 0;
+        let mut bytes = 0_u64;
         let look = move |message: &Inspected<'_>| {
             let fetched = Fetched::read(message, &plan)?;
-            bytes += fetched.header.len();
-            Ok(if bytes < plan.max_bytes { ControlFlow::Continue(fetched) } else { ControlFlow::Break(fetched) })
+            bytes += message.bytes_read();
+            Ok(if bytes < plan.max_bytes as u64 { ControlFlow::Continue(fetched) } else { ControlFlow::Break(fetched) })
         };
         message_store.inspect(folder, uids, is_long, look).await
     }
@@ -115,9 +120,19 @@ impl Plan {
 
 fn depth(item: &FetchItem) -> Depth {
     match item {
-        FetchItem::Flags | FetchItem::Uid | FetchItem::InternalDate | FetchItem::Size => Depth::Row,
+        FetchItem::Flags
+        | FetchItem::Uid
+        | FetchItem::Modseq
+        | FetchItem::InternalDate
+        | FetchItem::SaveDate
+        | FetchItem::Size
+        | FetchItem::EmailId
+        | FetchItem::ThreadId => Depth::Row,
         FetchItem::Envelope => Depth::Header,
-        FetchItem::Body | FetchItem::BodyStructure => Depth::Structure,
+        FetchItem::Preview => Depth::Layout,
+        FetchItem::Body | FetchItem::BodyStructure | FetchItem::Binary(_) | FetchItem::BinarySize(_) => {
+            Depth::Structure
+        }
         FetchItem::Section(SectionItem { section, .. }) if !section.path.is_empty() => Depth::Structure,
         FetchItem::Section(SectionItem { section, .. }) => match section.text {
             SectionText::All => Depth::Layout,
@@ -140,6 +155,7 @@ pub(super) struct Fetched {
     header_len: u64,
     header: Vec<u8>,
     envelope: Envelope,
+    preview: String,
     structure: Option<Structure>,
 }
 
@@ -151,6 +167,7 @@ impl Fetched {
             header_len: 0,
             header: Vec::new(),
             envelope: Envelope::default(),
+            preview: String::new(),
             structure: None,
         };
         if plan.depth == Depth::Row {
@@ -166,12 +183,15 @@ impl Fetched {
         if plan.depth == Depth::Structure {
             let whole = message.bytes(&layout, layout.whole())?;
             let return_path_len = usize::try_from(layout.return_path_len).unwrap_or(usize::MAX);
-            fetched.structure = Some(Structure::of(&whole, return_path_len, &plan.headers));
+            fetched.structure = Some(Structure::of(&whole, return_path_len, &plan.parts));
             let header_len = usize::try_from(fetched.header_len).unwrap_or(usize::MAX).min(whole.len());
             fetched.header = whole[..header_len].to_vec();
         }
         if plan.envelope {
             fetched.envelope = envelope(&fetched.header);
+        }
+        if plan.preview {
+            fetched.preview = message.preview()?;
         }
         Ok(fetched)
     }
@@ -185,6 +205,11 @@ impl Fetched {
     pub(super) const fn layout(&self) -> Option<Layout> {
         self.layout
     }
+
+    /// Returns a part to decode.
+    pub(super) fn decoded_part(&self, path: &[u32]) -> Option<DecodedPart> {
+        self.structure.as_ref()?.decoded(path)?
+    }
 }
 
 impl MessageSource for Fetched {
@@ -196,8 +221,16 @@ impl MessageSource for Fetched {
         &self.meta.state.flags
     }
 
+    fn modseq(&self) -> u64 {
+        self.meta.state.modseq
+    }
+
     fn internal_date(&self) -> Timestamp {
-        Timestamp::from_millisecond(self.meta.internal_date.as_millis()).unwrap_or(Timestamp::UNIX_EPOCH)
+        timestamp(self.meta.internal_date)
+    }
+
+    fn save_date(&self) -> Timestamp {
+        timestamp(self.meta.saved_at)
     }
 
     fn size(&self) -> u64 {
@@ -209,8 +242,16 @@ impl MessageSource for Fetched {
     }
 
     fn body_structure(&self) -> BodyStructure {
-        let nothing = || Structure::of(&[], 0, &[]).body().clone();
+        let nothing = || Structure::of(&[], 0, &WantedParts::default()).body().clone();
         self.structure.as_ref().map_or_else(nothing, |structure| structure.body().clone())
+    }
+
+    fn email_id(&self) -> ObjectId {
+        ObjectId::email(self.meta.content.object_id())
+    }
+
+    fn preview(&self) -> String {
+        self.preview.clone()
     }
 
     /// Called only for selected header fields; everything else has a span.
@@ -229,6 +270,14 @@ impl MessageSource for Fetched {
             ([], PartRange::Text) => Some(self.header_len..self.meta.size),
             ([], PartRange::Mime) => None,
             (path, range) => self.structure.as_ref().and_then(|structure| structure.locate(path, range)),
+        }
+    }
+
+    fn binary(&self, path: &[u32]) -> Binary<'_> {
+        match self.structure.as_ref().and_then(|structure| structure.decoded(path)) {
+            None => Binary::Missing,
+            Some(None) => Binary::UnknownEncoding,
+            Some(Some(DecodedPart { length, has_nul, .. })) => Binary::Span { length, has_nul },
         }
     }
 }

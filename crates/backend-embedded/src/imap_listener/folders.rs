@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use mailapi_backend::Mailboxes;
 use mailapi_imap::MailboxName;
+use mailapi_imap::server::command::{Resync, UidRanges};
 use mailapi_imap::server::session::{Failure, Reply};
-use mailapi_imap::server::{self, MailboxStatus, Quota, SpecialUse, Usage};
+use mailapi_imap::server::{self, MailboxStatus, ObjectId, Quota, SpecialUse, Usage};
 use mailapi_model::FolderName;
 
 use super::failure::failure;
@@ -14,18 +15,41 @@ use super::user::{User, folder_name};
 use crate::message_store::Folder;
 
 impl User {
-    pub(super) async fn select(&mut self, mailbox: &MailboxName, read_only: bool) -> Result<Reply, Failure> {
+    pub(super) async fn select(
+        &mut self,
+        mailbox: &MailboxName,
+        read_only: bool,
+        resync: Option<Resync>,
+    ) -> Result<Reply, Failure> {
         // A failed SELECT leaves no folder selected (RFC 3501 section 6.3.1).
         self.selected = None;
         let snapshot = self.message_store.select(&self.address, &folder_name(mailbox)?).await.map_err(failure)?;
+        let vanished = self.vanished(&snapshot.folder, resync).await?;
         let (selected, snapshot) = Selected::open(&self.message_store, snapshot, read_only).await;
         self.selected = Some(selected);
-        Ok(Reply::Selected(snapshot))
+        Ok(Reply::Selected { snapshot, vanished })
     }
 
-    pub(super) async fn create(&self, mailbox: &MailboxName) -> Result<Reply, Failure> {
+    /// Returns the UIDs removed since the client's earlier session.
+    async fn vanished(&self, folder: &Folder, resync: Option<Resync>) -> Result<UidRanges, Failure> {
+        let resync = resync.filter(|resync| resync.uid_validity == folder.uid_validity);
+        let Some(Resync { modseq, .. }) = resync.filter(|resync| resync.modseq < folder.highest_modseq) else {
+            return Ok(UidRanges::default());
+        };
+        let vanished = self.message_store.vanished_since(folder.id, modseq).await.map_err(failure)?;
+        Ok(UidRanges::from_ranges(vanished))
+    }
+
+    pub(super) async fn create(
+        &self,
+        mailbox: &MailboxName,
+        special_use: Option<SpecialUse>,
+    ) -> Result<Reply, Failure> {
         let name = folder_name(mailbox)?;
-        self.message_store.create_folder(&self.address, &name).await.map(|_| Reply::Done).map_err(failure)
+        let special_use = special_use.map(SpecialUse::as_str);
+        self.message_store.create_folder_for(&self.address, &name, special_use).await.map_err(failure)?;
+        let folder = self.message_store.folder(&self.address, &name).await.map_err(failure)?;
+        Ok(Reply::Created(ObjectId::mailbox(folder.object_id())))
     }
 
     /// Deletes a folder. One with a special use can be deleted too, as with Dovecot; a client that needs it
@@ -58,7 +82,7 @@ impl User {
             .into_iter()
             .filter_map(|folder| {
                 let subscribed = orphans.remove(&folder.name);
-                let special_use = folder.special_use.as_deref().and_then(special_use);
+                let special_use = folder.special_use.as_deref().and_then(SpecialUse::named);
                 Some(server::Folder { name: mailbox_name(&folder.name)?, exists: true, subscribed, special_use })
             })
             .collect();
@@ -69,15 +93,23 @@ impl User {
         Ok(Reply::Folders(listed))
     }
 
-    pub(super) async fn statuses(&self, mailboxes: Vec<MailboxName>, recent: bool) -> Result<Reply, Failure> {
+    pub(super) async fn statuses(
+        &self,
+        mailboxes: Vec<MailboxName>,
+        recent: bool,
+        deleted: bool,
+    ) -> Result<Reply, Failure> {
         let folders = self.message_store.list_folders(&self.address).await.map_err(failure)?;
         let mut folders: HashMap<String, Folder> =
             folders.into_iter().map(|folder| (folder.name.as_str().to_owned(), folder)).collect();
         let (names, wanted): (Vec<_>, Vec<_>) =
             mailboxes.into_iter().filter_map(|name| folders.remove(name.as_str()).map(|folder| (name, folder))).unzip();
-        let counts = if recent { self.message_store.count_recent(&wanted).await.map_err(failure)? } else { Vec::new() };
-        let counts = counts.into_iter().chain(std::iter::repeat(0));
-        let figures = wanted.iter().zip(counts).map(|(folder, recent)| status(folder, recent));
+        let store = &self.message_store;
+        let recent = if recent { store.count_recent(&wanted).await.map_err(failure)? } else { vec![0; wanted.len()] };
+        let deleted =
+            if deleted { store.count_deleted(&wanted).await.map_err(failure)? } else { vec![0; wanted.len()] };
+        let figures = wanted.iter().zip(recent.into_iter().zip(deleted));
+        let figures = figures.map(|(folder, (recent, deleted))| status(folder, recent, deleted));
         Ok(Reply::Statuses(names.into_iter().zip(figures).collect()))
     }
 
@@ -102,19 +134,17 @@ fn mailbox_name(name: &FolderName) -> Option<MailboxName> {
     MailboxName::new(name.as_str(), FolderName::MAX_BYTES).ok()
 }
 
-fn special_use(attribute: &str) -> Option<SpecialUse> {
-    use SpecialUse::{All, Archive, Drafts, Flagged, Junk, Sent, Trash};
-    [All, Archive, Drafts, Flagged, Junk, Sent, Trash].into_iter().find(|known| known.as_str() == attribute)
-}
-
-fn status(folder: &Folder, recent: u32) -> MailboxStatus {
+fn status(folder: &Folder, recent: u32, deleted: u32) -> MailboxStatus {
     let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
     MailboxStatus {
         messages: count(folder.messages),
         recent,
         unseen: count(folder.unread),
+        deleted,
         uid_next: folder.uid_next,
         uid_validity: folder.uid_validity,
         size: folder.size,
+        highest_modseq: folder.highest_modseq,
+        mailbox_id: ObjectId::mailbox(folder.object_id()),
     }
 }

@@ -1,14 +1,16 @@
-//! IMAP for mail clients (port 143, here 2143; RFC 3501): login, folders and messages of one mailbox.
+//! IMAP for mail clients (ports 143 and 993, here 2143; RFC 3501): login, folders and messages of one mailbox.
 //!
 //! `mailapi_imap::server` implements the protocol. [`connection`] supplies its bytes and time-outs, and
 //! [`user`] executes its commands on the message store. No whole message is loaded for sending: only its
 //! header or structure is read, and the bytes are streamed from the database to the connection.
 
+mod compression;
 mod connection;
 mod failure;
 mod fetch;
 mod folders;
 mod messages;
+mod order_facts;
 mod search;
 mod selected;
 mod session_limits;
@@ -60,10 +62,10 @@ impl Drop for Counted {
 /// Serves clients until the shutdown signal and the end of the last session.
 pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup: ImapSetup, shutdown: Shutdown) {
     let (session_limits, limits) = (SessionLimits::new(setup.settings.max_connections_per_user), setup.limits.clone());
-    let setup = Arc::new(setup);
+    let (tls, setup) = (setup.tls.clone(), Arc::new(setup));
     let session =
         move |arrival: Arrival| session(arrival, message_store.clone(), setup.clone(), session_limits.clone());
-    listener.serve(limits, shutdown, BUSY, session).await;
+    listener.serve(limits, tls, shutdown, BUSY, session).await;
 }
 
 async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<ImapSetup>, session_limits: SessionLimits) {

@@ -10,8 +10,10 @@ use mailapi_backend::mime::{Header, any_text, fold, may_hold_text};
 use mailapi_imap::Flags;
 use mailapi_imap::server::command::{SearchKey, SearchSubject};
 use mailapi_imap::server::session::Failure;
+use mailapi_imap::server::{ObjectId, OrderFacts};
 
 use super::failure::failure;
+use super::order_facts;
 use crate::MessageStore;
 use crate::message_store::{FolderId, Inspected, MessageStoreError};
 
@@ -22,7 +24,75 @@ pub(super) async fn search(
     key: SearchKey,
     max_texts: usize,
 ) -> Result<Vec<u32>, Failure> {
-    let wanted = texts(&key);
+    let criteria = Criteria::new(message_store, folder, key, max_texts).await?;
+    let look = move |message: &Inspected<'_>| Ok(criteria.matches(message)?.then(|| message.meta().state.uid));
+    message_store.collect(folder, look).await.map_err(failure)
+}
+
+/// Returns the facts of the matching messages, by ascending UID.
+pub(super) async fn order(
+    message_store: &MessageStore,
+    folder: FolderId,
+    key: SearchKey,
+    max_texts: usize,
+    with_header: bool,
+) -> Result<Vec<OrderFacts>, Failure> {
+    if message_store.folder_now(folder).await.map_err(failure)?.messages > MOST_ORDERED {
+        return Err(Failure::Limit);
+    }
+    let criteria = Criteria::new(message_store, folder, key, max_texts).await?;
+    let mut room = MOST_ORDERED_BYTES;
+    let look = move |message: &Inspected<'_>| {
+        if !criteria.matches(message)? {
+            return Ok(None);
+        }
+        let facts = order_facts::of(message, with_header)?;
+        room = room.checked_sub(order_facts::memory(&facts)).ok_or(MessageStoreError::TooMuchToOrder)?;
+        Ok::<_, MessageStoreError>(Some(facts))
+    };
+    message_store.collect(folder, look).await.map_err(failure)
+}
+
+/// Messages of a folder that SORT and THREAD order: each usually takes some hundred bytes of memory until the response is
+/// sent.
+const MOST_ORDERED: u64 = 200_000;
+
+/// Memory of the facts of one SORT or THREAD. A header can name many other messages, so each may take some kilobytes.
+const MOST_ORDERED_BYTES: usize = 160 * 1024 * 1024;
+
+/// A search that is ready to be compared with messages.
+struct Criteria {
+    key: SearchKey,
+    /// For each indexed text, the messages that contain it anywhere.
+    holders: HashMap<String, Vec<u32>>,
+    now: mailapi_model::Timestamp,
+}
+
+impl Criteria {
+    async fn new(
+        message_store: &MessageStore,
+        folder: FolderId,
+        key: SearchKey,
+        max_texts: usize,
+    ) -> Result<Self, Failure> {
+        let holders = holders(message_store, folder, &key, max_texts).await?;
+        Ok(Self { key, holders, now: message_store.clock().now() })
+    }
+
+    fn matches(&self, message: &Inspected<'_>) -> Result<bool, MessageStoreError> {
+        let candidate = Candidate::new(message, self);
+        let matches = self.key.matches(&candidate);
+        candidate.failure.into_inner().map_or(Ok(matches), Err)
+    }
+}
+
+async fn holders(
+    message_store: &MessageStore,
+    folder: FolderId,
+    key: &SearchKey,
+    max_texts: usize,
+) -> Result<HashMap<String, Vec<u32>>, Failure> {
+    let wanted = texts(key);
     if wanted.iter().map(|wanted| wanted.text).collect::<HashSet<_>>().len() > max_texts {
         return Err(Failure::Limit);
     }
@@ -33,12 +103,7 @@ pub(super) async fn search(
             holders.insert(text.to_owned(), message_store.search_text(folder, text).await.map_err(failure)?);
         }
     }
-    let matches = move |message: &Inspected<'_>| {
-        let candidate = Candidate::new(message, &holders);
-        let matches = key.matches(&candidate);
-        candidate.failure.into_inner().map_or(Ok(matches), Err)
-    };
-    message_store.filter(folder, matches).await.map_err(failure)
+    Ok(holders)
 }
 
 /// A search text.
@@ -68,17 +133,16 @@ fn holds_addresses(name: &str) -> bool {
 /// A message that is compared with a search.
 struct Candidate<'a, 'c> {
     message: &'a Inspected<'c>,
-    /// For each indexed text, the messages that contain it anywhere.
-    holders: &'a HashMap<String, Vec<u32>>,
+    criteria: &'a Criteria,
     searchable: OnceCell<String>,
     header: OnceCell<Vec<u8>>,
     failure: Cell<Option<MessageStoreError>>,
 }
 
 impl<'a, 'c> Candidate<'a, 'c> {
-    fn new(message: &'a Inspected<'c>, holders: &'a HashMap<String, Vec<u32>>) -> Self {
+    fn new(message: &'a Inspected<'c>, criteria: &'a Criteria) -> Self {
         let (searchable, header) = (OnceCell::new(), OnceCell::new());
-        Self { message, holders, searchable, header, failure: Cell::new(None) }
+        Self { message, criteria, searchable, header, failure: Cell::new(None) }
     }
 
     fn searchable(&self) -> &str {
@@ -109,7 +173,7 @@ impl<'a, 'c> Candidate<'a, 'c> {
     }
 
     fn holds(&self, text: &str) -> bool {
-        self.holders.get(text).is_some_and(|uids| uids.binary_search(&self.uid()).is_ok())
+        self.criteria.holders.get(text).is_some_and(|uids| uids.binary_search(&self.uid()).is_ok())
     }
 }
 
@@ -122,10 +186,25 @@ impl SearchSubject for Candidate<'_, '_> {
         &self.message.meta().state.flags
     }
 
+    fn modseq(&self) -> u64 {
+        self.message.meta().state.modseq
+    }
+
+    fn email_id(&self) -> ObjectId {
+        ObjectId::email(self.message.meta().content.object_id())
+    }
+
+    fn age(&self) -> u64 {
+        let millis = self.criteria.now.as_millis().saturating_sub(self.message.meta().internal_date.as_millis());
+        u64::try_from(millis / 1000).unwrap_or_default()
+    }
+
     fn received(&self) -> Date {
-        let millis = self.message.meta().internal_date.as_millis();
-        let received = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-        Offset::UTC.to_datetime(received).date()
+        day(self.message.meta().internal_date)
+    }
+
+    fn saved(&self) -> Date {
+        day(self.message.meta().saved_at)
     }
 
     fn sent(&self) -> Option<Date> {
@@ -157,6 +236,11 @@ impl SearchSubject for Candidate<'_, '_> {
             || self.header().lines().any(|line| contains(&line, text))
             || self.other_parts_hold(text, true)
     }
+}
+
+/// Returns the day in UTC.
+fn day(at: mailapi_model::Timestamp) -> Date {
+    Offset::UTC.to_datetime(order_facts::timestamp(at)).date()
 }
 
 fn contains(text: &str, wanted: &str) -> bool {

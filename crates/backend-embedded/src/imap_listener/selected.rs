@@ -1,5 +1,6 @@
 //! State of a session's selected folder, and its changes.
 
+use mailapi_imap::server::ObjectId;
 use mailapi_imap::server::command::UidRanges;
 use mailapi_imap::server::view::{self, FolderUpdate, MessageEntry};
 
@@ -32,6 +33,8 @@ impl Selected {
             uid_next: folder.uid_next,
             messages: entries.into_iter().map(message_entry).collect(),
             recent: recent(message_store, &folder, read_only).await,
+            highest_modseq: folder.highest_modseq,
+            mailbox_id: ObjectId::mailbox(folder.object_id()),
         };
         (Self { folder: folder.id, read_only, modseq: folder.highest_modseq, uids }, client_snapshot)
     }
@@ -58,7 +61,8 @@ impl Selected {
         };
         self.modseq = folder.highest_modseq;
         let recent = recent(message_store, &folder, self.read_only).await;
-        Ok(Some(FolderUpdate::Changes { changed: entries.into_iter().map(message_entry).collect(), removed, recent }))
+        let changed = entries.into_iter().map(message_entry).collect();
+        Ok(Some(FolderUpdate::Changes { changed, removed, recent, highest_modseq: self.modseq }))
     }
 
     fn add_new(&mut self, entries: &[EntryState]) {
@@ -86,6 +90,6 @@ async fn recent(message_store: &MessageStore, folder: &Folder, read_only: bool) 
     UidRanges::of(taken.map_err(failure).unwrap_or_default())
 }
 
-fn message_entry(entry: EntryState) -> MessageEntry {
-    MessageEntry { uid: entry.uid, flags: entry.flags }
+pub(super) fn message_entry(entry: EntryState) -> MessageEntry {
+    MessageEntry { uid: entry.uid, flags: entry.flags, modseq: entry.modseq }
 }

@@ -3,45 +3,91 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
 use crate::message_store::MailboxId;
 
 /// The sessions of a listener by mailbox. Clones share the count.
 #[derive(Debug, Clone)]
 pub(super) struct SessionLimits {
     max: usize,
-    taken: Arc<Mutex<HashMap<MailboxId, usize>>>,
+    taken: Arc<Mutex<HashMap<MailboxId, Sessions>>>,
+    compressed: Arc<Semaphore>,
+    ordering: Arc<Semaphore>,
 }
+
+/// The sessions of a mailbox.
+#[derive(Debug)]
+struct Sessions {
+    count: usize,
+    ordering: Arc<Semaphore>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { count: 0, ordering: Arc::new(Semaphore::new(1)) }
+    }
+}
+
+/// Compressed connections of a listener. Each takes some 350 KiB for its dictionaries.
+const MOST_COMPRESSED: usize = 200;
+
+/// SORT and THREAD at the same time, at most one of each mailbox. Each may take 160 MiB.
+const MOST_ORDERING: usize = 4;
+
+/// Permit of one SORT or THREAD, of the mailbox and of the listener; released on drop.
+pub(super) type OrderPermit = [Option<OwnedSemaphorePermit>; 2];
+
+/// Permit of a compressed connection; released on drop.
+pub(super) type CompressionPermit = OwnedSemaphorePermit;
 
 /// Permit of a session; released on drop.
 #[derive(Debug)]
 pub(super) struct SessionPermit {
     session_limits: SessionLimits,
     mailbox: MailboxId,
+    ordering: Arc<Semaphore>,
 }
 
 impl SessionLimits {
     pub(super) fn new(max: usize) -> Self {
-        Self { max, taken: Arc::default() }
+        let [compressed, ordering] = [MOST_COMPRESSED, MOST_ORDERING].map(|most| Arc::new(Semaphore::new(most)));
+        Self { max, taken: Arc::default(), compressed, ordering }
+    }
+
+    /// Returns a permit to compress a connection, if one is free.
+    pub(super) fn compress(&self) -> Option<CompressionPermit> {
+        Arc::clone(&self.compressed).try_acquire_owned().ok()
     }
 
     /// Returns a permit for a session of a mailbox, if one is free.
     pub(super) fn take(&self, mailbox: MailboxId) -> Option<SessionPermit> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = taken.entry(mailbox).or_default();
-        if *count >= self.max {
+        let sessions = taken.entry(mailbox).or_default();
+        if sessions.count >= self.max {
             return None;
         }
-        *count += 1;
-        Some(SessionPermit { session_limits: self.clone(), mailbox })
+        sessions.count += 1;
+        Some(SessionPermit { session_limits: self.clone(), mailbox, ordering: Arc::clone(&sessions.ordering) })
+    }
+}
+
+impl SessionPermit {
+    /// Waits for a permit to order messages. The mailbox's own comes first, so that its sessions wait for each other and
+    /// not in front of other mailboxes.
+    pub(super) async fn order(&self) -> OrderPermit {
+        // A semaphore that is never closed always gives one.
+        let own = Arc::clone(&self.ordering).acquire_owned().await.ok();
+        [own, Arc::clone(&self.session_limits.ordering).acquire_owned().await.ok()]
     }
 }
 
 impl Drop for SessionPermit {
     fn drop(&mut self) {
         let mut taken = self.session_limits.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = taken.get_mut(&self.mailbox) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(sessions) = taken.get_mut(&self.mailbox) {
+            sessions.count -= 1;
+            if sessions.count == 0 {
                 taken.remove(&self.mailbox);
             }
         }
@@ -50,7 +96,22 @@ impl Drop for SessionPermit {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
+
+    #[test]
+    fn a_mailbox_orders_once_at_a_time() {
+        let session_limits = SessionLimits::new(9);
+        let sessions: Vec<_> = [1, 1, 2, 3, 4, 5].map(|id| session_limits.take(MailboxId(id)).unwrap()).into();
+        let first = sessions[0].order().now_or_never().unwrap();
+        assert!(sessions[1].order().now_or_never().is_none(), "the same mailbox");
+        let others: Vec<_> = sessions[2..5].iter().map(|session| session.order().now_or_never().unwrap()).collect();
+        assert!(sessions[5].order().now_or_never().is_none(), "all are taken");
+        drop(first);
+        assert!(sessions[5].order().now_or_never().is_some());
+        drop(others);
+    }
 
     #[test]
     fn a_permit_is_free_again_when_its_session_ends() {

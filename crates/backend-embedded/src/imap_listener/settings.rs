@@ -28,7 +28,7 @@ pub struct ImapSettings {
     pub write_timeout: Duration,
     /// Maximum size of a command in bytes, without literals. Default 64 KiB.
     pub max_line_bytes: usize,
-    /// Maximum size in bytes of all literals of a command, without the message of APPEND. Default 64 KiB.
+    /// Maximum size in bytes of all literals of a command, without the messages of APPEND. Default 64 KiB.
     pub max_literal_bytes: usize,
     /// Number of consecutive malformed commands that end a connection. Default 20.
     pub max_bad_commands: u32,
@@ -71,6 +71,10 @@ impl Default for ImapSettings {
     }
 }
 
+/// Messages of maximum size that one APPEND may bring (RFC 3502). They are stored in one transaction, for which other
+/// writers wait.
+const APPENDED_TOGETHER: usize = 2;
+
 /// Size limits of appended messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MessageLimits {
@@ -88,6 +92,7 @@ impl ImapSettings {
                 max_literal: self.max_literal_bytes,
                 max_message: messages.max_bytes,
                 message_piece: messages.piece_bytes,
+                max_messages_bytes: messages.max_bytes.saturating_mul(APPENDED_TOGETHER),
                 ..Limits::default()
             },
             starttls: has_tls,

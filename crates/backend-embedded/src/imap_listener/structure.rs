@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use mailapi_backend::mime::{AddressEntry, Header, PartTree, PartTreeContent, WrittenParameters};
+use mailapi_backend::mime::{
+    AddressEntry, Header, PartTree, PartTreeContent, TransferDecoder, TransferEncoding, WrittenParameters,
+};
 use mailapi_imap::server::mime::{
     Address, BodyStructure, Disposition, Envelope, Extension, Multipart, PartContent, PartLayout, PartRange,
     SinglePart, SinglePartKind,
@@ -43,12 +45,34 @@ pub(super) struct Structure {
     layout: PartLayout,
     body: BodyStructure,
     headers: BTreeMap<Vec<u32>, Vec<u8>>,
+    decoded: BTreeMap<Vec<u32>, Option<DecodedPart>>,
+}
+
+/// What BINARY needs of a part (RFC 3516).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DecodedPart {
+    /// The offset and length of its encoded bytes in the stored message.
+    pub(super) encoded: (u64, u64),
+    /// Its transfer encoding.
+    pub(super) encoding: TransferEncoding,
+    /// Its length without that encoding.
+    pub(super) length: u64,
+    /// Whether it contains NUL then.
+    pub(super) has_nul: bool,
+}
+
+/// The parts that a FETCH needs besides the structure.
+#[derive(Debug, Clone, Default)]
+pub(super) struct WantedParts {
+    /// Parts whose header blocks are kept.
+    pub(super) headers: Vec<Vec<u32>>,
+    /// Parts to decode.
+    pub(super) decoded: Vec<Vec<u32>>,
 }
 
 impl Structure {
-    /// Parses a stored message whose first `return_path_len` bytes are our own line. Keeps the header blocks
-    /// of the parts in `paths`.
-    pub(super) fn of(stored: &[u8], return_path_len: usize, paths: &[Vec<u32>]) -> Self {
+    /// Parses a stored message whose first `return_path_len` bytes are our own line.
+    pub(super) fn of(stored: &[u8], return_path_len: usize, wanted: &WantedParts) -> Self {
         let message = &stored[return_path_len.min(stored.len())..];
         let tree = PartTree::of(message);
         let mut layout = layout(&tree, return_path_len);
@@ -58,8 +82,15 @@ impl Structure {
             let range = layout.locate(path, PartRange::Header)?;
             Some((path.clone(), stored.get(range)?.to_vec()))
         };
-        let headers = paths.iter().filter_map(header_of).collect();
-        Self { body: body(message, &tree), layout, headers }
+        let headers = wanted.headers.iter().filter_map(header_of).collect();
+        let decode = |path: &Vec<u32>| Some((path.clone(), decoded_part(stored, &layout, path)?));
+        let decoded = wanted.decoded.iter().filter_map(decode).collect();
+        Self { body: body(message, &tree), layout, headers, decoded }
+    }
+
+    /// Returns a decoded part; `Some(None)` if its transfer encoding is unknown.
+    pub(super) fn decoded(&self, path: &[u32]) -> Option<Option<DecodedPart>> {
+        self.decoded.get(path).copied()
     }
 
     /// Returns BODYSTRUCTURE.
@@ -75,6 +106,45 @@ impl Structure {
     /// Returns one of the kept header blocks.
     pub(super) fn header(&self, path: &[u32]) -> Option<&[u8]> {
         self.headers.get(path).map(Vec::as_slice)
+    }
+}
+
+/// Bytes of a part that are decoded at once to measure it.
+const DECODED_AT_ONCE: usize = 16 * 1024;
+
+/// Measures a part; `Some(None)` if its transfer encoding is unknown.
+fn decoded_part(stored: &[u8], layout: &PartLayout, path: &[u32]) -> Option<Option<DecodedPart>> {
+    let range = layout.locate(path, PartRange::All)?;
+    // The whole message has no transfer encoding.
+    let header = layout.locate(path, PartRange::Mime).and_then(|range| stored.get(range)).unwrap_or_default();
+    let Some(encoding) = transfer_encoding(header) else { return Some(None) };
+    let encoded = stored.get(range.clone())?;
+    let (mut decoder, mut step) = (TransferDecoder::new(encoding), Vec::new());
+    let (mut length, mut has_nul) = (0, false);
+    let mut measure = |step: &mut Vec<u8>| {
+        length += step.len() as u64;
+        has_nul |= step.contains(&0);
+        step.clear();
+    };
+    for piece in encoded.chunks(DECODED_AT_ONCE) {
+        decoder.push(piece, &mut step);
+        measure(&mut step);
+    }
+    decoder.finish(&mut step);
+    measure(&mut step);
+    let encoded = (range.start as u64, encoded.len() as u64);
+    Some(Some(DecodedPart { encoded, encoding, length, has_nul }))
+}
+
+/// Returns the transfer encoding that a header block names; `None` for an unknown one.
+fn transfer_encoding(header: &[u8]) -> Option<TransferEncoding> {
+    let name = Header::of(header).written("Content-Transfer-Encoding").unwrap_or_default();
+    match TransferEncoding::named(&name) {
+        TransferEncoding::Identity => {
+            let is_known = ["", "7bit", "8bit", "binary"].iter().any(|known| name.trim().eq_ignore_ascii_case(known));
+            is_known.then_some(TransferEncoding::Identity)
+        }
+        encoding => Some(encoding),
     }
 }
 
@@ -160,6 +230,26 @@ mod tests {
 
     const RETURN_PATH: &str = "Return-Path: <eve@elsewhere.example>\r\n";
 
+    fn headers(paths: &[&[u32]]) -> WantedParts {
+        WantedParts { headers: paths.iter().map(|path| path.to_vec()).collect(), decoded: Vec::new() }
+    }
+
+    #[test]
+    fn a_decoded_part_is_measured() {
+        let stored = format!(
+            "{RETURN_PATH}Content-Type: multipart/mixed; boundary=b\r\nContent-Transfer-Encoding: 8bit\r\n\r\n--b\r\n\
+             Content-Transfer-Encoding: BASE64 \r\n\r\naGkA\r\n--b\r\nContent-Transfer-Encoding: x-uuencode\r\n\r\nx\r\n\
+             --b\r\n\r\nplain\r\n--b--\r\n"
+        );
+        let paths = [vec![], vec![1], vec![2], vec![3], vec![4]];
+        let wanted = WantedParts { decoded: paths.to_vec(), ..WantedParts::default() };
+        let structure = Structure::of(stored.as_bytes(), RETURN_PATH.len(), &wanted);
+        let length = |path: &[u32]| structure.decoded(path).map(|part| part.map(|part| (part.length, part.has_nul)));
+        assert_eq!(length(&[]), Some(Some((stored.len() as u64, false))));
+        assert_eq!([length(&[1]), length(&[3])], [Some(Some((3, true))), Some(Some((5, false)))]);
+        assert_eq!([length(&[2]), length(&[4]), length(&[5])], [Some(None), None, None]);
+    }
+
     fn section<'a>(stored: &'a str, structure: &Structure, path: &[u32], range: PartRange) -> Option<&'a str> {
         let span = structure.locate(path, range)?;
         Some(&stored[span.start as usize..span.end as usize])
@@ -172,7 +262,7 @@ mod tests {
             "{RETURN_PATH}Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\none\r\n\
              --b\r\nContent-Type: message/rfc822\r\n\r\n{forwarded}\r\n--b--\r\n"
         );
-        let structure = Structure::of(stored.as_bytes(), RETURN_PATH.len(), &[vec![2], vec![1]]);
+        let structure = Structure::of(stored.as_bytes(), RETURN_PATH.len(), &headers(&[&[2], &[1]]));
         let header = section(&stored, &structure, &[], PartRange::Header).unwrap();
         assert!(header.starts_with(RETURN_PATH) && header.ends_with("boundary=b\r\n\r\n"));
         assert_eq!(section(&stored, &structure, &[], PartRange::All), Some(stored.as_str()));
@@ -188,7 +278,7 @@ mod tests {
         let message = "Content-Type: Text/HTML; charset=\"utf-8\" (comment)\r\nContent-ID: <1@x>\r\n\
             Content-Disposition: inline; filename*=utf-8''n%C3%A4h\r\nContent-Language: de, en\r\n\
             Content-Transfer-Encoding: 8BIT\r\n\r\none\r\ntwo\r\n";
-        let structure = Structure::of(message.as_bytes(), 0, &[]);
+        let structure = Structure::of(message.as_bytes(), 0, &headers(&[]));
         let BodyStructure::Single(part) = structure.body() else { panic!() };
         assert_eq!(part.kind, SinglePartKind::Text { subtype: "html".into(), lines: 2 });
         assert_eq!(part.parameters, [("charset".to_owned(), "utf-8".to_owned())]);
@@ -215,7 +305,13 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_have_a_structure(stored in prop::collection::vec(any::<u8>(), 0..300), line in 0_usize..20) {
-            let structure = Structure::of(&stored, line, &[vec![1], vec![1, 2]]);
+            let structure = Structure::of(&stored, line, &WantedParts {
+                decoded: vec![vec![], vec![1], vec![1, 2]],
+                ..headers(&[&[1], &[1, 2]])
+            });
+            if let Some(Some(whole)) = structure.decoded(&[]) {
+                prop_assert_eq!((whole.encoded, whole.length), ((0, stored.len() as u64), stored.len() as u64));
+            }
             for path in [&[][..], &[1], &[1, 1], &[2]] {
                 for range in [PartRange::All, PartRange::Header, PartRange::Text, PartRange::Mime] {
                     if let Some(span) = structure.locate(path, range) {

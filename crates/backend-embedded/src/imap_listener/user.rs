@@ -9,7 +9,7 @@ use mailapi_model::{EmailAddress, FolderName};
 use super::failure::failure;
 use super::search;
 use super::selected::Selected;
-use super::session_limits::SessionPermit;
+use super::session_limits::{OrderPermit, SessionPermit};
 use crate::MessageStore;
 use crate::message_store::{FolderId, MailboxId, MailboxWatch};
 
@@ -20,7 +20,7 @@ pub(super) struct User {
     pub(super) logged_in: LoggedIn,
     pub(super) selected: Option<Selected>,
     watch: MailboxWatch,
-    _permit: SessionPermit,
+    permit: SessionPermit,
 }
 
 impl User {
@@ -32,7 +32,7 @@ impl User {
         permit: SessionPermit,
     ) -> Self {
         let watch = message_store.watch(mailbox);
-        Self { message_store, address, logged_in, selected: None, watch, _permit: permit }
+        Self { message_store, address, logged_in, selected: None, watch, permit }
     }
 
     /// Executes a command that needs no connection: all but login, APPEND and FETCH.
@@ -43,13 +43,13 @@ impl User {
         max_search_texts: usize,
     ) -> Result<Reply, Failure> {
         match effect {
-            Effect::Select { mailbox, read_only } => self.select(&mailbox, read_only).await,
-            Effect::Create(mailbox) => self.create(&mailbox).await,
+            Effect::Select { mailbox, read_only, resync } => self.select(&mailbox, read_only, resync).await,
+            Effect::Create { mailbox, special_use } => self.create(&mailbox, special_use).await,
             Effect::Delete(mailbox) => self.delete(&mailbox).await,
             Effect::Rename { from, to } => self.rename(&from, &to).await,
             Effect::Subscribe { mailbox, subscribed } => self.subscribe(&mailbox, subscribed).await,
             Effect::Folders => self.folders().await,
-            Effect::Status { mailboxes, recent } => self.statuses(mailboxes, recent).await,
+            Effect::Status { mailboxes, recent, deleted } => self.statuses(mailboxes, recent, deleted).await,
             Effect::Quota => self.quota().await,
             Effect::QuotaRoot(mailbox) => self.quota_root(&mailbox).await,
             Effect::Refresh { .. } => Ok(Reply::Done),
@@ -57,13 +57,22 @@ impl User {
                 let uids = uids.map(|ranges| session.selected().map(|view| view.uids_in(&ranges)).unwrap_or_default());
                 self.expunge(FolderId(folder), uids).await
             }
-            Effect::Store { folder, uids, change } => self.store(FolderId(folder), uids, change).await,
+            Effect::Store { folder, uids, change, unchanged_since } => {
+                self.store(FolderId(folder), uids, change, unchanged_since).await
+            }
             Effect::Copy { folder, uids, to, remove } => self.copy(FolderId(folder), uids, &to, remove).await,
             Effect::Search { folder, key } => {
                 search::search(&self.message_store, FolderId(folder), key, max_search_texts).await.map(Reply::Found)
             }
+            Effect::Order { folder, key, with_header } => {
+                search::order(&self.message_store, FolderId(folder), key, max_search_texts, with_header)
+                    .await
+                    .map(Reply::Facts)
+            }
             // The connection executes these itself.
-            Effect::Login { .. } | Effect::Append { .. } | Effect::Fetch { .. } => Err(Failure::Unavailable),
+            Effect::Login { .. } | Effect::Compress | Effect::Append { .. } | Effect::Fetch { .. } => {
+                Err(Failure::Unavailable)
+            }
         }
     }
 
@@ -76,6 +85,11 @@ impl User {
             failure(error);
             None
         })
+    }
+
+    /// Waits until the mailbox may order messages. The permit lasts until the response is written.
+    pub(super) async fn may_order(&self) -> OrderPermit {
+        self.permit.order().await
     }
 
     /// Waits until the mailbox may have changed.

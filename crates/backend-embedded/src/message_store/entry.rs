@@ -34,6 +34,8 @@ pub struct EntryMeta {
     pub internal_date: Timestamp,
     /// Message size in bytes.
     pub size: u64,
+    /// Time at which the message was added to the folder (RFC 8514).
+    pub saved_at: Timestamp,
 }
 
 /// An entry to add.
@@ -43,6 +45,7 @@ pub(crate) struct NewEntry<'a> {
     pub(crate) flags: &'a FlagColumns,
     pub(crate) internal_date: Timestamp,
     pub(crate) size: u64,
+    pub(crate) saved_at: Timestamp,
 }
 
 /// Adds an entry. Returns its UID.
@@ -60,8 +63,9 @@ pub(crate) fn insert(
     uid: u32,
     modseq: u64,
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO drop_entries (folder_id, uid, message_id, flags, keywords, internal_date, modseq, size)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let sql = "INSERT INTO drop_entries (folder_id, uid, message_id, flags, keywords, internal_date, modseq, size,
+            saved_at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     connection.prepare_cached(sql)?.execute(params![
         folder,
         uid,
@@ -71,6 +75,7 @@ pub(crate) fn insert(
         entry.internal_date.as_millis(),
         modseq,
         entry.size,
+        entry.saved_at.as_millis(),
     ])?;
     Ok(())
 }
@@ -103,7 +108,7 @@ pub(crate) fn uids(connection: &Connection, folder: FolderId) -> Result<Vec<u32>
 
 /// Returns one entry.
 pub(crate) fn find(connection: &Connection, folder: FolderId, uid: u32) -> Result<Option<EntryMeta>, StoreError> {
-    let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size FROM drop_entries
+    let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size, saved_at FROM drop_entries
         WHERE folder_id = ?1 AND uid = ?2";
     Ok(connection.prepare_cached(sql)?.query_row(params![folder, uid], read_meta).optional()?)
 }
@@ -115,7 +120,7 @@ pub(crate) fn for_each_above(
     uid: u32,
     mut look: impl FnMut(EntryMeta) -> Result<ControlFlow<()>, MessageStoreError>,
 ) -> Result<(), MessageStoreError> {
-    let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size FROM drop_entries
+    let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size, saved_at FROM drop_entries
         WHERE folder_id = ?1 AND uid > ?2 ORDER BY uid";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params![folder, uid])?;
@@ -133,11 +138,13 @@ fn read_state(row: &Row<'_>) -> rusqlite::Result<EntryState> {
 }
 
 fn read_meta(row: &Row<'_>) -> rusqlite::Result<EntryMeta> {
+    let internal_date = Timestamp::from_millis(row.get(5)?);
     Ok(EntryMeta {
         state: read_state(row)?,
         content: row.get(4)?,
-        internal_date: Timestamp::from_millis(row.get(5)?),
+        internal_date,
         size: row.get(6)?,
+        saved_at: row.get::<_, Option<i64>>(7)?.map_or(internal_date, Timestamp::from_millis),
     })
 }
 
@@ -184,23 +191,38 @@ pub(crate) fn copy_some(
     uids: &[u32],
     target: FolderId,
     numbers: Numbers,
+    now: Timestamp,
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO drop_entries (folder_id, uid, message_id, flags, keywords, internal_date, modseq, size)
-        SELECT ?1, ?2 + ROW_NUMBER() OVER (ORDER BY uid) - 1, message_id, flags, keywords, internal_date, ?3, size
+    let sql = "INSERT INTO drop_entries (folder_id, uid, message_id, flags, keywords, internal_date, modseq, size,
+            saved_at)
+        SELECT ?1, ?2 + ROW_NUMBER() OVER (ORDER BY uid) - 1, message_id, flags, keywords, internal_date, ?3, size, ?6
             FROM drop_entries WHERE folder_id = ?4 AND uid IN (SELECT value FROM json_each(?5))";
-    let values = params![target, numbers.first_uid, numbers.modseq, source, list(uids)];
+    let values = params![target, numbers.first_uid, numbers.modseq, source, list(uids), now.as_millis()];
     connection.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }
 
-/// Removes entries with one statement.
-pub(crate) fn remove_some(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<(), StoreError> {
+/// Removes entries with one statement. Callers use [`folder::remove_entries`], which also records the UIDs.
+pub(super) fn remove_some(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<(), StoreError> {
     let sql = "DELETE FROM drop_entries WHERE folder_id = ?1 AND uid IN (SELECT value FROM json_each(?2))";
     connection.prepare_cached(sql)?.execute(params![folder, list(uids)])?;
     Ok(())
 }
 
-/// Removes at most `most` of the first entries below a UID. Returns their number.
+/// Returns at most `most` of the first UIDs below a UID, ascending.
+pub(crate) fn first_below(
+    connection: &Connection,
+    folder: FolderId,
+    below: u32,
+    most: usize,
+) -> Result<Vec<u32>, StoreError> {
+    let sql = "SELECT uid FROM drop_entries WHERE folder_id = ?1 AND uid < ?2 ORDER BY uid LIMIT ?3";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![folder, below, most], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Removes at most `most` of the first entries below a UID of a removed folder. Returns their number.
 pub(crate) fn remove_first(
     connection: &Connection,
     folder: FolderId,

@@ -24,6 +24,9 @@ pub enum MessageStoreError {
     /// INBOX cannot be deleted, and a folder cannot be moved into itself.
     #[error("the folder cannot be changed in this way")]
     FolderIsFixed,
+    /// Another folder of the mailbox has this special use.
+    #[error("another folder has this special use")]
+    SpecialUseTaken,
     /// The mailbox has the maximum number of folders.
     #[error("the mailbox has too many folders")]
     TooManyFolders,
@@ -33,6 +36,9 @@ pub enum MessageStoreError {
     /// The message would exceed the maximum number of keywords.
     #[error("the message has too many keywords")]
     TooManyKeywords,
+    /// The matching messages have more texts to compare than one SORT or THREAD may hold.
+    #[error("too many messages to order")]
+    TooMuchToOrder,
     /// The mailbox would exceed its quota.
     #[error("the mailbox is full")]
     OverQuota,

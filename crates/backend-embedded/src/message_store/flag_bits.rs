@@ -25,11 +25,6 @@ pub(crate) struct FlagColumns {
     pub(crate) keywords: String,
 }
 
-/// Returns the columns of a new message.
-pub(crate) const fn no_flags() -> FlagColumns {
-    FlagColumns { bits: 0, keywords: String::new() }
-}
-
 pub(crate) fn to_columns(flags: &Flags, max_keywords: usize) -> Result<FlagColumns, MessageStoreError> {
     if flags.keywords().len() > max_keywords {
         return Err(MessageStoreError::TooManyKeywords);

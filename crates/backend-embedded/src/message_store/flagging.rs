@@ -1,11 +1,21 @@
 //! Changes flags.
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use mailapi_imap::Flags;
 use rusqlite::Connection;
 
 use super::flag_bits::to_columns;
 use super::id::FolderId;
-use super::{EntryState, MessageStore, MessageStoreError, STEP, entry, folder};
+use super::{EntryState, MessageStore, MessageStoreError, STEP, STEPS_AT_ONCE, entry, folder};
+
+/// The result of a flag change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Flagged {
+    /// The state of each message that exists, by ascending UID, without those in `modified`.
+    pub states: Vec<EntryState>,
+    /// UIDs of messages that stay as they are because they changed before, ascending.
+    pub modified: Vec<u32>,
+}
 
 /// Kind of flag change (RFC 3501 section 6.4.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +48,26 @@ impl MessageStore {
     pub async fn store_flags(
         &self,
         folder: FolderId,
-        mut uids: Vec<u32>,
+        uids: Vec<u32>,
         change: FlagChange,
         flags: Flags,
     ) -> Result<Vec<EntryState>, MessageStoreError> {
+        self.store_flags_since(folder, uids, change, flags, None).await.map(|flagged| flagged.states)
+    }
+
+    /// Like [`MessageStore::store_flags`]. With `unchanged_since`, messages changed after this modification sequence stay
+    /// as they are (RFC 7162 section 3.1.3).
+    ///
+    /// # Errors
+    /// Those of [`MessageStore::store_flags`].
+    pub async fn store_flags_since(
+        &self,
+        folder: FolderId,
+        mut uids: Vec<u32>,
+        change: FlagChange,
+        flags: Flags,
+        unchanged_since: Option<u64>,
+    ) -> Result<Flagged, MessageStoreError> {
         let max_keywords = self.settings().max_keywords;
         uids.sort_unstable();
         uids.dedup();
@@ -51,32 +77,35 @@ impl MessageStore {
             self.scan(move |connection| refuse_too_many(connection, folder, &uids, change, &flags, max_keywords))
                 .await?;
         }
-        let mut states = Vec::with_capacity(uids.len());
         // Runs at least one step, which detects a removed folder.
-        for at in (0..uids.len().max(1)).step_by(STEP) {
-            let (uids, flags) = (uids[at..uids.len().min(at + STEP)].to_vec(), flags.clone());
-            states.extend(self.store_step(folder, uids, change, flags, max_keywords).await?);
+        let steps = (0..uids.len().max(1)).step_by(STEP).map(|at| {
+            let uids = uids[at..uids.len().min(at + STEP)].to_vec();
+            self.store_step(StoreStep { folder, uids, change, flags: flags.clone(), unchanged_since, max_keywords })
+        });
+        let mut steps = stream::iter(steps.collect::<Vec<_>>()).buffered(STEPS_AT_ONCE);
+        let mut flagged = Flagged::default();
+        while let Some(more) = steps.try_next().await? {
+            flagged.states.extend(more.states);
+            flagged.modified.extend(more.modified);
         }
-        Ok(states)
+        Ok(flagged)
     }
 
-    async fn store_step(
-        &self,
-        folder: FolderId,
-        uids: Vec<u32>,
-        change: FlagChange,
-        flags: Flags,
-        max_keywords: usize,
-    ) -> Result<Vec<EntryState>, MessageStoreError> {
+    async fn store_step(&self, step: StoreStep) -> Result<Flagged, MessageStoreError> {
         self.write(move |connection, touched| {
+            let StoreStep { folder, uids, change, flags, unchanged_since, max_keywords } = step;
             let mailbox = folder::by_id(connection, folder)?.mailbox;
             let mut modseq = None;
-            let mut states = Vec::with_capacity(uids.len());
+            let mut flagged = Flagged::default();
             for uid in uids {
                 let Some(meta) = entry::find(connection, folder, uid)? else { continue };
+                if unchanged_since.is_some_and(|since| meta.state.modseq > since) {
+                    flagged.modified.push(uid);
+                    continue;
+                }
                 let after = change.apply(&meta.state.flags, &flags);
                 if after == meta.state.flags {
-                    states.push(meta.state);
+                    flagged.states.push(meta.state);
                     continue;
                 }
                 // All messages of a step share one modification sequence, allocated with the first change.
@@ -85,15 +114,25 @@ impl MessageStore {
                     None => *modseq.insert(folder::next_modseq(connection, folder)?),
                 };
                 entry::set_flags(connection, folder, uid, &to_columns(&after, max_keywords)?, modseq)?;
-                states.push(EntryState { uid, flags: after, modseq });
+                flagged.states.push(EntryState { uid, flags: after, modseq });
             }
             if modseq.is_some() {
                 touched.mailbox(mailbox);
             }
-            Ok(states)
+            Ok(flagged)
         })
         .await
     }
+}
+
+/// One transaction of a flag change.
+struct StoreStep {
+    folder: FolderId,
+    uids: Vec<u32>,
+    change: FlagChange,
+    flags: Flags,
+    unchanged_since: Option<u64>,
+    max_keywords: usize,
 }
 
 fn refuse_too_many(

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::id::{FolderId, MailboxId};
 use super::removed::REMOVED;
-use super::{EntryState, MessageStoreError, damaged};
+use super::{EntryState, MessageStoreError, damaged, entry, vanished};
 
 const COLUMNS: &str = "id, mailbox_id, name, uid_validity, uid_next, highest_modseq, special_use, messages, unread, size, \
      first_recent";
@@ -41,6 +41,13 @@ pub struct Folder {
     pub size: u64,
     /// The first UID that was not yet `\Recent` in any session.
     pub first_recent: u32,
+}
+
+impl Folder {
+    /// Returns a number that no other folder ever has, even if the store's file is lost: see [`create`]. A rename keeps it.
+    pub(crate) fn object_id(&self) -> u64 {
+        u64::from(self.uid_validity)
+    }
 }
 
 impl From<Folder> for FolderInfo {
@@ -155,9 +162,18 @@ pub(crate) fn create(
     id.ok_or(MessageStoreError::FolderExists)
 }
 
+pub(crate) fn has_special_use(
+    connection: &Connection,
+    mailbox: MailboxId,
+    special_use: &str,
+) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM drop_folders WHERE mailbox_id = ?1 AND special_use = ?2";
+    Ok(connection.prepare_cached(sql)?.exists(params![mailbox, special_use])?)
+}
+
 /// Returns the current second, or one above the last value if that is higher. A store that lost its file
 /// therefore does not reuse old values.
-fn next_uid_validity(connection: &Connection, now: Timestamp) -> Result<u32, StoreError> {
+pub(super) fn next_uid_validity(connection: &Connection, now: Timestamp) -> Result<u32, StoreError> {
     let sql = "UPDATE drop_uid_validity SET last = MAX(last + 1, ?1) RETURNING last";
     let seconds = now.as_seconds().clamp(1, i64::from(u32::MAX));
     Ok(connection.prepare_cached(sql)?.query_row(params![seconds], |row| row.get(0))?)
@@ -197,8 +213,16 @@ pub(crate) fn rename(connection: &Connection, id: FolderId, name: &FolderName) -
     Ok(())
 }
 
+/// Removes entries, whose UIDs ascend, and records the UIDs for clients that come back.
+pub(crate) fn remove_entries(connection: &Connection, id: FolderId, uids: &[u32]) -> Result<(), MessageStoreError> {
+    entry::remove_some(connection, id, uids)?;
+    let modseq = next_modseq(connection, id)?;
+    Ok(vanished::add(connection, id, modseq, uids)?)
+}
+
 /// Removes a folder without entries.
 pub(crate) fn remove(connection: &Connection, id: FolderId) -> Result<(), StoreError> {
+    vanished::remove_all(connection, id)?;
     connection.prepare_cached("DELETE FROM drop_folders WHERE id = ?1")?.execute(params![id])?;
     Ok(())
 }

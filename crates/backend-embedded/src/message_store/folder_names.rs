@@ -102,13 +102,31 @@ impl MessageStore {
         address: &EmailAddress,
         name: &FolderName,
     ) -> Result<FolderId, MessageStoreError> {
+        self.create_folder_for(address, name, None).await
+    }
+
+    /// Creates a folder with a special use such as `\Archive` (RFC 6154 section 3), and its missing parents.
+    ///
+    /// # Errors
+    /// Those of [`MessageStore::create_folder`]; [`MessageStoreError::SpecialUseTaken`].
+    pub async fn create_folder_for(
+        &self,
+        address: &EmailAddress,
+        name: &FolderName,
+        special_use: Option<&'static str>,
+    ) -> Result<FolderId, MessageStoreError> {
         let (address, name) = (address.clone(), name.clone());
         let (now, most) = (self.clock().now(), self.settings().max_folders);
         self.write(move |connection, touched| {
             let mailbox = mailbox::expect(connection, &address)?.id;
             touched.mailbox(mailbox);
+            if let Some(special_use) = special_use
+                && folder::has_special_use(connection, mailbox, special_use)?
+            {
+                return Err(MessageStoreError::SpecialUseTaken);
+            }
             create_superiors(connection, mailbox, &name, now)?;
-            let folder = folder::create(connection, mailbox, &name, None, now)?;
+            let folder = folder::create(connection, mailbox, &name, special_use, now)?;
             // Checked last, since several parents may be new; an error rolls everything back.
             within_limit(connection, mailbox, most).map(|()| folder)
         })
@@ -250,6 +268,39 @@ fn rename_tree(
         folder::rename(connection, child.id, &name)?;
     }
     Ok(())
+}
+
+/// Returns the folder into which a rule files a message. A missing one is created; `None` if the mailbox has too many.
+pub(crate) fn for_rule(
+    connection: &Connection,
+    mailbox: MailboxId,
+    name: &FolderName,
+    most: u64,
+    now: Timestamp,
+) -> Result<Option<FolderId>, MessageStoreError> {
+    if let Some(folder) = folder::by_name(connection, mailbox, name)? {
+        return Ok(Some(folder.id));
+    }
+    let levels = name.as_str().split('/').count() as u64;
+    if folder::list(connection, mailbox)?.len() as u64 + levels > most {
+        return Ok(None);
+    }
+    create_superiors(connection, mailbox, name, now)?;
+    let id = folder::create(connection, mailbox, name, None, now)?;
+    folder::subscribe(connection, mailbox, name)?;
+    Ok(Some(id))
+}
+
+/// Returns the folder of this name for an import. A missing one is created and subscribed.
+pub(super) fn for_import(
+    connection: &Connection,
+    mailbox: MailboxId,
+    name: &FolderName,
+    most: u64,
+    now: Timestamp,
+) -> Result<Folder, MessageStoreError> {
+    let id = for_rule(connection, mailbox, name, most, now)?.ok_or(MessageStoreError::TooManyFolders)?;
+    folder::by_id(connection, id)
 }
 
 /// Creates the missing parents of a name.

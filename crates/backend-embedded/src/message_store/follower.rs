@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
-use mailapi_model::{Clock, DomainName, EmailAddress};
+use mailapi_model::{Alias, Clock, DomainName, EmailAddress, RuleSet};
 use mailapi_store::StoreError;
 use mailapi_store::sqlite::{Followed, FollowsAccounts};
 use rusqlite::Connection;
 
 use super::provisioning::{put_domain, remove_domain};
-use super::{Announcement, Changes, MessageStore, MessageStoreError, Touched, mailbox, quarantine};
+use super::{Announcement, Changes, MessageStore, MessageStoreError, Touched, alias, mailbox, quarantine, rules};
 
 /// Changes mailboxes inside the transactions of the account store. It has no handle on the file, because the
 /// file owns the follower.
@@ -62,6 +62,9 @@ impl Follower {
                 }
                 Ok(())
             }
+            Followed::Alias(changed) => Ok(alias::put(connection, changed)?),
+            Followed::AliasGone(address) => Ok(alias::remove(connection, address)?),
+            Followed::Rules(email, changed) => Ok(rules::put(connection, email, changed)?),
         }
     }
 }
@@ -101,6 +104,34 @@ impl Provisioning for InAccountsFile {
 
     async fn repair_domain(&self, domain: &DomainName, is_here: bool) -> Result<(), ProvisioningError> {
         self.0.repair_domain(domain, is_here).await
+    }
+
+    async fn repair_alias(&self, address: &EmailAddress, alias: Option<&Alias>) -> Result<(), ProvisioningError> {
+        self.0.repair_alias(address, alias).await
+    }
+
+    async fn aliases_after(
+        &self,
+        after: Option<&EmailAddress>,
+        limit: usize,
+    ) -> Result<Option<Vec<Alias>>, ProvisioningError> {
+        self.0.aliases_after(after, limit).await
+    }
+
+    fn applies_rules(&self) -> bool {
+        true
+    }
+
+    async fn repair_rules(&self, mailbox: &EmailAddress, rules: &RuleSet) -> Result<(), ProvisioningError> {
+        self.0.put_rules(mailbox, rules).await
+    }
+
+    async fn rules_after(
+        &self,
+        after: Option<&EmailAddress>,
+        limit: usize,
+    ) -> Result<Option<Vec<(EmailAddress, RuleSet)>>, ProvisioningError> {
+        self.0.rules_after(after, limit).await
     }
 
     async fn quarantined(&self) -> Result<Vec<Quarantined>, ProvisioningError> {

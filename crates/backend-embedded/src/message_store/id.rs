@@ -34,3 +34,10 @@ row_number! {
     /// The stored bytes of a message, which several folders and the queue may share.
     ContentId
 }
+
+impl ContentId {
+    /// Returns the number of the row.
+    pub(crate) const fn object_id(self) -> u64 {
+        self.0.unsigned_abs()
+    }
+}

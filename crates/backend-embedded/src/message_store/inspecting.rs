@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
 
-use mailapi_backend::mime::MessageStructure;
+use mailapi_backend::mime::{MessageStructure, beginning};
+use mailapi_model::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::id::FolderId;
@@ -54,6 +55,27 @@ impl<'c> Inspected<'c> {
     /// Returns the structure that was stored when the message arrived.
     pub(crate) fn structure(&self) -> Result<MessageStructure, MessageStoreError> {
         content::structure(self.connection, self.meta.content)
+    }
+
+    /// Returns the time in the Date header, or that of the receipt without a readable one.
+    pub(crate) fn sent(&self) -> Result<Timestamp, MessageStoreError> {
+        let sql = "SELECT date FROM drop_messages WHERE id = ?1";
+        let millis = self.connection.prepare_cached(sql)?.query_row(params![self.meta.content], |row| row.get(0))?;
+        Ok(Timestamp::from_millis(millis))
+    }
+
+    /// Returns the beginning of the text, as events and searches show it.
+    pub(crate) fn preview(&self) -> Result<String, MessageStoreError> {
+        let layout = self.layout()?;
+        beginning(&self.structure()?, |span| {
+            let start = layout.return_path_len.saturating_add(span.offset);
+            self.bytes(&layout, start..start.saturating_add(span.length))
+        })
+    }
+
+    /// Returns the number of bytes read so far.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.read.get()
     }
 
     /// Returns the whole message as received, without our `Return-Path` line.
@@ -114,19 +136,20 @@ impl MessageStore {
         if is_long { self.scan(job).await } else { self.read(job).await }
     }
 
-    /// Returns the UIDs of the messages that `keep` accepts, ascending. Other searches run between the steps.
+    /// Returns what `keep` makes of the messages, by ascending UID. Other searches run between the steps.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchFolder`], or the first error of `keep`.
-    pub(crate) async fn filter<F>(&self, folder: FolderId, mut keep: F) -> Result<Vec<u32>, MessageStoreError>
+    pub(crate) async fn collect<T, F>(&self, folder: FolderId, mut keep: F) -> Result<Vec<T>, MessageStoreError>
     where
-        F: FnMut(&Inspected<'_>) -> Result<bool, MessageStoreError> + Send + 'static,
+        F: FnMut(&Inspected<'_>) -> Result<Option<T>, MessageStoreError> + Send + 'static,
+        T: Send + 'static,
     {
         let mut steps = self.search_in(self.folder_now(folder).await?.mailbox);
         let (mut kept, mut after) = (Vec::new(), Some(0));
         while let Some(uid) = after {
             let step = move |connection: &Connection| {
-                let step = filter_step(connection, folder, uid, &mut keep)?;
+                let step = collect_step(connection, folder, uid, &mut keep)?;
                 Ok((step, keep))
             };
             let ((found, next), keep_on) = steps.step(step).await?;
@@ -137,21 +160,18 @@ impl MessageStore {
     }
 }
 
-/// Runs one step above `uid`. Returns the UIDs that `keep` accepts, and the last UID unless it was the
-/// folder's last.
-fn filter_step(
+/// Runs one step above `uid`. Returns what `keep` returns, and the last UID unless it was the folder's last.
+fn collect_step<T>(
     connection: &Connection,
     folder: FolderId,
     uid: u32,
-    mut keep: impl FnMut(&Inspected<'_>) -> Result<bool, MessageStoreError>,
-) -> Result<(Vec<u32>, Option<u32>), MessageStoreError> {
+    mut keep: impl FnMut(&Inspected<'_>) -> Result<Option<T>, MessageStoreError>,
+) -> Result<(Vec<T>, Option<u32>), MessageStoreError> {
     let (mut kept, mut next, mut share) = (Vec::new(), None, Share::default());
     entry::for_each_above(connection, folder, uid, |meta| {
         let message = Inspected::new(connection, meta);
         let uid = message.meta.state.uid;
-        if keep(&message)? {
-            kept.push(uid);
-        }
+        kept.extend(keep(&message)?);
         if share.takes(message.read.get()) {
             return Ok(ControlFlow::Continue(()));
         }

@@ -5,11 +5,12 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::id::MailboxId;
-use super::{MessageStoreError, damaged, folder, removed};
+use super::{MessageStoreError, damaged, folder, removed, rules};
 
 /// Initial folders of a mailbox and their special uses (RFC 6154).
-const FIRST_FOLDERS: [(&str, Option<&str>); 5] = [
+const FIRST_FOLDERS: [(&str, Option<&str>); 6] = [
     ("INBOX", None),
+    ("Archive", Some("\\Archive")),
     ("Drafts", Some("\\Drafts")),
     (folder::JUNK, Some(folder::JUNK_USE)),
     ("Sent", Some("\\Sent")),
@@ -100,6 +101,7 @@ pub(crate) fn remove(connection: &Connection, address: &EmailAddress) -> Result<
     let silence = "UPDATE drop_queue_recipients SET notify = 'NEVER'
         WHERE queue IN (SELECT id FROM drop_queue WHERE LOWER(sender) = ?1)";
     connection.prepare_cached(silence)?.execute(params![address.as_str()])?;
+    rules::remove(connection, mailbox.id)?;
     // The folders are only detached here; their entries are deleted in the background.
     for folder in folder::list(connection, mailbox.id)? {
         removed::take_away(connection, &folder)?;

@@ -112,11 +112,11 @@ fn purge_step(
     touched: &mut Touched,
 ) -> Result<usize, MessageStoreError> {
     let mailbox = folder::by_id(connection, id)?.mailbox;
-    let removed = entry::remove_first(connection, id, below, STEP)?;
-    if removed > 0 {
-        folder::next_modseq(connection, id)?;
+    let uids = entry::first_below(connection, id, below, STEP)?;
+    if !uids.is_empty() {
+        folder::remove_entries(connection, id, &uids)?;
         touched.mailbox(mailbox);
         touched.chores();
     }
-    Ok(removed)
+    Ok(uids.len())
 }

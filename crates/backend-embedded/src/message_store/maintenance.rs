@@ -24,6 +24,7 @@ impl MessageStore {
             self.reread_once().await?,
             self.index_once().await?,
             self.forget_accepted_once().await?,
+            self.forget_answered_once().await?,
         ];
         Ok(done.iter().filter(|count| **count > 0).count() as u64)
     }

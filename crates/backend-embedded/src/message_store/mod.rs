@@ -6,12 +6,15 @@
 //! UIDs, UIDVALIDITYs and row numbers are never reused. [`MessageStore::collect_garbage_once`] removes unreferenced bytes,
 //! and [`MessageStore::index_once`] indexes texts; both run in the background ([`MessageStore::maintain`]).
 
+pub(crate) mod alias;
+mod answers;
 mod blob;
 mod buffered;
 mod changes;
 pub(crate) mod content;
 pub(crate) mod entry;
 mod error;
+mod exporting;
 mod expunge;
 mod flag_bits;
 mod flagging;
@@ -20,6 +23,8 @@ mod folder_names;
 mod follower;
 mod garbage;
 mod id;
+mod imported;
+mod importing;
 mod index;
 mod inspecting;
 mod listing;
@@ -34,10 +39,13 @@ mod reading;
 mod recent;
 mod removed;
 mod reread;
+mod restored;
+pub(crate) mod rules;
 mod schema;
 mod search;
 mod search_permits;
 mod transfer;
+mod vanished;
 
 use std::sync::Arc;
 
@@ -48,10 +56,12 @@ use mailapi_store::{EnlistedRecord, StoreError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
+pub(crate) use answers::{Answer, WaitingAnswer, add as add_answer};
 pub(crate) use changes::{Announcement, Changes, Signal, Touched};
 pub(crate) use content::{NewContent, unreadable};
 pub(crate) use entry::NewEntry;
-pub(crate) use flag_bits::no_flags;
+pub(crate) use flag_bits::{FlagColumns, to_columns as to_flag_columns};
+pub(crate) use folder_names::for_rule as folder_for_rule;
 pub(crate) use follower::InAccountsFile;
 pub(crate) use index::enqueue as enqueue_for_index;
 pub(crate) use inspecting::Inspected;
@@ -60,17 +70,23 @@ pub use changes::MailboxWatch;
 pub use content::Layout;
 pub use entry::{EntryMeta, EntryState};
 pub use error::MessageStoreError;
-pub use flagging::FlagChange;
+pub use flagging::{FlagChange, Flagged};
 pub use folder::{Folder, FolderSnapshot};
 pub use id::{ContentId, FolderId, MailboxId};
+pub use importing::{ImportFolder, ImportMessage, ImportOutcome, SourceUids};
+pub use restored::pass_over_used_numbers;
 use search_permits::SearchPermits;
-pub use transfer::{Appended, Transferred};
+pub use transfer::{Appended, AppendedTogether, NewMessage, Transferred};
 
 use crate::{MessageStoreSettings, feed};
 
 /// Number of messages that a bulk command changes in one transaction. Other writers wait a few milliseconds
 /// for such a transaction, and run between two of them.
 pub(crate) const STEP: usize = 200;
+
+/// Number of such transactions that a command submits at once. Their changes become durable together, so that the command
+/// waits less for the disk.
+pub(crate) const STEPS_AT_ONCE: usize = 4;
 
 /// A handle on the message store; clones share it.
 #[derive(Clone)]
@@ -146,8 +162,15 @@ impl MessageStore {
     }
 
     /// Returns the buffer for long messages in transit.
-    pub(crate) fn buffer(&self) -> &Buffer {
+    #[must_use]
+    pub fn buffer(&self) -> &Buffer {
         &self.0.buffer
+    }
+
+    /// Returns the maximum size of a message in bytes.
+    #[must_use]
+    pub fn max_message_bytes(&self) -> usize {
+        self.0.settings.max_message_bytes
     }
 
     pub(crate) fn opening(&self) -> &Semaphore {

@@ -1,13 +1,14 @@
-//! Provisioning: creates, changes and removes domains and mailboxes for the accounts.
+//! Provisioning: creates, changes and removes domains, mailboxes and aliases for the accounts.
 
 use std::str::FromStr;
 
 use async_trait::async_trait;
 use mailapi_backend::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
-use mailapi_model::{DomainName, EmailAddress};
+use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet};
+use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
-use super::{MessageStore, MessageStoreError, mailbox, quarantine};
+use super::{MessageStore, MessageStoreError, alias, mailbox, quarantine, rules};
 
 #[async_trait]
 impl Provisioning for MessageStore {
@@ -82,6 +83,52 @@ impl Provisioning for MessageStore {
         .map_err(provisioning_error)
     }
 
+    async fn put_alias(&self, alias: &Alias) -> Result<(), ProvisioningError> {
+        let alias = alias.clone();
+        self.change_rows(move |connection| alias::put(connection, &alias)).await
+    }
+
+    async fn remove_alias(&self, address: &EmailAddress) -> Result<(), ProvisioningError> {
+        let address = address.clone();
+        self.change_rows(move |connection| alias::remove(connection, &address)).await
+    }
+
+    async fn remove_aliases_of(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
+        let domain = domain.clone();
+        self.change_rows(move |connection| alias::remove_all_of(connection, &domain)).await
+    }
+
+    async fn aliases_after(
+        &self,
+        after: Option<&EmailAddress>,
+        limit: usize,
+    ) -> Result<Option<Vec<Alias>>, ProvisioningError> {
+        let after = after.map_or("", EmailAddress::as_str).to_owned();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let aliases = self.read(move |connection| alias::after(connection, &after, limit)).await;
+        aliases.map(Some).map_err(|error: StoreError| ProvisioningError(error.to_string()))
+    }
+
+    fn applies_rules(&self) -> bool {
+        true
+    }
+
+    async fn put_rules(&self, mailbox: &EmailAddress, new: &RuleSet) -> Result<(), ProvisioningError> {
+        let (mailbox, new) = (mailbox.clone(), new.clone());
+        self.change_rows(move |connection| rules::put(connection, &mailbox, &new)).await
+    }
+
+    async fn rules_after(
+        &self,
+        after: Option<&EmailAddress>,
+        limit: usize,
+    ) -> Result<Option<Vec<(EmailAddress, RuleSet)>>, ProvisioningError> {
+        let after = after.map_or("", EmailAddress::as_str).to_owned();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let found = self.read(move |connection| rules::after(connection, &after, limit)).await;
+        found.map(Some).map_err(|error: StoreError| ProvisioningError(error.to_string()))
+    }
+
     async fn domains(&self) -> Result<Option<Vec<DomainName>>, ProvisioningError> {
         let names: Vec<String> =
             self.rows("SELECT name FROM drop_domains ORDER BY name", None, |row| row.get(0)).await?;
@@ -123,6 +170,14 @@ impl MessageStore {
         })
         .await
         .map_err(provisioning_error)
+    }
+
+    async fn change_rows(
+        &self,
+        change: impl FnOnce(&Connection) -> Result<(), StoreError> + Send + 'static,
+    ) -> Result<(), ProvisioningError> {
+        let changed = self.write(move |connection, _| change(connection)).await;
+        changed.map_err(|error: StoreError| ProvisioningError(error.to_string()))
     }
 
     async fn change_domain(

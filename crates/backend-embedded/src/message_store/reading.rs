@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
-use mailapi_backend::mime::{AttachmentPart, BodyPart, PartSpan};
+use mailapi_backend::mime::{AttachmentPart, BodyPart, PartSpan, TransferDecoder, TransferEncoding};
 use mailapi_backend::{AttachmentInfo, FullMessage, OpenedAttachment, OpenedMessage};
 use mailapi_model::{EmailAddress, FolderName, Timestamp};
 use rusqlite::{Connection, Row, params};
@@ -183,8 +183,17 @@ impl MessageStore {
         layout: Layout,
         span: &PartSpan,
     ) -> impl Stream<Item = Result<Bytes, MessageStoreError>> + Send + use<> {
-        let Range { start, end } = range(&layout, span);
-        let (end, decoder) = (end.min(layout.size), Some(span.decoder()));
+        self.decoded_range(layout, range(&layout, span), span.encoding)
+    }
+
+    /// Streams a range of the stored bytes, decoded.
+    pub(crate) fn decoded_range(
+        &self,
+        layout: Layout,
+        Range { start, end }: Range<u64>,
+        encoding: TransferEncoding,
+    ) -> impl Stream<Item = Result<Bytes, MessageStoreError>> + Send + use<> {
+        let (end, decoder) = (end.min(layout.size), Some(TransferDecoder::new(encoding)));
         let pieces =
             stream::try_unfold((self.clone(), start, decoder), move |(message_store, at, decoder)| async move {
                 let Some(mut decoder) = decoder else { return Ok(None) };

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::id::{FolderId, MailboxId};
-use super::{Folder, MessageStore, MessageStoreError, STEP, entry, folder};
+use super::{Folder, MessageStore, MessageStoreError, STEP, entry, folder, imported};
 
 /// The mailbox of removed folders; see `migrations/`.
 pub(super) const REMOVED: MailboxId = MailboxId(0);
@@ -24,10 +24,11 @@ impl MessageStore {
             while let Some(folder) = next(connection)?.filter(|_| rows < STEP) {
                 let most = STEP - rows;
                 let removed = entry::remove_first(connection, folder, u32::MAX, most)?;
-                if removed < most {
+                let keys = imported::remove_first(connection, folder, most - removed)?;
+                if removed + keys < most {
                     folder::remove(connection, folder)?;
                 }
-                rows += removed + 1;
+                rows += removed + keys + 1;
             }
             Ok(rows)
         })

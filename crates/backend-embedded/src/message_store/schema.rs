@@ -15,4 +15,13 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 7, sql: include_str!("../../migrations/0007_received_mail.sql") },
     Migration { version: 8, sql: include_str!("../../migrations/0008_held.sql") },
     Migration { version: 9, sql: include_str!("../../migrations/0009_submitted_mail.sql") },
+    Migration { version: 10, sql: include_str!("../../migrations/0010_aliases.sql") },
+    Migration { version: 11, sql: include_str!("../../migrations/0011_forwarding.sql") },
+    Migration { version: 12, sql: include_str!("../../migrations/0012_mail_from_outside.sql") },
+    Migration { version: 13, sql: include_str!("../../migrations/0013_vanished.sql") },
+    Migration { version: 14, sql: include_str!("../../migrations/0014_rules.sql") },
+    Migration { version: 15, sql: include_str!("../../migrations/0015_archive.sql") },
+    Migration { version: 16, sql: include_str!("../../migrations/0016_imported.sql") },
+    Migration { version: 17, sql: include_str!("../../migrations/0017_saved_at.sql") },
+    Migration { version: 18, sql: include_str!("../../migrations/0018_deleted.sql") },
 ];

@@ -4,11 +4,29 @@ use mailapi_imap::Flags;
 use mailapi_model::{Blob, EmailAddress, FolderName, Timestamp};
 use rusqlite::Connection;
 
-use super::flag_bits::to_columns;
+use super::flag_bits::{FlagColumns, to_columns};
 use super::id::{FolderId, MailboxId};
 use super::{
     Folder, MessageStore, MessageStoreError, NewContent, NewEntry, STEP, content, entry, folder, index, mailbox,
 };
+use crate::MessageStoreSettings;
+
+/// A message that a client appends.
+#[derive(Debug, Clone)]
+pub struct NewMessage {
+    /// Its flags.
+    pub flags: Flags,
+    /// Time of receipt; `None` means now.
+    pub internal_date: Option<Timestamp>,
+    /// Its bytes.
+    pub message: Blob,
+}
+
+/// A parsed message with the columns of its flags.
+struct Parsed {
+    content: NewContent,
+    flags: FlagColumns,
+}
 
 /// Location of an appended message (APPENDUID of RFC 4315).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +35,15 @@ pub struct Appended {
     pub uid_validity: u32,
     /// The message's UID.
     pub uid: u32,
+}
+
+/// Location of several messages, appended together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppendedTogether {
+    /// The folder's UIDVALIDITY.
+    pub uid_validity: u32,
+    /// The UIDs, in the order of the messages.
+    pub uids: Vec<u32>,
 }
 
 /// Location of copied or moved messages (COPYUID of RFC 4315).
@@ -32,8 +59,7 @@ impl MessageStore {
     /// Appends a message to a folder.
     ///
     /// # Errors
-    /// [`MessageStoreError::TooLong`], [`MessageStoreError::OverQuota`], [`MessageStoreError::TooManyKeywords`],
-    /// [`MessageStoreError::NoSuchFolder`], [`MessageStoreError::NoSuchMailbox`].
+    /// Those of [`MessageStore::append_together`].
     pub async fn append(
         &self,
         address: &EmailAddress,
@@ -42,30 +68,53 @@ impl MessageStore {
         internal_date: Option<Timestamp>,
         message: impl Into<Blob>,
     ) -> Result<Appended, MessageStoreError> {
-        let (settings, message) = (self.settings().clone(), message.into());
-        if message.len() > settings.max_message_bytes {
-            return Err(MessageStoreError::TooLong);
+        let new = NewMessage { flags: flags.clone(), internal_date, message: message.into() };
+        let AppendedTogether { uid_validity, uids } = self.append_together(address, name, vec![new]).await?;
+        let uid = uids.first().copied().ok_or(MessageStoreError::NoSuchMessage)?;
+        Ok(Appended { uid_validity, uid })
+    }
+
+    /// Appends messages to a folder: all or none (RFC 3502).
+    ///
+    /// # Errors
+    /// [`MessageStoreError::TooLong`], [`MessageStoreError::OverQuota`], [`MessageStoreError::TooManyKeywords`],
+    /// [`MessageStoreError::NoSuchFolder`], [`MessageStoreError::NoSuchMailbox`].
+    pub async fn append_together(
+        &self,
+        address: &EmailAddress,
+        name: &FolderName,
+        messages: Vec<NewMessage>,
+    ) -> Result<AppendedTogether, MessageStoreError> {
+        let mut parsed = Vec::with_capacity(messages.len());
+        for message in messages {
+            parsed.push(self.parse(message).await?);
         }
-        let columns = to_columns(flags, settings.max_keywords)?;
-        let now = self.clock().now();
-        let new = NewContent::appended(message, internal_date.unwrap_or(now), &settings).await?;
+        let (settings, now) = (self.settings().clone(), self.clock().now());
         let (address, name) = (address.clone(), name.clone());
         self.write(move |connection, touched| {
             let mailbox = mailbox::expect(connection, &address)?;
             let folder = folder::expect(connection, mailbox.id, &name)?;
-            if !mailbox.has_room_for(new.size()) {
+            let sizes = parsed.iter().map(|message| message.content.size());
+            if !mailbox.has_room_for(sizes.fold(0, u64::saturating_add)) {
                 return Err(MessageStoreError::OverQuota);
             }
-            let content = content::insert(connection, &new, &settings)?;
-            index::enqueue(connection, content)?;
-            let internal_date = new.received_at();
-            let entry = NewEntry { content, flags: &columns, internal_date, size: new.size() };
-            let uid = entry::add(connection, folder.id, &entry)?;
+            let store = |message| store(connection, folder.id, message, &settings, now);
+            let uids = parsed.iter().map(store).collect::<Result<_, _>>()?;
             touched.mailbox(mailbox.id);
             touched.chores();
-            Ok(Appended { uid_validity: folder.uid_validity, uid })
+            Ok(AppendedTogether { uid_validity: folder.uid_validity, uids })
         })
         .await
+    }
+
+    async fn parse(&self, new: NewMessage) -> Result<Parsed, MessageStoreError> {
+        let settings = self.settings();
+        if new.message.len() > settings.max_message_bytes {
+            return Err(MessageStoreError::TooLong);
+        }
+        let flags = to_columns(&new.flags, settings.max_keywords)?;
+        let received_at = new.internal_date.unwrap_or_else(|| self.clock().now());
+        Ok(Parsed { content: NewContent::appended(new.message, received_at, settings).await?, flags })
     }
 
     /// Copies messages with flags and date to another folder of the same mailbox: all or none.
@@ -112,9 +161,10 @@ impl MessageStore {
             };
             return self.to_its_end(job).await;
         }
+        let now = self.clock().now();
         self.write(move |connection, touched| {
             let target = target_of(connection, source, &target)?;
-            let uids = step(connection, source, &target, &uids, mode)?;
+            let uids = step(connection, source, &target, &uids, mode, now)?;
             touched.mailbox(target.mailbox);
             Ok(Transferred { uid_validity: target.uid_validity, uids })
         })
@@ -139,14 +189,14 @@ impl MessageStore {
                 Ok::<_, MessageStoreError>(target)
             })
             .await?;
-        let mut done = Vec::with_capacity(uids.len());
+        let (mut done, now) = (Vec::with_capacity(uids.len()), self.clock().now());
         for uids in uids.chunks(STEP) {
             let (uids, id) = (uids.to_vec(), target.id);
             let stepped = self.write(move |connection, touched| {
                 // The folder may have been removed since the last step.
                 let target = folder::by_id(connection, id)?;
                 touched.mailbox(target.mailbox);
-                step(connection, source, &target, &uids, mode)
+                step(connection, source, &target, &uids, mode, now)
             });
             match (stepped.await, mode) {
                 (Ok(uids), _) => done.extend(uids),
@@ -169,8 +219,7 @@ impl MessageStore {
             let uids = uids.to_vec();
             let taken = self.write(move |connection, touched| {
                 touched.mailbox(folder::by_id(connection, target)?.mailbox);
-                entry::remove_some(connection, target, &uids)?;
-                folder::next_modseq(connection, target).map(drop)
+                folder::remove_entries(connection, target, &uids)
             });
             match taken.await {
                 // The copies were removed with their folder.
@@ -180,6 +229,20 @@ impl MessageStore {
         }
         Ok(())
     }
+}
+
+/// Stores an appended message. Returns its UID.
+fn store(
+    connection: &Connection,
+    folder: FolderId,
+    new: &Parsed,
+    settings: &MessageStoreSettings,
+    now: Timestamp,
+) -> Result<u32, MessageStoreError> {
+    let content = content::insert(connection, &new.content, settings)?;
+    index::enqueue(connection, content)?;
+    let (internal_date, size) = (new.content.received_at(), new.content.size());
+    entry::add(connection, folder, &NewEntry { content, flags: &new.flags, internal_date, size, saved_at: now })
 }
 
 /// Returns the folder of this name in the mailbox of `source`.
@@ -215,6 +278,7 @@ fn step(
     target: &Folder,
     uids: &[u32],
     mode: Mode,
+    now: Timestamp,
 ) -> Result<Vec<(u32, u32)>, MessageStoreError> {
     // Fails if the source folder was removed.
     folder::by_id(connection, source)?;
@@ -225,10 +289,9 @@ fn step(
     }
     let count = u32::try_from(present.len()).map_err(|_| MessageStoreError::FolderIsFull)?;
     let numbers = folder::allocate(connection, target.id, count)?;
-    entry::copy_some(connection, source, &present, target.id, numbers)?;
+    entry::copy_some(connection, source, &present, target.id, numbers, now)?;
     if matches!(mode, Mode::Move) {
-        entry::remove_some(connection, source, &present)?;
-        folder::next_modseq(connection, source)?;
+        folder::remove_entries(connection, source, &present)?;
     }
     Ok(present.into_iter().zip(numbers.first_uid..).collect())
 }

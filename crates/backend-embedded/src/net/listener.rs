@@ -1,5 +1,6 @@
 //! Accepts connections.
 
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,19 +11,26 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
 
-use super::{ConnectionLimits, Shutdown, Stream};
+use super::{ConnectionLimits, ServerTls, Shutdown, Stream, encrypt};
 
 /// A bound port. Clients that connect before [`Listener::serve`] wait.
 #[derive(Debug)]
-pub struct Listener {
+pub struct Socket {
     socket: TcpListener,
     address: SocketAddr,
+}
+
+/// The sockets of one protocol, which share its limits.
+#[derive(Debug)]
+pub struct Listener {
+    plain: Option<Socket>,
+    encrypted: Option<Socket>,
 }
 
 /// An accepted client.
 #[derive(Debug)]
 pub struct Arrival {
-    /// The connection, not encrypted yet.
+    /// The connection, encrypted if it began with a handshake.
     pub stream: Stream,
     /// The client's address.
     pub peer: SocketAddr,
@@ -38,7 +46,7 @@ impl Arrival {
     }
 }
 
-impl Listener {
+impl Socket {
     /// Binds a port; port 0 selects a free port.
     ///
     /// # Errors
@@ -55,67 +63,147 @@ impl Listener {
         self.address
     }
 
+    /// Waits for a client; forever without a socket. Cancel-safe.
+    async fn accept(socket: Option<&Self>) -> io::Result<(TcpStream, SocketAddr)> {
+        match socket {
+            Some(bound) => bound.socket.accept().await,
+            None => pending().await,
+        }
+    }
+}
+
+/// What every client of a listener gets.
+struct Reception<P> {
+    connections: Connections,
+    limits: ConnectionLimits,
+    /// `None` also if no client begins with TLS.
+    tls: Option<ServerTls>,
+    shutdown: Shutdown,
+    /// Sent to a client above the limits.
+    busy: &'static [u8],
+    protocol: Arc<P>,
+}
+
+impl Listener {
+    /// Connections at `encrypted` begin with a TLS handshake (RFC 8314 section 3). Returns `None` without any socket.
+    #[must_use]
+    pub fn of(plain: Option<Socket>, encrypted: Option<Socket>) -> Option<Self> {
+        (plain.is_some() || encrypted.is_some()).then_some(Self { plain, encrypted })
+    }
+
+    /// Returns the bound addresses: without and with TLS from the beginning.
+    #[must_use]
+    pub fn addresses(&self) -> [Option<SocketAddr>; 2] {
+        [&self.plain, &self.encrypted].map(|bound| bound.as_ref().map(Socket::local_addr))
+    }
+
     /// Accepts clients until the shutdown signal, each in a task of `protocol`. Then waits for the tasks as
     /// long as the limits allow and aborts the rest. A client above the limits is sent `busy` and
-    /// disconnected.
-    pub async fn serve<P, F>(self, limits: ConnectionLimits, mut shutdown: Shutdown, busy: &'static [u8], protocol: P)
-    where
-        P: Fn(Arrival) -> F,
+    /// disconnected. Connections that begin with TLS need `tls`.
+    pub async fn serve<P, F>(
+        self,
+        limits: ConnectionLimits,
+        tls: Option<ServerTls>,
+        mut shutdown: Shutdown,
+        busy: &'static [u8],
+        protocol: P,
+    ) where
+        P: Fn(Arrival) -> F + Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
         let connections = Connections::new(limits.max_connections, limits.max_connections_per_client);
-        let limits = Arc::new(limits);
+        let reception =
+            Reception { connections, limits, tls, shutdown: shutdown.clone(), busy, protocol: Arc::new(protocol) };
         let mut tasks = JoinSet::new();
-        let signal = shutdown.clone();
         loop {
             tokio::select! {
                 () = shutdown.requested() => break,
                 Some(ended) = tasks.join_next() => report(ended),
-                accepted = self.socket.accept() => match accepted {
-                    Ok((stream, peer)) => match connections.count(Some(ClientNetwork::of(peer.ip()))) {
-                        Some(counted) => admit(&mut tasks, stream, peer, counted, &signal, &protocol),
-                        None => drop(tasks.spawn(refuse(stream, peer, busy, limits.refusal_timeout))),
-                    },
-                    Err(error) => {
-                        tracing::warn!(%error, listener = %self.address, "connection could not be accepted");
-                        // Without a pause, a lack of file descriptors would make this loop spin.
-                        tokio::time::sleep(limits.accept_pause).await;
-                    }
-                },
+                accepted = Socket::accept(self.plain.as_ref()) => reception.receive(&mut tasks, accepted, false).await,
+                accepted = Socket::accept(self.encrypted.as_ref()) => reception.receive(&mut tasks, accepted, true).await,
             }
         }
+        let ports = self.addresses();
         // From now on the system refuses clients at once, and they can try another server.
-        drop(self.socket);
+        drop(self);
         let rest = async {
             while let Some(ended) = tasks.join_next().await {
                 report(ended);
             }
         };
-        let patience = limits.grace + limits.last_words;
+        let patience = reception.limits.grace + reception.limits.last_words;
         if tokio::time::timeout(patience, rest).await.is_err() {
-            tracing::warn!(listener = %self.address, connections = tasks.len(), "open connections closed at shutdown");
+            tracing::warn!(listeners = ?ports, connections = tasks.len(), "open connections closed at shutdown");
         }
     }
 }
 
-fn admit<P, F>(
-    tasks: &mut JoinSet<()>,
-    stream: TcpStream,
-    peer: SocketAddr,
-    counted: CountedConnection,
-    shutdown: &Shutdown,
-    protocol: &P,
-) where
-    P: Fn(Arrival) -> F,
+impl<P, F> Reception<P>
+where
+    P: Fn(Arrival) -> F + Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    // An error means that the client has already disconnected.
-    let Ok(stream) = Stream::plain(stream) else { return };
-    let session = protocol(Arrival { stream, peer, shutdown: shutdown.clone() });
-    tasks.spawn(async move {
-        session.await;
-        drop(counted);
-    });
+    /// Starts the session of a client, or refuses it.
+    async fn receive(
+        &self,
+        tasks: &mut JoinSet<()>,
+        accepted: io::Result<(TcpStream, SocketAddr)>,
+        begins_with_tls: bool,
+    ) {
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "connection could not be accepted");
+                // Without a pause, a lack of file descriptors would make the loop spin.
+                return tokio::time::sleep(self.limits.accept_pause).await;
+            }
+        };
+        match self.connections.count(Some(ClientNetwork::of(peer.ip()))) {
+            Some(counted) => self.admit(tasks, stream, peer, counted, begins_with_tls),
+            None => {
+                // A client that expects TLS could not read the text.
+                let text: &[u8] = if begins_with_tls { &[] } else { self.busy };
+                tasks.spawn(refuse(stream, peer, text, self.limits.refusal_timeout));
+            }
+        }
+    }
+
+    fn admit(
+        &self,
+        tasks: &mut JoinSet<()>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        counted: CountedConnection,
+        begins_with_tls: bool,
+    ) {
+        // An error means that the client has already disconnected.
+        let Ok(mut stream) = Stream::plain(stream) else { return };
+        let (protocol, mut shutdown) = (Arc::clone(&self.protocol), self.shutdown.clone());
+        let tls = self.tls.clone().filter(|_| begins_with_tls);
+        tasks.spawn(async move {
+            if begins_with_tls && !shake_hands(tls.as_ref(), &mut stream, peer, &mut shutdown).await {
+                return;
+            }
+            protocol(Arrival { stream, peer, shutdown }).await;
+            drop(counted);
+        });
+    }
+}
+
+/// Encrypts a connection that begins with TLS. Returns whether its session can start.
+async fn shake_hands(tls: Option<&ServerTls>, stream: &mut Stream, peer: SocketAddr, shutdown: &mut Shutdown) -> bool {
+    let Some(tls) = tls else { return false };
+    tokio::select! {
+        biased;
+        () = shutdown.requested() => false,
+        encrypted = encrypt(tls, stream) => match encrypted {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::debug!(%peer, %error, "TLS handshake failed");
+                false
+            }
+        }
+    }
 }
 
 async fn refuse(mut stream: TcpStream, peer: SocketAddr, busy: &'static [u8], timeout: Duration) {

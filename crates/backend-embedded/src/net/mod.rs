@@ -10,7 +10,8 @@ mod shutdown;
 mod stream;
 
 pub use limits::ConnectionLimits;
-pub use listener::{Arrival, Listener};
+pub use listener::{Arrival, Listener, Socket};
 pub use server_tls::ServerTls;
+pub(crate) use server_tls::encrypt;
 pub use shutdown::Shutdown;
 pub use stream::Stream;

@@ -1,5 +1,7 @@
 //! Changes of the queue by its operator, each in one transaction.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use mailapi_backend::{Queue, QueueChange, QueueEntry, QueueError, QueueFilter};
 use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, Listed, MessageId, Outcome, Page, QueueId, Timestamp};
@@ -8,10 +10,18 @@ use rusqlite::{Connection, params};
 
 use super::hold::HELD;
 use super::list;
-use crate::accept::give_up;
+use crate::accept::{LeftFor, give_up};
 use crate::message_store::{Touched, damaged};
 use crate::submitter::Submitter;
 use crate::{MessageStore, feed};
+
+/// The time of an attempt that the operator starts, with the queue as `?1` and now as `?2`: that of the message's
+/// acceptance. No scheduled attempt but the first has it, so the attempt is known not to count.
+macro_rules! at_once {
+    () => {
+        "MIN(?2, (SELECT accepted_at FROM drop_queue WHERE id = ?1))"
+    };
+}
 
 #[async_trait]
 impl Queue for MessageStore {
@@ -70,8 +80,11 @@ fn retry(connection: &Connection, queue: i64, now: Timestamp) -> Result<(), Fail
         return Err(Failed(QueueError::Held));
     }
     // A claimed recipient is attempted anyway.
-    let sql = "UPDATE drop_queue_recipients SET next_attempt_at = ?2
-        WHERE queue = ?1 AND leased_until = 0 AND next_attempt_at > ?2";
+    let sql = concat!(
+        "UPDATE drop_queue_recipients SET next_attempt_at = ",
+        at_once!(),
+        " WHERE queue = ?1 AND leased_until = 0 AND next_attempt_at > ?2"
+    );
     connection.prepare_cached(sql)?.execute(params![queue, now.as_millis()])?;
     Ok(())
 }
@@ -83,8 +96,12 @@ fn hold(connection: &Connection, queue: i64) -> Result<(), StoreError> {
 }
 
 fn release(connection: &Connection, queue: i64, now: Timestamp) -> Result<(), StoreError> {
-    let sql = "UPDATE drop_queue_recipients SET next_attempt_at = ?3 WHERE queue = ?1 AND next_attempt_at = ?2";
-    connection.prepare_cached(sql)?.execute(params![queue, HELD, now.as_millis()])?;
+    let sql = concat!(
+        "UPDATE drop_queue_recipients SET next_attempt_at = ",
+        at_once!(),
+        " WHERE queue = ?1 AND next_attempt_at = ?3"
+    );
+    connection.prepare_cached(sql)?.execute(params![queue, now.as_millis(), HELD])?;
     Ok(())
 }
 
@@ -95,16 +112,18 @@ fn cancel(connection: &Connection, queue: i64, now: Timestamp, touched: &mut Tou
     if connection.prepare_cached(sql)?.query_row(params![queue], |row| row.get(0))? {
         return Err(Failed(QueueError::Busy));
     }
-    let bounces = bounces(connection, queue, now)?;
-    for Bounce { event, submitter, accepted_at, attempts } in &bounces {
+    let mut bounces = bounces(connection, queue, now)?;
+    let ends = ends_of_aliases(&bounces);
+    bounces.extend(ends);
+    for Bounce { event, submitter, accepted_at, attempts, alias_has_it: _ } in &bounces {
         let (accepted_at, attempts) = (*accepted_at, *attempts);
         let submitted = submitter.as_ref().map(|submitter| feed::Submitted { submitter, accepted_at, attempts });
         feed::append(connection, event, submitted, touched)?;
     }
     if let Some(id) = bounces.first().and_then(|bounce| bounce.event.message_id) {
         // The message never left for these recipients, so later bounces for them are forged.
-        let recipients: Vec<&EmailAddress> = bounces.iter().map(|bounce| &bounce.event.recipient).collect();
-        give_up(connection, id, &recipients)?;
+        let left = |bounce: &Bounce| LeftFor::new(&bounce.event.recipient, bounce.event.final_recipient.as_ref());
+        give_up(connection, id, &bounces.iter().map(left).collect::<Vec<_>>())?;
     }
     // With the last recipient, a trigger removes the message.
     connection.prepare_cached("DELETE FROM drop_queue_recipients WHERE queue = ?1")?.execute(params![queue])?;
@@ -112,18 +131,32 @@ fn cancel(connection: &Connection, queue: i64, now: Timestamp, touched: &mut Tou
     Ok(())
 }
 
+/// Returns the ends of aliases of which no member has the message: each after those of its members.
+fn ends_of_aliases(bounces: &[Bounce]) -> Vec<Bounce> {
+    let mut named = HashSet::new();
+    let of_members = bounces.iter().filter(|bounce| bounce.event.final_recipient.is_some() && !bounce.alias_has_it);
+    let last = of_members.filter(|bounce| named.insert(&bounce.event.recipient));
+    let end = |bounce: &Bounce| {
+        let event = DeliveryEvent { final_recipient: None, ..bounce.event.clone() };
+        Bounce { event, ..bounce.clone() }
+    };
+    last.map(end).collect()
+}
+
 /// The end of a recipient of a cancelled message.
+#[derive(Clone)]
 struct Bounce {
     event: DeliveryEvent,
     submitter: Option<Submitter>,
     accepted_at: Timestamp,
     attempts: u32,
+    alias_has_it: bool,
 }
 
 /// Returns the end of each recipient that has not got the message.
 fn bounces(connection: &Connection, queue: i64, now: Timestamp) -> Result<Vec<Bounce>, StoreError> {
     let sql = "SELECT r.recipient, q.queue_id, q.message_uuid, q.sender, q.accepted_at, q.submitter, q.author,
-            r.attempts
+            r.attempts, r.forwarded_by, r.alias_has_it
         FROM drop_queue_recipients AS r JOIN drop_queue AS q ON q.id = r.queue
         WHERE r.queue = ?1 AND r.delivered = 0 ORDER BY r.position";
     let address = |text: String| EmailAddress::as_given(&text).map_err(|_| damaged("an address"));
@@ -132,14 +165,16 @@ fn bounces(connection: &Connection, queue: i64, now: Timestamp) -> Result<Vec<Bo
     let rows = statement.query_and_then(params![queue], |row| -> Result<Bounce, StoreError> {
         let (message_id, sender): (Option<String>, Option<String>) = (row.get(2)?, row.get(3)?);
         let accepted_at = Timestamp::from_millis(row.get(4)?);
+        let alias: Option<String> = row.get(8)?;
+        let (tried, alias) = (address(row.get(0)?)?, alias.map(address).transpose()?);
         let event = DeliveryEvent {
             next_attempt_at: None,
             at: now,
             message_id: message_id.map(identifier).transpose()?,
             queue_id: QueueId(row.get(1)?),
             sender: sender.map(address).transpose()?,
-            recipient: address(row.get(0)?)?,
-            final_recipient: None,
+            final_recipient: alias.is_some().then(|| tried.clone()),
+            recipient: alias.unwrap_or(tried),
             outcome: Outcome::Bounced,
             evidence: Evidence::MailServer,
             dsn: None,
@@ -147,7 +182,8 @@ fn bounces(connection: &Connection, queue: i64, now: Timestamp) -> Result<Vec<Bo
             relay: None,
             delay: now.since(accepted_at),
         };
-        Ok(Bounce { event, submitter: Submitter::read(row, 5)?, accepted_at, attempts: row.get(7)? })
+        let (submitter, attempts, alias_has_it) = (Submitter::read(row, 5)?, row.get(7)?, row.get(9)?);
+        Ok(Bounce { event, submitter, accepted_at, attempts, alias_has_it })
     })?;
     rows.collect()
 }

@@ -88,7 +88,7 @@ fn claim(
 
 fn due(connection: &Connection, now: Timestamp, max: usize) -> Result<Vec<(i64, QueuedRecipient)>, StoreError> {
     let sql = "SELECT queue, position, recipient, delivered, notify, orcpt, attempts, delay_notified, last_code,
-            last_enhanced, last_text
+            last_enhanced, last_text, forwarded_by, failure_notified
         FROM drop_queue_recipients WHERE next_attempt_at <= ?1 AND leased_until <= ?1
         ORDER BY next_attempt_at, queue, position LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
@@ -100,7 +100,10 @@ fn due(connection: &Connection, now: Timestamp, max: usize) -> Result<Vec<(i64, 
 fn read_recipient(row: &Row<'_>) -> Result<QueuedRecipient, StoreError> {
     let address: String = row.get(2)?;
     let notify: Option<String> = row.get(4)?;
+    let forwarded_by: Option<String> = row.get(11)?;
+    let alias = |text: String| EmailAddress::as_given(&text).map_err(|_| damaged("an address"));
     Ok(QueuedRecipient {
+        forwarded_by: forwarded_by.map(alias).transpose()?,
         position: row.get(1)?,
         address: EmailAddress::as_given(&address).map_err(|_| damaged("an address"))?,
         task: if row.get(3)? { Task::NotifySuccess } else { Task::Deliver },
@@ -109,12 +112,14 @@ fn read_recipient(row: &Row<'_>) -> Result<QueuedRecipient, StoreError> {
         attempts: row.get(6)?,
         delay_notified: row.get(7)?,
         last_reply: read_reply(row, 8)?,
+        failure_notified: row.get(12)?,
     })
 }
 
 fn read_message(connection: &Connection, key: i64) -> Result<QueuedMessage, MessageStoreError> {
     let sql =
-        "SELECT queue_id, message_id, sender, message_uuid, accepted_at, expires_at, ret, envid, submitter, author
+        "SELECT queue_id, message_id, sender, message_uuid, accepted_at, expires_at, ret, envid, submitter, author,
+            from_outside
         FROM drop_queue WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params![key])?;
@@ -138,6 +143,7 @@ fn message(row: &Row<'_>, key: QueueKey, layout: Layout) -> Result<QueuedMessage
         ret: read_ret(text(6)?.as_deref()),
         envid: text(7)?,
         submitter: Submitter::read(row, 8)?,
+        from_outside: row.get(10)?,
         recipients: Vec::new(),
     })
 }

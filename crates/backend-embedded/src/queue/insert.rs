@@ -1,20 +1,57 @@
 //! Inserts messages into the queue.
 
 use mailapi_model::{EmailAddress, Timestamp};
+use mailapi_smtp::{Notify, RcptTo};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, params};
 
 use super::Task;
-use crate::accept::{Prepared, Recipient};
+use crate::accept::{Prepared, Recipient, Relaying};
 use crate::message_store::ContentId;
 use crate::submitter::Submitter;
+
+/// A recipient for the queue.
+pub(crate) struct Waiting<'a> {
+    pub(crate) recipient: &'a Recipient,
+    pub(crate) task: Task,
+    /// The member at another server, if the recipient is an alias.
+    pub(crate) member: Option<&'a EmailAddress>,
+    /// Whether another member of the alias has the message.
+    pub(crate) alias_has_it: bool,
+    /// Whether the sender gets a notice about another member of the alias already.
+    pub(crate) failure_notified: bool,
+    /// Whether the sender gets no notices.
+    pub(crate) is_silent: bool,
+}
+
+impl<'a> Waiting<'a> {
+    /// Returns the address that another server gets the message for.
+    pub(crate) fn address(&self) -> &'a EmailAddress {
+        self.member.unwrap_or(&self.recipient.address)
+    }
+
+    /// The next server reports what becomes of a member as that of the alias (RFC 3461 section 5.2.7.1).
+    fn orcpt(&self) -> Option<String> {
+        let alias = || self.member.and_then(|_| RcptTo::default().meaning(&self.recipient.address.wire()).orcpt);
+        self.recipient.orcpt.clone().or_else(alias)
+    }
+
+    /// The sender gets no success notice about a member.
+    fn notify(&self) -> Option<String> {
+        if self.is_silent {
+            return Some(Notify { success: false, failure: false, delay: false }.to_string());
+        }
+        let notify = self.recipient.notify?;
+        Some(if self.member.is_some() { Notify { success: false, ..notify } } else { notify }.to_string())
+    }
+}
 
 /// Inserts a message for the given recipients, due at once. Returns whether there are any.
 pub(crate) fn insert(
     connection: &Connection,
     mail: &Prepared,
     content: ContentId,
-    recipients: &[(&Recipient, Task)],
+    recipients: &[Waiting<'_>],
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     if recipients.is_empty() {
@@ -22,18 +59,22 @@ pub(crate) fn insert(
     }
     let queue = insert_message(connection, mail, content, now)?;
     let sql =
-        "INSERT INTO drop_queue_recipients (queue, position, recipient, delivered, notify, orcpt, next_attempt_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        "INSERT INTO drop_queue_recipients (queue, position, recipient, delivered, notify, orcpt, next_attempt_at,
+            forwarded_by, alias_has_it, failure_notified)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let mut statement = connection.prepare_cached(sql)?;
-    for (position, (recipient, task)) in recipients.iter().enumerate() {
+    for (position, waiting) in recipients.iter().enumerate() {
         statement.execute(params![
             queue,
             position,
-            recipient.address.wire(),
-            matches!(task, Task::NotifySuccess),
-            recipient.notify.map(|notify| notify.to_string()),
-            recipient.orcpt,
+            waiting.address().wire(),
+            matches!(waiting.task, Task::NotifySuccess),
+            waiting.notify(),
+            waiting.orcpt(),
             now.as_millis(),
+            waiting.member.map(|_| waiting.recipient.address.wire()),
+            waiting.alias_has_it,
+            waiting.failure_notified,
         ])?;
     }
     Ok(true)
@@ -46,8 +87,8 @@ fn insert_message(
     now: Timestamp,
 ) -> Result<i64, StoreError> {
     let sql = "INSERT INTO drop_queue (queue_id, message_id, sender, message_uuid, accepted_at, expires_at, ret, envid,
-            submitter, author)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) RETURNING id";
+            submitter, author, from_outside)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) RETURNING id";
     let incoming = &mail.incoming;
     let (submitter, author) = Submitter::columns(incoming.submitter.as_ref());
     let values = params![
@@ -61,6 +102,7 @@ fn insert_message(
         incoming.envid,
         submitter,
         author,
+        incoming.relaying == Relaying::Denied,
     ];
     Ok(connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
 }

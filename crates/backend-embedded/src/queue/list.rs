@@ -139,7 +139,8 @@ fn read_recipient(row: &Row<'_>) -> Result<QueuedFor, StoreError> {
     let state = state.parse().map_err(|_| damaged("the queue"))?;
     let next_attempt_at: i64 = row.get(3)?;
     let is_scheduled = state != QueueState::Active && next_attempt_at < HELD;
-    let last_reply = read_reply(row, 4)?.map(|reply| reply.to_string());
+    // Without a server's reply, only the reason has been stored.
+    let last_reply = read_reply(row, 4)?.map(|reply| reply.to_string()).or(row.get(6)?);
     Ok(QueuedFor {
         email: row.get(0)?,
         state,

@@ -20,12 +20,13 @@ mod size;
 use mailapi_model::{EmailAddress, MessageId, QueueId, Reply, ReversePath, Timestamp};
 use mailapi_smtp::{Notify, Ret};
 
+use crate::accept::LeftFor;
 use crate::message_store::Layout;
 use crate::submitter::Submitter;
 
 pub(crate) use columns::{read_reply, reply_columns};
 pub(crate) use hold::HeldClaim;
-pub(crate) use insert::insert;
+pub(crate) use insert::{Waiting, insert};
 pub use record::{Attempt, Notice, RecipientResult};
 pub(crate) use size::{recipients, size};
 
@@ -57,6 +58,8 @@ pub struct QueuedMessage {
     pub message_id: Option<MessageId>,
     /// The mailbox that submitted it with a log-in.
     pub submitter: Option<Submitter>,
+    /// Whether it came from another server, which may have forged the sender.
+    pub from_outside: bool,
     /// Time at which it was accepted.
     pub accepted_at: Timestamp,
     /// Time at which retries end.
@@ -95,4 +98,21 @@ pub struct QueuedRecipient {
     pub delay_notified: bool,
     /// Reply of the last attempt.
     pub last_reply: Option<Reply>,
+    /// The alias whose member it is.
+    pub forwarded_by: Option<EmailAddress>,
+    /// Whether the sender was notified that a member of this alias failed.
+    pub failure_notified: bool,
+}
+
+impl QueuedRecipient {
+    /// Returns the address that the sender named.
+    #[must_use]
+    pub fn named(&self) -> &EmailAddress {
+        self.forwarded_by.as_ref().unwrap_or(&self.address)
+    }
+
+    /// Returns the recipient or member that another server gets the message for.
+    pub(crate) fn left_for(&self) -> LeftFor {
+        LeftFor::new(self.named(), self.forwarded_by.as_ref().map(|_| &self.address))
+    }
 }

@@ -20,13 +20,13 @@ pub(crate) fn size(connection: &Connection, limit: usize) -> Result<QueueSize, S
     })?
 }
 
-/// Returns the recipients of a message that are not delivered.
+/// Returns the recipients of a message that are not delivered, as the sender named them.
 pub(crate) fn recipients(connection: &Connection, queue_id: &QueueId) -> Result<Vec<EmailAddress>, StoreError> {
     let sql = "SELECT id FROM drop_queue WHERE queue_id = ?1";
     let queue: Option<i64> =
         connection.prepare_cached(sql)?.query_row(params![queue_id.0], |row| row.get(0)).optional()?;
     let Some(queue) = queue else { return Ok(Vec::new()) };
-    let sql = "SELECT recipient FROM drop_queue_recipients WHERE queue = ?1 AND delivered = 0";
+    let sql = "SELECT COALESCE(forwarded_by, recipient) FROM drop_queue_recipients WHERE queue = ?1 AND delivered = 0";
     let mut statement = connection.prepare_cached(sql)?;
     let addresses = statement.query_and_then(params![queue], |row| {
         let text: String = row.get(0)?;

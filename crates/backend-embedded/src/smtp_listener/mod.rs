@@ -22,9 +22,9 @@ pub(crate) struct InboundSetup {
 
 /// Serves clients until the shutdown signal and the end of the last session.
 pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup: InboundSetup, shutdown: Shutdown) {
-    let (setup, limits) = (Arc::new(setup.clone()), setup.smtp.limits);
+    let (tls, limits, setup) = (setup.smtp.tls.clone(), setup.smtp.limits.clone(), Arc::new(setup));
     let session = move |arrival: Arrival| session(arrival, message_store.clone(), setup.clone());
-    listener.serve(limits, shutdown, BUSY, session).await;
+    listener.serve(limits, tls, shutdown, BUSY, session).await;
 }
 
 async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<InboundSetup>) {

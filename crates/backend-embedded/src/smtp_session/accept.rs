@@ -1,5 +1,6 @@
 //! Accepts the messages of a session.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use mailapi_store::StoreError;
 use super::{Body, TraceFields, forward_path, is_mailer_daemon, not_looked_up, reverse_path};
 use crate::MessageStore;
 use crate::accept::{
-    AcceptError, Incoming, NotTogether, Recipient, RecipientCheck, Relaying, Submitter, Taken, to_client,
+    AcceptError, Expanded, Incoming, NotTogether, Recipient, RecipientCheck, Relaying, Submitter, Taken, to_client,
 };
 use crate::dsn::{self, Action, RecipientOutcome, Report, Returned};
 use crate::replies::to_wire;
@@ -30,24 +31,32 @@ pub(crate) struct Delivery<'a> {
 
 /// Where a session's message comes from.
 pub(crate) enum Source {
-    /// From another server.
-    Outside(Judgement),
+    /// From another server, checked under this queue id.
+    Outside { judgement: Judgement, queue_id: QueueId },
     /// From a mail program that logged in to a mailbox.
     MailProgram(Option<Submitter>),
 }
 
 impl Source {
-    /// Returns the results of the checks as a header field; empty without checks.
-    fn field(&self) -> &str {
+    /// Returns the queue id of the message.
+    fn queue_id(&self, message_store: &MessageStore) -> QueueId {
         match self {
-            Self::Outside(judgement) => &judgement.field,
+            Self::Outside { queue_id, .. } => queue_id.clone(),
+            Self::MailProgram(_) => message_store.new_queue_id(),
+        }
+    }
+
+    /// Returns the results of the checks as header fields; empty without checks.
+    fn fields(&self) -> &str {
+        match self {
+            Self::Outside { judgement, .. } => &judgement.fields,
             Self::MailProgram(_) => "",
         }
     }
 
     fn complete(self, incoming: &mut Incoming) {
         match self {
-            Self::Outside(judgement) => {
+            Self::Outside { judgement, .. } => {
                 incoming.is_junk = judgement.action == InboundAction::Junk;
                 incoming.authentication = judgement.authentication;
             }
@@ -56,7 +65,7 @@ impl Source {
     }
 }
 
-/// Maximum number of attempts to accept a message while the set of refused recipients changes.
+/// Maximum number of attempts to accept a message while the set of failed recipients changes.
 const TRIES: usize = 3;
 
 /// Prepends the results of its checks and a Received header field to a message, and accepts it. The reply contains
@@ -64,7 +73,8 @@ const TRIES: usize = 3;
 ///
 /// A recipient that was accepted at RCPT may be refused now, because its mailbox is full or was removed. If
 /// all are refused, so is the message. If some are, the sender gets a notification, because the client got a
-/// positive reply (RFC 5321 section 4.2.5). Message and notification are stored in one transaction.
+/// positive reply (RFC 5321 section 4.2.5). So it does for members of aliases that cannot receive the message (section
+/// 3.9.1). Message and notification are stored in one transaction.
 pub(crate) async fn accept_message(
     delivery: &Delivery<'_>,
     mut message: Message,
@@ -74,11 +84,11 @@ pub(crate) async fn accept_message(
     // The memory stays reserved until the message is stored.
     let _room = std::mem::take(&mut message.room);
     // The Received field contains the queue id, so it is chosen in advance.
-    let queue_id = delivery.message_store.new_queue_id();
+    let queue_id = source.queue_id(delivery.message_store);
     let now = delivery.message_store.clock().now();
     let trace = TraceFields { hostname: delivery.hostname, peer: delivery.peer, queue_id: &queue_id, now };
     // The results are above the Received field of the server that made them (RFC 8601 section 5).
-    let header = format!("{}{}", source.field(), trace.header(&message));
+    let header = format!("{}{}", source.fields(), trace.header(&message));
     let mut incoming = match incoming(delivery, message, in_front(header, body), &queue_id, now) {
         Ok(incoming) => incoming,
         Err(refusal) => return Answer::Refuse(refusal),
@@ -118,20 +128,30 @@ async fn leave_out_mailer_daemon(delivery: &Delivery<'_>, incoming: &mut Incomin
         incoming.recipients.iter().position(|recipient| is_mailer_daemon(&recipient.address, delivery.hostname));
     let Some(place) = place else { return Ok(()) };
     let daemon = incoming.recipients[place].address.clone();
-    if delivery.message_store.check_recipient(&daemon, 0, Relaying::Denied).await? != RecipientCheck::Local {
+    let mut expanded = Expanded::none(Relaying::Denied);
+    let check = delivery.message_store.check_recipient(&daemon, 0, Relaying::Denied, &mut expanded).await?;
+    if check != RecipientCheck::Local {
         incoming.recipients.retain(|recipient| recipient.address != daemon);
     }
     Ok(())
 }
 
-/// Redirects bounces from outside to the mailbox of the message's sender.
+/// Redirects bounces from outside to the mailbox of the message's sender, or to the sender of forwarded mail.
 async fn resolve_return_addresses(delivery: &Delivery<'_>, incoming: &mut Incoming) -> Result<(), StoreError> {
     if delivery.relaying == Relaying::Allowed {
         return Ok(());
     }
+    let is_notice = incoming.sender.is_none() && incoming.unanswerable.is_none();
     for recipient in &mut incoming.recipients {
         if let Some((id, mailbox)) = delivery.message_store.returned_to(&recipient.address).await? {
             (recipient.address, recipient.returned) = (mailbox, Some(id));
+        }
+        // The listener has refused all other return addresses at RCPT.
+        if is_notice
+            && let Some(Ok(sender)) = delivery.message_store.forwarded_for(&recipient.address)
+            && !delivery.message_store.is_local_domain(&sender.domain()).await?
+        {
+            (recipient.address, recipient.comes_back) = (sender, true);
         }
     }
     Ok(())
@@ -146,7 +166,7 @@ enum NotTaken {
     NoNotice(#[from] dsn::ComposeError),
     #[error("cannot read the message: {0}")]
     Unreadable(#[from] std::io::Error),
-    #[error("the set of refused recipients keeps changing")]
+    #[error("the set of failed recipients keeps changing")]
     Unsettled,
 }
 
@@ -157,17 +177,17 @@ async fn accept(
     now: Timestamp,
 ) -> Result<Taken, NotTaken> {
     let message = Arc::new(delivery.message_store.prepare(incoming.clone()).await?);
-    let mut refused: Vec<Refusal> = Vec::new();
-    // Each attempt prepares the notice for the recipients that the last transaction refused.
+    let mut failures: Vec<Refusal> = Vec::new();
+    // Each attempt prepares the notice for the recipients that failed in the last transaction.
     for _ in 0..TRIES {
-        let notice = match notice(delivery, &incoming, queue_id, &refused, now).await? {
+        let notice = match notice(delivery, &incoming, queue_id, &failures, now).await? {
             Some(notice) => Some(delivery.message_store.prepare(notice).await?),
             None => None,
         };
-        match delivery.message_store.accept_with_notice(message.clone(), refused, notice).await {
+        match delivery.message_store.accept_with_notice(message.clone(), failures, notice).await {
             Ok(taken) => return Ok(taken),
             Err(NotTogether::Accept(error)) => return Err(error.into()),
-            Err(NotTogether::Refused(others)) => refused = others,
+            Err(NotTogether::Failed(others)) => failures = others,
         }
     }
     Err(NotTaken::Unsettled)
@@ -196,7 +216,7 @@ fn incoming(
     };
     let recipients = envelope.recipients.into_iter().map(|recipient| {
         let address = forward_path(&recipient, delivery.postmaster)?;
-        Ok(Recipient { address, notify: recipient.notify, orcpt: recipient.orcpt, returned: None })
+        Ok(Recipient { notify: recipient.notify, orcpt: recipient.orcpt, ..address.into() })
     });
     Ok(Incoming {
         sender,
@@ -226,18 +246,21 @@ fn of_all(refused: Vec<Refusal>, relaying: Relaying) -> Reply {
     }
 }
 
-/// Returns the notice about the refused recipients; `None` if there are none or the sender gets no notice.
+/// Returns the notice about the failed recipients; `None` if there are none or the sender gets no notice.
 async fn notice(
     delivery: &Delivery<'_>,
     incoming: &Incoming,
     queue_id: &QueueId,
-    refused: &[Refusal],
+    failures: &[Refusal],
     now: Timestamp,
 ) -> Result<Option<Incoming>, NotTaken> {
     let Some(sender) = &incoming.sender else { return Ok(None) };
     let asked = |refusal: &Refusal| incoming.recipients.iter().find(|one| one.address == refusal.recipient);
     let wants = |notify: Option<Notify>| notify.is_none_or(|notify| notify.failure);
-    let outcomes = refused.iter().filter_map(|refusal| {
+    // An alias is named once, whatever the number of its members that failed.
+    let mut named = HashSet::new();
+    let failures = failures.iter().filter(|refusal| named.insert(&refusal.recipient));
+    let outcomes = failures.filter_map(|refusal| {
         let recipient = asked(refusal).filter(|recipient| wants(recipient.notify))?;
         Some(RecipientOutcome {
             recipient: &refusal.recipient,

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Body, Host, SmtpSettings};
 use crate::coming::Coming;
-use crate::net::{Arrival, ServerTls, Shutdown, Stream};
+use crate::net::{Arrival, ServerTls, Shutdown, Stream, encrypt};
 
 /// Resources of the listener for a session.
 pub(crate) struct SessionSetup<'a> {
@@ -35,7 +35,10 @@ pub(crate) async fn converse(
 ) -> io::Result<()> {
     let SessionSetup { mut session, settings, tls, buffer, grace } = session_setup;
     session.piece_bytes = buffer.settings().max_memory_bytes;
-    let session = Session::new(session);
+    let mut session = Session::new(session);
+    if arrival.stream.is_tls() {
+        session.tls_established();
+    }
     let mut conversation = Conversation {
         replies: session.greeting().encode(),
         session,
@@ -165,7 +168,7 @@ impl Conversation<'_> {
 
     async fn start_tls(&mut self) -> io::Result<()> {
         let tls = self.tls.ok_or_else(|| io::Error::other("STARTTLS without a certificate"))?;
-        tls.upgrade(&mut self.stream).await
+        encrypt(tls, &mut self.stream).await
     }
 
     async fn wait(&mut self, buffer: &mut [u8]) -> io::Result<Wait> {

@@ -8,10 +8,10 @@ use mailapi_backend::mime::header_lines;
 ///
 /// Final delivery writes Return-Path, so an existing one is removed (RFC 5321 section 4.4). An
 /// Authentication-Results field in this server's name would claim checks that this server did not make (RFC
-/// 8601 section 5).
-pub(crate) fn removed(message: &[u8], hostname: &str) -> Option<(usize, Vec<u8>)> {
+/// 8601 section 5). So would a field with a name in `own`.
+pub(crate) fn removed(message: &[u8], hostname: &str, own: &[&str]) -> Option<(usize, Vec<u8>)> {
     let fields = fields(message);
-    let is_forged = |field: &Range<usize>| is_forged(&message[field.clone()], hostname);
+    let is_forged = |field: &Range<usize>| is_forged(&message[field.clone()], hostname, own);
     if !fields.iter().any(is_forged) {
         return None;
     }
@@ -40,10 +40,11 @@ fn fields(message: &[u8]) -> Vec<Range<usize>> {
     fields
 }
 
-fn is_forged(field: &[u8], hostname: &str) -> bool {
+fn is_forged(field: &[u8], hostname: &str, own: &[&str]) -> bool {
     let Some(colon) = field.iter().position(|byte| *byte == b':') else { return false };
     let (name, value) = (field[..colon].trim_ascii_end(), &field[colon + 1..]);
-    if name.eq_ignore_ascii_case(b"Return-Path") {
+    let is_own = |own: &&str| name.eq_ignore_ascii_case(own.as_bytes());
+    if name.eq_ignore_ascii_case(b"Return-Path") || own.iter().any(is_own) {
         return true;
     }
     name.eq_ignore_ascii_case(b"Authentication-Results") && is_ours(&authserv_id(value), hostname)
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     fn kept(message: &str) -> String {
-        let removed = removed(message.as_bytes(), "mx.here.example");
+        let removed = removed(message.as_bytes(), "mx.here.example", &["X-Spam"]);
         let (end, header) = removed.unwrap_or_else(|| (0, Vec::new()));
         String::from_utf8([&header, &message.as_bytes()[end..]].concat()).unwrap()
     }
@@ -106,6 +107,7 @@ mod tests {
             "authentication-results :\r\n\t(a (b) \\) c)\r\n MX.here.EXAMPLE. 1; dkim=pass\r\n\theader.d=x\r\n",
             "Authentication-Results: \"mx.here.example\"; none\r\n",
             "Authentication-Results: here.example; none\r\n",
+            "x-spam :\r\n\tNo\r\n",
         ] {
             let rest = "Subject: x\r\n\r\nReturn-Path: <in@the.body>\r\n";
             assert_eq!(kept(&format!("{forged}{rest}")), rest, "{forged}");
@@ -134,21 +136,22 @@ mod tests {
             "Authentication-Results: notmx.here.example; none\r\n\r\n",
             "Authentication-Results: x; mx.here.example\r\n\r\n",
             "Authentication-Results:\r\n\r\n",
+            "X-Spammer: yes\r\nXX-Spam: yes\r\n\r\nX-Spam: in the body\r\n",
             "X-Return-Path: <a@b.example>\r\n\r\nAuthentication-Results: mx.here.example\r\n",
             "",
         ] {
-            assert_eq!(removed(other.as_bytes(), "mx.here.example"), None, "{other}");
+            assert_eq!(removed(other.as_bytes(), "mx.here.example", &["X-Spam"]), None, "{other}");
         }
     }
 
     proptest! {
         #[test]
         fn any_header_is_read_and_forged_only_once(text in "((Return-Path|Authentication-Results|A)[ :]{1,2}[ -~\\r\\n\"(\\\\é]{0,30}(mx.here.example)?(\r\n){1,2}){0,4}") {
-            let once = removed(text.as_bytes(), "mx.here.example");
+            let once = removed(text.as_bytes(), "mx.here.example", &["A"]);
             if let Some((end, header)) = once {
                 prop_assert!(end <= text.len() && header.len() < end);
                 let again = [&header, &text.as_bytes()[end..]].concat();
-                prop_assert_eq!(removed(&again, "mx.here.example"), None);
+                prop_assert_eq!(removed(&again, "mx.here.example", &["A"]), None);
             }
             let _ = has_end(text.as_bytes());
         }

@@ -29,7 +29,8 @@ impl SmtpSetup {
     /// Returns the resources of a session. Long messages are received in `buffer`.
     pub(crate) fn session<'a>(&'a self, role: Role, max_message_bytes: usize, buffer: &'a Buffer) -> SessionSetup<'a> {
         let Self { hostname, tls, settings, limits, budget, .. } = self;
-        let session = settings.session(hostname, role, tls.is_some(), max_message_bytes, budget.clone());
+        let offers_tls = tls.as_ref().is_some_and(ServerTls::is_ready);
+        let session = settings.session(hostname, role, offers_tls, max_message_bytes, budget.clone());
         SessionSetup { session, settings, tls: tls.as_ref(), buffer, grace: limits.grace }
     }
 

@@ -13,7 +13,7 @@ use super::completion::added;
 use super::header::{AuthorFields, HeaderError, block};
 use super::private;
 use crate::MessageStore;
-use crate::accept::{RecipientCheck, Relaying, Submitter};
+use crate::accept::{Expanded, RecipientCheck, Relaying, Submitter};
 use crate::replies::to_wire;
 use crate::smtp_session::forged;
 use crate::smtp_session::{
@@ -27,12 +27,14 @@ pub(super) struct SubmissionHost<'a> {
     postmaster: Postmaster<'a>,
     logged_in: Option<LoggedIn>,
     size: u64,
+    expanded: Expanded,
 }
 
 impl<'a> SubmissionHost<'a> {
     pub(super) const fn new(message_store: MessageStore, setup: &'a SubmissionSetup, peer: IpAddr) -> Self {
         let postmaster = Postmaster::among(setup.smtp.postmasters.as_slice());
-        Self { message_store, setup, peer, postmaster, logged_in: None, size: 0 }
+        let expanded = Expanded::none(Relaying::Allowed);
+        Self { message_store, setup, peer, postmaster, logged_in: None, size: 0, expanded }
     }
 
     fn grants(&self) -> Result<&Grants, Reply> {
@@ -45,7 +47,7 @@ impl<'a> SubmissionHost<'a> {
         self.setup.login.renew(session).await.map_err(|error| match error {
             LoginError::Unavailable => Reply::new(451, (4, 3, 0), "The account cannot be looked up at the moment"),
             LoginError::Refused | LoginError::Locked => {
-                Reply::new(421, (4, 7, 0), "The account is disabled, or its password was changed")
+                Reply::new(421, (4, 7, 0), "The account is disabled, or the password was changed or revoked")
             }
         })
     }
@@ -89,7 +91,7 @@ impl<'a> SubmissionHost<'a> {
         let (block, rest) = beginning.split_at(block(&beginning).len());
         let (mut kept, length) = (private::strip(block), block.len());
         // Local readers would believe them.
-        if let Some((end, honest)) = forged::removed(&kept, &self.setup.smtp.hostname) {
+        if let Some((end, honest)) = forged::removed(&kept, &self.setup.smtp.hostname, &[]) {
             kept = [honest.as_slice(), &kept[end..]].concat();
         }
         let added = added(&kept, rest, &fields, &author, id, now);
@@ -116,7 +118,8 @@ impl<'a> SubmissionHost<'a> {
 
     async fn check_recipient(&mut self, recipient: &RcptTo) -> Result<(), Reply> {
         let address = self.postmaster.forward_path(recipient, &self.message_store).await?;
-        match self.message_store.check_recipient(&address, self.size, Relaying::Allowed).await {
+        let relaying = Relaying::Allowed;
+        match self.message_store.check_recipient(&address, self.size, relaying, &mut self.expanded).await {
             Ok(RecipientCheck::Local | RecipientCheck::Remote) => Ok(()),
             Ok(RecipientCheck::Refused(reply)) => Err(to_wire(&reply)),
             Err(error) => Err(not_looked_up(&error)),
@@ -128,6 +131,7 @@ impl<'a> SubmissionHost<'a> {
 impl Host for SubmissionHost<'_> {
     async fn may_send(&mut self, mail: &MailFrom) -> Answer {
         self.size = mail.size.unwrap_or_default();
+        self.expanded = Expanded::none(Relaying::Allowed);
         if let Err(refusal) = self.renew().await {
             return Answer::Refuse(refusal);
         }

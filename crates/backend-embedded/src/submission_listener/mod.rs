@@ -1,4 +1,4 @@
-//! Submission by our users (port 587, here 2587; RFC 6409). A user sends as itself, or as its grants allow,
+//! Submission by our users (ports 587 and 465, here 2587; RFC 6409, RFC 8314). A user sends as itself, or as its grants allow,
 //! to any recipient.
 
 mod completion;
@@ -27,9 +27,9 @@ pub(crate) struct SubmissionSetup {
 
 /// Serves clients until the shutdown signal and the end of the last session.
 pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup: SubmissionSetup, shutdown: Shutdown) {
-    let (setup, limits) = (Arc::new(setup.clone()), setup.smtp.limits);
+    let (tls, limits, setup) = (setup.smtp.tls.clone(), setup.smtp.limits.clone(), Arc::new(setup));
     let session = move |arrival: Arrival| session(arrival, message_store.clone(), setup.clone());
-    listener.serve(limits, shutdown, BUSY, session).await;
+    listener.serve(limits, tls, shutdown, BUSY, session).await;
 }
 
 async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<SubmissionSetup>) {

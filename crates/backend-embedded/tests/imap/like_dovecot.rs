@@ -283,7 +283,7 @@ fn listed(answer: &[String]) -> Vec<String> {
 #[tokio::test]
 async fn an_extended_list_shows_what_dovecot_shows() {
     let (_server, _dovecot, mut ours, mut theirs) = both().await;
-    for folder in ["Drafts", "Junk", "Sent", "Trash"] {
+    for folder in ["Archive", "Drafts", "Junk", "Sent", "Trash"] {
         ours.ok(&format!("DELETE {folder}")).await;
         ours.ok(&format!("UNSUBSCRIBE {folder}")).await;
     }

@@ -206,3 +206,33 @@ async fn a_message_that_fails_to_file_frees_its_memory_at_once() {
     assert!(filed(&mut other).await.starts_with("OK"));
     assert!(filed(&mut clumsy).await.starts_with("OK"));
 }
+
+#[tokio::test]
+async fn long_messages_are_appended_together_or_not_at_all() {
+    let server = TestServer::open_with(|settings| {
+        (settings.buffer.max_memory_bytes, settings.buffer.write_bytes) = (1_000, 300);
+        settings.message_store.max_message_bytes = 10_000;
+    })
+    .await;
+    let mut client = server.ann_in("INBOX").await;
+    let bodies: Vec<String> =
+        [9_000, 10, 900, 10, 4_000].iter().map(|count| format!("{count:04}\n").repeat(count / 5)).collect();
+    let append = |bodies: &[String]| {
+        let literals: Vec<String> = bodies.iter().map(|body| format!(" {{{}+}}\r\n{body}", body.len())).collect();
+        format!("APPEND INBOX{}", literals.concat())
+    };
+    // The sum of all is limited to twice the largest message.
+    let end = client.run(&append(&[&bodies[..], &bodies[..1]].concat())).await.end;
+    assert_eq!(end, "NO [LIMIT] Too many or too large literals");
+    let many = vec!["x".to_owned(); 101];
+    assert_eq!(client.run(&append(&many)).await.end, "NO [LIMIT] Too many or too large literals");
+    assert!(client.run(&(append(&bodies) + " again")).await.end.starts_with("BAD"));
+    assert!(client.ok("UID SEARCH ALL").await[0] == "* SEARCH");
+    let end = client.run(&append(&bodies)).await.end;
+    assert!(end.starts_with("OK [APPENDUID ") && end.contains(" 1:5] "), "{end}");
+    for (number, body) in (1..).zip(&bodies) {
+        let fetched = client.ok(&format!("FETCH {number} BODY.PEEK[]")).await.remove(0);
+        assert_eq!(fetched, format!("* {number} FETCH (BODY[] {{{}}}\n{body})", body.len()));
+    }
+    assert!(client.run(&append(&many[..100])).await.end.starts_with("OK"));
+}

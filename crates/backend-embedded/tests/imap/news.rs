@@ -125,10 +125,16 @@ async fn a_user_disabled_during_idle_reads_no_later_mail() {
     idle.idle().await;
     server.disable_everybody();
     server.deliver(MAIL).await;
-    assert_eq!(idle.line().await.as_deref(), Some("* BYE The account is disabled, or its password was changed"));
+    assert_eq!(
+        idle.line().await.as_deref(),
+        Some("* BYE The account is disabled, or the password was changed or revoked")
+    );
     assert_eq!(idle.line().await, None);
     other.send(b"x FETCH 1 BODY[]\r\n").await;
     assert_eq!(other.line().await.as_deref(), Some("x NO Command not completed"));
-    assert_eq!(other.line().await.as_deref(), Some("* BYE The account is disabled, or its password was changed"));
+    assert_eq!(
+        other.line().await.as_deref(),
+        Some("* BYE The account is disabled, or the password was changed or revoked")
+    );
     assert_eq!(other.line().await, None);
 }

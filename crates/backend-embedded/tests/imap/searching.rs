@@ -89,6 +89,11 @@ async fn a_search_for_too_many_texts_is_refused() {
     let server = server().await;
     let mut client = server.ann_in("INBOX").await;
     assert_eq!(client.run("SEARCH TEXT a TEXT b TEXT c TEXT d").await.end, "NO [LIMIT] Server limit reached");
+    // A failed SORT leaves no saved result, as a failed SEARCH.
+    client.ok("SEARCH RETURN (SAVE) ALL").await;
+    let failed = client.run("SORT RETURN (SAVE) (DATE) UTF-8 TEXT a TEXT b TEXT c TEXT d").await;
+    assert_eq!(failed.end, "NO [LIMIT] Server limit reached");
+    assert_eq!(client.ok("SEARCH $").await, ["* SEARCH"]);
     client.ok("SEARCH TEXT a TEXT b TEXT c TEXT a").await;
 }
 

@@ -34,7 +34,7 @@ pub(crate) const PASSWORD: &str = "secret";
 /// The server; its clock does not advance.
 pub(crate) struct TestServer {
     directory: TempDir,
-    clock: Arc<FakeClock>,
+    pub(crate) clock: Arc<FakeClock>,
     pub(crate) message_store: MessageStore,
     pub(crate) address: SocketAddr,
     authenticator: Arc<TestAuthenticator>,
@@ -132,8 +132,12 @@ impl TestServer {
 
     /// Queries the database directly.
     pub(crate) fn number(&self, sql: &str) -> i64 {
-        let database = rusqlite::Connection::open(self.directory.path().join("mail.db")).unwrap();
-        database.query_row(sql, [], |row| row.get(0)).unwrap()
+        self.database().query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    /// Opens the database directly.
+    pub(crate) fn database(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.directory.path().join("mail.db")).unwrap()
     }
 
     /// Disables every account.
@@ -218,7 +222,7 @@ impl Login for TestAuthenticator {
 
 const fn entered(grants: Grants) -> LoggedIn {
     let unchanged = Validator::new([0, 0]);
-    LoggedIn { grants, accounts: unchanged, password: unchanged }
+    LoggedIn { grants, accounts: unchanged, password: unchanged, app_password: None }
 }
 
 impl InboundLog for TestAuthenticator {

@@ -23,7 +23,7 @@ async fn names(test_store: &TestStore) -> Vec<String> {
 
 #[tokio::test]
 async fn what_cannot_be_done_to_folders_is_refused() {
-    let test_store = TestStore::with(MessageStoreSettings { max_folders: 8, ..MessageStoreSettings::default() }).await;
+    let test_store = TestStore::with(MessageStoreSettings { max_folders: 9, ..MessageStoreSettings::default() }).await;
     let message_store = &test_store.message_store;
     let (inbox, sent, work) = (folder("INBOX"), folder("Sent"), folder("Work"));
     let unknown = address("nobody@example.org");
@@ -57,7 +57,22 @@ async fn a_new_mailbox_has_its_folders_and_inbox_comes_first() {
     assert_eq!(names(&test_store).await, ["INBOX", "Archive", "Archive/2026", "Drafts", "Junk", "Sent", "Trash"]);
     let sent = test_store.message_store.folder(&ann(), &folder("Sent")).await.unwrap();
     assert_eq!(sent.special_use.as_deref(), Some("\\Sent"));
-    assert_eq!(test_store.message_store.subscriptions(&ann()).await.unwrap().len(), 5);
+    assert_eq!(test_store.message_store.subscriptions(&ann()).await.unwrap().len(), 6);
+}
+
+#[tokio::test]
+async fn older_mailboxes_get_an_archive() {
+    let test_store = TestStore::new().await;
+    let archives = "SELECT count(*) FROM drop_folders WHERE special_use = '\\Archive'";
+    let all = test_store.number(archives);
+    // As left by an earlier version; one user had made such a folder.
+    let earlier = "DELETE FROM drop_folders WHERE special_use = '\\Archive';
+        INSERT INTO drop_folders (mailbox_id, name, uid_validity) SELECT MIN(id), 'Archive', 1 FROM drop_mailboxes WHERE id > 0;
+        DELETE FROM schema_migrations WHERE component = 'maildrop' AND version = 15;";
+    test_store.database().execute_batch(earlier).unwrap();
+    test_store.open_again().await;
+    assert_eq!(test_store.number(archives), all);
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_folders GROUP BY uid_validity ORDER BY 1 DESC LIMIT 1"), 1);
 }
 
 #[tokio::test]
@@ -100,11 +115,11 @@ async fn a_name_that_only_folders_below_it_show_is_renamed_with_them() {
     let test_store = TestStore::new().await;
     test_store.message_store.create_folder(&ann(), &folder("A/B/C")).await.unwrap();
     test_store.message_store.rename_folder(&ann(), &folder("A"), &folder("X/Z")).await.unwrap();
-    assert_eq!(names(&test_store).await[4..], ["Trash", "X", "X/Z", "X/Z/B", "X/Z/B/C"][..]);
+    assert_eq!(names(&test_store).await[5..], ["Trash", "X", "X/Z", "X/Z/B", "X/Z/B/C"][..]);
     test_store.message_store.delete_folder(&ann(), &folder("X")).await.unwrap();
     test_store.message_store.delete_folder(&ann(), &folder("X/Z")).await.unwrap();
     test_store.message_store.rename_folder(&ann(), &folder("X"), &folder("Y")).await.unwrap();
-    assert_eq!(names(&test_store).await[4..], ["Trash", "Y/Z/B", "Y/Z/B/C"][..]);
+    assert_eq!(names(&test_store).await[5..], ["Trash", "Y/Z/B", "Y/Z/B/C"][..]);
     let nothing = test_store.message_store.rename_folder(&ann(), &folder("X"), &folder("Y")).await;
     assert_eq!(nothing, Err(MessageStoreError::NoSuchFolder));
 }
@@ -117,7 +132,7 @@ async fn subscriptions_are_names_and_outlive_folders() {
     test_store.message_store.unsubscribe(&ann(), &folder("Sent")).await.unwrap();
     let left = test_store.message_store.subscriptions(&ann()).await.unwrap();
     let left: Vec<_> = left.iter().map(|name| name.as_str()).collect();
-    assert_eq!(left, ["Drafts", "INBOX", "Junk", "Nowhere", "Trash"]);
+    assert_eq!(left, ["Archive", "Drafts", "INBOX", "Junk", "Nowhere", "Trash"]);
 }
 
 #[tokio::test]

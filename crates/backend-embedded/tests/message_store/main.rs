@@ -1,17 +1,20 @@
 //! Stories about the message store on a temporary database.
 
 mod accept;
+mod aliases;
 mod at_rest;
 mod bulk;
 mod counters;
 mod feed;
 mod folders;
 mod garbage;
+mod importing;
 mod queue;
 mod queue_changes;
 mod reading;
 mod recorded;
 mod returned;
+mod rules;
 mod search;
 mod test_store;
 mod views;

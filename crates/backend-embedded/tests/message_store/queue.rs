@@ -16,12 +16,16 @@ async fn claim(test_store: &TestStore) -> Vec<QueuedMessage> {
 
 fn delivered(position: u32) -> RecipientResult {
     let reply = Reply::new(250, EnhancedCode::new(2, 0, 0), "ok");
-    RecipientResult { position, attempt: Attempt::Delivered { reply, relay: Some("mx[192.0.2.1]:25".into()) } }
+    RecipientResult {
+        position,
+        attempt: Attempt::Delivered { reply, relay: Some("mx[192.0.2.1]:25".into()) },
+        is_answered: true,
+    }
 }
 
 fn bounced(position: u32) -> RecipientResult {
     let reply = Reply::new(550, EnhancedCode::new(5, 1, 1), "unknown");
-    RecipientResult { position, attempt: Attempt::Bounced { reply, relay: None } }
+    RecipientResult { position, attempt: Attempt::Bounced { reply, relay: None }, is_answered: true }
 }
 
 async fn outcomes(test_store: &TestStore) -> Vec<(String, Outcome)> {
@@ -85,7 +89,7 @@ async fn recipients_end_one_by_one_and_the_last_removes_the_message() {
         next_attempt_at: later,
         delay_notified: true,
     };
-    let results = vec![delivered(0), RecipientResult { position: 1, attempt: deferred }];
+    let results = vec![delivered(0), RecipientResult { position: 1, attempt: deferred, is_answered: true }];
     test_store.message_store.record(queued.clone(), results, Vec::new()).await.unwrap();
     assert!(claim(&test_store).await.is_empty());
     assert_eq!(test_store.message_store.next_due_at().await.unwrap(), Some(later));
@@ -126,7 +130,8 @@ async fn a_bounce_and_what_it_reports_are_one_transaction() {
     let [queued] = &claim(&test_store).await[..] else { panic!() };
     let mut notice = test_store.incoming(&["ann@example.org"], &mail("Undelivered", "Sorry."));
     notice.sender = None;
-    let notice = Notice { mail: test_store.message_store.prepare(notice).await.unwrap(), of_delay: false };
+    let notice =
+        Notice { mail: test_store.message_store.prepare(notice).await.unwrap(), of_delay: false, of_alias: None };
 
     let stop = "CREATE TRIGGER stop AFTER INSERT ON drop_entries BEGIN SELECT RAISE(FAIL, 'stopped'); END";
     test_store.database().execute_batch(stop).unwrap();
@@ -148,7 +153,8 @@ async fn an_undeliverable_notice_does_not_block_the_result() {
     let [queued] = &claim(&test_store).await[..] else { panic!() };
     let mut notice = test_store.incoming(&["gone@example.org"], &mail("Undelivered", "Sorry."));
     notice.sender = None;
-    let notice = Notice { mail: test_store.message_store.prepare(notice).await.unwrap(), of_delay: false };
+    let notice =
+        Notice { mail: test_store.message_store.prepare(notice).await.unwrap(), of_delay: false, of_alias: None };
     test_store.message_store.record(queued.clone(), vec![bounced(0)], vec![notice]).await.unwrap();
     assert_eq!(test_store.number("SELECT count(*) FROM drop_queue"), 0);
 }
@@ -168,7 +174,7 @@ async fn a_sender_that_wants_to_hear_of_a_local_success_is_remembered() {
     test_store.message_store.accept(incoming).await.unwrap();
     let [queued] = &claim(&test_store).await[..] else { panic!() };
     assert_eq!(queued.recipients[0].task, Task::NotifySuccess);
-    let notified = RecipientResult { position: 0, attempt: Attempt::Notified };
+    let notified = RecipientResult { position: 0, attempt: Attempt::Notified, is_answered: true };
     test_store.message_store.record(queued.clone(), vec![notified], Vec::new()).await.unwrap();
     assert_eq!(test_store.number("SELECT count(*) FROM drop_queue"), 0);
     assert_eq!(outcomes(&test_store).await.len(), 2);

@@ -46,7 +46,7 @@ async fn defer_one(test_store: &TestStore, position: u32) {
         next_attempt_at: test_store.clock.now().plus(Duration::from_secs(60)),
         delay_notified: false,
     };
-    let results = vec![RecipientResult { position, attempt }];
+    let results = vec![RecipientResult { position, attempt, is_answered: true }];
     test_store.message_store.record(queued.clone(), results, Vec::new()).await.unwrap();
 }
 
@@ -135,6 +135,36 @@ async fn pages_do_not_overlap_and_long_lists_are_cut() {
 }
 
 #[tokio::test]
+async fn attempts_that_the_operator_starts_do_not_count() {
+    let test_store = TestStore::new().await;
+    let id = queued(&test_store, &["carl@elsewhere.example"]).await;
+    let attempts = async || test_store.message_store.get(&id).await.unwrap().recipients[0].attempts;
+    let change = async |change| test_store.message_store.change(&id, change).await.unwrap();
+    change(QueueChange::Retry).await;
+    assert_eq!(attempts().await, Some(0));
+    defer_one(&test_store, 0).await;
+    assert_eq!(attempts().await, Some(1), "the first attempt counts in any case");
+    for _ in 0..2 {
+        test_store.advance(1);
+        change(QueueChange::Retry).await;
+        change(QueueChange::Retry).await;
+        defer_one(&test_store, 0).await;
+        change(QueueChange::Hold).await;
+        change(QueueChange::Release).await;
+        defer_one(&test_store, 0).await;
+        assert_eq!(attempts().await, Some(1));
+    }
+    test_store.advance(60);
+    defer_one(&test_store, 0).await;
+    assert_eq!(attempts().await, Some(2), "scheduled attempts count");
+    // A stop between the request and the attempt changes nothing.
+    change(QueueChange::Retry).await;
+    test_store.message_store.end_leases().await.unwrap();
+    defer_one(&test_store, 0).await;
+    assert_eq!(attempts().await, Some(2));
+}
+
+#[tokio::test]
 async fn a_cancellation_is_one_transaction() {
     let test_store = TestStore::new().await;
     let id = queued(&test_store, &["carl@elsewhere.example", "dora@elsewhere.example"]).await;
@@ -176,7 +206,7 @@ async fn an_attempt_that_fails_does_not_end_a_hold() {
         next_attempt_at: test_store.clock.now(),
         delay_notified: false,
     };
-    let results = vec![RecipientResult { position: 0, attempt }];
+    let results = vec![RecipientResult { position: 0, attempt, is_answered: true }];
     test_store.message_store.record(claimed.clone(), results, Vec::new()).await.unwrap();
     test_store.advance(3600);
     assert!(test_store.message_store.claim_due(100, LEASE).await.unwrap().is_empty());

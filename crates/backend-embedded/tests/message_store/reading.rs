@@ -171,11 +171,11 @@ async fn a_purge_empties_every_folder_and_leaves_them_there() {
     let bytes = bytes::Bytes::from(mail("Draft", "."));
     test_store.message_store.append(&ann(), &folder("Drafts"), &Flags::new(), None, bytes).await.unwrap();
     let purged = test_store.message_store.purge(&ann()).await.unwrap();
-    assert_eq!((purged.folders, purged.messages), (5, 2));
+    assert_eq!((purged.folders, purged.messages), (6, 2));
     let quota = test_store.message_store.quota(&ann()).await.unwrap();
     assert_eq!((quota.used_bytes, quota.messages), (0, 0));
     let folders = test_store.message_store.folders(&ann()).await.unwrap();
-    assert!(folders.len() == 5 && folders.iter().all(|f| (f.messages, f.unread, f.size) == (0, 0, 0)));
+    assert!(folders.len() == 6 && folders.iter().all(|f| (f.messages, f.unread, f.size) == (0, 0, 0)));
     assert_eq!(test_store.message_store.quota(&address("bob@example.org")).await.unwrap().messages, 1);
     test_store.message_store.maintain_until_done().await.unwrap();
     assert_eq!(test_store.number("SELECT count(*) FROM drop_messages"), 1);

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use mailapi_backend::{DeliveryFeed, Recorded, Submission};
+use mailapi_backend::{DeliveryFeed, Provisioning, Recorded, Submission};
 use mailapi_backend_embedded::accept::{AcceptError, Incoming, Relaying};
 use mailapi_backend_embedded::queue::{Attempt, QueuedRecipient, RecipientResult};
 use mailapi_model::{
-    Clock, DeliveryEvent, EnhancedCode, Entropy, Envelope, Evidence, FeedCursor, MessageId, Outcome, Reply,
+    Alias, Clock, DeliveryEvent, EnhancedCode, Entropy, Envelope, Evidence, FeedCursor, MessageId, Outcome, Reply,
 };
 use mailapi_testkit::SeededEntropy;
 
@@ -44,6 +44,7 @@ async fn tried(test_store: &TestStore, attempts: &[Attempt]) {
     let result = |(recipient, attempt): (&QueuedRecipient, &Attempt)| RecipientResult {
         position: recipient.position,
         attempt: attempt.clone(),
+        is_answered: true,
     };
     let results: Vec<_> = attempts.map(result).collect();
     assert_eq!(results.len(), message.recipients.len());
@@ -174,7 +175,7 @@ async fn a_notice_during_submission_gets_a_temporary_failure() {
     assert_eq!(reported(&test_store, "", "ann@example.org", &notice(&id, "failed", "eve@far.example")).await, []);
     assert_eq!(test_store.number("SELECT messages FROM drop_mailboxes WHERE address = 'ann@example.org'"), 1);
 
-    let results = [0, 1].map(|position| RecipientResult { position, attempt: taken() }).to_vec();
+    let results = [0, 1].map(|position| RecipientResult { position, attempt: taken(), is_answered: true }).to_vec();
     test_store.message_store.record(message.clone(), results, Vec::new()).await.unwrap();
     assert_eq!(reported(&test_store, "", "ann@example.org", &early).await.len(), 1);
 }
@@ -207,6 +208,80 @@ async fn a_returned_message_is_one_event_for_each_recipient() {
     let reported =
         reported(&test_store, "", "ann@example.org", &notice(&id.to_string(), "failed", "joe@far.example")).await;
     assert_eq!(reported.len(), 2);
+}
+
+/// Accepts a message to an alias and perhaps to others. Returns its id and the store.
+async fn to_team(members: &[&str], recipients: &[&str]) -> (TestStore, String) {
+    let test_store = TestStore::new().await;
+    let members = members.iter().map(|member| address(member)).collect();
+    let team = Alias { address: address(TEAM), members, active: true, created_at: test_store.clock.now() };
+    test_store.message_store.put_alias(&team).await.unwrap();
+    let message_id = MessageId::random(test_store.clock.now(), &SeededEntropy::new(7));
+    let recipients = recipients.iter().map(|recipient| address(recipient)).collect();
+    let envelope = Envelope { message_id, sender: Some(address("ann@example.org")), recipients };
+    test_store.message_store.submit(envelope, mail("Hi", ".").into(), &Recorded).await.unwrap();
+    (test_store, message_id.to_string())
+}
+
+const TEAM: &str = "team@example.org";
+
+/// Returns the recipients and members whose bounces were reported.
+async fn bounced(test_store: &TestStore, notice: &str) -> Vec<(String, String)> {
+    let shown = |event: DeliveryEvent| {
+        let member = event.final_recipient.map_or("-".to_owned(), |member| member.to_string());
+        (event.recipient.to_string(), member)
+    };
+    reported(test_store, "", "ann@example.org", notice).await.into_iter().map(shown).collect()
+}
+
+fn of_alias(id: &str, member: &str) -> String {
+    notice(id, "failed", &format!("{member}\r\nOriginal-Recipient: rfc822; {TEAM}"))
+}
+
+#[tokio::test]
+async fn a_member_bounces_while_another_one_waits() {
+    let (test_store, id) = to_team(&["a@far.example", "b@far.example"], &[TEAM]).await;
+    tried(&test_store, &[taken(), put_off(&test_store)]).await;
+    assert_eq!(bounced(&test_store, &of_alias(&id, "b@far.example")).await, [], "b is still in the queue");
+    let expected = [(TEAM.to_owned(), "a@far.example".to_owned())];
+    assert_eq!(bounced(&test_store, &of_alias(&id, "a@far.example")).await, expected);
+}
+
+#[tokio::test]
+async fn a_notice_that_names_only_the_member_is_the_alias_s() {
+    let (test_store, id) = to_team(&["a@far.example", "b@far.example"], &[TEAM]).await;
+    tried(&test_store, &[taken(), taken()]).await;
+    let bare = notice(&id, "failed", "A@far.example");
+    let expected = [(TEAM.to_owned(), "a@far.example".to_owned())];
+    assert_eq!(bounced(&test_store, &bare).await, expected);
+    assert_eq!(bounced(&test_store, &bare).await, expected, "each member bounces once");
+}
+
+#[tokio::test]
+async fn no_notice_overturns_the_delivery_to_members() {
+    let (test_store, id) = to_team(&["a@far.example", "ann@example.org"], &[TEAM]).await;
+    tried(&test_store, &[taken()]).await;
+    assert_eq!(bounced(&test_store, &of_alias(&id, TEAM)).await, []);
+    assert_eq!(bounced(&test_store, &notice(&id, "failed", TEAM)).await, []);
+    let unreadable = format!("not an address\r\nOriginal-Recipient: rfc822; {TEAM}");
+    assert_eq!(bounced(&test_store, &notice(&id, "failed", &unreadable)).await, []);
+}
+
+#[tokio::test]
+async fn a_member_that_no_server_accepted_cannot_bounce() {
+    let (test_store, id) = to_team(&["a@far.example", "b@far.example"], &[TEAM]).await;
+    tried(&test_store, &[refused(), expired()]).await;
+    for notice in [of_alias(&id, "a@far.example"), of_alias(&id, "eve@far.example"), of_alias(&id, "b@far.example")] {
+        assert_eq!(bounced(&test_store, &notice).await, []);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_member_leaves_the_direct_copy_alone() {
+    let (test_store, id) = to_team(&["x@far.example"], &["x@far.example", TEAM]).await;
+    tried(&test_store, &[taken(), refused()]).await;
+    let expected = [("x@far.example".to_owned(), "-".to_owned())];
+    assert_eq!(bounced(&test_store, &notice(&id, "failed", "x@far.example")).await, expected);
 }
 
 #[tokio::test]

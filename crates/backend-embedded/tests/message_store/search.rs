@@ -137,6 +137,15 @@ const STORED_BEFORE: &str = "
 /// Undoes the changes of tables since version 6.
 const WITHOUT_LATER_TABLES: &str = "
     ALTER TABLE drop_folders DROP COLUMN first_recent;
+    ALTER TABLE drop_folders DROP COLUMN vanished_after;
+    ALTER TABLE drop_folders DROP COLUMN source_uid_next;
+    DROP TABLE drop_imported;
+    ALTER TABLE drop_entries DROP COLUMN saved_at;
+    DROP INDEX drop_entries_deleted;
+    DROP TABLE drop_vanished;
+    DROP TABLE drop_rules;
+    DROP TABLE drop_answers;
+    DROP TABLE drop_answered;
     DROP INDEX drop_queue_recipients_held_claims;
     ALTER TABLE drop_feed DROP COLUMN mailbox;
     ALTER TABLE drop_feed DROP COLUMN folder;
@@ -151,6 +160,11 @@ const WITHOUT_LATER_TABLES: &str = "
     ALTER TABLE drop_feed DROP COLUMN size;
     ALTER TABLE drop_queue DROP COLUMN submitter;
     ALTER TABLE drop_queue DROP COLUMN author;
+    DROP TABLE drop_aliases;
+    ALTER TABLE drop_queue_recipients DROP COLUMN forwarded_by;
+    ALTER TABLE drop_queue_recipients DROP COLUMN alias_has_it;
+    ALTER TABLE drop_queue DROP COLUMN from_outside;
+    ALTER TABLE drop_queue_recipients DROP COLUMN failure_notified;
     DROP TABLE drop_reread;
     DELETE FROM drop_mailboxes WHERE id = 0;";
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::TryStreamExt;
 use mailapi_backend::{Buffer, BufferSettings};
 use mailapi_backend::{ByteStream, MailboxError, Provisioning};
-use mailapi_backend_embedded::accept::{Incoming, Relaying};
+use mailapi_backend_embedded::accept::{Expanded, Incoming, RecipientCheck, Relaying};
 use mailapi_backend_embedded::{Embedded, MessageStore, MessageStoreSettings};
 use mailapi_model::{Clock, EmailAddress, FolderName};
 use mailapi_store::Store;
@@ -72,6 +72,12 @@ impl TestStore {
         let recipients: Vec<EmailAddress> = recipients.iter().map(|r| r.parse().unwrap()).collect();
         let sender = Some(address("eve@elsewhere.example"));
         Incoming::new(sender, recipients, Bytes::from(message.to_owned()), self.clock.now(), Relaying::Allowed)
+    }
+
+    /// Checks the first recipient of a message.
+    pub(crate) async fn check(&self, recipient: &str, size: u64, relaying: Relaying) -> RecipientCheck {
+        let mut expanded = Expanded::none(relaying);
+        self.message_store.check_recipient(&address(recipient), size, relaying, &mut expanded).await.unwrap()
     }
 
     pub(crate) async fn deliver(&self, recipients: &[&str], message: &str) {

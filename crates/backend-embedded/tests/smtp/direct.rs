@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
+use mailapi_backend::{Queue, QueueFilter};
 use mailapi_backend_embedded::delivery_agent::DeliveryAgent;
-use mailapi_model::Outcome;
-use mailapi_testkit::SmtpSink;
+use mailapi_model::{Outcome, Page};
+use mailapi_testkit::{Reaction, SmtpSink, StrictServer};
 use tokio::net::TcpListener;
 
 use crate::mail_host::{MailHost, mail};
@@ -24,6 +25,8 @@ async fn outcome(arrange: impl FnOnce(&MailHost)) -> (Outcome, String) {
     agent_to_port(&host, sink.address()).deliver_due_once().await.unwrap();
     let event = host.events().await.remove(0);
     assert_eq!(sink.received().len(), usize::from(event.outcome == Outcome::Sent));
+    assert_eq!(event.response.starts_with("250 "), event.outcome == Outcome::Sent, "only a server has a code");
+    assert!(event.outcome == Outcome::Sent || !event.response.starts_with(char::is_numeric), "{}", event.response);
     (event.outcome, event.dsn.unwrap().to_string())
 }
 
@@ -78,6 +81,25 @@ async fn servers_are_tried_in_order_until_one_takes_it() {
 }
 
 #[tokio::test]
+async fn a_header_in_utf_8_needs_a_server_that_announces_it() {
+    let (host, server) = (MailHost::open().await, StrictServer::start(|_| Reaction::Yes).await);
+    host.dns.set_addresses("far.example", &["127.0.0.1"]);
+    let agent = agent_to_port(&host, server.address());
+    let codes = async |message: &str| {
+        host.send(&["zoe@far.example"], message).await;
+        agent.deliver_due_once().await.unwrap();
+        // The notice to the sender has events too.
+        let mut events = host.events().await.into_iter().rev();
+        let event = events.find(|event| event.recipient.as_str() == "zoe@far.example").unwrap();
+        (event.outcome, event.dsn.unwrap().to_string())
+    };
+    assert_eq!(codes(&mail("Grüße")).await, bounced("5.6.7"));
+    assert_eq!(codes(&mail("=?utf-8?q?Gr=C3=BC=C3=9Fe?=")).await.0, Outcome::Sent);
+    assert_eq!(codes(&mail("Hi").replace("Hello", "Grüße")).await.0, Outcome::Sent, "a body needs 8BITMIME alone");
+    assert_eq!(server.record().taken.len(), 2);
+}
+
+#[tokio::test]
 async fn a_server_that_is_down_is_tried_again() {
     let host = MailHost::open().await;
     // The port was just released, and nothing else uses this loopback address.
@@ -89,7 +111,13 @@ async fn a_server_that_is_down_is_tried_again() {
     let events = host.events().await;
     assert_eq!(events.len(), 2);
     assert_eq!((events[0].outcome, events[0].dsn.unwrap().to_string().as_str()), (Outcome::Deferred, "4.4.1"));
-    assert_eq!(events[0].relay.as_deref(), Some(format!("mx.far.example[127.0.0.9]:{}", free.port()).as_str()));
+    let relay = format!("mx.far.example[127.0.0.9]:{}", free.port());
+    assert_eq!(events[0].relay.as_deref(), Some(relay.as_str()));
+    // A code would look like the answer of a server.
+    assert!(events[0].response.starts_with(&format!("cannot connect to {relay}: ")), "{}", events[0].response);
+    let queue = Queue::list(&host.message_store, &QueueFilter::default(), Page::default()).await.unwrap();
+    let shown = queue.items[0].recipients[0].last_reply.as_deref();
+    assert_eq!((queue.items[0].recipients[0].attempts, shown), (Some(1), Some(events[0].response.as_str())));
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ fn authentication() -> Authentication {
 }
 
 fn judged(action: InboundAction) -> Judgement {
-    Judgement { action, authentication: Some(authentication()), field: FIELD.to_owned() }
+    Judgement { action, authentication: Some(authentication()), fields: FIELD.to_owned(), own_fields: &["X-Spam"] }
 }
 
 /// Sends a message from outside; returns the reply to its end.
@@ -65,6 +65,28 @@ async fn a_refused_message_is_nowhere() {
 }
 
 #[tokio::test]
+async fn a_deferred_message_is_not_counted() {
+    let host = MailHost::open().await;
+    host.judge.set(judged(InboundAction::Defer("Try again later".to_owned())));
+    assert_eq!(sent(&host, &["ann@here.example"], &mail("Hello")).await, "451 4.7.1 Try again later");
+    assert_eq!(filled(&host, "ann@here.example").await, []);
+    assert_eq!((host.counted(), host.refused(), host.events().await), (vec![], vec![], vec![]));
+}
+
+#[tokio::test]
+async fn fields_of_the_checks_are_not_forged() {
+    let host = MailHost::open().await;
+    let forged = format!("X-Spam: No\r\n{}", mail("Hello"));
+    // Another server is trusted to write them.
+    assert!(sent(&host, &["bob@here.example"], &forged).await.starts_with("250"));
+    assert!(host.inbox("bob@here.example").await[0].contains("\r\nX-Spam: No\r\n"));
+    host.judge.set(judged(InboundAction::Deliver));
+    assert!(sent(&host, &["ann@here.example"], &forged).await.starts_with("250"));
+    let received = host.inbox("ann@here.example").await.remove(0);
+    assert!(received.contains("Hello") && !received.contains("X-Spam"), "{received}");
+}
+
+#[tokio::test]
 async fn the_checks_see_the_message_as_it_was_sent() {
     let host = MailHost::open().await;
     let message = format!("Return-Path: <boss@here.example>\r\n{FIELD}{}", mail("Hello"));
@@ -73,6 +95,11 @@ async fn the_checks_see_the_message_as_it_was_sent() {
     let [(client_name, sender, bytes)] = asked.as_slice() else { panic!("{asked:?}") };
     assert_eq!((client_name.as_str(), sender.as_str()), ("client.example", "zoe@far.example"));
     assert_eq!(bytes.to_bytes().unwrap(), message.as_bytes());
+    let (recipients, queue_id) = host.judge.envelopes().remove(0);
+    assert_eq!(recipients, [address("bob@here.example")]);
+    // rspamd logs the id that the message has in the mailbox.
+    let received = host.inbox("bob@here.example").await.remove(0);
+    assert!(received.contains(&format!(" id {queue_id};")), "{received}");
 }
 
 #[tokio::test]

@@ -39,7 +39,9 @@ pub(crate) struct MailHost {
     pub(crate) message_store: MessageStore,
     pub(crate) smtp: SocketAddr,
     pub(crate) submission: SocketAddr,
+    pub(crate) submissions: SocketAddr,
     pub(crate) imap: SocketAddr,
+    pub(crate) imaps: SocketAddr,
     authenticator: Arc<TestAuthenticator>,
     tally: Arc<Tally>,
     pub(crate) judge: Arc<TestJudge>,
@@ -95,9 +97,15 @@ impl MailHost {
         let embedded = Embedded::open(sqlite, settings.1, clock.clone(), entropy, buffer).await.unwrap();
         furnish(embedded.message_store()).await;
         let loopback = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let addresses = ListenAddresses { smtp: loopback, submission: loopback, imap: loopback };
+        let addresses = ListenAddresses {
+            smtp: loopback,
+            submission: loopback,
+            submissions: loopback,
+            imap: loopback,
+            imaps: loopback,
+        };
         let listeners = Listeners::bind(&addresses).await.unwrap();
-        let ListenAddresses { smtp, submission, imap } = listeners.addresses();
+        let ListenAddresses { smtp, submission, submissions, imap, imaps } = listeners.addresses();
         let tally = Arc::new(Tally::default());
         let authenticator = Arc::new(TestAuthenticator::default());
         let judge = Arc::new(TestJudge::default());
@@ -115,7 +123,9 @@ impl MailHost {
             message_store: embedded.message_store().clone(),
             smtp: smtp.unwrap(),
             submission: submission.unwrap(),
+            submissions: submissions.unwrap(),
             imap: imap.unwrap(),
+            imaps: imaps.unwrap(),
             authenticator,
             tally,
             judge,
@@ -267,7 +277,7 @@ impl Login for TestAuthenticator {
             _ => return Err(LoginError::Refused),
         };
         let unchanged = Validator::new([0, 0]);
-        Ok(LoggedIn { grants, accounts: unchanged, password: unchanged })
+        Ok(LoggedIn { grants, accounts: unchanged, password: unchanged, app_password: None })
     }
 
     async fn renew(&self, _session: &mut LoggedIn) -> Result<(), LoginError> {
@@ -302,6 +312,7 @@ impl InboundLog for Tally {
 pub(crate) struct TestJudge {
     judgement: Mutex<Option<Judgement>>,
     asked: Mutex<Vec<(String, String, Blob)>>,
+    envelopes: Mutex<Vec<(Vec<EmailAddress>, String)>>,
 }
 
 impl TestJudge {
@@ -313,12 +324,18 @@ impl TestJudge {
     pub(crate) fn asked(&self) -> Vec<(String, String, Blob)> {
         self.asked.lock().unwrap().clone()
     }
+
+    /// Returns the recipients and the queue id of each question.
+    pub(crate) fn envelopes(&self) -> Vec<(Vec<EmailAddress>, String)> {
+        self.envelopes.lock().unwrap().clone()
+    }
 }
 
 #[async_trait]
 impl JudgeInbound for TestJudge {
     async fn judge(&self, mail: InboundMail<'_>) -> Judgement {
         assert_eq!((mail.hostname, mail.client.is_loopback()), (HOSTNAME, true));
+        self.envelopes.lock().unwrap().push((mail.recipients.to_vec(), mail.queue_id.0.clone()));
         let asked = (mail.client_name.to_owned(), mail.sender.to_owned(), mail.message);
         self.asked.lock().unwrap().push(asked);
         self.judgement.lock().unwrap().clone().unwrap_or(Judgement::unchecked())

@@ -1,8 +1,10 @@
 //! Mail over sockets: the decisions of the listeners, and the work of the delivery agent.
 
+mod aliases;
 mod bounces;
 mod dialogs;
 mod direct;
+mod forwarding;
 mod held;
 mod inbound;
 mod interrupted;
@@ -15,5 +17,7 @@ mod marked;
 mod relayed;
 mod retries;
 mod returned;
+mod rules;
 mod socket;
+mod sts;
 mod tls;

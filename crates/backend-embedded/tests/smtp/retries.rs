@@ -92,6 +92,9 @@ async fn a_message_that_is_too_old_is_given_back() {
     host.wait(5 * 24 * 60);
     agent.deliver_due_once().await.unwrap();
     assert_eq!(host.reported().await[1], event("zoe@far.example", Outcome::Expired, "5.4.7"));
+    let responses: Vec<_> = host.events().await.into_iter().map(|event| event.response).collect();
+    let given_up = "the message could not be delivered in time; last reply: 450 4.2.1 Not today either";
+    assert_eq!(responses[..2], ["450 4.2.1 Not today", given_up], "the code of a reply is a server's");
     let inbox = host.inbox("ann@here.example").await;
     assert_eq!(inbox.len(), 1);
     let said = "Status: 5.4.7\r\nRemote-MTA: dns;127.0.0.1\r\nDiagnostic-Code: smtp;450 4.2.1 Not today either\r\n";

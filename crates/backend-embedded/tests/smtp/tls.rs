@@ -1,5 +1,7 @@
 //! Encrypted connections, inbound and outbound.
 
+use std::net::SocketAddr;
+
 use mailapi_backend::Provisioning;
 use mailapi_backend_embedded::delivery_agent::{Relay, RelayLogin, RelayTls};
 use mailapi_backend_embedded::net::ServerTls;
@@ -90,4 +92,93 @@ async fn what_is_said_before_the_handshake_does_not_count() {
     assert!(line.start_tls().await);
     line.say("EHLO client.example").await;
     assert!(line.say("MAIL FROM:<ann@here.example>").await.starts_with("530"));
+}
+
+/// A connection that is encrypted from the beginning.
+async fn encrypted(address: SocketAddr) -> Line {
+    let mut line = Line::to(address).await;
+    assert!(line.start_tls().await);
+    line
+}
+
+#[tokio::test]
+async fn what_does_not_begin_with_tls_is_closed() {
+    let (pem, key) = certificate();
+    let (with, without) = (host_with(&pem, &key).await, MailHost::open().await);
+    for listener in [with.submissions, with.imaps] {
+        let mut line = Line::to(listener).await;
+        line.send(b"EHLO client.example\r\n").await;
+        let mut answer = String::new();
+        while let Some(read) = line.read().await {
+            answer.push_str(&read);
+        }
+        assert!(!answer.contains("220") && !answer.contains("OK"), "{answer}");
+    }
+    for listener in [without.submissions, without.imaps] {
+        assert!(!Line::to(listener).await.start_tls().await, "there is no certificate");
+    }
+}
+
+#[tokio::test]
+async fn submission_over_tls_from_the_beginning() {
+    let (pem, key) = certificate();
+    let host = host_with(&pem, &key).await;
+    let mut line = encrypted(host.submissions).await;
+    assert!(line.reply().await.starts_with("220 "));
+    line.say("EHLO client.example").await;
+    assert!(line.say("STARTTLS").await.starts_with("503 "), "TLS within TLS");
+    assert!(line.say("AUTH PLAIN AGFubkBoZXJlLmV4YW1wbGUAc2VjcmV0").await.starts_with("235 "));
+    line.say("MAIL FROM:<ann@here.example>").await;
+    line.say("RCPT TO:<bob@here.example>").await;
+    line.say("DATA").await;
+    assert!(line.say("From: ann@here.example\r\n\r\nHi\r\n.").await.starts_with("250 "));
+    assert!(host.inbox("bob@here.example").await[0].contains("with ESMTPSA id"));
+}
+
+#[tokio::test]
+async fn imap_over_tls_from_the_beginning() {
+    let (pem, key) = certificate();
+    let host = host_with(&pem, &key).await;
+    let mut line = encrypted(host.imaps).await;
+    let greeting = line.read().await.unwrap();
+    assert!(greeting.starts_with("* OK ") && !greeting.contains("STARTTLS"), "{greeting}");
+    line.send(b"a LOGIN ann@here.example secret\r\n").await;
+    assert!(line.read().await.unwrap().starts_with("a OK "));
+}
+
+#[tokio::test]
+async fn both_listeners_share_the_limits_of_a_client() {
+    let (pem, key) = certificate();
+    let tls = ServerTls::from_pem(pem.as_bytes(), key.as_bytes()).unwrap();
+    let host = MailHost::open_with(|listeners, _| {
+        listeners.tls = Some(tls);
+        listeners.submission_connections.max_connections_per_client = 2;
+    })
+    .await;
+    let mut plain = Line::to(host.submission).await;
+    assert!(plain.reply().await.starts_with("220 "));
+    // A handshake that never ends counts as well.
+    let _silent = Line::to(host.submissions).await;
+    // The silent client was accepted before another one at the same listener.
+    assert!(!Line::to(host.submissions).await.start_tls().await);
+    assert!(Line::to(host.submission).await.reply().await.starts_with("421 "));
+    assert!(Line::from([127, 0, 0, 2], host.submissions).await.start_tls().await, "another client is let in");
+}
+
+#[tokio::test]
+async fn starttls_is_offered_as_soon_as_there_is_a_certificate() {
+    let (pem, key) = certificate();
+    let tls = ServerTls::empty();
+    let shared = tls.clone();
+    let host = MailHost::open_with(|listeners, _| listeners.tls = Some(shared)).await;
+    let mut before = Line::to(host.smtp).await;
+    before.reply().await;
+    before.say("EHLO client.example").await;
+    assert!(before.say("STARTTLS").await.starts_with("502 "));
+    tls.replace(pem.as_bytes(), key.as_bytes()).unwrap();
+    let mut after = Line::to(host.smtp).await;
+    after.reply().await;
+    after.say("EHLO client.example").await;
+    assert!(after.say("STARTTLS").await.starts_with("220 "));
+    assert!(after.start_tls().await);
 }

@@ -101,9 +101,10 @@ impl Dialer {
         Ok(())
     }
 
-    /// Connects, encrypts, and reads the capabilities.
+    /// Opens a connection in time.
     async fn reach(&self) -> Result<ImapConnection, String> {
-        let greeted = timeout(self.settings.connect_timeout, self.greeted()).await;
+        let greeted = greeted(&self.settings, &self.tls, &self.room, &self.openings);
+        let greeted = timeout(self.settings.connect_timeout, greeted).await;
         let outcome =
             greeted.unwrap_or_else(|_| Err(ImapError::Broken("the server did not respond in time".to_owned())));
         outcome.map_err(|error| match MailboxError::from(error) {
@@ -112,47 +113,8 @@ impl Dialer {
         })
     }
 
-    async fn greeted(&self) -> Result<ImapConnection, ImapError> {
-        let ImapSettings { host, port, tls, .. } = &self.settings;
-        let stream = stream::connect(host, *port).await?;
-        let mut connection = ImapConnection::new(stream, &self.settings, &self.room, self.openings.clone());
-        if *tls == TlsMode::Implicit {
-            connection = connection.encrypt(host, self.tls.clone()).await?;
-        }
-        let greeting = connection.greeting().await?;
-        if greeting.status != Status::Ok {
-            // PREAUTH would be a session of an unknown user.
-            return Err(ImapError::Broken(format!("unexpected greeting {:?}: {}", greeting.status, greeting.text)));
-        }
-        ask_capabilities(&mut connection).await?;
-        if *tls == TlsMode::StartTls {
-            if !connection.capabilities().has("STARTTLS") {
-                return Err(ImapError::Broken("the server does not offer STARTTLS".to_owned()));
-            }
-            connection.run(Command::start_tls(), |_| {}).await?;
-            connection = connection.encrypt(host, self.tls.clone()).await?;
-            // Capabilities from before STARTTLS are not authenticated (RFC 3501 section 6.2.1).
-            ask_capabilities(&mut connection).await?;
-        }
-        Ok(connection)
-    }
-
-    /// Logs in as the master user on behalf of the mailbox: by SASL PLAIN with an authorization identity, otherwise
-    /// by LOGIN.
     async fn log_in(&self, connection: &mut ImapConnection, mailbox: &EmailAddress) -> Result<(), ImapError> {
-        let settings = &self.settings;
-        let password = Password::new(settings.master_password.get().into_inner());
-        let capabilities = connection.capabilities();
-        let command = if capabilities.has("AUTH=PLAIN") {
-            Command::authenticate_plain(mailbox.as_str(), &settings.master_user, &password, &capabilities)
-        } else if capabilities.has("LOGINDISABLED") {
-            return Err(ImapError::Broken("the server does not allow password log-ins; it may require TLS".to_owned()));
-        } else {
-            let user = format!("{}{}{}", mailbox.as_str(), settings.master_separator, settings.master_user);
-            Command::login(&user, &password)
-        };
-        connection.run(command, |_| {}).await?;
-        ask_capabilities(connection).await
+        log_in(connection, &self.settings, Some(mailbox.as_str())).await
     }
 
     fn refused(&self, status: StatusResponse) -> Refused {
@@ -166,6 +128,58 @@ impl Dialer {
             _ => Refused::Master(reason),
         }
     }
+}
+
+/// Connects, encrypts, and reads the greeting and the capabilities.
+pub(super) async fn greeted(
+    settings: &ImapSettings,
+    config: &Arc<ClientConfig>,
+    room: &Arc<ByteBudget<()>>,
+    openings: &Arc<AtomicU64>,
+) -> Result<ImapConnection, ImapError> {
+    let ImapSettings { host, port, tls, .. } = settings;
+    let stream = stream::connect(host, *port).await?;
+    let mut connection = ImapConnection::new(stream, settings, room, Arc::clone(openings));
+    if *tls == TlsMode::Implicit {
+        connection = connection.encrypt(host, Arc::clone(config)).await?;
+    }
+    let greeting = connection.greeting().await?;
+    if greeting.status != Status::Ok {
+        // PREAUTH would be a session of an unknown user.
+        return Err(ImapError::Broken(format!("unexpected greeting {:?}: {}", greeting.status, greeting.text)));
+    }
+    ask_capabilities(&mut connection).await?;
+    if *tls == TlsMode::StartTls {
+        if !connection.capabilities().has("STARTTLS") {
+            return Err(ImapError::Broken("the server does not offer STARTTLS".to_owned()));
+        }
+        connection.run(Command::start_tls(), |_| {}).await?;
+        connection = connection.encrypt(host, Arc::clone(config)).await?;
+        // Capabilities from before STARTTLS are not authenticated (RFC 3501 section 6.2.1).
+        ask_capabilities(&mut connection).await?;
+    }
+    Ok(connection)
+}
+
+/// Logs in as the user of the settings, on behalf of another one if there is any: by SASL PLAIN with an authorization
+/// identity, otherwise by LOGIN.
+pub(super) async fn log_in(
+    connection: &mut ImapConnection,
+    settings: &ImapSettings,
+    on_behalf_of: Option<&str>,
+) -> Result<(), ImapError> {
+    let password = Password::new(settings.master_password.get().into_inner());
+    let (capabilities, user) = (connection.capabilities(), &settings.master_user);
+    let command = if capabilities.has("AUTH=PLAIN") {
+        Command::authenticate_plain(on_behalf_of.unwrap_or_default(), user, &password, &capabilities)
+    } else if capabilities.has("LOGINDISABLED") {
+        return Err(ImapError::Broken("the server does not allow password log-ins; it may require TLS".to_owned()));
+    } else {
+        let both = on_behalf_of.map(|other| format!("{other}{}{user}", settings.master_separator));
+        Command::login(both.as_ref().unwrap_or(user), &password)
+    };
+    connection.run(command, |_| {}).await?;
+    ask_capabilities(connection).await
 }
 
 async fn ask_capabilities(connection: &mut ImapConnection) -> Result<(), ImapError> {

@@ -12,10 +12,12 @@ mod error;
 mod job;
 mod pool;
 mod pooled_connection;
+mod remote;
 mod settings;
 mod stream;
 
 pub use pool::ImapPool;
+pub use remote::{RemoteFolder, RemoteMailbox, RemoteMessage, RemoteSettings, RemoteUids};
 pub use settings::ImapSettings;
 
 pub(crate) use connection::{ImapConnection, OpenFolder, is_of, refused_folder};

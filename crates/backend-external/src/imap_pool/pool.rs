@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mailapi_backend::MailboxError;
 use mailapi_imap::client::Code;
 use mailapi_model::{EmailAddress, FolderName};
-use moka::sync::Cache;
+use quick_cache::sync::Cache;
 use rustls::ClientConfig;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::connection::ImapConnection;
 use super::connection_slots::{ConnectionPermit, ConnectionSlots, Found, Open, Wanted};
@@ -30,17 +30,15 @@ pub(super) struct Shared {
     slots: Mutex<ConnectionSlots>,
     /// Notified whenever a connection or a slot is returned.
     given_back: Notify,
-    unknown_mailboxes: Cache<EmailAddress, ()>,
+    /// Mailboxes that did not exist at their last login, with its time.
+    unknown_mailboxes: Cache<EmailAddress, Instant>,
 }
 
 impl ImapPool {
     /// Creates an empty pool. `tls` is unused with [`crate::TlsMode::None`].
     #[must_use]
     pub fn new(settings: ImapSettings, tls: Arc<ClientConfig>) -> Self {
-        let unknown_mailboxes = Cache::builder()
-            .max_capacity(settings.unknown_mailboxes)
-            .time_to_live(settings.unknown_mailbox_pause)
-            .build();
+        let unknown_mailboxes = Cache::new(settings.unknown_mailboxes);
         let shared = Shared {
             dialer: Dialer::new(settings.clone(), tls),
             settings,
@@ -78,7 +76,7 @@ impl ImapPool {
         let closing = {
             let mut slots = self.shared.slots();
             // Under the lock, so that a login that began earlier cannot add the mailbox again.
-            self.shared.unknown_mailboxes.invalidate(mailbox);
+            self.shared.unknown_mailboxes.remove(mailbox);
             slots.forget(mailbox)
         };
         // Dropping a connection frees its slot, which takes the lock.
@@ -141,7 +139,8 @@ impl ImapPool {
 
     async fn checkout(&self, wanted: Wanted<'_>) -> Result<PooledConnection, MailboxError> {
         let shared = &self.shared;
-        if shared.unknown_mailboxes.contains_key(wanted.mailbox) {
+        let tried_at = shared.unknown_mailboxes.get(wanted.mailbox);
+        if tried_at.is_some_and(|at| at.elapsed() < shared.settings.unknown_mailbox_pause) {
             return Err(MailboxError::NoSuchMailbox);
         }
         let found = timeout(shared.settings.wait_timeout, shared.kept_or_room(wanted)).await;
@@ -194,7 +193,7 @@ impl Shared {
         // The lock orders this against `ImapPool::forget`.
         let slots = self.slots();
         if slots.is_current(permit) {
-            self.unknown_mailboxes.insert(mailbox.clone(), ());
+            self.unknown_mailboxes.insert(mailbox.clone(), Instant::now());
         }
     }
 

@@ -57,7 +57,7 @@ pub struct ImapSettings {
     /// How long a mailbox unknown to the server is not tried again, for the same reason. Default 10 seconds.
     pub unknown_mailbox_pause: Duration,
     /// How many unknown mailboxes are remembered. Default 10,000.
-    pub unknown_mailboxes: u64,
+    pub unknown_mailboxes: usize,
     /// Bytes per read. Default 64 KiB.
     pub read_bytes: usize,
     /// Memory limits on the server's responses.

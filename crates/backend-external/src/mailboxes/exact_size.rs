@@ -6,7 +6,8 @@ use mailapi_backend::FullMessage;
 use mailapi_backend::mime::{DescribedAttachment, TransferDecoder, TransferEncoding};
 use mailapi_imap::client::{Command, Event, FetchAttribute, Section, SectionText, Untagged};
 use mailapi_model::{EmailAddress, FolderName};
-use moka::sync::Cache;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 
 use super::load::fetch_one;
 use super::parts::Parts;
@@ -16,7 +17,20 @@ use crate::imap_pool::{ImapConnection, ImapError};
 
 /// A cache of parts and attachment sizes by message.
 #[derive(Clone)]
-pub(super) struct ExactSizes(Cache<(FolderKey, u32), Arc<Measured>>);
+pub(super) struct ExactSizes(Arc<Cache<(FolderKey, u32), Arc<Measured>, Memory>>);
+
+/// The approximate memory of an entry.
+#[derive(Clone)]
+struct Memory;
+
+impl Weighter<(FolderKey, u32), Arc<Measured>> for Memory {
+    fn weight(&self, _: &(FolderKey, u32), measured: &Arc<Measured>) -> u64 {
+        measured.weight()
+    }
+}
+
+/// The usual memory of an entry.
+const USUAL_ENTRY: u64 = 1024;
 
 /// The parts of a message and the sizes of its attachments. Neither ever changes.
 #[derive(Debug, Clone)]
@@ -35,10 +49,9 @@ impl Measured {
     }
 
     /// Returns the approximate memory of the entry, including its key.
-    fn weight(&self) -> u32 {
+    fn weight(&self) -> u64 {
         const FIXED: usize = 256;
-        let bytes = FIXED + self.parts.bytes() + self.sizes.len() * size_of::<u64>();
-        u32::try_from(bytes).unwrap_or(u32::MAX)
+        (FIXED + self.parts.bytes() + self.sizes.len() * size_of::<u64>()) as u64
     }
 }
 
@@ -58,8 +71,8 @@ impl MessageKey {
 impl ExactSizes {
     /// Creates a cache of at most `max_bytes`; with 0 it stores nothing.
     pub(super) fn new(max_bytes: u64) -> Self {
-        let weigh = |_: &(FolderKey, u32), measured: &Arc<Measured>| measured.weight();
-        Self(Cache::builder().max_capacity(max_bytes).weigher(weigh).build())
+        let entries = usize::try_from(max_bytes / USUAL_ENTRY).unwrap_or(usize::MAX);
+        Self(Arc::new(Cache::with_weighter(entries, max_bytes, Memory)))
     }
 
     pub(super) fn get(&self, key: &MessageKey) -> Option<Arc<Measured>> {

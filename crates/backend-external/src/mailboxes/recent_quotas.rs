@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mailapi_backend::MailboxError;
 use mailapi_model::{EmailAddress, Quota};
-use moka::sync::Cache;
+use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
@@ -17,7 +17,7 @@ const SHOWN_FOR: Duration = Duration::from_secs(60);
 const FRESH_FOR: Duration = Duration::from_secs(5);
 
 /// The maximum number of cached quotas; some MiB at most.
-const MOST_REMEMBERED: u64 = 10_000;
+const MOST_REMEMBERED: usize = 10_000;
 
 /// Concurrent background refreshes: most connections are reserved for requests.
 const ASKED_AT_A_TIME: usize = 2;
@@ -62,7 +62,7 @@ struct RefreshPermit {
 
 impl RecentQuotas {
     pub(super) fn new() -> Self {
-        let answers = Cache::builder().max_capacity(MOST_REMEMBERED).time_to_live(SHOWN_FOR).build();
+        let answers = Cache::new(MOST_REMEMBERED);
         Self { answers, state: Mutex::default(), permits: Semaphore::new(ASKED_AT_A_TIME) }
     }
 
@@ -82,7 +82,9 @@ impl RecentQuotas {
     /// Requests the quota of a single mailbox. The result replaces the cached one; after a failure the next list
     /// requests it again.
     pub(super) async fn ask_anew(&self, mailbox: &EmailAddress, asking: impl Future<Output = Answer>) -> Answer {
-        match self.answers.remove(mailbox) {
+        let cached = self.recent(mailbox);
+        self.answers.remove(mailbox);
+        match cached {
             Some(_) => self.ask(mailbox, asking).await,
             // No list shows this mailbox, so do not cache it.
             None => asking.await,
@@ -115,7 +117,7 @@ impl RecentQuotas {
     pub(super) fn forget(&self, mailbox: &EmailAddress) {
         let mut state = self.state();
         state.changes += 1;
-        self.answers.invalidate(mailbox);
+        self.answers.remove(mailbox);
     }
 
     fn recent(&self, mailbox: &EmailAddress) -> Option<Recent> {
@@ -135,7 +137,7 @@ impl RecentQuotas {
         }
         match answer {
             Ok(quota) => self.answers.insert(mailbox.clone(), Recent { quota: *quota, asked_at: begun.at }),
-            Err(_) => self.answers.invalidate(mailbox),
+            Err(_) => drop(self.answers.remove(mailbox)),
         }
     }
 

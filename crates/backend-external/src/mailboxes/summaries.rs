@@ -6,7 +6,8 @@ use mailapi_backend::mime::MessageStructure;
 use mailapi_backend::{Correspondent, MessageSummary};
 use mailapi_imap::client::{FetchAttribute, FetchedMessage, Section, SectionText};
 use mailapi_model::{EmailAddress, FolderName, Timestamp};
-use moka::sync::Cache;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 
 use super::parts;
 use super::settings::MailboxSettings;
@@ -22,21 +23,28 @@ pub(super) struct FolderKey {
 
 /// The cache of summaries without flags.
 pub(super) struct Summaries {
-    by_message: Cache<(Arc<FolderKey>, u32), Arc<MessageSummary>>,
+    by_message: Cache<(Arc<FolderKey>, u32), Arc<MessageSummary>, Memory>,
     /// Folders with cached messages: for these it is worth fetching only the flags first.
     known: Cache<Arc<FolderKey>, ()>,
     remembers: bool,
 }
 
 /// The maximum number of known folders; others are fetched in full again.
-const KNOWN_FOLDERS: u64 = 10_000;
+const KNOWN_FOLDERS: usize = 10_000;
+
+/// The usual memory of a summary.
+const USUAL_SUMMARY: u64 = 512;
+
+/// The approximate memory of a summary.
+#[derive(Clone)]
+struct Memory;
 
 impl Summaries {
     /// Creates a cache of at most `max_bytes`; with 0 it stores nothing.
     pub(super) fn new(max_bytes: u64) -> Self {
-        let weigh = |_: &(Arc<FolderKey>, u32), summary: &Arc<MessageSummary>| weight(summary);
+        let messages = usize::try_from(max_bytes / USUAL_SUMMARY).unwrap_or(usize::MAX);
         Self {
-            by_message: Cache::builder().max_capacity(max_bytes).weigher(weigh).build(),
+            by_message: Cache::with_weighter(messages, max_bytes, Memory),
             known: Cache::new(KNOWN_FOLDERS),
             remembers: max_bytes > 0,
         }
@@ -65,14 +73,15 @@ impl Summaries {
     }
 }
 
-/// Returns the approximate memory of a summary.
-fn weight(summary: &MessageSummary) -> u32 {
-    const FIXED: usize = 256;
-    const FLAG: usize = size_of::<String>();
-    let person = |person: &Correspondent| size_of::<Correspondent>() + person.name.len() + person.email.len();
-    let people = person(&summary.from) + summary.to.iter().map(person).sum::<usize>();
-    let flags: usize = summary.flags.iter().map(|flag| FLAG + flag.len()).sum();
-    u32::try_from(FIXED + people + flags + summary.subject.len() + summary.message_id.len()).unwrap_or(u32::MAX)
+impl Weighter<(Arc<FolderKey>, u32), Arc<MessageSummary>> for Memory {
+    fn weight(&self, _: &(Arc<FolderKey>, u32), summary: &Arc<MessageSummary>) -> u64 {
+        const FIXED: usize = 256;
+        const FLAG: usize = size_of::<String>();
+        let person = |person: &Correspondent| size_of::<Correspondent>() + person.name.len() + person.email.len();
+        let people = person(&summary.from) + summary.to.iter().map(person).sum::<usize>();
+        let flags: usize = summary.flags.iter().map(|flag| FLAG + flag.len()).sum();
+        (FIXED + people + flags + summary.subject.len() + summary.message_id.len()) as u64
+    }
 }
 
 /// The header fields of a summary.

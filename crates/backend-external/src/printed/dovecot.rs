@@ -34,6 +34,8 @@ pub struct DovecotConfiguration<'a> {
     pub master_password: SecretText,
     /// The separator between mailbox and master user in a login name.
     pub master_separator: &'a str,
+    /// Whether mail programs log in with app passwords only.
+    pub require_app_passwords: bool,
     /// The port of the administration interface over HTTP, and its API key.
     pub doveadm: Option<(u16, SecretText)>,
     /// The certificate shown to mail programs.
@@ -43,6 +45,14 @@ pub struct DovecotConfiguration<'a> {
 // No password matches a disabled account, but the master user still finds its mailbox.
 const PASSWORD: &str = "SELECT email AS \"user\", CASE WHEN active THEN password_hash ELSE '{CRYPT}*' END AS password \
     FROM mailapi_credentials WHERE email = ";
+// As for a disabled account: only an app password opens the mailbox.
+const NO_PASSWORD: &str = "SELECT email AS \"user\", '{CRYPT}*' AS password FROM mailapi_credentials WHERE email = ";
+// One row at most, which Dovecot verifies. Only 16 bits of a hash of the typed password are part of the query, which the
+// database may log: a password that no app password matches may be a mistyped main password.
+const APP_PASSWORD: &str =
+    "SELECT email AS \"user\", password_hash AS password FROM mailapi_app_passwords WHERE email = ";
+/// The companion file with the query of app passwords, for version 2.3.
+const APP_PASSWORD_FILE: &str = "mailapi-app-passwords.conf.ext";
 /// The characters of an unquoted address (RFC 5321 section 4.1.2), without the separator of the master user.
 const USERNAME_CHARS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567890.-_@+'!#$%&/=?^`{|}~";
 const ITERATE: &str = "SELECT email AS \"user\" FROM mailapi_virtual_mailboxes";
@@ -61,13 +71,15 @@ impl DovecotConfiguration<'_> {
         let shape = Shape {
             directory,
             separator: self.master_separator,
+            password: if self.require_app_passwords { NO_PASSWORD } else { PASSWORD },
             imap_port: self.imap_port,
             doveadm: self.doveadm.as_ref().map(|(port, key)| (*port, key.expose().as_str())),
             certificate: self.certificate,
         };
         let main = match self.version {
             DovecotVersion::V2_3 => {
-                files.push(PrintedFile::secret("mailapi-sql.conf.ext", sql_2_3(self.database)));
+                files.push(PrintedFile::secret("mailapi-sql.conf.ext", sql_2_3(self.database, shape.password)));
+                files.push(PrintedFile::secret(APP_PASSWORD_FILE, app_passwords_2_3(self.database)));
                 shape.main_2_3()
             }
             DovecotVersion::V2_4 => shape.main_2_4(self.database),
@@ -77,14 +89,23 @@ impl DovecotConfiguration<'_> {
     }
 }
 
-fn sql_2_3(database: &LookupDatabase) -> String {
+fn connect_2_3(database: &LookupDatabase) -> String {
     let (driver, connect) = match database {
         LookupDatabase::Sqlite(file) => ("sqlite", file.display().to_string()),
         LookupDatabase::Postgres(place) => ("pgsql", libpq(place)),
     };
+    format!("driver = {driver}\nconnect = {connect}\n")
+}
+
+fn app_passwords_2_3(database: &LookupDatabase) -> String {
+    let connect = connect_2_3(database);
+    format!("{connect}password_query = {APP_PASSWORD}'%Lu' AND lookup_key = '%{{sha256;truncate=16:password}}'\n")
+}
+
+fn sql_2_3(database: &LookupDatabase, password: &str) -> String {
+    let connect = connect_2_3(database);
     format!(
-        "driver = {driver}\nconnect = {connect}\n\
-         password_query = {PASSWORD}'%Lu'\n\
+        "{connect}password_query = {password}'%Lu'\n\
          user_query = SELECT email AS \"user\", COALESCE('*:bytes=' || quota_bytes, '*:storage=0') AS quota_rule \
          FROM mailapi_virtual_mailboxes WHERE email = '%Lu' AND (receives OR '%Ls' <> 'lmtp')\n\
          iterate_query = {ITERATE}\n"
@@ -126,6 +147,8 @@ fn libpq(place: &PostgresPlace) -> String {
 struct Shape<'a> {
     directory: &'a str,
     separator: &'a str,
+    /// The query for the password of a mailbox, without the address.
+    password: &'a str,
     imap_port: u16,
     doveadm: Option<(u16, &'a str)>,
     certificate: Certificate<'a>,
@@ -160,6 +183,10 @@ passdb {{
 passdb {{
   driver = sql
   args = {directory}/mailapi-sql.conf.ext
+}}
+passdb {{
+  driver = sql
+  args = {directory}/{APP_PASSWORD_FILE}
 }}
 userdb {{
   driver = sql
@@ -198,7 +225,7 @@ plugin {{
     }
 
     fn main_2_4(&self, database: &LookupDatabase) -> String {
-        let Self { directory, separator, .. } = self;
+        let Self { directory, separator, password, .. } = self;
         let tls = match self.certificate {
             Some((certificate, key)) => format!(
                 "ssl = required\nssl_server_cert_file = {}\nssl_server_key_file = {}\nlisten = *, ::\n",
@@ -232,7 +259,12 @@ auth_username_chars = "{USERNAME_CHARS}"
   result_success = continue
 }}
 passdb sql {{
-  query = {PASSWORD}'%{{user | lower}}'
+  query = {password}'%{{user | lower}}'
+}}
+passdb app-passwords {{
+  passdb_driver = sql
+  passdb_sql_query = {APP_PASSWORD}'%{{user | lower}}' \
+    AND lookup_key = '%{{password | sha256 | hexlify | substr(0, 4)}}'
 }}
 userdb sql {{
   query = SELECT email AS "user", COALESCE(quota_bytes || 'B', 'unlimited') AS quota_storage_size \
@@ -313,6 +345,10 @@ mod tests {
         };
         let database = LookupDatabase::Postgres(place);
         assert!(sql_2_4(&database).contains(r#"    password = "a\"b\\c'd #$e""#), "{}", sql_2_4(&database));
-        assert!(sql_2_3(&database).contains(r#" password='a"b\\c\'d #$e'"#), "{}", sql_2_3(&database));
+        assert!(
+            sql_2_3(&database, PASSWORD).contains(r#" password='a"b\\c\'d #$e'"#),
+            "{}",
+            sql_2_3(&database, PASSWORD)
+        );
     }
 }

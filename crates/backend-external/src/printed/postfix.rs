@@ -39,6 +39,7 @@ impl PostfixConfiguration<'_> {
             map("domains.cf", "SELECT domain FROM mailapi_virtual_domains WHERE domain = '%s'"),
             // A disabled mailbox still receives mail.
             map("mailboxes.cf", "SELECT email FROM mailapi_virtual_mailboxes WHERE email = '%s' AND receives"),
+            map("aliases.cf", "SELECT member FROM mailapi_virtual_aliases WHERE address = '%s'"),
             map("senders.cf", "SELECT login FROM mailapi_sender_logins WHERE sender = '%s'"),
             PrintedFile::script("apply.sh", self.script(directory)),
         ]
@@ -84,9 +85,10 @@ set -eu
 postconf -e 'enable_long_queue_ids = yes'
 postconf -e 'syslog_name = {name}'
 
-# Domains and mailboxes come from mailapi's database; Dovecot delivers.
+# Domains, mailboxes and aliases come from mailapi's database; Dovecot delivers.
 postconf -e 'virtual_mailbox_domains = proxy:{kind}:{directory}/domains.cf'
 postconf -e 'virtual_mailbox_maps = proxy:{kind}:{directory}/mailboxes.cf'
+postconf -e 'virtual_alias_maps = proxy:{kind}:{directory}/aliases.cf'
 postconf -e 'virtual_transport = lmtp:unix:private/dovecot-lmtp'
 postconf -e 'recipient_delimiter = +'
 postconf -e 'smtpd_relay_restrictions = permit_mynetworks, permit_sasl_authenticated, reject_unauth_destination'

@@ -10,10 +10,10 @@ use mailapi_backend::contract::Fixture;
 use mailapi_backend::{Backend, InboundLog};
 use mailapi_backend_external::External;
 use mailapi_model::{
-    AccountChange, Clock, DomainName, EmailAddress, FolderName, InboundEvent, MessageId, NewAccount, NewDomain, Secret,
-    Timestamp,
+    AccountChange, Alias, Clock, DomainName, EmailAddress, FolderName, InboundEvent, MessageId, NewAccount, NewDomain,
+    Secret, Timestamp,
 };
-use mailapi_store::Store;
+use mailapi_store::{AliasStored, Store};
 use mailapi_testkit::{
     RealClock, RealMailServer, SeededEntropy, SubmissionRecorder, TestDatabase, TestDirectory, TestEngine,
 };
@@ -122,6 +122,15 @@ impl Fixture for ExternalFixture {
     async fn remove_mailbox(&self, mailbox: &EmailAddress) {
         self.backend.provisioning.remove_mailbox(mailbox).await.expect("the mailbox is removed");
         self.store.accounts().delete(mailbox, Timestamp::from_seconds(9)).await.expect("the store");
+    }
+
+    async fn put_alias(&self, alias: &Alias) {
+        let stored = self.store.aliases().insert(alias).await.expect("the store");
+        assert_eq!(stored, AliasStored::Stored);
+    }
+
+    async fn remove_alias(&self, address: &EmailAddress) {
+        assert!(self.store.aliases().delete(address, RealClock.now()).await.expect("the store"));
     }
 
     async fn deliver(&self, mailbox: &EmailAddress, message: &[u8]) {

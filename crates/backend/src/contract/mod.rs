@@ -10,12 +10,14 @@
 //! mailapi_backend::backend_contract!(fixture);
 //! ```
 
+pub mod aliases;
 pub mod feed;
 pub mod listing;
 pub mod provisioning;
 pub mod queue;
 pub mod reading;
 pub mod room;
+pub mod rules;
 pub mod searching;
 pub mod submission;
 
@@ -23,7 +25,7 @@ mod mail;
 mod story;
 
 use async_trait::async_trait;
-use mailapi_model::{DomainName, EmailAddress, FolderName, MessageId};
+use mailapi_model::{Alias, DomainName, EmailAddress, FolderName, MessageId};
 
 use crate::Backend;
 
@@ -52,6 +54,16 @@ pub trait Fixture: Send + Sync {
         self.backend().provisioning.remove_mailbox(mailbox).await.expect("the mailbox is removed");
     }
 
+    /// Creates an alias in [`Fixture::domain`], whose mailboxes exist.
+    async fn put_alias(&self, alias: &Alias) {
+        self.backend().provisioning.put_alias(alias).await.expect("the alias is put");
+    }
+
+    /// Removes an alias.
+    async fn remove_alias(&self, address: &EmailAddress) {
+        self.backend().provisioning.remove_alias(address).await.expect("the alias is removed");
+    }
+
     /// Delivers a message from another server to a mailbox, and waits until it is stored.
     async fn deliver(&self, mailbox: &EmailAddress, message: &[u8]);
 
@@ -78,7 +90,7 @@ pub trait Fixture: Send + Sync {
 #[macro_export]
 macro_rules! backend_contract {
     ($fixture:ident) => {
-        $crate::backend_contract! { $fixture: submission feed listing reading searching room provisioning queue }
+        $crate::backend_contract! { $fixture: submission feed listing reading searching room provisioning aliases rules queue }
     };
     ($fixture:ident: $($area:ident)+) => {
         $($crate::backend_contract! { @$area $fixture })+
@@ -165,7 +177,24 @@ macro_rules! backend_contract {
                 mail_for_a_removed_mailbox_is_refused
                 removing_twice_is_no_error
                 putting_twice_keeps_the_mail
+                ended_sessions_leave_the_mailbox_readable
                 a_mailbox_that_comes_back_is_empty
+            }
+        }
+    };
+    (@aliases $fixture:ident) => {
+        $crate::backend_contract! { @stories $fixture
+            aliases {
+                a_removed_alias_is_refused
+                each_member_gets_a_copy_and_is_reported
+                a_catch_all_gets_the_mail_of_other_addresses
+            }
+        }
+    };
+    (@rules $fixture:ident) => {
+        $crate::backend_contract! { @stories $fixture
+            rules {
+                a_rule_files_and_marks_messages
             }
         }
     };
@@ -196,12 +225,14 @@ mod tests {
     fn the_macro_names_every_story() {
         let named = include_str!("mod.rs");
         for (area, source) in [
+            ("aliases", include_str!("aliases.rs")),
             ("feed", include_str!("feed.rs")),
             ("listing", include_str!("listing.rs")),
             ("provisioning", include_str!("provisioning.rs")),
             ("queue", include_str!("queue.rs")),
             ("reading", include_str!("reading.rs")),
             ("room", include_str!("room.rs")),
+            ("rules", include_str!("rules.rs")),
             ("searching", include_str!("searching.rs")),
             ("submission", include_str!("submission.rs")),
         ] {

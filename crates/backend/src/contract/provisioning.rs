@@ -35,6 +35,16 @@ pub async fn putting_twice_keeps_the_mail(fixture: &dyn Fixture) {
     }
 }
 
+/// The end of a mailbox's sessions is repeatable and leaves its mail readable, over connections of this program too.
+pub async fn ended_sessions_leave_the_mailbox_readable(fixture: &dyn Fixture) {
+    let bob = mailbox_with(fixture, &[mail::plain("one", "x")]).await;
+    let before = newest(fixture, &bob).await;
+    for mailbox in [&bob, &bob, &address(fixture, "nobody")] {
+        fixture.backend().provisioning.end_sessions(mailbox).await.expect("the sessions end");
+        assert_eq!(newest(fixture, &bob).await, before);
+    }
+}
+
 /// A new owner of an address does not inherit the mail of the previous one.
 pub async fn a_mailbox_that_comes_back_is_empty(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::plain("one", "x")]).await;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use mail_parser::parsers::MessageStream;
-use mail_parser::{Addr, Address, DateTime, HeaderValue};
+use mail_parser::{DateTime, HeaderValue};
 use mailapi_model::Timestamp;
 
 use super::addresses::{self, AddressEntry};
@@ -158,20 +158,8 @@ fn terminated(value: &[u8], max_bytes: usize) -> Hidden {
 
 /// Returns the correspondents of an address field (RFC 5322 section 3.4), including group members.
 pub(super) fn correspondents(value: &[u8], max_bytes: usize) -> Vec<Correspondent> {
-    let text = terminated(value, max_bytes);
-    let HeaderValue::Address(addresses) = MessageStream::new(text.value.as_bytes()).parse_address() else {
-        return Vec::new();
-    };
-    let shown = |part: Option<&str>| one_line(&text.reveal(part.unwrap_or_default()));
-    let person = |address: &Addr<'_>| {
-        let (name, email) = (shown(address.name.as_deref()), shown(address.address.as_deref()));
-        Correspondent { name, email }
-    };
-    match addresses {
-        Address::List(list) => list.iter().map(person).collect(),
-        // Addresses outside all groups arrive as a group without a name.
-        Address::Group(groups) => groups.iter().flat_map(|group| &group.addresses).map(person).collect(),
-    }
+    let text = unfolded(value);
+    addresses::correspondents(&Hidden::new(&text[..text.floor_char_boundary(max_bytes)]))
 }
 
 /// Returns the entries of an address field as IMAP reports them.

@@ -15,7 +15,7 @@ macro_rules! samples {
     };
 }
 
-const SAMPLES: [(&str, &str); 21] = samples![
+const SAMPLES: [(&str, &str); 26] = samples![
     "message.accepted",
     "message.delivered",
     "message.deferred",
@@ -31,6 +31,11 @@ const SAMPLES: [(&str, &str); 21] = samples![
     "user.created",
     "user.updated",
     "user.deleted",
+    "user.app_password_created",
+    "user.app_password_revoked",
+    "alias.created",
+    "alias.updated",
+    "alias.deleted",
     "token.created",
     "token.updated",
     "token.revoked",

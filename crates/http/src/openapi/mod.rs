@@ -12,7 +12,7 @@ use utoipa::openapi::{Components, ContactBuilder, InfoBuilder, LicenseBuilder, O
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::error::{ErrorBody, ErrorDetail};
-use crate::router::documented_routes;
+use crate::router;
 use crate::shape::ErrorCodeName;
 
 const TOKEN: &str = "token";
@@ -57,7 +57,7 @@ fn finished(public_url: Option<&str>) -> Option<finish::Ordered> {
 }
 
 fn document(public_url: Option<&str>) -> OpenApi {
-    let (_, mut document) = documented_routes().split_for_parts();
+    let mut document = router::document();
     let public_url = public_url.map(|url| url.trim_end_matches('/'));
     document.servers = Some(vec![Server::new(public_url.unwrap_or("/"))]);
     shapes::simplify(&mut document);
@@ -91,7 +91,7 @@ pub(crate) fn frame() -> OpenApi {
         .build()
 }
 
-const TAGS: [(&str, &str); 12] = [
+const TAGS: [(&str, &str); 13] = [
     ("mail", "Send messages and follow their delivery."),
     ("events", "The log of events, by cursor or as a stream."),
     ("queue", "The mail server's queue, for admins."),
@@ -102,6 +102,7 @@ const TAGS: [(&str, &str); 12] = [
     ("permissions", "Permissions that admins grant to users, each for one domain."),
     ("domains", "Mail domains with their DNS records and DKIM keys."),
     ("users", "User accounts and their mailboxes."),
+    ("aliases", "Addresses whose mail goes to other addresses."),
     ("webhooks", "Sending events to HTTP receivers, signed as Standard Webhooks specifies."),
     ("service", "Health checks and documentation. No token is needed."),
 ];

@@ -1,5 +1,6 @@
 //! One file for each operation, in the folders of the contract's areas.
 
+pub(crate) mod aliases;
 pub(crate) mod auth;
 pub(crate) mod domains;
 pub(crate) mod events;
@@ -13,7 +14,10 @@ pub(crate) mod users;
 pub(crate) mod webhooks;
 
 /// Runs `work` to its end even if the client disconnects, so that a change in several steps is never left incomplete.
-async fn to_the_end<T: Send + 'static>(
+///
+/// # Errors
+/// `INTERNAL_ERROR` if the work panics.
+pub async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, crate::error::ApiError> {
     use tracing::Instrument;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use mailapi_model::Clock as _;
+use mailapi_tls::ServerTls;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, App};
@@ -66,4 +68,25 @@ async fn readiness_names_what_sends_and_log_ins_miss() {
     let body = ask(&app, "/health/ready").await.assert(StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(body["reasons"], json!(["smtp"]), "a send and a log-in need no access to mailboxes");
     assert_eq!((&body["error"], &body["status"]), (&json!("SERVICE_UNAVAILABLE"), &json!("not_ready")));
+}
+
+#[tokio::test]
+async fn the_certificate_is_described_and_degrades_nothing() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let tls = ServerTls::empty();
+    let app = App::with(|_, http| http.tls = Some(tls.clone())).await;
+    // In front of real servers, the clock begins with the present.
+    let now = Duration::from_secs(app.clock.now().as_seconds().unsigned_abs());
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    let mut params = rcgen::CertificateParams::new(vec!["mx.example".to_owned()]).unwrap();
+    (params.not_before, params.not_after) = (epoch + now - 20 * DAY, epoch + now + 80 * DAY);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap().pem();
+    let word_after = async |days: u32| {
+        app.clock.advance(Duration::from_secs(10) + days * DAY);
+        ask(&app, "/health").await.assert(StatusCode::OK)["checks"]["certificate"].clone()
+    };
+    assert_eq!(word_after(0).await, "missing");
+    tls.replace(certificate.as_bytes(), key.serialize_pem().as_bytes()).unwrap();
+    assert_eq!([word_after(0).await, word_after(75).await, word_after(10).await], ["ok", "expires_soon", "expired"]);
 }

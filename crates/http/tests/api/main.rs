@@ -2,6 +2,7 @@
 
 mod support;
 
+mod aliases;
 mod auth;
 mod bodies;
 mod docs;
@@ -9,6 +10,8 @@ mod domains;
 mod errors;
 mod events;
 mod health;
+mod hosted;
+mod https;
 mod limits;
 mod mail;
 mod mailbox;

@@ -49,8 +49,8 @@ fn every_operation_is_documented_in_full() {
     let contract = operations.iter().filter(|(path, ..)| path.starts_with("/api/v1")).count();
     assert_eq!(
         contract,
-        55 + 2 + 4 + 10 + 6 + 1,
-        "the contract's operations, two additions, events, webhooks, queue and DNS"
+        55 + 2 + 4 + 10 + 6 + 1 + 3 + 5 + 2 + 2 + 2,
+        "the contract's operations, two additions, events, webhooks, queue, DNS, app passwords, aliases, rules, sessions and lock-outs"
     );
     let mut names = std::collections::HashSet::new();
     for (path, method, operation) in &operations {
@@ -92,6 +92,16 @@ fn each_object(value: &Value, at: &str, look: &mut dyn FnMut(&str, &serde_json::
     }
 }
 
+/// Linters of documents warn about repetitions, and some generators fail on them.
+#[test]
+fn lists_of_values_name_each_value_once() {
+    each_object(&document(), "", &mut |at, object| {
+        let Some(values) = object.get("enum").and_then(Value::as_array) else { return };
+        let repeated = values.iter().enumerate().find(|(place, value)| values[..*place].contains(value));
+        assert_eq!(repeated, None, "{at}");
+    });
+}
+
 /// Generators fail on a bare `null`, and merge alternatives into one type that requires the members of all.
 #[test]
 fn every_type_has_a_form_that_generators_read() {
@@ -114,6 +124,17 @@ fn every_type_has_a_form_that_generators_read() {
         }
     });
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Generated Python reads an object into a variable with the name of its schema, beside the variables of its lists.
+#[test]
+fn no_list_has_the_name_of_its_own_schema() {
+    let document = document();
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        let lists = schema["properties"].as_object().into_iter().flatten().filter(|(_, list)| list["type"] == "array");
+        let same: Vec<_> = lists.filter(|(member, _)| member.replace('_', "").eq_ignore_ascii_case(name)).collect();
+        assert!(same.is_empty(), "{name}: {same:?}");
+    }
 }
 
 /// Returns the schema that a reference points to.
@@ -299,8 +320,8 @@ fn path_of_examples(path: &str, operation: &Value) -> String {
     })
 }
 
-/// Starts a service with the objects that the examples name: a domain, two users, a token, a permission, and a
-/// message.
+/// Starts a service with the objects that the examples name: a domain, two users, a token, a permission, a message, and
+/// a session.
 async fn new_server(operation: &str) -> App {
     let app = App::start().await;
     let post = async |path: &str, body: Value| app.post(&app.admin, path, body).await.json();
@@ -313,6 +334,9 @@ async fn new_server(operation: &str) -> App {
     }
     for email in ["alice@example.test", "bob@example.test"] {
         post("/users", json!({ "email": email, "password": "correct horse battery staple" })).await;
+    }
+    if operation != "create_alias" {
+        post("/aliases", json!({ "address": "team@example.test", "members": ["alice@example.test"] })).await;
     }
     let file = json!({ "filename": "minutes.txt", "content": "SGVsbG8h", "content_type": "text/plain" });
     post(
@@ -329,7 +353,9 @@ async fn new_server(operation: &str) -> App {
         post("/permissions", grant).await;
     }
     app.dns.set_addresses("example.org", &["1.1.1.1"]);
+    post("/users/alice@example.test/app-passwords", json!({ "name": "phone" })).await;
     post("/webhooks", json!({ "url": "http://127.0.0.1:1/", "types": ["*"] })).await;
+    session(&app).await;
     app
 }
 

@@ -180,6 +180,8 @@ const TABLE: &[Row] = &[
         .body(r#"{"current_password":"correct horse","new_password":"correct horse"}"#),
     row("POST /api/v1/auth/refresh", For::Tokens, 422).granted("VALIDATION_ERROR"),
     row("GET /api/v1/auth/me", For::Tokens, 200),
+    row("GET /api/v1/auth/lockouts", For::Admins, 200),
+    row("POST /api/v1/auth/lockouts/unlock", For::Admins, 200).body(r#"{"mailbox":"x@example.org"}"#),
 
     row("GET /api/v1/permissions", For::Admins, 200),
     row("POST /api/v1/permissions", For::Admins, 201)
@@ -212,6 +214,20 @@ const TABLE: &[Row] = &[
     row("POST /api/v1/users/{user}/reset-password", For::Holders(ManageUsers), 200),
     row("DELETE /api/v1/users/{user}/purge", For::Holders(ManageUsers), 200),
     row("DELETE /api/v1/users/{user}", For::Holders(ManageUsers), 200),
+    row("GET /api/v1/aliases", For::HoldersAnywhere(ManageUsers), 200),
+    row("GET /api/v1/aliases", For::Holders(ManageUsers), 200).query("?domain=example.org"),
+    row("POST /api/v1/aliases", For::Holders(ManageUsers), 201)
+        .body(r#"{"address":"made{n}@example.org","members":["ann@example.org"]}"#),
+    row("GET /api/v1/aliases/{address}", For::Holders(ManageUsers), 200),
+    row("PUT /api/v1/aliases/{address}", For::Holders(ManageUsers), 200).body(r#"{"active":true}"#),
+    row("DELETE /api/v1/aliases/{address}", For::Holders(ManageUsers), 200),
+    row("GET /api/v1/users/{email}/app-passwords", For::OwnerAnd(ManageUsers), 200),
+    row("POST /api/v1/users/{user}/app-passwords", For::OwnerAnd(ManageUsers), 201).body(r#"{"name":"x"}"#),
+    row("DELETE /api/v1/users/{email}/app-passwords/{id}", For::OwnerAnd(ManageUsers), 200),
+    row("GET /api/v1/users/{email}/sessions", For::OwnerAnd(ManageUsers), 200),
+    row("DELETE /api/v1/users/{email}/sessions/{id}", For::OwnerAnd(ManageUsers), 200),
+    row("GET /api/v1/users/{email}/rules", For::Owner, 200),
+    row("PUT /api/v1/users/{email}/rules", For::Owner, 200).body(r#"{"rules":[]}"#),
     row("GET /api/v1/webhooks", For::Tokens, 200),
     row("POST /api/v1/webhooks", For::Owner, 422).granted("VALIDATION_ERROR").admin(201, "").body(WEBHOOK),
     row("POST /api/v1/webhooks", For::Admins, 201)
@@ -318,6 +334,12 @@ impl TestSetup {
                 self.app.user(&email).await;
                 email
             }
+            "{address}" => {
+                let address = format!("alias{n}@example.org");
+                let body = serde_json::json!({ "address": address, "members": ["ann@example.org"] });
+                self.app.post(&self.app.admin, "/aliases", body).await.assert(axum::http::StatusCode::CREATED);
+                address
+            }
             "{folder}" => "INBOX".to_owned(),
             "{uid}" => "1".to_owned(),
             "{index}" => "0".to_owned(),
@@ -326,6 +348,16 @@ impl TestSetup {
             // No message has it, so that a mail server's attempts do not change the answer.
             "{queue_id}" => "4jXsKf6thLz1SRkq".to_owned(),
             "{id}" if operation.contains("events") => self.event_id.clone(),
+            "{id}" if operation.contains("app-passwords") => {
+                let path = "/users/ann@example.org/app-passwords";
+                let added = self.app.post(&self.ann, path, serde_json::json!({ "name": "x" })).await.json();
+                added["app_password"]["id"].to_string()
+            }
+            "{id}" if operation.contains("sessions") => {
+                self.app.log_in("ann@example.org").await;
+                let open = self.app.get(&self.app.admin, "/users/ann@example.org/sessions").await.json();
+                open["sessions"][0]["id"].to_string()
+            }
             "{id}" if operation.contains("permissions") => {
                 let email = format!("target{n}@example.org");
                 self.app.user(&email).await;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use mailapi_http::{HttpSettings, serve};
+use mailapi_tls::ServerTls;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -224,4 +225,20 @@ async fn a_request_names_one_host() {
         assert_eq!(answer.contains("\"error\":\"BAD_REQUEST\""), status == 400, "{answer}");
         assert!(answer.to_ascii_lowercase().contains("\r\nx-request-id: "), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn only_open_challenges_of_an_authority_are_answered() {
+    let tls = ServerTls::empty();
+    let running = run(|http| http.tls = Some(tls.clone())).await;
+    let url = format!("http://{}/.well-known/acme-challenge/token", running.address);
+    let get = async || {
+        let answer = reqwest::get(&url).await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    assert_eq!(get().await.0, 404);
+    let open = tls.challenges().answer_over_http("token", "token.thumbprint".to_owned());
+    assert_eq!(get().await, (200, "token.thumbprint".to_owned()));
+    drop(open);
+    assert_eq!(get().await.0, 404);
 }

@@ -92,6 +92,32 @@ async fn a_change_leaves_absent_members() {
 }
 
 #[tokio::test]
+async fn members_that_cannot_change_are_refused() {
+    let (app, ann, bob) = App::with_ann_and_bob().await;
+    let path = format!("/webhooks/{}", of_ann(&app).await);
+    let before = app.get(&ann, &path).await.assert(StatusCode::OK);
+    for (field, value) in [
+        ("mailbox", json!("bob@example.org")),
+        ("mailbox", Value::Null),
+        ("domain", json!("example.org")),
+        ("signing", json!("v1a")),
+        ("secret", json!("whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")),
+    ] {
+        let change = json!({ field: value, "description": "Mine" });
+        assert_eq!(app.put(&ann, &path, change).await.assert_invalid(), [field]);
+    }
+    let all = json!({ "mailbox": "bob@example.org", "domain": "example.org", "signing": "v1a" });
+    assert_eq!(app.put(&ann, &path, all.clone()).await.assert_invalid(), ["domain", "mailbox", "signing"]);
+    app.put(&bob, &path, all).await.assert_error(403, "ACCESS_DENIED");
+    assert_eq!(app.get(&ann, &path).await.assert(StatusCode::OK), before);
+    // A client may send back what it has read.
+    let mut same = before.clone();
+    same["description"] = "Mine".into();
+    let updated = app.put(&ann, &path, same).await.assert(StatusCode::OK);
+    assert_eq!((&updated["mailbox"], &updated["description"]), (&before["mailbox"], &"Mine".into()));
+}
+
+#[tokio::test]
 async fn an_owner_manages_the_own_webhooks_and_does_not_see_answers() {
     let (app, ann, bob) = App::with_ann_and_bob().await;
     let id = of_ann(&app).await;
@@ -114,6 +140,13 @@ async fn an_owner_manages_the_own_webhooks_and_does_not_see_answers() {
     app.delete(&ann, &path).await.assert(StatusCode::OK);
 }
 
+/// The position after the newest event: its number, and the whole cursor.
+async fn newest(app: &App) -> (String, String) {
+    app.read_events().await;
+    let cursor = app.get(&app.admin, "/events").await.json()["cursor"].as_str().unwrap().to_owned();
+    (cursor.split('-').next().unwrap().to_owned(), cursor)
+}
+
 #[tokio::test]
 async fn a_replay_is_checked() {
     let app = App::start().await;
@@ -126,6 +159,19 @@ async fn a_replay_is_checked() {
         (json!({ "after": "0", "only": "all", "before": "9" }), "before"),
     ] {
         assert_eq!(app.post(&app.admin, &path, body).await.assert_invalid(), [field]);
+    }
+    // Cursors of another log: the events after them are unknown.
+    app.domain("example.org").await;
+    let (number, cursor) = newest(&app).await;
+    for (body, field) in [
+        (json!({ "after": format!("{number}-00000000"), "only": "all" }), "after"),
+        (json!({ "after": "999999" }), "after"),
+        (json!({ "after": "0", "before": format!("{number}-00000000") }), "before"),
+    ] {
+        assert_eq!(app.post(&app.admin, &path, body).await.assert_invalid(), [field]);
+    }
+    for own in [number, cursor] {
+        app.post(&app.admin, &path, json!({ "after": own, "only": "all" })).await.assert(StatusCode::OK);
     }
     let all = app.post(&app.admin, &path, json!({ "after": "0", "only": "all" })).await.assert(StatusCode::OK);
     assert_eq!(all["count"], Value::Null);

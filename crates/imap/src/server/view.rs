@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::flag::{Flags, Keyword, SystemFlag};
 use crate::mailbox::MailboxName;
+use crate::server::ObjectId;
 use crate::server::command::{MessageSet, UidRanges};
 use crate::token::SyntaxError;
 
@@ -17,6 +18,8 @@ pub struct MessageEntry {
     pub uid: u32,
     /// Its flags.
     pub flags: Flags,
+    /// The modification sequence of its last change (RFC 7162).
+    pub modseq: u64,
 }
 
 /// The state of a mailbox in the store at one moment.
@@ -32,6 +35,10 @@ pub struct FolderSnapshot {
     pub messages: Vec<MessageEntry>,
     /// UIDs that are `\Recent` in this session; they need not exist as messages (RFC 3501 section 2.3.2).
     pub recent: UidRanges,
+    /// The modification sequence of the mailbox's last change.
+    pub highest_modseq: u64,
+    /// The identifier of the mailbox (RFC 8474).
+    pub mailbox_id: ObjectId,
 }
 
 /// Changes of the selected mailbox.
@@ -47,6 +54,8 @@ pub enum FolderUpdate {
         removed: Vec<u32>,
         /// UIDs that are `\Recent` in this session; may repeat earlier ones.
         recent: UidRanges,
+        /// The modification sequence of the mailbox's last change.
+        highest_modseq: u64,
     },
     /// The mailbox was deleted, or its UIDVALIDITY changed.
     Gone,
@@ -55,8 +64,13 @@ pub enum FolderUpdate {
 /// An untagged response that reports a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Untagged {
-    /// `* n EXPUNGE`
-    Expunge(u32),
+    /// `* n EXPUNGE`, or the UID in `* VANISHED`
+    Expunge {
+        /// Sequence number.
+        number: u32,
+        /// UID.
+        uid: u32,
+    },
     /// `* n EXISTS`
     Exists(u32),
     /// `* n RECENT`
@@ -73,6 +87,8 @@ pub enum Untagged {
         flags: Flags,
         /// Whether the message is `\Recent`.
         is_recent: bool,
+        /// The modification sequence of the change.
+        modseq: u64,
     },
 }
 
@@ -87,6 +103,7 @@ pub struct SelectedView {
     mailbox: MailboxName,
     read_only: bool,
     folder: i64,
+    mailbox_id: ObjectId,
     uid_validity: u32,
     uid_next: u32,
     messages: Vec<MessageEntry>,
@@ -94,27 +111,40 @@ pub struct SelectedView {
     vanished: BTreeSet<u32>,
     keywords: BTreeSet<Keyword>,
     recent: UidRanges,
+    /// The client does not know `\Recent`.
+    hides_recent: bool,
     /// The last reported number of `\Recent` messages.
     recent_count: u32,
+    /// The modification sequence of the last change in the store.
+    latest_modseq: u64,
+    /// The one up to which the client was informed of every change.
+    reported_modseq: u64,
+    /// The saved result of a search (RFC 5182).
+    saved: UidRanges,
 }
 
 impl SelectedView {
     /// Creates the view of a newly selected mailbox.
     pub fn new(mailbox: MailboxName, read_only: bool, snapshot: FolderSnapshot) -> Self {
-        let FolderSnapshot { folder, uid_validity, uid_next, messages, recent } = snapshot;
+        let FolderSnapshot { folder, uid_validity, uid_next, messages, recent, highest_modseq, mailbox_id } = snapshot;
         let keywords = messages.iter().flat_map(|entry| entry.flags.keywords()).cloned().collect();
         let vanished = BTreeSet::new();
         let mut view = Self {
             mailbox,
             read_only,
             folder,
+            mailbox_id,
             uid_validity,
             uid_next,
             messages,
             vanished,
             keywords,
             recent,
+            hides_recent: false,
             recent_count: 0,
+            latest_modseq: highest_modseq,
+            reported_modseq: highest_modseq,
+            saved: UidRanges::default(),
         };
         view.recent_count = view.count_recent();
         view
@@ -135,6 +165,11 @@ impl SelectedView {
         self.folder
     }
 
+    /// The identifier of the mailbox.
+    pub(crate) fn mailbox_id(&self) -> ObjectId {
+        self.mailbox_id
+    }
+
     /// The UIDVALIDITY.
     pub fn uid_validity(&self) -> u32 {
         self.uid_validity
@@ -143,6 +178,29 @@ impl SelectedView {
     /// The next UID at the time of selection.
     pub fn uid_next(&self) -> u32 {
         self.uid_next
+    }
+
+    /// The modification sequence up to which the client was informed of every change. EXPUNGE responses that wait hold
+    /// it back, or a client that reconnects would miss them.
+    pub(crate) fn highest_modseq(&self) -> u64 {
+        self.reported_modseq
+    }
+
+    /// The modification sequence of a message, as last reported.
+    pub(crate) fn modseq_of(&self, uid: u32) -> Option<u64> {
+        self.position(uid).map(|at| self.messages[at].modseq)
+    }
+
+    /// The messages changed after a modification sequence, with their sequence numbers.
+    pub(crate) fn changed_since(&self, modseq: u64) -> impl Iterator<Item = (u32, &MessageEntry)> {
+        let numbered = self.messages.iter().enumerate().map(|(at, entry)| (number_at(at), entry));
+        numbered.filter(move |(_, entry)| entry.modseq > modseq)
+    }
+
+    /// The UIDs of the ranges that no message of this view has. A message just removed is not among them until EXPUNGE
+    /// reports it.
+    pub(crate) fn absent(&self, ranges: &UidRanges) -> UidRanges {
+        ranges.without(&self.uids_in(ranges))
     }
 
     /// The number of messages reported to the client.
@@ -158,6 +216,18 @@ impl SelectedView {
     /// Whether a message is `\Recent` in this session.
     pub fn is_recent(&self, uid: u32) -> bool {
         self.recent.contains(uid)
+    }
+
+    /// Reports no message as `\Recent` from now on: IMAP4rev2 has no such flag (RFC 9051 appendix E).
+    pub(crate) fn hide_recent(&mut self) {
+        self.hides_recent = true;
+        (self.recent, self.recent_count) = (UidRanges::default(), 0);
+    }
+
+    fn set_recent(&mut self, recent: UidRanges) {
+        if !self.hides_recent {
+            self.recent = recent;
+        }
     }
 
     /// The number of `\Recent` messages reported to the client.
@@ -195,10 +265,11 @@ impl SelectedView {
     }
 
     /// Records flags that the client is about to learn. The returned response must be sent first.
-    pub fn set_flags(&mut self, uid: u32, flags: Flags) -> Option<Untagged> {
+    pub fn set_flags(&mut self, uid: u32, flags: Flags, modseq: u64) -> Option<Untagged> {
         let at = self.position(uid)?;
         let new = self.note_keywords(&flags);
         self.messages[at].flags = flags;
+        self.messages[at].modseq = modseq;
         new.then(|| self.all_keywords())
     }
 
@@ -216,6 +287,9 @@ impl SelectedView {
     /// Resolves a set to UIDs. A sequence number without a message is a client error (RFC 3501 section 9, note on
     /// `seq-number`); a UID without a message is ignored.
     pub fn resolve(&self, messages: &MessageSet) -> Result<UidRanges, SyntaxError> {
+        if messages.set.is_saved() {
+            return Ok(self.saved.clone());
+        }
         if messages.uid {
             let largest = self.messages.last().map_or(0, |entry| entry.uid);
             return Ok(UidRanges::new(messages.set.resolve(largest)));
@@ -231,6 +305,9 @@ impl SelectedView {
 
     /// Resolves a set of SEARCH to UIDs; a number without a message matches nothing.
     pub fn existing(&self, messages: &MessageSet) -> UidRanges {
+        if messages.set.is_saved() {
+            return self.saved.clone();
+        }
         let exists = self.exists();
         if messages.uid || exists == 0 {
             let largest = self.messages.last().map_or(0, |entry| entry.uid);
@@ -240,6 +317,11 @@ impl SelectedView {
         let uid_at = |number: u32| self.messages[number as usize - 1].uid;
         let ranges = messages.set.resolve(exists).into_iter().filter(|&(from, _)| from <= exists);
         UidRanges::new(ranges.map(|(from, to)| (uid_at(from), uid_at(to.min(exists)))).collect())
+    }
+
+    /// Saves the result of a search, as ascending UIDs.
+    pub(crate) fn save(&mut self, uids: &[u32]) {
+        self.saved = UidRanges::from_ranges(uids.iter().map(|&uid| (uid, uid)).collect());
     }
 
     /// The UIDs of this view within the ranges, ascending.
@@ -259,13 +341,16 @@ impl SelectedView {
         match update {
             None => {}
             Some(FolderUpdate::Gone) => return Err(Gone),
-            Some(FolderUpdate::Changes { changed: present, removed, recent }) => {
+            Some(FolderUpdate::Changes { changed: present, removed, recent, highest_modseq }) => {
                 // A message may be removed between the host's two queries.
                 let gone: BTreeSet<u32> = removed.iter().copied().collect();
                 changed = present;
                 changed.retain(|entry| !gone.contains(&entry.uid));
                 self.expunge(removed);
-                self.recent.append(&recent);
+                let mut all = std::mem::take(&mut self.recent);
+                all.append(&recent);
+                self.set_recent(all);
+                self.latest_modseq = highest_modseq;
             }
             Some(FolderUpdate::Snapshot(snapshot)) => {
                 if snapshot.folder != self.folder || snapshot.uid_validity != self.uid_validity {
@@ -274,11 +359,15 @@ impl SelectedView {
                 // A snapshot names no removed messages: they are those that it lacks.
                 self.expunge(self.missing_from(&snapshot.messages));
                 changed = snapshot.messages;
-                self.recent = snapshot.recent;
+                self.set_recent(snapshot.recent);
+                self.latest_modseq = snapshot.highest_modseq;
             }
         }
         let mut news = if may_expunge { self.take_expunged() } else { Vec::new() };
         news.extend(self.merge(changed));
+        if self.vanished.is_empty() {
+            self.reported_modseq = self.latest_modseq;
+        }
         Ok(news)
     }
 
@@ -298,7 +387,10 @@ impl SelectedView {
             if known.is_none() && entry.uid <= largest {
                 continue;
             }
-            if known.is_some_and(|at| self.messages[at].flags == entry.flags) {
+            if let Some(at) = known
+                && self.messages[at].flags == entry.flags
+            {
+                self.messages[at].modseq = entry.modseq;
                 continue;
             }
             keywords |= self.note_keywords(&entry.flags);
@@ -306,8 +398,9 @@ impl SelectedView {
                 None => added.push(entry),
                 Some(at) => {
                     let (number, uid, is_recent) = (number_at(at), entry.uid, self.is_recent(entry.uid));
-                    flags.push(Untagged::Flags { number, uid, flags: entry.flags.clone(), is_recent });
-                    self.messages[at].flags = entry.flags;
+                    let modseq = entry.modseq;
+                    flags.push(Untagged::Flags { number, uid, flags: entry.flags.clone(), is_recent, modseq });
+                    self.messages[at] = entry;
                 }
             }
         }
@@ -345,8 +438,8 @@ impl SelectedView {
     fn take_expunged(&mut self) -> Vec<Untagged> {
         let vanished = std::mem::take(&mut self.vanished);
         // Highest number first, so that the remaining numbers stay valid.
-        let numbers: Vec<_> =
-            vanished.iter().rev().filter_map(|&uid| self.number_of(uid)).map(Untagged::Expunge).collect();
+        let expunge = |&uid: &u32| self.number_of(uid).map(|number| Untagged::Expunge { number, uid });
+        let numbers: Vec<_> = vanished.iter().rev().filter_map(expunge).collect();
         if !numbers.is_empty() {
             self.messages.retain(|entry| !vanished.contains(&entry.uid));
         }
@@ -364,16 +457,22 @@ mod tests {
     use proptest::prelude::*;
 
     fn entry(uid: u32, flags: &str) -> MessageEntry {
-        MessageEntry { uid, flags: Flags::from_words(flags.split_whitespace()) }
+        MessageEntry { uid, flags: Flags::from_words(flags.split_whitespace()), modseq: 1 }
     }
 
     fn snapshot(messages: &[(u32, &str)]) -> FolderSnapshot {
         let messages = messages.iter().map(|&(uid, flags)| entry(uid, flags)).collect();
-        FolderSnapshot { folder: 1, uid_validity: 9, uid_next: 100, messages, recent: UidRanges::default() }
+        let recent = UidRanges::default();
+        let mailbox_id = ObjectId::mailbox(9);
+        FolderSnapshot { folder: 1, uid_validity: 9, uid_next: 100, messages, recent, highest_modseq: 1, mailbox_id }
     }
 
     fn view(messages: &[(u32, &str)]) -> SelectedView {
         SelectedView::new(MailboxName::inbox(), false, snapshot(messages))
+    }
+
+    fn expunge(number: u32, uid: u32) -> Untagged {
+        Untagged::Expunge { number, uid }
     }
 
     fn set(uid: bool, text: &str) -> MessageSet {
@@ -414,21 +513,31 @@ mod tests {
         let update = FolderUpdate::Snapshot(snapshot(&[(5, ""), (12, "")]));
         assert_eq!(view.sync(Some(update), false), Ok(vec![Untagged::Exists(4)]));
         assert_eq!(view.number_of(5), Some(2));
-        assert_eq!(view.sync(None, true), Ok(vec![Untagged::Expunge(3), Untagged::Expunge(1)]));
+        assert_eq!(view.sync(None, true), Ok(vec![expunge(3, 9), expunge(1, 3)]));
         assert_eq!(view.number_of(12), Some(2));
         assert_eq!(view.sync(None, true), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_waiting_expunge_holds_the_reported_modseq_back() {
+        let mut view = view(&[(3, ""), (5, "")]);
+        let update = changes(vec![entry(5, "\\Seen")], vec![3], UidRanges::default());
+        view.sync(update, false).unwrap();
+        assert_eq!(view.highest_modseq(), 1);
+        view.sync(None, true).unwrap();
+        assert_eq!(view.highest_modseq(), 2);
     }
 
     #[test]
     fn removed_messages_come_before_the_new_count() {
         let mut view = view(&[(3, ""), (5, "")]);
         let update = FolderUpdate::Snapshot(snapshot(&[(5, ""), (12, "")]));
-        let news = [Untagged::Expunge(1), Untagged::Exists(2)];
+        let news = [expunge(1, 3), Untagged::Exists(2)];
         assert_eq!(view.sync(Some(update), true), Ok(news.to_vec()));
     }
 
     fn changes(changed: Vec<MessageEntry>, removed: Vec<u32>, recent: UidRanges) -> Option<FolderUpdate> {
-        Some(FolderUpdate::Changes { changed, removed, recent })
+        Some(FolderUpdate::Changes { changed, removed, recent, highest_modseq: 2 })
     }
 
     #[test]
@@ -446,11 +555,11 @@ mod tests {
         assert_eq!((view.recent_count(), view.is_recent(3), view.is_recent(8)), (2, false, true));
         let news =
             view.sync(changes(vec![entry(9, ""), entry(5, "\\Seen")], vec![], UidRanges::of(9..10)), true).unwrap();
-        let flags = Untagged::Flags { number: 2, uid: 5, flags: entry(5, "\\Seen").flags, is_recent: true };
+        let flags = Untagged::Flags { number: 2, uid: 5, flags: entry(5, "\\Seen").flags, is_recent: true, modseq: 1 };
         assert_eq!(news, [Untagged::Exists(4), Untagged::Recent(3), flags]);
         assert_eq!(view.recent().ranges(), [(5, 9)], "adjacent ranges are merged");
         let news = view.sync(changes(vec![], vec![8], UidRanges::default()), true).unwrap();
-        assert_eq!(news, [Untagged::Expunge(3), Untagged::Recent(2)]);
+        assert_eq!(news, [expunge(3, 8), Untagged::Recent(2)]);
     }
 
     #[test]
@@ -490,7 +599,7 @@ mod tests {
                 for change in view.sync(Some(FolderUpdate::Snapshot(mailbox.clone())), may_expunge).unwrap() {
                     match change {
                         Untagged::Exists(exists) => { prop_assert!(exists >= count); count = exists; }
-                        Untagged::Expunge(number) => { prop_assert!(number >= 1 && number <= count); count -= 1; }
+                        Untagged::Expunge { number, .. } => { prop_assert!(number >= 1 && number <= count); count -= 1; }
                         _ => {}
                     }
                 }

@@ -42,12 +42,23 @@ pub struct Cursor {
     depth: usize,
     max_depth: usize,
     values: usize,
+    utf8_names: bool,
 }
 
 impl Cursor {
     /// A cursor before the first token. `max_depth` limits `Self::descend`.
     pub fn new(frame: Frame, max_depth: usize) -> Self {
-        Self { frame, part: 0, offset: 0, depth: 0, max_depth, values: 0 }
+        Self { frame, part: 0, offset: 0, depth: 0, max_depth, values: 0, utf8_names: false }
+    }
+
+    /// Reads names of mailboxes as UTF-8, not as modified UTF-7.
+    pub(crate) fn with_utf8_names(self, utf8_names: bool) -> Self {
+        Self { utf8_names, ..self }
+    }
+
+    /// Whether names of mailboxes are UTF-8.
+    pub(crate) fn has_utf8_names(&self) -> bool {
+        self.utf8_names
     }
 
     fn rest(&self) -> &[u8] {
@@ -60,6 +71,11 @@ impl Cursor {
     /// The next byte of text; `None` before a literal and at the end.
     pub fn peek(&self) -> Option<u8> {
         self.rest().first().copied()
+    }
+
+    /// Whether this text is next; case is ignored.
+    pub(crate) fn starts_with(&self, text: &str) -> bool {
+        self.rest().get(..text.len()).is_some_and(|next| next.eq_ignore_ascii_case(text.as_bytes()))
     }
 
     /// The byte after the next one, if the next one is a space.
@@ -195,14 +211,17 @@ impl Cursor {
         if length > 0 { number.ok_or(TOO_LARGE) } else { Err(SyntaxError("expected a number")) }
     }
 
-    /// Reads a sequence set such as `1:3,7,9:*`.
+    /// Reads a sequence set such as `1:3,7,9:*`, or `$` for the saved result of a search (RFC 5182).
     pub(crate) fn sequence_set(&mut self) -> Result<SequenceSet, SyntaxError> {
+        if self.try_byte(b'$') {
+            return Ok(SequenceSet::saved());
+        }
         self.take_while(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b',' | b'*')).parse()
     }
 
     /// Whether a sequence set may begin here.
     pub(crate) fn at_sequence_set(&self) -> bool {
-        self.peek().is_some_and(|byte| byte.is_ascii_digit() || byte == b'*')
+        self.peek().is_some_and(|byte| byte.is_ascii_digit() || matches!(byte, b'*' | b'$'))
     }
 
     /// Reads a literal. Its octets are moved, not copied.
@@ -219,9 +238,19 @@ impl Cursor {
         Ok(bytes)
     }
 
-    /// Bytes of the message that were returned before the frame was complete ([`super::Poll::Keep`]).
-    pub fn kept(&self) -> usize {
-        self.frame.kept
+    /// Reads a literal of which bytes may have been returned before ([`super::Poll::Keep`]). Returns the other bytes,
+    /// and the length of all.
+    pub(crate) fn kept_literal(&mut self) -> Result<(Vec<u8>, usize), SyntaxError> {
+        let part = self.part + 1;
+        let rest = self.literal()?;
+        let kept = self.frame.kept.iter().find(|kept| kept.part == part).map_or(0, |kept| kept.bytes);
+        let length = kept + rest.len();
+        Ok((rest, length))
+    }
+
+    /// Bytes of messages that were returned before the frame was complete.
+    pub(crate) fn kept(&self) -> usize {
+        self.frame.kept_bytes()
     }
 
     fn quoted(&mut self) -> Result<Vec<u8>, SyntaxError> {

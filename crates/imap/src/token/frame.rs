@@ -11,20 +11,29 @@ pub enum Part {
     Literal(Vec<u8>),
 }
 
+/// A literal of which bytes were returned before its frame was complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// The index of its part.
+    pub(super) part: usize,
+    /// The number of bytes returned.
+    pub(super) bytes: usize,
+}
+
 /// A command or response as received; [`super::Cursor`] reads it.
 ///
 /// `Debug` shows sizes only: a frame may hold a password.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Frame {
     pub(super) parts: Vec<Part>,
-    /// Bytes of an APPEND's message that were returned before the frame was complete; its literal holds the rest.
-    pub(super) kept: usize,
+    /// Messages of an APPEND of which bytes were returned before the frame was complete; their literals hold the rest.
+    pub(super) kept: Vec<Kept>,
 }
 
 impl Frame {
     /// A frame of the given parts, in order.
     pub fn new(parts: Vec<Part>) -> Self {
-        Self { parts, kept: 0 }
+        Self { parts, kept: Vec::new() }
     }
 
     /// The parts, in order.
@@ -43,10 +52,34 @@ impl Frame {
         self.words().nth(1)
     }
 
-    /// Whether there is text between the second word and the last literal.
-    pub(super) fn has_arguments(&self) -> bool {
-        let texts = self.parts.iter().filter(|part| matches!(part, Part::Text(_))).count();
-        texts > 1 || self.words().skip(2).any(|word| !word.is_empty())
+    /// The index of the first literal that is not the first argument. Its part need not exist yet.
+    pub(super) fn second_argument(&self) -> usize {
+        if self.words().skip(2).any(|word| !word.is_empty()) { 1 } else { 3 }
+    }
+
+    /// Bytes that were returned before the frame was complete.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.kept.iter().map(|kept| kept.bytes).sum()
+    }
+
+    /// Takes the bytes of the literals from the part `first`, in order, and notes how many each had.
+    pub(super) fn take_literals(&mut self, first: usize) -> Vec<u8> {
+        let mut taken = Vec::new();
+        for (part, content) in self.parts.iter_mut().enumerate().skip(first) {
+            let Part::Literal(literal) = content else { continue };
+            // Earlier ones were taken before.
+            if literal.is_empty() {
+                continue;
+            }
+            let bytes = std::mem::take(literal);
+            match self.kept.last_mut().filter(|kept| kept.part == part) {
+                Some(kept) => kept.bytes += bytes.len(),
+                None => self.kept.push(Kept { part, bytes: bytes.len() }),
+            }
+            // Usually there is one, which is moved.
+            if taken.is_empty() { taken = bytes } else { taken.extend(bytes) }
+        }
+        taken
     }
 
     fn words(&self) -> impl Iterator<Item = &[u8]> {

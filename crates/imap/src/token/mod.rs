@@ -16,7 +16,7 @@ pub use frame::{Frame, Part};
 pub use limits::Limits;
 pub use reader::{FrameReader, LinePoll, Poll, Refusal, Side, StreamPoll};
 pub use sequence::{SequenceNumber, SequenceSet};
-pub use writer::{Writer, without_nul};
+pub use writer::{Span, Writer, without_nul};
 
 /// `ATOM-CHAR`: any character except controls, 8-bit, space and the specials.
 pub(crate) fn is_atom_char(byte: u8) -> bool {

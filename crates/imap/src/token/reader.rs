@@ -19,12 +19,12 @@ pub enum Poll {
     NeedMore,
     /// The peer waits for `+ ...` before it sends a literal.
     NeedContinuation,
-    /// A piece of the message of an incomplete APPEND. The frame contains the last piece and the number of octets
-    /// before it.
+    /// A piece of the messages of an incomplete APPEND. The frame contains the last piece and the number of octets
+    /// before it. One piece may end in a later message than it began.
     Keep {
         /// The octets.
         bytes: Vec<u8>,
-        /// Whether this is the first piece of a message: pieces kept earlier can be discarded.
+        /// Whether this is the first piece of a command: pieces kept earlier can be discarded.
         is_first: bool,
     },
     /// A whole command or response.
@@ -40,7 +40,7 @@ pub enum Poll {
 pub struct Refusal {
     /// The tag of the command, if it is readable.
     pub tag: Option<String>,
-    /// Whether the literal was the message of an APPEND (completed with `NO [TOOBIG]`, RFC 7889 section 3).
+    /// Whether the literal was a message of an APPEND, and too large (completed with `NO [TOOBIG]`, RFC 7889 section 3).
     pub message: bool,
     /// The sequence number of a FETCH response that was too long.
     pub skipped: Option<u32>,
@@ -343,20 +343,21 @@ impl FrameReader {
         remaining == 0
     }
 
-    /// Returns a piece of the message once it is large enough. At least one octet stays for the frame.
+    /// Returns a piece of the messages once it is large enough. At least one octet of the last one stays for the frame.
     fn message_piece(&mut self) -> Option<Poll> {
         let State::Literal { remaining: 1.. } = self.state else { return None };
-        let held = match self.frame.parts.last() {
-            Some(Part::Literal(literal)) => literal.len(),
-            _ => 0,
-        };
-        if held <= self.limits.message_piece || !self.may_be_message() {
+        if self.refused.is_some() || self.messages_held() <= self.limits.message_piece || !self.may_be_message() {
             return None;
         }
-        let Some(Part::Literal(literal)) = self.frame.parts.last_mut() else { return None };
-        let (bytes, is_first) = (std::mem::take(literal), self.frame.kept == 0);
-        self.frame.kept += bytes.len();
+        let is_first = self.frame.kept.is_empty();
+        let bytes = self.frame.take_literals(self.frame.second_argument());
         Some(Poll::Keep { bytes, is_first })
+    }
+
+    /// The octets of messages in memory.
+    fn messages_held(&self) -> usize {
+        let held = |part: &Part| if let Part::Literal(literal) = part { literal.len() } else { 0 };
+        self.frame.parts.iter().skip(self.frame.second_argument()).map(held).sum()
     }
 
     fn end_of_line(&mut self, mut line: Vec<u8>) -> Option<Poll> {
@@ -387,7 +388,9 @@ impl FrameReader {
             // A body section is requested with a bounded size, so a larger one is not skipped.
             let is_section = matches!(self.frame.parts.last(), Some(Part::Text(text)) if ends_with_section(text));
             if is_section || !self.begin_skip() {
-                self.refused = Some(Refusal { tag: self.frame.tag(), message: self.may_be_message(), skipped: None });
+                let message =
+                    self.may_be_message() && (!self.takes_messages || announced.size > self.limits.max_message as u64);
+                self.refused = Some(Refusal { tag: self.frame.tag(), message, skipped: None });
             }
         }
         if self.refused.is_some() {
@@ -410,19 +413,24 @@ impl FrameReader {
     }
 
     fn fits(&self, size: u64) -> bool {
-        let (each, total) = if self.takes_messages && self.may_be_message() {
-            (self.limits.max_message, self.limits.max_message + self.limits.max_literal)
+        let limits = &self.limits;
+        let (each, total, count) = if self.takes_messages && self.may_be_message() {
+            // The name of the mailbox may be a literal too.
+            let (names, name_bytes) = if self.frame.second_argument() > 1 { (1, limits.max_literal) } else { (0, 0) };
+            let total = limits.max_messages_bytes.saturating_add(name_bytes);
+            (limits.max_message, total, limits.max_messages.saturating_add(names))
         } else {
-            (self.limits.max_literal, self.limits.max_literal)
+            (limits.max_literal, limits.max_literal, limits.max_literals)
         };
-        self.literals < self.limits.max_literals && size <= each as u64 && self.announced + size <= total as u64
+        let count = count.min(limits.max_literals);
+        self.literals < count && size <= each as u64 && self.announced.saturating_add(size) <= total as u64
     }
 
-    /// Whether the last literal may be the message of an APPEND. The first argument is the mailbox name, which
-    /// may be a literal too.
+    /// Whether the last literal, or the one that is announced next, may be a message of an APPEND. The first argument is
+    /// the mailbox name, which may be a literal too.
     fn may_be_message(&self) -> bool {
         let is_append = self.frame.verb().is_some_and(|verb| verb.eq_ignore_ascii_case(b"APPEND"));
-        self.side == Side::Server && is_append && self.frame.has_arguments()
+        self.side == Side::Server && is_append && self.frame.parts.len() >= self.frame.second_argument()
     }
 
     fn announced(&self, line: &[u8]) -> Option<Announced> {
@@ -484,6 +492,7 @@ fn announced_literal(line: &[u8]) -> Option<Announced> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame::Kept;
     use super::*;
     use proptest::prelude::*;
 
@@ -553,11 +562,63 @@ mod tests {
         }
         let keep = |bytes: &str, is_first| Poll::Keep { bytes: bytes.as_bytes().to_vec(), is_first };
         let Some(Poll::Frame(frame)) = polls.pop() else { panic!("{polls:?}") };
-        assert_eq!(frame.kept, 19);
+        assert_eq!(frame.kept, [Kept { part: 3, bytes: 19 }]);
         let expected = [Part::Literal(b"drafts".to_vec()), Part::Text(b" ".to_vec()), Part::Literal(b"j".to_vec())];
         assert!(frame.parts()[1..4] == expected);
         let more = || Poll::NeedMore;
         assert_eq!(polls, [more(), more(), keep("0123456789", true), keep("abcdefghi", false), more()]);
+    }
+
+    #[test]
+    fn many_short_messages_take_no_more_memory_than_a_long_one() {
+        let limits = Limits { message_piece: 20, max_messages_bytes: 1000, max_line: 1000, ..small() };
+        let mut reader = FrameReader::new(Side::Server, limits);
+        reader.accept_messages();
+        reader.feed(b"a APPEND x");
+        let (mut kept, mut expected) = (Vec::new(), Vec::new());
+        for n in 0..30 {
+            let message = format!("message {n:02}");
+            expected.extend_from_slice(message.as_bytes());
+            for text in [format!(" () {{{}+}}\r\n", message.len()), message] {
+                reader.feed(text.as_bytes());
+                while let Poll::Keep { bytes, is_first } = reader.poll() {
+                    assert_eq!(is_first, kept.is_empty());
+                    kept.extend(bytes);
+                }
+                assert!(reader.messages_held() <= 30);
+            }
+        }
+        reader.feed(b"\r\n");
+        let Poll::Frame(frame) = reader.poll() else { panic!() };
+        assert_eq!(frame.kept_bytes(), kept.len());
+        for part in frame.parts() {
+            if let Part::Literal(rest) = part {
+                kept.extend(rest);
+            }
+        }
+        assert_eq!(kept, expected);
+    }
+
+    #[test]
+    fn the_messages_of_a_command_have_a_number_and_a_sum() {
+        for (limits, accepted) in [
+            (Limits { max_messages: 3, max_messages_bytes: 1000, max_line: 1000, ..small() }, 3),
+            (Limits { max_messages_bytes: 50, max_literal: 0, max_line: 1000, ..small() }, 5),
+            (Limits { max_literals: 4, max_messages_bytes: 1000, max_line: 1000, ..small() }, 4),
+        ] {
+            let mut reader = FrameReader::new(Side::Server, limits);
+            reader.accept_messages();
+            reader.feed(b"a APPEND x");
+            for _ in 0..accepted {
+                reader.feed(b" {10}\r\n");
+                assert_eq!(reader.poll(), Poll::NeedContinuation);
+                reader.feed(b"0123456789");
+                assert_eq!(reader.poll(), Poll::NeedMore);
+            }
+            reader.feed(b" {10}\r\n");
+            let refusal = Refusal { tag: Some("a".into()), message: false, skipped: None };
+            assert_eq!(reader.poll(), Poll::Refused(refusal));
+        }
     }
 
     #[test]

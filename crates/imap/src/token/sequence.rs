@@ -14,11 +14,22 @@ pub enum SequenceNumber {
     Largest,
 }
 
-/// A set of sequence numbers or UIDs as written: ranges may overlap and run backwards.
+/// A set of sequence numbers or UIDs as written: ranges may overlap and run backwards. Without ranges it is `$`, the saved
+/// result of a search (RFC 5182).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SequenceSet(Vec<(SequenceNumber, SequenceNumber)>);
 
 impl SequenceSet {
+    /// The saved result of a search.
+    pub(crate) const fn saved() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Whether this is the saved result of a search.
+    pub(crate) const fn is_saved(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Resolves `*` to `largest`. Returns sorted, inclusive ranges without overlaps.
     pub fn resolve(&self, largest: u32) -> Vec<(u32, u32)> {
         let number = |end: &SequenceNumber| match end {
@@ -97,6 +108,9 @@ fn parse_number(text: &str) -> Result<SequenceNumber, SyntaxError> {
 
 impl fmt::Display for SequenceSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_saved() {
+            return f.write_str("$");
+        }
         for (at, (from, to)) in self.0.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
             if from == to { write!(f, "{comma}{from}")? } else { write!(f, "{comma}{from}:{to}")? }

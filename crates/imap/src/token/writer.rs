@@ -4,22 +4,48 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::is_astring_char;
+use crate::mailbox::MailboxName;
 
 /// Maximum length of a quoted string; longer ones become literals, since some clients have small line buffers.
 const MAX_QUOTED: usize = 512;
+
+/// Octets that the host sends itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Span {
+    /// Stored octets of the message, each through [`without_nul`].
+    Stored(Range<u64>),
+    /// Octets of a part without its transfer encoding.
+    Decoded {
+        /// Part numbers; empty for the whole message.
+        path: Vec<u32>,
+        /// The range of the decoded octets.
+        range: Range<u64>,
+    },
+}
 
 /// A buffer for output.
 #[derive(Default)]
 pub struct Writer {
     out: Vec<u8>,
     /// Ranges whose octets the host sends, each with its position in `out`.
-    spans: VecDeque<(usize, Range<u64>)>,
+    spans: VecDeque<(usize, Span)>,
+    utf8: bool,
 }
 
 impl Writer {
     /// An empty writer.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Writes strings and names of mailboxes in UTF-8 from now on (RFC 6855 section 3).
+    pub(crate) fn enable_utf8(&mut self) {
+        self.utf8 = true;
+    }
+
+    /// Whether strings may be UTF-8.
+    pub(crate) fn is_utf8(&self) -> bool {
+        self.utf8
     }
 
     /// Takes the output up to the next span, or all of it.
@@ -32,7 +58,7 @@ impl Writer {
     }
 
     /// Takes the next span; `None` while output before it is pending.
-    pub fn take_span(&mut self) -> Option<Range<u64>> {
+    pub fn take_span(&mut self) -> Option<Span> {
         self.spans.pop_front_if(|(at, _)| *at == 0).map(|(_, span)| span)
     }
 
@@ -74,10 +100,12 @@ impl Writer {
         self
     }
 
-    /// Writes a string: quoted if it is short, printable ASCII, else as a literal.
+    /// Writes a string: quoted if it is short and printable, else as a literal. Only with UTF-8 enabled may a quoted
+    /// string have characters beyond ASCII.
     pub fn string(&mut self, value: &[u8]) -> &mut Self {
         let plain = |&byte: &u8| byte == b' ' || byte.is_ascii_graphic();
-        if value.len() > MAX_QUOTED || !value.iter().all(plain) {
+        let is_utf8 = || std::str::from_utf8(value).is_ok_and(|text| !text.contains(char::is_control));
+        if value.len() > MAX_QUOTED || !(value.iter().all(plain) || (self.utf8 && is_utf8())) {
             return self.literal(value);
         }
         self.out.push(b'"');
@@ -102,8 +130,13 @@ impl Writer {
         self
     }
 
-    /// Writes a literal. NUL is not allowed in it (RFC 3501 section 9) and literal8 is not offered. NUL is
-    /// therefore sent as 0x80, like Dovecot does: sizes and offsets stay correct.
+    /// Writes the name of a mailbox in the form that the client enabled.
+    pub(crate) fn mailbox(&mut self, name: &MailboxName) -> &mut Self {
+        if self.utf8 { self.astring(name.as_str().as_bytes()) } else { self.astring(name.to_wire().as_bytes()) }
+    }
+
+    /// Writes a literal. NUL is not allowed in it (RFC 3501 section 9), and is therefore sent as 0x80, like Dovecot
+    /// does: sizes and offsets stay correct.
     pub fn literal(&mut self, value: &[u8]) -> &mut Self {
         self.raw("{").number(value.len() as u64).raw("}\r\n");
         self.out.extend(value.iter().copied().map(without_nul));
@@ -114,8 +147,25 @@ impl Writer {
     /// [`without_nul`].
     pub(crate) fn literal_span(&mut self, span: Range<u64>) -> &mut Self {
         self.raw("{").number(span.end.saturating_sub(span.start)).raw("}\r\n");
-        self.spans.push_back((self.out.len(), span));
+        self.spans.push_back((self.out.len(), Span::Stored(span)));
         self
+    }
+
+    /// Writes the announcement of decoded octets that the host sends on [`Writer::take_span`].
+    pub(crate) fn decoded_span(&mut self, path: &[u32], range: Range<u64>, has_nul: bool) -> &mut Self {
+        self.announce_decoded(range.end.saturating_sub(range.start), has_nul);
+        self.spans.push_back((self.out.len(), Span::Decoded { path: path.to_vec(), range }));
+        self
+    }
+
+    /// Writes decoded octets unchanged.
+    pub(crate) fn decoded(&mut self, value: &[u8]) -> &mut Self {
+        self.announce_decoded(value.len() as u64, memchr::memchr(0, value).is_some()).bytes(value)
+    }
+
+    /// Only a literal8 may contain NUL (RFC 3516 section 4.2). Fewer clients can read it, so others are preferred.
+    fn announce_decoded(&mut self, length: u64, has_nul: bool) -> &mut Self {
+        self.raw(if has_nul { "~{" } else { "{" }).number(length).raw("}\r\n")
     }
 
     /// Writes a parenthesized list with elements separated by spaces.
@@ -151,6 +201,25 @@ mod tests {
     }
 
     #[test]
+    fn only_with_utf8_are_quoted_strings_utf8() {
+        let mut writer = Writer::new();
+        let name = MailboxName::new("Größe & \"x\"", 255).unwrap();
+        writer.string("é".as_bytes()).raw(" ").mailbox(&name);
+        assert_eq!(writer.take(), "{2}\r\né \"Gr&APYA3w-e &- \\\"x\\\"\"".as_bytes());
+        writer.enable_utf8();
+        writer
+            .string("é".as_bytes())
+            .raw(" ")
+            .mailbox(&name)
+            .raw(" ")
+            .string(b"\xff")
+            .raw(" ")
+            .string("\u{85}".as_bytes());
+        let expected = ["\"é\" \"Größe & \\\"x\\\"\" {1}\r\n".as_bytes(), b"\xff {2}\r\n\xc2\x85"].concat();
+        assert_eq!(writer.take(), expected);
+    }
+
+    #[test]
     fn nul_keeps_the_size() {
         let mut writer = Writer::new();
         writer.literal(b"a\0b");
@@ -162,17 +231,24 @@ mod tests {
         let mut writer = Writer::new();
         writer.raw("a ").literal_span(5..8).literal_span(0..0).raw(" b");
         assert_eq!((writer.take_span(), writer.take()), (None, b"a {3}\r\n".to_vec()));
-        assert_eq!((writer.take(), writer.take_span()), (Vec::new(), Some(5..8)));
-        assert_eq!((writer.take(), writer.take_span()), (b"{0}\r\n".to_vec(), Some(0..0)));
+        assert_eq!((writer.take(), writer.take_span()), (Vec::new(), Some(Span::Stored(5..8))));
+        assert_eq!((writer.take(), writer.take_span()), (b"{0}\r\n".to_vec(), Some(Span::Stored(0..0))));
         assert!(!writer.is_empty());
         assert_eq!((writer.take(), writer.take_span()), (b" b".to_vec(), None));
+        writer.decoded_span(&[1], 2..4, true).decoded(b"\0a");
+        let span = Some(Span::Decoded { path: vec![1], range: 2..4 });
+        assert_eq!((writer.take(), writer.take_span()), (b"~{2}\r\n".to_vec(), span));
+        assert_eq!(writer.take(), b"~{2}\r\n\0a");
         assert!(writer.is_empty());
     }
 
     proptest! {
         #[test]
-        fn strings_read_back(value in prop::collection::vec(1u8.., 0..600)) {
-            let mut writer = Writer::new();
+        fn strings_read_back(
+            value in prop_oneof![prop::collection::vec(1u8.., 0..600), "\\PC{0,60}".prop_map(String::into_bytes)],
+            utf8: bool,
+        ) {
+            let mut writer = Writer { utf8, ..Writer::default() };
             writer.raw("* X ").astring(&value).crlf();
             let mut reader = FrameReader::new(Side::Client, Limits::default());
             reader.feed(&writer.take());

@@ -8,12 +8,12 @@ use imap_codec::decode::Decoder as _;
 use imap_codec::encode::Encoder as _;
 use jiff::Timestamp;
 use mailapi_imap::Flags;
-use mailapi_imap::server::MessageSource;
 use mailapi_imap::server::command::TaggedCommand;
 use mailapi_imap::server::mime::{
     Address, BodyStructure, Disposition, Envelope, Extension, Multipart, PartRange, SinglePart, SinglePartKind,
 };
 use mailapi_imap::server::session::{Effect, Reply, Session, SessionConfig, Step};
+use mailapi_imap::server::{Binary, MessageSource, ObjectId};
 use mailapi_imap::token::{FrameReader, Limits, Poll, Side};
 
 /// Commands of the standard, and of extensions that both sides support.
@@ -89,7 +89,9 @@ fn parse(bytes: &[u8]) -> Result<TaggedCommand, String> {
     loop {
         match reader.poll() {
             Poll::NeedContinuation => {}
-            Poll::Frame(frame) => return TaggedCommand::parse(frame, &limits).map_err(|(_, error)| error.to_string()),
+            Poll::Frame(frame) => {
+                return TaggedCommand::parse(frame, &limits, false).map_err(|(_, error)| error.to_string());
+            }
             other => return Err(format!("{other:?}")),
         }
     }
@@ -151,7 +153,13 @@ impl MessageSource for Rich {
         const NONE: &Flags = &Flags::new();
         NONE
     }
+    fn modseq(&self) -> u64 {
+        5
+    }
     fn internal_date(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+    fn save_date(&self) -> Timestamp {
         Timestamp::UNIX_EPOCH
     }
     fn size(&self) -> u64 {
@@ -192,6 +200,15 @@ impl MessageSource for Rich {
             extension: Extension::default(),
         })
     }
+    fn email_id(&self) -> ObjectId {
+        ObjectId::email(1)
+    }
+    fn binary(&self, path: &[u32]) -> Binary<'_> {
+        if path.is_empty() { Binary::Octets(Cow::Borrowed(b"a\0)")) } else { Binary::Missing }
+    }
+    fn preview(&self) -> String {
+        NASTY.into()
+    }
     fn section(&self, path: &[u32], _: PartRange) -> Option<Cow<'_, [u8]>> {
         path.is_empty().then_some(Cow::Borrowed(b"a\xff)"))
     }
@@ -205,7 +222,9 @@ fn rich_structures_are_readable() {
     session.feed(b"a LOGIN joe secret\r\nb EXAMINE INBOX\r\n");
     host.drive(&mut session);
     session.take_output();
-    session.feed(b"c FETCH 1 (FLAGS UID ENVELOPE BODY BODYSTRUCTURE BODY[] RFC822.HEADER BODY[2] BODY[HEADER.FIELDS (a)]<1.1>)\r\n");
+    session.feed(
+        b"c FETCH 1 (FLAGS UID ENVELOPE BODY BODYSTRUCTURE BODY[] RFC822.HEADER BODY[2] BODY[HEADER.FIELDS (a)]<1.1>)\r\n",
+    );
     let Step::Run(Effect::Fetch { .. }) = session.step() else { panic!("no fetch") };
     session.write_message(&Rich);
     session.finish(Ok(Reply::Done), None);

@@ -4,7 +4,8 @@
 //! - `c -> text`  the client sends the text and CRLF; `c ~> text` sends it without CRLF, and with
 //!   `\r`, `\n`, `\0` and `\\` read as escapes; `c *> 5000 x` sends the letter 5000 times
 //! - `s <- line`  the server sends exactly this line; `s <~ start` a line with this beginning
-//! - `s <- [closed]`, `s <- [tls]`  the server closes, or begins the TLS handshake (which succeeds)
+//! - `s <- [closed]`, `s <- [tls]`, `s <- [deflate]`  the server closes, begins the TLS handshake (which succeeds), or
+//!   compresses
 //! - `x -> deliver INBOX`, `x -> flag INBOX 2 \Seen`, `x -> remove INBOX 2`, `x -> drop INBOX`
 //!   another session changes the store
 //! - `config tls|plaintext|starttls ...`  how the connection begins; `plaintext` when there is none
@@ -31,8 +32,14 @@ struct Conversation {
 impl Conversation {
     fn begin(options: &str) -> Self {
         let has = |option| options.split(' ').any(|word| word == option);
-        let limits =
-            Limits { max_line: 2000, max_literal: 100, max_message: 300, max_discarded: 1000, ..Limits::default() };
+        let limits = Limits {
+            max_line: 2000,
+            max_literal: 100,
+            max_message: 300,
+            max_messages_bytes: 700,
+            max_discarded: 1000,
+            ..Limits::default()
+        };
         let config = SessionConfig {
             limits,
             starttls: has("starttls"),
@@ -59,6 +66,13 @@ impl Conversation {
         if matches!(step, Step::StartTls) {
             self.heard.push_back("[tls]".to_owned());
             self.session.tls_started();
+            step = self.host.drive(&mut self.session);
+            self.collect();
+        }
+        if matches!(step, Step::Compress) {
+            // Only the protocol's state matters here: a dialog has no transport.
+            self.heard.push_back("[deflate]".to_owned());
+            self.session.compression_started();
             step = self.host.drive(&mut self.session);
             self.collect();
         }
@@ -89,10 +103,9 @@ impl Conversation {
                 mailbox.deliver(Flags::new(), Timestamp::UNIX_EPOCH, b"Subject: new\r\n\r\nnew\r\n");
             }
             "flag" => {
-                let message = mailbox.messages.iter_mut().find(|message| message.uid == uid).unwrap();
-                message.flags = Flags::from_words(words[3..].iter().copied());
+                mailbox.flag(uid, Flags::from_words(words[3..].iter().copied()));
             }
-            "remove" => mailbox.messages.retain(|message| message.uid != uid),
+            "remove" => mailbox.remove(uid),
             "drop" => mailbox.exists = false,
             other => panic!("unknown change {other}"),
         }

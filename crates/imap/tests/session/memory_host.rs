@@ -4,13 +4,15 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use mailapi_imap::server::command::{SearchSubject, UidRanges};
+use mailapi_imap::server::command::{AppendMessage, FlagChange, SearchSubject, UidRanges};
 use mailapi_imap::server::mime::{
     Address, BodyStructure, Envelope, Extension, PartContent, PartLayout, PartRange, SinglePart, SinglePartKind,
 };
 use mailapi_imap::server::session::{Effect, Failure, Reply, Session, Step};
 use mailapi_imap::server::view::{FolderSnapshot, FolderUpdate, MessageEntry};
-use mailapi_imap::server::{Folder, MailboxStatus, MessageSource, Quota, SpecialUse, Usage};
+use mailapi_imap::server::{
+    Binary, Folder, MailboxStatus, MessageSource, ObjectId, OrderFacts, Person, Quota, SpecialUse, Usage,
+};
 use mailapi_imap::{Flags, MailboxName, SystemFlag};
 
 /// A message as stored.
@@ -18,6 +20,7 @@ use mailapi_imap::{Flags, MailboxName, SystemFlag};
 pub(crate) struct Message {
     pub(crate) uid: u32,
     pub(crate) flags: Flags,
+    pub(crate) modseq: u64,
     pub(crate) date: Timestamp,
     pub(crate) bytes: Vec<u8>,
 }
@@ -43,8 +46,14 @@ impl MessageSource for Message {
     fn flags(&self) -> &Flags {
         &self.flags
     }
+    fn modseq(&self) -> u64 {
+        self.modseq
+    }
     fn internal_date(&self) -> Timestamp {
         self.date
+    }
+    fn save_date(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
     }
     fn size(&self) -> u64 {
         self.bytes.len() as u64
@@ -70,8 +79,24 @@ impl MessageSource for Message {
             extension: Extension::default(),
         }))
     }
+    fn email_id(&self) -> ObjectId {
+        ObjectId::email(self.bytes.len() as u64)
+    }
+    fn preview(&self) -> String {
+        String::from_utf8_lossy(&self.bytes[self.layout().body]).trim().replace("\r\n", " ")
+    }
     fn section(&self, path: &[u32], range: PartRange) -> Option<Cow<'_, [u8]>> {
         self.layout().locate(path, range).map(|range| Cow::Borrowed(&self.bytes[range]))
+    }
+    /// The encoding `x-nul` writes each NUL as `@`.
+    fn binary(&self, path: &[u32]) -> Binary<'_> {
+        let Some(octets) = self.section(path, PartRange::All) else { return Binary::Missing };
+        match self.field("Content-Transfer-Encoding").as_deref() {
+            _ if path.is_empty() => Binary::Octets(octets),
+            None => Binary::Octets(octets),
+            Some("x-nul") => Binary::Octets(octets.iter().map(|&byte| if byte == b'@' { 0 } else { byte }).collect()),
+            Some(_) => Binary::UnknownEncoding,
+        }
     }
 }
 
@@ -86,8 +111,21 @@ impl SearchSubject for Message {
     fn flags(&self) -> &Flags {
         &self.flags
     }
+    fn modseq(&self) -> u64 {
+        self.modseq
+    }
+    fn email_id(&self) -> ObjectId {
+        MessageSource::email_id(self)
+    }
+    fn age(&self) -> u64 {
+        // Delivered in 1996, searched a minute later.
+        60
+    }
     fn received(&self) -> Date {
         jiff::tz::Offset::UTC.to_datetime(self.date).date()
+    }
+    fn saved(&self) -> Date {
+        Date::constant(1970, 1, 1)
     }
     fn sent(&self) -> Option<Date> {
         None
@@ -114,6 +152,9 @@ pub(crate) struct Mailbox {
     pub(crate) subscribed: bool,
     pub(crate) special_use: Option<SpecialUse>,
     pub(crate) uid_next: u32,
+    pub(crate) highest_modseq: u64,
+    /// Removed messages, with the modification sequence of their removal.
+    vanished: Vec<(u64, u32)>,
     pub(crate) messages: Vec<Message>,
 }
 
@@ -128,36 +169,87 @@ impl Mailbox {
             subscribed: false,
             special_use: None,
             uid_next: 1,
+            highest_modseq: 1,
+            vanished: Vec::new(),
             messages: Vec::new(),
         }
     }
 
     pub(crate) fn deliver(&mut self, flags: Flags, date: Timestamp, bytes: &[u8]) -> u32 {
-        let uid = self.uid_next;
+        let (uid, modseq) = (self.uid_next, self.next_modseq());
         self.uid_next += 1;
-        self.messages.push(Message { uid, flags, date, bytes: bytes.to_vec() });
+        self.messages.push(Message { uid, flags, modseq, date, bytes: bytes.to_vec() });
         uid
+    }
+
+    fn next_modseq(&mut self) -> u64 {
+        self.highest_modseq += 1;
+        self.highest_modseq
+    }
+
+    pub(crate) fn flag(&mut self, uid: u32, flags: Flags) {
+        let modseq = self.next_modseq();
+        let message = self.messages.iter_mut().find(|message| message.uid == uid).expect("a message");
+        (message.flags, message.modseq) = (flags, modseq);
+    }
+
+    pub(crate) fn remove(&mut self, uid: u32) {
+        let modseq = self.next_modseq();
+        self.messages.retain(|message| message.uid != uid);
+        self.vanished.push((modseq, uid));
+    }
+
+    fn vanished_since(&self, modseq: u64) -> UidRanges {
+        let since = self.vanished.iter().filter(|(removed, _)| *removed > modseq);
+        UidRanges::from_ranges(since.map(|&(_, uid)| (uid, uid)).collect())
+    }
+
+    /// Changes the flags of messages; those changed after `since` stay as they are.
+    fn store(&mut self, uids: &[u32], change: &FlagChange, since: Option<u64>) -> Reply {
+        let (mut entries, mut modified) = (Vec::new(), Vec::new());
+        let modseq = self.highest_modseq + 1;
+        for message in self.messages.iter_mut().filter(|message| uids.contains(&message.uid)) {
+            if since.is_some_and(|since| message.modseq > since) {
+                modified.push(message.uid);
+                continue;
+            }
+            let after = change.apply(&message.flags);
+            if after != message.flags {
+                (message.flags, message.modseq, self.highest_modseq) = (after, modseq, modseq);
+            }
+            entries.push(entry(message));
+        }
+        Reply::Stored { entries, modified }
     }
 
     fn expunge(&mut self, uids: Option<&UidRanges>) -> Vec<u32> {
         let goes = |message: &Message| {
             message.flags.contains(SystemFlag::Deleted) && uids.is_none_or(|uids| uids.contains(message.uid))
         };
-        let gone = self.messages.iter().filter(|message| goes(message)).map(|message| message.uid).collect();
-        self.messages.retain(|message| !goes(message));
+        let gone: Vec<u32> = self.messages.iter().filter(|message| goes(message)).map(|message| message.uid).collect();
+        gone.iter().for_each(|&uid| self.remove(uid));
         gone
     }
 
     fn snapshot(&self) -> FolderSnapshot {
-        let entry = |message: &Message| MessageEntry { uid: message.uid, flags: message.flags.clone() };
         FolderSnapshot {
             folder: self.id,
             uid_validity: UID_VALIDITY,
             uid_next: self.uid_next,
             messages: self.messages.iter().map(entry).collect(),
             recent: UidRanges::default(),
+            highest_modseq: self.highest_modseq,
+            mailbox_id: self.object_id(),
         }
     }
+
+    fn object_id(&self) -> ObjectId {
+        ObjectId::mailbox(self.id.unsigned_abs())
+    }
+}
+
+fn entry(message: &Message) -> MessageEntry {
+    MessageEntry { uid: message.uid, flags: message.flags.clone(), modseq: message.modseq }
 }
 
 fn name(text: &str) -> MailboxName {
@@ -225,41 +317,54 @@ impl MemoryHost {
                 let right = username == "joe" && password.expose() == "secret";
                 if right { Ok(Reply::Done) } else { Err(Failure::LoginRefused) }
             }
-            Effect::Select { mailbox, .. } => self.mailbox(&mailbox).map(|mailbox| Reply::Selected(mailbox.snapshot())),
+            Effect::Select { mailbox, resync, .. } => self.mailbox(&mailbox).map(|mailbox| Reply::Selected {
+                snapshot: mailbox.snapshot(),
+                vanished: resync.map(|resync| mailbox.vanished_since(resync.modseq)).unwrap_or_default(),
+            }),
             Effect::Folders => Ok(Reply::Folders(self.mailboxes.iter().map(as_folder).collect())),
             Effect::Status { mailboxes, .. } => Ok(Reply::Statuses(self.statuses(mailboxes))),
-            Effect::Append { mailbox, message } => {
+            Effect::Append { mailbox, messages } => {
                 let mailbox = self.mailbox(&mailbox)?;
-                let date = message.internal_date.unwrap_or(Timestamp::UNIX_EPOCH);
-                let uid = mailbox.deliver(message.flags, date, &message.bytes);
-                Ok(Reply::Appended { uid_validity: UID_VALIDITY, uid })
+                let mut rest = messages.bytes.as_slice();
+                let deliver = |message: AppendMessage| {
+                    let bytes = rest.split_off(..message.length).expect("all octets of the message");
+                    mailbox.deliver(message.flags, message.internal_date.unwrap_or(Timestamp::UNIX_EPOCH), bytes)
+                };
+                let uids = messages.messages.into_iter().map(deliver).collect();
+                Ok(Reply::Appended { uid_validity: UID_VALIDITY, uids })
             }
             Effect::Quota => Ok(self.quota()),
             Effect::QuotaRoot(mailbox) => self.mailbox(&mailbox).map(|_| ()).map(|()| self.quota()),
-            Effect::Refresh { .. } => Ok(Reply::Done),
+            Effect::Refresh { .. } | Effect::Compress => Ok(Reply::Done),
             Effect::Expunge { folder, uids } => Ok(Reply::Expunged(self.folder(folder)?.expunge(uids.as_ref()))),
             Effect::Search { folder, key } => {
                 let messages = self.folder(folder)?.messages.iter();
                 Ok(Reply::Found(messages.filter(|message| key.matches(*message)).map(|message| message.uid).collect()))
             }
+            Effect::Order { folder, key, .. } => {
+                let messages = self.folder(folder)?.messages.iter();
+                Ok(Reply::Facts(messages.filter(|message| key.matches(*message)).map(facts).collect()))
+            }
             Effect::Fetch { folder, request } => {
-                for message in &mut self.folder(folder)?.messages {
-                    if request.uids.contains(&message.uid) {
-                        if request.mark_seen {
+                let mailbox = self.folder(folder)?;
+                let since = request.changed_since.unwrap_or(0);
+                if let Some(wanted) = &request.vanished {
+                    session.write_vanished(&mailbox.vanished_since(since).intersection(wanted));
+                }
+                for message in &mut mailbox.messages {
+                    if request.uids.contains(&message.uid) && message.modseq > since {
+                        if request.mark_seen && !message.flags.contains(SystemFlag::Seen) {
                             message.flags.insert(SystemFlag::Seen);
+                            mailbox.highest_modseq += 1;
+                            message.modseq = mailbox.highest_modseq;
                         }
                         session.write_message(message);
                     }
                 }
                 Ok(Reply::Done)
             }
-            Effect::Store { folder, uids, change } => {
-                let messages = self.folder(folder)?.messages.iter_mut();
-                let stored = messages.filter(|message| uids.contains(&message.uid)).map(|message| {
-                    message.flags = change.apply(&message.flags);
-                    MessageEntry { uid: message.uid, flags: message.flags.clone() }
-                });
-                Ok(Reply::Stored(stored.collect()))
+            Effect::Store { folder, uids, change, unchanged_since } => {
+                Ok(self.folder(folder)?.store(&uids, &change, unchanged_since))
             }
             Effect::Copy { folder, uids, to, remove } => self.copy(folder, &uids, &to, remove),
             other => self.change_mailboxes(other),
@@ -268,12 +373,13 @@ impl MemoryHost {
 
     fn change_mailboxes(&mut self, effect: Effect) -> Result<Reply, Failure> {
         match effect {
-            Effect::Create(new) => {
+            Effect::Create { mailbox: new, .. } => {
                 if self.mailbox(&new).is_ok() {
                     return Err(Failure::AlreadyExists);
                 }
                 let id = self.mailboxes.iter().map(|mailbox| mailbox.id).max().unwrap_or(0) + 1;
                 self.mailboxes.push(Mailbox::new(id, new.as_str()));
+                return Ok(Reply::Created(self.mailbox(&new)?.object_id()));
             }
             Effect::Delete(mailbox) => self.mailbox(&mailbox)?.exists = false,
             Effect::Rename { from, to } => {
@@ -293,7 +399,7 @@ impl MemoryHost {
         let source = self.folder(folder)?;
         let messages: Vec<Message> = source.messages.iter().filter(|m| uids.contains(&m.uid)).cloned().collect();
         if remove {
-            source.messages.retain(|message| !uids.contains(&message.uid));
+            messages.iter().for_each(|message| source.remove(message.uid));
         }
         let target = self.mailbox(to)?;
         let copied = messages.iter().map(|m| (m.uid, target.deliver(m.flags.clone(), m.date, &m.bytes))).collect();
@@ -305,9 +411,12 @@ impl MemoryHost {
             messages: mailbox.messages.len() as u32,
             recent: 0,
             unseen: mailbox.messages.iter().filter(|m| !m.flags.contains(SystemFlag::Seen)).count() as u32,
+            deleted: mailbox.messages.iter().filter(|m| m.flags.contains(SystemFlag::Deleted)).count() as u32,
             uid_next: mailbox.uid_next,
             uid_validity: UID_VALIDITY,
             size: mailbox.messages.iter().map(|message| message.bytes.len() as u64).sum(),
+            highest_modseq: mailbox.highest_modseq,
+            mailbox_id: mailbox.object_id(),
         };
         names.into_iter().filter_map(|name| Some((name.clone(), status(self.mailbox(&name).ok()?)))).collect()
     }
@@ -315,6 +424,20 @@ impl MemoryHost {
     fn quota(&self) -> Reply {
         let bytes = self.mailboxes.iter().flat_map(|mailbox| &mailbox.messages).map(|m| m.bytes.len() as u64).sum();
         Reply::Quota(Quota { storage: Some(Usage { used: bytes, limit: 1 << 20 }), messages: None })
+    }
+}
+
+fn facts(message: &Message) -> OrderFacts {
+    let from = message.field("From").unwrap_or_default();
+    OrderFacts {
+        uid: message.uid,
+        received: message.date,
+        size: message.bytes.len() as u64,
+        from: Person { local_part: from.split('@').next().unwrap_or_default().to_owned(), display: from.clone() },
+        subject: message.field("Subject").unwrap_or_default(),
+        message_id: message.field("Message-ID"),
+        references: message.field("In-Reply-To").into_iter().collect(),
+        ..OrderFacts::default()
     }
 }
 

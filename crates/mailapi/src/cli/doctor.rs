@@ -1,6 +1,7 @@
 //! `mailapi doctor`: checks the whole installation and suggests fixes.
 
 mod bounces;
+mod certificate;
 mod finding;
 mod follower;
 mod local;
@@ -18,7 +19,7 @@ use crate::failure::{Failure, Outcome};
 use crate::host_name;
 use crate::system::SystemClock;
 use crate::wiring::{Assembly, Create, MailServer, data_directory};
-use finding::Finding;
+pub(super) use finding::Finding;
 
 /// A local domain and mailbox, used as keys for lookups.
 struct Example {
@@ -31,10 +32,11 @@ pub(super) async fn run(config: &Config) -> Outcome {
         Ok(()) => Finding::fine("configuration", format!("valid; {}", config.origin())),
         Err(error) => Finding::wrong("configuration", error, "correct the named setting"),
     }];
-    let opened = match findings.iter().any(Finding::is_wrong) {
-        true => None,
-        false => open(config, &mut findings).await,
-    };
+    let is_configured = !findings.iter().any(Finding::is_wrong);
+    if is_configured {
+        findings.push(certificate::certificate(config, SystemClock::new().now()));
+    }
+    let opened = if is_configured { open(config, &mut findings).await } else { None };
     if let Some(assembly) = opened {
         examine(config, &assembly, &mut findings).await;
         assembly.close().await;
@@ -70,6 +72,7 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     let MailServer::External(external) = &assembly.mail else {
         findings.push(Finding::fine("mail server", "built in"));
         findings.push(local::quarantine(assembly.service.quarantined().await));
+        findings.extend(spam_filter(&assembly.service).await);
         return;
     };
     let backend = external.backend();
@@ -126,6 +129,13 @@ async fn host_name(config: &Config, service: &Service) -> Finding {
         Ok(Some(why)) => Finding::wrong(WHAT, why, host_name::ADVICE),
         Err(error) => Finding::unknown(WHAT, error),
     }
+}
+
+/// Checks that rspamd answers, if mail is checked by it.
+async fn spam_filter(service: &Service) -> Option<Finding> {
+    let advice = "check that rspamd runs, and that mail.embedded.inbound.rspamd is the address of its worker; without an \
+                  answer, mail passes unchecked";
+    Some(check("rspamd", service.check_spam_filter().await?, advice))
 }
 
 /// Checks that the SMTP port rejects mail for other domains.

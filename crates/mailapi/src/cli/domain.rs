@@ -116,11 +116,16 @@ async fn dns(service: &Service, name: &DomainName, zone: bool, shown: &Shown) ->
     if zone {
         return print(&setup.zone_file);
     }
-    let rows: Vec<_> = setup.records.iter().map(dns_row).collect();
-    let records = table(["PURPOSE", "STATUS", "REQUIRED", "TYPE", "NAME", "VALUE"], &rows);
-    let open: Vec<_> = setup.records.iter().filter(|record| record.status != Publication::Found).collect();
-    let hints: Vec<_> = open.into_iter().map(|record| (record.purpose, record.hint.clone())).collect();
-    if hints.is_empty() { print(&records) } else { print(&format!("{records}\n{}", fields(&hints))) }
+    print(&dns_table(&setup.records))
+}
+
+/// Formats what DNS has of the records, with a hint for each that is not published.
+pub(super) fn dns_table(records: &[WantedRecord]) -> String {
+    let rows: Vec<_> = records.iter().map(dns_row).collect();
+    let table = table(["PURPOSE", "STATUS", "REQUIRED", "TYPE", "NAME", "VALUE"], &rows);
+    let open = records.iter().filter(|record| record.status != Publication::Found);
+    let hints: Vec<_> = open.map(|record| (record.purpose, record.hint.clone())).collect();
+    if hints.is_empty() { table } else { format!("{table}\n{}", fields(&hints)) }
 }
 
 async fn remove(service: &Service, name: &DomainName, force: bool, yes: bool) -> Outcome {

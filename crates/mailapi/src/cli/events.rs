@@ -84,7 +84,9 @@ async fn read(service: &Service) -> Outcome {
 /// Prints events. Returns whether the output is still open.
 fn show(page: &EventPage, json: bool) -> Outcome<bool> {
     if page.truncated {
-        tracing::warn!("events after the given cursor are no longer kept");
+        tracing::warn!(
+            "events after the given cursor are no longer kept, or it is of another log; all kept events follow"
+        );
     }
     let line = |event: &StoredEvent| if json { json_line(event) } else { line(event) };
     print_if_open(&page.events.iter().map(line).collect::<String>())
@@ -145,7 +147,7 @@ mod tests {
     fn the_json_of_an_event_ends_with_its_cursor() {
         let body = r#"{"id":"evt_1","data":{"domain":"}"}}"#;
         let line = json_line(&stored(EventType::DomainCreated, body));
-        assert_eq!(line, "{\"id\":\"evt_1\",\"data\":{\"domain\":\"}\"},\"cursor\":\"1\"}\n");
+        assert_eq!(line, "{\"id\":\"evt_1\",\"data\":{\"domain\":\"}\"},\"cursor\":\"1-6jn7hx3x\"}\n");
     }
 
     #[test]

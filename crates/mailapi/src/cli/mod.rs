@@ -1,21 +1,30 @@
 //! The command line: one file per command.
 
+mod alias;
+mod app_password;
+mod backup;
 mod config;
 mod confirm;
 mod doctor;
 mod domain;
 mod events;
+mod export;
 mod follow;
+mod import;
 mod migrate;
 mod openapi;
 mod output;
 mod pages;
 mod password;
 mod queue;
+mod restore;
+mod rules;
 mod serve;
+mod setup;
 mod table;
 mod token;
 mod user;
+mod user_import;
 mod webhook;
 
 use std::path::PathBuf;
@@ -23,6 +32,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
+use mailapi_model::EmailAddress;
 use mailapi_service::Caller;
 
 use crate::config::{Config, LogFormat, environment};
@@ -40,8 +50,8 @@ const GLOBAL_OPTIONS: &str = "Global options";
 
 /// An HTTP/JSON mail API with a mail server built in.
 ///
-/// Without a command, `mailapi` starts the server. Commands that manage domains, users and tokens work on the same
-/// data directory, also while a server is running on it.
+/// Without a command, `mailapi` starts the server. Commands that manage domains, users, aliases and tokens work on the
+/// same data directory, also while a server is running on it.
 #[derive(Debug, Parser)]
 #[command(name = "mailapi", version, max_term_width = 100)]
 struct Arguments {
@@ -68,6 +78,11 @@ enum Command {
     /// the file `admin-token` and shows it once, but never in a JSON log. SIGTERM or Ctrl-C lets requests in flight
     /// finish and ends the server.
     Serve,
+    /// Show what a mail server on this machine needs, and install it with --write
+    ///
+    /// Shows the configuration, a systemd unit and the DNS records, and checks the records, the ports and the addresses
+    /// of this machine. docs/server.md describes the whole way.
+    Setup(setup::Setup),
     /// Follow the mail server's log, and nothing else
     ///
     /// For the host of a mail server whose API runs elsewhere, on the same database. SIGTERM or Ctrl-C ends it.
@@ -81,6 +96,16 @@ enum Command {
     /// Manage users, each with a mailbox
     #[command(subcommand)]
     User(user::Command),
+    /// Manage aliases: addresses whose mail goes to other addresses
+    #[command(subcommand)]
+    Alias(alias::Command),
+    /// Import mail into a user's mailbox: from mbox, a Maildir, or another IMAP server
+    ///
+    /// Folders, flags and dates are kept, and UIDs where a folder is new and empty. A second run imports what is missing.
+    /// The last line counts what was imported, skipped and failed.
+    Import(import::Import),
+    /// Export a user's mailbox as a Maildir or as mbox files
+    Export(export::Export),
     /// Show the log of events, or follow it
     ///
     /// Prints one line for each event that is kept, oldest first.
@@ -91,6 +116,15 @@ enum Command {
     /// Manage webhooks, which send events to receivers by HTTP
     #[command(subcommand)]
     Webhook(webhook::Command),
+    /// Save the database with all mail, and the other files of the data directory
+    ///
+    /// Works while a server runs, and writes only what no earlier backup in the directory has. A backup holds mail,
+    /// password hashes and private keys.
+    Backup(backup::Backup),
+    /// Restore a backup into an empty data directory
+    ///
+    /// Checks the whole backup first. Run it as the user that runs the server, and before the server starts.
+    Restore(restore::Restore),
     /// Check or show the configuration
     #[command(subcommand)]
     Config(config::Command),
@@ -109,6 +143,17 @@ enum Command {
 /// Returns the author of a command's changes.
 fn caller() -> Caller {
     Caller::command_line(&os_user())
+}
+
+/// Logs that a command moved mail, with the members that the service gives to other changes.
+fn audit_mail(mailbox: &EmailAddress, messages: u64, what: &'static str) {
+    let (by, os_user) = (caller().name(), os_user());
+    tracing::info!(target: "mailapi::audit", by, os_user, from = "this machine", %mailbox, messages, "{what}");
+}
+
+/// Returns the failure of a command about a user.
+fn about(email: &EmailAddress, error: impl std::error::Error) -> Failure {
+    Failure::new(format!("{}: {error}", email.shown()))
 }
 
 /// The option of commands that may be the first ones of an installation.
@@ -155,6 +200,10 @@ impl Arguments {
         if matches!(command, Command::Openapi) {
             return openapi::run();
         }
+        // The configuration does not exist yet.
+        if let Command::Setup(setup) = command {
+            return setup::run(setup, self.config.as_deref()).await;
+        }
         let environment = environment::of_this_process();
         let mut config = Config::load(self.config.as_deref(), &environment)?;
         config.log.format = self.log_format.unwrap_or(config.log.format);
@@ -175,11 +224,17 @@ impl Arguments {
             Command::Token(command) => token::run(command, &config).await,
             Command::Domain(command) => domain::run(command, &config).await,
             Command::User(command) => user::run(command, &config).await,
+            Command::Alias(command) => alias::run(command, &config).await,
+            Command::Import(arguments) => import::run(arguments, &config).await,
+            Command::Export(arguments) => export::run(arguments, &config).await,
             Command::Events(arguments) => events::run(arguments, &config).await,
             Command::Queue(command) => queue::run(command, &config).await,
             Command::Webhook(command) => webhook::run(command, &config).await,
+            Command::Backup(arguments) => backup::run(&arguments, &config),
+            Command::Restore(arguments) => restore::run(&arguments, &config).await,
             Command::Config(command) => config::run(&command, &config),
             Command::Openapi => openapi::run(),
+            Command::Setup(setup) => setup::run(setup, self.config.as_deref()).await,
             Command::Doctor => doctor::run(&config).await,
             Command::Migrate => migrate::run(&config).await,
         }

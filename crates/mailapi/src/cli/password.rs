@@ -1,6 +1,8 @@
 //! Reads a password. It is never an argument, because every user of the machine can list those.
 
+use std::fs::File;
 use std::io::{IsTerminal, Read};
+use std::path::Path;
 
 use mailapi_model::SecretText;
 
@@ -21,6 +23,20 @@ pub(super) fn read_new() -> Outcome<SecretText> {
     Ok(SecretText::new(typed))
 }
 
+/// Reads a password that exists: typed without echo on a terminal, otherwise the first line of the standard input.
+pub(super) fn read_known(question: &str) -> Outcome<SecretText> {
+    if !std::io::stdin().is_terminal() {
+        return first_line(std::io::stdin());
+    }
+    Ok(SecretText::new(rpassword::prompt_password(question)?))
+}
+
+/// Reads the first line of a file.
+pub(super) fn read_file(path: &Path) -> Outcome<SecretText> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+    first_line(File::open(path).map_err(|error| failed(&error))?).map_err(|error| failed(&error))
+}
+
 fn first_line(input: impl Read) -> Outcome<SecretText> {
     let mut bytes = Vec::new();
     input.take(MOST_BYTES).read_to_end(&mut bytes)?;
@@ -28,7 +44,7 @@ fn first_line(input: impl Read) -> Outcome<SecretText> {
     let line = text.split('\n').next().unwrap_or_default();
     let line = line.strip_suffix('\r').unwrap_or(line);
     if line.is_empty() {
-        return Err(Failure::new("no password on the standard input"));
+        return Err(Failure::new("there is no password in the first line"));
     }
     Ok(SecretText::new(line.to_owned()))
 }

@@ -1,23 +1,26 @@
 //! `mailapi serve`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use mailapi_acme::Acme;
 use mailapi_backend_embedded::net::Shutdown;
 use mailapi_service::{Quarantined, Reconciled};
 use tokio::task::{JoinError, JoinSet};
 
 use super::print;
-use crate::background;
+use crate::background::{self, keep_certificate, keep_hosted_certificates};
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::failure::{Failure, Outcome};
 use crate::first_token;
 use crate::host_name;
+use crate::hosted_certificates::HostedCertificates;
 use crate::listeners::ServerListeners;
 use crate::logging::Style;
 use crate::reload::{Files, keep_fresh};
 use crate::signals::{Hangups, Signals};
-use crate::system::SystemEntropy;
+use crate::system::{SystemClock, SystemEntropy};
 use crate::welcome::{Addresses, FirstStart};
 use crate::wiring::Assembly;
 
@@ -48,7 +51,15 @@ async fn serve(
     let (close_listeners, listeners_close) = Shutdown::channel();
     let (end_loops, loops_end) = Shutdown::channel();
     let mut loops = background::start(assembly, config, &loops_end)?;
-    let (mut open_listeners, tls) = listeners.open(config, assembly, &listeners_close)?;
+    let tls = config.server_tls()?;
+    if let (Some(tls), Some(settings)) = (&tls, config.acme(directory.path())) {
+        let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+        let acme = Acme::open(settings.clone(), tls.clone(), clock.clone(), entropy.clone())?;
+        loops.spawn(keep_certificate(acme, loops_end.clone()));
+        let hosted = HostedCertificates::new(assembly.service.clone(), settings, tls.clone(), clock, entropy);
+        loops.spawn(keep_hosted_certificates(hosted, loops_end.clone()));
+    }
+    let mut open_listeners = listeners.open(config, assembly, tls.as_ref(), &listeners_close);
     let files = Files::new(tls, assembly.secrets.clone(), config);
     loops.spawn(keep_fresh(files, config.clone(), hangups, loops_end.clone()));
     if let Some(why) = host_name::missing_with(config, &assembly.service).await? {

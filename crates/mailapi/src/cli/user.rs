@@ -9,9 +9,9 @@ use mailapi_service::users::{CreateUser, User, UserQuery};
 use super::confirm::confirm;
 use super::pages::every_page;
 use super::table::{fields, table};
-use super::{Init, Shown, caller, password, print};
+use super::{Init, Shown, about, app_password, caller, password, print, rules, user_import};
 use crate::config::{ByteSize, Config};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::wiring::{self, Create};
 
 #[derive(Debug, Subcommand)]
@@ -21,6 +21,11 @@ pub(super) enum Command {
     /// On a terminal the password is asked for twice and not shown. Otherwise it is the first line of the standard
     /// input. It has at least 8 characters.
     Add(Add),
+    /// Add the users of a CSV file, with their passwords or password hashes
+    ///
+    /// The first line names the columns: email, name, quota_bytes, and password_hash or password. A hash has one of the
+    /// schemes {SHA512-CRYPT}, {SSHA512} and {BLF-CRYPT}. Each line is reported; users that exist are skipped.
+    Import(user_import::Import),
     /// List users, newest first; `?` where the mail server did not report a mailbox's usage
     List {
         /// Only users of this domain
@@ -44,6 +49,12 @@ pub(super) enum Command {
         #[arg(long)]
         yes: bool,
     },
+    /// Manage passwords of single mail programs, for IMAP and submission
+    #[command(subcommand)]
+    AppPassword(app_password::Command),
+    /// Show or replace the rules for messages that arrive, in the JSON of the API
+    #[command(subcommand)]
+    Rules(rules::Command),
     /// Set a new password, read from the standard input, and end the user's sessions
     Passwd {
         /// The user's address
@@ -69,9 +80,12 @@ pub(super) async fn run(command: Command, config: &Config) -> Outcome {
     let create = if let Command::Add(arguments) = &command { arguments.init.create() } else { Create::Nothing };
     wiring::with_service(config, create, async |service| match command {
         Command::Add(arguments) => add(&service, arguments).await,
+        Command::Import(arguments) => user_import::run(arguments, &service).await,
         Command::List { domain, shown } => list(&service, domain, &shown).await,
         Command::Show { email, shown } => show(&service, &email, &shown).await,
         Command::Remove { email, yes } => remove(&service, &email, yes).await,
+        Command::AppPassword(command) => app_password::run(command, &service).await,
+        Command::Rules(command) => rules::run(command, &service).await,
         Command::Passwd { email } => {
             // A mistyped address fails before the command asks for a password.
             service.get_user(&caller(), &email).await.map_err(|error| about(&email, error))?;
@@ -86,7 +100,7 @@ async fn add(service: &Service, arguments: Add) -> Outcome {
     let Add { email, name, quota, init: _ } = arguments;
     // An address that cannot be added fails before the command asks for a password.
     service.check_new_user(&caller(), &email).await.map_err(|error| about(&email, error))?;
-    let password = new_password()?;
+    let password = new_password()?.into();
     let quota_bytes = quota.map(|ByteSize(bytes)| bytes);
     let new = CreateUser { email: email.clone(), password, name, quota_bytes };
     service.create_user(&caller(), new).await.map(drop).map_err(|error| about(&email, error))
@@ -144,10 +158,7 @@ fn row(user: &User) -> [String; 7] {
     ]
 }
 
-fn new_password() -> Outcome<SecretText> {
+/// Reads a new password, and checks it.
+pub(super) fn new_password() -> Outcome<SecretText> {
     Ok(PasswordRule::parse("password", password::read_new()?.into_inner())?)
-}
-
-fn about(email: &EmailAddress, error: impl std::error::Error) -> Failure {
-    Failure::new(format!("{}: {error}", email.shown()))
 }

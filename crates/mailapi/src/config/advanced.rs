@@ -58,11 +58,9 @@ mirror!(
 );
 
 mirror!(
-    /// `[advanced.auth]`: passwords and cached callers.
+    /// `[advanced.auth]`: passwords.
     AuthKeys of Settings {
         password_rounds: u32,
-        concurrent_hashes: usize,
-        cached_callers: u64,
     }
 );
 
@@ -78,7 +76,6 @@ mirror!(
     BufferKeys of BufferSettings as (BufferSettings::new("")) {
         max_memory_bytes: ByteSize,
         max_disk_bytes: ByteSize,
-        max_inbound_disk_bytes: ByteSize,
     }
 );
 
@@ -232,7 +229,6 @@ impl Advanced {
 
 impl AuthKeys {
     fn check(&self) -> Result<(), ConfigError> {
-        at_least_one("advanced.auth.concurrent_hashes", self.concurrent_hashes as u64)?;
         if !PASSWORD_ROUNDS.contains(&self.password_rounds) {
             let (least, most) = (PASSWORD_ROUNDS.start(), PASSWORD_ROUNDS.end());
             return Err(ConfigError::new(format!("advanced.auth.password_rounds: must be between {least} and {most}")));
@@ -242,28 +238,23 @@ impl AuthKeys {
 }
 
 impl BufferKeys {
-    /// Returns the settings of the buffer in the data directory.
-    pub(super) fn settings(&self, data_dir: &Path) -> BufferSettings {
+    /// Returns the settings of the buffer in the data directory. Mail from outside may use half of the disk, so that
+    /// users can always send, but always has room for the largest message.
+    pub(super) fn settings(&self, data_dir: &Path, max_message_bytes: u64) -> BufferSettings {
         let mut settings = BufferSettings::new(data_dir);
         self.apply(&mut settings);
+        settings.max_inbound_disk_bytes = (settings.max_disk_bytes / 2).max(max_message_bytes);
         settings
     }
 
     /// Rejects limits that leave no room for the largest message.
     fn check(&self, max_message_bytes: u64) -> Result<(), ConfigError> {
         at_least_one("advanced.buffer.max_memory_bytes", self.max_memory_bytes.0)?;
-        let (all, inbound) = (self.max_disk_bytes.0, self.max_inbound_disk_bytes.0);
-        for (key, room) in [("max_disk_bytes", all), ("max_inbound_disk_bytes", inbound)] {
-            if room < max_message_bytes.max(1) {
-                let why = format!("must be at least limits.max_message_bytes ({max_message_bytes})");
-                return Err(ConfigError::new(format!("advanced.buffer.{key}: {why}")));
-            }
+        if self.max_disk_bytes.0 >= max_message_bytes.max(1) {
+            return Ok(());
         }
-        if inbound > all {
-            let why = format!("must be at most advanced.buffer.max_disk_bytes ({all})");
-            return Err(ConfigError::new(format!("advanced.buffer.max_inbound_disk_bytes: {why}")));
-        }
-        Ok(())
+        let why = format!("must be at least limits.max_message_bytes ({max_message_bytes})");
+        Err(ConfigError::new(format!("advanced.buffer.max_disk_bytes: {why}")))
     }
 }
 
@@ -310,7 +301,6 @@ mod tests {
         for (key, why) in [
             ("auth.password_rounds = 999", rounds),
             ("auth.password_rounds = 1000001", rounds),
-            ("auth.concurrent_hashes = 0", "advanced.auth.concurrent_hashes: must be at least 1"),
             ("sending.recovery_interval = \"0s\"", "advanced.sending.recovery_interval: must be greater than 0"),
             ("delivery.retry_intervals = []", "advanced.delivery.retry_intervals: must have at least one interval"),
             ("imap.max_connections_per_user = 0", "advanced.imap.max_connections_per_user: must be at least 1"),
@@ -327,13 +317,23 @@ mod tests {
         for (buffer, why) in [
             ("max_disk_bytes = 0", "advanced.buffer.max_disk_bytes: must be at least"),
             ("max_disk_bytes = \"9MiB\"", "advanced.buffer.max_disk_bytes: must be at least"),
-            ("max_inbound_disk_bytes = 0", "advanced.buffer.max_inbound_disk_bytes: must be at least"),
-            ("max_inbound_disk_bytes = \"9MiB\"", "advanced.buffer.max_inbound_disk_bytes: must be at least"),
-            ("max_disk_bytes = \"1GiB\"", "advanced.buffer.max_inbound_disk_bytes: must be at most"),
         ] {
             let error = check(buffer).unwrap_err();
             assert!(error.starts_with(why), "{buffer}: {error}");
         }
-        assert_eq!(check("max_disk_bytes = \"10MiB\"\nmax_inbound_disk_bytes = \"10MiB\""), Ok(()));
+        assert_eq!(check("max_disk_bytes = \"10MiB\""), Ok(()));
+    }
+
+    #[test]
+    fn mail_from_outside_leaves_half_of_the_disk_to_users() {
+        let room = |text: &str| {
+            let config = Config::from_layers(Some(("mailapi.toml", text)), &[]).unwrap();
+            config.buffer(std::path::Path::new("")).max_inbound_disk_bytes
+        };
+        assert_eq!(room(""), 2 << 30);
+        assert_eq!(
+            room("limits.max_message_bytes = \"10MiB\"\n[advanced.buffer]\nmax_disk_bytes = \"12MiB\""),
+            10 << 20
+        );
     }
 }

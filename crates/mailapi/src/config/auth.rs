@@ -14,7 +14,7 @@ mirror!(
         session_lifetime: HumanDuration,
         login_attempts: u32,
         login_lockout: HumanDuration,
-        login_addresses: usize,
+        require_app_passwords: bool,
     } with {
         admins: Vec<Text<EmailAddress>> = Vec::new(),
     }
@@ -28,7 +28,6 @@ impl Auth {
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         at_least_one("auth.login_attempts", self.login_attempts.into())?;
-        at_least_one("auth.login_addresses", self.login_addresses as u64)?;
         // With a duration of zero, a session would end before its first request.
         longer_than_nothing("auth.session_inactivity", self.session_inactivity)?;
         longer_than_nothing("auth.session_lifetime", self.session_lifetime)

@@ -110,13 +110,12 @@ pub(super) const MOVED: &[(&str, &str)] = &[
     ("http.max_connections", "advanced.http.max_connections"),
     ("http.max_request_bytes_in_flight", "advanced.http.max_in_flight_bytes"),
     ("http.header_timeout", "advanced.http.header_timeout"),
+    ("mail.embedded.tls_cert", "tls.cert"),
+    ("mail.embedded.tls_key", "tls.key"),
     ("auth.password_rounds", "advanced.auth.password_rounds"),
-    ("auth.concurrent_hashes", "advanced.auth.concurrent_hashes"),
-    ("limits.cached_callers", "advanced.auth.cached_callers"),
     ("database.postgres.connections", "advanced.postgres.connections"),
     ("spool.max_memory_bytes", "advanced.buffer.max_memory_bytes"),
     ("spool.max_disk_bytes", "advanced.buffer.max_disk_bytes"),
-    ("spool.max_inbound_disk_bytes", "advanced.buffer.max_inbound_disk_bytes"),
     ("housekeeping.recovery_interval", "advanced.sending.recovery_interval"),
     ("mail.embedded.courier.retry_intervals", "advanced.delivery.retry_intervals"),
     ("mail.embedded.courier.delay_notice_after", "advanced.delivery.delay_notice_after"),
@@ -148,6 +147,8 @@ pub(super) const REMOVED: &[(&str, &[&str])] = &[
         "long_work_bytes", "long_string_bytes", "kept_page_bytes", "health_timeout", "health_cache"
     ]),
     ("log", &["gather_for", "gather_bytes"]),
+    ("advanced.auth", &["cached_callers", "concurrent_hashes"]),
+    ("advanced.buffer", &["max_inbound_disk_bytes"]),
     ("advanced.http", &["health_cache"]),
     ("database.sqlite", &[
         "group_jobs", "group_time", "queue_jobs", "read_connections", "scan_connections", "search_connections",
@@ -158,9 +159,9 @@ pub(super) const REMOVED: &[(&str, &[&str])] = &[
         "scan_connections", "pool_timeout", "connect_timeout", "statement_timeout", "scan_timeout",
         "answer_grace", "attempts", "statement_cache", "keepalive", "listen_retry"
     ]),
-    ("auth", &["ended_sessions_kept"]),
-    ("limits", &["cached_domains", "store"]),
-    ("spool", &["write_bytes"]),
+    ("auth", &["concurrent_hashes", "ended_sessions_kept", "login_addresses"]),
+    ("limits", &["cached_callers", "cached_domains", "store"]),
+    ("spool", &["max_inbound_disk_bytes", "write_bytes"]),
     ("mail", &[
         "idempotency_lifetime", "idempotency_wait", "pending_grace", "bounce_lifetime", "bounce_members",
         "feed_batch", "quota_patience"
@@ -263,6 +264,7 @@ mod tests {
             Value::Boolean(is_on) => Value::Boolean(!is_on),
             Value::Array(items) if items.is_empty() => value.clone(),
             Value::Array(_) => Value::Array(vec![Value::String("17m".to_owned())]),
+            Value::String(_) if key.contains(".tls_") => Value::String("a.pem".to_owned()),
             Value::String(_) if key.ends_with("search.index") => Value::String("on".to_owned()),
             Value::String(text) if text.ends_with('B') => Value::String("17MiB".to_owned()),
             Value::String(text) if text.ends_with(['s', 'm', 'h', 'd']) && text.starts_with(char::is_numeric) => {

@@ -1,14 +1,15 @@
 //! `[http]`: the API's listener and its limits.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use mailapi_http::{HttpSettings, Network, RequestLimits};
+use mailapi_model::DomainName;
 
 use super::advanced::Advanced;
 use super::limits::Limits;
 use super::mirror::mirror;
 use super::values::{ByteSize, ListenAddress, Text, Unset};
-use super::{ConfigError, at_least_one};
+use super::{ConfigError, at_least_one, is_public};
 
 mirror!(
     /// The section.
@@ -16,6 +17,7 @@ mirror!(
         max_request_bytes: ByteSize,
     } with {
         listen: ListenAddress = ListenAddress(SocketAddr::from(([127, 0, 0, 1], 8080))),
+        tls_listen: Unset<ListenAddress> = Unset(None),
         public_url: Unset<String> = Unset(None),
         trusted_proxies: Vec<Text<Network>> = Vec::new(),
     }
@@ -33,6 +35,27 @@ impl Http {
         settings.limits = RequestLimits { per_minute: limits.requests_per_minute, per_hour: limits.requests_per_hour };
         settings.shutdown_grace = advanced.shutdown_grace.0;
         settings
+    }
+
+    /// Returns the name in the public URL, if it is one of HTTPS at its usual port.
+    pub(super) fn host_of_url(&self) -> Option<String> {
+        let authority = self.public_url.0.as_ref()?.strip_prefix("https://")?.split(['/', '?']).next()?;
+        let host = authority.strip_suffix(":443").unwrap_or(authority);
+        let name = host.parse::<DomainName>().ok().filter(|_| host.parse::<IpAddr>().is_err())?;
+        Some(name.as_str().to_owned())
+    }
+
+    /// Returns whether other machines reach HTTPS of this server at its usual port.
+    pub(super) fn has_public_https(&self) -> bool {
+        self.tls_listen.0.is_some_and(|ListenAddress(address)| is_public(address) && address.port() == 443)
+    }
+
+    /// Returns the name in the public URL if this server has HTTPS itself; `None` for an address.
+    pub(super) fn host_of_https(&self) -> Option<String> {
+        let url = self.public_url.0.as_ref().filter(|_| self.tls_listen.0.is_some())?;
+        let host = url.strip_prefix("https://")?.split(['/', ':', '?']).next()?;
+        let name = host.parse::<DomainName>().ok().filter(|_| host.parse::<IpAddr>().is_err())?;
+        Some(name.as_str().to_owned())
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {

@@ -21,6 +21,7 @@ mod mirror;
 #[cfg(test)]
 mod reference;
 mod secret;
+mod tls;
 mod values;
 mod webhooks;
 
@@ -28,9 +29,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mailapi_acme::AcmeSettings;
 use mailapi_backend::BufferSettings;
 use mailapi_backend_embedded::delivery_agent::DeliveryAgentSettings;
-use mailapi_backend_embedded::{ListenerSettings, MessageStoreSettings};
+use mailapi_backend_embedded::{ListenAddresses, ListenerSettings, MessageStoreSettings};
 use mailapi_backend_external::ExternalSettings;
 use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
 use mailapi_backend_external::log_follower::LogSettings;
@@ -39,13 +41,14 @@ use mailapi_http::HttpSettings;
 use mailapi_model::DomainName;
 use mailapi_service::{MailPrograms, Settings, is_local_name};
 use mailapi_store::postgres::PostgresSettings;
+use mailapi_tls::{ServerTls, Trust};
 use serde::{Deserialize, Serialize};
 
 use advanced::Advanced;
 pub(crate) use database::{Database, DatabasePlace};
 pub(crate) use log::{Log, LogFormat};
-pub(crate) use mail_embedded::CertificateFiles;
 pub(crate) use mail_external::LogPlace;
+pub(crate) use tls::{CertificateFiles, TlsMode};
 pub(crate) use values::ByteSize;
 use values::HumanDuration;
 pub(crate) use values::ListenAddress;
@@ -64,6 +67,7 @@ pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
     pub(crate) log: log::Log,
     pub(crate) http: http::Http,
+    pub(crate) tls: tls::Tls,
     pub(crate) database: Database,
     pub(crate) auth: auth::Auth,
     pub(crate) limits: limits::Limits,
@@ -83,6 +87,7 @@ impl Default for Config {
             data_dir: PathBuf::from("mailapi-data"),
             log: log::Log::default(),
             http: http::Http::default(),
+            tls: tls::Tls::default(),
             database: Database::default(),
             auth: auth::Auth::default(),
             limits: limits::Limits::default(),
@@ -106,16 +111,17 @@ impl Config {
         self.limits.check()?;
         self.events.check()?;
         self.mail.check()?;
+        self.tls.check(&self.certificate_names(), &self.listeners_with_tls())?;
         self.advanced.check(self.limits.max_message_bytes.0)
     }
 
     /// Reads every file that the settings name, so that errors appear before the start.
     pub(crate) fn check_files(&self) -> Result<(), ConfigError> {
+        self.server_tls()?;
         if self.is_external() {
             self.external(&self.data_dir)?;
             return Ok(());
         }
-        self.listeners()?;
         self.delivery_agent()?;
         Ok(())
     }
@@ -146,6 +152,7 @@ impl Config {
         self.advanced.auth.apply(&mut settings);
         settings.mail_host = self.mail_host();
         settings.mail_programs = self.mail_programs();
+        settings.web_host = self.web_host();
         settings.inbound = self.mail.embedded.inbound.settings();
         settings.admins = self.auth.admins().collect();
         settings.draft = self.limits.draft();
@@ -166,11 +173,18 @@ impl Config {
         known.map_or_else(|| name.to_owned(), |host| host.to_string())
     }
 
+    /// Returns the host by which other machines reach the API by HTTPS at port 443: that of the public URL, or the mail
+    /// server if this server has that port itself.
+    fn web_host(&self) -> Option<String> {
+        let own = || self.http.has_public_https().then(|| self.mail_host());
+        self.http.host_of_url().or_else(own).filter(|host| !is_local_name(host))
+    }
+
     /// Returns where mail programs on other machines log in.
     fn mail_programs(&self) -> MailPrograms {
         match self.is_external() {
             true => MailPrograms::Elsewhere,
-            false => self.mail.embedded.mail_programs(),
+            false => self.mail.embedded.mail_programs(self.tls.is_on()),
         }
     }
 
@@ -181,7 +195,7 @@ impl Config {
 
     /// Returns the limits of memory and disk for messages in transit.
     pub(crate) fn buffer(&self, data_dir: &Path) -> BufferSettings {
-        self.advanced.buffer.settings(data_dir)
+        self.advanced.buffer.settings(data_dir, self.limits.max_message_bytes.0)
     }
 
     /// Returns the settings of the PostgreSQL engine.
@@ -200,17 +214,51 @@ impl Config {
 
     /// Returns the settings of the message store.
     pub(crate) fn message_store(&self) -> MessageStoreSettings {
-        self.mail.embedded.message_store(&self.limits, &self.advanced)
+        self.mail.embedded.message_store(self.auth.admins(), &self.limits, &self.advanced)
     }
 
-    /// Returns the settings of the embedded mail server's listeners; reads the certificate and the key.
-    pub(crate) fn listeners(&self) -> Result<ListenerSettings, ConfigError> {
+    /// Returns the settings of the embedded mail server's listeners, without a certificate.
+    pub(crate) fn listeners(&self) -> ListenerSettings {
         self.mail.embedded.listeners(self.auth.admins(), &self.advanced)
     }
 
-    /// Reads the certificate and the key of the embedded mail server.
+    /// Returns the certificate of all listeners, if they offer TLS; reads it if it is in files.
+    pub(crate) fn server_tls(&self) -> Result<Option<ServerTls>, ConfigError> {
+        self.tls.server()
+    }
+
+    /// Reads the certificate and the key from their files, if they are in use.
     pub(crate) fn certificate_files(&self) -> Result<Option<CertificateFiles>, ConfigError> {
-        self.mail.embedded.certificate_files()
+        self.tls.files()
+    }
+
+    /// Returns the names that the certificate is for: of the built-in mail server, and of the API if it has HTTPS.
+    pub(crate) fn certificate_names(&self) -> Vec<String> {
+        let mail = (!self.is_external()).then(|| self.mail.embedded.hostname().to_owned());
+        let api = self.http.host_of_https().filter(|api| mail.as_ref() != Some(api));
+        mail.into_iter().chain(api).collect()
+    }
+
+    /// Returns the settings of the ACME client; `None` if the certificate comes from elsewhere.
+    pub(crate) fn acme(&self, data_dir: &Path) -> Option<AcmeSettings> {
+        (self.tls.mode() == TlsMode::Acme).then(|| AcmeSettings {
+            directory: self.tls.directory().to_owned(),
+            names: self.certificate_names(),
+            domain: None,
+            data_dir: data_dir.to_owned(),
+            has_https: self.http.tls_listen.0.is_some(),
+            trust: Trust::System,
+        })
+    }
+
+    /// Returns the keys of the listeners that begin with TLS, and whether each is on.
+    fn listeners_with_tls(&self) -> [(&'static str, bool); 3] {
+        let mail = if self.is_external() { ListenAddresses::default() } else { self.mail.embedded.listen() };
+        [
+            ("mail.embedded.submissions_listen", mail.submissions.is_some()),
+            ("mail.embedded.imaps_listen", mail.imaps.is_some()),
+            ("http.tls_listen", self.http.tls_listen.0.is_some()),
+        ]
     }
 
     /// Returns the settings of the delivery agent; reads the relay's secrets.
@@ -243,8 +291,11 @@ impl Config {
         let listeners = [
             ("mail.embedded.smtp_listen", mail.smtp),
             ("mail.embedded.submission_listen", mail.submission),
+            ("mail.embedded.submissions_listen", mail.submissions),
             ("mail.embedded.imap_listen", mail.imap),
+            ("mail.embedded.imaps_listen", mail.imaps),
             ("http.listen", Some(self.http.listen.0)),
+            ("http.tls_listen", self.http.tls_listen.0.map(|listen| listen.0)),
         ];
         let mut listeners = listeners.into_iter().filter_map(|(key, address)| Some((key, address?)));
         listeners.find(|(_, address)| is_public(*address))
@@ -332,7 +383,9 @@ mod tests {
         let shown = |settings: &dyn std::fmt::Debug| format!("{settings:?}");
         assert_eq!(shown(&config.service()), shown(&Settings::default()));
         assert_eq!(shown(&config.http()), shown(&HttpSettings::default()));
-        assert_eq!(shown(&config.message_store()), shown(&MessageStoreSettings::default()));
+        let postmasters = ListenerSettings::new("localhost").postmasters;
+        let message_store = MessageStoreSettings { postmasters, ..MessageStoreSettings::default() };
+        assert_eq!(shown(&config.message_store()), shown(&message_store));
         assert_eq!(shown(&config.dns()), shown(&DnsSettings::default()));
         assert_eq!(shown(&config.postgres()), shown(&PostgresSettings::default()));
         // Both sides use one size: the mail server writes delivery reports in batches, and the service reads them.
@@ -345,14 +398,14 @@ mod tests {
         listeners.smtp_connections.grace = grace;
         listeners.submission_connections.grace = grace;
         listeners.imap_connections.grace = grace;
-        assert_eq!(shown(&config.listeners().unwrap()), shown(&listeners));
+        assert_eq!(shown(&config.listeners()), shown(&listeners));
     }
 
     #[test]
     fn admins_get_the_postmasters_mail_by_default() {
         let postmasters = |text: &str| -> Vec<String> {
             let config = Config::from_layers(Some(("mailapi.toml", text)), &[]).unwrap();
-            config.listeners().unwrap().postmasters.iter().map(ToString::to_string).collect()
+            config.listeners().postmasters.iter().map(ToString::to_string).collect()
         };
         let admins = "[auth]\nadmins = [\"ann@example.org\"]\n[mail.embedded]\nhostname = \"mx.example.org\"\n";
         assert_eq!(postmasters(admins), ["postmaster@mx.example.org", "ann@example.org"]);
@@ -364,20 +417,25 @@ mod tests {
 
     #[test]
     fn mail_programs_find_only_listeners_that_let_them_in() {
-        let certificate = "tls_cert = \"a.pem\"\ntls_key = \"a.key\"\n";
+        let certificate = "[tls]\ncert = \"a.pem\"\nkey = \"a.key\"\n";
         let programs = |text: &str| {
             let text = format!("[mail.embedded]\n{text}");
             Config::from_layers(Some(("mailapi.toml", &text)), &[]).unwrap().service().mail_programs
         };
         let public = "submission_listen = \"0.0.0.0:587\"\nimap_listen = \"[::]:143\"\n";
-        let none = MailPrograms::BuiltIn { submission: None, imap: None };
+        let none = MailPrograms::NONE;
         assert_eq!(programs(certificate), none, "on loopback addresses");
         assert_eq!(programs(public), none, "without TLS, passwords are refused");
-        let both = MailPrograms::BuiltIn { submission: Some(587), imap: Some(143) };
+        let both = MailPrograms::BuiltIn { submission: Some(587), submissions: None, imap: Some(143), imaps: None };
         assert_eq!(programs(&format!("{public}{certificate}")), both);
         let sending = "submission_listen = \"192.0.2.1:2587\"\nimap_listen = \"\"\n";
         let sending = programs(&format!("{sending}{certificate}"));
-        assert_eq!(sending, MailPrograms::BuiltIn { submission: Some(2587), imap: None });
+        let submission = Some(2587);
+        assert_eq!(sending, MailPrograms::BuiltIn { submission, submissions: None, imap: None, imaps: None });
+        let encrypted = "submission_listen = \"\"\nsubmissions_listen = \"[::]:465\"\nimaps_listen = \"[::]:993\"\n";
+        let encrypted = programs(&format!("{encrypted}{certificate}"));
+        let (submissions, imaps) = (Some(465), Some(993));
+        assert_eq!(encrypted, MailPrograms::BuiltIn { submission: None, submissions, imap: None, imaps });
     }
 
     #[test]
@@ -402,11 +460,7 @@ mod tests {
     fn messages_that_stay_in_memory_have_room_there() {
         let room = |size: &str| {
             let text = format!("advanced.buffer.max_memory_bytes = \"{size}\"\n");
-            Config::from_layers(Some(("mailapi.toml", &text)), &[])
-                .unwrap()
-                .listeners()
-                .unwrap()
-                .max_message_memory_bytes
+            Config::from_layers(Some(("mailapi.toml", &text)), &[]).unwrap().listeners().max_message_memory_bytes
         };
         assert_eq!([room("1MiB"), room("300MiB")], [256 << 20, 1200 << 20]);
     }

@@ -19,6 +19,8 @@ const OF_TOKEN: usize = 10;
 const OF_DOMAIN: usize = 100;
 /// Maximum number of connections to the receivers of admins: half of 192 that work, and half of 64 that fail.
 const CONNECTIONS: usize = 96 + 32;
+/// The receiver counts a connection until it has read its end, and on a busy machine it accepts the next one before.
+const ENDING: usize = CONNECTIONS / 4;
 /// Maximum time until the healthy receiver has all events.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -147,7 +149,7 @@ async fn receivers_that_hang_delay_no_other() {
     answered_during(&host, "receivers that hang", attack).await;
     let peak = hanging.peak.load(Ordering::SeqCst);
     report("connections to hanging receivers", peak);
-    assert!(peak <= CONNECTIONS, "{peak} connections");
+    assert!(peak <= CONNECTIONS + ENDING, "{peak} connections");
     host.stands("receivers that hang").await;
 }
 

@@ -11,6 +11,7 @@ mod accounts;
 mod bodies;
 mod connections;
 mod embedded_host;
+mod encrypted;
 mod hanging_receivers;
 mod hostile_imap;
 mod reading;

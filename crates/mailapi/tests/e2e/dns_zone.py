@@ -101,8 +101,8 @@ def story(server, name_server):
     # A listener that mail programs on other machines can use. The command line listens nowhere itself.
     server.settings |= {
         "MAIL__EMBEDDED__SUBMISSION_LISTEN": "0.0.0.0:587",
-        "MAIL__EMBEDDED__TLS_CERT": "a.pem",
-        "MAIL__EMBEDDED__TLS_KEY": "a.key",
+        "TLS__CERT": "a.pem",
+        "TLS__KEY": "a.key",
     }
     shown = json.loads(server.run("domain", "dns", origin, "--json"))
     assert statuses(shown)["SUBMISSION"] == "missing", shown

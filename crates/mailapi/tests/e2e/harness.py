@@ -28,6 +28,7 @@ class Server:
         self.log = os.path.join(directory, "server.log")
         self.process = None
         self.token = None
+        self.running = None
         self.shown = ""
 
     def environment(self):
@@ -78,6 +79,7 @@ class Server:
                 with open(event["admin_token_file"], encoding="utf-8") as file:
                     self.token = file.read().strip()
             if event.get("message") == "mailapi is running":
+                self.running = event
                 self.api_url = event["api"]
                 self.smtp, self.submission, self.imap = (
                     split_address(event[name]) for name in ("smtp", "submission", "imap")
@@ -88,7 +90,7 @@ class Server:
         threading.Thread(target=self._keep_log, daemon=True).start()
 
     def _keep_log(self):
-        with open(self.log, "a", encoding="utf-8") as log:
+        with open(self.log, "a", buffering=1, encoding="utf-8") as log:
             for line in self.process.stdout:
                 log.write(line)
 

@@ -1,5 +1,6 @@
 """The work of a mail program by IMAP, with Python's imaplib: folders, append, search, flags, copy, expunge, idle."""
 
+import base64
 import imaplib
 import smtplib
 import socket
@@ -9,6 +10,10 @@ from harness import PASSWORD, ok, tell
 NOTE = (
     b"From: Bob <bob@story.test>\r\nTo: alice@story.test\r\nSubject: =?utf-8?q?Caf=C3=A9?=\r\n"
     b"Message-ID: <note@story.test>\r\n\r\nA note about the harbour.\r\n"
+)
+TEA = (
+    b"From: Bob <bob@story.test>\r\nTo: alice@story.test\r\nSubject: Tea\r\nMIME-Version: 1.0\r\n"
+    b"Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\n%s"
 )
 
 
@@ -60,6 +65,33 @@ def messages(server, bob):
     assert server.messages(bob)[0]["flags"] == ["\\Seen"]
 
 
+def extensions(server, bob):
+    """What newer mail programs use: names in UTF-8, previews, decoded parts, identifiers."""
+    encoded = TEA.replace(b"%s", base64.encodebytes("Grüner Tee\n".encode()))
+    with server.logged_in(bob) as client:
+        assert {"IMAP4REV2", "UTF8=ACCEPT", "PREVIEW", "BINARY", "OBJECTID"} <= set(client.capabilities)
+        ok(client.append("INBOX", None, None, encoded))
+        ok(client.enable("UTF8=ACCEPT"))
+        assert client.create("\"a%b\"")[0] == "NO"
+        ok(client.create('"Grün & mehr"'))
+        ok(client.select("INBOX"))
+        (number,) = ok(client.search(None, "SUBJECT", '"tea"'))
+        original = ok(client.fetch(number, "(EMAILID)"))[0]
+        ok(client.copy(number, '"Grün & mehr"'))
+        ok(client.store(number, "+FLAGS", "(\\Deleted)"))
+        ok(client.expunge())
+        assert any('"Grün & mehr"'.encode() in line for line in ok(client.list()))
+        ok(client.select('"Grün & mehr"'))
+        (preview,) = ok(client.fetch("1", "(PREVIEW)"))
+        assert preview.decode() == '1 (PREVIEW "Grüner Tee")', preview
+        (head, part), _ = ok(client.fetch("1", "(BINARY.PEEK[1])"))
+        assert b"BINARY[1]" in head and part.decode() == "Grüner Tee\n", (head, part)
+        copy = ok(client.fetch("1", "(EMAILID)"))[0]
+        assert copy.split(b"EMAILID")[1] == original.split(b"EMAILID")[1], (copy, original)
+        ok(client.close())
+        ok(client.delete('"Grün & mehr"'))
+
+
 def idle(server, bob):
     """imaplib supports IDLE only since Python 3.14, so its socket is used directly."""
     with server.logged_in(bob) as client:
@@ -84,6 +116,7 @@ def story(server):
     refusals(server, bob)
     folders(server, bob)
     messages(server, bob)
+    extensions(server, bob)
     idle(server, bob)
 
 

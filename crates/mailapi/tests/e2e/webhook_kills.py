@@ -63,7 +63,7 @@ class Stream(threading.Thread):
                 self.cursor = fields.get("id", self.cursor)
                 if "data" in fields:
                     assert fields["event"] != "truncated"
-                    self.seen.append((int(fields["id"]), fields["data"]))
+                    self.seen.append((int(fields["id"].split("-")[0]), fields["data"]))
                 fields = {}
 
 

@@ -1,4 +1,5 @@
-"""A receiver that verifies with the library of Standard Webhooks, and receivers that fail in every way."""
+"""A receiver that verifies with the library of Standard Webhooks, receivers that fail in every way, and the receivers
+of the documentation, of an admin and of a user."""
 
 import contextlib
 import glob
@@ -8,12 +9,14 @@ import os
 import re
 import socket
 import sqlite3
+import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
-from harness import needs, tell, until
+from harness import needs, running, tell, until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "../../../..")
@@ -80,26 +83,88 @@ def documented(language):
 
 
 @contextlib.contextmanager
-def running_receiver(server, command, source, suffix, port):
-    """A receiver of the documentation, as its own process; yields the lines that it prints."""
+def running_receiver(server, command, language, suffix, secret, port):
+    """A receiver of the documentation, as its own process; yields what it prints, event by event."""
+    source = documented(language)
+    assert len(source.strip().splitlines()) <= 15, language
     path = os.path.join(server.directory, f"receiver{suffix}")
     with open(path, "w", encoding="utf-8") as file:
         file.write(source)
-    webhook = register(server, f"http://127.0.0.1:{port}/", enabled=False)
-    environment = {**os.environ, "WEBHOOK_SECRET": webhook["secret"], "PORT": str(port)}
+    environment = {**os.environ, "WEBHOOK_SECRET": secret, "PORT": str(port)}
     process = subprocess.Popen([*command, path], env=environment, stdout=subprocess.PIPE, text=True)
     try:
-        test = lambda: server.call("POST", f"/webhooks/{webhook['id']}/test")[1]["delivered"]
-        until(test, f"{suffix} accepts a message")
-        yield json.loads(process.stdout.readline())
+        until(lambda: listens(port), f"{suffix} listens")
+        yield map(json.loads, process.stdout)
     finally:
         process.kill()
         process.wait()
 
 
+def listens(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10):
+        return True
+    return False
+
+
 def free_port():
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
         return listener.getsockname()[1]
+
+
+def certificate(directory):
+    """A certificate for this machine, and its key, in one file."""
+    form, path = os.path.join(directory, "form"), os.path.join(directory, "hook.pem")
+    with open(form, "w", encoding="utf-8") as file:
+        file.write(
+            "[req]\ndistinguished_name=name\nprompt=no\nx509_extensions=more\n[name]\nCN=hook\n"
+            "[more]\nsubjectAltName=IP:127.0.0.1\nbasicConstraints=critical,CA:FALSE\n"
+        )
+    made = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-keyout", path]
+    new = subprocess.run(["openssl", "req", "-x509", "-config", form, *made], check=True, capture_output=True, text=True)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(new.stdout)
+    return path
+
+
+@contextlib.contextmanager
+def behind_tls(pem, port):
+    """TLS in front of a receiver; yields the port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+
+    def forward(source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
+    def serve(connection):
+        with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as client:
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as receiver:
+                threading.Thread(target=forward, args=(client, receiver), daemon=True).start()
+                forward(receiver, client)
+
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def token_of(server, email):
+    """The requests of this user."""
+    status, made = server.call("POST", "/tokens", {"name": "receiver", "token_type": "user", "email": email})
+    assert status == 201, made
+    admin, server.token = server.token, made["token"]
+    try:
+        yield
+    finally:
+        server.token = admin
 
 
 def story(server):
@@ -137,11 +202,30 @@ def story(server):
     assert len(receiver.got["/hang"]) <= 8, "a receiver that hangs holds few connections"
     receiver.ended.set()
 
-    for command, language, suffix in ((["python3", "-B"], "python", ".py"), (["node"], "typescript", ".mjs")):
-        source = documented(language)
-        assert len(source.strip().splitlines()) <= 15, language
-        with running_receiver(server, command, source, suffix, free_port()) as event:
-            assert event["type"] == "webhook.test", event
+
+def documented_receivers(server, pem):
+    alice, _ = server.create_people("alice", "bob")
+    for receiver in ((["python3", "-B"], "python", ".py"), (["node"], "typescript", ".mjs")):
+        port = free_port()
+        webhook = register(server, f"http://127.0.0.1:{port}/", enabled=False)
+        with running_receiver(server, *receiver, webhook["secret"], port) as printed:
+            tested(server, webhook)
+            assert next(printed)["type"] == "webhook.test"
+        port = free_port()
+        with token_of(server, alice), behind_tls(pem, port) as outside:
+            webhook = register(server, f"https://127.0.0.1:{outside}/", enabled=False)
+            with running_receiver(server, *receiver, webhook["secret"], port) as printed:
+                status, enabled = server.call("POST", f"/webhooks/{webhook['id']}/enable")
+                assert (status, enabled["enabled"]) == (200, True), enabled
+                tested(server, webhook)
+                assert [next(printed)["type"] for _ in range(2)] == ["webhook.challenge", "webhook.test"]
+            status, deleted = server.call("DELETE", f"/webhooks/{webhook['id']}")
+            assert status == 200, deleted
+
+
+def tested(server, webhook):
+    status, result = server.call("POST", f"/webhooks/{webhook['id']}/test")
+    assert (status, result["delivered"], result["status"]) == (200, True, 200), result
 
 
 def finished(server):
@@ -154,5 +238,11 @@ def finished(server):
 
 
 if __name__ == "__main__":
-    needs("node")
+    needs("node", "openssl")
     tell(story)
+    with tempfile.TemporaryDirectory() as directory:
+        pem = certificate(directory)
+        # The authorities that the server trusts.
+        os.environ["SSL_CERT_FILE"] = pem
+        with running({"WEBHOOKS__ALLOW_NETWORKS": "127.0.0.0/8"}) as server:
+            documented_receivers(server, pem)

@@ -1,7 +1,9 @@
-"""A mail program: submits a message, or counts the messages of a mailbox. Prints the server's last reply.
+"""A mail program: submits a message, counts the messages of a mailbox, or stays until the server ends its session.
+Prints the server's last reply.
 
 mail_program.py submit PORT CERTIFICATE tls|plain USER|- PASSWORD SENDER RECIPIENT
 mail_program.py look   PORT CERTIFICATE USER PASSWORD
+mail_program.py stay   PORT CERTIFICATE USER PASSWORD
 """
 
 import imaplib
@@ -45,4 +47,16 @@ def look(port, certificate, user, password):
         print(count.decode())
 
 
-{"submit": submit, "look": look}[sys.argv[1]](*sys.argv[2:])
+def stay(port, certificate, user, password):
+    server = imaplib.IMAP4_SSL("localhost", int(port), ssl_context=trusting(certificate), timeout=60)
+    server.login(user, password)
+    server.select("INBOX")
+    server.send(b"A1 IDLE\r\n")
+    print("logged in", flush=True)
+    # A socket that stays silent for longer is an error.
+    while line := server.readline():
+        if line.startswith(b"* BYE"):
+            break
+
+
+{"submit": submit, "look": look, "stay": stay}[sys.argv[1]](*sys.argv[2:])

@@ -60,12 +60,7 @@ impl WorkDir {
 
     /// Runs one command with `input` on its standard input.
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Answer {
-        let mut command = self.command(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        // A command that fails before it reads closes the pipe; this is no failure of the test.
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        Answer::of(child.wait_with_output().unwrap())
+        Answer::of_command(self.command(arguments), input)
     }
 
     /// Starts a server and waits until it is ready.
@@ -90,6 +85,15 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Runs a command with `input` on its standard input.
+    pub(crate) fn of_command(mut command: Command, input: &str) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A command that fails before it reads closes the pipe; this is no failure of the test.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        Self::of(child.wait_with_output().unwrap())
+    }
+
     fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }

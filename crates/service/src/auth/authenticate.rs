@@ -1,6 +1,7 @@
 //! Authenticates callers by their tokens.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mailapi_model::{
@@ -70,7 +71,7 @@ impl Service {
     /// Whether a session was unused on all nodes for too long.
     async fn is_idle(&self, token: &TokenRecord, now: Timestamp) -> Result<bool, Unavailable> {
         let limit = self.0.settings.session_inactivity;
-        let here = self.0.last_used.of(token).unwrap_or(token.created_at);
+        let here = self.0.last_used.of(token.id).max(token.last_used_at).unwrap_or(token.created_at);
         if !token.is_session || now.since(here) <= limit {
             return Ok(false);
         }
@@ -129,7 +130,7 @@ impl Service {
             if token.expires_at.is_some_and(|end| end <= now) {
                 return Err(AuthenticateError::Expired { token: token.id });
             }
-            let idle_since = self.0.last_used.of(token).unwrap_or(token.created_at);
+            let idle_since = self.0.last_used.of(token.id).max(token.last_used_at).unwrap_or(token.created_at);
             // At half the inactivity limit, read uses on other nodes and write this one: early enough for both.
             if token.is_session && now.since(idle_since) > self.0.settings.session_inactivity / 2 {
                 Box::pin(self.extend_session(token, idle_since, now)).await?;
@@ -164,26 +165,35 @@ impl Service {
         Ok(())
     }
 
-    /// Stores when tokens were last used since the previous run. Returns the number of tokens.
+    /// Stores when tokens and app passwords were last used since the previous run. Returns their number.
     ///
     /// # Errors
     /// [`Unavailable`] if the store is; the uses are kept for the next run.
     pub async fn write_last_used_once(&self) -> Result<usize, Unavailable> {
-        let uses = self.0.last_used.unwritten();
-        if uses.is_empty() {
-            return Ok(0);
+        let (tokens, app_passwords) = (self.0.last_used.unwritten(), self.0.app_passwords_used.unwritten());
+        let now = self.0.clock.now();
+        if !tokens.is_empty() {
+            self.0.store.tokens().touch_many(&tokens).await?;
+            self.0.last_used.written(&tokens, now.minus(self.0.settings.session_inactivity));
         }
-        self.0.store.tokens().touch_many(&uses).await?;
-        let oldest = self.0.clock.now().minus(self.0.settings.session_inactivity);
-        self.0.last_used.written(&uses, oldest);
-        Ok(uses.len())
+        if !app_passwords.is_empty() {
+            self.0.store.app_passwords().touch_many(&app_passwords).await?;
+            self.0.app_passwords_used.written(&app_passwords, now);
+        }
+        Ok(tokens.len() + app_passwords.len())
     }
 }
 
-/// The last use of each token. Written uses are kept as long as a session may be inactive: a cached caller contains
-/// only the last use *before* it was cached. Losing a use in a crash ends a session early at worst.
-#[derive(Default)]
-pub(crate) struct LastUsed(Mutex<HashMap<TokenId, Use>>);
+/// The last use of each token, or of each app password. Written uses of tokens are kept as long as a session may be
+/// inactive: a cached caller contains only the last use *before* it was cached. Losing a use in a crash ends a session
+/// early at worst.
+pub(crate) struct LastUsed<Id>(Mutex<HashMap<Id, Use>>);
+
+impl<Id> Default for LastUsed<Id> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
 
 #[derive(Clone, Copy)]
 struct Use {
@@ -191,23 +201,23 @@ struct Use {
     is_written: bool,
 }
 
-impl LastUsed {
-    fn of(&self, token: &TokenRecord) -> Option<Timestamp> {
-        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&token.id).map(|noted| noted.at);
-        noted.max(token.last_used_at)
+impl<Id: Copy + Eq + Hash> LastUsed<Id> {
+    /// The last use on this node.
+    pub(crate) fn of(&self, id: Id) -> Option<Timestamp> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).map(|noted| noted.at)
     }
 
-    fn note(&self, id: TokenId, at: Timestamp) {
+    pub(crate) fn note(&self, id: Id, at: Timestamp) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Use { at, is_written: false });
     }
 
-    fn unwritten(&self) -> Vec<(TokenId, Timestamp)> {
+    fn unwritten(&self) -> Vec<(Id, Timestamp)> {
         let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         noted.iter().filter(|(_, used)| !used.is_written).map(|(id, used)| (*id, used.at)).collect()
     }
 
-    /// Marks uses as written, except those of tokens used again since. Drops written uses before `oldest`.
-    fn written(&self, uses: &[(TokenId, Timestamp)], oldest: Timestamp) {
+    /// Marks uses as written, except those that are not the last any more. Drops written uses before `oldest`.
+    fn written(&self, uses: &[(Id, Timestamp)], oldest: Timestamp) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (id, at) in uses {
             if let Some(used) = noted.get_mut(id)

@@ -4,12 +4,13 @@
 //! mail program that way, so only the failing client is rejected for that mailbox. Everywhere, a client with many
 //! failures over all mailboxes is rejected too ([`Delay`]).
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use mailapi_model::{ClientNetwork, EmailAddress, LoginProtocol, Visitor};
+use mailapi_model::{ClientNetwork, EmailAddress, LoginProtocol, TokenId, Visitor};
 
 use crate::Settings;
 
@@ -28,6 +29,11 @@ pub(super) struct Attempt {
 impl Attempt {
     pub(super) fn new(user: &str, from: Visitor) -> Self {
         Self { mailbox: lock_key(user), from }
+    }
+
+    /// An attempt to prove who holds this token. No attempt of a log-in has the same key, since those have no capitals.
+    pub(super) fn of_token(token: TokenId, from: Visitor) -> Self {
+        Self { mailbox: format!("Token {token}"), from }
     }
 
     fn pair(&self) -> (String, ClientNetwork) {
@@ -53,6 +59,16 @@ pub(super) enum Barred {
     Client(Duration),
 }
 
+/// Log-ins that are barred.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LockedOut {
+    /// The mailbox; `None` if all are barred to the client.
+    pub(super) mailbox: Option<EmailAddress>,
+    /// The client; `None` if the mailbox is barred to all clients of the API.
+    pub(super) client: Option<ClientNetwork>,
+    pub(super) remaining: Duration,
+}
+
 /// Failed log-ins. Times come from [`mailapi_model::Clock::steady`].
 #[derive(Default)]
 pub(crate) struct FailedLogins(Mutex<Tables>);
@@ -76,6 +92,31 @@ impl FailedLogins {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).barred(attempt, now)
     }
 
+    /// Returns what is barred, the longest remaining time first. Texts other than addresses are omitted: users may type
+    /// their password into the wrong field.
+    pub(super) fn locked_out(&self, now: Duration) -> Vec<LockedOut> {
+        let tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = tables.locked_out(now);
+        drop(tables);
+        all.sort_by_key(|out| Reverse(out.remaining));
+        all
+    }
+
+    /// Forgets the failures of a mailbox, and those of a client. Returns the number of lock-outs that ended.
+    pub(super) fn forget(&self, mailbox: Option<&str>, client: Option<ClientNetwork>, now: Duration) -> usize {
+        let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = tables.locked_out(now).len();
+        if let Some(mailbox) = mailbox {
+            tables.at_api.remove(mailbox);
+            tables.elsewhere.retain(|(of, _), _| of != mailbox);
+        }
+        if let Some(client) = client {
+            tables.clients.remove(&client);
+            tables.elsewhere.retain(|(_, from), _| *from != client);
+        }
+        before - tables.locked_out(now).len()
+    }
+
     /// Counts a failure, or clears the mailbox's failures on success. Does neither if the attempt was barred
     /// meanwhile.
     pub(super) fn judge(&self, attempt: &Attempt, matches: bool, now: Duration, settings: &Settings) -> Option<Barred> {
@@ -92,6 +133,22 @@ impl FailedLogins {
 }
 
 impl Tables {
+    fn locked_out(&self, now: Duration) -> Vec<LockedOut> {
+        let left = |until: Option<Duration>| until?.checked_sub(now).filter(|left| !left.is_zero());
+        let at_api = self.at_api.iter().filter_map(|(mailbox, failures)| {
+            let remaining = left(failures.locked_until)?;
+            Some(LockedOut { mailbox: Some(mailbox.parse().ok()?), client: None, remaining })
+        });
+        let elsewhere = self.elsewhere.iter().filter_map(|((mailbox, client), delay)| {
+            let remaining = left(delay.barred_until)?;
+            Some(LockedOut { mailbox: Some(mailbox.parse().ok()?), client: Some(*client), remaining })
+        });
+        let clients = self.clients.iter().filter_map(|(client, delay)| {
+            Some(LockedOut { mailbox: None, client: Some(*client), remaining: left(delay.barred_until)? })
+        });
+        at_api.chain(elsewhere).chain(clients).collect()
+    }
+
     fn barred(&self, attempt: &Attempt, now: Duration) -> Option<Barred> {
         let pair = attempt.pair();
         let until = match attempt.from.protocol {
@@ -285,6 +342,31 @@ mod tests {
         assert_eq!(failures.barred(&ann, 5 * MINUTE), Some(Barred::Mailbox(14 * MINUTE)));
         assert_eq!(failures.barred(&bob, 5 * MINUTE), None);
         assert_eq!(failures.barred(&ann, 19 * MINUTE), None);
+    }
+
+    #[test]
+    fn a_list_shows_what_is_barred_and_forgets_it_on_demand() {
+        let (failures, settings) = (FailedLogins::default(), Settings::default());
+        let imap = |mailbox: &str| {
+            Attempt::new(mailbox, Visitor { protocol: LoginProtocol::Imap, address: [192, 0, 2, 1].into() })
+        };
+        for attempt in [at_api("ann@example.org"), at_api("secret typed here"), imap("bob@example.org")] {
+            for _ in 0..5 {
+                failures.judge(&attempt, false, MINUTE, &settings);
+            }
+        }
+        let shown = || {
+            let name = |out: LockedOut| (out.mailbox.map(|m| m.to_string()), out.client.map(|c| c.to_string()));
+            failures.locked_out(2 * MINUTE).into_iter().map(name).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(), [(Some("ann@example.org".to_owned()), None)], "the delay of 30 s is over");
+        assert_eq!(failures.locked_out(MINUTE).len(), 2);
+        assert_eq!(failures.forget(Some("carl@example.org"), None, MINUTE), 0);
+        assert_eq!(failures.forget(None, "192.0.2.1".parse().ok(), MINUTE), 1, "of the mail program");
+        assert_eq!(failures.barred(&imap("bob@example.org"), MINUTE), None);
+        assert_eq!(failures.forget(Some("ann@example.org"), None, MINUTE), 1);
+        assert_eq!(failures.judge(&at_api("ann@example.org"), true, MINUTE, &settings), None);
+        assert!(shown().is_empty());
     }
 
     #[test]

@@ -8,7 +8,8 @@ use mailapi_backend::{LoggedIn, Login, LoginError, SendAsError, SendLimitReached
 use mailapi_events::{EventType, user_event};
 use mailapi_metrics::LogIn;
 use mailapi_model::{
-    Credentials, Denied, EmailAddress, Grants, LoginProtocol, PasswordRule, SecretText, SendAs, TokenKind, Visitor,
+    AppPasswordId, Credentials, Denied, EmailAddress, Grants, LoginProtocol, PasswordRule, SecretText, SendAs,
+    StoredAppPassword, TokenKind, Visitor,
 };
 use mailapi_store::Verified;
 
@@ -59,13 +60,21 @@ impl Login for Service {
     async fn log_in(&self, user: &str, password: &SecretText, from: Visitor) -> Result<LoggedIn, LoginError> {
         let accounts = self.0.epoch.validator();
         let entered = async {
-            let checked = self.check_credentials(user, password, from).await?;
-            let (email, now) = (&checked.credentials.email, self.0.clock.now());
-            // Hashing takes time, so the password may have changed since it was read.
-            if !self.0.store.accounts().note_login(email, checked.verified(), now).await? {
-                return Err(CredentialsError::Refused);
+            match self.check_mail_program(user, password, from).await? {
+                Entered::Password(checked) => {
+                    let (email, now) = (&checked.credentials.email, self.0.clock.now());
+                    // Hashing takes time, so the password may have changed since it was read.
+                    if !self.0.store.accounts().note_login(email, checked.verified(), now).await? {
+                        return Err(CredentialsError::Refused);
+                    }
+                    self.logged_in(&checked.credentials, None, accounts).await
+                }
+                Entered::AppPassword(StoredAppPassword { id, credentials }) => {
+                    // Mail programs log in often, so the use is written later with others.
+                    self.0.app_passwords_used.note(id, self.0.clock.now());
+                    self.logged_in(&credentials, Some(id), accounts).await
+                }
             }
-            self.logged_in(&checked.credentials, accounts).await
         };
         entered.await.map_err(login_error)
     }
@@ -78,10 +87,13 @@ impl Login for Service {
         }
         let renewed = async {
             let mailbox = session.grants.mailbox().ok_or(CredentialsError::Refused)?;
-            let stored = self.0.store.accounts().credentials(mailbox).await?;
+            let stored = match session.app_password {
+                None => self.0.store.accounts().credentials(mailbox).await?,
+                Some(id) => self.0.store.app_passwords().get(mailbox, id).await?.map(|stored| stored.credentials),
+            };
             let same = |stored: &Credentials| stored.active && password_validator(stored) == session.password;
             let credentials = stored.filter(same).ok_or(CredentialsError::Refused)?;
-            self.logged_in(&credentials, accounts).await
+            self.logged_in(&credentials, session.app_password, accounts).await
         };
         *session = renewed.await.map_err(login_error)?;
         Ok(())
@@ -128,6 +140,18 @@ impl Checked {
     }
 }
 
+/// What a mail program logged in with.
+enum Entered {
+    Password(Checked),
+    AppPassword(StoredAppPassword),
+}
+
+/// The account or the app password that the credentials of a log-in belong to.
+enum Matching {
+    Account(Found),
+    AppPassword(StoredAppPassword),
+}
+
 /// Distinguishes successive passwords of an account, and log-ins before and after it was disabled. It is a hash
 /// of the salted hash, and stays in this process.
 fn password_validator(credentials: &Credentials) -> Validator {
@@ -156,9 +180,16 @@ fn log_failure(user: &str, from: Visitor, error: &CredentialsError) {
 
 impl Service {
     /// Creates the session. `accounts` must have been taken before the credentials were read.
-    async fn logged_in(&self, credentials: &Credentials, accounts: Validator) -> Result<LoggedIn, CredentialsError> {
-        let grants = self.grants_of(&credentials.email, TokenKind::Admin).await?;
-        Ok(LoggedIn { grants, accounts, password: password_validator(credentials) })
+    async fn logged_in(
+        &self,
+        credentials: &Credentials,
+        app_password: Option<AppPasswordId>,
+        accounts: Validator,
+    ) -> Result<LoggedIn, CredentialsError> {
+        // A user token of an admin may create app passwords, so they give no more rights than such a token.
+        let kind = if app_password.is_some() { TokenKind::User } else { TokenKind::Admin };
+        let grants = self.grants_of(&credentials.email, kind).await?;
+        Ok(LoggedIn { grants, accounts, password: password_validator(credentials), app_password })
     }
 
     /// Returns the account with this address and password. Logs a failure; the caller records a success.
@@ -168,7 +199,36 @@ impl Service {
         password: &SecretText,
         from: Visitor,
     ) -> Result<Checked, CredentialsError> {
-        let checked = self.judge_credentials(user, password, from).await;
+        let checked = async {
+            let found = self.judged(user, from, self.matching_account(user, password, from.into())).await?;
+            self.checked(found, password, from.into()).await
+        };
+        self.reported(user, from, checked.await)
+    }
+
+    /// As [`Service::check_credentials`], at a listener that accepts app passwords.
+    async fn check_mail_program(
+        &self,
+        user: &str,
+        password: &SecretText,
+        from: Visitor,
+    ) -> Result<Entered, CredentialsError> {
+        let checked = async {
+            match self.judged(user, from, self.matching(user, password, from.into())).await? {
+                Matching::AppPassword(stored) => Ok(Entered::AppPassword(stored)),
+                Matching::Account(found) => self.checked(found, password, from.into()).await.map(Entered::Password),
+            }
+        };
+        self.reported(user, from, checked.await)
+    }
+
+    /// Counts the outcome of a log-in, and logs a failure.
+    pub(super) fn reported<T>(
+        &self,
+        user: &str,
+        from: Visitor,
+        checked: Result<T, CredentialsError>,
+    ) -> Result<T, CredentialsError> {
         self.0.metrics.count_log_in(match &checked {
             Ok(_) => LogIn::Accepted,
             Err(CredentialsError::Refused) => LogIn::Refused,
@@ -182,34 +242,46 @@ impl Service {
         checked
     }
 
-    /// Checks the credentials. Unknown addresses are locked like existing ones and take the same time.
-    async fn judge_credentials(
+    /// Returns what the credentials match, unless too many failures bar the log-in. Unknown addresses are locked like
+    /// existing ones and take the same time.
+    async fn judged<T>(
         &self,
         user: &str,
-        password: &SecretText,
         from: Visitor,
-    ) -> Result<Checked, CredentialsError> {
+        matching: impl Future<Output = Result<Option<T>, Unavailable>>,
+    ) -> Result<T, CredentialsError> {
         let attempt = Attempt::new(user, from);
-        if let Some(barred) = self.0.failed_logins.barred(&attempt, self.0.clock.steady()) {
+        let judged = self.judged_attempt(&attempt, matching).await;
+        if matches!(judged, Err(CredentialsError::Refused)) && from.protocol == LoginProtocol::Http {
+            self.report_lock(user, &attempt, self.0.clock.steady());
+        }
+        judged
+    }
+
+    /// Returns what an attempt matches, and counts its outcome.
+    pub(super) async fn judged_attempt<T>(
+        &self,
+        attempt: &Attempt,
+        matching: impl Future<Output = Result<Option<T>, Unavailable>>,
+    ) -> Result<T, CredentialsError> {
+        if let Some(barred) = self.0.failed_logins.barred(attempt, self.0.clock.steady()) {
             return Err(barred.into());
         }
-        let matching = match PasswordRule::allows_length(password.expose()) {
-            true => self.matching_account(user, password, from.into()).await?,
-            // No mailbox has a password of this length, and the cost of hashing grows with the length.
-            false => None,
-        };
+        let matching = matching.await?;
         // Of parallel guesses, those judged after the lock are rejected whether right or wrong.
         let now = self.0.clock.steady();
-        if let Some(barred) = self.0.failed_logins.judge(&attempt, matching.is_some(), now, &self.0.settings) {
+        if let Some(barred) = self.0.failed_logins.judge(attempt, matching.is_some(), now, &self.0.settings) {
             return Err(barred.into());
         }
-        if matching.is_none() && from.protocol == LoginProtocol::Http {
-            self.report_lock(user, &attempt, now);
-        }
-        let Found { credentials, mailbox } = matching.ok_or(CredentialsError::Refused)?;
+        matching.ok_or(CredentialsError::Refused)
+    }
+
+    /// Replaces the hash of an account by one of our own scheme, or stores the copy of an external account.
+    async fn checked(&self, found: Found, password: &SecretText, share: Share) -> Result<Checked, CredentialsError> {
+        let Found { credentials, mailbox } = found;
         let Some(mailbox) = mailbox else {
             let credentials =
-                self.with_own_hash(credentials, password, from.into()).await?.ok_or(CredentialsError::Refused)?;
+                self.with_own_hash(credentials, password, share).await?.ok_or(CredentialsError::Refused)?;
             return Ok(Checked { credentials, is_elsewhere: false });
         };
         // A hash in an external user database must not be replaced.
@@ -241,12 +313,28 @@ impl Service {
         Ok(())
     }
 
+    /// Returns the app password or the account of a mail program's log-in. App passwords come first: their hashes are
+    /// fast.
+    async fn matching(&self, user: &str, password: &SecretText, share: Share) -> Result<Option<Matching>, Unavailable> {
+        if let Some(stored) = self.matching_app_password(user, password).await? {
+            return Ok(Some(Matching::AppPassword(stored)));
+        }
+        if self.0.settings.require_app_passwords {
+            return Ok(None);
+        }
+        Ok(self.matching_account(user, password, share).await?.map(Matching::Account))
+    }
+
     async fn matching_account(
         &self,
         user: &str,
         password: &SecretText,
         share: Share,
     ) -> Result<Option<Found>, Unavailable> {
+        if !PasswordRule::allows_length(password.expose()) {
+            // No mailbox has a password of this length, and the cost of hashing grows with the length.
+            return Ok(None);
+        }
         let stored = match user.parse::<EmailAddress>() {
             Ok(address) => self.stored_credentials(&address).await?,
             Err(_) => None,

@@ -1,9 +1,13 @@
 //! Authentication.
 
+mod app_password;
 mod authenticate;
 mod change_password;
+mod confirm;
 mod failures;
 mod hashing;
+mod imported_hash;
+mod lockouts;
 mod log_in;
 mod login;
 mod logout;
@@ -17,6 +21,8 @@ pub(crate) use authenticate::{CallerCache, LastUsed};
 pub use change_password::ChangePasswordError;
 pub(crate) use failures::FailedLogins;
 pub(crate) use hashing::{HashingThreads, Share};
+pub use imported_hash::{ImportedHash, NewCredential};
+pub use lockouts::Lockout;
 pub use log_in::CredentialsError;
 pub use login::Session;
 pub use logout::NotASession;

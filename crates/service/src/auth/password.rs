@@ -79,16 +79,27 @@ fn computed(password: &SecretText, salt: &[u8], rounds: u32) -> Result<PasswordH
 const MAX_SCHEME_BYTES: usize = 24;
 
 /// The hash schemes that can be verified.
-#[derive(Clone, Copy)]
-enum Scheme {
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Scheme {
     Sha512Crypt,
     SaltedSha512,
     Blowfish,
 }
 
+impl Scheme {
+    /// Returns the name that Dovecot uses too, without braces.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Sha512Crypt => "SHA512-CRYPT",
+            Self::SaltedSha512 => "SSHA512",
+            Self::Blowfish => "BLF-CRYPT",
+        }
+    }
+}
+
 /// Splits a hash into its scheme and the rest. The scheme is in braces, in any case, as in Dovecot; `crypt(3)`
 /// schemes are recognized by their prefix. `None` for an unknown scheme.
-fn scheme_of(hash: &str) -> Option<(Scheme, &str)> {
+pub(super) fn scheme_of(hash: &str) -> Option<(Scheme, &str)> {
     let (name, hash) = match hash.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
         Some((name, hash)) => (name.to_ascii_uppercase(), hash),
         None => (String::new(), hash),
@@ -118,7 +129,7 @@ pub(crate) fn unknown_scheme(hash: &SecretText) -> Option<String> {
 }
 
 /// Whether `password` matches `hash`. A hash of an unknown scheme matches nothing.
-fn verify_password(password: &SecretText, hash: &SecretText) -> bool {
+pub(super) fn verify_password(password: &SecretText, hash: &SecretText) -> bool {
     let password = password.expose().as_bytes();
     match scheme_of(hash.expose()) {
         Some((Scheme::Sha512Crypt, hash)) => verify_sha512_crypt(password, hash),
@@ -152,10 +163,22 @@ fn sha512_crypt(hash: &str) -> Option<PasswordHash> {
 
 /// Verifies Dovecot's SSHA512: base64 of the digest of password and salt, followed by the salt.
 fn verify_salted_sha512(password: &[u8], encoded: &str) -> bool {
-    let Ok(bytes) = STANDARD.decode(encoded) else { return false };
-    let Some((digest, salt)) = bytes.split_at_checked(SHA512_BYTES) else { return false };
-    let computed = Sha512::new().chain_update(password).chain_update(salt).finalize();
-    aws_lc_rs::constant_time::verify_slices_are_equal(&computed, digest).is_ok()
+    let Some((digest, salt)) = salted_sha512_parts(encoded) else { return false };
+    let computed = Sha512::new().chain_update(password).chain_update(&salt).finalize();
+    aws_lc_rs::constant_time::verify_slices_are_equal(&computed, &digest).is_ok()
+}
+
+/// Splits such a hash into digest and salt; `None` if it is malformed.
+pub(super) fn salted_sha512_parts(encoded: &str) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut digest = STANDARD.decode(encoded).ok().filter(|bytes| bytes.len() >= SHA512_BYTES)?;
+    let salt = digest.split_off(SHA512_BYTES);
+    Some((digest, salt))
+}
+
+/// Hashes a random password in the form that [`verify_salted_sha512`] reads, scheme included.
+pub(super) fn salted_sha512(password: &[u8], salt: &[u8]) -> SecretText {
+    let digest = Sha512::new().chain_update(password).chain_update(salt).finalize();
+    Secret::new(format!("{{SSHA512}}{}", STANDARD.encode([digest.as_slice(), salt].concat())))
 }
 
 fn verify_blowfish(password: &[u8], hash: &str) -> bool {

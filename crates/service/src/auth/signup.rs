@@ -125,6 +125,11 @@ impl Service {
     }
 
     async fn add_sign_up(&self, new: &NewSignUp) -> Result<TokenRecord, SignUpError> {
+        // Again, while the domain is locked.
+        if self.0.store.domains().get(&new.domain.name).await?.is_some() {
+            return Err(SignUpError::DomainExists);
+        }
+        self.drop_former_aliases(&new.domain.name).await?;
         let record = self.0.store.sign_up(new).await.map_err(|error| match error {
             error if error.is_conflict() => SignUpError::DomainExists,
             error => error.into(),

@@ -32,6 +32,11 @@ impl Service {
     }
 
     async fn add_domain(&self, new: NewDomain, key: DkimKey, by: &Caller) -> Result<Domain, DomainError> {
+        // Again, while the domain is locked.
+        if self.0.store.domains().get(&new.name).await?.is_some() {
+            return Err(DomainError::Exists);
+        }
+        self.drop_former_aliases(&new.name).await?;
         let key = self.with_fresh_selector(&new.name, key).await?;
         self.0.store.domains().insert(&new, Some(&key)).await.map_err(|error| match error {
             error if error.is_conflict() => DomainError::Exists,
@@ -42,5 +47,10 @@ impl Service {
         self.0.backend.provisioning.put_domain(&name).await.map_err(Unavailable::from)?;
         audit!(by, domain = %name, "domain created");
         self.0.store.domains().get(&name).await?.ok_or(DomainError::NotFound)
+    }
+
+    /// Removes the aliases that a deleted domain of this name left at the mail server. They would receive mail again.
+    pub(crate) async fn drop_former_aliases(&self, name: &DomainName) -> Result<(), Unavailable> {
+        self.0.backend.provisioning.remove_aliases_of(name).await.map_err(Unavailable::from)
     }
 }

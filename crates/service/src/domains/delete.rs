@@ -8,7 +8,7 @@ use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
-    /// Deletes a domain without mailboxes; with `force`, also its mailboxes and their mail.
+    /// Deletes a domain without mailboxes, and its aliases; with `force`, also its mailboxes and their mail.
     ///
     /// A mail server that manages its own domains is changed first. It then rejects the domain's mail while the
     /// record still exists, and a repeated call finishes an interrupted deletion.
@@ -46,9 +46,18 @@ impl Service {
                 Err(DomainError::NotEmpty)
             }
             DomainDeleted::Gone => {
+                self.forget_aliases_of(name).await;
                 audit!(by, domain = %name, "domain deleted");
                 Ok(())
             }
+        }
+    }
+
+    /// Removes the aliases of a deleted domain from the mail server. They have no effect without the domain, and are
+    /// removed again before a domain of this name is created.
+    async fn forget_aliases_of(&self, name: &DomainName) {
+        if let Err(error) = self.0.backend.provisioning.remove_aliases_of(name).await {
+            tracing::error!(domain = %name, %error, "could not remove the aliases of a deleted domain; the next start does");
         }
     }
 

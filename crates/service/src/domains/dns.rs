@@ -6,7 +6,9 @@ use mailapi_backend::reverse_name;
 use mailapi_model::{DomainName, Timestamp};
 
 use super::DomainError;
-use super::verify::{Context, RecordCheck, RecordStatus, TIME, TimedDns, check_mail, check_pointers, programs};
+use super::verify::{
+    Context, RecordCheck, RecordStatus, TIME, TimedDns, check_mail, check_pointers, hosting, programs,
+};
 use super::zone_file::zone_file;
 use crate::{Caller, Service};
 
@@ -30,13 +32,14 @@ pub struct DnsSetup {
 /// A record that this installation wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedRecord {
-    /// The type in DNS: `MX`, `TXT`, `SRV` or `PTR`.
+    /// The type in DNS: `MX`, `TXT`, `SRV`, `CNAME` or `PTR`.
     pub record_type: &'static str,
     /// The name in DNS, without the final dot. For a `PTR` record of an unknown address, the mail server's name.
     pub name: String,
     /// The value to publish; text without quotes. `None` if it is unknown.
     pub value: Option<String>,
-    /// `MX`, `SPF`, `DKIM`, `DMARC`, `SUBMISSION`, `IMAP` or `PTR`.
+    /// `MX`, `SPF`, `DKIM`, `DMARC`, `SUBMISSION`, `IMAP`, `MTA-STS-HOST`, `MTA-STS`, `TLS-RPT`, `AUTOCONFIG`,
+    /// `AUTODISCOVER` or `PTR`.
     pub purpose: &'static str,
     /// Whether mail suffers without the record; other records are recommended only.
     pub required: bool,
@@ -95,12 +98,13 @@ impl Service {
         let dns = TimedDns::new(self.0.dns.as_ref(), TIME);
         let settings = &self.0.settings;
         let context = Context::new(&dns, &domain, &settings.mail_host).await;
-        let (mail, programs, pointers) = tokio::join!(
+        let (mail, programs, pages, pointers) = tokio::join!(
             check_mail(&context, &keys),
             programs::check(&context, settings.mail_programs),
+            hosting::check(&context, settings.web_host.as_deref(), settings.mail_programs),
             check_pointers(&context),
         );
-        let checks = mail.into_iter().chain(programs).chain(pointers);
+        let checks = mail.into_iter().chain(programs).chain(pages).chain(pointers);
         let records: Vec<_> = checks.map(WantedRecord::from).collect();
         let zone_file = zone_file(&domain, &records);
         Ok(DnsSetup { domain, checked_at: self.0.clock.now(), records, zone_file })
@@ -143,7 +147,8 @@ fn record_type(purpose: &str) -> &'static str {
     match purpose {
         "MX" => "MX",
         "PTR" => "PTR",
-        "SUBMISSION" | "IMAP" => "SRV",
+        "SUBMISSION" | "IMAP" | "AUTODISCOVER" => "SRV",
+        "MTA-STS-HOST" | "AUTOCONFIG" => "CNAME",
         _ => "TXT",
     }
 }

@@ -7,6 +7,7 @@ mod dkim;
 mod dns;
 mod expire;
 mod get;
+mod hosted;
 mod list;
 mod pending;
 mod sending;
@@ -23,6 +24,7 @@ use crate::Unavailable;
 use crate::error::store_errors_are_unavailable;
 
 pub use dns::{DnsSetup, Publication, WantedRecord};
+pub use hosted::{HostedPages, ProgramPort, ProgramSettings, StsPolicy};
 pub(crate) use verify::is_spf_term;
 pub use verify::{DnsReport, RecordCheck, RecordStatus};
 

@@ -11,7 +11,7 @@ mod timeline;
 pub use event::EventError;
 pub use list::{After, AfterError, EventQuery, EventsError};
 pub use mailapi_events::{
-    EventCursor, EventCursorError, EventId, EventIdError, EventType, TypePattern, UnknownEventType,
+    EventCursor, EventCursorError, EventId, EventIdError, EventType, TypePattern, UnknownEventType, event_facts,
 };
 pub use mailapi_store::{EventFilter, EventPage, EventScope, StoredEvent};
 pub(crate) use reader::EventReader;

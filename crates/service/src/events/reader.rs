@@ -117,8 +117,13 @@ impl Recent {
         if cursor < self.from || cursor > self.until {
             return None;
         }
-        let passed = usize::try_from(cursor.number() - self.from.number()).ok()?;
-        Some(self.events.range(passed.min(self.events.len())..))
+        let passed = usize::try_from(cursor.number() - self.from.number()).ok()?.min(self.events.len());
+        let at = passed.checked_sub(1).map_or(self.from, |last| self.events[last].cursor());
+        // The database decides about a cursor whose event is not in memory, because it may be of another log.
+        if cursor.names_event() && !(at.names_event() && cursor.agrees_with(at)) {
+            return None;
+        }
+        Some(self.events.range(passed..))
     }
 }
 

@@ -21,7 +21,7 @@ pub use delivery_log::{DeliveryLogError, Synced};
 pub(crate) use dkim::generate_key;
 pub use dkim::{DkimError, Signer};
 pub(crate) use inbound::Verifier;
-pub use inbound::{DmarcAction, InboundSettings, MAX_DNSBL};
+pub use inbound::{DmarcAction, InboundSettings, MAX_DNSBL, RspamdAddress};
 pub use list_inbox::ListInboxError;
 pub use list_sent::{ListSentError, SentQuery};
 pub use mailapi_backend::SendLimitReached;

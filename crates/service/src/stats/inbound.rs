@@ -72,13 +72,18 @@ impl Service {
     /// Stores the events of refusals, for local domains only.
     async fn write_refusals(&self, local_domains: &HashSet<DomainName>) -> Result<(), Unavailable> {
         let (refusals, log) = (self.0.refusals.take(), self.0.store.events());
-        let of_local = refusals.iter().filter(|(refusal, _)| local_domains.contains(&refusal.recipient.domain()));
-        let events: Vec<NewEvent> =
-            of_local.map(|(refusal, left_out)| rejected(refusal, *left_out, log.next_fact())).collect();
+        let (mut events, mut left_out): (Vec<NewEvent>, u64) = (Vec::new(), 0);
+        for (refusal, before) in &refusals {
+            left_out += *before;
+            if local_domains.contains(&refusal.recipient.domain()) {
+                events.push(rejected(refusal, mem::take(&mut left_out), log.next_fact()));
+            }
+        }
         if let Err(error) = log.record_all(&events).await {
             self.0.refusals.put_back(refusals);
             return Err(error.into());
         }
+        self.0.refusals.leave_out(left_out);
         self.0.events.wake();
         Ok(())
     }
@@ -109,11 +114,25 @@ impl Service {
         }
     }
 
+    /// Like [`Service::write_inbound_once`], before the process stops: refusals that have no event are counted in one.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if the store is.
+    pub async fn write_last_inbound(&self) -> Result<(), Unavailable> {
+        self.write_inbound_once().await?;
+        self.0.refusals.note_last();
+        self.write_refusals(&self.local_domains().await?).await
+    }
+
+    async fn local_domains(&self) -> Result<HashSet<DomainName>, Unavailable> {
+        Ok(self.0.store.domains().approved_names().await?.into_iter().collect())
+    }
+
     async fn record_ours(&self, events: &[InboundEvent]) -> Result<usize, Unavailable> {
         if events.is_empty() {
             return Ok(0);
         }
-        let ours: HashSet<DomainName> = self.0.store.domains().approved_names().await?.into_iter().collect();
+        let ours = self.local_domains().await?;
         // Each refusal is one of the events.
         self.write_refusals(&ours).await?;
         let events: Vec<InboundEvent> = events.iter().filter(|event| ours.contains(&event.domain)).cloned().collect();

@@ -24,6 +24,8 @@ struct Waiting {
     refusals: Vec<(InboundRefusal, u64)>,
     /// The number of refusals since the last one that waited.
     left_out: u64,
+    /// The last of them.
+    last_left_out: Option<InboundRefusal>,
 }
 
 impl Refusals {
@@ -40,11 +42,27 @@ impl Refusals {
         let has_room = waiting.refusals.len() < MOST && (count.is_some() || waiting.clients.len() < MOST);
         if !has_room || count.is_some_and(|count| count >= OF_CLIENT) {
             waiting.left_out += 1;
+            waiting.last_left_out = Some(refusal);
             return;
         }
         waiting.clients.insert(client, count.unwrap_or_default() + 1);
         let left_out = mem::take(&mut waiting.left_out);
+        waiting.last_left_out = None;
         waiting.refusals.push((refusal, left_out));
+    }
+
+    /// Adds the last refusal that was left out, because the process stops. Its event has the number of the others.
+    pub(crate) fn note_last(&self) {
+        let mut waiting = self.waiting();
+        if let Some(refusal) = waiting.last_left_out.take() {
+            let left_out = mem::take(&mut waiting.left_out).saturating_sub(1);
+            waiting.refusals.push((refusal, left_out));
+        }
+    }
+
+    /// Adds to the number of refusals that were left out.
+    pub(crate) fn leave_out(&self, count: u64) {
+        self.waiting().left_out += count;
     }
 
     /// Removes and returns the refusals, each with the number of those before it that were left out.
@@ -56,8 +74,10 @@ impl Refusals {
     pub(crate) fn put_back(&self, mut refusals: Vec<(InboundRefusal, u64)>) {
         let mut waiting = self.waiting();
         refusals.append(&mut waiting.refusals);
-        let dropped = refusals.drain(MOST.min(refusals.len())..).map(|(_, left_out)| left_out + 1);
-        waiting.left_out += dropped.sum::<u64>();
+        for (refusal, left_out) in refusals.drain(MOST.min(refusals.len())..) {
+            waiting.left_out += left_out + 1;
+            waiting.last_left_out.get_or_insert(refusal);
+        }
         waiting.refusals = refusals;
     }
 
@@ -102,6 +122,22 @@ mod tests {
         // The clock was set back.
         refusals.note(refusal(60, "2001:db8::1"));
         assert_eq!(left_out(&refusals), [0, 0]);
+    }
+
+    #[test]
+    fn the_last_refusal_that_was_left_out_has_the_count_at_the_end() {
+        let refusals = Refusals::default();
+        refusals.note_last();
+        (0..=OF_CLIENT).for_each(|_| refusals.note(refusal(60, "192.0.2.1")));
+        refusals.note(refusal(61, "192.0.2.1"));
+        refusals.take();
+        refusals.note_last();
+        let last = refusals.take();
+        assert_eq!(last, [(refusal(61, "192.0.2.1"), 1)]);
+        // It could not be stored, so it waits with its count.
+        refusals.put_back(last);
+        refusals.note_last();
+        assert_eq!(left_out(&refusals), [1]);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! `POST /users`.
 
-use mailapi_model::{Account, EmailAddress, NewAccount, Quota, SecretText};
+use mailapi_model::{Account, EmailAddress, NewAccount, Quota, SecretText, Violations};
 use mailapi_store::StoreError;
 
 use super::quotas::in_time;
 use super::{User, UserError};
-use crate::auth::Share;
+use crate::auth::{NewCredential, Share};
 use crate::caller::audit;
 use crate::{Caller, Service};
 
@@ -14,8 +14,8 @@ use crate::{Caller, Service};
 pub struct CreateUser {
     /// The address.
     pub email: EmailAddress,
-    /// The password, already checked by the password rules.
-    pub password: SecretText,
+    /// The password, or the hash of one. Only admins may pass a hash.
+    pub password: NewCredential,
     /// The owner's display name.
     pub name: String,
     /// Mailbox quota in bytes; `None` means [`crate::Settings::default_quota`].
@@ -34,7 +34,7 @@ impl Service {
     pub async fn create_user(&self, caller: &Caller, new: CreateUser) -> Result<User, UserError> {
         self.check_new_user(caller, &new.email).await?;
         let CreateUser { email, password, name, quota_bytes } = new;
-        let password_hash = self.hash(password, Share::ACCOUNTS).await?;
+        let password_hash = self.hash_of(caller, password).await?;
         let (quota_bytes, created_at) = (quota_bytes.or(self.0.settings.default_quota()), self.0.clock.now());
         let new = NewAccount { email: email.clone(), name, password_hash, quota_bytes, created_at };
         let by = caller.clone();
@@ -57,6 +57,7 @@ impl Service {
         if self.0.store.domains().get(&email.domain()).await?.is_none() {
             return Err(UserError::DomainNotFound);
         }
+        self.demand_no_alias(email).await?;
         let accounts = self.0.store.accounts();
         if accounts.get(email).await?.is_none() {
             return Ok(());
@@ -68,7 +69,22 @@ impl Service {
         }
     }
 
+    /// A hash that only admins may pass: its maker may hold the password of the account.
+    async fn hash_of(&self, caller: &Caller, password: NewCredential) -> Result<SecretText, UserError> {
+        match password {
+            NewCredential::Password(password) => Ok(self.hash(password, Share::ACCOUNTS).await?),
+            NewCredential::Hash(hash) if caller.grants.admin().is_ok() => Ok(hash.into_inner()),
+            NewCredential::Hash(_) => Err(Violations::of("password_hash", "is for admins only").into()),
+        }
+    }
+
+    async fn demand_no_alias(&self, email: &EmailAddress) -> Result<(), UserError> {
+        if self.0.store.aliases().get(email).await?.is_some() { Err(UserError::IsAlias) } else { Ok(()) }
+    }
+
     async fn add_user(&self, new: NewAccount, by: Caller) -> Result<Account, UserError> {
+        // Again, while the address is locked.
+        self.demand_no_alias(&new.email).await?;
         self.0.store.accounts().insert(&new).await.map_err(|error| match error {
             error if error.is_conflict() => UserError::Exists,
             StoreError::Reference => UserError::DomainNotFound,

@@ -1,6 +1,6 @@
 //! `GET /users`.
 
-use mailapi_model::{Denied, DomainName, Listed, Page, Permission};
+use mailapi_model::{Denied, DomainName, EmailAddress, Listed, Page, Permission};
 use mailapi_store::AccountFilter;
 
 use super::{User, UserError};
@@ -25,21 +25,21 @@ impl Service {
     /// See [`UserError`].
     pub async fn list_users(&self, caller: &Caller, query: UserQuery, page: Page) -> Result<Listed<User>, UserError> {
         let filter = AccountFilter {
-            domains: self.visible_domains(caller, query.domain)?,
+            domains: self.managed_domains(caller, query.domain)?,
             active: query.active,
             q: query.q,
-            hide: if caller.grants.admin().is_ok() {
-                Vec::new()
-            } else {
-                self.0.settings.admins.iter().cloned().collect()
-            },
+            hide: self.hidden_addresses(caller),
         };
         let Listed { total, items } = self.0.store.accounts().list(&filter, page).await?;
         Ok(Listed { total, items: self.with_quotas(items).await })
     }
 
     /// The domains to list; `None` means all. A caller without a domain to manage may not list at all.
-    fn visible_domains(&self, caller: &Caller, asked: Option<DomainName>) -> Result<Option<Vec<DomainName>>, Denied> {
+    pub(crate) fn managed_domains(
+        &self,
+        caller: &Caller,
+        asked: Option<DomainName>,
+    ) -> Result<Option<Vec<DomainName>>, Denied> {
         if let Some(domain) = asked {
             return caller.grants.may_manage_users(&domain).map(|right| Some(vec![right.domain().clone()]));
         }
@@ -48,5 +48,10 @@ impl Service {
         }
         let managed: Vec<DomainName> = caller.grants.domains_with(Permission::ManageUsers).cloned().collect();
         if managed.is_empty() { Err(Denied) } else { Ok(Some(managed)) }
+    }
+
+    /// The addresses that delegated callers do not see in lists: those of admins.
+    pub(crate) fn hidden_addresses(&self, caller: &Caller) -> Vec<EmailAddress> {
+        if caller.grants.admin().is_ok() { Vec::new() } else { self.0.settings.admins.iter().cloned().collect() }
     }
 }

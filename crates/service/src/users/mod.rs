@@ -1,5 +1,6 @@
 //! Accounts and their mailboxes.
 
+mod app_passwords;
 mod closed;
 mod create;
 mod delete;
@@ -13,6 +14,8 @@ mod newest;
 mod purge;
 mod quotas;
 mod reset_password;
+mod rules;
+mod sessions;
 mod set_password;
 mod update;
 
@@ -51,6 +54,15 @@ pub enum UserError {
     /// An account with this address exists.
     #[error("the user already exists")]
     Exists,
+    /// An alias has this address.
+    #[error("an alias has this address")]
+    IsAlias,
+    /// The account has no app password with this id.
+    #[error("the app password does not exist")]
+    AppPasswordNotFound,
+    /// The account has no open session with this id.
+    #[error("the session does not exist or has ended")]
+    SessionNotFound,
     /// The domain does not exist.
     #[error("the domain does not exist")]
     DomainNotFound,
@@ -66,13 +78,14 @@ store_errors_are_unavailable!(UserError);
 
 impl Service {
     /// Returns the right to manage this account. Admins' accounts are denied to delegated callers, whether they
-    /// exist or not.
+    /// exist or not. So are admins' addresses with a tag: such an account would receive mail of the admin.
     ///
     /// # Errors
     /// [`Denied`] without the right.
     pub fn may_manage(&self, caller: &Caller, email: &EmailAddress) -> Result<ManageUsers, Denied> {
         let right = caller.grants.may_manage_users(&email.domain())?;
-        if self.0.settings.admins.contains(email) {
+        let is_admins = |email: &EmailAddress| self.0.settings.admins.contains(email);
+        if is_admins(email) || email.without_tag().as_ref().is_some_and(is_admins) {
             caller.grants.admin()?;
         }
         Ok(right)

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use mailapi_events::{EventId, webhook_challenge};
 use mailapi_model::Violations;
 use mailapi_webhooks::{Answer, ExchangeError, Message, Receiver, Registrant, SigningKey, Verdict};
+use tokio::time::{Instant, sleep_until};
 
 use super::connections::Share;
 use crate::Service;
@@ -14,20 +15,42 @@ const CHALLENGE_BYTES: usize = 16;
 /// The error for users if the check fails. The exact reason could describe the operator's network.
 const NOT_CONFIRMED: &str = "the receiver is not public, or its answer to `webhook.challenge` lacked the challenge";
 
-/// The answer to a challenge.
-pub(super) struct ChallengeAnswer {
-    pub(super) is_echo: bool,
-    pub(super) answer: Answer,
+/// The receiver did not answer a challenge with it.
+pub(super) enum NoEcho {
+    /// Another answer.
+    Other(Answer),
+    /// No answer.
+    None(ExchangeError),
+}
+
+impl From<ExchangeError> for NoEcho {
+    fn from(error: ExchangeError) -> Self {
+        Self::None(error)
+    }
 }
 
 impl Service {
     /// Checks the addresses of a receiver.
-    pub(super) async fn check_addresses(&self, receiver: &Receiver) -> Result<(), Violations> {
-        let checked = self.0.webhooks.exchange.check(receiver).await;
-        checked.map_err(|error| match receiver.registrant {
-            Registrant::Admin => Violations::of("url", error.to_string()),
-            Registrant::User => Violations::of("url", NOT_CONFIRMED),
-        })
+    pub(super) async fn check_addresses(&self, share: &Share, receiver: &Receiver) -> Result<(), Violations> {
+        let check = self.0.webhooks.exchange.check(receiver);
+        match receiver.registrant {
+            Registrant::Admin => check.await.map_err(|error| Violations::of("url", error.to_string())),
+            Registrant::User => {
+                let _connection = self.0.webhooks.connections.requested().first(share).await;
+                let checked = self.unrevealing(async { check.await.map_err(drop) }).await;
+                checked.map_err(|()| Violations::of("url", NOT_CONFIRMED))
+            }
+        }
+    }
+
+    /// Checks a user's receiver. All failures take the same time: it would describe the operator's network.
+    async fn unrevealing<T, E>(&self, check: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let end = Instant::now() + self.0.settings.webhooks.failed_check;
+        let checked = check.await;
+        if checked.is_err() {
+            sleep_until(end).await;
+        }
+        checked
     }
 
     /// Checks a receiver before it gets events: the addresses of an admin's. A user's receiver must also echo a
@@ -39,29 +62,38 @@ impl Service {
         key: &SigningKey,
     ) -> Result<(), Violations> {
         match receiver.registrant {
-            Registrant::Admin => self.check_addresses(receiver).await,
-            Registrant::User => match self.challenge(self.message_id(), share, receiver, key).await {
-                Ok(answer) if answer.is_echo => Ok(()),
-                Ok(_) | Err(_) => Err(Violations::of("url", NOT_CONFIRMED)),
-            },
+            Registrant::Admin => self.check_addresses(share, receiver).await,
+            Registrant::User => {
+                let challenged = self.challenge(self.message_id(), share, receiver, key).await;
+                challenged.map(drop).map_err(|_| Violations::of("url", NOT_CONFIRMED))
+            }
         }
     }
 
-    /// Sends a challenge and returns the receiver's answer.
+    /// Sends a challenge to a user's receiver, and returns its answer.
+    ///
+    /// # Errors
+    /// The answer is not the challenge, or there is none.
     pub(super) async fn challenge(
         &self,
         id: EventId,
         share: &Share,
         receiver: &Receiver,
         key: &SigningKey,
-    ) -> Result<ChallengeAnswer, ExchangeError> {
+    ) -> Result<Answer, NoEcho> {
+        // Held until the end: a user has few of them, so failed checks cannot use up the requests of others.
+        let _connection = self.0.webhooks.connections.requested().first(share).await;
+        self.unrevealing(self.challenge_now(id, receiver, key)).await
+    }
+
+    async fn challenge_now(&self, id: EventId, receiver: &Receiver, key: &SigningKey) -> Result<Answer, NoEcho> {
         let mut bytes = [0; CHALLENGE_BYTES];
         self.0.entropy.fill(&mut bytes);
         let challenge: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let message = self.message(id, webhook_challenge(&challenge, id).into(), [key]);
-        let answer = self.send_now(share, receiver, &message).await?;
+        let answer = self.0.webhooks.exchange.send(receiver, &message, &mut None).await?;
         let is_echo = answer.verdict() == Verdict::Delivered && answer.excerpt.contains(&challenge);
-        Ok(ChallengeAnswer { is_echo, answer })
+        if is_echo { Ok(answer) } else { Err(NoEcho::Other(answer)) }
     }
 
     /// Sends one message on request.

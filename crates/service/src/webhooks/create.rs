@@ -51,10 +51,11 @@ impl Service {
         self.check_names(new.domain.as_ref(), mailbox.as_ref()).await?;
         // The receiver of a disabled webhook is challenged when it is enabled: by then its owner has the key.
         let confirmed = new.enabled || author.user().is_none();
+        let share = Share::of_new(&author);
         if confirmed {
-            self.check_receiver(&Share::of_new(&author), &receiver, &key).await?;
+            self.check_receiver(&share, &receiver, &key).await?;
         } else {
-            self.check_addresses(&receiver).await?;
+            self.check_addresses(&share, &receiver).await?;
         }
         let CreateWebhook { url, types, domain, description, signing, enabled, .. } = new;
         let new = NewWebhook {

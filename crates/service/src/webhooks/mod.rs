@@ -38,7 +38,7 @@ pub use create::CreateWebhook;
 pub use replay::Replay;
 pub use sender::{WebhookSender, WebhookStep};
 pub use test::TestResult;
-pub use update::UpdateWebhook;
+pub use update::{FixedMembers, UpdateWebhook};
 
 /// Maximum number of webhooks of one mailbox, and of one API token of admins.
 const MOST_BY_ONE: u32 = 10;

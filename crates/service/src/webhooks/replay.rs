@@ -30,6 +30,7 @@ impl Service {
         replay: Replay,
     ) -> Result<Option<u64>, WebhookError> {
         let webhook = self.own_webhook(caller, id).await?;
+        self.check_positions(&replay).await?;
         let (webhooks, now) = (self.0.store.webhooks(), self.0.clock.now());
         let count = match (replay.only, replay.before) {
             (ReplayedEvents::All, Some(_)) => {
@@ -47,5 +48,18 @@ impl Service {
         self.0.webhooks.changed.notify_one();
         audit!(caller, webhook = %id, "webhook events sent again");
         Ok(count)
+    }
+
+    /// Refuses cursors of another log: the events after them are unknown, so some would silently be left out.
+    async fn check_positions(&self, replay: &Replay) -> Result<(), WebhookError> {
+        let mut violations = Violations::none();
+        for (field, cursor) in [("after", Some(replay.after)), ("before", replay.before)] {
+            if let Some(cursor) = cursor
+                && !self.0.store.events().contains(cursor).await?
+            {
+                violations.add(field, "must be a cursor of this log; `0` is its beginning");
+            }
+        }
+        Ok(violations.or(Some(()))?)
     }
 }

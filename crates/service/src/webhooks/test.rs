@@ -6,6 +6,7 @@ use mailapi_events::{EventId, webhook_test};
 use mailapi_store::{Webhook, WebhookChange};
 use mailapi_webhooks::{Answer, ExchangeError, Receiver, Verdict};
 
+use super::check::NoEcho;
 use super::connections::Share;
 use super::{WebhookError, WebhookId, receiver};
 use crate::{Caller, Service, Unavailable};
@@ -17,7 +18,7 @@ pub struct TestResult {
     pub id: EventId,
     /// Whether the receiver accepted it.
     pub delivered: bool,
-    /// The receiver's HTTP status; `None` without an answer.
+    /// The receiver's HTTP status; `None` without an answer, and for users whose receiver is not confirmed.
     pub status: Option<u16>,
     /// Time until the answer or the failure.
     pub duration: Duration,
@@ -51,10 +52,13 @@ impl Service {
         let duration = self.0.clock.steady().saturating_sub(begun);
         let is_admin = caller.grants.admin().is_ok();
         let TestAnswer { id, delivered, answer } = answer;
+        // Until its echo, the receiver may be a stranger's, and its status would describe the stranger's server.
+        let shows_status = is_admin || webhook.confirmed || delivered;
         let (status, error, excerpt) = match answer {
             Ok(answer) => (Some(answer.status), None, Some(answer.excerpt)),
             Err(error) => (None, Some(error.to_string()), None),
         };
+        let status = status.filter(|_| shows_status);
         let (error, answer) = (error.filter(|_| is_admin), excerpt.filter(|_| is_admin));
         Ok(TestResult { id, delivered, status, duration, error, answer })
     }
@@ -71,12 +75,16 @@ impl Service {
     /// Sends a challenge. Its echo confirms the receiver.
     async fn test_by_challenge(&self, webhook: &Webhook, receiver: &Receiver) -> Result<TestAnswer, Unavailable> {
         let id = self.message_id();
-        let answer = self.challenge(id, &Share::of(webhook), receiver, &self.key_of(webhook)?).await;
-        let delivered = answer.as_ref().is_ok_and(|answer| answer.is_echo);
+        let (delivered, answer) = match self.challenge(id, &Share::of(webhook), receiver, &self.key_of(webhook)?).await
+        {
+            Ok(answer) => (true, Ok(answer)),
+            Err(NoEcho::Other(answer)) => (false, Ok(answer)),
+            Err(NoEcho::None(error)) => (false, Err(error)),
+        };
         if delivered {
             let confirmed = WebhookChange { confirmed: true, ..WebhookChange::default() };
             self.0.store.webhooks().update(webhook.id, &confirmed, self.0.clock.now()).await?;
         }
-        Ok(TestAnswer { id, delivered, answer: answer.map(|answer| answer.answer) })
+        Ok(TestAnswer { id, delivered, answer })
     }
 }

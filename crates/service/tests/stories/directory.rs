@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use mailapi_backend::{Login, LoginError};
 use mailapi_model::{
-    Clock, DkimAlgorithm, DomainName, EmailAddress, Page, Permission, Secret, SecretText, TokenKind, TokenValue,
-    Violations,
+    Clock, DkimAlgorithm, DomainName, EmailAddress, LoginProtocol, Page, Permission, Secret, SecretText, TokenKind,
+    TokenValue, Violations, Visitor,
 };
 use mailapi_service::auth::{AuthenticateError, CredentialsError, SignUp, SignUpError};
 use mailapi_service::domains::{DomainChange, DomainError};
@@ -121,6 +122,22 @@ async fn only_the_right_password_of_an_active_mailbox_logs_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn mailboxes_of_the_user_database_get_no_app_passwords() {
+    for place in Installation::on_each_engine().await {
+        place.service.sync_directory_once().await.unwrap();
+        let ann = address("ann@example.org");
+        let refused = place.service.create_app_password(&Caller::operator(), &ann, "phone").await;
+        assert!(matches!(refused, Err(UserError::Invalid(violations)) if is_about_elsewhere(&violations)));
+
+        // One of a former account of our own opens nothing either.
+        let (_, value) = place.app.service.create_app_password(&Caller::operator(), &ann, "phone").await.unwrap();
+        let imap = Visitor { protocol: LoginProtocol::Imap, ..HERE };
+        let entered = place.service.log_in("ann@example.org", &secret(value.expose()), imap).await;
+        assert_eq!(entered.map(drop), Err(LoginError::Refused));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_address_with_two_rows_is_refused_as_unknown() {
     for place in Installation::on_each_engine().await {
         let twice = format!(
@@ -213,7 +230,7 @@ async fn nothing_of_them_is_changed_here() {
     };
     let new = CreateUser {
         email: address("new@example.org"),
-        password: secret("correct horse"),
+        password: secret("correct horse").into(),
         name: String::new(),
         quota_bytes: None,
     };

@@ -1,6 +1,6 @@
 //! The DNS records that a domain needs.
 
-use mailapi_model::{DkimAlgorithm, DomainName, Grants, Secret};
+use mailapi_model::{Clock, DkimAlgorithm, DomainName, Grants, Secret};
 use mailapi_service::auth::SignUp;
 use mailapi_service::domains::{DnsSetup, DomainError, Publication, WantedRecord};
 use mailapi_service::{Caller, MailPrograms};
@@ -9,7 +9,8 @@ use mailapi_testkit::{PASSWORD, TestApp};
 use crate::with;
 
 const HOST: &str = "mx.example.net";
-const PROGRAMS: MailPrograms = MailPrograms::BuiltIn { submission: Some(587), imap: Some(143) };
+const PROGRAMS: MailPrograms =
+    MailPrograms::BuiltIn { submission: Some(587), submissions: None, imap: Some(143), imaps: None };
 
 async fn app_with_domain() -> (TestApp, DomainName) {
     let app = app(HOST, PROGRAMS).await;
@@ -82,6 +83,68 @@ async fn what_is_published_as_wanted_is_found() {
     assert_eq!(pasted(&after), pasted(&before), "the same records do no harm");
     let verified_at = app.store.domains().get(&name).await.unwrap().unwrap().verified_at;
     assert_eq!(verified_at, None, "only `verify` changes the domain");
+}
+
+#[tokio::test]
+async fn pages_for_other_servers_and_mail_programs_have_records() {
+    let app = TestApp::start_with(|settings| {
+        settings.service.mail_host = HOST.to_owned();
+        settings.service.mail_programs = PROGRAMS;
+        settings.service.web_host = Some("web.example.net".to_owned());
+    })
+    .await;
+    app.domain("example.org").await;
+    let name = "example.org".parse().unwrap();
+    let purposes = ["MTA-STS-HOST", "MTA-STS", "TLS-RPT", "AUTOCONFIG", "AUTODISCOVER"];
+    let statuses = async || {
+        let setup = setup(&app, &name).await;
+        purposes.map(|purpose| record(&setup, purpose).status)
+    };
+    assert_eq!(statuses().await, [Publication::Missing; 5], "also before this server has a name");
+    app.dns.set_addresses("web.example.net", &["192.0.2.17"]);
+    assert_eq!(statuses().await, [Publication::Missing; 5]);
+    let shown = setup(&app, &name).await;
+    assert_eq!(record(&shown, "MTA-STS-HOST").value.as_deref(), Some("web.example.net."));
+    assert!(shown.zone_file.contains("\nmta-sts.example.org. 3600 IN CNAME web.example.net.\n"), "{}", shown.zone_file);
+    for purpose in ["MTA-STS", "TLS-RPT", "AUTODISCOVER"] {
+        publish(&app, record(&shown, purpose));
+    }
+    app.dns.set_addresses("mta-sts.example.org", &["192.0.2.17"]);
+    app.dns.set_addresses("autoconfig.example.org", &["192.0.2.99"]);
+    use Publication::{Different, Found, Unknown};
+    assert_eq!(statuses().await, [Found, Found, Found, Different, Found]);
+    // Senders that honour a policy for this server would not use the other one.
+    app.dns.set_mx("example.org", &[HOST, "backup.example.net"]);
+    assert_eq!(statuses().await, [Found, Unknown, Found, Different, Found]);
+}
+
+#[tokio::test]
+async fn only_hosts_that_lead_here_get_a_certificate() {
+    let app = TestApp::start_with(|settings| settings.service.web_host = Some("web.example.net".to_owned())).await;
+    for name in ["verified.test", "unverified.test", "silent.test"] {
+        app.domain(name).await;
+        app.dns.set_addresses(&format!("mta-sts.{name}"), &["192.0.2.17"]);
+    }
+    app.dns.set_addresses("autoconfig.verified.test", &["192.0.2.17", "192.0.2.99"]);
+    app.dns.silence("autoconfig.silent.test");
+    let now = Some(app.clock.now());
+    for name in ["verified.test", "silent.test"] {
+        app.store.domains().set_verified(&name.parse().unwrap(), now).await.unwrap();
+    }
+    let pages = async || {
+        let pages = app.service.hosted_pages().await.unwrap();
+        pages.into_iter().map(|pages| (pages.domain.to_string(), pages.hosts, pages.is_certain)).collect::<Vec<_>>()
+    };
+    let found = |domain: &str, hosts: &[&str], is_certain| {
+        (domain.to_owned(), hosts.iter().map(ToString::to_string).collect::<Vec<_>>(), is_certain)
+    };
+    assert_eq!(pages().await, [found("silent.test", &[], false), found("verified.test", &[], false)]);
+    app.dns.set_addresses("web.example.net", &["192.0.2.17", "192.0.2.18"]);
+    let expected = [
+        found("silent.test", &["mta-sts.silent.test"], false),
+        found("verified.test", &["mta-sts.verified.test"], true),
+    ];
+    assert_eq!(pages().await, expected);
 }
 
 #[tokio::test]
@@ -171,10 +234,29 @@ async fn unknown_names_and_ports_are_not_invented() {
 
 #[tokio::test]
 async fn a_server_without_listeners_for_mail_programs_has_no_srv() {
-    let app = app(HOST, MailPrograms::BuiltIn { submission: None, imap: None }).await;
+    let app = app(HOST, MailPrograms::NONE).await;
     app.domain("example.org").await;
     let setup = setup(&app, &"example.org".parse().unwrap()).await;
     assert!(setup.records.iter().all(|record| record.record_type != "SRV"), "{setup:#?}");
+}
+
+#[tokio::test]
+async fn ports_with_tls_from_the_beginning_have_records_of_their_own() {
+    let programs =
+        MailPrograms::BuiltIn { submission: Some(587), submissions: Some(465), imap: None, imaps: Some(993) };
+    let app = app(HOST, programs).await;
+    app.domain("example.org").await;
+    let setup = setup(&app, &"example.org".parse().unwrap()).await;
+    let records = setup.records.iter().filter(|record| record.record_type == "SRV");
+    let shown: Vec<_> = records.map(|record| (record.name.as_str(), record.value.as_deref().unwrap())).collect();
+    assert_eq!(
+        shown,
+        [
+            ("_submission._tcp.example.org", "0 1 587 mx.example.net."),
+            ("_submissions._tcp.example.org", "0 1 465 mx.example.net."),
+            ("_imaps._tcp.example.org", "0 1 993 mx.example.net."),
+        ]
+    );
 }
 
 #[tokio::test]

@@ -12,7 +12,9 @@ use mail_auth::dkim::DkimSigner;
 use mail_auth::{ArcOutput, AuthenticatedMessage, AuthenticationResults};
 use mailapi_backend::{InboundAction, InboundMail, JudgeInbound, Judgement, SignOutgoing};
 use mailapi_model::AuthenticationResult::{Fail, None as Nothing, Pass, Permerror, Temperror};
-use mailapi_model::{Authentication, AuthenticationResult, Blob, CheckedDomain, CheckedSignature, DomainName, Secret};
+use mailapi_model::{
+    Authentication, AuthenticationResult, Blob, CheckedDomain, CheckedSignature, DomainName, QueueId, Secret,
+};
 use mailapi_service::Caller;
 use mailapi_service::auth::SignUp;
 use mailapi_service::domains::DomainChange;
@@ -20,7 +22,7 @@ use mailapi_service::mail::DmarcAction;
 use mailapi_testkit::{PASSWORD, TestApp};
 use proptest::prelude::*;
 
-const CLIENT: &str = "192.0.2.7";
+pub(crate) const CLIENT: &str = "192.0.2.7";
 const OWN: &str = "here.example";
 
 async fn app() -> TestApp {
@@ -38,12 +40,14 @@ async fn judged(app: &TestApp, message: impl Into<Blob>) -> Judgement {
     judged_from(app, CLIENT, "zoe@far.example", message).await
 }
 
-async fn judged_from(app: &TestApp, client: &str, sender: &str, message: impl Into<Blob>) -> Judgement {
+pub(crate) async fn judged_from(app: &TestApp, client: &str, sender: &str, message: impl Into<Blob>) -> Judgement {
     let mail = InboundMail {
         hostname: "mx.here.example",
         client: client.parse().unwrap(),
         client_name: "mx.far.example",
         sender,
+        recipients: &["bob@here.example".parse().unwrap()],
+        queue_id: &QueueId("Q1".to_owned()),
         message: message.into(),
     };
     app.service.judge(mail).await
@@ -64,16 +68,16 @@ fn results(judgement: &Judgement) -> Results {
     Results { spf: spf.result, dkim, dmarc: dmarc.result, arc: *arc }
 }
 
-fn message(from: &str) -> String {
+pub(crate) fn message(from: &str) -> String {
     format!("From: {from}\r\nTo: bob@here.example\r\nSubject: Hi\r\n\r\nHello  you\r\n")
 }
 
 /// A key of a domain other than this server's.
-struct FarKey(Vec<u8>);
+pub(crate) struct FarKey(Vec<u8>);
 
 impl FarKey {
     /// Generates a key, and publishes it under the selector `s1` of a domain.
-    fn published(app: &TestApp, domain: &str) -> Self {
+    pub(crate) fn published(app: &TestApp, domain: &str) -> Self {
         let key = Self(Ed25519Key::generate_pkcs8().unwrap());
         let public = STANDARD.encode(key.key().public_key());
         app.dns.set_txt(&format!("s1._domainkey.{domain}"), &[&format!("v=DKIM1; k=ed25519; p={public}")]);
@@ -85,7 +89,7 @@ impl FarKey {
     }
 
     /// Returns the message with a signature of the domain.
-    fn signed(&self, domain: &str, message: &str) -> String {
+    pub(crate) fn signed(&self, domain: &str, message: &str) -> String {
         self.signed_with(domain, &["From", "To", "Subject"], 0, message)
     }
 
@@ -211,18 +215,99 @@ async fn two_authors_do_not_hide_each_other() {
     app.dns.set_txt("far.example", &["v=spf1 +all"]);
     let key = FarKey::published(&app, "far.example");
     let honest = key.signed("far.example", &message("zoe@far.example"));
-    for hostile in [
-        format!("From: ceo@bank.example\r\n{honest}"),
-        format!("No field\r\nFrom : ceo@bank.example\r\n{honest}"),
-        honest.replace("\r\nTo: bob", "\r\nfRom:\r\n ceo@bank.example\r\nTo: bob"),
-        message("zoe@far.example, ceo@bank.example"),
+    for (hostile, reason) in [
+        (format!("From: ceo@bank.example\r\n{honest}"), "several From fields"),
+        (format!("No field\r\nFrom : ceo@bank.example\r\n{honest}"), "several From fields"),
+        (honest.replace("\r\nTo: bob", "\r\nfRom:\r\n ceo@bank.example\r\nTo: bob"), "several From fields"),
+        (message("zoe@far.example, ceo@bank.example"), "several authors"),
     ] {
         let judgement = judged(&app, hostile.clone()).await;
         assert_eq!((&judgement.action, results(&judgement).dmarc), (&InboundAction::Junk, Permerror), "{hostile}");
-        assert!(judgement.field.contains("dmarc=permerror (several authors)"), "{}", judgement.field);
+        assert!(judgement.fields.contains(&format!("dmarc=permerror ({reason})")), "{}", judgement.fields);
     }
     let judgement = judged(&app, message("zoe@far.example, ceo@here.example")).await;
     assert_eq!((&judgement.action, results(&judgement).dmarc), (&InboundAction::Junk, Fail), "{judgement:?}");
+}
+
+#[tokio::test]
+async fn mail_without_a_valid_author_is_refused() {
+    let invalid = [
+        String::new(),
+        "From:\r\n".to_owned(),
+        "From: <>\r\n".to_owned(),
+        "From: Ann\r\n".to_owned(),
+        "From: =?utf-8?q?ceo=40bank.example?= <>\r\n".to_owned(),
+        "From: zoe@far.example\0\r\n".to_owned(),
+        "From: zoe@[192.0.2.7]\r\n".to_owned(),
+    ];
+    let several = "From: zoe@far.example\r\nFrom: zoe@far.example\r\n".to_owned();
+    for dmarc in [DmarcAction::Off, DmarcAction::Junk, DmarcAction::Reject] {
+        let app = app_with(dmarc).await;
+        app.dns.set_txt("far.example", &["v=spf1 +all"]);
+        let key = FarKey::published(&app, "far.example");
+        for (from, of_bounce) in invalid.iter().map(|from| (from, "Junk")).chain([(&several, "Refuse")]) {
+            let text = key.signed("far.example", &format!("{from}To: bob@here.example\r\n\r\nHello\r\n"));
+            for (sender, by_reject) in [("zoe@far.example", "Refuse"), ("", of_bounce)] {
+                let judgement = judged_from(&app, CLIENT, sender, text.clone()).await;
+                let expected = match dmarc {
+                    DmarcAction::Off => "Deliver",
+                    DmarcAction::Junk => "Junk",
+                    DmarcAction::Reject => by_reject,
+                };
+                assert!(format!("{:?}", judgement.action).starts_with(expected), "{from:?} {sender:?}: {judgement:?}");
+                assert_eq!(results(&judgement).dmarc, Permerror, "{from:?}");
+            }
+        }
+    }
+    let app = app_with(DmarcAction::Reject).await;
+    let judgement = judged(&app, "To: bob@here.example\r\n\r\nHello\r\n".to_owned()).await;
+    let text = "The message needs one From field with one author (no valid author); see RFC 5322 section 3.6.2";
+    assert_eq!(judgement.action, InboundAction::Refuse(text.to_owned()));
+    assert!(judgement.fields.contains("\r\n\tdmarc=permerror (no valid author);\r\n"), "{}", judgement.fields);
+}
+
+#[tokio::test]
+async fn notices_of_this_server_are_not_forged_from_outside() {
+    let app = app_with(DmarcAction::Reject).await;
+    for from in [
+        "MAILER-DAEMON@mx.here.example",
+        "Mail Delivery System <mailer-daemon@MX.here.example.>",
+        "MAILER-DAEMON@here.example",
+        "postmaster@here.example (bounce)",
+    ] {
+        let judgement = judged_from(&app, CLIENT, "", message(from)).await;
+        assert!(matches!(judgement.action, InboundAction::Refuse(_)), "{from}: {judgement:?}");
+        assert_eq!(results(&judgement).dmarc, Fail, "{from}");
+    }
+    // A notice of another server is not affected.
+    let judgement = judged_from(&app, CLIENT, "", message("MAILER-DAEMON@mx.far.example")).await;
+    assert_eq!(judgement.action, InboundAction::Deliver);
+    // The server's name may be the name of another program that sends from this host.
+    app.dns.set_txt("mx.here.example", &["v=spf1 ip4:192.0.2.7 -all"]);
+    let judgement = judged_from(&app, CLIENT, "root@mx.here.example", message("root@mx.here.example")).await;
+    assert_eq!(judgement.action, InboundAction::Deliver, "{judgement:?}");
+}
+
+#[tokio::test]
+async fn no_author_hides_behind_many_others() {
+    let app = app_with(DmarcAction::Reject).await;
+    app.dns.set_txt("far.example", &["v=spf1 +all"]);
+    let many = "zoe@far.example, ".repeat(100);
+    let judgement = judged(&app, message(&format!("{many}alice@here.example"))).await;
+    assert!(matches!(judgement.action, InboundAction::Refuse(_)), "{judgement:?}");
+}
+
+#[tokio::test]
+async fn comments_around_an_address_do_not_change_its_author() {
+    let app = app_with(DmarcAction::Reject).await;
+    app.dns.set_txt("_dmarc.far.example", &["v=DMARC1; p=reject"]);
+    let key = FarKey::published(&app, "far.example");
+    for from in ["zoe(c)@far.example", "(a) zoe@far.example", "zoe@far.example (Zoe)", "zoe @ (at) far.example"] {
+        let judgement = judged(&app, key.signed("far.example", &message(from))).await;
+        assert_eq!((&judgement.action, results(&judgement).dmarc), (&InboundAction::Deliver, Pass), "{from}");
+        let judgement = judged(&app, message(from)).await;
+        assert!(matches!(judgement.action, InboundAction::Refuse(_)), "{from}: {judgement:?}");
+    }
 }
 
 #[tokio::test]
@@ -289,7 +374,7 @@ async fn ordinary_mail_passes_and_says_so() {
     let signature = CheckedSignature { result: Pass, domain: domain(), selector: Some("s1".to_owned()) };
     let summary = Authentication { spf: named.clone(), dkim: vec![signature], dmarc: named, arc: Nothing };
     assert_eq!(judgement.authentication, Some(summary));
-    let (before, rest) = judgement.field.split_once(" header.b=\"").unwrap();
+    let (before, rest) = judgement.fields.split_once(" header.b=\"").unwrap();
     assert_eq!(
         before,
         "Authentication-Results: mx.here.example;\r\n\tspf=pass smtp.mailfrom=far.example;\r\n\
@@ -398,7 +483,7 @@ fn no_header_makes_a_forged_author_pass() {
         let judgement = runtime.block_on(judged(&app, hostile));
         prop_assert_eq!(&judgement.action, &InboundAction::Junk);
         prop_assert!(results(&judgement).dmarc != Pass && results(&judgement).dkim != Pass, "{:?}", judgement);
-        let field = &judgement.field;
+        let field = &judgement.fields;
         prop_assert!(field.is_ascii() && field.ends_with("\r\n") && field.len() < 10_000);
         prop_assert!(field.trim_end().lines().skip(1).all(|line| line.starts_with('\t')), "{}", field);
         let judgement = runtime.block_on(judged(&app, bytes));

@@ -1,10 +1,13 @@
 //! Stories of the operations over the real store and the real message store.
 
+mod aliases;
+mod app_passwords;
 mod closed;
 mod directory;
 mod discarded;
 mod dns;
 mod events;
+mod greylist;
 mod inbound;
 mod log_in;
 mod mail_programs;
@@ -14,8 +17,10 @@ mod races;
 mod received_mail;
 mod recovery;
 mod returned_mail;
+mod rules;
 mod send;
 mod signup;
+mod spam;
 mod tokens;
 mod users;
 mod verify;

@@ -12,9 +12,10 @@ use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
 use mailapi_backend::{Backend, ProvisioningError};
 use mailapi_model::{
-    AccountChange, Clock as _, DomainName, EmailAddress, LoginProtocol, NewDomain, Permission, Quota, Secret,
-    SecretText, Visitor,
+    AccountChange, AliasChange, Clock as _, DomainName, EmailAddress, LoginProtocol, NewDomain, Permission, Quota,
+    Secret, SecretText, Visitor,
 };
+use mailapi_service::aliases::CreateAlias;
 use mailapi_service::auth::SignUp;
 use mailapi_service::domains::DomainChange;
 use mailapi_service::users::{CreateUser, UpdateUser};
@@ -31,6 +32,8 @@ const ENOUGH: Duration = Duration::from_secs(60);
 const STOPS: Duration = Duration::from_secs(2);
 /// Time for the second operation meanwhile; one that waits for the lock uses it up.
 const WAITS: Duration = Duration::from_millis(40);
+/// Attempts to prepare a round.
+const MOST_ATTEMPTS: usize = 5;
 const EARLIER: &str = "the earlier owner";
 const QUOTAS: [u64; 2] = [10_485_760, 20_971_520];
 
@@ -62,11 +65,14 @@ operations!(
     UpdateDomain,
     ForceDeleteDomain,
     DeleteDomain,
+    CreateAnAlias,
+    ChangeAlias,
+    DeleteAlias,
 );
 
 use Operation::{
-    AddDomain, Approve, ChangeQuota, Create, Delete, DeleteDomain, Disable, Enable, ForceDeleteDomain, Grant, Purge,
-    ResetPassword, SignUpDomain, UpdateDomain,
+    AddDomain, Approve, ChangeAlias, ChangeQuota, Create, CreateAnAlias, Delete, DeleteAlias, DeleteDomain, Disable,
+    Enable, ForceDeleteDomain, Grant, Purge, ResetPassword, SignUpDomain, UpdateDomain,
 };
 
 /// The state before the two operations begin.
@@ -76,12 +82,14 @@ pub(crate) enum Before {
     Owner,
     /// A domain without the address.
     Domain,
+    /// An alias with the address.
+    Alias,
     /// A signed-up domain with the address.
     Pending,
     Nothing,
 }
 
-const BEFORE: [Before; 4] = [Before::Owner, Before::Domain, Before::Pending, Before::Nothing];
+const BEFORE: [Before; 5] = [Before::Owner, Before::Domain, Before::Pending, Before::Nothing, Before::Alias];
 
 pub(crate) struct Name {
     pub(crate) domain: DomainName,
@@ -98,6 +106,11 @@ impl Name {
         Self { address: format!("ann@{domain}").parse().unwrap(), domain: domain.parse().unwrap(), client }
     }
 
+    /// The member of an alias that the operation with this position names.
+    fn member(&self, turn: usize) -> EmailAddress {
+        format!("member{turn}@{}", self.domain).parse().unwrap()
+    }
+
     /// An address that sorts directly before this one in the test.
     fn just_before(&self) -> EmailAddress {
         let (shorter, _) = self.address.as_str().rsplit_once('e').unwrap();
@@ -110,7 +123,7 @@ pub(crate) fn password() -> SecretText {
 }
 
 pub(crate) fn new_user(name: &Name, called: &str) -> CreateUser {
-    CreateUser { email: name.address.clone(), password: password(), name: called.to_owned(), quota_bytes: None }
+    CreateUser { email: name.address.clone(), password: password().into(), name: called.to_owned(), quota_bytes: None }
 }
 
 /// Whether the operation ran or was rejected. One that found the server unavailable did not compete.
@@ -146,6 +159,15 @@ async fn perform(service: &Service, operation: Operation, name: &Name, turn: usi
         }
         ForceDeleteDomain => ran(service.delete_domain(&admin, domain, true).await),
         DeleteDomain => ran(service.delete_domain(&admin, domain, false).await),
+        CreateAnAlias => {
+            let (address, members) = (address.clone(), vec![name.member(turn)]);
+            ran(service.create_alias(&admin, CreateAlias { address, members, active: true }).await)
+        }
+        ChangeAlias => {
+            let change = AliasChange { members: Some(vec![name.member(turn)]), active: Some(turn == 0) };
+            ran(service.update_alias(&admin, address, change).await)
+        }
+        DeleteAlias => ran(service.delete_alias(&admin, address).await),
     }
 }
 
@@ -177,7 +199,14 @@ impl Pair {
                 let request = SignUp { domain, email, password: password(), name: EARLIER.into() };
                 service.sign_up(request, name.client).await.unwrap();
             }
-            Before::Domain | Before::Owner => self.domain(name).await,
+            Before::Domain | Before::Owner | Before::Alias => self.domain(name).await,
+        }
+        if before == Before::Alias {
+            // A busy server can be unavailable for a moment.
+            let mut attempts = 1..=MOST_ATTEMPTS;
+            while !perform(service, CreateAnAlias, name, 0).await {
+                assert!(attempts.next().is_some(), "the alias is never created");
+            }
         }
         if before == Before::Owner {
             service.create_user(&Caller::operator(), new_user(name, EARLIER)).await.unwrap();
@@ -209,8 +238,9 @@ impl Pair {
         let provisioning = self.app.mail_server.backend().provisioning;
         let domains = provisioning.domains().await.unwrap()?;
         let mailboxes = provisioning.mailboxes_after(None, 1000).await.unwrap()?;
-        let is_clean = domains.is_empty() && mailboxes.is_empty();
-        (!is_clean).then(|| format!("left over: {domains:?} {mailboxes:?}"))
+        let aliases = provisioning.aliases_after(None, 1000).await.unwrap()?;
+        let is_clean = domains.is_empty() && mailboxes.is_empty() && aliases.is_empty();
+        (!is_clean).then(|| format!("left over: {domains:?} {mailboxes:?} {aliases:?}"))
     }
 
     async fn held(&self, address: &EmailAddress) -> Option<Quota> {
@@ -230,6 +260,9 @@ impl Pair {
                 return Some(format!("an account: {}, and the mail server says the opposite", account.is_some()));
             }
         }
+        if let Some(wrong) = self.wrong_alias(name, account.is_some()).await {
+            return Some(wrong);
+        }
         let account = account?;
         let Some(held) = self.held(&name.address).await else { return Some("no mailbox can be opened".to_owned()) };
         if held.limit_bytes != account.quota_bytes {
@@ -241,12 +274,25 @@ impl Pair {
         (account.name != EARLIER && held.messages > 0).then(|| "mail of the earlier owner".to_owned())
     }
 
+    /// The inconsistencies of the alias, if any.
+    async fn wrong_alias(&self, name: &Name, is_account: bool) -> Option<String> {
+        let alias = self.app.store.aliases().get(&name.address).await.unwrap();
+        if alias.is_some() && is_account {
+            return Some("both an account and an alias".to_owned());
+        }
+        let provisioning = self.app.mail_server.backend().provisioning;
+        let known = provisioning.aliases_after(Some(&name.just_before()), 1).await.unwrap()?;
+        let known = known.into_iter().find(|known| known.address == name.address);
+        (known != alias).then(|| format!("{alias:?}, and the mail server has {known:?}"))
+    }
+
     /// The inconsistencies for the next owner of the address, if any.
     async fn wrong_for_the_next(&self, name: &Name) -> Option<String> {
         let (service, admin) = (&self.app.service, Caller::operator());
         if self.app.store.domains().get(&name.domain).await.unwrap().is_none() {
             self.domain(name).await;
         }
+        let _ = service.delete_alias(&admin, &name.address).await;
         if self.app.store.accounts().get(&name.address).await.unwrap().is_none() {
             service.create_user(&admin, new_user(name, "the next owner")).await.unwrap();
             if let Some(wrong) = self.wrong(name).await {
@@ -428,7 +474,7 @@ async fn any_two_operations_at_once_leave_all_in_agreement() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_within_another_leaves_all_in_agreement() {
-    const STOPPED: [(Operation, Before); 8] = [
+    const STOPPED: [(Operation, Before); 11] = [
         (Create, Before::Domain),
         (Delete, Before::Owner),
         (ChangeQuota, Before::Owner),
@@ -437,9 +483,23 @@ async fn one_within_another_leaves_all_in_agreement() {
         (Approve, Before::Pending),
         (ForceDeleteDomain, Before::Owner),
         (DeleteDomain, Before::Domain),
+        (CreateAnAlias, Before::Domain),
+        (ChangeAlias, Before::Alias),
+        (DeleteAlias, Before::Alias),
     ];
-    const BESIDE: [Operation; 8] =
-        [Create, Delete, ChangeQuota, SignUpDomain, AddDomain, Approve, ForceDeleteDomain, DeleteDomain];
+    const BESIDE: [Operation; 11] = [
+        Create,
+        Delete,
+        ChangeQuota,
+        SignUpDomain,
+        AddDomain,
+        Approve,
+        ForceDeleteDomain,
+        DeleteDomain,
+        CreateAnAlias,
+        ChangeAlias,
+        DeleteAlias,
+    ];
     let pair = Pair::start().await;
     let (mut number, mut wrong) = (0, Vec::new());
     for (first, before) in STOPPED {

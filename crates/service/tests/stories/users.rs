@@ -260,7 +260,8 @@ async fn an_account_with_a_hanging_mailbox_can_be_managed() {
     let (operator, ann) = (Caller::operator(), address("ann"));
     let at_once = tokio::time::timeout(AT_ONCE, async {
         let password = SecretText::new("correct horse".to_owned());
-        let new = CreateUser { email: address("gus"), password, name: String::new(), quota_bytes: None };
+        let new =
+            CreateUser { email: address("gus"), password: password.into(), name: String::new(), quota_bytes: None };
         let made = story.service.create_user(&operator, new).await.unwrap();
         assert_eq!((made.account.email, made.quota), (address("gus"), None));
         assert!(!story.service.disable_user(&operator, &ann).await.unwrap().account.active);

@@ -109,6 +109,12 @@ impl Client {
         step.inspect_err(|failure| self.close(failure.clone()))
     }
 
+    /// Returns whether the connection is encrypted.
+    #[must_use]
+    pub const fn is_encrypted(&self) -> bool {
+        self.tls
+    }
+
     /// Reports that the handshake requested by [`ClientStep::StartTls`] is complete. After STARTTLS the session
     /// restarts with EHLO (RFC 3207 section 4.2).
     pub fn tls_established(&mut self) {

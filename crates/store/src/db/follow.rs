@@ -3,9 +3,9 @@
 use mailapi_model::{DomainName, EmailAddress};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Db, Effect, Stmt, sqlite};
-use crate::StoreError;
+use super::{BatchLock, Db, Effect, Stmt, sqlite};
 use crate::sqlite::Followed;
+use crate::{StoreError, aliases, rules};
 
 /// A change in a batch that affects mailboxes.
 #[derive(Debug, Clone)]
@@ -14,25 +14,24 @@ pub(crate) enum Changed {
     NewAccount(EmailAddress),
     /// An existing account.
     Account(EmailAddress),
-    /// A domain without its accounts.
+    /// An alias.
+    Alias(EmailAddress),
+    /// The rules of an existing account.
+    Rules(EmailAddress),
+    /// A domain without its accounts and aliases.
     Domain(DomainName),
-    /// A domain with all its accounts.
+    /// A domain with all its accounts and aliases.
     WholeDomain(DomainName),
 }
 
 impl Changed {
-    /// Expands [`Changed::WholeDomain`] into its accounts. Must run before the batch, which may delete them.
+    /// Expands [`Changed::WholeDomain`] into its accounts and aliases. Must run before the batch, which may delete them.
     fn spelt_out(self, connection: &Connection) -> Result<Vec<Self>, StoreError> {
         let Self::WholeDomain(name) = self else { return Ok(vec![self]) };
-        let mut statement = connection.prepare_cached("SELECT email FROM accounts WHERE domain = ?1")?;
-        let emails = statement.query_map(params![name.as_str()], |row| row.get::<_, String>(0))?;
-        let account = |email: rusqlite::Result<String>| {
-            let address = email?.parse().map_err(|_| StoreError::unexpected("an account has an invalid address"))?;
-            Ok(Self::Account(address))
-        };
-        let mut spelt_out: Vec<Self> = emails.map(account).collect::<Result<_, StoreError>>()?;
-        spelt_out.push(Self::Domain(name));
-        Ok(spelt_out)
+        let accounts = addresses(connection, "SELECT email FROM accounts WHERE domain = ?1", &name)?;
+        let aliases = addresses(connection, "SELECT address FROM aliases WHERE domain = ?1", &name)?;
+        let accounts = accounts.into_iter().map(Self::Account);
+        Ok(accounts.chain(aliases.into_iter().map(Self::Alias)).chain([Self::Domain(name)]).collect())
     }
 
     /// Returns the state after the batch. It is read back, because a statement may not have had its intended
@@ -44,6 +43,14 @@ impl Changed {
                 Some(quota_bytes) => Followed::Account { email, quota_bytes, is_new },
                 None => Followed::AccountGone(email),
             }),
+            Self::Alias(address) => Ok(match aliases::find(connection, &address)? {
+                Some(alias) => Followed::Alias(alias),
+                None => Followed::AliasGone(address),
+            }),
+            Self::Rules(email) => {
+                let rules = rules::find(connection, &email)?;
+                Ok(Followed::Rules(email, rules))
+            }
             Self::Domain(name) | Self::WholeDomain(name) => {
                 let sql = "SELECT approved FROM domains WHERE name = ?1";
                 let approved = connection.prepare_cached(sql)?.query_row(params![name.as_str()], |row| row.get(0));
@@ -52,6 +59,16 @@ impl Changed {
             }
         }
     }
+}
+
+/// Returns the addresses that a query finds for a domain.
+fn addresses(connection: &Connection, sql: &str, domain: &DomainName) -> Result<Vec<EmailAddress>, StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_map(params![domain.as_str()], |row| row.get::<_, String>(0))?;
+    let parsed = |text: rusqlite::Result<String>| {
+        text?.parse().map_err(|_| StoreError::unexpected("a domain has an invalid address"))
+    };
+    found.map(parsed).collect()
 }
 
 /// Returns the quota of an account; the outer `None` means that there is no such account.
@@ -70,6 +87,19 @@ impl Db {
         statements: Vec<Stmt>,
     ) -> Result<Vec<Effect>, StoreError> {
         self.batch_all_followed(vec![changed], statements).await
+    }
+
+    /// Like [`Db::batch_followed`], serialised with all other batches of this lock.
+    pub(crate) async fn batch_followed_with_lock(
+        &self,
+        lock: BatchLock,
+        changed: Changed,
+        statements: Vec<Stmt>,
+    ) -> Result<Vec<Effect>, StoreError> {
+        match self {
+            Self::Sqlite(_) => self.batch_followed(changed, statements).await,
+            Self::Postgres(_) => self.batch_with_lock(lock, statements).await,
+        }
     }
 
     /// Like [`Db::batch_followed`], for several changes.

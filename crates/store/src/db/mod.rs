@@ -50,6 +50,8 @@ pub(crate) enum Db {
 pub(crate) enum BatchLock {
     /// At least one usable admin token must remain.
     AdminTokens,
+    /// Aliases must not lead back to themselves.
+    Aliases,
     /// The first key of a domain becomes active at once.
     DkimKeys,
     /// Events get their numbers one batch after the other.
@@ -66,6 +68,7 @@ impl BatchLock {
             Self::DkimKeys => 2,
             Self::Events => 3,
             Self::Webhooks => 4,
+            Self::Aliases => 5,
         }
     }
 }

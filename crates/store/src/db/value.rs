@@ -1,8 +1,8 @@
 //! Values bound to statements and read from rows.
 
 use mailapi_model::{
-    DkimAlgorithm, DomainName, EmailAddress, EnhancedCode, MessageId, MessageStatus, Outcome, Permission, QueueId,
-    RecipientKind, RecipientStatus, Secret, Timestamp, TokenId, TokenKind, WebhookId,
+    AppPasswordId, DkimAlgorithm, DomainName, EmailAddress, EnhancedCode, MessageId, MessageStatus, Outcome,
+    Permission, QueueId, RecipientKind, RecipientStatus, Secret, Timestamp, TokenId, TokenKind, WebhookId,
 };
 
 /// The column types that every engine supports.
@@ -68,6 +68,7 @@ values! {
     &[u8] => |value| Self::Blob(value.to_owned());
     Timestamp => |value| Self::Int(value.as_millis());
     TokenId => |value| Self::Int(value.0);
+    AppPasswordId => |value| Self::Int(value.0);
     WebhookId => |value| Self::Int(value.0);
     MessageId => |value| Self::Text(value.write_to(&mut [0; MessageId::LENGTH]).to_owned());
     &DomainName => |value| Self::Text(value.as_str().to_owned());

@@ -277,9 +277,11 @@ fn config(url: PostgresUrl, settings: &PostgresSettings, node: &str) -> tokio_po
     let mut config = url.config;
     let given = config.get_options().map(|options| format!("{options} ")).unwrap_or_default();
     let limit = settings.statement_timeout.as_millis();
-    // A node that freezes inside a transaction must not hold its locks forever.
+    // A node that freezes inside a transaction must not hold its locks forever. PostgreSQL overestimates recursive queries,
+    // and would compile them for longer than any statement here runs.
     config.options(format!(
-        "{given}-c mailapi.node={node} -c statement_timeout={limit} -c idle_in_transaction_session_timeout={limit}"
+        "{given}-c mailapi.node={node} -c jit=off -c statement_timeout={limit} \
+         -c idle_in_transaction_session_timeout={limit}"
     ));
     if config.get_application_name().is_none() {
         config.application_name("mailapi");

@@ -44,11 +44,12 @@ fn from_failure(failure: ffi::Error, message: Option<&str>) -> StoreError {
         | ErrorCode::OutOfMemory
         | ErrorCode::ReadOnly
         | ErrorCode::SystemIoFailure
-        | ErrorCode::DiskFull
         | ErrorCode::CannotOpen
         | ErrorCode::PermissionDenied
         | ErrorCode::FileLockingProtocolFailed
         | ErrorCode::OperationInterrupted => StoreError::Unavailable(condition),
+        // SQLite's own text speaks of an insertion.
+        ErrorCode::DiskFull => StoreError::Unavailable("the disk is full".to_owned()),
         _ => StoreError::Unexpected(condition),
     }
 }

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use mailapi_model::{DomainName, EmailAddress};
+use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet};
 use rusqlite::Connection;
 
 use crate::StoreError;
 
-/// The state of a domain or an account after a batch.
+/// The state of a domain, an account or an alias after a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Followed {
     /// A domain.
@@ -28,6 +28,12 @@ pub enum Followed {
     },
     /// The account was deleted.
     AccountGone(EmailAddress),
+    /// An existing alias.
+    Alias(Alias),
+    /// The alias was deleted.
+    AliasGone(EmailAddress),
+    /// The rules of an account.
+    Rules(EmailAddress, RuleSet),
 }
 
 /// Mailboxes in the same file as the accounts. They change in the same transaction, so that neither a crash

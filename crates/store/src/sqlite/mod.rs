@@ -4,6 +4,7 @@
 //! all waiting jobs in one transaction and pays one `fsync` for all of them; every answer still means "on
 //! disk". A second thread waits for that `fsync` while the writer runs the next group.
 
+mod copy;
 mod failure;
 mod flusher;
 mod follower;
@@ -25,6 +26,7 @@ use rusqlite::Connection;
 use crate::fact_numbers::FactNumbers;
 pub use crate::migration::Migration;
 use crate::{ForeignChanges, StoreError};
+pub use copy::{check_database, copy_database};
 use flusher::LogFile;
 pub use follower::{Followed, FollowsAccounts};
 pub(crate) use foreign::ForeignSqlite;

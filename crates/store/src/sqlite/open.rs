@@ -49,6 +49,23 @@ pub(super) fn reader(path: &Path, settings: &SqliteSettings, cache_kib: u32) -> 
     Ok(connection)
 }
 
+/// Opens a new file for a copy, without a journal: an interrupted copy is discarded.
+pub(super) fn unlogged(path: &Path) -> Result<Connection, StoreError> {
+    if path.exists() {
+        return Err(StoreError::Unavailable(format!("{} exists already", path.display())));
+    }
+    create_private(path)?;
+    let connection = existing(path)?;
+    connection.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "OFF")?;
+    Ok(connection)
+}
+
+/// Opens an existing file that no other process uses.
+pub(super) fn existing(path: &Path) -> Result<Connection, StoreError> {
+    Ok(Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?)
+}
+
 /// Identity of a file: its device and its inode.
 pub(super) type FileId = (u64, u64);
 

@@ -248,15 +248,41 @@ async fn a_reader_goes_on_at_its_cursor_and_misses_nothing() {
         assert_eq!(last.cursor, events.newest().await.unwrap());
         assert_eq!(events.after(last.cursor, &all(), 2).await.unwrap(), empty(last.cursor));
 
-        // As after the database was replaced by an older copy.
-        let beyond = events.after(EventCursor::after_number(99), &all(), 2).await.unwrap();
-        assert_eq!(beyond, EventPage { truncated: true, ..empty(last.cursor) });
+        assert!(last.cursor.names_event() && events.newest().await.unwrap().names_event());
 
         let of_message = EventFilter { message_id: Some(message_id(4)), ..all() };
         let page = events.after(START, &of_message, 1).await.unwrap();
         assert_eq!((numbers(&page), page.has_more), (vec![4], true));
         assert_eq!(events.after(page.cursor, &of_message, 1).await.unwrap(), empty(last.cursor));
         assert_eq!(events.of_message(message_id(4), 10).await.unwrap(), page.events);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cursor_of_another_log_begins_at_the_oldest_event() {
+    on_every_engine(async |store| {
+        let events = store.events();
+        accepted(store, 1..=5).await;
+        assert_eq!(events.prune(at(3), at(100), 1).await, Ok(1));
+        let kept = events.after(EventCursor::after_number(1), &all(), 9).await.unwrap().events;
+        let other = EventId::of_fact(at(3), &[b"an event of another installation"]);
+        // The log grew past the number after an older copy replaced it; or it did not yet.
+        for foreign in [EventCursor::after(3, other), EventCursor::after(99, other), EventCursor::after_number(99)] {
+            assert!(!events.contains(foreign).await.unwrap(), "{foreign}");
+            let page = events.after(foreign, &all(), 9).await.unwrap();
+            assert_eq!((&page.events, page.truncated, page.cursor), (&kept, true, kept[3].cursor()), "{foreign}");
+            let of_message = EventFilter { message_id: Some(message_id(2)), ..all() };
+            assert_eq!(events.kept_after(foreign, &of_message, 9).await.unwrap().events, kept[..1], "{foreign}");
+        }
+        // A cursor of an older version is a number alone. The event of the oldest position is no longer kept.
+        for own in [EventCursor::after_number(3), kept[1].cursor(), EventCursor::after_number(1)] {
+            assert!(events.contains(own).await.unwrap(), "{own}");
+            let page = events.after(own, &all(), 9).await.unwrap();
+            let later: Vec<_> = kept.iter().filter(|event| event.cursor() > own).cloned().collect();
+            assert_eq!((page.events, page.truncated), (later, false), "{own}");
+        }
+        assert!(events.after(EventCursor::after_number(5), &all(), 9).await.unwrap().cursor.names_event());
     })
     .await;
 }

@@ -1,4 +1,4 @@
-use mailapi_model::{Permission, Timestamp};
+use mailapi_model::{NewAppPassword, Permission, Secret, Timestamp};
 use mailapi_store::NewGrant;
 
 use crate::engines::{Engine, add_account, at, dkim_key, domain, email, new_domain};
@@ -12,6 +12,17 @@ async fn give_send_mail(engine: &Engine, holder: &str, name: &str) {
         granted_at: Timestamp::from_seconds(0),
     };
     engine.store.permissions().grant(&grant).await.unwrap();
+}
+
+async fn add_app_password(engine: &Engine, mailbox: &str) {
+    let new = NewAppPassword {
+        email: email(mailbox),
+        name: "phone".to_owned(),
+        lookup_key: "beef".to_owned(),
+        hash: Secret::new(format!("{{SSHA512}}{mailbox}")),
+        created_at: at(5),
+    };
+    engine.store.app_passwords().insert(&new, 50).await.unwrap();
 }
 
 /// Tests the views with the queries of Postfix and Dovecot.
@@ -58,6 +69,16 @@ async fn mail_servers_find_what_they_look_up(engine: Engine) {
     );
     let hash = engine.sql("SELECT password_hash FROM mailapi_credentials WHERE email = 'ann@example.org' AND active");
     assert_eq!(hash, "{SHA512-CRYPT}$6$salt$hash");
+
+    for mailbox in ["ann@example.org", "bob@example.org"] {
+        add_app_password(&engine, mailbox).await;
+    }
+    let app_passwords = || {
+        engine.sql("SELECT email, password_hash FROM mailapi_app_passwords WHERE lookup_key = 'beef' ORDER BY email")
+    };
+    assert_eq!(app_passwords(), "ann@example.org|{SSHA512}ann@example.org", "bob is disabled");
+    store.accounts().set_closed(&email("ann@example.org"), true).await.unwrap();
+    assert_eq!(app_passwords(), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]

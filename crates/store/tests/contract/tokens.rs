@@ -202,3 +202,38 @@ async fn a_log_in_too_many_ends_the_oldest_session() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn open_sessions_of_a_mailbox_are_listed_and_ended() {
+    on_every_engine(async |store| {
+        let (ann, bob) = (email("ann@example.org"), email("bob@example.org"));
+        for mailbox in [&ann, &bob] {
+            add_account(store, mailbox.as_str(), 0).await;
+        }
+        let add = async |number: u8, of: &str, is_session: bool| {
+            let mut token = new_token(number, TokenKind::User, Some(of));
+            (token.is_session, token.expires_at) = (is_session, Some(at(60)));
+            store.tokens().insert(&token, 50).await.unwrap().id
+        };
+        let (first, second) = (add(1, "ann@example.org", true).await, add(20, "ann@example.org", true).await);
+        let (api, of_bob) = (add(21, "ann@example.org", false).await, add(22, "bob@example.org", true).await);
+        let open = async |now: i64, idle_since: i64| {
+            let listed = store.tokens().sessions(&ann, at(now), at(idle_since), page(10, 0)).await.unwrap();
+            assert_eq!(listed.total, listed.items.len() as u64);
+            listed.items.into_iter().map(|session| session.id).collect::<Vec<_>>()
+        };
+        assert_eq!(open(30, 0).await, [second, first], "newest first, and no API token");
+        assert_eq!(open(30, 10).await, [second], "the other one is idle");
+        store.tokens().touch_many(&[(first, at(25))]).await.unwrap();
+        assert_eq!(open(30, 10).await, [second, first]);
+        assert!(open(60, 0).await.is_empty(), "they expire");
+        for other in [api, of_bob, TokenId(of_bob.0 + 1)] {
+            assert_eq!(store.tokens().end_session_of(&ann, other).await, Ok(false));
+        }
+        assert_eq!(store.tokens().end_session_of(&ann, first).await, Ok(true));
+        assert_eq!(store.tokens().end_session_of(&ann, first).await, Ok(false));
+        assert_eq!(open(30, 0).await, [second]);
+        assert!(store.tokens().get(of_bob).await.unwrap().unwrap().is_active);
+    })
+    .await;
+}

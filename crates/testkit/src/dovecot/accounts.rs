@@ -14,6 +14,7 @@ const TABLES: &str = "
     CREATE TABLE mailapi_virtual_mailboxes (email TEXT NOT NULL PRIMARY KEY, quota_bytes INTEGER,
         receives INTEGER NOT NULL DEFAULT TRUE);
     CREATE TABLE mailapi_credentials (email TEXT NOT NULL PRIMARY KEY, password_hash TEXT NOT NULL, active INTEGER NOT NULL);
+    CREATE TABLE mailapi_app_passwords (email TEXT NOT NULL, lookup_key TEXT NOT NULL, password_hash TEXT NOT NULL);
 ";
 
 /// The accounts. Changes apply from the next login.

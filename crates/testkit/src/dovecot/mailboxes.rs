@@ -79,6 +79,15 @@ impl Dovecot {
         HandIn::connect(self.lmtp, "LHLO client.example").await.takes(sender, recipient).await
     }
 
+    /// Returns whether a mail program can log in with this password.
+    ///
+    /// # Panics
+    /// When doveadm cannot be run.
+    #[must_use]
+    pub fn logs_in(&self, address: &str, password: &str) -> bool {
+        self.run_doveadm(&["auth", "test", address, password]).status.success()
+    }
+
     /// Writes a message file into a mailbox's INBOX, bypassing Dovecot; fast for many messages.
     ///
     /// # Panics

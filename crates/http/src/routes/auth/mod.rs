@@ -1,5 +1,6 @@
 //! Sessions and self-signup.
 
+mod lockouts;
 mod login;
 mod logout;
 mod me;
@@ -13,22 +14,22 @@ use mailapi_model::Violations;
 use mailapi_service::auth::{CredentialsError, NotASession, Session};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::error::{ApiError, ErrorCode, whole_seconds};
-use crate::router::api_routes as routes;
+use crate::router::{Routes, api_routes as routes};
 use crate::shape::{Moment, TokenType};
-use crate::state::HttpState;
 
 /// Every operation of this area.
-pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new()
+pub(crate) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(signup::signup))
         .routes(routes!(login::login))
         .routes(routes!(logout::logout))
         .routes(routes!(refresh::refresh))
         .routes(routes!(password::change_password))
         .routes(routes!(me::me))
+        .routes(routes!(lockouts::list::list))
+        .routes(routes!(lockouts::unlock::unlock))
 }
 
 /// A new session.

@@ -83,11 +83,12 @@ pub(crate) struct EventsListed {
     /// events.
     events: Vec<Event>,
     /// Position after these events, for `after` of the next request.
-    #[schema(example = "4711")]
+    #[schema(example = "4711-7qz1r3wd")]
     cursor: String,
     /// Whether there are newer events, which the filters may exclude.
     has_more: bool,
-    /// Whether events between `after` and the first of these are no longer kept, or `after` is from another database.
+    /// Whether events between `after` and the first of these are no longer kept, or `after` is of another log. The events
+    /// then begin with the oldest one.
     truncated: bool,
 }
 

@@ -8,21 +8,19 @@ mod streams;
 
 use mailapi_model::{DomainName, EmailAddress, MessageId};
 use mailapi_service::events::{After, EventQuery, EventsError, StoredEvent};
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::error::ApiError;
 use crate::query::query_parameters;
-use crate::router::api_routes as routes;
+use crate::router::{Routes, api_routes as routes};
 use crate::shape::{EventPosition, EventTypes};
-use crate::state::HttpState;
 
 pub(crate) use list::EventLimit;
 pub(crate) use shapes::Event;
 pub(crate) use streams::EventStreams;
 
 /// Every operation of this area.
-pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new().routes(routes!(list::list)).routes(routes!(stream::stream)).routes(routes!(get::get))
+pub(crate) fn routes() -> Routes {
+    Routes::new().routes(routes!(list::list)).routes(routes!(stream::stream)).routes(routes!(get::get))
 }
 
 query_parameters! {

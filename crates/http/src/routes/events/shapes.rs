@@ -94,7 +94,7 @@ struct EventData {
     /// With `message.failed`: the reason, as text for people. With `webhook.disabled`: `failures` or `gone`. With
     /// `delivery.gap`: the cause of the loss, as one word.
     reason: Option<String>,
-    /// With `domain.created`: whether the domain may send.
+    /// With `domain.created`: whether the domain may send. With `alias.created`: whether the alias accepts mail.
     active: Option<bool>,
     /// With `domain.created`: description.
     description: Option<String>,
@@ -103,12 +103,18 @@ struct EventData {
     /// With `user.*` and `login.locked`: the address. With `token.created`: the mailbox of the token; null for an
     /// admin's API token.
     email: Option<String>,
-    /// With `user.created` and `token.created`: name.
+    /// With `user.created`, `user.app_password_created` and `token.created`: name.
     name: Option<String>,
     /// With `user.created`: quota in bytes; null without a limit.
     quota_bytes: Option<u64>,
-    /// With `domain.updated` and `user.updated`: the new values of the members that changed.
+    /// With `alias.*`: address of the alias.
+    address: Option<String>,
+    /// With `alias.created`: addresses that receive the mail.
+    members: Option<Vec<String>>,
+    /// With `domain.updated`, `user.updated` and `alias.updated`: the new values of the members that changed.
     changed: Option<EventChange>,
+    /// With `user.app_password_created` and `user.app_password_revoked`: number of the app password.
+    app_password_id: Option<i64>,
     /// With `token.*`: number of the token.
     token_id: Option<i64>,
     /// With `token.created`: the beginning of the token's value.
@@ -131,8 +137,10 @@ struct EventData {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "describes events in the document")]
 struct EventChange {
-    /// Whether the domain may send, or the user may log in.
+    /// Whether the domain may send, the user may log in, or the alias accepts mail.
     active: Option<bool>,
+    /// Addresses that receive the mail of the alias.
+    members: Option<Vec<String>>,
     /// Description of the domain; null if it was removed.
     description: Option<String>,
     /// Name of the user.

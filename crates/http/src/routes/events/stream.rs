@@ -38,14 +38,14 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 ///
 /// Sends events as they are logged, as Server-Sent Events: `id` is the cursor, `event` the type, and `data` the event as
 /// in `GET /events`. A comment follows every 15 seconds without events. The event `truncated` means that events between
-/// the requested position and the next event are no longer kept.
+/// the requested position and the next event are no longer kept, or that the position is of another log.
 ///
 /// The stream ends when the token expires or is revoked, and when the server shuts down or its database fails. It also
 /// ends when more than 256 events were logged while the client read none. Clients then reconnect with the header
 /// `Last-Event-ID` and miss no event. A token may have 5 open streams; another one gets `RATE_LIMIT_EXCEEDED`.
 #[utoipa::path(get, path = "/events/stream", tag = "events", operation_id = "stream_events",
     params(EventFilters, ("Last-Event-ID" = Option<String>, Header, min_length = 1,
-        pattern = r"^(start|now|0|[1-9][0-9]{0,17})$",
+        pattern = r"^(start|now|0|[1-9][0-9]{0,17}(-[0-9a-hjkmnp-tv-z]{8})?)$",
         description = "The last `id` that the client received. It replaces `after`.")),
     responses((status = 200, description = "A stream of events.", body = String, content_type = "text/event-stream"),
         Errors))]

@@ -8,14 +8,11 @@ mod status;
 mod sync_delivery_log;
 mod timeline;
 
-use utoipa_axum::router::OpenApiRouter;
-
-use crate::router::api_routes as routes;
-use crate::state::HttpState;
+use crate::router::{Routes, api_routes as routes};
 
 /// Every operation of this area.
-pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new()
+pub(crate) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(send::send))
         .routes(routes!(list_sent::list_sent))
         .routes(routes!(list_inbox::list_inbox))

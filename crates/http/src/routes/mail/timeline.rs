@@ -36,7 +36,7 @@ pub(crate) struct Timeline {
     /// Events, oldest first.
     events: Vec<Event>,
     /// Position after these events, for `after` of the next request.
-    #[schema(example = "4711")]
+    #[schema(example = "4711-7qz1r3wd")]
     cursor: String,
     /// Whether the message may have more events.
     has_more: bool,

@@ -12,19 +12,17 @@ mod shape;
 use mailapi_model::{EmailAddress, FolderName, ReadMailbox};
 use mailapi_service::Caller;
 use mailapi_service::mailbox::{MailboxError, ReadError};
-use utoipa_axum::router::OpenApiRouter;
 
 pub(crate) use list_messages::{MessagesListed, written_page};
 
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
 use crate::query::query_parameters;
-use crate::router::api_routes as routes;
-use crate::state::HttpState;
+use crate::router::{Routes, api_routes as routes};
 
 /// Every operation of this area.
-pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new()
+pub(crate) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list_folders::list_folders))
         .routes(routes!(list_messages::list_messages))
         .routes(routes!(list_messages::list_folder_messages))

@@ -10,17 +10,15 @@ use mailapi_model::{PermissionId, PermissionRecord};
 use mailapi_service::permissions::PermissionError;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
-use crate::router::api_routes as routes;
+use crate::router::{Routes, api_routes as routes};
 use crate::shape::{Moment, PermissionName};
-use crate::state::HttpState;
 
 /// Every operation of this area.
-pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new()
+pub(crate) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list::list, grant::grant))
         .routes(routes!(bulk::bulk))
         .routes(routes!(mine::mine))

@@ -12,19 +12,18 @@ use mailapi_service::Caller;
 use mailapi_service::queue::{QueueCause, QueueChange, QueueEntry, QueueError, QueuedFor};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::answer::Json;
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
-use crate::router::api_routes as routes;
+use crate::router::{Routes, api_routes as routes};
 use crate::routes::to_the_end;
 use crate::shape::{Moment, QueueStateName};
 use crate::state::HttpState;
 
 /// Every operation of this area.
-pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new()
+pub(crate) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list::list))
         .routes(routes!(get::get))
         .routes(routes!(retry::retry))
@@ -77,7 +76,8 @@ struct QueuedRecipient {
     /// State of the recipient.
     #[schema(value_type = QueueStateName)]
     status: &'static str,
-    /// Number of failed attempts; null if the mail server does not report it.
+    /// Number of failed attempts, without those that `retry` and `release` started after the first one; null if the mail
+    /// server does not report it.
     #[schema(required)]
     attempts: Option<u32>,
     /// Time of the next attempt; null while the message is on hold or being delivered, and if the mail server does not

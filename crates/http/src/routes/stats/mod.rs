@@ -8,17 +8,15 @@ mod users;
 use mailapi_service::stats::{BreakdownEntry, Bucket, Period, PeriodQuery, SentCounts, StatsError, delivery_rate};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::error::{ApiError, ErrorCode};
 use crate::query::{EndDate, StartDate, query_parameters};
-use crate::router::api_routes as routes;
+use crate::router::{Routes, api_routes as routes};
 use crate::shape::Moment;
-use crate::state::HttpState;
 
 /// Every operation of this area.
-pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new()
+pub(crate) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(delivery::delivery))
         .routes(routes!(domains::domains))
         .routes(routes!(domain::domain))

@@ -12,17 +12,15 @@ use mailapi_service::Caller;
 use mailapi_service::tokens::TokenError;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
-use crate::router::api_routes as routes;
+use crate::router::{Routes, api_routes as routes};
 use crate::shape::{Moment, TokenType};
-use crate::state::HttpState;
 
 /// Every operation of this area.
-pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new().routes(routes!(list::list, create::create)).routes(routes!(me::me)).routes(routes!(
+pub(crate) fn routes() -> Routes {
+    Routes::new().routes(routes!(list::list, create::create)).routes(routes!(me::me)).routes(routes!(
         get::get,
         update::update,
         revoke::revoke

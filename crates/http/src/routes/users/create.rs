@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use mailapi_model::EmailAddress;
+use mailapi_service::auth::NewCredential;
 use mailapi_service::users::CreateUser;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -14,7 +15,7 @@ use crate::error::{ApiError, documented_errors};
 use crate::json::JsonBody;
 use crate::request_body::request_body;
 use crate::routes::to_the_end;
-use crate::shape::{NewPassword, ShortText};
+use crate::shape::{NewPassword, PasswordHash, ShortText};
 use crate::state::HttpState;
 
 request_body! {
@@ -22,8 +23,11 @@ request_body! {
     pub(crate) struct CreateUserBody as "CreateUser" {
         /// Address of the user. Its domain must exist.
         email: EmailAddress,
-        /// Password: at least 8 characters.
-        password: NewPassword,
+        /// Password: at least 8 characters. Required, unless there is a `password_hash`.
+        password: Option<NewPassword>,
+        /// Instead of a password: the hash of one from another mail server. For admins only. The user keeps the password,
+        /// and the first successful log-in replaces the hash if its scheme is not `{SHA512-CRYPT}`.
+        password_hash: Option<PasswordHash>,
         /// Display name: one line of at most 200 characters.
         name: Option<ShortText>,
         /// Mailbox quota in bytes; the server's default quota by default.
@@ -41,7 +45,7 @@ pub(crate) struct UserCreated {
     user: UserRecord,
 }
 
-documented_errors!(Errors, documented_with_body, [AccessDenied, DomainNotFound, UserExists]);
+documented_errors!(Errors, documented_with_body, [AccessDenied, DomainNotFound, UserExists, AliasExists]);
 
 /// Create a user
 ///
@@ -53,7 +57,8 @@ pub(crate) async fn create(
     Caller(caller): Caller,
     body: JsonBody<CreateUserBody>,
 ) -> Result<(StatusCode, Json<UserCreated>), ApiError> {
-    let CreateUserBody { email, password, name, quota_bytes } = body.read()?;
+    let CreateUserBody { email, password, password_hash, name, quota_bytes } = body.read()?;
+    let password = NewCredential::one_of(password, password_hash)?;
     let new = CreateUser { email, password, name: name.unwrap_or_default(), quota_bytes };
     let service = state.service().clone();
     let user = to_the_end(async move { service.create_user(&caller, new).await }).await??;

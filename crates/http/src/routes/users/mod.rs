@@ -1,5 +1,6 @@
 //! Accounts and their mailboxes.
 
+pub(crate) mod app_passwords;
 mod create;
 mod delete;
 mod disable;
@@ -9,6 +10,8 @@ mod list;
 mod me;
 mod purge;
 mod reset_password;
+pub(crate) mod rules;
+mod sessions;
 mod update;
 
 use axum::extract::FromRequestParts;
@@ -18,18 +21,17 @@ use mailapi_service::Caller;
 use mailapi_service::users::{User, UserError};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::caller;
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
-use crate::router::api_routes as routes;
+use crate::router::{Routes, api_routes as routes};
 use crate::shape::Moment;
 use crate::state::HttpState;
 
 /// Every operation of this area.
-pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new()
+pub(crate) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list::list, create::create))
         .routes(routes!(me::me))
         .routes(routes!(get::get, update::update, delete::delete))
@@ -37,6 +39,11 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
         .routes(routes!(disable::disable))
         .routes(routes!(reset_password::reset_password))
         .routes(routes!(purge::purge))
+        .routes(routes!(app_passwords::list::list, app_passwords::create::create))
+        .routes(routes!(app_passwords::revoke::revoke))
+        .routes(routes!(sessions::list::list))
+        .routes(routes!(sessions::end::end))
+        .routes(routes!(rules::get::get, rules::replace::replace))
 }
 
 /// A user account with its mailbox.
@@ -128,7 +135,10 @@ impl From<UserError> for ApiError {
         match error {
             UserError::Denied(denied) => denied.into(),
             UserError::NotFound => ErrorCode::UserNotFound.into(),
+            UserError::AppPasswordNotFound => ErrorCode::AppPasswordNotFound.into(),
+            UserError::SessionNotFound => ErrorCode::TokenNotFound.into(),
             UserError::Exists => ErrorCode::UserExists.into(),
+            UserError::IsAlias => ErrorCode::AliasExists.into(),
             UserError::DomainNotFound => ErrorCode::DomainNotFound.into(),
             UserError::Invalid(violations) => violations.into(),
             UserError::Unavailable(error) => error.into(),

@@ -17,18 +17,16 @@ use mailapi_service::Caller;
 use mailapi_service::webhooks::{Webhook, WebhookError, public_key};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
-use crate::router::api_routes as routes;
+use crate::router::{Routes, api_routes as routes};
 use crate::shape::Moment;
-use crate::state::HttpState;
 use shape::{DisabledReason, SigningName};
 
 /// Every operation of this area.
-pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new()
+pub(crate) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list::list, create::create))
         .routes(routes!(get::get, update::update, delete::delete))
         .routes(routes!(send_test::send_test))

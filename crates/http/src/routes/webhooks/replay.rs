@@ -19,7 +19,8 @@ use crate::state::HttpState;
 request_body! {
     /// The events to send again.
     pub(crate) struct ReplayBody as "ReplayWebhook" {
-        /// Send events after this position, which `GET /events` returned as `cursor`; `0` is the beginning.
+        /// Send events after this position, which `GET /events` returned as `cursor`; `0` is the beginning. A
+        /// cursor of another log is refused.
         after: Cursor,
         /// Send events up to this position; only with `failed`. By default, up to the last event that was attempted.
         before: Option<Cursor>,

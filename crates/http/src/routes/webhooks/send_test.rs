@@ -25,7 +25,7 @@ pub(crate) struct WebhookTested {
     id: String,
     /// Whether the receiver answered with a status of 200 to 299.
     delivered: bool,
-    /// HTTP status of the receiver; null without an answer.
+    /// HTTP status of the receiver; null without an answer. Users see it after the receiver has answered a challenge.
     #[schema(required)]
     status: Option<u16>,
     /// Milliseconds until the answer or the failure.

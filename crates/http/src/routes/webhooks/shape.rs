@@ -7,7 +7,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::request_body::{Schemas, Text, reference};
-use crate::shape::checked;
+use crate::shape::{CURSOR, checked};
 
 fn text() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String)
@@ -65,9 +65,7 @@ impl Text for TypeOrGroup {
 
     fn inline() -> RefOr<Schema> {
         let mut names: Vec<String> = EventType::ALL.iter().map(ToString::to_string).collect();
-        let mut groups: Vec<String> = EventType::ALL.iter().map(|event| format!("{}.*", event.group())).collect();
-        groups.dedup();
-        names.extend(groups);
+        names.extend(EventType::groups().into_iter().map(|group| format!("{group}.*")));
         names.push("*".to_owned());
         text().enum_values(Some(names)).into()
     }
@@ -119,7 +117,7 @@ impl Text for Cursor {
     type Read = EventCursor;
 
     fn inline() -> RefOr<Schema> {
-        text().pattern(Some(r"^(0|[1-9][0-9]{0,17})$")).into()
+        text().pattern(Some(format!("^({CURSOR})$"))).into()
     }
 
     fn parse(field: &str, text: String) -> Result<EventCursor, Violations> {

@@ -1,16 +1,17 @@
 //! `PUT /webhooks/{id}`.
 
 use axum::extract::State;
-use mailapi_service::webhooks::UpdateWebhook;
+use mailapi_model::{DomainName, EmailAddress};
+use mailapi_service::webhooks::{FixedMembers, UpdateWebhook};
 
-use super::shape::{ReceiverUrl, TypeOrGroup};
+use super::shape::{ReceiverUrl, SigningName, TypeOrGroup, WebhookSecret};
 use super::{WebhookFound, webhook_in};
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::json::JsonBody;
 use crate::path::PathParameters;
-use crate::request_body::{AtLeastOne, request_body};
+use crate::request_body::{AtLeastOne, Change, request_body};
 use crate::routes::to_the_end;
 use crate::shape::ShortText;
 use crate::state::HttpState;
@@ -26,6 +27,14 @@ request_body! {
         description: Option<ShortText>,
         /// Whether to send. A webhook that is enabled again resumes with the first event that it has not sent.
         enabled: Option<bool>,
+        /// Cannot be changed; only the current value is accepted.
+        domain: Change<DomainName>,
+        /// Cannot be changed; only the current value is accepted.
+        mailbox: Change<EmailAddress>,
+        /// Cannot be changed; only the current value is accepted.
+        signing: Option<SigningName>,
+        /// Not accepted; `POST /webhooks/{id}/rotate` replaces the secret.
+        secret: Option<WebhookSecret>,
     }
     example { "description": "Shop", "enabled": false }
 }
@@ -46,8 +55,9 @@ pub(crate) async fn update(
     body: JsonBody<UpdateWebhookBody>,
 ) -> Result<Json<WebhookFound>, ApiError> {
     let id = webhook_in(&path, &caller)?;
-    let UpdateWebhookBody { url, types, description, enabled } = body.read()?;
-    let change = UpdateWebhook { url, types, description, enabled };
+    let UpdateWebhookBody { url, types, description, enabled, domain, mailbox, signing, secret } = body.read()?;
+    let fixed = FixedMembers { domain, mailbox, signing, has_secret: secret.is_some() };
+    let change = UpdateWebhook { url, types, description, enabled, fixed };
     let (service, by) = (state.service().clone(), caller.clone());
     let webhook = to_the_end(async move { service.update_webhook(&by, id, change).await }).await??;
     Ok(Json(WebhookFound::new(webhook, &caller)))

@@ -1,3 +1,4 @@
+mod lockouts;
 mod login;
 mod logout;
 mod me;

@@ -99,6 +99,12 @@ async fn administrate(app: &App) {
     let user = json!({ "email": "eve@made.example", "password": "correct horse", "name": "Eve" });
     post("/users", user).await;
     change("/users/eve@made.example", json!({ "quota_bytes": 1_000_000 })).await;
+    post("/aliases", json!({ "address": "team@made.example", "members": ["eve@made.example"] })).await;
+    change("/aliases/team@made.example", json!({ "members": ["eve@made.example"] })).await;
+    app.delete(&app.admin, "/aliases/team@made.example").await.assert(StatusCode::OK);
+    let path = "/users/eve@made.example/app-passwords";
+    let app_password = post(path, json!({ "name": "phone" })).await["app_password"]["id"].take();
+    app.delete(&app.admin, &format!("{path}/{app_password}")).await.assert(StatusCode::OK);
     let token = post("/tokens", json!({ "name": "laptop", "email": "eve@made.example" })).await["id"].take();
     change(&format!("/tokens/{token}"), json!({ "name": "phone" })).await;
     app.delete(&app.admin, &format!("/tokens/{token}")).await.assert(StatusCode::OK);

@@ -15,7 +15,17 @@ async fn every_parameter_that_breaks_a_rule_is_named() {
     let query = "after=soon&types=message.opened&domain=-&mailbox=-&message_id=x&limit=0&wait=long";
     let answer = app.get(&app.admin, &format!("/events?{query}")).await;
     assert_eq!(answer.assert_invalid(), ["after", "types", "domain", "mailbox", "message_id", "limit", "wait"]);
-    for query in ["after=", "after=-1", "after=01", "types=", "types=message.*,", "types=*.accepted", "limit=-1"] {
+    for query in [
+        "after=",
+        "after=-1",
+        "after=01",
+        "after=1-x",
+        "after=0-00000000",
+        "types=",
+        "types=message.*,",
+        "types=*.accepted",
+        "limit=-1",
+    ] {
         let name = query.split('=').next().unwrap();
         assert_eq!(app.get(&app.admin, &format!("/events?{query}")).await.assert_invalid(), [name], "{query}");
     }
@@ -101,6 +111,29 @@ async fn a_position_that_is_no_longer_kept_is_reported() {
     assert_eq!((&kept["truncated"], &kept["events"]), (&json!(false), &listed["events"]));
     let beyond = list(&app, &app.admin, "?after=999999").await;
     assert_eq!(beyond["truncated"], true, "no log that this server has was ever so long");
+    assert_eq!(beyond["events"], listed["events"], "and the reader gets what is kept");
+}
+
+#[tokio::test]
+async fn a_cursor_of_another_log_is_reported_and_skips_nothing() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    send(&app, &ann, &["bob@example.org"]).await;
+    app.read_events().await;
+    let whole = list(&app, &app.admin, "?after=start").await;
+    let cursor = newest(&app).await;
+    let (number, _) = cursor.split_once('-').expect("the end of the event's id");
+    assert_eq!(number, types(&whole).len().to_string());
+    // The number exists in both logs.
+    let foreign = format!("{number}-00000000");
+    let listed = list(&app, &app.admin, &format!("?after={foreign}&wait=30")).await;
+    assert_eq!((&listed["truncated"], &listed["events"]), (&json!(true), &whole["events"]));
+    assert_eq!(listed["cursor"], cursor);
+    // Older versions gave out the number alone.
+    for own in [number, &cursor] {
+        let listed = list(&app, &app.admin, &format!("?after={own}")).await;
+        assert_eq!((&listed["truncated"], types(&listed).len()), (&json!(false), 0), "{own}");
+        assert_eq!(listed["cursor"], cursor, "{own}");
+    }
 }
 
 #[tokio::test]

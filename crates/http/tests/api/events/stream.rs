@@ -96,6 +96,26 @@ async fn events_arrive_as_they_are_logged_and_a_client_resumes() {
 }
 
 #[tokio::test]
+async fn a_stream_that_resumes_in_another_log_gets_what_is_kept() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    // The events are in memory, too.
+    let mut open = app.stream(&app.admin, "", "").await;
+    send(&app, &ann, &["bob@example.org"]).await;
+    app.while_reading_events(open.event()).await.unwrap();
+    let whole = list(&app, &app.admin, "?after=start").await;
+    let count = whole["events"].as_array().unwrap().len();
+    for foreign in [format!("{count}-00000000"), format!("{}-00000000", count - 1), "999999-00000000".to_owned()] {
+        let mut stream = app.stream(&app.admin, "", &foreign).await;
+        let first = app.while_reading_events(stream.event()).await.unwrap();
+        assert_eq!(first.event, "truncated", "{foreign}");
+        for expected in whole["events"].as_array().unwrap() {
+            let event = app.while_reading_events(stream.event()).await.unwrap();
+            assert_eq!(&event.json(), expected, "{foreign}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_stream_without_events_has_comments() {
     assert_eq!(HttpSettings::default().comment_interval, Duration::from_secs(15));
     let app = App::with(|_, http| http.comment_interval = SOON).await;

@@ -12,7 +12,8 @@ use mailapi_backend::{
     SubmitError, Validator,
 };
 use mailapi_model::{
-    Blob, DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Page, QueueId, Quota,
+    Alias, Blob, DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Page, QueueId,
+    Quota, RuleSet,
 };
 
 /// A read of this folder panics, like a bug.
@@ -292,8 +293,32 @@ impl Provisioning for Trouble {
         self.behind.provisioning.remove_mailbox(mailbox).await
     }
 
+    async fn end_sessions(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
+        self.behind.provisioning.end_sessions(mailbox).await
+    }
+
     async fn account_changed(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
         self.behind.provisioning.account_changed(mailbox).await
+    }
+
+    async fn put_alias(&self, alias: &Alias) -> Result<(), ProvisioningError> {
+        self.behind.provisioning.put_alias(alias).await
+    }
+
+    async fn remove_alias(&self, address: &EmailAddress) -> Result<(), ProvisioningError> {
+        self.behind.provisioning.remove_alias(address).await
+    }
+
+    async fn remove_aliases_of(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
+        self.behind.provisioning.remove_aliases_of(domain).await
+    }
+
+    fn applies_rules(&self) -> bool {
+        self.behind.provisioning.applies_rules()
+    }
+
+    async fn put_rules(&self, mailbox: &EmailAddress, rules: &RuleSet) -> Result<(), ProvisioningError> {
+        self.behind.provisioning.put_rules(mailbox, rules).await
     }
 
     fn looks_accounts_up(&self) -> bool {

@@ -23,9 +23,65 @@ async fn every_broken_rule_is_named_at_once() {
     let body = json!({ "email": "nobody", "password": "short", "name": "a\u{0}b", "quota_bytes": -1 });
     let fields = app.post(&app.admin, "/users", body).await.assert_invalid();
     assert_eq!(fields, ["email", "password", "name", "quota_bytes"]);
-    assert_eq!(app.post(&app.admin, "/users", json!({})).await.assert_invalid(), ["email", "password"]);
+    assert_eq!(app.post(&app.admin, "/users", json!({})).await.assert_invalid(), ["email"]);
     let body = json!({ "email": ["x"], "password": 12345678, "quota_bytes": "1 GB" });
     assert_eq!(app.post(&app.admin, "/users", body).await.assert_invalid(), ["email", "password", "quota_bytes"]);
+}
+
+/// `secret`, as hashed by Dovecot.
+const HASH: &str = "{BLF-CRYPT}$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItANCG.";
+
+#[tokio::test]
+async fn neither_or_both_of_password_and_hash_are_refused() {
+    let app = App::start().await;
+    app.domain("example.org").await;
+    let neither = json!({ "email": "ann@example.org", "password": null });
+    assert_eq!(app.post(&app.admin, "/users", neither).await.assert_invalid(), ["password"]);
+    let both = json!({ "email": "ann@example.org", "password": PASSWORD, "password_hash": HASH });
+    assert_eq!(app.post(&app.admin, "/users", both).await.assert_invalid(), ["password_hash"]);
+    app.get(&app.admin, "/users/ann@example.org").await.assert_error(404, "USER_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_hash_of_an_unknown_scheme_is_refused_and_not_shown() {
+    let app = App::start().await;
+    app.domain("example.org").await;
+    for hash in ["{MD5-CRYPT}$1$hidden", "{SSHA512}hidden", "hidden", "{BLF-CRYPT}$2y$31$hidden"] {
+        let body = json!({ "email": "ann@example.org", "password_hash": hash });
+        let answer = app.post(&app.admin, "/users", body).await;
+        assert!(!answer.json().to_string().contains("hidden"), "{hash}");
+        assert_eq!(answer.assert_invalid(), ["password_hash"], "{hash}");
+    }
+}
+
+#[tokio::test]
+async fn a_delegate_passes_no_hash() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    app.grant("ann@example.org", Permission::ManageUsers, "example.org").await;
+    let body = json!({ "email": "eve@example.org", "password_hash": HASH });
+    assert_eq!(app.post(&ann, "/users", body.clone()).await.assert_invalid(), ["password_hash"]);
+    app.get(&app.admin, "/users/eve@example.org").await.assert_error(404, "USER_NOT_FOUND");
+    app.post(&app.admin, "/users", body).await.assert(StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn a_user_with_a_hash_logs_in_and_gets_a_new_hash() {
+    let app = App::start().await;
+    app.domain("example.org").await;
+    let body = json!({ "email": "ann@example.org", "password_hash": HASH });
+    let created = app.post(&app.admin, "/users", body).await.assert(StatusCode::CREATED);
+    assert!(!created.to_string().contains("$2y$"), "{created}");
+    let email = "ann@example.org".parse().unwrap();
+    let stored = async || app.store.accounts().credentials(&email).await.unwrap().unwrap().password_hash;
+    assert_eq!(stored().await.expose(), HASH);
+    let wrong = json!({ "email": "ann@example.org", "password": "Secret" });
+    app.post("", "/auth/login", wrong).await.assert_error(401, "INVALID_CREDENTIALS");
+    assert_eq!(stored().await.expose(), HASH);
+    for _ in 0..2 {
+        let login = json!({ "email": "ann@example.org", "password": "secret" });
+        app.post("", "/auth/login", login).await.assert(StatusCode::OK);
+        assert!(stored().await.expose().starts_with("{SHA512-CRYPT}$6$"));
+    }
 }
 
 #[tokio::test]

@@ -1,3 +1,4 @@
+mod app_passwords;
 mod create;
 mod delete;
 mod disable;
@@ -7,4 +8,6 @@ mod list;
 mod me;
 mod purge;
 mod reset_password;
+mod rules;
+mod sessions;
 mod update;

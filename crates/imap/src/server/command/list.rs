@@ -2,6 +2,7 @@
 
 use super::CommandError;
 use crate::mailbox::MailboxPattern;
+use crate::server::SpecialUse;
 use crate::token::{Cursor, Limits, SyntaxError};
 
 /// The arguments of LIST or LSUB.
@@ -40,10 +41,16 @@ pub enum StatusItem {
     UidValidity,
     /// The number of messages without `\Seen`.
     Unseen,
+    /// The number of messages with `\Deleted` (RFC 9051 section 6.3.11).
+    Deleted,
     /// The sum of the messages' sizes (RFC 8438).
     Size,
     /// The maximum message size of APPEND (RFC 7889).
     AppendLimit,
+    /// The modification sequence of the last change (RFC 7162).
+    HighestModseq,
+    /// The identifier of the mailbox (RFC 8474).
+    MailboxId,
 }
 
 pub(super) fn status_items(cursor: &mut Cursor) -> Result<Vec<StatusItem>, SyntaxError> {
@@ -53,8 +60,11 @@ pub(super) fn status_items(cursor: &mut Cursor) -> Result<Vec<StatusItem>, Synta
         "UIDNEXT" => Ok(StatusItem::UidNext),
         "UIDVALIDITY" => Ok(StatusItem::UidValidity),
         "UNSEEN" => Ok(StatusItem::Unseen),
+        "DELETED" => Ok(StatusItem::Deleted),
         "SIZE" => Ok(StatusItem::Size),
         "APPENDLIMIT" => Ok(StatusItem::AppendLimit),
+        "HIGHESTMODSEQ" => Ok(StatusItem::HighestModseq),
+        "MAILBOXID" => Ok(StatusItem::MailboxId),
         _ => Err(SyntaxError("unknown status item")),
     })?;
     if items.is_empty() { Err(SyntaxError("expected a status item")) } else { Ok(items) }
@@ -65,7 +75,7 @@ pub(super) fn lsub(cursor: &mut Cursor, limits: &Limits) -> Result<ListQuery, Co
     let reference = cursor.astring()?;
     cursor.space()?;
     let pattern = cursor.list_pattern()?;
-    add_patterns(&mut query, &reference, &[pattern], limits)?;
+    add_patterns(&mut query, &reference, &[pattern], cursor.has_utf8_names(), limits)?;
     Ok(query)
 }
 
@@ -92,7 +102,7 @@ pub(super) fn list(cursor: &mut Cursor, limits: &Limits) -> Result<ListQuery, Co
     }
     query.extended = extended;
     query.delimiter_only = !extended && patterns.iter().all(Vec::is_empty);
-    add_patterns(&mut query, &reference, &patterns, limits)?;
+    add_patterns(&mut query, &reference, &patterns, cursor.has_utf8_names(), limits)?;
     Ok(query)
 }
 
@@ -115,6 +125,28 @@ fn selection_options(cursor: &mut Cursor, query: &mut ListQuery) -> Result<(), S
     // Selecting by subscription implies returning it (RFC 5258 section 3.1).
     query.return_subscribed |= query.only_subscribed;
     Ok(())
+}
+
+/// Reads ` (USE (\Archive))` of CREATE, if present (RFC 6154 section 3). A mailbox has one purpose here.
+pub(super) fn created_use(cursor: &mut Cursor) -> Result<Option<SpecialUse>, CommandError> {
+    const REFUSED: CommandError =
+        CommandError::Refused { code: "USEATTR", text: "A mailbox can have one known special use" };
+    if cursor.at_end() {
+        return Ok(None);
+    }
+    cursor.space()?;
+    cursor.byte(b'(', "expected a list")?;
+    if !cursor.try_keyword("USE") {
+        return Err(SyntaxError("unknown parameter of CREATE").into());
+    }
+    cursor.space()?;
+    let uses = cursor.list(Cursor::flag)?;
+    cursor.byte(b')', "expected the end of the list")?;
+    match uses.as_slice() {
+        [] => Ok(None),
+        [one] => SpecialUse::named(one).filter(|special_use| special_use.has_messages()).map(Some).ok_or(REFUSED),
+        _ => Err(REFUSED),
+    }
 }
 
 fn return_options(cursor: &mut Cursor, query: &mut ListQuery) -> Result<(), SyntaxError> {
@@ -142,6 +174,7 @@ fn add_patterns(
     query: &mut ListQuery,
     reference: &[u8],
     patterns: &[Vec<u8>],
+    utf8_names: bool,
     limits: &Limits,
 ) -> Result<(), CommandError> {
     let too_long = |pattern: &Vec<u8>| reference.len() + pattern.len() > limits.max_pattern;
@@ -150,7 +183,8 @@ fn add_patterns(
     }
     let whole = patterns.iter().map(|pattern| [reference, pattern].concat());
     // An invalid pattern matches nothing, so it can be left out.
-    query.patterns = whole.filter_map(|wire| MailboxPattern::from_wire(&wire)).collect();
+    let read = if utf8_names { MailboxPattern::from_utf8 } else { MailboxPattern::from_wire };
+    query.patterns = whole.filter_map(|wire| read(&wire)).collect();
     Ok(())
 }
 
@@ -180,6 +214,23 @@ mod tests {
         }
         let long = format!("a LIST \"\" {}", "x".repeat(2000));
         assert!(matches!(parse(&long), Err(CommandError::Refused { code: "LIMIT", .. })));
+    }
+
+    #[test]
+    fn a_new_mailbox_has_at_most_one_special_use() {
+        let created = |line: &str| match parse(line) {
+            Ok(Command::Create { special_use, .. }) => Ok(special_use),
+            Err(error) => Err(error),
+            Ok(other) => panic!("{other:?}"),
+        };
+        assert_eq!(created("a CREATE x (USE (\\archive))"), Ok(Some(SpecialUse::Archive)));
+        assert_eq!(created("a CREATE x (USE ())"), Ok(None));
+        for line in ["a CREATE x (USE (\\All))", "a CREATE x (USE (\\Sent \\Junk))", "a CREATE x (USE (\\Bogus))"] {
+            assert!(matches!(created(line), Err(CommandError::Refused { code: "USEATTR", .. })), "{line}");
+        }
+        for line in ["a CREATE x (USE)", "a CREATE x (FOO ())", "a CREATE x ()", "a CREATE x (USE (\\Sent)"] {
+            assert!(matches!(created(line), Err(CommandError::Syntax(_))), "{line}");
+        }
     }
 
     #[test]

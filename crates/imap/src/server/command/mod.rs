@@ -5,20 +5,26 @@ mod authentication;
 mod fetch;
 mod list;
 mod message_set;
+mod order;
 mod search;
 mod section;
+mod select;
 mod store;
 
-pub use append::AppendMessage;
-pub use fetch::{FetchItem, SectionItem, SectionLabel};
+pub use append::{AppendMessage, AppendMessages};
+pub use authentication::Extension;
+pub use fetch::{BinaryItem, FetchItem, SectionItem, SectionLabel};
 pub use list::{ListQuery, StatusItem};
 pub use message_set::{MessageSet, SearchSet, UidRanges};
+pub use order::{SortCommand, SortCriterion, SortKey, ThreadAlgorithm, ThreadCommand};
 pub use search::{DateTest, SearchCommand, SearchKey, SearchReturn, SearchSubject};
 pub use section::{Partial, Section, SectionText};
+pub use select::{FetchModifiers, Resync, SelectParameters};
 pub use store::{FlagChange, StoreAction};
 
 use crate::mailbox::{InvalidMailboxName, MailboxName};
 use crate::secret::Password;
+use crate::server::SpecialUse;
 use crate::token::{Cursor, Frame, Limits, SequenceSet, SyntaxError};
 
 /// A valid command. The session decides whether it is allowed in the current state.
@@ -32,8 +38,8 @@ pub enum Command {
     Logout,
     /// ID (RFC 2971); the client's parameters are ignored.
     Id,
-    /// ENABLE (RFC 5161); no extension offered here needs it.
-    Enable,
+    /// ENABLE (RFC 5161) with the known ones among its extensions
+    Enable(Vec<Extension>),
     /// STARTTLS
     StartTls,
     /// LOGIN
@@ -56,9 +62,16 @@ pub enum Command {
         mailbox: MailboxName,
         /// True for EXAMINE.
         read_only: bool,
+        /// The parameters of RFC 7162.
+        parameters: SelectParameters,
     },
     /// CREATE
-    Create(MailboxName),
+    Create {
+        /// The new mailbox.
+        mailbox: MailboxName,
+        /// Its purpose (RFC 6154 section 3).
+        special_use: Option<SpecialUse>,
+    },
     /// DELETE
     Delete(MailboxName),
     /// RENAME
@@ -90,13 +103,15 @@ pub enum Command {
     Append {
         /// The target mailbox.
         mailbox: MailboxName,
-        /// The message to store.
-        message: AppendMessage,
+        /// The messages to store.
+        messages: AppendMessages,
     },
     /// GETQUOTA (RFC 9208) with the root's name
     GetQuota(Vec<u8>),
     /// GETQUOTAROOT (RFC 9208)
     GetQuotaRoot(MailboxName),
+    /// COMPRESS DEFLATE (RFC 4978)
+    Compress,
     /// IDLE (RFC 2177)
     Idle,
     /// CHECK
@@ -110,12 +125,18 @@ pub enum Command {
     Expunge(Option<SequenceSet>),
     /// SEARCH and UID SEARCH
     Search(SearchCommand),
+    /// SORT and UID SORT (RFC 5256)
+    Sort(SortCommand),
+    /// THREAD and UID THREAD (RFC 5256)
+    Thread(ThreadCommand),
     /// FETCH and UID FETCH
     Fetch {
         /// The messages to read.
         messages: MessageSet,
         /// The requested items.
         items: Vec<FetchItem>,
+        /// The modifiers of RFC 7162.
+        modifiers: FetchModifiers,
     },
     /// STORE and UID STORE
     Store {
@@ -166,14 +187,36 @@ impl From<InvalidMailboxName> for CommandError {
     }
 }
 
+impl Command {
+    /// Whether the command enables CONDSTORE (RFC 7162 section 3.1).
+    pub(crate) fn enables_condstore(&self) -> bool {
+        match self {
+            Self::Enable(extensions) => {
+                extensions.iter().any(|extension| matches!(extension, Extension::Condstore | Extension::Qresync))
+            }
+            Self::Select { parameters, .. } => parameters.condstore || parameters.resync.is_some(),
+            Self::Status { items, .. } => items.contains(&StatusItem::HighestModseq),
+            Self::List(query) => query.return_status.contains(&StatusItem::HighestModseq),
+            Self::Fetch { items, modifiers, .. } => {
+                modifiers.changed_since.is_some() || items.contains(&FetchItem::Modseq)
+            }
+            Self::Store { action, .. } => action.unchanged_since.is_some(),
+            Self::Search(command) => command.key.uses_modseq(),
+            Self::Sort(command) => command.key.uses_modseq(),
+            Self::Thread(command) => command.key.uses_modseq(),
+            _ => false,
+        }
+    }
+}
+
 impl TaggedCommand {
-    /// Reads a frame.
+    /// Reads a frame. `utf8_names` is true after the client enabled names of mailboxes in UTF-8 (RFC 6855 section 3).
     ///
     /// # Errors
     /// The tag, if it is readable, and the reason.
-    pub fn parse(frame: Frame, limits: &Limits) -> Result<Self, (Option<String>, CommandError)> {
+    pub fn parse(frame: Frame, limits: &Limits, utf8_names: bool) -> Result<Self, (Option<String>, CommandError)> {
         let tag = frame.tag();
-        let mut cursor = Cursor::new(frame, limits.max_depth);
+        let mut cursor = Cursor::new(frame, limits.max_depth).with_utf8_names(utf8_names);
         match parse(&mut cursor, limits) {
             Ok((tag, command)) => Ok(Self { tag, command }),
             Err(error) => Err((tag, error)),
@@ -220,13 +263,18 @@ fn without_arguments(verb: &str) -> Option<Command> {
 fn with_arguments(verb: &str, cursor: &mut Cursor, limits: &Limits) -> Result<Command, CommandError> {
     let mut named = || after_space(cursor, |cursor| mailbox(cursor, limits));
     Ok(match verb {
-        "SELECT" => Command::Select { mailbox: named()?, read_only: false },
-        "EXAMINE" => Command::Select { mailbox: named()?, read_only: true },
+        "SELECT" | "EXAMINE" => {
+            let mailbox = named()?;
+            Command::Select { mailbox, read_only: verb == "EXAMINE", parameters: select::parameters(cursor)? }
+        }
         "DELETE" => Command::Delete(named()?),
         "SUBSCRIBE" => Command::Subscribe { mailbox: named()?, subscribed: true },
         "UNSUBSCRIBE" => Command::Subscribe { mailbox: named()?, subscribed: false },
         "GETQUOTAROOT" => Command::GetQuotaRoot(named()?),
-        "CREATE" => Command::Create(after_space(cursor, |cursor| new_mailbox(cursor, limits))?),
+        "CREATE" => {
+            let mailbox = after_space(cursor, |cursor| new_mailbox(cursor, limits))?;
+            Command::Create { mailbox, special_use: list::created_use(cursor)? }
+        }
         "RENAME" => {
             let from = named()?;
             Command::Rename { from, to: after_space(cursor, |cursor| new_mailbox(cursor, limits))? }
@@ -237,13 +285,14 @@ fn with_arguments(verb: &str, cursor: &mut Cursor, limits: &Limits) -> Result<Co
         }
         "APPEND" => {
             let mailbox = named()?;
-            Command::Append { mailbox, message: after_space(cursor, append::message)? }
+            Command::Append { mailbox, messages: after_space(cursor, append::messages)? }
         }
         "GETQUOTA" => Command::GetQuota(after_space(cursor, Cursor::astring)?),
         "LIST" => Command::List(after_space(cursor, |cursor| list::list(cursor, limits))?),
         "LSUB" => Command::List(after_space(cursor, |cursor| list::lsub(cursor, limits))?),
         "LOGIN" => authentication::login(cursor)?,
         "AUTHENTICATE" => authentication::authenticate(cursor)?,
+        "COMPRESS" => authentication::compress(cursor)?,
         "ID" => authentication::id(cursor)?,
         "ENABLE" => authentication::enable(cursor)?,
         _ => on_messages(verb, false, cursor, limits)?,
@@ -251,8 +300,11 @@ fn with_arguments(verb: &str, cursor: &mut Cursor, limits: &Limits) -> Result<Co
 }
 
 fn on_messages(verb: &str, uid: bool, cursor: &mut Cursor, limits: &Limits) -> Result<Command, CommandError> {
-    if verb == "SEARCH" {
-        return Ok(Command::Search(search::command(cursor, uid)?));
+    match verb {
+        "SEARCH" => return Ok(Command::Search(search::command(cursor, uid)?)),
+        "SORT" => return Ok(Command::Sort(order::sort(cursor, uid)?)),
+        "THREAD" => return Ok(Command::Thread(order::thread(cursor, uid)?)),
+        _ => {}
     }
     if !matches!(verb, "FETCH" | "STORE" | "COPY" | "MOVE") {
         return Err(SyntaxError("unknown command").into());
@@ -261,7 +313,10 @@ fn on_messages(verb: &str, uid: bool, cursor: &mut Cursor, limits: &Limits) -> R
     let messages = MessageSet { uid, set };
     cursor.space()?;
     Ok(match verb {
-        "FETCH" => Command::Fetch { messages, items: fetch::items(cursor)? },
+        "FETCH" => {
+            let items = fetch::items(cursor)?;
+            Command::Fetch { messages, items, modifiers: select::fetch_modifiers(cursor)? }
+        }
         "STORE" => Command::Store { messages, action: store::action(cursor)? },
         _ => Command::Copy { messages, mailbox: mailbox(cursor, limits)?, remove: verb == "MOVE" },
     })
@@ -279,7 +334,13 @@ where
 }
 
 fn mailbox(cursor: &mut Cursor, limits: &Limits) -> Result<MailboxName, CommandError> {
-    Ok(MailboxName::from_wire(&cursor.astring()?, limits.max_mailbox_name)?)
+    let wire = cursor.astring()?;
+    name(&wire, cursor, limits)
+}
+
+fn name(wire: &[u8], cursor: &Cursor, limits: &Limits) -> Result<MailboxName, CommandError> {
+    let read = if cursor.has_utf8_names() { MailboxName::from_utf8 } else { MailboxName::from_wire };
+    Ok(read(wire, limits.max_mailbox_name)?)
 }
 
 /// Reads the name of a mailbox to create. One trailing delimiter announces children (RFC 3501 section 6.3.3); it is
@@ -287,7 +348,7 @@ fn mailbox(cursor: &mut Cursor, limits: &Limits) -> Result<MailboxName, CommandE
 fn new_mailbox(cursor: &mut Cursor, limits: &Limits) -> Result<MailboxName, CommandError> {
     let wire = cursor.astring()?;
     let wire = wire.strip_suffix(b"/").unwrap_or(&wire);
-    let name = MailboxName::from_wire(wire, limits.max_mailbox_name)?;
+    let name = name(wire, cursor, limits)?;
     if name.may_be_new() { Ok(name) } else { Err(InvalidMailboxName.into()) }
 }
 
@@ -299,7 +360,7 @@ mod tests {
 
     pub(super) fn parse(line: &str) -> Result<Command, CommandError> {
         let frame = Frame::new(vec![Part::Text(line.as_bytes().to_vec())]);
-        TaggedCommand::parse(frame, &Limits::default()).map(|tagged| tagged.command).map_err(|(_, error)| error)
+        TaggedCommand::parse(frame, &Limits::default(), false).map(|tagged| tagged.command).map_err(|(_, error)| error)
     }
 
     #[test]
@@ -326,6 +387,8 @@ mod tests {
             "a ENABLE",
             "a  NOOP",
             "a RENAME x",
+            "a COMPRESS",
+            "a COMPRESS GZIP",
         ] {
             assert!(matches!(parse(line), Err(CommandError::Syntax(_))), "{line:?}");
         }
@@ -340,7 +403,9 @@ mod tests {
 
     #[test]
     fn a_trailing_delimiter_only_asks_for_children() {
-        assert!(matches!(parse("a CREATE a/b/"), Ok(Command::Create(name)) if name.as_str() == "a/b"));
+        assert!(
+            matches!(parse("a CREATE a/b/"), Ok(Command::Create { mailbox, special_use: None }) if mailbox.as_str() == "a/b")
+        );
     }
 
     proptest! {
@@ -354,14 +419,15 @@ mod tests {
             if let Some(bytes) = bytes {
                 parts.extend([Part::Literal(bytes), Part::Text(rest.into_bytes())]);
             }
-            let _ = TaggedCommand::parse(Frame::new(parts), &Limits::default());
+            let _ = TaggedCommand::parse(Frame::new(parts.clone()), &Limits::default(), false);
+            let _ = TaggedCommand::parse(Frame::new(parts), &Limits::default(), true);
         }
 
         #[test]
         fn words_of_the_grammar_never_panic(words in prop::collection::vec(
             prop::sample::select(vec![
                 "a", "FETCH", "UID", "SEARCH", "1:*", "(", ")", "BODY[", "]", "HEADER.FIELDS", "<0.1>", "NOT", "OR",
-                "RETURN", "CHARSET", "UTF-8", "\"x\"", "STORE", "+FLAGS", "\\Seen", "LIST", "STATUS", " ", "1.2",
+                "BINARY[", "BINARY.SIZE[", "PREVIEW", "(LAZY)", "RETURN", "CHARSET", "UTF-8", "\"x\"", "STORE", "+FLAGS", "\\Seen", "LIST", "STATUS", " ", "1.2",
             ]), 0..20)) {
             let _ = parse(&format!("a {}", words.join(" ")));
             let _ = parse(&format!("a {}", words.concat()));

@@ -4,8 +4,11 @@ use jiff::civil::Date;
 
 use super::CommandError;
 use super::message_set::{MessageSet, SearchSet, UidRanges};
+use super::select::modseq;
 use crate::datetime::parse_date;
 use crate::flag::{Flags, Keyword, SystemFlag};
+use crate::server::ObjectId;
+use crate::server::object_id::is_object_id;
 use crate::token::{Cursor, SyntaxError};
 
 /// The arguments of SEARCH.
@@ -15,6 +18,8 @@ pub struct SearchCommand {
     pub uid: bool,
     /// The options of `RETURN (...)` (RFC 4731); `None` for a plain SEARCH response.
     pub results: Option<SearchReturn>,
+    /// Whether the command names a charset.
+    pub charset: bool,
     /// The criteria.
     pub key: SearchKey<SearchSet>,
 }
@@ -30,6 +35,8 @@ pub struct SearchReturn {
     pub count: bool,
     /// All of them, as a set.
     pub all: bool,
+    /// Keep the result for `$` (RFC 5182).
+    pub save: bool,
 }
 
 /// A search criterion. `S` names messages: as written by the client, or as UIDs for the host.
@@ -47,8 +54,18 @@ pub enum SearchKey<S = UidRanges> {
     Keyword(Keyword),
     /// The day of the internal date, in UTC.
     Received(DateTest, Date),
+    /// The day on which the message was added to the mailbox, in UTC (RFC 8514).
+    Saved(DateTest, Date),
     /// The day in the Date header, without regard to time and zone.
     Sent(DateTest, Date),
+    /// Received within so many seconds (RFC 5032).
+    Younger(u32),
+    /// Received so many seconds ago, or earlier (RFC 5032).
+    Older(u32),
+    /// This modification sequence or a later one (RFC 7162 section 3.1.5).
+    Modseq(u64),
+    /// The identifier of the content (RFC 8474).
+    EmailId(String),
     /// More octets than this.
     Larger(u32),
     /// Fewer octets than this.
@@ -100,8 +117,16 @@ pub trait SearchSubject {
     fn uid(&self) -> u32;
     /// Its flags.
     fn flags(&self) -> &Flags;
+    /// The modification sequence of its last change.
+    fn modseq(&self) -> u64;
+    /// The identifier of its content.
+    fn email_id(&self) -> ObjectId;
+    /// The seconds since its internal date.
+    fn age(&self) -> u64;
     /// The day of its internal date, in UTC.
     fn received(&self) -> Date;
+    /// The day on which it was added to the mailbox, in UTC.
+    fn saved(&self) -> Date;
     /// The day in its Date header as written there; `None` if there is no readable one.
     fn sent(&self) -> Option<Date>;
     /// Its size in octets.
@@ -123,7 +148,12 @@ impl SearchKey {
             Self::Flag(flag) => subject.flags().contains(*flag),
             Self::Keyword(keyword) => subject.flags().contains_keyword(keyword),
             Self::Received(test, given) => test.holds(subject.received(), *given),
+            Self::Saved(test, given) => test.holds(subject.saved(), *given),
             Self::Sent(test, given) => subject.sent().is_some_and(|day| test.holds(day, *given)),
+            Self::Younger(seconds) => subject.age() <= u64::from(*seconds),
+            Self::Older(seconds) => subject.age() >= u64::from(*seconds),
+            Self::Modseq(modseq) => subject.modseq() >= *modseq,
+            Self::EmailId(id) => subject.email_id().to_string() == *id,
             Self::Larger(size) => subject.size() > u64::from(*size),
             Self::Smaller(size) => subject.size() < u64::from(*size),
             Self::Header { name, text } => subject.header_contains(name, text),
@@ -148,6 +178,17 @@ impl<S> SearchKey<S> {
         }
     }
 
+    /// Whether the key compares modification sequences.
+    pub(crate) fn uses_modseq(&self) -> bool {
+        match self {
+            Self::Modseq(_) => true,
+            Self::Not(key) => key.uses_modseq(),
+            Self::Or(one, other) => one.uses_modseq() || other.uses_modseq(),
+            Self::And(keys) => keys.iter().any(Self::uses_modseq),
+            _ => false,
+        }
+    }
+
     /// Converts the named messages and keeps the tree.
     pub(crate) fn map_messages<T, E>(self, map: &impl Fn(S) -> Result<T, E>) -> Result<SearchKey<T>, E> {
         Ok(match self {
@@ -161,7 +202,12 @@ impl<S> SearchKey<S> {
             Self::Flag(flag) => SearchKey::Flag(flag),
             Self::Keyword(keyword) => SearchKey::Keyword(keyword),
             Self::Received(test, day) => SearchKey::Received(test, day),
+            Self::Saved(test, day) => SearchKey::Saved(test, day),
             Self::Sent(test, day) => SearchKey::Sent(test, day),
+            Self::Younger(seconds) => SearchKey::Younger(seconds),
+            Self::Older(seconds) => SearchKey::Older(seconds),
+            Self::Modseq(modseq) => SearchKey::Modseq(modseq),
+            Self::EmailId(id) => SearchKey::EmailId(id),
             Self::Larger(size) => SearchKey::Larger(size),
             Self::Smaller(size) => SearchKey::Smaller(size),
             Self::Header { name, text } => SearchKey::Header { name, text },
@@ -181,27 +227,39 @@ impl<S> SearchKey<S> {
     }
 }
 
-type ParsedKey = SearchKey<SearchSet>;
+pub(super) type ParsedKey = SearchKey<SearchSet>;
 
 pub(super) fn command(cursor: &mut Cursor, uid: bool) -> Result<SearchCommand, CommandError> {
     cursor.space()?;
-    let mut results = None;
-    if cursor.try_keyword("RETURN") {
-        cursor.space()?;
-        results = Some(search_return(cursor)?);
-        cursor.space()?;
-    }
-    if cursor.try_keyword("CHARSET") {
+    let results = result_options(cursor)?;
+    let has_charset = cursor.try_keyword("CHARSET");
+    if has_charset {
         cursor.space()?;
         charset(&cursor.astring()?)?;
         cursor.space()?;
     }
+    Ok(SearchCommand { uid, results, charset: has_charset, key: keys(cursor)? })
+}
+
+/// Reads `RETURN (...) `, if present.
+pub(super) fn result_options(cursor: &mut Cursor) -> Result<Option<SearchReturn>, SyntaxError> {
+    if !cursor.try_keyword("RETURN") {
+        return Ok(None);
+    }
+    cursor.space()?;
+    let results = search_return(cursor)?;
+    cursor.space()?;
+    Ok(Some(results))
+}
+
+/// Reads keys up to the end of the command; all of them must match.
+pub(super) fn keys(cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
     let mut keys = vec![key(cursor)?];
     while !cursor.at_end() {
         cursor.space()?;
         keys.push(key(cursor)?);
     }
-    Ok(SearchCommand { uid, results, key: SearchKey::and(keys) })
+    Ok(SearchKey::and(keys))
 }
 
 fn search_return(cursor: &mut Cursor) -> Result<SearchReturn, SyntaxError> {
@@ -212,6 +270,7 @@ fn search_return(cursor: &mut Cursor) -> Result<SearchReturn, SyntaxError> {
             "MAX" => results.max = true,
             "COUNT" => results.count = true,
             "ALL" => results.all = true,
+            "SAVE" => results.save = true,
             _ => return Err(SyntaxError("unknown search result")),
         }
         Ok(())
@@ -222,7 +281,7 @@ fn search_return(cursor: &mut Cursor) -> Result<SearchReturn, SyntaxError> {
     Ok(results)
 }
 
-fn charset(name: &[u8]) -> Result<(), CommandError> {
+pub(super) fn charset(name: &[u8]) -> Result<(), CommandError> {
     let known = [&b"UTF-8"[..], b"US-ASCII"].iter().any(|charset| name.eq_ignore_ascii_case(charset));
     let refused = CommandError::Refused { code: "BADCHARSET (US-ASCII UTF-8)", text: "Unknown charset" };
     if known { Ok(()) } else { Err(refused) }
@@ -257,13 +316,28 @@ fn key(cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
     }
 }
 
+/// Reads `[entry-name entry-type] n`. The entry may name one flag, but this server has one sequence for all of a message,
+/// as RFC 7162 section 3.1.5 allows.
+fn search_modseq(cursor: &mut Cursor) -> Result<u64, SyntaxError> {
+    if cursor.peek() == Some(b'"') {
+        cursor.astring()?;
+        cursor.space()?;
+        if !["priv", "shared", "all"].iter().any(|word| cursor.try_keyword(word)) {
+            return Err(SyntaxError("expected an entry type"));
+        }
+        cursor.space()?;
+    }
+    modseq(cursor)
+}
+
 fn messages(cursor: &mut Cursor, uid: bool) -> Result<ParsedKey, CommandError> {
     Ok(SearchKey::Messages(SearchSet::Set(MessageSet { uid, set: cursor.sequence_set()? })))
 }
 
 fn without_argument(name: &str) -> Option<ParsedKey> {
     let positive = match name {
-        "ALL" => return Some(SearchKey::All),
+        // Every mailbox here has save dates (RFC 8514 section 4.3).
+        "ALL" | "SAVEDATESUPPORTED" => return Some(SearchKey::All),
         "RECENT" => return Some(recent()),
         "OLD" => return Some(recent().not()),
         "NEW" => return Some(SearchKey::And(vec![recent(), SearchKey::Flag(SystemFlag::Seen).not()])),
@@ -285,9 +359,18 @@ fn with_argument(name: &str, cursor: &mut Cursor) -> Result<ParsedKey, CommandEr
         "BEFORE" => SearchKey::Received(DateTest::Before, date(cursor)?),
         "ON" => SearchKey::Received(DateTest::On, date(cursor)?),
         "SINCE" => SearchKey::Received(DateTest::Since, date(cursor)?),
+        "SAVEDBEFORE" => SearchKey::Saved(DateTest::Before, date(cursor)?),
+        "SAVEDON" => SearchKey::Saved(DateTest::On, date(cursor)?),
+        "SAVEDSINCE" => SearchKey::Saved(DateTest::Since, date(cursor)?),
         "SENTBEFORE" => SearchKey::Sent(DateTest::Before, date(cursor)?),
         "SENTON" => SearchKey::Sent(DateTest::On, date(cursor)?),
         "SENTSINCE" => SearchKey::Sent(DateTest::Since, date(cursor)?),
+        "YOUNGER" => SearchKey::Younger(interval(cursor)?),
+        "OLDER" => SearchKey::Older(interval(cursor)?),
+        "MODSEQ" => SearchKey::Modseq(search_modseq(cursor)?),
+        "EMAILID" => SearchKey::EmailId(object_id(cursor)?),
+        // No message has one.
+        "THREADID" => object_id(cursor).map(|_| SearchKey::All.not())?,
         "LARGER" => SearchKey::Larger(cursor.number()?),
         "SMALLER" => SearchKey::Smaller(cursor.number()?),
         "BODY" => SearchKey::Body(text(cursor)?),
@@ -302,8 +385,21 @@ fn with_argument(name: &str, cursor: &mut Cursor) -> Result<ParsedKey, CommandEr
     })
 }
 
+fn object_id(cursor: &mut Cursor) -> Result<String, SyntaxError> {
+    let id = cursor.astring_utf8()?;
+    if is_object_id(&id) { Ok(id) } else { Err(SyntaxError("expected an object identifier")) }
+}
+
 fn keyword(cursor: &mut Cursor) -> Result<Keyword, SyntaxError> {
     Keyword::new(&cursor.atom()?).ok_or(SyntaxError("expected a keyword"))
+}
+
+/// Reads a number of seconds above zero (RFC 5032 section 3).
+fn interval(cursor: &mut Cursor) -> Result<u32, SyntaxError> {
+    match cursor.number()? {
+        0 => Err(SyntaxError("expected a number above zero")),
+        seconds => Ok(seconds),
+    }
 }
 
 fn date(cursor: &mut Cursor) -> Result<Date, SyntaxError> {
@@ -335,8 +431,20 @@ mod tests {
         fn flags(&self) -> &Flags {
             &self.0
         }
+        fn modseq(&self) -> u64 {
+            5
+        }
+        fn email_id(&self) -> ObjectId {
+            ObjectId::email(3)
+        }
+        fn age(&self) -> u64 {
+            60
+        }
         fn received(&self) -> Date {
             Date::constant(2024, 2, 29)
+        }
+        fn saved(&self) -> Date {
+            Date::constant(2024, 3, 1)
         }
         fn sent(&self) -> Option<Date> {
             None
@@ -374,10 +482,15 @@ mod tests {
             "(SEEN",
             "BEFORE 1-Foo-2020",
             "LARGER x",
+            "SAVEDON x",
+            "SAVEDATESUPPORTED x",
             "UID",
             "RETURN (FOO) ALL",
             "RETURN () ",
             "KEYWORD (a)",
+            "EMAILID",
+            "EMAILID a.b",
+            "THREADID \"\"",
         ] {
             assert!(matches!(parse(&format!("a SEARCH {keys}")), Err(CommandError::Syntax(_))), "{keys}");
         }
@@ -409,6 +522,8 @@ mod tests {
             "ON 29-Feb-2024",
             "SINCE 1-Jan-2024",
             "BEFORE \"1-Mar-2024\"",
+            "SAVEDATESUPPORTED",
+            "SAVEDON 1-Mar-2024 SAVEDSINCE 29-Feb-2024 SAVEDBEFORE 2-Mar-2024",
             "LARGER 99 SMALLER 101",
             "SUBJECT ell",
             "HEADER subject \"\"",
@@ -417,6 +532,8 @@ mod tests {
             "OR DELETED SEEN",
             "(SEEN UID 7)",
             "1:2",
+            "EMAILID M3",
+            "NOT THREADID M3",
             "UNDRAFT UNFLAGGED UNANSWERED",
         ] {
             assert!(matches(keys), "{keys}");
@@ -430,6 +547,10 @@ mod tests {
             "NOT ALL",
             "SENTON 29-Feb-2024",
             "LARGER 100",
+            "SAVEDON 29-Feb-2024",
+            "SAVEDSINCE 2-Mar-2024",
+            "EMAILID m3",
+            "EMAILID M33",
             "FROM x",
             "SEEN DELETED",
         ] {

@@ -1,5 +1,6 @@
 //! The arguments of STORE, and lists of flags.
 
+use super::select::modseq;
 use crate::flag::Flags;
 use crate::token::{Cursor, SyntaxError};
 
@@ -10,6 +11,8 @@ pub struct StoreAction {
     pub change: FlagChange,
     /// True for `.SILENT`: the client does not want the resulting flags.
     pub silent: bool,
+    /// UNCHANGEDSINCE (RFC 7162 section 3.1.3): messages changed after this modification sequence stay as they are.
+    pub unchanged_since: Option<u64>,
 }
 
 /// A change of flags.
@@ -34,7 +37,23 @@ impl FlagChange {
     }
 }
 
+/// Reads `(UNCHANGEDSINCE n) `, if present.
+fn unchanged_since(cursor: &mut Cursor) -> Result<Option<u64>, SyntaxError> {
+    if !cursor.try_byte(b'(') {
+        return Ok(None);
+    }
+    if !cursor.try_keyword("UNCHANGEDSINCE") {
+        return Err(SyntaxError("unknown modifier of STORE"));
+    }
+    cursor.space()?;
+    let since = modseq(cursor)?;
+    cursor.byte(b')', "expected the end of the list")?;
+    cursor.space()?;
+    Ok(Some(since))
+}
+
 pub(super) fn action(cursor: &mut Cursor) -> Result<StoreAction, SyntaxError> {
+    let unchanged_since = unchanged_since(cursor)?;
     let item = cursor.keyword()?;
     let (name, silent) = item.strip_suffix(".SILENT").map_or((item.as_str(), false), |name| (name, true));
     let change: fn(Flags) -> FlagChange = match name {
@@ -45,7 +64,7 @@ pub(super) fn action(cursor: &mut Cursor) -> Result<StoreAction, SyntaxError> {
     };
     cursor.space()?;
     let flags = if cursor.peek() == Some(b'(') { flag_list(cursor)? } else { bare_flags(cursor)? };
-    Ok(StoreAction { change: change(flags), silent })
+    Ok(StoreAction { change: change(flags), silent, unchanged_since })
 }
 
 /// Reads flags in parentheses, possibly none.
@@ -88,6 +107,10 @@ mod tests {
             "a STORE 1 FLAGS (a",
             "a STORE 1 FOO (a)",
             "a STORE 1 ++FLAGS (a)",
+            "a STORE 1 () FLAGS (a)",
+            "a STORE 1 (UNCHANGEDSINCE) FLAGS (a)",
+            "a STORE 1 (CHANGEDSINCE 1) FLAGS (a)",
+            "a STORE 1 (UNCHANGEDSINCE 1)FLAGS (a)",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
@@ -98,9 +121,10 @@ mod tests {
         let expected = FlagChange::Add(Flags::from_words(["\\Seen", "$Junk"]));
         assert_eq!(
             action("a UID STORE 1:* +FLAGS.SILENT (\\Seen \\Recent $Junk)"),
-            StoreAction { change: expected.clone(), silent: true }
+            StoreAction { change: expected.clone(), silent: true, unchanged_since: None }
         );
-        assert_eq!(action("a STORE 1 +flags \\Seen $Junk"), StoreAction { change: expected, silent: false });
+        let expected = StoreAction { change: expected, silent: false, unchanged_since: Some(7) };
+        assert_eq!(action("a STORE 1 (UNCHANGEDSINCE 7) +flags \\Seen $Junk"), expected);
         assert_eq!(action("a STORE 1 FLAGS ()").change, FlagChange::Replace(Flags::new()));
     }
 

@@ -7,14 +7,17 @@ use base64::engine::general_purpose::STANDARD;
 /// section 2.
 const MAX_BYTES: usize = 45;
 
-/// Returns ASCII text unchanged and other text as encoded words. Control characters become spaces, so that the text
-/// stays on one line.
+/// Returns the text with spaces in place of control characters.
+pub(super) fn on_one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Returns ASCII text unchanged and other text as encoded words.
 pub(super) fn encode(text: &str) -> String {
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.is_ascii() {
-        return text;
+        return text.to_owned();
     }
-    let words: Vec<String> = chunks(&text).map(|chunk| format!("=?utf-8?B?{}?=", STANDARD.encode(chunk))).collect();
+    let words: Vec<String> = chunks(text).map(|chunk| format!("=?utf-8?B?{}?=", STANDARD.encode(chunk))).collect();
     // White space between adjacent encoded words is not part of the text (RFC 2047 section 6.2).
     words.join(" ")
 }
@@ -42,7 +45,7 @@ mod tests {
 
     #[test]
     fn ascii_stays() {
-        assert_eq!(encode("a\r\nb"), "a  b");
+        assert_eq!(encode(&on_one_line("a\r\nb")), "a  b");
     }
 
     proptest! {

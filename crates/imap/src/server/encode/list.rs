@@ -26,6 +26,17 @@ pub enum SpecialUse {
 }
 
 impl SpecialUse {
+    /// The purpose with this attribute; case is ignored.
+    pub fn named(attribute: &str) -> Option<Self> {
+        let known = [Self::All, Self::Archive, Self::Drafts, Self::Flagged, Self::Junk, Self::Sent, Self::Trash];
+        known.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(attribute))
+    }
+
+    /// Whether it is a mailbox of its own. `\All` and `\Flagged` would show the messages of others.
+    pub(crate) const fn has_messages(self) -> bool {
+        !matches!(self, Self::All | Self::Flagged)
+    }
+
     /// The attribute as written, with its backslash.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -153,7 +164,7 @@ fn write_entry(writer: &mut Writer, query: &ListQuery, entry: &Entry<'_>, tree: 
     writer.list(attributes(query, entry, tree), |writer, attribute| {
         writer.raw(attribute);
     });
-    writer.raw(&format!(" \"{DELIMITER}\" ")).astring(entry.name.to_wire().as_bytes());
+    writer.raw(&format!(" \"{DELIMITER}\" ")).mailbox(entry.name);
     if entry.child_info {
         let mut selected_by = Vec::new();
         selected_by.extend(query.only_subscribed.then_some("\"SUBSCRIBED\""));

@@ -26,7 +26,7 @@ const STORAGE_UNIT: u64 = 1024;
 
 /// Writes `* QUOTAROOT name ""`.
 pub(in crate::server) fn write_root(writer: &mut Writer, mailbox: &MailboxName) {
-    writer.raw("* QUOTAROOT ").astring(mailbox.to_wire().as_bytes()).raw(" \"\"").crlf();
+    writer.raw("* QUOTAROOT ").mailbox(mailbox).raw(" \"\"").crlf();
 }
 
 /// Writes `* QUOTA "" (...)`.

@@ -1,6 +1,7 @@
 //! STATUS responses.
 
 use crate::mailbox::MailboxName;
+use crate::server::ObjectId;
 use crate::server::command::StatusItem;
 use crate::token::Writer;
 
@@ -13,12 +14,18 @@ pub struct MailboxStatus {
     pub recent: u32,
     /// The number of messages without `\Seen`.
     pub unseen: u32,
+    /// The number of messages with `\Deleted`; 0 unless the client requests it.
+    pub deleted: u32,
     /// The UID of the next message.
     pub uid_next: u32,
     /// UIDVALIDITY; changes when UIDs are reassigned.
     pub uid_validity: u32,
     /// The sum of the messages' sizes in octets.
     pub size: u64,
+    /// The modification sequence of the last change (RFC 7162).
+    pub highest_modseq: u64,
+    /// The identifier of the mailbox (RFC 8474).
+    pub mailbox_id: ObjectId,
 }
 
 /// Writes `* STATUS name (...)`.
@@ -29,7 +36,7 @@ pub(in crate::server) fn write(
     status: &MailboxStatus,
     append_limit: u64,
 ) {
-    writer.raw("* STATUS ").astring(mailbox.to_wire().as_bytes()).raw(" ");
+    writer.raw("* STATUS ").mailbox(mailbox).raw(" ");
     writer.list(items, |writer, item| {
         let (name, value) = match item {
             StatusItem::Messages => ("MESSAGES ", u64::from(status.messages)),
@@ -37,8 +44,14 @@ pub(in crate::server) fn write(
             StatusItem::UidNext => ("UIDNEXT ", u64::from(status.uid_next)),
             StatusItem::UidValidity => ("UIDVALIDITY ", u64::from(status.uid_validity)),
             StatusItem::Unseen => ("UNSEEN ", u64::from(status.unseen)),
+            StatusItem::Deleted => ("DELETED ", u64::from(status.deleted)),
             StatusItem::Size => ("SIZE ", status.size),
             StatusItem::AppendLimit => ("APPENDLIMIT ", append_limit),
+            StatusItem::HighestModseq => ("HIGHESTMODSEQ ", status.highest_modseq),
+            StatusItem::MailboxId => {
+                writer.raw("MAILBOXID (").raw(&status.mailbox_id.to_string()).raw(")");
+                return;
+            }
         };
         writer.raw(name).number(value);
     });

@@ -4,20 +4,26 @@ use super::completion::Completion;
 use super::{Flow, Phase, Session};
 use crate::server::command::Command;
 
-/// Extensions valid in every state. ENABLE is listed although it enables nothing: clients that send it get an empty
-/// `ENABLED` response.
+/// Extensions valid in every state.
 const EXTENSIONS: &str = "LITERAL+ SASL-IR ID ENABLE IDLE UIDPLUS MOVE UNSELECT NAMESPACE SPECIAL-USE CHILDREN \
-    LIST-EXTENDED LIST-STATUS ESEARCH QUOTA QUOTA=RES-STORAGE STATUS=SIZE";
+    LIST-EXTENDED LIST-STATUS ESEARCH QUOTA QUOTA=RES-STORAGE STATUS=SIZE CONDSTORE QRESYNC SEARCHRES WITHIN \
+    SORT SORT=DISPLAY ESORT THREAD=ORDEREDSUBJECT THREAD=REFERENCES CREATE-SPECIAL-USE \
+    MULTIAPPEND PREVIEW OBJECTID SAVEDATE BINARY \
+    UTF8=ACCEPT";
 
 impl Session {
     /// The current capabilities.
     pub(super) fn capabilities(&self) -> String {
-        let mut all = format!("IMAP4rev1 {EXTENSIONS} APPENDLIMIT={}", self.config.limits.max_message);
+        let mut all = format!("IMAP4rev1 IMAP4rev2 {EXTENSIONS} APPENDLIMIT={}", self.config.limits.max_message);
         if matches!(self.phase, Phase::NotAuthenticated) {
             if self.offers_starttls() {
                 all.push_str(" STARTTLS");
             }
             all.push_str(if self.takes_passwords() { " AUTH=PLAIN" } else { " LOGINDISABLED" });
+        }
+        // After the log-in only: an unauthenticated client must not make the server hold a dictionary.
+        if !matches!(self.phase, Phase::NotAuthenticated) && !self.compressed {
+            all.push_str(" COMPRESS=DEFLATE");
         }
         all
     }

@@ -54,6 +54,14 @@ impl Completion {
         Self { code: Some(code), ..self }
     }
 
+    /// Adds HIGHESTMODSEQ (RFC 7162 section 3.2.7) to an OK without a response code.
+    pub(super) fn with_highest_modseq(self, modseq: u64) -> Self {
+        if self.status != Status::Ok || self.code.is_some() {
+            return self;
+        }
+        self.with_code(format!("HIGHESTMODSEQ {modseq}"))
+    }
+
     pub(super) fn is_bad(&self) -> bool {
         self.status == Status::Bad
     }

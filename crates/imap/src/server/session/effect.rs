@@ -2,9 +2,9 @@
 
 use crate::mailbox::MailboxName;
 use crate::secret::Password;
-use crate::server::command::{AppendMessage, FetchItem, FlagChange, SearchKey, SectionText, UidRanges};
+use crate::server::command::{AppendMessages, FetchItem, FlagChange, Resync, SearchKey, SectionText, UidRanges};
 use crate::server::view::{FolderSnapshot, MessageEntry};
-use crate::server::{Folder, MailboxStatus, Quota};
+use crate::server::{Folder, MailboxStatus, ObjectId, OrderFacts, Quota, SpecialUse};
 
 /// Work for the host. Each effect must be answered by exactly one [`super::Session::finish`]; the variants name the
 /// expected [`Reply`].
@@ -25,9 +25,17 @@ pub enum Effect {
         mailbox: MailboxName,
         /// True for EXAMINE.
         read_only: bool,
+        /// What the client knows from an earlier session.
+        resync: Option<Resync>,
     },
-    /// Create a mailbox. Parents need not be created: LIST shows them anyway. [`Reply::Done`].
-    Create(MailboxName),
+    /// Create a mailbox. Parents need not be created: LIST shows them anyway. [`Reply::Created`];
+    /// [`Failure::SpecialUseTaken`] if another mailbox has this use.
+    Create {
+        /// The new mailbox.
+        mailbox: MailboxName,
+        /// Its purpose.
+        special_use: Option<SpecialUse>,
+    },
     /// Delete a mailbox, never the inbox. Mailboxes below it stay. [`Reply::Done`].
     Delete(MailboxName),
     /// Rename a mailbox and those below it. Renaming the inbox moves its messages to the new mailbox and keeps the
@@ -53,14 +61,19 @@ pub enum Effect {
         mailboxes: Vec<MailboxName>,
         /// Whether to count `\Recent` messages.
         recent: bool,
+        /// Whether to count messages with `\Deleted`.
+        deleted: bool,
     },
-    /// Store a message. [`Reply::Appended`]; [`Failure::NoSuchMailbox`] invites the client to create the mailbox.
+    /// Store messages, all or none. [`Reply::Appended`]; [`Failure::NoSuchMailbox`] invites the client to create the
+    /// mailbox.
     Append {
         /// The target mailbox.
         mailbox: MailboxName,
-        /// The message to store.
-        message: AppendMessage,
+        /// The messages to store.
+        messages: AppendMessages,
     },
+    /// Reserve the memory to compress this connection. [`Reply::Done`]; [`super::Step::Compress`] follows.
+    Compress,
     /// Read the account's quota. [`Reply::Quota`].
     Quota,
     /// Read the quota of a mailbox. [`Reply::Quota`], or [`Failure::NoSuchMailbox`].
@@ -84,6 +97,15 @@ pub enum Effect {
         /// The criteria.
         key: SearchKey,
     },
+    /// Find messages, and read what orders them. [`Reply::Facts`].
+    Order {
+        /// The selected mailbox.
+        folder: i64,
+        /// The criteria.
+        key: SearchKey,
+        /// Whether facts of the header are needed.
+        with_header: bool,
+    },
     /// Write messages: one [`super::Session::write_message`] for each that still exists, in the given order, then
     /// [`Reply::Done`]. The host may send output in between.
     Fetch {
@@ -100,6 +122,8 @@ pub enum Effect {
         uids: Vec<u32>,
         /// The change.
         change: FlagChange,
+        /// Leave messages as they are that changed after this modification sequence.
+        unchanged_since: Option<u64>,
     },
     /// Copy or move messages, all or none. [`Reply::Copied`]; [`Failure::NoSuchMailbox`] invites the client to
     /// create the mailbox.
@@ -118,12 +142,17 @@ pub enum Effect {
 /// The arguments of FETCH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchRequest {
-    /// The messages to read, ascending and not empty.
+    /// The messages to read, ascending; empty only with `vanished`.
     pub uids: Vec<u32>,
     /// The requested items.
     pub items: Vec<FetchItem>,
     /// Whether the host must add `\Seen` to each message before it returns their flags.
     pub mark_seen: bool,
+    /// Leave out messages that did not change after this modification sequence.
+    pub changed_since: Option<u64>,
+    /// Before the messages, pass those of these UIDs that were removed after `changed_since` to
+    /// [`super::Session::write_vanished`].
+    pub vanished: Option<UidRanges>,
 }
 
 /// The part of a message that FETCH needs.
@@ -146,9 +175,20 @@ impl FetchRequest {
 
 fn item_needs(item: &FetchItem) -> Needs {
     match item {
-        FetchItem::Flags | FetchItem::Uid | FetchItem::InternalDate | FetchItem::Size => Needs::Facts,
+        FetchItem::Flags
+        | FetchItem::Uid
+        | FetchItem::Modseq
+        | FetchItem::InternalDate
+        | FetchItem::SaveDate
+        | FetchItem::Size
+        | FetchItem::EmailId
+        | FetchItem::ThreadId => Needs::Facts,
         FetchItem::Envelope => Needs::Header,
-        FetchItem::Body | FetchItem::BodyStructure => Needs::Whole,
+        FetchItem::Body
+        | FetchItem::BodyStructure
+        | FetchItem::Preview
+        | FetchItem::Binary(_)
+        | FetchItem::BinarySize(_) => Needs::Whole,
         FetchItem::Section(item) => match item.section.text {
             SectionText::Header | SectionText::HeaderFields { .. } if item.section.path.is_empty() => Needs::Header,
             _ => Needs::Whole,
@@ -162,17 +202,25 @@ pub enum Reply {
     /// Done, without data.
     Done,
     /// The current state of the mailbox.
-    Selected(FolderSnapshot),
+    Selected {
+        /// Its messages.
+        snapshot: FolderSnapshot,
+        /// The UIDs removed after [`Resync::modseq`], if the mailbox still has the UIDVALIDITY there. A host that has
+        /// forgotten some may name all UIDs without a message.
+        vanished: UidRanges,
+    },
     /// Every mailbox and every subscription, in any order.
     Folders(Vec<Folder>),
     /// Counts, in the order of the request.
     Statuses(Vec<(MailboxName, MailboxStatus)>),
-    /// The stored message (RFC 4315, APPENDUID).
+    /// The identifier of the new mailbox.
+    Created(ObjectId),
+    /// The stored messages (RFC 4315, APPENDUID).
     Appended {
         /// The mailbox's UIDVALIDITY.
         uid_validity: u32,
-        /// The message's UID.
-        uid: u32,
+        /// Their UIDs, in the order of the request.
+        uids: Vec<u32>,
     },
     /// The copied messages (RFC 4315, COPYUID).
     Copied {
@@ -184,9 +232,16 @@ pub enum Reply {
     /// The UIDs of the removed messages.
     Expunged(Vec<u32>),
     /// The messages with their new flags; removed messages are left out.
-    Stored(Vec<MessageEntry>),
+    Stored {
+        /// The messages as they are now.
+        entries: Vec<MessageEntry>,
+        /// UIDs of messages left as they are because of `unchanged_since`, ascending.
+        modified: Vec<u32>,
+    },
     /// The matching UIDs, in any order.
     Found(Vec<u32>),
+    /// The facts of the matching messages, UIDs ascending.
+    Facts(Vec<OrderFacts>),
     /// The quota.
     Quota(Quota),
 }
@@ -212,6 +267,9 @@ pub enum Failure {
     /// The user lacks permission.
     #[error("Permission denied")]
     NotPermitted,
+    /// Another mailbox has this special use (RFC 6154 section 3).
+    #[error("Special use is taken")]
+    SpecialUseTaken,
     /// Impossible, such as renaming a mailbox to a name below itself.
     #[error("Operation not possible")]
     Cannot,
@@ -233,6 +291,7 @@ impl Failure {
             Self::OverQuota => "OVERQUOTA",
             Self::TooLarge => "TOOBIG",
             Self::NotPermitted => "NOPERM",
+            Self::SpecialUseTaken => "USEATTR",
             Self::Cannot => "CANNOT",
             Self::Limit => "LIMIT",
             Self::Unavailable => "UNAVAILABLE",
@@ -242,9 +301,14 @@ impl Failure {
 
 impl FetchRequest {
     /// Creates a request, and decides whether reading the items sets `\Seen`.
-    pub(super) fn new(uids: Vec<u32>, items: Vec<FetchItem>, read_only: bool) -> Self {
-        let sets_seen = |item: &FetchItem| matches!(item, FetchItem::Section(section) if !section.peek);
-        let mark_seen = !read_only && items.iter().any(sets_seen);
-        Self { uids, items, mark_seen }
+    pub(super) fn new(
+        uids: Vec<u32>,
+        items: Vec<FetchItem>,
+        read_only: bool,
+        changed_since: Option<u64>,
+        vanished: Option<UidRanges>,
+    ) -> Self {
+        let mark_seen = !read_only && items.iter().any(FetchItem::sets_seen);
+        Self { uids, items, mark_seen, changed_since, vanished }
     }
 }

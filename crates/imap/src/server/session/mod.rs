@@ -15,13 +15,11 @@ mod selected;
 pub use config::SessionConfig;
 pub use effect::{Effect, Failure, FetchRequest, Needs, Reply};
 
-use std::ops::Range;
-
 use super::MessageSource;
-use super::command::{Command, CommandError, TaggedCommand};
-use super::encode::select;
+use super::command::{Command, CommandError, TaggedCommand, UidRanges};
+use super::encode::select::{self, Enabled};
 use super::view::{FolderUpdate, Gone, SelectedView};
-use crate::token::{FrameReader, LinePoll, Poll, Refusal, Side, Writer};
+use crate::token::{FrameReader, LinePoll, Poll, Refusal, Side, Span, Writer};
 use completion::Completion;
 
 /// The host's next action. The host sends pending output before any of them.
@@ -32,16 +30,19 @@ pub enum Step {
     /// Like `Read`, but also watch the selected mailbox and call [`Session::folder_changed`]: at once for changes
     /// since the last report, later for each further change.
     Idle,
-    /// Keep this piece of an incoming message. The APPEND that may follow has the number of octets kept. Only with
+    /// Keep this piece of incoming messages. The APPEND that may follow has the number of octets kept. Only with
     /// [`crate::token::Limits::message_piece`].
     Keep {
         /// The octets.
         bytes: Vec<u8>,
-        /// Whether this is the first piece of a message: pieces kept earlier can be discarded.
+        /// Whether this is the first piece of a command: pieces kept earlier can be discarded.
         is_first: bool,
     },
     /// Carry out the effect, then call [`Session::finish`].
     Run(Effect),
+    /// Compress everything that follows with DEFLATE (RFC 4978), in both directions; call
+    /// [`Session::compression_started`].
+    Compress,
     /// Do the TLS handshake, then call [`Session::tls_started`].
     StartTls,
     /// Close the connection.
@@ -102,6 +103,8 @@ pub struct Session {
     running: Option<Running>,
     next: Option<Step>,
     tls: bool,
+    compressed: bool,
+    enabled: Enabled,
     /// The selected mailbox is gone: the session ends once the running command completes.
     gone: Option<Gone>,
     closing: bool,
@@ -121,6 +124,8 @@ impl Session {
             running: None,
             next: None,
             tls,
+            compressed: false,
+            enabled: Enabled::default(),
             gone: None,
             closing: false,
             failed_logins: 0,
@@ -138,14 +143,13 @@ impl Session {
     }
 
     /// Takes the output to send now. If the host implements [`MessageSource::section_span`], the output ends
-    /// where the octets of [`Session::take_span`] belong.
+    /// where the octets of [`Session::take_span`] belong; likewise with [`MessageSource::binary`].
     pub fn take_output(&mut self) -> Vec<u8> {
         self.out.take()
     }
 
-    /// Takes the range of the last written message to send next, after the output already taken. Each octet must
-    /// pass through [`crate::token::without_nul`]. More output follows.
-    pub fn take_span(&mut self) -> Option<Range<u64>> {
+    /// Takes the octets of the last written message to send next, after the output already taken. More output follows.
+    pub fn take_span(&mut self) -> Option<Span> {
         self.out.take_span()
     }
 
@@ -186,7 +190,7 @@ impl Session {
                 Poll::Overrun => self.overrun(),
                 Poll::Keep { bytes, is_first } => Some(Step::Keep { bytes, is_first }),
                 Poll::Frame(frame) => {
-                    let parsed = TaggedCommand::parse(frame, &self.config.limits);
+                    let parsed = TaggedCommand::parse(frame, &self.config.limits, self.enabled.has_utf8());
                     self.on_parsed(parsed)
                 }
             },
@@ -245,6 +249,9 @@ impl Session {
     }
 
     fn run(&mut self, tag: &str, command: Command) -> Flow {
+        if command.enables_condstore() && !matches!(self.phase, Phase::NotAuthenticated) {
+            self.enable_condstore(&command);
+        }
         match any_state::run(self, command) {
             Ok(flow) => flow,
             Err(command) => match self.phase {
@@ -254,6 +261,18 @@ impl Session {
                     Err(command) => selected::run(self, command),
                 },
             },
+        }
+    }
+
+    /// Enables CONDSTORE. A client that has already selected a mailbox learns its HIGHESTMODSEQ (RFC 7162 section 3.1.2.1),
+    /// unless it leaves the mailbox.
+    fn enable_condstore(&mut self, command: &Command) {
+        let was_enabled = std::mem::replace(&mut self.enabled.condstore, true);
+        if let Phase::Selected(view) = &self.phase
+            && !was_enabled
+            && !matches!(command, Command::Select { .. })
+        {
+            select::write_highest_modseq(&mut self.out, view);
         }
     }
 
@@ -282,7 +301,7 @@ impl Session {
         let completion = if refusal.message && !matches!(self.phase, Phase::NotAuthenticated) {
             Completion::from(Failure::TooLarge)
         } else {
-            Completion::no("LIMIT", "Literal is too large")
+            Completion::no("LIMIT", "Too many or too large literals")
         };
         completion.write(&mut self.out, refusal.tag.as_deref().unwrap_or("*"));
         None
@@ -316,6 +335,12 @@ impl Session {
         self.tls = true;
     }
 
+    /// Marks the connection as compressed. Discards what the client sent before it saw the response.
+    pub fn compression_started(&mut self) {
+        self.reader.clear();
+        self.compressed = true;
+    }
+
     /// Completes the effect of [`Step::Run`].
     ///
     /// `update` describes changes of the selected mailbox since the last report, with or without this command's
@@ -324,6 +349,7 @@ impl Session {
     pub fn finish(&mut self, result: Result<Reply, Failure>, update: Option<FolderUpdate>) {
         let Some(Running { tag, pending }) = self.running.take() else { return };
         let may_expunge = !matches!(&pending, Pending::Selected(pending) if pending.keeps_numbers());
+        let removes = matches!(&pending, Pending::Selected(pending) if pending.removes());
         let is_delete = matches!(&pending, Pending::Authenticated(authenticated::Pending::Delete)) && result.is_ok();
         // Must precede the report of changes, which would end the session.
         let update = if is_delete { self.leave_when_gone(update) } else { update };
@@ -337,7 +363,10 @@ impl Session {
             // The command may continue with another effect, so BYE waits for its completion.
             self.gone = Some(gone);
         }
-        if let Some(completion) = completion {
+        if let Some(mut completion) = completion {
+            if let (true, Phase::Selected(view)) = (removes && self.enabled.qresync, &self.phase) {
+                completion = completion.with_highest_modseq(view.highest_modseq());
+            }
             // Complete the command even if the session ends: a client without a tagged response repeats the
             // command.
             completion.write(&mut self.out, &tag);
@@ -364,7 +393,16 @@ impl Session {
         if let (Phase::Selected(view), Some(Running { pending: Pending::Selected(pending), .. })) =
             (&mut self.phase, &mut self.running)
         {
-            pending.write_message(&mut self.out, view, message);
+            pending.write_message(&mut self.out, view, message, self.enabled);
+        }
+    }
+
+    /// Writes the removed messages of a FETCH with VANISHED, after [`Effect::Fetch`] and before the first message.
+    pub fn write_vanished(&mut self, uids: &UidRanges) {
+        if let (Phase::Selected(view), Some(Running { pending: Pending::Selected(_), .. })) =
+            (&self.phase, &self.running)
+        {
+            select::write_vanished_earlier(&mut self.out, &view.absent(uids));
         }
     }
 
@@ -378,9 +416,7 @@ impl Session {
 
     fn report_changes(&mut self, update: Option<FolderUpdate>, may_expunge: bool) -> Result<(), Gone> {
         let Phase::Selected(view) = &mut self.phase else { return Ok(()) };
-        for change in &view.sync(update, may_expunge)? {
-            select::write_untagged(&mut self.out, change);
-        }
+        select::write_changes(&mut self.out, &view.sync(update, may_expunge)?, self.enabled);
         Ok(())
     }
 }

@@ -168,6 +168,7 @@ fn dovecot(
         master_user: &external.imap.master_user,
         master_password: external.imap.password()?,
         master_separator: &external.imap.master_separator,
+        require_app_passwords: config.auth.require_app_passwords,
         doveadm: external.doveadm_port().zip(external.doveadm_key()?),
         certificate,
     };

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 /// Result of one check.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Finding {
+pub(in crate::cli) struct Finding {
     what: &'static str,
     state: State,
 }
@@ -19,32 +19,32 @@ enum State {
 
 impl Finding {
     /// The part works.
-    pub(super) fn fine(what: &'static str, how: impl Display) -> Self {
+    pub(in crate::cli) fn fine(what: &'static str, how: impl Display) -> Self {
         Self { what, state: State::Fine(how.to_string()) }
     }
 
     /// The part cannot be checked from here.
-    pub(super) fn unknown(what: &'static str, why: impl Display) -> Self {
+    pub(in crate::cli) fn unknown(what: &'static str, why: impl Display) -> Self {
         Self { what, state: State::Unknown(why.to_string()) }
     }
 
     /// The part works, but failed in the past; the advice prevents a repetition.
-    pub(super) fn noted(what: &'static str, what_happened: impl Display, advice: impl Display) -> Self {
+    pub(in crate::cli) fn noted(what: &'static str, what_happened: impl Display, advice: impl Display) -> Self {
         let (what_happened, advice) = (what_happened.to_string(), advice.to_string());
         Self { what, state: State::Noted { what_happened, advice } }
     }
 
     /// The part does not work; `mend` is the suggested fix.
-    pub(super) fn wrong(what: &'static str, why: impl Display, mend: impl Display) -> Self {
+    pub(in crate::cli) fn wrong(what: &'static str, why: impl Display, mend: impl Display) -> Self {
         Self { what, state: State::Wrong { why: why.to_string(), mend: mend.to_string() } }
     }
 
-    pub(super) const fn is_wrong(&self) -> bool {
+    pub(in crate::cli) const fn is_wrong(&self) -> bool {
         matches!(self.state, State::Wrong { .. })
     }
 
     /// Formats the finding as one line; a second one suggests the fix.
-    pub(super) fn shown(&self) -> String {
+    pub(in crate::cli) fn shown(&self) -> String {
         let what = self.what;
         match &self.state {
             State::Fine(how) => format!("ok     {what}: {how}\n"),

@@ -2,10 +2,10 @@
 
 use mailapi_http::Network;
 use mailapi_model::DomainName;
-use mailapi_service::mail::{DmarcAction, InboundSettings, MAX_DNSBL};
+use mailapi_service::mail::{DmarcAction, InboundSettings, MAX_DNSBL, RspamdAddress};
 use serde::{Deserialize, Serialize};
 
-use super::super::values::Text;
+use super::super::values::{Text, Unset};
 use super::ConfigError;
 
 /// The section.
@@ -15,6 +15,8 @@ pub(crate) struct Inbound {
     dmarc: DmarcName,
     trusted_networks: Vec<Text<Network>>,
     dnsbl: Vec<Text<DomainName>>,
+    greylist: bool,
+    rspamd: Unset<RspamdAddress>,
 }
 
 /// What happens to mail whose author's domain does not confirm it.
@@ -30,7 +32,13 @@ impl Default for Inbound {
     fn default() -> Self {
         let loopback = ["127.0.0.0/8", "::1/128"];
         let network = |text: &str| Text(text.parse().expect("a network"));
-        Self { dmarc: DmarcName::Junk, trusted_networks: loopback.map(network).to_vec(), dnsbl: Vec::new() }
+        Self {
+            dmarc: DmarcName::Junk,
+            trusted_networks: loopback.map(network).to_vec(),
+            dnsbl: Vec::new(),
+            greylist: false,
+            rspamd: Unset(None),
+        }
     }
 }
 
@@ -45,6 +53,8 @@ impl Inbound {
             },
             trusted_networks: self.trusted_networks.iter().map(|Text(network)| network.net()).collect(),
             dnsbl: self.dnsbl.iter().map(|Text(list)| list.clone()).collect(),
+            greylist: self.greylist,
+            rspamd: self.rspamd.0.clone(),
         }
     }
 
@@ -64,7 +74,7 @@ mod tests {
     fn the_default_is_that_of_the_checks() {
         let (set, expected) = (Inbound::default().settings(), InboundSettings::default());
         assert_eq!((set.dmarc, set.trusted_networks), (expected.dmarc, expected.trusted_networks));
-        assert_eq!(set.dnsbl, expected.dnsbl);
+        assert_eq!((set.dnsbl, set.greylist, set.rspamd), (expected.dnsbl, expected.greylist, expected.rspamd));
     }
 
     #[test]

@@ -6,41 +6,22 @@ mod relay;
 use std::net::SocketAddr;
 
 use mailapi_backend_embedded::delivery_agent::DeliveryAgentSettings;
-use mailapi_backend_embedded::net::{ConnectionLimits, ServerTls};
+use mailapi_backend_embedded::net::ConnectionLimits;
 use mailapi_backend_embedded::{ListenAddresses, ListenerSettings, MessageStoreSettings, postmaster_at};
 use mailapi_model::{DomainName, EmailAddress};
 use mailapi_service::MailPrograms;
-use mailapi_tls::TlsError;
 use serde::{Deserialize, Serialize};
 
 use super::advanced::Advanced;
 use super::limits::Limits;
 use super::secret::{FilePath, SecretFile, SecretSetting};
 use super::values::{ListenAddress, Text, Unset};
-use super::{ConfigError, is_public, read_file};
+use super::{ConfigError, is_public};
 use inbound::Inbound;
 use relay::{RelayAddress, RelayTlsName};
 
 /// Minimum number of incoming messages that fit into the memory budget together.
 const MESSAGES_IN_MEMORY: usize = 4;
-
-/// The contents of two PEM files. They are compared to detect changes, and never logged.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct CertificateFiles {
-    certificates: Vec<u8>,
-    key: Vec<u8>,
-}
-
-impl CertificateFiles {
-    /// Replaces the listeners' certificate.
-    pub(crate) fn put_into(&self, tls: &ServerTls) -> Result<(), ConfigError> {
-        tls.replace(&self.certificates, &self.key).map_err(bad_certificate)
-    }
-}
-
-fn bad_certificate(error: TlsError) -> ConfigError {
-    ConfigError::new(format!("mail.embedded.tls_cert and tls_key: {error}"))
-}
 
 /// The section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,9 +32,9 @@ pub(crate) struct Embedded {
     recipient_delimiter: Unset<char>,
     smtp_listen: Unset<ListenAddress>,
     submission_listen: Unset<ListenAddress>,
+    submissions_listen: Unset<ListenAddress>,
     imap_listen: Unset<ListenAddress>,
-    tls_cert: Unset<FilePath>,
-    tls_key: Unset<FilePath>,
+    imaps_listen: Unset<ListenAddress>,
     relay: Unset<RelayAddress>,
     relay_tls: RelayTlsName,
     relay_ca: Unset<FilePath>,
@@ -74,9 +55,9 @@ impl Default for Embedded {
             recipient_delimiter: Unset(MessageStoreSettings::default().recipient_delimiter),
             smtp_listen: loopback(2525),
             submission_listen: loopback(2587),
+            submissions_listen: Unset(None),
             imap_listen: loopback(2143),
-            tls_cert: Unset(None),
-            tls_key: Unset(None),
+            imaps_listen: Unset(None),
             relay: Unset(None),
             relay_tls: RelayTlsName::WhenOffered,
             relay_ca: Unset(None),
@@ -100,27 +81,34 @@ impl Embedded {
         ListenAddresses {
             smtp: address(&self.smtp_listen),
             submission: address(&self.submission_listen),
+            submissions: address(&self.submissions_listen),
             imap: address(&self.imap_listen),
+            imaps: address(&self.imaps_listen),
         }
     }
 
     /// Returns the ports at which mail programs on other machines log in. Without a certificate there are none, since
     /// the listeners then refuse passwords from other machines.
-    pub(super) fn mail_programs(&self) -> MailPrograms {
+    pub(super) fn mail_programs(&self, has_tls: bool) -> MailPrograms {
         let addresses = self.listen();
         // The system chooses another port than 0 at each start.
-        let reached = |address: &SocketAddr| self.tls_cert.0.is_some() && is_public(*address) && address.port() != 0;
+        let reached = |address: &SocketAddr| has_tls && is_public(*address) && address.port() != 0;
         let port = |address: Option<SocketAddr>| address.filter(reached).map(|address| address.port());
-        MailPrograms::BuiltIn { submission: port(addresses.submission), imap: port(addresses.imap) }
+        MailPrograms::BuiltIn {
+            submission: port(addresses.submission),
+            submissions: port(addresses.submissions),
+            imap: port(addresses.imap),
+            imaps: port(addresses.imaps),
+        }
     }
 
-    /// Returns the settings of the listeners; reads the certificate and the key. The `admins` receive the
-    /// postmaster's mail if no mailbox does.
+    /// Returns the settings of the listeners, without a certificate. The `admins` receive the postmaster's mail if no
+    /// mailbox does.
     pub(super) fn listeners(
         &self,
         admins: impl Iterator<Item = EmailAddress>,
         advanced: &Advanced,
-    ) -> Result<ListenerSettings, ConfigError> {
+    ) -> ListenerSettings {
         let mut settings = ListenerSettings::new(self.hostname());
         advanced.imap.apply(&mut settings.imap);
         // Each incoming message uses at most this much of the budget, so that several fit into it.
@@ -131,10 +119,13 @@ impl Embedded {
         settings.smtp_connections = connections.clone();
         settings.submission_connections = connections.clone();
         settings.imap_connections = connections;
-        let postmaster = self.postmaster.0.iter().cloned();
-        settings.postmasters = postmaster.chain(postmaster_at(self.hostname())).chain(admins).collect();
-        settings.tls = self.tls()?;
-        Ok(settings)
+        settings.postmasters = self.postmasters(admins);
+        settings
+    }
+
+    /// Returns the recipients of the postmaster's mail; the first one with a mailbox gets it.
+    fn postmasters(&self, admins: impl Iterator<Item = EmailAddress>) -> Vec<EmailAddress> {
+        self.postmaster.0.iter().cloned().chain(postmaster_at(self.hostname())).chain(admins).collect()
     }
 
     /// Returns the settings of the delivery agent; reads the relay's secrets.
@@ -146,9 +137,15 @@ impl Embedded {
         Ok(settings)
     }
 
-    /// Returns the settings of the message store.
-    pub(super) fn message_store(&self, limits: &Limits, advanced: &Advanced) -> MessageStoreSettings {
+    /// Returns the settings of the message store; `admins` as for the listeners.
+    pub(super) fn message_store(
+        &self,
+        admins: impl Iterator<Item = EmailAddress>,
+        limits: &Limits,
+        advanced: &Advanced,
+    ) -> MessageStoreSettings {
         MessageStoreSettings {
+            postmasters: self.postmasters(admins),
             max_message_bytes: limits.max_message_bytes.as_usize(),
             recipient_delimiter: self.recipient_delimiter.0,
             queue_lifetime: advanced.delivery.queue_lifetime.0,
@@ -156,25 +153,7 @@ impl Embedded {
         }
     }
 
-    fn tls(&self) -> Result<Option<ServerTls>, ConfigError> {
-        let Some(CertificateFiles { certificates, key }) = self.certificate_files()? else { return Ok(None) };
-        ServerTls::from_pem(&certificates, &key).map(Some).map_err(bad_certificate)
-    }
-
-    /// Reads the certificate and the key from their files.
-    pub(super) fn certificate_files(&self) -> Result<Option<CertificateFiles>, ConfigError> {
-        let (Some(certificate), Some(key)) = (&self.tls_cert.0, &self.tls_key.0) else {
-            return Ok(None);
-        };
-        let certificates = read_file("mail.embedded.tls_cert", certificate)?;
-        let key = read_file("mail.embedded.tls_key", key)?;
-        Ok(Some(CertificateFiles { certificates, key }))
-    }
-
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        if self.tls_cert.0.is_some() != self.tls_key.0.is_some() {
-            return Err(ConfigError::new("mail.embedded.tls_cert and tls_key: set both or none"));
-        }
         self.inbound.check()?;
         self.check_relay()
     }

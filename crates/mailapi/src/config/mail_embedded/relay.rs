@@ -8,7 +8,8 @@ use mailapi_model::SecretText;
 use mailapi_tls::Trust;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, Embedded, read_file};
+use super::{ConfigError, Embedded};
+use crate::config::read_file;
 
 /// `host:port`; an IPv6 address is in brackets.
 #[derive(Debug, Clone, PartialEq, Eq)]

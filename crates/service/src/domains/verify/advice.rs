@@ -4,6 +4,7 @@ use mailapi_backend::DnsError;
 
 use super::tags::Tags;
 use super::{Context, RecordCheck, RecordStatus, texts};
+use crate::domains::hosted::policy_id;
 
 /// Checks the records about TLS.
 pub(super) async fn policies(context: &Context<'_>) -> Vec<RecordCheck> {
@@ -14,13 +15,13 @@ pub(super) async fn policies(context: &Context<'_>) -> Vec<RecordCheck> {
 /// Checks the announcement of a policy that makes other servers require TLS (RFC 8461 section 3.1).
 async fn mta_sts(context: &Context<'_>) -> RecordCheck {
     let name = format!("_mta-sts.{}", context.domain);
-    let check = RecordCheck::required("MTA-STS", name, "v=STSv1; id=1".to_owned()).advised();
+    let check = RecordCheck::required("MTA-STS", name, format!("v=STSv1; id={}", policy_id(context.host))).advised();
     tagged(
         context,
         check,
         "STSv1",
         "id",
-        "The record lets other servers require TLS; it also needs a policy file on a web server.",
+        "The record lets other servers require TLS. Publish it after the policy can be read at the host mta-sts.",
     )
     .await
 }

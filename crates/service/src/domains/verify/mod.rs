@@ -3,6 +3,7 @@
 mod advice;
 mod dkim;
 mod dmarc;
+pub(super) mod hosting;
 mod mx;
 pub(super) mod programs;
 mod spf;

@@ -23,10 +23,14 @@ pub(in crate::domains) async fn check(context: &Context<'_>, programs: MailProgr
 fn places(programs: MailPrograms) -> Vec<Place> {
     match programs {
         MailPrograms::Elsewhere => vec![("SUBMISSION", "_submissions._tcp", None), ("IMAP", "_imaps._tcp", None)],
-        MailPrograms::BuiltIn { submission, imap } => {
-            let submission = submission.map(|port| ("SUBMISSION", "_submission._tcp", Some(port)));
-            let imap = imap.map(|port| ("IMAP", "_imap._tcp", Some(port)));
-            submission.into_iter().chain(imap).collect()
+        MailPrograms::BuiltIn { submission, submissions, imap, imaps } => {
+            let places = [
+                ("SUBMISSION", "_submission._tcp", submission),
+                ("SUBMISSION", "_submissions._tcp", submissions),
+                ("IMAP", "_imap._tcp", imap),
+                ("IMAP", "_imaps._tcp", imaps),
+            ];
+            places.into_iter().filter(|(_, _, port)| port.is_some()).collect()
         }
     }
 }
@@ -62,7 +66,7 @@ async fn check_place(context: &Context<'_>, (kind, label, port): Place) -> Recor
     }
 }
 
-fn shown(location: &ServiceLocation) -> String {
+pub(super) fn shown(location: &ServiceLocation) -> String {
     let ServiceLocation { priority, weight, port, target } = location;
     format!("{priority} {weight} {port} {target}")
 }

@@ -9,6 +9,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::dns_names::{is_name, plain};
 
+/// Maximum number of names of an `mx` or `ptr` term (RFC 7208 section 4.6.4).
+pub(super) const MAX_NAMES: usize = 10;
+
 /// Nothing is known about a name: the DNS did not answer, or the limits are reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unanswered;
@@ -42,8 +45,21 @@ impl<'a> Lookups<'a> {
     }
 
     /// Returns the names of an address.
-    pub(super) async fn names_of(&self, address: IpAddr) -> Result<Vec<String>, Unanswered> {
+    async fn names_of(&self, address: IpAddr) -> Result<Vec<String>, Unanswered> {
         self.answer(self.dns.names_of(address)).await.map(Option::unwrap_or_default)
+    }
+
+    /// Returns the names of an address that lead back to it. A DNS error confirms none (RFC 7208 section 5.5).
+    pub(super) async fn confirmed_names(&self, address: IpAddr) -> Vec<String> {
+        let mut confirmed = Vec::new();
+        let names = self.names_of(address).await.unwrap_or_default();
+        for name in names.into_iter().take(MAX_NAMES) {
+            let name = plain(&name).to_ascii_lowercase();
+            if self.addresses(&name).await.is_ok_and(|found| found.contains(&address)) {
+                confirmed.push(name);
+            }
+        }
+        confirmed
     }
 
     /// Returns whether a name exists, with records of any type.

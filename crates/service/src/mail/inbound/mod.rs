@@ -1,15 +1,19 @@
 //! Checks of mail from outside: SPF, DKIM, DMARC and ARC, and what follows from them.
 //!
-//! Only `dmarc` decides. The author in From is what readers see, so a message is trusted if the author's domain
-//! confirms it: by a signature, or by the server that sent it. SPF, DKIM and ARC alone refuse nothing.
+//! Of these, only `dmarc` decides. The author in From is what readers see, so a message is trusted if the author's domain
+//! confirms it: by a signature, or by the server that sent it. SPF, DKIM and ARC alone refuse nothing. A spam filter, if
+//! there is one, sees what these checks accept.
 
 mod answers;
+mod author;
 mod body_hash;
 mod dmarc;
 mod dnsbl;
+mod greylist;
 mod lookups;
 mod results;
 mod signatures;
+mod spam;
 mod spf;
 
 use std::io;
@@ -22,6 +26,7 @@ use ipnet::IpNet;
 use mailapi_backend::mime::header_lines;
 use mailapi_backend::{InboundAction, InboundMail, JudgeInbound, Judgement, read_bytes};
 use mailapi_model::{AuthenticationResult, Blob, DomainName};
+pub use mailapi_rspamd::RspamdAddress;
 
 pub(crate) use answers::Verifier;
 pub use dnsbl::MAX_LISTS as MAX_DNSBL;
@@ -29,10 +34,11 @@ pub use dnsbl::MAX_LISTS as MAX_DNSBL;
 use crate::Service;
 use crate::mail::LONG_WORK_BYTES;
 use answers::Answers;
+use author::{Author, Fault};
 use body_hash::BodyHashes;
 use dmarc::{Demand, DmarcCheck};
 use lookups::Lookups;
-use signatures::{Overview, Signatures};
+use signatures::Signatures;
 use spf::{SpfCheck, is_below};
 
 /// Maximum number of keys that are looked up: eight signatures and twenty-one of ARC.
@@ -55,7 +61,8 @@ pub enum DmarcAction {
     /// It is delivered to the folder for junk.
     #[default]
     Junk,
-    /// It is refused if the author's domain asks for that, and otherwise delivered to the folder for junk.
+    /// It is refused if the author's domain asks for that or if it has no valid author, and otherwise delivered to the
+    /// folder for junk.
     Reject,
 }
 
@@ -68,6 +75,10 @@ pub struct InboundSettings {
     pub trusted_networks: Vec<IpNet>,
     /// Lists in the DNS of clients whose mail is refused, at most [`MAX_DNSBL`].
     pub dnsbl: Vec<DomainName>,
+    /// Whether mail of unknown senders is refused for now.
+    pub greylist: bool,
+    /// The spam filter; `None` if there is none.
+    pub rspamd: Option<RspamdAddress>,
 }
 
 impl Default for InboundSettings {
@@ -75,7 +86,7 @@ impl Default for InboundSettings {
     fn default() -> Self {
         let loopback = [IpNet::new_assert(Ipv4Addr::LOCALHOST.into(), 8), IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))];
         let trusted_networks = loopback.map(|network| network.trunc()).to_vec();
-        Self { dmarc: DmarcAction::default(), trusted_networks, dnsbl: Vec::new() }
+        Self { dmarc: DmarcAction::default(), trusted_networks, dnsbl: Vec::new(), greylist: false, rspamd: None }
     }
 }
 
@@ -104,7 +115,17 @@ impl JudgeInbound for Service {
             return Judgement { action: InboundAction::Refuse(text), ..Judgement::unchecked() };
         }
         match self.findings(client, &mail).await {
-            Ok(findings) => self.judgement(mail.hostname, &findings),
+            Ok(findings) => {
+                let judgement = self.judgement(mail.hostname, &findings);
+                if matches!(judgement.action, InboundAction::Refuse(_)) {
+                    return judgement;
+                }
+                let judgement = self.greylisted(judgement, &findings, client, &mail).await;
+                if matches!(judgement.action, InboundAction::Defer(_)) {
+                    return judgement;
+                }
+                self.filtered(judgement, client, &mail).await
+            }
             Err(error) => {
                 // The message is accepted only if it can be read again.
                 tracing::error!(%error, "inbound message could not be checked");
@@ -122,7 +143,7 @@ impl Service {
             (DmarcAction::Junk | DmarcAction::Reject, _) => InboundAction::Junk,
         };
         let authentication = Some(results::summary(findings));
-        Judgement { action, authentication, field: results::field(hostname, findings) }
+        Judgement { action, authentication, fields: results::field(hostname, findings), own_fields: &[] }
     }
 
     async fn findings(&self, client: IpAddr, mail: &InboundMail<'_>) -> io::Result<Findings> {
@@ -140,7 +161,7 @@ impl Service {
             Answers::keys(&lookups, &overview.keys)
         );
         let signatures = self.verified(header, hashes, keys, now).await?;
-        Ok(self.concluded(overview, spf, signatures).await)
+        Ok(self.concluded(mail, overview.author, spf, signatures).await)
     }
 
     async fn verified(&self, header: Bytes, hashes: BodyHashes, keys: Answers, now: u64) -> io::Result<Signatures> {
@@ -153,44 +174,47 @@ impl Service {
     }
 
     /// Checks the author, and decides what the results mean for the message.
-    async fn concluded(&self, overview: Overview, spf: SpfCheck, signatures: Signatures) -> Findings {
+    async fn concluded(
+        &self,
+        mail: &InboundMail<'_>,
+        author: Author,
+        spf: SpfCheck,
+        signatures: Signatures,
+    ) -> Findings {
         let none = DmarcCheck { result: AuthenticationResult::None, policy: Demand::None };
-        let Overview { authors, from_fields, .. } = overview;
         let mut findings =
             Findings { spf, signatures, dmarc: none, author: String::new(), reason: "", demand: Demand::None };
-        match authors.as_slice() {
-            [author] if from_fields == 1 => {
+        match (author.fault, author.domains.as_slice()) {
+            (None, [domain]) => {
                 let (dns, verifier) = (self.0.dns.as_ref(), self.0.verifier.get());
                 let (spf, signed) = (&findings.spf, &findings.signatures.dkim);
-                findings.dmarc = dmarc::check(dns, verifier, author, spf, signed).await;
-                findings.author.clone_from(author);
+                findings.dmarc = dmarc::check(dns, verifier, domain, spf, signed).await;
+                findings.author.clone_from(domain);
             }
-            [] if from_fields <= 1 => return findings,
-            // DMARC needs one author domain (RFC 9989 section 5.3). Readers show only one of several, so
-            // the others could hide it.
-            _ => {
+            (fault, _) => {
+                let fault = fault.unwrap_or(Fault::NoAddress);
                 findings.dmarc.result = AuthenticationResult::Permerror;
-                (findings.reason, findings.demand) = ("several authors", Demand::Quarantine);
+                (findings.reason, findings.demand) = (fault.reason(), demand_of(fault, mail.sender));
             }
         }
         if findings.dmarc.result == AuthenticationResult::Fail {
             findings.demand = findings.dmarc.policy;
         }
-        for author in authors {
-            self.protect_own_domain(&author, &mut findings).await;
+        for domain in author.domains {
+            self.protect_own_domain(&domain, mail.hostname, &mut findings).await;
         }
         findings
     }
 
     /// Treats mail from an author in a domain of this server as if the domain asked to refuse what it does not
     /// confirm: its users log in to send.
-    async fn protect_own_domain(&self, author: &str, findings: &mut Findings) {
+    async fn protect_own_domain(&self, author: &str, hostname: &str, findings: &mut Findings) {
         let confirmed = match findings.dmarc.result {
             AuthenticationResult::Pass | AuthenticationResult::Temperror => true,
             AuthenticationResult::None | AuthenticationResult::Permerror => findings.confirms(author),
             _ => false,
         };
-        if confirmed || !self.is_own_domain(author).await {
+        if confirmed || !self.is_own_domain(author, hostname).await {
             return;
         }
         findings.author = author.to_owned();
@@ -198,8 +222,12 @@ impl Service {
         (findings.reason, findings.demand) = ("author in a domain of this server", Demand::Reject);
     }
 
-    /// Returns whether an admin made or approved the domain: a sign-up alone must not affect the mail of others.
-    async fn is_own_domain(&self, domain: &str) -> bool {
+    /// Returns whether the domain is this server's name, the author of its notices, or whether an admin made or
+    /// approved it: a sign-up alone must not affect the mail of others.
+    async fn is_own_domain(&self, domain: &str, hostname: &str) -> bool {
+        if domain.eq_ignore_ascii_case(hostname) {
+            return true;
+        }
         let Ok(domain) = domain.parse::<DomainName>() else { return false };
         let found = self.0.store.domains().get(&domain).await;
         found.map(|found| found.is_some_and(|domain| domain.approved)).unwrap_or_else(|error| {
@@ -216,6 +244,17 @@ impl Findings {
         let may_pass = |result| matches!(result, AuthenticationResult::Pass | AuthenticationResult::Temperror);
         let signed = self.signatures.dkim.iter().any(|one| may_pass(one.result) && is_below(&one.domain, author));
         signed || (may_pass(self.spf.result) && is_below(&self.spf.domain, author))
+    }
+}
+
+/// Returns what happens to a message without a single author domain, which DMARC does not cover (RFC 9989 section
+/// 5.3). Readers show only one of several authors, so the others could hide it. Old servers return mail without an
+/// author, and a refused bounce would be lost.
+const fn demand_of(fault: Fault, sender: &str) -> Demand {
+    match fault {
+        Fault::SeveralDomains => Demand::Quarantine,
+        Fault::NoAddress if sender.is_empty() => Demand::Quarantine,
+        Fault::NoAddress | Fault::SeveralFields => Demand::Reject,
     }
 }
 

@@ -82,7 +82,9 @@ fn name(value: &str) -> Option<String> {
 pub(super) fn refusal(findings: &Findings) -> String {
     let domain = with("", &findings.author);
     let domain = domain.trim_start_matches([' ', '=']);
-    if findings.reason.is_empty() {
+    if domain.is_empty() {
+        format!("The message needs one From field with one author ({}); see RFC 5322 section 3.6.2", findings.reason)
+    } else if findings.reason.is_empty() {
         format!(
             "{domain} asks to refuse mail that is neither signed for it nor sent by its servers (DMARC p=reject); \
              send through a server of that domain"

@@ -9,10 +9,10 @@ use mail_auth::common::to_a_label;
 use mail_auth::common::verify::VerifySignature;
 use mail_auth::dkim::{Canonicalization, DkimError, Signature};
 use mail_auth::{AuthenticatedMessage, DkimResult, Error, MessageAuthenticator};
-use mailapi_backend::mime::{AddressEntry, Header, header_lines};
 use mailapi_model::AuthenticationResult;
 
 use super::answers::Answers;
+use super::author::{Author, is_from};
 use super::body_hash::BodyHashes;
 use super::spf::is_below;
 
@@ -28,19 +28,13 @@ const MAX_SETS: usize = 20;
 const MAX_NAMES: usize = 256;
 const MAX_FIELDS: usize = 10_000;
 
-/// Maximum number of author domains, of From fields, and of addresses in one that are considered.
-const MAX_AUTHORS: usize = 20;
-
 /// Characters of a signature that the results quote, to distinguish several (RFC 6008 section 3).
 const QUOTED: usize = 8;
 
 /// What the checks need of a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Overview {
-    /// The domains of the author, without repetition.
-    pub(super) authors: Vec<String>,
-    /// Number of From fields.
-    pub(super) from_fields: usize,
+    pub(super) author: Author,
     /// Where the body begins.
     pub(super) body: usize,
     /// Names of the keys.
@@ -88,17 +82,12 @@ impl Signatures {
     }
 }
 
-/// Reads a header. The author does not depend on mail-auth, which reads nothing after a line that is not a field.
+/// Reads a header.
 pub(super) fn overview(header: &[u8], now: u64) -> Overview {
     let message = readable(header, &BodyHashes::default(), now).map(|(message, _)| message);
-    let from_fields = from_fields(header);
-    let mut authors: Vec<String> = from_fields.iter().take(MAX_AUTHORS).flat_map(|field| domains_in(field)).collect();
-    authors.sort_unstable();
-    authors.dedup();
-    authors.truncate(MAX_AUTHORS);
     let body = message.as_ref().map_or(header.len(), AuthenticatedMessage::body_offset);
     let keys = message.as_ref().map(keys).unwrap_or_default();
-    Overview { authors, from_fields: from_fields.len(), body, keys }
+    Overview { author: Author::of(header), body, keys }
 }
 
 /// Returns the names of the keys of all signatures that are verified.
@@ -110,44 +99,6 @@ fn keys(message: &AuthenticatedMessage<'_>) -> Vec<String> {
     keys.sort_unstable();
     keys.dedup();
     keys
-}
-
-/// Returns the From fields with their folded lines. Lines that are not fields do not end the header, because some
-/// readers continue after them.
-fn from_fields(header: &[u8]) -> Vec<Vec<u8>> {
-    let (mut fields, mut is_open): (Vec<Vec<u8>>, _) = (Vec::new(), false);
-    for line in header_lines(header) {
-        let is_continued = line.starts_with(b" ") || line.starts_with(b"\t");
-        if !is_continued {
-            let name = line.split(|byte| *byte == b':').next().filter(|name| name.len() < line.len());
-            is_open = name.is_some_and(is_from);
-            if is_open {
-                fields.push(Vec::new());
-            }
-        }
-        if let Some(field) = fields.last_mut().filter(|_| is_open) {
-            field.extend_from_slice(line);
-        }
-    }
-    fields
-}
-
-/// Returns the domains of the authors in a From field, as this server's readers and as mail-auth see them: a field
-/// that both read differently must not hide an author.
-fn domains_in(field: &[u8]) -> Vec<String> {
-    let entries = Header::of(field).addresses("From");
-    let ours = entries.iter().filter_map(|entry| match entry {
-        AddressEntry::Mailbox { domain, .. } => Some(domain.as_str()),
-        AddressEntry::GroupStart(_) | AddressEntry::GroupEnd => None,
-    });
-    let parsed = AuthenticatedMessage::parse(field).map(|message| message.from).unwrap_or_default();
-    let theirs = parsed.iter().filter_map(|address| address.rsplit_once('@')).map(|(_, domain)| domain);
-    let domains = ours.take(MAX_AUTHORS).chain(theirs.take(MAX_AUTHORS)).filter(|domain| !domain.is_empty());
-    domains.map(|domain| to_a_label(domain.trim_end_matches('.')).to_ascii_lowercase()).collect()
-}
-
-fn is_from(name: &[u8]) -> bool {
-    name.trim_ascii().eq_ignore_ascii_case(b"From")
 }
 
 /// Verifies all signatures of a header. `keys` has the records of [`Overview::keys`].

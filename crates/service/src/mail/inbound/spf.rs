@@ -10,7 +10,7 @@ use mail_auth::spf::{Macro, Mechanism, Qualifier, Spf, Variables};
 use mailapi_backend::Dns;
 use mailapi_model::AuthenticationResult;
 
-use super::lookups::{Lookups, Unanswered};
+use super::lookups::{Lookups, MAX_NAMES, Unanswered};
 use crate::dns_names::{is_name, plain};
 use crate::domains::is_spf_term;
 
@@ -19,9 +19,6 @@ const MAX_TERMS: u32 = 10;
 
 /// Maximum number of look-ups without records (RFC 7208 section 4.6.4).
 const MAX_VOID: u32 = 2;
-
-/// Maximum number of names of an `mx` or `ptr` term (RFC 7208 section 4.6.4).
-const MAX_NAMES: usize = 10;
 
 /// Maximum number of look-ups. Common policies need below 20; ten `mx` terms could ask for 110 names.
 const MAX_LOOKUPS: usize = 40;
@@ -144,7 +141,7 @@ impl Evaluation<'_> {
             }
             Mechanism::Ptr { macro_string } => {
                 let Some(target) = self.target(macro_string, domain).await? else { return Ok(false) };
-                Ok(self.confirmed_names().await.iter().any(|name| is_below(name, &target)))
+                Ok(self.lookups.confirmed_names(self.client).await.iter().any(|name| is_below(name, &target)))
             }
             Mechanism::Exists { macro_string } => {
                 let Some(host) = self.target(macro_string, domain).await? else { return Ok(false) };
@@ -175,19 +172,6 @@ impl Evaluation<'_> {
         Ok(addresses)
     }
 
-    /// Returns the names of the client that lead back to it. A DNS error confirms none (RFC 7208 section 5.5).
-    async fn confirmed_names(&self) -> Vec<String> {
-        let mut confirmed = Vec::new();
-        let names = self.lookups.names_of(self.client).await.unwrap_or_default();
-        for name in names.into_iter().take(MAX_NAMES) {
-            let name = plain(&name).to_ascii_lowercase();
-            if self.lookups.addresses(&name).await.is_ok_and(|found| found.contains(&self.client)) {
-                confirmed.push(name);
-            }
-        }
-        confirmed
-    }
-
     /// Counts a term, and returns the name that it asks for; `None` if it is not a domain name, which never matches.
     async fn target(&mut self, text: &Macro, domain: &str) -> Result<Option<String>, Trouble> {
         self.count_term()?;
@@ -208,7 +192,7 @@ impl Evaluation<'_> {
     /// Returns the value of the macro p (RFC 7208 section 7.3), which counts as a term.
     async fn validated_name(&mut self, domain: &str) -> Result<String, Trouble> {
         self.count_term()?;
-        let mut names = self.confirmed_names().await;
+        let mut names = self.lookups.confirmed_names(self.client).await;
         names.sort_by_key(|name| (name != domain, !is_below(name, domain)));
         Ok(names.into_iter().next().unwrap_or_else(|| "unknown".to_owned()))
     }

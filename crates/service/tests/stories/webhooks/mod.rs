@@ -9,7 +9,7 @@ mod upgrade;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mailapi_events::{EventId, webhook_disabled};
 use mailapi_model::{Clock, Grants, Page, Secret, WebhookSigning};
@@ -478,7 +478,7 @@ async fn receiver_with_tls(echoes: bool) -> (u16, Vec<u8>, Arc<AtomicUsize>) {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
             count.fetch_add(1, Ordering::SeqCst);
-            let mut stream = acceptor.accept(stream).await.unwrap();
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
             let mut read = Vec::new();
             while !read.ends_with(b"}}") {
                 stream.read_buf(&mut read).await.unwrap();
@@ -564,10 +564,52 @@ async fn a_receiver_without_an_echo_is_never_enabled() {
     // An admin cannot decide for the receiver either.
     let refused = app.service.enable_webhook(&admin(), webhook.id).await;
     assert!(matches!(refused, Err(WebhookError::Invalid(_))), "{refused:?}");
-    assert!(!app.service.test_webhook(&ann, webhook.id).await.unwrap().delivered);
-    assert_eq!(answered.load(Ordering::SeqCst), 3, "three challenges");
+    let tested = app.service.test_webhook(&ann, webhook.id).await.unwrap();
+    assert_eq!((tested.delivered, tested.status, tested.error, tested.answer), (false, None, None, None));
+    let tested = app.service.test_webhook(&admin(), webhook.id).await.unwrap();
+    assert_eq!((tested.delivered, tested.status, tested.answer.as_deref()), (false, Some(200), Some("OK")));
+    assert_eq!(answered.load(Ordering::SeqCst), 4, "four challenges");
     let state = app.service.get_webhook(&ann, webhook.id).await.unwrap();
     assert!(!state.enabled && !state.confirmed);
+}
+
+#[tokio::test]
+async fn failed_checks_of_a_users_receiver_look_alike() {
+    const LEAST: Duration = Duration::from_millis(100);
+    let (port, authority, _) = receiver_with_tls(false).await;
+    let app = TestApp::start_with(|settings| {
+        settings.service.webhooks.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
+        settings.service.webhooks.trust = Trust::Authorities(authority);
+        settings.service.webhooks.failed_check = LEAST;
+    })
+    .await;
+    for name in ["hook.example", "other.example"] {
+        app.dns.set_addresses(name, &["127.0.0.1"]);
+    }
+    let ann = caller(&app, &app.user("ann@example.org").await).await;
+    let later = CreateWebhook { enabled: false, ..to("https://hook.example:1/") };
+    let (webhook, _) = app.service.create_webhook(&ann, later).await.unwrap();
+    let mut seen = Vec::new();
+    // Another answer, nothing that listens, a certificate for another name, no public address, no such host.
+    for url in [
+        format!("https://hook.example:{port}/"),
+        "https://hook.example:1/".to_owned(),
+        format!("https://other.example:{port}/"),
+        "https://10.0.0.1/".to_owned(),
+        "https://unknown.example/".to_owned(),
+    ] {
+        let begun = Instant::now();
+        let change = UpdateWebhook { url: Some(url.clone()), enabled: Some(true), ..UpdateWebhook::default() };
+        let refused = app.service.update_webhook(&ann, webhook.id, change).await.unwrap_err().to_string();
+        let created = app.service.create_webhook(&ann, to(&url)).await.unwrap_err().to_string();
+        assert!(begun.elapsed() >= 2 * LEAST, "{url}: {:?}", begun.elapsed());
+        seen.push((refused, created));
+    }
+    assert!(seen.iter().all(|texts| *texts == seen[0]), "{seen:?}");
+    let begun = Instant::now();
+    let tested = app.service.test_webhook(&ann, webhook.id).await.unwrap();
+    assert_eq!((tested.delivered, tested.status, tested.error, tested.answer), (false, None, None, None));
+    assert!(begun.elapsed() >= LEAST);
 }
 
 #[tokio::test]

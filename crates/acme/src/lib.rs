@@ -1,0 +1,276 @@
+//! Orders the certificate of the listeners from an authority and renews it in time (ACME, RFC 8555).
+//!
+//! [`Acme::step`] does what is due and returns when to call it again. The account and the certificate are files in the
+//! data directory. The authority checks each name at this server: by a TLS handshake (RFC 8737), or by a request for a
+//! file. The listeners answer both from [`mailapi_tls::Challenges`].
+
+mod connections;
+mod error;
+mod files;
+mod order;
+mod renewal;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use instant_acme::{Account, CertificateIdentifier, ChallengeType, NewAccount};
+use mailapi_model::{Clock, Entropy};
+use mailapi_tls::{ServerTls, TlsError, Trust, client_config};
+use rustls_pki_types::Der;
+
+use connections::Connections;
+pub use error::AcmeError;
+pub use files::Failure;
+use files::Files;
+use renewal::Suggestion;
+
+/// Settings of the orders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcmeSettings {
+    /// URL of the authority's directory.
+    pub directory: String,
+    /// Names that the certificate is for.
+    pub names: Vec<String>,
+    /// The mail domain whose pages the certificate is for; `None` for that of the listeners. Each domain has a certificate
+    /// of its own, so that one whose names cannot be checked holds back no other.
+    pub domain: Option<String>,
+    /// Directory of all durable state.
+    pub data_dir: PathBuf,
+    /// Whether a listener of HTTPS can answer challenges.
+    pub has_https: bool,
+    /// Which certificates of the authority itself are accepted.
+    pub trust: Trust,
+}
+
+/// Keeps the certificate of the listeners.
+pub struct Acme {
+    settings: AcmeSettings,
+    files: Files,
+    tls: ServerTls,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    failure: Option<Failure>,
+    /// What the authority advises about the certificate in use.
+    suggestion: Option<Suggestion>,
+    /// When the last order succeeded, in seconds since the Unix epoch.
+    ordered_at: Option<i64>,
+    /// Whether an early end of the certificate in use was logged.
+    early_is_logged: bool,
+    /// A certificate in use that could not be stored yet.
+    unstored: Option<String>,
+}
+
+/// Reads the certificate of an earlier order into `tls`. Returns the last failure, if the order after it failed.
+///
+/// # Errors
+/// If the files cannot be read, or the certificate cannot be used.
+pub fn load(settings: &AcmeSettings, tls: &ServerTls) -> Result<Option<Failure>, AcmeError> {
+    Files::of(settings).load(tls)
+}
+
+impl Acme {
+    /// Reads the certificate of an earlier order into `tls`.
+    ///
+    /// # Errors
+    /// If the files cannot be read. A certificate that cannot be used is ordered again.
+    pub fn open(
+        settings: AcmeSettings,
+        tls: ServerTls,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Self, AcmeError> {
+        let files = Files::of(&settings);
+        let failure = match files.load(&tls) {
+            Ok(failure) => failure.map(Failure::after_a_start),
+            Err(AcmeError::Tls(error)) => {
+                tracing::error!(%error, "the stored certificate cannot be used; a new one is ordered");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let (ordered_at, early_is_logged, unstored) = (None, false, None);
+        Ok(Self {
+            settings,
+            files,
+            tls,
+            clock,
+            entropy,
+            failure,
+            suggestion: None,
+            ordered_at,
+            early_is_logged,
+            unstored,
+        })
+    }
+
+    /// Orders the certificate if that is due. Returns how long to wait before the next call.
+    pub async fn step(&mut self) -> Duration {
+        let now = self.now();
+        if let Some(failure) = &self.failure
+            && now < failure.next_attempt_at(now)
+        {
+            return renewal::pause(now, failure.next_attempt_at(now));
+        }
+        match self.do_what_is_due(now).await {
+            Ok(()) => self.forget_failure(),
+            Err(error) => self.fail(&error),
+        }
+        let now = self.now();
+        let next = match &self.failure {
+            Some(failure) => failure.next_attempt_at(now),
+            None if self.due_at() <= now => self.order_at(),
+            None => self.due_at().min(self.suggestion.as_ref().map_or(now, |suggestion| suggestion.ask_again_at)),
+        };
+        renewal::pause(now, next)
+    }
+
+    /// Returns whether the next call of [`Acme::step`] orders a certificate.
+    #[must_use]
+    pub fn orders_next(&self) -> bool {
+        let now = self.now();
+        self.order_at() <= now && self.failure.as_ref().is_none_or(|failure| failure.next_attempt_at(now) <= now)
+    }
+
+    async fn do_what_is_due(&mut self, now: i64) -> Result<(), AcmeError> {
+        let stored = self.store();
+        if self.due_at() > now && self.suggestion.as_ref().is_none_or(|suggestion| suggestion.ask_again_at <= now) {
+            self.suggestion = Some(self.ask(now).await);
+        }
+        self.log_if_early(now);
+        if self.order_at() <= now { self.order().await } else { stored }
+    }
+
+    fn now(&self) -> i64 {
+        self.clock.now().as_seconds()
+    }
+
+    /// Returns when the certificate must be ordered: at once if there is none for all names.
+    fn due_at(&self) -> i64 {
+        let is_complete = self.settings.names.iter().all(|name| self.tls.is_for(name));
+        let validity = self.tls.validity().filter(|_| is_complete);
+        validity.map_or(i64::MIN, |validity| renewal::due_at(validity, self.suggestion.as_ref()))
+    }
+
+    /// Returns when the certificate is ordered: when it is due, and some hours after the last order at the earliest. With
+    /// a wrong clock or odd advice, each new certificate would be due at once.
+    fn order_at(&self) -> i64 {
+        let earliest = self.ordered_at.map(|at| at.saturating_add(renewal::shortest_use(self.tls.validity())));
+        earliest.map_or(self.due_at(), |earliest| self.due_at().max(earliest))
+    }
+
+    fn log_if_early(&mut self, now: i64) {
+        if self.ordered_at.is_none() || self.early_is_logged || self.due_at() > now || self.order_at() <= now {
+            return;
+        }
+        self.early_is_logged = true;
+        let retry_in = renewal::pause(now, self.order_at());
+        tracing::error!(?retry_in, "the new certificate is due for renewal already; check the clock and the authority");
+    }
+
+    /// Asks the authority when it advises to renew (ARI, RFC 9773). Without an answer the lifetime decides.
+    async fn ask(&self, now: i64) -> Suggestion {
+        match self.ask_authority().await {
+            Ok((window, ask_again_in)) => Suggestion::new(window, now, ask_again_in, self.entropy.as_ref()),
+            Err(error) => {
+                tracing::debug!(%error, "the authority advises no time of renewal");
+                Suggestion::none(now)
+            }
+        }
+    }
+
+    async fn ask_authority(&self) -> Result<((i64, i64), Duration), AcmeError> {
+        let certificate = self.identifier().ok_or_else(|| AcmeError::authority("the certificate has no identifier"))?;
+        let (info, ask_again_in) = self.account().await?.renewal_info(&certificate).await?;
+        let window = info.suggested_window;
+        Ok(((window.start.unix_timestamp(), window.end.unix_timestamp()), ask_again_in))
+    }
+
+    /// Returns the identifier of the certificate in use (RFC 9773 section 4.1).
+    fn identifier(&self) -> Option<CertificateIdentifier<'static>> {
+        let leaf = self.tls.leaf()?;
+        let (authority, serial) = mailapi_tls::renewal_identity(&leaf)?;
+        Some(CertificateIdentifier::new(Der::from_slice(authority), Der::from_slice(serial)))
+    }
+
+    async fn order(&mut self) -> Result<(), AcmeError> {
+        let account = self.account().await?;
+        let replaced = self.identifier().filter(|_| self.failure.is_none() && self.suggestion_is_known());
+        let ordered = order::order(&account, &self.settings.names, self.challenge(), replaced, self.tls.challenges());
+        let pem = ordered.await?;
+        self.check(&pem)?;
+        // Used even if the disk cannot store it: authorities issue few certificates a week for the same names.
+        self.tls.replace(pem.as_bytes(), pem.as_bytes())?;
+        (self.suggestion, self.ordered_at, self.early_is_logged) = (None, Some(self.now()), false);
+        let names = self.settings.names.join(", ");
+        tracing::info!(names, "a new certificate is in use now");
+        self.unstored = Some(pem);
+        self.store()
+    }
+
+    /// Stores the certificate in use, if that has not succeeded yet.
+    fn store(&mut self) -> Result<(), AcmeError> {
+        let Some(pem) = &self.unstored else { return Ok(()) };
+        self.files.write_certificate(pem)?;
+        self.unstored = None;
+        Ok(())
+    }
+
+    /// An authority that advises renewals also wants to know which certificate an order replaces.
+    fn suggestion_is_known(&self) -> bool {
+        self.suggestion.as_ref().is_some_and(Suggestion::is_advised)
+    }
+
+    /// Returns how the authority shall check the names. After a failure it is the other way, if there are two.
+    fn challenge(&self) -> ChallengeType {
+        let failures = self.failure.as_ref().map_or(0, |failure| failure.count);
+        let by_tls = self.settings.has_https && failures.is_multiple_of(2);
+        if by_tls { ChallengeType::TlsAlpn01 } else { ChallengeType::Http01 }
+    }
+
+    /// Rejects a certificate that listeners or clients could not use.
+    fn check(&self, pem: &str) -> Result<(), AcmeError> {
+        let issued = ServerTls::from_pem(pem.as_bytes(), pem.as_bytes())?;
+        match self.settings.names.iter().find(|name| !issued.is_for(name)) {
+            Some(name) => Err(TlsError::new(format!("the issued certificate is not for {name}")).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the account at the authority; creates it at the first call.
+    async fn account(&self) -> Result<Account, AcmeError> {
+        let connections = Connections::new(client_config(&self.settings.trust)?);
+        let account = Account::builder_with_http(Box::new(connections));
+        if let Some(credentials) = self.files.account()? {
+            return Ok(account.from_credentials(credentials).await?);
+        }
+        let new = NewAccount { contact: &[], terms_of_service_agreed: true, only_return_existing: false };
+        let (account, credentials) = account.create(&new, self.settings.directory.clone(), None).await?;
+        self.files.write_account(&credentials)?;
+        Ok(account)
+    }
+
+    fn forget_failure(&mut self) {
+        if self.failure.take().is_some() {
+            log_failure("the record of a failed order could not be removed", self.files.forget_failure());
+        }
+    }
+
+    fn fail(&mut self, error: &AcmeError) {
+        let (now, before) = (self.now(), self.failure.as_ref().map_or(0, |failure| failure.count));
+        let failure = Failure::new(before + 1, now, error.to_string(), self.entropy.as_ref());
+        let retry_in = renewal::pause(now, failure.next_attempt_at(now));
+        tracing::error!(%error, ?retry_in, "the certificate could not be ordered or stored");
+        log_failure("the failed order could not be recorded", self.files.write_failure(&failure));
+        if error.is_unknown_account() {
+            log_failure("an account that the authority forgot could not be removed", self.files.forget_account());
+        }
+        self.failure = Some(failure);
+    }
+}
+
+fn log_failure(what: &str, result: Result<(), AcmeError>) {
+    if let Err(error) = result {
+        tracing::error!(%error, "{what}");
+    }
+}

@@ -1,0 +1,58 @@
+//! Mailboxes in files: mbox and Maildir++, read and written.
+//!
+//! Everything blocks. A message is read into a [`Buffer`], so memory does not grow with it. Of a folder, only the names
+//! of its files are in memory, or a number for each message of an mbox file.
+
+mod error;
+mod folder_names;
+mod key;
+mod line_ends;
+pub mod maildir;
+pub mod mbox;
+
+use mailapi_backend::Buffer;
+use mailapi_imap::Flags;
+use mailapi_model::{Blob, Timestamp};
+
+pub use error::ArchiveError;
+pub use folder_names::{folder_of, level_name};
+pub use key::SourceKey;
+
+/// A message in an archive.
+#[derive(Debug, Clone)]
+pub struct ArchivedMessage {
+    /// Where it is, for reports: a file, or its number in a file.
+    pub place: String,
+    /// Identifies the message in a later run.
+    pub key: SourceKey,
+    /// Its UID, if the archive has any.
+    pub uid: Option<u32>,
+    /// Its flags.
+    pub flags: Flags,
+    /// When it arrived, if the archive says so.
+    pub internal_date: Option<Timestamp>,
+    /// Its bytes, with CRLF at the ends of lines; `None` if there are more than the limit.
+    pub content: Option<Blob>,
+}
+
+/// Limits of a reader.
+#[derive(Clone)]
+pub struct ReadSettings {
+    /// Holds the messages while they are in use.
+    pub buffer: Buffer,
+    /// Maximum size of a message in bytes.
+    pub max_message_bytes: usize,
+}
+
+/// A message to write into an archive.
+#[derive(Debug, Clone)]
+pub struct ExportedMessage {
+    /// The UID.
+    pub uid: u32,
+    /// The flags.
+    pub flags: Flags,
+    /// When it arrived.
+    pub internal_date: Timestamp,
+    /// Its bytes.
+    pub content: Blob,
+}

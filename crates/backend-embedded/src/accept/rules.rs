@@ -1,0 +1,298 @@
+//! Applies the rules of mailboxes to a message.
+//!
+//! The rules of each mailbox decide once for a message, whatever leads to it. They are applied before anything is
+//! written, since a rule can refuse the message.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+
+use mailapi_backend::Refusal;
+use mailapi_backend::mime::{AddressEntry, Header};
+use mailapi_model::{Alias, EmailAddress, EnhancedCode, Reply, RuleFacts, Ruling, Timestamp};
+use mailapi_store::StoreError;
+use rusqlite::Connection;
+
+use super::Prepared;
+use super::answering::deserves_answer;
+use super::expansion::{self, Expanded, Expansion, expand};
+use super::transaction::{Local, LocalTo, Routes};
+use crate::MessageStoreSettings;
+use crate::message_store::{MailboxId, mailbox, rules, unreadable};
+
+/// Maximum number of bytes of a header block that rules compare.
+const MAX_HEADER: usize = 256 * 1024;
+
+/// Maximum number of bytes of a header field that rules compare. Rules of many mailboxes may compare it often.
+const MAX_FIELD: usize = 4 * 1024;
+
+/// Maximum number of bytes of all fields with one name that rules compare. Each of 2,000 conditions may compare them, and
+/// all other writers wait.
+const MAX_FIELDS: usize = 16 * 1024;
+
+/// How often a message may have passed this server to be forwarded by rules: once from its author here to a list, and
+/// once from the list. Otherwise two servers whose rules forward to each other multiply it until it has too many
+/// Received fields.
+const MOST_PASSES: usize = 2;
+
+/// What the rules of mailboxes decide. Mailboxes without rules have no entry.
+pub(super) type Rulings = HashMap<MailboxId, Ruling>;
+
+/// Applies the rules of all mailboxes that a message reaches: removes those that refuse it from the routes, and adds the
+/// addresses to which they forward it.
+pub(super) fn apply(
+    connection: &Connection,
+    mail: &Prepared,
+    settings: &MessageStoreSettings,
+    routes: &mut Routes<'_>,
+    expanded: &mut Expanded,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let mailboxes: Vec<MailboxId> = routes.local.iter().flat_map(|local| local.to.mailboxes()).collect();
+    let mut has_rules = false;
+    for mailbox in &mailboxes {
+        has_rules = has_rules || rules::find(connection, *mailbox)?.is_some();
+    }
+    if !has_rules {
+        return Ok(());
+    }
+    let length = usize::try_from(mail.content.structure().header_len).unwrap_or(usize::MAX);
+    let header = mail.incoming.message.slice(0..length.min(MAX_HEADER).min(mail.incoming.message.len()));
+    let bytes = header.to_bytes().map_err(unreadable)?;
+    let header = Header::of(&bytes);
+    let facts = Facts::new(&header, mail);
+    let mut judged = Judged { connection, mail, settings, facts, now, known: HashSet::new(), rulings: Rulings::new() };
+    for mailbox in mailboxes {
+        judged.judge(mailbox)?;
+    }
+    judged.refuse(routes);
+    judged.forward(routes, expanded)?;
+    routes.rulings = judged.rulings;
+    Ok(())
+}
+
+/// The decisions so far.
+struct Judged<'a> {
+    connection: &'a Connection,
+    mail: &'a Prepared,
+    settings: &'a MessageStoreSettings,
+    facts: Facts<'a>,
+    now: Timestamp,
+    known: HashSet<MailboxId>,
+    rulings: Rulings,
+}
+
+impl Judged<'_> {
+    /// Applies the rules of a mailbox, once.
+    fn judge(&mut self, mailbox: MailboxId) -> Result<(), StoreError> {
+        if !self.known.insert(mailbox) {
+            return Ok(());
+        }
+        let Some(rules) = rules::find(self.connection, mailbox)? else { return Ok(()) };
+        let mut ruling = rules.ruling(&self.facts);
+        // The sender of a notice gets no answer and no refusal (RFC 5429 section 2.1.1, RFC 5230 section 4.5).
+        if self.mail.incoming.sender.is_none() {
+            (ruling.reject, ruling.vacation) = (None, None);
+        }
+        if let Some(vacation) = &ruling.vacation {
+            let owner = mailbox::address(self.connection, mailbox)?;
+            let delimiter = self.settings.recipient_delimiter;
+            if !deserves_answer(&self.facts, self.mail, &owner, vacation, delimiter) {
+                ruling.vacation = None;
+            }
+        }
+        self.rulings.insert(mailbox, ruling);
+        Ok(())
+    }
+
+    /// Returns the reply if the rules of a mailbox refuse the message.
+    fn refusal(&self, mailbox: MailboxId) -> Option<Reply> {
+        self.rulings.get(&mailbox)?.reject.as_deref().map(rejected)
+    }
+
+    /// Removes the mailboxes that refuse the message.
+    fn refuse(&self, routes: &mut Routes<'_>) {
+        for mut local in std::mem::take(&mut routes.local) {
+            let refusal = match &mut local.to {
+                LocalTo::Mailbox(mailbox) => self.refusal(*mailbox),
+                LocalTo::Alias(expansion) => {
+                    self.refuse_members(expansion);
+                    expansion.refusal()
+                }
+            };
+            match refusal {
+                Some(reply) => routes.refused.push(Refusal { recipient: local.recipient.address.clone(), reply }),
+                None => routes.local.push(local),
+            }
+        }
+    }
+
+    fn refuse_members(&self, expansion: &mut Expansion) {
+        for (member, mailbox) in std::mem::take(&mut expansion.mailboxes) {
+            match self.refusal(mailbox) {
+                Some(reply) => expansion.failed.push(Refusal { recipient: member, reply }),
+                None => expansion.mailboxes.push((member, mailbox)),
+            }
+        }
+    }
+
+    /// Adds the addresses to which the rules forward the message. The rules of mailboxes here among them apply too.
+    fn forward(&mut self, routes: &mut Routes<'_>, expanded: &mut Expanded) -> Result<(), StoreError> {
+        if self.facts.passes() > MOST_PASSES {
+            return Ok(());
+        }
+        // A copy that comes back names the recipient of which it is one.
+        let mail = self.mail;
+        let is_first = |local: &&mut Local<'_>| !mail.forwarders.contain(&local.recipient.address);
+        let mut asked = HashSet::new();
+        for local in routes.local.iter_mut().filter(is_first) {
+            let mut waiting: VecDeque<MailboxId> = local.to.mailboxes().collect();
+            while let Some(mailbox) = waiting.pop_front() {
+                if asked.insert(mailbox) {
+                    let found = self.targets(mailbox, expanded)?;
+                    waiting.extend(found.mailboxes.iter().map(|(_, mailbox)| *mailbox));
+                    local.forwarded.add(found);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Expands the addresses to which the rules of a mailbox forward the message.
+    fn targets(&mut self, mailbox: MailboxId, expanded: &mut Expanded) -> Result<Expansion, StoreError> {
+        let members = self.rulings.get(&mailbox).map(|ruling| ruling.forward.clone()).unwrap_or_default();
+        if members.is_empty() || expanded.refusal().is_some() {
+            return Ok(Expansion::default());
+        }
+        let address = mailbox::address(self.connection, mailbox)?;
+        let as_alias = Alias { address, members, active: true, created_at: self.now };
+        let (size, most) = (self.mail.content.size(), expansion::MOST);
+        let mut found = expand(self.connection, as_alias, size, self.settings, most, expanded)?;
+        for (_, mailbox) in found.mailboxes.clone() {
+            self.judge(mailbox)?;
+        }
+        self.refuse_members(&mut found);
+        Ok(found)
+    }
+}
+
+fn rejected(text: &str) -> Reply {
+    Reply::new(550, EnhancedCode::new(5, 7, 1), text)
+}
+
+/// The facts about a message that rules compare.
+pub(super) struct Facts<'a> {
+    header: &'a Header<'a>,
+    size: u64,
+    is_spam: bool,
+    texts: RefCell<HashMap<String, Rc<[String]>>>,
+    addresses: RefCell<HashMap<String, Rc<[String]>>>,
+}
+
+impl<'a> Facts<'a> {
+    fn new(header: &'a Header<'a>, mail: &Prepared) -> Self {
+        let (size, is_spam) = (mail.incoming.message.len() as u64, mail.incoming.is_junk);
+        Self { header, size, is_spam, texts: RefCell::default(), addresses: RefCell::default() }
+    }
+
+    /// Returns how often the message has passed this server, which wrote its first Received field.
+    fn passes(&self) -> usize {
+        let hosts: Vec<String> = self.header.texts("Received").filter_map(|field| receiving_host(&field)).collect();
+        hosts.first().map_or(0, |first| hosts.iter().filter(|host| *host == first).count())
+    }
+}
+
+impl RuleFacts for Facts<'_> {
+    fn texts(&self, field: &str) -> Rc<[String]> {
+        let read = || {
+            let mut room = MAX_FIELDS;
+            let texts = self.header.texts(field).map(|text| shortened(&text).to_lowercase());
+            let within = texts.map_while(|text| {
+                room = room.checked_sub(text.len())?;
+                Some(text)
+            });
+            within.collect()
+        };
+        self.texts.borrow_mut().entry(field.to_ascii_lowercase()).or_insert_with(read).clone()
+    }
+
+    fn addresses(&self, field: &str) -> Rc<[String]> {
+        let read = || self.header.addresses(field).iter().filter_map(address).collect();
+        self.addresses.borrow_mut().entry(field.to_ascii_lowercase()).or_insert_with(read).clone()
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn is_spam(&self) -> bool {
+        self.is_spam
+    }
+}
+
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_FIELD)]
+}
+
+/// Returns an address of a header field in its canonical form.
+fn address(entry: &AddressEntry) -> Option<String> {
+    let AddressEntry::Mailbox { local_part, domain, .. } = entry else { return None };
+    let text = format!("{local_part}@{domain}");
+    Some(text.parse::<EmailAddress>().map_or_else(|_| text.to_lowercase(), |address| address.as_str().to_owned()))
+}
+
+/// Returns the host that wrote a Received field (RFC 5321 section 4.4).
+fn receiving_host(field: &str) -> Option<String> {
+    let mut words = field.split_whitespace();
+    // A client may call itself `by`.
+    if words.clone().next()?.eq_ignore_ascii_case("from") {
+        words.nth(1)?;
+    }
+    words.find(|word| word.eq_ignore_ascii_case("by"))?;
+    words.next().map(str::to_ascii_lowercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_received_field_is_read(field in "((from|by|mx|\\PC)[ \t;]{0,2}){0,8}") {
+            if let Some(host) = receiving_host(&field) {
+                prop_assert!(!host.contains(' ') && field.to_ascii_lowercase().contains(&host));
+            }
+        }
+    }
+
+    #[test]
+    fn few_bytes_of_many_fields_are_compared() {
+        let fields = format!("X-A: {}\r\n", "x".repeat(5_000)).repeat(50) + "X-B: y\r\n\r\n";
+        let header = Header::of(fields.as_bytes());
+        let facts = Facts {
+            header: &header,
+            size: 0,
+            is_spam: false,
+            texts: RefCell::default(),
+            addresses: RefCell::default(),
+        };
+        assert_eq!(facts.texts("x-a").iter().map(String::len).sum::<usize>(), MAX_FIELDS);
+        assert_eq!(*facts.texts("x-b"), ["y".to_owned()]);
+    }
+
+    #[test]
+    fn the_host_of_a_received_field_is_found() {
+        for (field, host) in [
+            ("from by (mx.far.example [192.0.2.1]) by MX.here.example with ESMTP id 1; date", Some("mx.here.example")),
+            ("by mx.here.example id 1", Some("mx.here.example")),
+            ("from a.example", None),
+            ("from", None),
+            ("", None),
+            ("from a by", None),
+        ] {
+            assert_eq!(receiving_host(field).as_deref(), host, "{field}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Imports messages of another server or of files. The row that remembers a message is in the transaction that stores
+//! it, so an import that was interrupted continues where it ended.
+
+use mailapi_imap::Flags;
+use mailapi_model::{Blob, EmailAddress, FolderName, Timestamp};
+use rusqlite::Connection;
+
+use super::flag_bits::to_columns;
+use super::folder_names::for_import;
+use super::id::FolderId;
+use super::{
+    Folder, MessageStore, MessageStoreError, NewContent, NewEntry, Touched, content, entry, folder, imported, index,
+    mailbox,
+};
+
+/// The numbers of a folder in its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceUids {
+    /// UIDVALIDITY.
+    pub uid_validity: u32,
+    /// The UID of the next message.
+    pub uid_next: u32,
+}
+
+/// A folder that an import fills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImportFolder {
+    /// The folder.
+    pub id: FolderId,
+    /// Whether it has the UIDVALIDITY of the source, and so the UIDs.
+    pub keeps_uids: bool,
+}
+
+/// A message to import.
+#[derive(Debug, Clone)]
+pub struct ImportMessage {
+    /// Identifies it in its source.
+    pub key: [u8; 16],
+    /// Its UID in the source.
+    pub uid: Option<u32>,
+    /// Its flags.
+    pub flags: Flags,
+    /// When it arrived; `None` means now.
+    pub internal_date: Option<Timestamp>,
+    /// Its bytes.
+    pub content: Blob,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImportOutcome {
+    /// It is in the folder with this UID, which is that of the source if `is_kept`.
+    Imported {
+        /// The UID.
+        uid: u32,
+        /// Whether it is the UID of the source.
+        is_kept: bool,
+    },
+    /// An earlier import has stored it.
+    Known,
+    /// It was refused.
+    Refused(MessageStoreError),
+}
+
+impl MessageStore {
+    /// Prepares a folder for messages of a source. A missing folder is created and subscribed. A folder that never
+    /// had a message gets the UIDVALIDITY of the source, unless that is far in the future: later folders need higher ones.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchMailbox`], [`MessageStoreError::TooManyFolders`].
+    pub async fn prepare_import(
+        &self,
+        address: &EmailAddress,
+        name: &FolderName,
+        source: Option<SourceUids>,
+    ) -> Result<ImportFolder, MessageStoreError> {
+        let (address, name, now) = (address.clone(), name.clone(), self.clock().now());
+        let most = self.settings().max_folders;
+        self.write(move |connection, touched| {
+            let mailbox = mailbox::expect(connection, &address)?.id;
+            let folder = for_import(connection, mailbox, &name, most, now)?;
+            touched.mailbox(mailbox);
+            let keeps_uids = adopt(connection, &folder, source, now)?;
+            Ok(ImportFolder { id: folder.id, keeps_uids })
+        })
+        .await
+    }
+
+    /// Returns which of these messages an earlier import has stored in the folder.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn known_imports(&self, folder: FolderId, keys: &[[u8; 16]]) -> Result<Vec<bool>, MessageStoreError> {
+        self.read(|connection| {
+            Ok(keys.iter().map(|key| imported::is_known(connection, folder, key)).collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    /// Imports messages in one transaction, in the order of their UIDs. A refused one does not affect the others.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchFolder`], or if the database fails: then none of the messages is stored.
+    pub async fn import(
+        &self,
+        folder: ImportFolder,
+        messages: Vec<ImportMessage>,
+    ) -> Result<Vec<ImportOutcome>, MessageStoreError> {
+        let (settings, now) = (self.settings().clone(), self.clock().now());
+        let mut prepared = Vec::with_capacity(messages.len());
+        for message in messages {
+            if message.content.len() > settings.max_message_bytes {
+                prepared.push((message, None));
+                continue;
+            }
+            let received_at = message.internal_date.unwrap_or(now);
+            let content = NewContent::appended(message.content.clone(), received_at, &settings).await?;
+            prepared.push((message, Some(content)));
+        }
+        let batch = move |connection: &Connection, touched: &mut Touched| {
+            let mut outcomes = Vec::with_capacity(prepared.len());
+            for (message, content) in &prepared {
+                let outcome = match content {
+                    None => Err(MessageStoreError::TooLong),
+                    Some(content) => store(connection, touched, folder, message, content, &settings, now),
+                };
+                outcomes.push(refused_alone(outcome)?);
+            }
+            Ok(outcomes)
+        };
+        self.write(batch).await
+    }
+
+    /// Ends the import of a folder: UIDs that the source has given to removed messages stay unused. Returns whether
+    /// the folder still has the UIDs of the source.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchFolder`].
+    pub async fn finish_import(&self, folder: FolderId, source: SourceUids) -> Result<bool, MessageStoreError> {
+        let now = self.clock().now();
+        self.write(move |connection, touched| {
+            let folder = folder::by_id(connection, folder)?;
+            let Some(after_import) = imported::source_uid_next(connection, folder.id)? else { return Ok(false) };
+            if source.uid_next <= after_import {
+                return Ok(true);
+            }
+            touched.mailbox(folder.mailbox);
+            if folder.uid_next == after_import {
+                imported::set_uid_next(connection, folder.id, source.uid_next)?;
+                return Ok(true);
+            }
+            imported::leave_numbers(connection, &folder, now)?;
+            Ok(false)
+        })
+        .await
+    }
+}
+
+/// Seconds by which the UIDVALIDITY of a source may be ahead of the clock: a year. Later folders of all mailboxes need
+/// higher values, so a source must not use up the rest of the range.
+const MAX_AHEAD: i64 = 365 * 24 * 60 * 60;
+
+/// Adopts the numbers of the source, or keeps those of an earlier import.
+fn adopt(
+    connection: &Connection,
+    folder: &Folder,
+    source: Option<SourceUids>,
+    now: Timestamp,
+) -> Result<bool, MessageStoreError> {
+    let after_import = imported::source_uid_next(connection, folder.id)?;
+    let Some(source) = source else { return Ok(false) };
+    if after_import.is_some() {
+        return Ok(folder.uid_validity == source.uid_validity);
+    }
+    let is_too_high = i64::from(source.uid_validity) > now.as_seconds() + MAX_AHEAD;
+    if folder.uid_next != 1 || source.uid_validity == 0 || is_too_high {
+        return Ok(false);
+    }
+    imported::take_numbers(connection, folder.id, source.uid_validity)?;
+    Ok(true)
+}
+
+fn store(
+    connection: &Connection,
+    touched: &mut Touched,
+    target: ImportFolder,
+    message: &ImportMessage,
+    new: &NewContent,
+    settings: &crate::MessageStoreSettings,
+    now: Timestamp,
+) -> Result<ImportOutcome, MessageStoreError> {
+    if imported::is_known(connection, target.id, &message.key)? {
+        return Ok(ImportOutcome::Known);
+    }
+    let columns = to_columns(&message.flags, settings.max_keywords)?;
+    let folder = folder::by_id(connection, target.id)?;
+    if !mailbox::by_id(connection, folder.mailbox)?.has_room_for(new.size()) {
+        return Err(MessageStoreError::OverQuota);
+    }
+    let kept = source_uid(connection, &folder, target, message, now)?;
+    let content = content::insert(connection, new, settings)?;
+    index::enqueue(connection, content)?;
+    let (internal_date, size) = (new.received_at(), new.size());
+    let row = NewEntry { content, flags: &columns, internal_date, size, saved_at: now };
+    let uid = entry::add(connection, folder.id, &row)?;
+    if kept {
+        imported::set_uid_next(connection, folder.id, uid + 1)?;
+    }
+    imported::add(connection, folder.id, &message.key)?;
+    touched.mailbox(folder.mailbox);
+    touched.chores();
+    Ok(ImportOutcome::Imported { uid, is_kept: kept })
+}
+
+/// Sets the next UID of the folder to that of the source. If it cannot be kept, the folder leaves the source's numbers.
+fn source_uid(
+    connection: &Connection,
+    folder: &Folder,
+    target: ImportFolder,
+    message: &ImportMessage,
+    now: Timestamp,
+) -> Result<bool, MessageStoreError> {
+    let after_import = imported::source_uid_next(connection, folder.id)?.filter(|_| target.keeps_uids);
+    let Some(after_import) = after_import else { return Ok(false) };
+    match message.uid {
+        Some(uid) if folder.uid_next == after_import && uid >= after_import && uid < u32::MAX => {
+            imported::set_uid_next(connection, folder.id, uid)?;
+            Ok(true)
+        }
+        _ => {
+            imported::leave_numbers(connection, folder, now)?;
+            Ok(false)
+        }
+    }
+}
+
+/// Separates errors of one message from those that end the transaction. Refusals come before the first change.
+fn refused_alone(outcome: Result<ImportOutcome, MessageStoreError>) -> Result<ImportOutcome, MessageStoreError> {
+    match outcome {
+        Err(
+            error @ (MessageStoreError::TooLong
+            | MessageStoreError::OverQuota
+            | MessageStoreError::TooManyKeywords
+            | MessageStoreError::FolderIsFull),
+        ) => Ok(ImportOutcome::Refused(error)),
+        outcome => outcome,
+    }
+}

@@ -1,0 +1,176 @@
+//! Imports from other mail servers and from files.
+
+use mailapi_backend::Provisioning;
+use mailapi_backend_embedded::MessageStoreSettings;
+use mailapi_backend_embedded::message_store::{
+    FlagChange, Folder, ImportFolder, ImportMessage, ImportOutcome, MessageStoreError, SourceUids,
+};
+use mailapi_imap::Flags;
+use mailapi_model::Timestamp;
+
+use super::test_store::{TestStore, address, ann, folder, mail};
+
+/// The source's UIDVALIDITY, of a time before the clock of the tests.
+const VALIDITY: u32 = 1_000_000_007;
+
+const fn numbers(uid_next: u32) -> Option<SourceUids> {
+    Some(SourceUids { uid_validity: VALIDITY, uid_next })
+}
+
+fn message(uid: u32) -> ImportMessage {
+    ImportMessage {
+        key: u128::from(uid).to_be_bytes(),
+        uid: Some(uid),
+        flags: Flags::from_words(["\\Seen", "todo"]),
+        internal_date: Some(Timestamp::from_seconds(i64::from(uid))),
+        content: mail(&format!("number {uid}"), ".").into(),
+    }
+}
+
+fn messages(uids: &[u32]) -> Vec<ImportMessage> {
+    uids.iter().map(|uid| message(*uid)).collect()
+}
+
+async fn prepared(test_store: &TestStore, source: Option<SourceUids>) -> ImportFolder {
+    test_store.message_store.prepare_import(&ann(), &folder("INBOX"), source).await.unwrap()
+}
+
+async fn imported(test_store: &TestStore, target: ImportFolder, uids: &[u32]) -> Vec<ImportOutcome> {
+    test_store.message_store.import(target, messages(uids)).await.unwrap()
+}
+
+async fn inbox(test_store: &TestStore) -> Folder {
+    test_store.message_store.folder(&ann(), &folder("INBOX")).await.unwrap()
+}
+
+async fn uids(test_store: &TestStore) -> Vec<u32> {
+    test_store.message_store.uids(inbox(test_store).await.id).await.unwrap()
+}
+
+const fn at(uid: u32, is_kept: bool) -> ImportOutcome {
+    ImportOutcome::Imported { uid, is_kept }
+}
+
+#[tokio::test]
+async fn an_import_into_no_mailbox_is_refused() {
+    let test_store = TestStore::new().await;
+    let nobody = address("nobody@example.org");
+    let refused = test_store.message_store.prepare_import(&nobody, &folder("INBOX"), None).await;
+    assert_eq!(refused, Err(MessageStoreError::NoSuchMailbox));
+}
+
+#[tokio::test]
+async fn a_refused_message_does_not_stop_the_others() {
+    let test_store = TestStore::with(MessageStoreSettings {
+        max_message_bytes: 1000,
+        max_keywords: 1,
+        ..MessageStoreSettings::default()
+    })
+    .await;
+    let size = message(1).content.len() as u64;
+    test_store.message_store.put_mailbox(&ann(), Some(2 * size)).await.unwrap();
+    let target = prepared(&test_store, numbers(9)).await;
+    let mut all = messages(&[1, 2, 3, 4, 5]);
+    all[1].content = "x".repeat(1001).into();
+    all[2].flags = Flags::from_words(["one", "two"]);
+    let outcomes = test_store.message_store.import(target, all).await.unwrap();
+    let refused = ImportOutcome::Refused;
+    let expected = [
+        at(1, true),
+        refused(MessageStoreError::TooLong),
+        refused(MessageStoreError::TooManyKeywords),
+        at(4, true),
+        refused(MessageStoreError::OverQuota),
+    ];
+    assert_eq!(outcomes, expected);
+    assert_eq!(uids(&test_store).await, [1, 4]);
+}
+
+#[tokio::test]
+async fn a_second_run_imports_what_is_missing() {
+    let test_store = TestStore::new().await;
+    let target = prepared(&test_store, numbers(5)).await;
+    imported(&test_store, target, &[2, 3]).await;
+    // One of them is removed here, and does not come back.
+    let deleted = Flags::from_words(["\\Deleted"]);
+    test_store.message_store.store_flags(target.id, vec![3], FlagChange::Add, deleted).await.unwrap();
+    test_store.message_store.expunge(target.id, None).await.unwrap();
+    let again = prepared(&test_store, numbers(5)).await;
+    assert!(again.keeps_uids);
+    let keys = messages(&[2, 3, 4]).iter().map(|message| message.key).collect::<Vec<_>>();
+    assert_eq!(test_store.message_store.known_imports(again.id, &keys).await, Ok(vec![true, true, false]));
+    let outcomes = imported(&test_store, again, &[2, 3, 4]).await;
+    assert_eq!(outcomes, [ImportOutcome::Known, ImportOutcome::Known, at(4, true)]);
+    assert_eq!(uids(&test_store).await, [2, 4]);
+}
+
+#[tokio::test]
+async fn a_new_and_empty_folder_gets_the_numbers_of_the_source() {
+    let test_store = TestStore::new().await;
+    let target = prepared(&test_store, numbers(90)).await;
+    assert_eq!(imported(&test_store, target, &[7, 12]).await, [at(7, true), at(12, true)]);
+    assert_eq!(test_store.message_store.finish_import(target.id, numbers(90).unwrap()).await, Ok(true));
+    let inbox = inbox(&test_store).await;
+    assert_eq!((inbox.uid_validity, inbox.uid_next, inbox.messages), (VALIDITY, 90, 2));
+    let metas = test_store.message_store.entries_above(inbox.id, 0, 10).await.unwrap();
+    assert_eq!((metas[0].state.uid, metas[0].internal_date.as_seconds()), (7, 7));
+    assert_eq!(metas[0].state.flags, Flags::from_words(["\\Seen", "todo"]));
+    let content = test_store.message_store.message_of(&metas[1]).await.unwrap();
+    assert_eq!(content.to_bytes().unwrap(), mail("number 12", "."));
+    test_store.deliver(&["ann@example.org"], &mail("new", ".")).await;
+    assert_eq!(uids(&test_store).await, [7, 12, 90]);
+}
+
+#[tokio::test]
+async fn other_folders_keep_their_own_numbers() {
+    let test_store = TestStore::new().await;
+    let before = inbox(&test_store).await.uid_validity;
+    let future = SourceUids { uid_validity: u32::MAX, uid_next: 9 };
+    assert!(!prepared(&test_store, Some(future)).await.keeps_uids, "later folders would need a higher one");
+    test_store.deliver(&["ann@example.org"], &mail("new", ".")).await;
+    let target = prepared(&test_store, numbers(9)).await;
+    assert_eq!(imported(&test_store, target, &[7]).await, [at(2, false)]);
+    assert_eq!(test_store.message_store.finish_import(target.id, numbers(9).unwrap()).await, Ok(false));
+    assert_eq!(inbox(&test_store).await.uid_validity, before);
+}
+
+#[tokio::test]
+async fn mail_that_arrives_between_ends_the_numbers_of_the_source() {
+    let test_store = TestStore::new().await;
+    let target = prepared(&test_store, numbers(9)).await;
+    imported(&test_store, target, &[3]).await;
+    test_store.deliver(&["ann@example.org"], &mail("new", ".")).await;
+    // UID 4 is the new message here, and another one in the source.
+    assert_eq!(imported(&test_store, target, &[4]).await, [at(5, false)]);
+    let inbox_now = inbox(&test_store).await;
+    assert!(inbox_now.uid_validity > VALIDITY, "clients must not mix up the two");
+    assert_eq!(test_store.message_store.finish_import(target.id, numbers(9).unwrap()).await, Ok(false));
+    let again = prepared(&test_store, numbers(9)).await;
+    assert!(!again.keeps_uids);
+    assert_eq!(imported(&test_store, again, &[4, 8]).await, [ImportOutcome::Known, at(6, false)]);
+}
+
+#[tokio::test]
+async fn removed_messages_of_the_source_end_them_as_well() {
+    let test_store = TestStore::new().await;
+    let target = prepared(&test_store, numbers(9)).await;
+    imported(&test_store, target, &[3]).await;
+    test_store.deliver(&["ann@example.org"], &mail("new", ".")).await;
+    // The source gave UID 4 to a message that is gone, but a client may remember it.
+    assert_eq!(test_store.message_store.finish_import(target.id, numbers(9).unwrap()).await, Ok(false));
+    assert!(inbox(&test_store).await.uid_validity > VALIDITY);
+}
+
+#[tokio::test]
+async fn a_missing_folder_is_made_and_its_keys_go_with_it() {
+    let test_store = TestStore::new().await;
+    let work = folder("Work/2026");
+    let target = test_store.message_store.prepare_import(&ann(), &work, numbers(9)).await.unwrap();
+    imported(&test_store, target, &[1, 2, 3]).await;
+    assert!(test_store.message_store.subscriptions(&ann()).await.unwrap().contains(&work));
+    test_store.message_store.delete_folder(&ann(), &work).await.unwrap();
+    while test_store.message_store.remove_entries_once().await.unwrap() > 0 {}
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_imported"), 0);
+    let again = test_store.message_store.prepare_import(&ann(), &work, numbers(9)).await.unwrap();
+    assert_eq!(imported(&test_store, again, &[1]).await, [at(1, true)]);
+}

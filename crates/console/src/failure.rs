@@ -1,0 +1,96 @@
+//! Error pages. They have the status, the code and the message of the API.
+
+use askama::Template;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use mailapi_http::{ApiError, page};
+
+use crate::answer::see_other;
+
+/// Why there is no page.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The error of an operation.
+    Api(ApiError),
+    /// The caller is not logged in: the log-in page, with this address to return to.
+    LogIn(String),
+    /// Another site sent the request.
+    CrossSite,
+    /// A template failed.
+    Template(askama::Error),
+}
+
+impl Failure {
+    /// No such page.
+    pub(crate) fn not_found() -> Self {
+        Self::Api(ApiError::not_found())
+    }
+
+    /// Logs the cause, which the page does not show.
+    pub(crate) fn unforeseen(error: &dyn std::fmt::Display) -> Self {
+        Self::Api(ApiError::unforeseen(error))
+    }
+
+    pub(crate) const fn template(error: askama::Error) -> Self {
+        Self::Template(error)
+    }
+}
+
+impl<E: Into<ApiError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Api(error.into())
+    }
+}
+
+#[derive(Template)]
+#[template(path = "failure.html")]
+struct FailurePage<'a> {
+    status: u16,
+    code: &'a str,
+    message: &'a str,
+    details: Vec<(&'a str, &'a str)>,
+    retry_after: Option<u64>,
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        match self {
+            Self::LogIn(to) => see_other(&to),
+            Self::Api(error) => error_page(&error),
+            Self::CrossSite => written(&FailurePage {
+                status: StatusCode::FORBIDDEN.as_u16(),
+                code: "CROSS_SITE_REQUEST",
+                message: "The form was sent from another site. Open the console and try again.",
+                details: Vec::new(),
+                retry_after: None,
+            }),
+            Self::Template(error) => {
+                tracing::error!(%error, "page failed");
+                StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            }
+        }
+    }
+}
+
+fn error_page(error: &ApiError) -> Response {
+    let retry_after = error.retry_after();
+    let mut response = written(&FailurePage {
+        status: error.status().as_u16(),
+        code: error.code(),
+        message: error.message(),
+        details: error.details().collect(),
+        retry_after,
+    });
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+fn written(template: &FailurePage<'_>) -> Response {
+    let Ok(html) = template.render() else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
+    let mut response = page("text/html; charset=utf-8", html.into());
+    *response.status_mut() = StatusCode::from_u16(template.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+}

@@ -1,0 +1,102 @@
+//! Dangerous acts ask for the password again.
+
+use mailapi_testkit::{PASSWORD, TestApp};
+use serde_json::json;
+
+use crate::support::{ANN, Browser, ROOT, server};
+
+/// A form: its page, and its fields without the proof.
+type Act = (&'static str, &'static [(&'static str, &'static str)]);
+
+const BOB: &str = "/console/users/bob@a.example";
+
+/// What destroys mail or a name, and what gives access that outlives the session.
+const ACTS: &[Act] = &[
+    ("/console/domains/a.example", &[("act", "delete"), ("confirm", "a.example")]),
+    ("/console/domains/a.example", &[("act", "dkim"), ("algorithm", "ed25519-sha256")]),
+    (BOB, &[("act", "purge"), ("confirm", "bob@a.example")]),
+    (BOB, &[("act", "delete"), ("confirm", "bob@a.example")]),
+    (BOB, &[("act", "reset")]),
+    (BOB, &[("act", "create-app-password"), ("name", "Phone")]),
+    ("/console/account", &[("act", "create-app-password"), ("name", "Phone")]),
+    ("/console/permissions", &[("email", ANN), ("domain", "a.example"), ("permission", "view_stats")]),
+    ("/console/tokens", &[("act", "create"), ("name", "Script")]),
+    ("/console/tokens", &[("act", "revoke"), ("id", "1")]),
+];
+
+/// What the acts would change.
+async fn state(app: &TestApp) -> Vec<serde_json::Value> {
+    let mut found = Vec::new();
+    for path in ["/domains/a.example", "/domains/a.example/dkim", "/permissions", "/tokens", "/users/bob@a.example"] {
+        let mut answer = app.get(app.admin(), path).await.expect(200);
+        if let Some(tokens) = answer.get_mut("tokens").and_then(|tokens| tokens.as_array_mut()) {
+            tokens.iter_mut().for_each(|token| token["last_used_at"] = json!(null));
+        }
+        found.push(answer);
+    }
+    for email in [ROOT, "bob@a.example"] {
+        found.push(app.get(app.admin(), &format!("/users/{email}/app-passwords")).await.expect(200));
+    }
+    found
+}
+
+async fn send(browser: &mut Browser, (path, fields): Act, proof: &str) -> u16 {
+    let fields = [fields, &[("proof", proof)]].concat();
+    let answer = browser.post(path, &fields).await;
+    assert!(proof.len() < 6 || !answer.text().contains(proof), "the proof is not on the page");
+    answer.status
+}
+
+#[tokio::test]
+async fn without_the_right_password_no_dangerous_act_happens() {
+    let app = server().await;
+    let before = state(&app).await;
+    let mut root = Browser::of(&app, ROOT).await;
+    for act in ACTS {
+        assert_eq!(send(&mut root, *act, "").await, 422, "{act:?}");
+        assert_eq!(send(&mut root, *act, "wrong one").await, 401, "{act:?}");
+        // A new log-in clears the failures.
+        app.clock.advance(app.service.settings().login_lockout);
+        root = Browser::of(&app, ROOT).await;
+    }
+    assert_eq!(state(&app).await, before);
+}
+
+#[tokio::test]
+async fn failures_of_a_proof_lock_the_log_in() {
+    let app = server().await;
+    let mut root = Browser::of(&app, ROOT).await;
+    for _ in 0..5 {
+        assert_eq!(send(&mut root, ACTS[2], "wrong one").await, 401);
+    }
+    assert_eq!(send(&mut root, ACTS[2], PASSWORD).await, 429, "the right one too");
+    let log_in = json!({ "email": ROOT, "password": PASSWORD });
+    assert_eq!(app.post("", "/auth/login", log_in).await.status, 429);
+    assert_eq!(app.get(app.admin(), "/users/bob@a.example").await.status, 200);
+}
+
+#[tokio::test]
+async fn with_a_token_the_same_token_is_the_proof() {
+    let app = server().await;
+    let other = json!({ "name": "Other", "token_type": "admin" });
+    let other = app.post(app.admin(), "/tokens", other).await.expect(201)["token"].as_str().unwrap().to_owned();
+    let mut admin = Browser::with_token(&app, app.admin()).await;
+    for wrong in [&other, PASSWORD, "x", "mapi_", &app.admin()[1..]] {
+        assert_eq!(send(&mut admin, ACTS[3], wrong).await, 401);
+    }
+    assert_eq!(send(&mut admin, ACTS[3], app.admin()).await, 429, "five failures lock");
+    let mut second = Browser::with_token(&app, &other).await;
+    assert_eq!(send(&mut second, ACTS[3], &other).await, 303, "another token is not locked");
+    assert_eq!(app.get(&other, "/users/bob@a.example").await.status, 404);
+    app.clock.advance(app.service.settings().login_lockout);
+    assert_eq!(send(&mut admin, ACTS[4], app.admin()).await, 404, "and the lock ends");
+}
+
+#[tokio::test]
+async fn a_page_asks_for_what_the_caller_logged_in_with() {
+    let app = server().await;
+    let page = Browser::of(&app, ROOT).await.page("/console/tokens").await;
+    assert!(page.contains(">Your password <"), "{page}");
+    let page = Browser::with_token(&app, app.admin()).await.page("/console/tokens").await;
+    assert!(page.contains(">Your API token <") && page.contains("Revoke the token"), "{page}");
+}

@@ -1,0 +1,79 @@
+//! `GET /auth/lockouts`.
+
+use axum::extract::State;
+use mailapi_service::auth::Lockout;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::answer::Json;
+use crate::caller::AdminCaller;
+use crate::error::{ApiError, documented_errors};
+use crate::query::{PageParameters, Query};
+use crate::shape::Moment;
+use crate::state::HttpState;
+
+/// Log-ins that are rejected without a check.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Lockout, example = json!({
+    "mailbox": "alice@example.test", "client": null, "until": "2026-11-20T10:30:30.123Z"
+}))]
+pub(crate) struct LockoutInfo {
+    /// Mailbox that is locked; null if the client may log in to none. The mailbox need not exist.
+    #[schema(required)]
+    mailbox: Option<String>,
+    /// Client that is rejected: an IPv4 address, or the /64 network of an IPv6 address. Null if the mailbox is locked at
+    /// the API for all clients.
+    #[schema(required)]
+    client: Option<String>,
+    /// Time when log-ins are checked again.
+    until: Moment,
+}
+
+impl From<Lockout> for LockoutInfo {
+    fn from(Lockout { mailbox, client, until }: Lockout) -> Self {
+        Self {
+            mailbox: mailbox.map(|mailbox| mailbox.shown().to_owned()),
+            client: client.map(|client| client.to_string()),
+            until: until.into(),
+        }
+    }
+}
+
+/// A page of lock-outs.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LockoutsListed {
+    /// Always true.
+    success: bool,
+    /// Total number of lock-outs.
+    total: u64,
+    /// The `limit` that was applied.
+    limit: u32,
+    /// The `offset` that was applied.
+    offset: u64,
+    /// Lock-outs, the longest remaining time first.
+    lockouts: Vec<LockoutInfo>,
+}
+
+documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
+
+/// List lock-outs
+///
+/// For admins. Returns mailboxes and clients that are locked out after failed log-ins. They are in the memory of the node
+/// that answers: other nodes have their own, and a restart clears them.
+#[utoipa::path(get, path = "/auth/lockouts", tag = "auth", operation_id = "list_lockouts", params(PageParameters),
+    responses((status = 200, description = "A page of lock-outs.", body = LockoutsListed), Errors))]
+pub(crate) async fn list(
+    State(state): State<HttpState>,
+    AdminCaller(caller): AdminCaller,
+    query: Query<PageParameters>,
+) -> Result<Json<LockoutsListed>, ApiError> {
+    let page = query.read()?;
+    let listed = state.service().list_lockouts(&caller, page)?;
+    Ok(Json(LockoutsListed {
+        success: true,
+        total: listed.total,
+        limit: page.limit(),
+        offset: page.offset(),
+        lockouts: listed.items.into_iter().map(Into::into).collect(),
+    }))
+}

@@ -1,0 +1,4 @@
+//! Lock-outs after failed log-ins.
+
+pub(super) mod list;
+pub(super) mod unlock;

@@ -1,0 +1,61 @@
+//! `POST /auth/lockouts/unlock`.
+
+use axum::extract::State;
+use mailapi_model::{ClientNetwork, EmailAddress, Violations};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::answer::Json;
+use crate::caller::AdminCaller;
+use crate::error::{ApiError, documented_errors};
+use crate::json::JsonBody;
+use crate::request_body::request_body;
+use crate::state::HttpState;
+
+request_body! {
+    /// What to unlock: a mailbox, a client, or both.
+    pub(crate) struct UnlockBody as "Unlock" {
+        /// Mailbox whose failed log-ins are forgotten.
+        mailbox: Option<EmailAddress>,
+        /// Client whose failed log-ins are forgotten: an IP address, or a client of the list.
+        client: Option<String>,
+    }
+    example { "mailbox": "alice@example.test" }
+}
+
+/// Failed log-ins were forgotten.
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({ "success": true, "message": "Failed log-ins are forgotten.", "unlocked": 1 }))]
+pub(crate) struct Unlocked {
+    /// Always true.
+    success: bool,
+    /// Result in words.
+    message: &'static str,
+    /// Number of lock-outs that ended; 0 if there were none.
+    unlocked: usize,
+}
+
+documented_errors!(Errors, documented_with_body, [AccessDenied]);
+
+/// End lock-outs
+///
+/// For admins. Forgets the failed log-ins of a mailbox, with all clients that are rejected for it, or of a client, with
+/// all mailboxes that are closed to it. Other nodes keep theirs.
+#[utoipa::path(post, path = "/auth/lockouts/unlock", tag = "auth", operation_id = "end_lockout",
+    request_body = UnlockBody,
+    responses((status = 200, description = "Failed log-ins are forgotten.", body = Unlocked), Errors))]
+pub(crate) async fn unlock(
+    State(state): State<HttpState>,
+    AdminCaller(caller): AdminCaller,
+    body: JsonBody<UnlockBody>,
+) -> Result<Json<Unlocked>, ApiError> {
+    let UnlockBody { mailbox, client } = body.read()?;
+    if mailbox.is_none() && client.is_none() {
+        return Err(Violations::of("mailbox", "is required, or `client`").into());
+    }
+    let mut violations = Violations::none();
+    let client = client.and_then(|client| violations.check("client", client.parse::<ClientNetwork>()));
+    let client = violations.or(Some(client))?;
+    let unlocked = state.service().unlock(&caller, mailbox.as_ref(), client)?;
+    Ok(Json(Unlocked { success: true, message: "Failed log-ins are forgotten.", unlocked }))
+}

@@ -1,0 +1,151 @@
+//! Makes a backup of a running server.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use mailapi_model::Timestamp;
+use mailapi_store::sqlite::{check_database, copy_database};
+use sha2::{Digest, Sha256};
+
+use super::about;
+use super::chunks::{CHUNK_BYTES, Chunks, Kept, Sha};
+use super::contents::{Source, text_of, with_suffix};
+use super::directory::BackupDir;
+use super::manifest::{FileEntry, Manifest};
+use crate::failure::{Failure, Outcome};
+
+/// A complete backup.
+#[derive(Debug)]
+pub(crate) struct Created {
+    pub(crate) number: u32,
+    pub(crate) manifest: Manifest,
+    /// Bytes that no earlier backup had.
+    pub(crate) written: u64,
+    /// Chunks of earlier backups that were damaged, and are whole again.
+    pub(crate) repaired: usize,
+}
+
+/// Makes a backup. After a failure, everything that it wrote is removed, and earlier backups are as before.
+pub(crate) fn create(to: &BackupDir, source: &Source, now: Timestamp) -> Outcome<Created> {
+    if to.path().starts_with(&source.data_dir) {
+        return Err(about(to.path(), "a backup must be outside the data directory"));
+    }
+    let mut writing = Writing::begin(to)?;
+    let published = writing.save(source, now).and_then(|manifest| {
+        let number = to.publish(&manifest, &writing.work)?;
+        Ok((number, manifest))
+    });
+    if published.is_err() {
+        writing.discard();
+    }
+    // The result counts, and the next backup removes the directory.
+    let _ = to.end_work();
+    let (number, manifest) = published?;
+    Ok(Created { number, manifest, written: writing.written, repaired: writing.repaired })
+}
+
+/// A backup that is not complete.
+struct Writing {
+    work: PathBuf,
+    chunks: Chunks,
+    added: Vec<Sha>,
+    written: u64,
+    repaired: usize,
+}
+
+impl Writing {
+    fn begin(to: &BackupDir) -> Outcome<Self> {
+        Ok(Self { work: to.begin_work()?, chunks: to.chunks(), added: Vec::new(), written: 0, repaired: 0 })
+    }
+
+    fn save(&mut self, source: &Source, now: Timestamp) -> Outcome<Manifest> {
+        let database = self.save_database(&source.database)?;
+        let mut files = Vec::new();
+        for path in source.other_files()? {
+            let place = source.data_dir.join(&path);
+            match self.save_file(&place, text_of(&path)?) {
+                Ok(file) => files.push(file),
+                // A file that is replaced or removed at this moment has no content to save.
+                Err(_) if !place.exists() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(Manifest::new(now.to_string(), source.accounts, database, files))
+    }
+
+    /// Copies the database, checks the copy, and cuts it into chunks.
+    fn save_database(&mut self, database: &Path) -> Outcome<FileEntry> {
+        require_space(&self.work, database)?;
+        let copy = self.work.join("database");
+        let failed = |error| Failure::new(format!("the database {} cannot be copied: {error}", database.display()));
+        copy_database(database, &copy).map_err(failed)?;
+        check_database(&copy).map_err(|error| about(database, error))?;
+        let name = database.file_name().map_or_else(|| database.to_owned(), PathBuf::from);
+        let file = self.save_file(&copy, text_of(&name)?)?;
+        std::fs::remove_file(&copy).map_err(|error| about(&copy, error))?;
+        // Users of the database's group keep their access.
+        let mode = mode_of(&std::fs::metadata(database).map_err(|error| about(database, error))?);
+        Ok(FileEntry { mode, ..file })
+    }
+
+    fn save_file(&mut self, file: &Path, path: String) -> Outcome<FileEntry> {
+        let failed = |error: io::Error| about(file, error);
+        let mut open = File::open(file).map_err(failed)?;
+        let mode = mode_of(&open.metadata().map_err(failed)?);
+        let (mut chunks, mut sha, mut size) = (Vec::new(), Sha256::new(), 0);
+        loop {
+            let mut bytes = Vec::with_capacity(CHUNK_BYTES);
+            open.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut bytes).map_err(failed)?;
+            if bytes.is_empty() {
+                return Ok(FileEntry { path, mode, size, sha256: Sha(sha.finalize().into()), chunks });
+            }
+            sha.update(&bytes);
+            size += bytes.len() as u64;
+            chunks.push(self.save_chunk(&bytes)?);
+        }
+    }
+
+    fn save_chunk(&mut self, bytes: &[u8]) -> Outcome<Sha> {
+        let id = Sha::of(bytes);
+        let failed = |error| Failure::new(format!("the backup cannot be written: {error}"));
+        match self.chunks.keep(id, bytes, &self.work).map_err(failed)? {
+            Kept::There => return Ok(id),
+            Kept::Written => self.added.push(id),
+            Kept::Repaired => self.repaired += 1,
+        }
+        self.written += bytes.len() as u64;
+        Ok(id)
+    }
+
+    /// Removes what no earlier backup has.
+    fn discard(&self) {
+        for id in &self.added {
+            // The next backup removes the rest.
+            let _ = self.chunks.remove(*id);
+        }
+    }
+}
+
+/// Permissions of a file.
+fn mode_of(metadata: &Metadata) -> u32 {
+    metadata.permissions().mode() & 0o777
+}
+
+/// Fails if the file system has too little space for the copy of the database.
+fn require_space(work: &Path, database: &Path) -> Outcome {
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+    let needed = size(database) + size(&with_suffix(database, "-wal"));
+    let disk = rustix::fs::statvfs(work).map_err(|error| about(work, error))?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free >= needed {
+        return Ok(());
+    }
+    let shown = |bytes| bytesize::ByteSize(bytes);
+    Err(Failure::new(format!(
+        "the disk of the backup is full: the copy of the database needs {}, and {} are free",
+        shown(needed),
+        shown(free)
+    )))
+}

@@ -1,0 +1,161 @@
+//! `mailapi export`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use mailapi_archive::maildir::MaildirWriter;
+use mailapi_archive::mbox::MboxWriter;
+use mailapi_archive::{ArchiveError, ExportedMessage, level_name};
+use mailapi_backend_embedded::MessageStore;
+use mailapi_backend_embedded::message_store::{Folder, MessageStoreError};
+use mailapi_model::EmailAddress;
+use tokio::task::spawn_blocking;
+
+use super::import::Chosen;
+use super::{about, audit_mail, caller, print};
+use crate::config::Config;
+use crate::failure::{Failure, Outcome};
+use crate::wiring::{self, Create, MailServer};
+
+#[derive(Debug, Args)]
+pub(super) struct Export {
+    /// The address of the user whose mailbox is exported
+    email: EmailAddress,
+    #[command(subcommand)]
+    format: Format,
+}
+
+#[derive(Debug, Subcommand)]
+enum Format {
+    /// Write a Maildir++ with the lists of UIDs and keywords that Dovecot reads
+    Maildir(Destination),
+    /// Write one mbox file for each folder
+    Mbox(Destination),
+}
+
+#[derive(Debug, Args)]
+struct Destination {
+    /// A directory that is empty or does not exist
+    directory: PathBuf,
+    #[command(flatten)]
+    chosen: Chosen,
+}
+
+/// Messages whose rows are read together.
+const STEP: usize = 200;
+
+pub(super) async fn run(export: Export, config: &Config) -> Outcome {
+    let Export { email, format } = export;
+    if config.is_external() {
+        return Err(Failure::new(doveadm_instead(&email, &format)));
+    }
+    wiring::with_assembly(config, Create::Nothing, async |assembly| {
+        assembly.service.get_user(&caller(), &email).await.map_err(|error| about(&email, error))?;
+        let MailServer::Embedded(embedded) = &assembly.mail else { return Ok(()) };
+        let store = embedded.message_store();
+        let (Format::Maildir(Destination { directory, chosen }) | Format::Mbox(Destination { directory, chosen })) =
+            &format;
+        prepare(directory)?;
+        let folders = store.list_folders(&email).await?;
+        chosen.check(folders.iter().map(|folder| &folder.name))?;
+        let mut all = 0;
+        for folder in folders.iter().filter(|folder| chosen.includes(&folder.name)) {
+            let writer = Writer::create(&format, directory, folder)?;
+            all += export_folder(store, folder, writer).await?;
+        }
+        audit_mail(&email, all, "mail exported");
+        print(&format!("{}: {all} messages exported\n", email.shown()))
+    })
+    .await
+}
+
+/// Names the command that does the same in front of Dovecot.
+fn doveadm_instead(email: &EmailAddress, format: &Format) -> String {
+    let (kind, Destination { directory, .. }) = match format {
+        Format::Maildir(destination) => ("maildir", destination),
+        Format::Mbox(destination) => ("mbox", destination),
+    };
+    format!(
+        "the mailboxes are Dovecot's, which exports them itself: doveadm backup -u {email} {kind}:{}",
+        directory.display()
+    )
+}
+
+/// Creates the directory, unless it is there and empty.
+fn prepare(directory: &Path) -> Outcome {
+    let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", directory.display()));
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    match std::fs::read_dir(directory).map_err(failed)?.next() {
+        None => Ok(()),
+        Some(_) => Err(Failure::new(format!("{}: the directory is not empty", directory.display()))),
+    }
+}
+
+/// Writes one folder.
+enum Writer {
+    Maildir(MaildirWriter),
+    Mbox(MboxWriter),
+}
+
+impl Writer {
+    fn create(format: &Format, directory: &Path, folder: &Folder) -> Result<Self, ArchiveError> {
+        Ok(match format {
+            Format::Maildir(_) => {
+                Self::Maildir(MaildirWriter::create(directory, &folder.name, folder.uid_validity, folder.uid_next)?)
+            }
+            Format::Mbox(_) => {
+                Self::Mbox(MboxWriter::create(&directory.join(format!("{}.mbox", level_name(&folder.name))))?)
+            }
+        })
+    }
+
+    /// Returns the number of flags that the format cannot hold.
+    fn add(&mut self, message: &ExportedMessage) -> Result<usize, ArchiveError> {
+        match self {
+            Self::Maildir(writer) => writer.add(message),
+            Self::Mbox(writer) => writer.add(message).map(|()| 0),
+        }
+    }
+
+    fn finish(self) -> Result<(), ArchiveError> {
+        match self {
+            Self::Maildir(writer) => writer.finish(),
+            Self::Mbox(writer) => writer.finish(),
+        }
+    }
+}
+
+/// Exports a folder. Returns the number of its messages.
+async fn export_folder(store: &MessageStore, folder: &Folder, mut writer: Writer) -> Outcome<u64> {
+    let (mut messages, mut lost_keywords, mut after) = (0, 0, 0);
+    loop {
+        let entries = store.entries_above(folder.id, after, STEP).await?;
+        let Some(last) = entries.last() else { break };
+        after = last.state.uid;
+        for entry in &entries {
+            let content = match store.message_of(entry).await {
+                // Removed since the list was read.
+                Err(MessageStoreError::NoSuchMessage) => continue,
+                content => content?,
+            };
+            let (uid, flags) = (entry.state.uid, entry.state.flags.clone());
+            let message = ExportedMessage { uid, flags, internal_date: entry.internal_date, content };
+            let added = spawn_blocking(move || {
+                let added = writer.add(&message);
+                (writer, added)
+            });
+            let added = added.await?;
+            writer = added.0;
+            lost_keywords += added.1?;
+            messages += 1;
+        }
+    }
+    writer.finish()?;
+    let lost = if lost_keywords == 0 {
+        String::new()
+    } else {
+        format!("; {lost_keywords} keywords lost, since a Maildir has at most 26 in a folder")
+    };
+    print(&format!("{}: {messages} messages{lost}\n", folder.name))?;
+    Ok(messages)
+}

@@ -1,0 +1,44 @@
+//! `mailapi restore`.
+
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::Args;
+use mailapi_model::Clock;
+
+use super::backup::place;
+use super::print;
+use crate::backup::{self, Accounts, BackupDir, Destination};
+use crate::config::Config;
+use crate::failure::{Failure, Outcome};
+use crate::system::SystemClock;
+
+#[derive(Debug, Args)]
+pub(super) struct Restore {
+    /// The directory of the backups
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Restore this backup, from `mailapi backup --list` [default: the newest]
+    #[arg(long, value_name = "N")]
+    number: Option<u32>,
+}
+
+pub(super) async fn run(arguments: &Restore, config: &Config) -> Outcome {
+    let data_dir = std::path::absolute(&config.data_dir)?;
+    let (database, accounts) = place(config, &data_dir)?;
+    let backups = BackupDir::to_read(&arguments.directory)?;
+    let number = arguments.number.map_or_else(|| backups.newest(), Ok)?;
+    match (backups.manifest(number)?.accounts, accounts) {
+        (Accounts::Postgres, Accounts::Sqlite) => {
+            return Err(Failure::new("the accounts of this backup are in PostgreSQL: set database.url"));
+        }
+        (Accounts::Sqlite, Accounts::Postgres) => {
+            return Err(Failure::new("the accounts of this backup are in its SQLite file: remove database.url"));
+        }
+        _ => {}
+    }
+    let manifest =
+        backup::restore(&backups, number, &Destination { data_dir, database }, SystemClock::new().now()).await?;
+    let (time, files, size) = (&manifest.created_at, manifest.file_count(), ByteSize(manifest.size()));
+    print(&format!("restored backup {number} of {time}: {files} files, {size}\n"))
+}

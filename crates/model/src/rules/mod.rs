@@ -1,0 +1,122 @@
+//! Rules of a mailbox: what happens to messages that arrive.
+//!
+//! A rule has conditions and actions. All rules whose conditions hold apply, in their order, until one stops or rejects.
+
+mod check;
+mod ruling;
+mod text;
+
+use crate::{EmailAddress, FolderName};
+
+pub use check::{ActionFields, ConditionFields, ConditionValue, RuleFields};
+pub use ruling::{RuleFacts, Ruling};
+pub use text::DamagedRules;
+
+/// The rules of a mailbox, checked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RuleSet(Vec<Rule>);
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Its name for people.
+    pub name: String,
+    /// Whether it is applied.
+    pub enabled: bool,
+    /// What a message must be. Without conditions, the rule applies to every message that is not junk.
+    pub conditions: Vec<Condition>,
+    /// What happens to the message.
+    pub actions: Vec<RuleAction>,
+}
+
+/// A condition of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// A text of the header.
+    Text {
+        /// Which text.
+        field: TextField,
+        /// How it is compared, ignoring case.
+        comparison: Comparison,
+        /// The text to compare with.
+        value: String,
+    },
+    /// The message has more bytes.
+    Over(u64),
+    /// The message is junk.
+    IsSpam,
+}
+
+/// A text of the header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TextField {
+    /// The authors.
+    From,
+    /// The recipients in To and Cc.
+    To,
+    /// The subject.
+    Subject,
+    /// All fields with this name.
+    Header(String),
+}
+
+/// How texts are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// One contains the other.
+    Contains,
+    /// They are equal; of people, an address.
+    Is,
+}
+
+/// An action of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RuleAction {
+    /// Stores the message in this folder instead of INBOX. The first such action decides.
+    Folder(FolderName),
+    /// Sets a flag, such as `\Flagged`, or a keyword.
+    Flag(String),
+    /// Sends a copy to this address. The mailbox keeps the message.
+    Forward(EmailAddress),
+    /// Refuses the message with this text.
+    Reject(String),
+    /// Answers its sender.
+    Vacation(Vacation),
+    /// Ends the rules.
+    Stop,
+}
+
+/// An automatic answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vacation {
+    /// The subject; `None` derives it from that of the message.
+    pub subject: Option<String>,
+    /// The text.
+    pub text: String,
+    /// A sender gets no further answer for so many days.
+    pub days: u32,
+    /// Further addresses of the owner. Mail to other addresses, such as those of lists and aliases, is not answered.
+    pub addresses: Vec<EmailAddress>,
+}
+
+impl RuleSet {
+    /// Returns the rules in their order.
+    #[must_use]
+    pub fn all(&self) -> &[Rule] {
+        &self.0
+    }
+
+    /// Returns whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Rule {
+    /// Returns whether the rule is about junk. No other rule applies to it.
+    #[must_use]
+    pub fn is_about_spam(&self) -> bool {
+        self.conditions.contains(&Condition::IsSpam)
+    }
+}
