@@ -25,7 +25,8 @@ pub struct HttpSettings {
     pub max_request_bytes_in_flight: usize,
     /// Request limits of a token, or of an address without a token.
     pub limits: RequestLimits,
-    /// Time-out for a complete request head, including idle time; then the connection is closed.
+    /// Time-out for a complete request head, including idle time; then the connection is closed. Above the 60 seconds
+    /// after which load balancers commonly close idle connections: they would otherwise send requests into closed ones.
     pub header_timeout: Duration,
     /// Maximum pause within a body.
     pub body_pause: Duration,
@@ -71,7 +72,7 @@ impl Default for HttpSettings {
             max_small_request_bytes: 64 * 1024,
             max_request_bytes_in_flight: 256 * 1024 * 1024,
             limits: RequestLimits::default(),
-            header_timeout: Duration::from_secs(60),
+            header_timeout: Duration::from_secs(75),
             body_pause: Duration::from_secs(30),
             body_timeout: Duration::from_secs(600),
             discard_timeout: Duration::from_secs(10),

@@ -27,6 +27,9 @@ const LAST_USED_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two removals of expired records. Records that are kept for days may stay some minutes longer.
 const TIDY_INTERVAL: Duration = Duration::from_secs(10 * 60);
 /// Time between two searches for idle IMAP connections: the age at which the pool closes one.
+/// Interval between two reads of all mailboxes of a user database that is not ours. A log-in reads its own mailbox at
+/// once, so this only delays the names and quotas of others.
+const DIRECTORY_SYNC_INTERVAL: Duration = Duration::from_secs(60);
 const IDLE_CHECK: Duration = Duration::from_secs(5 * 60);
 
 /// Starts the loops; they end after `shutdown`.
@@ -45,8 +48,7 @@ pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -
             tasks.spawn(close_idle(external.imap_pool().clone(), ticks("idle connections", IDLE_CHECK)));
             tasks.spawn(keep_search_index(external.mailboxes().clone(), shutdown.clone()));
             if config.mail.external.users.is_set() {
-                let interval = config.mail.external.users.sync_interval.0;
-                tasks.spawn(sync_directory(assembly.service.clone(), ticks("users", interval)));
+                tasks.spawn(sync_directory(assembly.service.clone(), ticks("users", DIRECTORY_SYNC_INTERVAL)));
             }
             tasks.spawn(collect_bounces(assembly.service.clone(), shutdown.clone()));
         }

@@ -51,9 +51,6 @@ mirror!(
     /// `[advanced.http]`: connections and requests.
     HttpKeys of HttpSettings {
         max_connections: usize,
-        header_timeout: HumanDuration,
-    } with {
-        max_in_flight_bytes: ByteSize = ByteSize(HttpSettings::default().max_request_bytes_in_flight as u64),
     }
 );
 
@@ -72,9 +69,8 @@ mirror!(
 );
 
 mirror!(
-    /// `[advanced.buffer]`: memory and disk of messages in transit.
+    /// `[advanced.buffer]`: disk space of messages in transit.
     BufferKeys of BufferSettings as (BufferSettings::new("")) {
-        max_memory_bytes: ByteSize,
         max_disk_bytes: ByteSize,
     }
 );
@@ -91,7 +87,6 @@ mirror!(
     /// `[advanced.delivery]`: the queue of the built-in mail server.
     DeliveryKeys of DeliveryAgentSettings {
         retry_intervals: Vec<HumanDuration>,
-        delay_notice_after: HumanDuration,
         max_connections: usize,
         max_connections_per_destination: usize,
     } with {
@@ -111,7 +106,6 @@ mirror!(
     /// `[advanced.imap]`: IMAP sessions of the built-in mail server.
     ImapKeys of ImapSettings {
         max_connections_per_user: usize,
-        plaintext_on_loopback: bool,
     }
 );
 
@@ -249,7 +243,6 @@ impl BufferKeys {
 
     /// Rejects limits that leave no room for the largest message.
     fn check(&self, max_message_bytes: u64) -> Result<(), ConfigError> {
-        at_least_one("advanced.buffer.max_memory_bytes", self.max_memory_bytes.0)?;
         if self.max_disk_bytes.0 >= max_message_bytes.max(1) {
             return Ok(());
         }

@@ -108,24 +108,19 @@ impl Former {
 pub(super) const MOVED: &[(&str, &str)] = &[
     ("shutdown_grace", "advanced.shutdown_grace"),
     ("http.max_connections", "advanced.http.max_connections"),
-    ("http.max_request_bytes_in_flight", "advanced.http.max_in_flight_bytes"),
-    ("http.header_timeout", "advanced.http.header_timeout"),
     ("mail.embedded.tls_cert", "tls.cert"),
     ("mail.embedded.tls_key", "tls.key"),
     ("auth.password_rounds", "advanced.auth.password_rounds"),
     ("database.postgres.connections", "advanced.postgres.connections"),
-    ("spool.max_memory_bytes", "advanced.buffer.max_memory_bytes"),
     ("spool.max_disk_bytes", "advanced.buffer.max_disk_bytes"),
     ("housekeeping.recovery_interval", "advanced.sending.recovery_interval"),
     ("mail.embedded.courier.retry_intervals", "advanced.delivery.retry_intervals"),
-    ("mail.embedded.courier.delay_notice_after", "advanced.delivery.delay_notice_after"),
     ("mail.embedded.courier.max_connections", "advanced.delivery.max_connections"),
     ("mail.embedded.courier.max_connections_per_destination", "advanced.delivery.max_connections_per_destination"),
     ("mail.embedded.maildrop.queue_lifetime", "advanced.delivery.queue_lifetime"),
     ("mail.embedded.connections.max_connections", "advanced.listeners.max_connections"),
     ("mail.embedded.connections.max_connections_per_client", "advanced.listeners.max_connections_per_client"),
     ("mail.embedded.imap.max_connections_per_user", "advanced.imap.max_connections_per_user"),
-    ("mail.embedded.imap.plaintext_on_loopback", "advanced.imap.plaintext_on_loopback"),
     ("mail.external.smtp.pool.max_connections", "advanced.external_smtp.max_connections"),
     ("mail.external.imap.pool.max_connections", "advanced.external_imap.max_connections"),
     ("mail.external.imap.pool.max_connections_per_mailbox", "advanced.external_imap.max_connections_per_mailbox"),
@@ -144,12 +139,15 @@ pub(super) const MOVED: &[(&str, &str)] = &[
 pub(super) const REMOVED: &[(&str, &[&str])] = &[
     ("http", &[
         "max_small_request_bytes", "body_pause", "body_timeout", "discard_timeout", "discard_bytes",
-        "long_work_bytes", "long_string_bytes", "kept_page_bytes", "health_timeout", "health_cache"
+        "long_work_bytes", "long_string_bytes", "kept_page_bytes", "health_timeout", "health_cache",
+        "max_request_bytes_in_flight", "header_timeout"
     ]),
     ("log", &["gather_for", "gather_bytes"]),
     ("advanced.auth", &["cached_callers", "concurrent_hashes"]),
-    ("advanced.buffer", &["max_inbound_disk_bytes"]),
-    ("advanced.http", &["health_cache"]),
+    ("advanced.buffer", &["max_inbound_disk_bytes", "max_memory_bytes"]),
+    ("advanced.delivery", &["delay_notice_after"]),
+    ("advanced.http", &["header_timeout", "health_cache", "max_in_flight_bytes"]),
+    ("advanced.imap", &["plaintext_on_loopback"]),
     ("database.sqlite", &[
         "group_jobs", "group_time", "queue_jobs", "read_connections", "scan_connections", "search_connections",
         "search_timeout", "busy_timeout", "foreign_check", "statement_cache", "writer_cache_kib",
@@ -161,7 +159,7 @@ pub(super) const REMOVED: &[(&str, &[&str])] = &[
     ]),
     ("auth", &["concurrent_hashes", "ended_sessions_kept", "login_addresses"]),
     ("limits", &["cached_callers", "cached_domains", "store"]),
-    ("spool", &["max_inbound_disk_bytes", "write_bytes"]),
+    ("spool", &["max_inbound_disk_bytes", "max_memory_bytes", "write_bytes"]),
     ("mail", &[
         "idempotency_lifetime", "idempotency_wait", "pending_grace", "bounce_lifetime", "bounce_members",
         "feed_batch", "quota_patience"
@@ -178,14 +176,14 @@ pub(super) const REMOVED: &[(&str, &[&str])] = &[
     ("mail.embedded.imap", &[
         "max_login_failures", "failed_login_delay", "login_timeout", "idle_timeout", "keepalive_interval",
         "write_timeout", "max_line_bytes", "max_literal_bytes", "max_bad_commands", "max_search_texts",
-        "fetch_messages", "fetch_bytes", "read_bytes", "write_bytes"
+        "fetch_messages", "fetch_bytes", "read_bytes", "write_bytes", "plaintext_on_loopback"
     ]),
     ("mail.embedded.connections", &["refusal_timeout", "accept_pause", "last_words"]),
     ("mail.embedded.courier", &[
         "port", "allow_loopback", "retry_jitter_percent", "max_messages_per_connection", "max_recipients",
         "max_addresses", "max_claimed", "busy_pause", "lease", "connect_timeout", "greeting_timeout",
         "reply_timeout", "write_timeout", "message_timeout", "read_bytes", "max_returned_message_bytes",
-        "longest_pause", "failure_pause", "first_record_pause", "longest_record_pause"
+        "longest_pause", "failure_pause", "first_record_pause", "longest_record_pause", "delay_notice_after"
     ]),
     ("mail.embedded.maildrop", &[
         "chunk_bytes", "inline_bytes", "inline_entries", "accepted_memory", "accepted_batch", "max_folders",
@@ -206,9 +204,11 @@ pub(super) const REMOVED: &[(&str, &[&str])] = &[
         "postqueue_timeout", "postqueue_octets", "index_lifetime", "index_file_octets", "max_index_files",
         "max_gaps", "max_line_octets"
     ]),
+    ("mail.external.bounces", &["folder"]),
     ("mail.external.bounces.limits", &[
         "batch_messages", "uid_range", "message_octets", "message_tries", "loss_memory", "response_characters"
     ]),
+    ("mail.external.users", &["sync_interval"]),
     ("mail.external.users.limits", &["connections", "connect_timeout", "statement_timeout", "page", "forget_after"]),
     ("mail.external.doveadm", &["connect_timeout", "timeout"]),
     ("mail.external.mailboxes", &[

@@ -29,7 +29,6 @@ impl Http {
         let mut settings = HttpSettings::default();
         self.apply(&mut settings);
         advanced.http.apply(&mut settings);
-        settings.max_request_bytes_in_flight = advanced.http.max_in_flight_bytes.as_usize();
         settings.public_url.clone_from(&self.public_url.0);
         settings.trusted_proxies = self.trusted_proxies.iter().map(|Text(network)| *network).collect();
         settings.limits = RequestLimits { per_minute: limits.requests_per_minute, per_hour: limits.requests_per_hour };

@@ -457,15 +457,6 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_stay_in_memory_have_room_there() {
-        let room = |size: &str| {
-            let text = format!("advanced.buffer.max_memory_bytes = \"{size}\"\n");
-            Config::from_layers(Some(("mailapi.toml", &text)), &[]).unwrap().listeners().max_message_memory_bytes
-        };
-        assert_eq!([room("1MiB"), room("300MiB")], [256 << 20, 1200 << 20]);
-    }
-
-    #[test]
     fn what_this_version_cannot_do_is_refused() {
         for (text, why) in [
             ("[mail]\nbackend = \"external\"", "mail.external.imap.master_password: missing"),

@@ -7,7 +7,7 @@ use super::former::{self, MOVED, REMOVED};
 use super::{Config, DOCUMENTED};
 
 /// Maximum number of settings in this project. A new one must replace another.
-const MOST_SETTINGS: usize = 127;
+const MOST_SETTINGS: usize = 120;
 /// First words of the sentence in a description that explains when to change the setting.
 const WHEN: [&str; 4] = ["Set it ", "Raise it ", "Lower it ", "Change it "];
 const EXAMPLE: &str = "# Example: ";

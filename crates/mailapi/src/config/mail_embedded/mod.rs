@@ -20,9 +20,6 @@ use super::{ConfigError, is_public};
 use inbound::Inbound;
 use relay::{RelayAddress, RelayTlsName};
 
-/// Minimum number of incoming messages that fit into the memory budget together.
-const MESSAGES_IN_MEMORY: usize = 4;
-
 /// The section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -111,9 +108,6 @@ impl Embedded {
     ) -> ListenerSettings {
         let mut settings = ListenerSettings::new(self.hostname());
         advanced.imap.apply(&mut settings.imap);
-        // Each incoming message uses at most this much of the budget, so that several fit into it.
-        let several = advanced.buffer.max_memory_bytes.as_usize().saturating_mul(MESSAGES_IN_MEMORY);
-        settings.max_message_memory_bytes = settings.max_message_memory_bytes.max(several);
         let mut connections = ConnectionLimits { grace: advanced.shutdown_grace.0, ..ConnectionLimits::default() };
         advanced.listeners.apply(&mut connections);
         settings.smtp_connections = connections.clone();

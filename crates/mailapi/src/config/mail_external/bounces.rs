@@ -13,12 +13,11 @@ use crate::config::values::Unset;
 pub(crate) struct BounceKeys {
     mailbox: Unset<EmailAddress>,
     delimiter: char,
-    folder: String,
 }
 
 impl Default for BounceKeys {
     fn default() -> Self {
-        Self { mailbox: Unset(None), delimiter: '+', folder: FolderName::inbox().to_string() }
+        Self { mailbox: Unset(None), delimiter: '+' }
     }
 }
 
@@ -33,13 +32,12 @@ impl BounceKeys {
     }
 
     pub(super) fn settings(&self, key: BounceKey, limits: BounceLimits) -> Option<BounceSettings> {
-        let folder = self.folder.parse().ok()?;
+        let folder = FolderName::inbox();
         Some(BounceSettings { mailbox: self.mailbox()?.clone(), delimiter: self.delimiter, folder, key, limits })
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let wrong = |error: String| ConfigError::new(format!("mail.external.bounces: {error}"));
-        self.folder.parse::<FolderName>().map_err(|error| wrong(format!("folder {error}")))?;
         // The key does not affect whether the address has room for a tag.
         match self.settings(BounceKey::new([0; BounceKey::BYTES]), BounceLimits::default()) {
             Some(settings) => settings.return_addresses().map(drop).map_err(|error| wrong(error.to_string())),
@@ -59,7 +57,6 @@ mod tests {
         let long = "mailbox = \"bounces-of-our-newsletters@example.org\"";
         assert!(error(long).contains("at most 15 characters"), "{}", error(long));
         assert!(error("mailbox = \"bounces@example.org\"\ndelimiter = \"@\"").contains("delimiter"));
-        assert!(error("folder = \"a//b\"").contains("folder"));
         check("mailbox = \"bounces@example.org\"\ndelimiter = \"-\"").unwrap();
     }
 }

@@ -6,9 +6,8 @@ use mailapi_store::postgres::PostgresUrl;
 use mailapi_store::{Directory, DirectoryQueries, DirectorySettings};
 use serde::{Deserialize, Serialize};
 
+use crate::config::ConfigError;
 use crate::config::secret::{SecretFile, SecretSetting};
-use crate::config::values::HumanDuration;
-use crate::config::{ConfigError, longer_than_nothing};
 
 /// The section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,12 +20,10 @@ pub(crate) struct UserKeys {
     password_query: String,
     mailbox_query: String,
     default_scheme: String,
-    pub(crate) sync_interval: HumanDuration,
 }
 
 impl Default for UserKeys {
     fn default() -> Self {
-        const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
         Self {
             url: SecretSetting::default(),
             url_file: SecretFile::default(),
@@ -35,7 +32,6 @@ impl Default for UserKeys {
             password_query: String::new(),
             mailbox_query: String::new(),
             default_scheme: DirectorySettings::default().default_scheme,
-            sync_interval: HumanDuration(MINUTE),
         }
     }
 }
@@ -73,7 +69,6 @@ impl UserKeys {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        longer_than_nothing("mail.external.users.sync_interval", self.sync_interval)?;
         self.directory().map(drop)
     }
 }
@@ -93,8 +88,6 @@ mod tests {
             assert!(error.starts_with("mail.external.users.url: ") && !error.contains("secret"), "{error}");
         }
         assert!(error("url = \"sqlite:users.db\"").contains("password_query"));
-        let often = error(&format!("{QUERIES}url = \"sqlite:users.db\"\nsync_interval = \"0s\""));
-        assert_eq!(often, "mail.external.users.sync_interval: must be greater than 0");
         toml::from_str::<UserKeys>(&format!("{QUERIES}url = \"sqlite:users.db\"")).unwrap().check().unwrap();
         UserKeys::default().check().unwrap();
     }
