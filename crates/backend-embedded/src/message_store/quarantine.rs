@@ -4,9 +4,10 @@ use mailapi_backend::Quarantined;
 use mailapi_model::{EmailAddress, Timestamp};
 use rusqlite::{Connection, params};
 
-use super::{MessageStore, MessageStoreError, Touched, damaged, mailbox};
+use super::{MessageStore, MessageStoreError, Touched, damaged, mailbox, rules};
 
-/// Detaches an existing mailbox from its address: an empty mailbox is removed, any other one is quarantined.
+/// Detaches an existing mailbox from its address: an empty mailbox is removed, any other one is quarantined without its
+/// rules and waiting answers.
 pub(super) fn set_apart(
     connection: &Connection,
     address: &EmailAddress,
@@ -19,6 +20,8 @@ pub(super) fn set_apart(
         mailbox::remove(connection, address)?;
         return Ok(());
     }
+    // An answer that waits would leave in the name of the next owner.
+    rules::remove(connection, found.id)?;
     // A name without an @ is never looked up: mail to the address is refused, and logins fail.
     let sql = "UPDATE drop_mailboxes SET address = 'quarantine/' || id WHERE id = ?1";
     connection.prepare_cached(sql)?.execute(params![found.id])?;

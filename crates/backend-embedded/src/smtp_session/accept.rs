@@ -166,6 +166,8 @@ enum NotTaken {
     NoNotice(#[from] dsn::ComposeError),
     #[error("cannot read the message: {0}")]
     Unreadable(#[from] std::io::Error),
+    #[error(transparent)]
+    NoLookup(#[from] StoreError),
     #[error("the set of failed recipients keeps changing")]
     Unsettled,
 }
@@ -246,7 +248,8 @@ fn of_all(refused: Vec<Refusal>, relaying: Relaying) -> Reply {
     }
 }
 
-/// Returns the notice about the failed recipients; `None` if there are none or the sender gets no notice.
+/// Returns the notice about the failed recipients; `None` if there are none or the sender gets no notice. A sender of
+/// a local domain gets one only if the client logged in.
 async fn notice(
     delivery: &Delivery<'_>,
     incoming: &Incoming,
@@ -255,6 +258,14 @@ async fn notice(
     now: Timestamp,
 ) -> Result<Option<Incoming>, NotTaken> {
     let Some(sender) = &incoming.sender else { return Ok(None) };
+    // Without a log-in, the sender may be forged: a user of this server would get notices about a stranger's mail.
+    if delivery.relaying == Relaying::Denied
+        && !failures.is_empty()
+        && delivery.message_store.is_local_domain(&sender.domain()).await?
+    {
+        tracing::info!(%queue_id, "no failure notice: the sender is local, and the client did not log in");
+        return Ok(None);
+    }
     let asked = |refusal: &Refusal| incoming.recipients.iter().find(|one| one.address == refusal.recipient);
     let wants = |notify: Option<Notify>| notify.is_none_or(|notify| notify.failure);
     // An alias is named once, whatever the number of its members that failed.

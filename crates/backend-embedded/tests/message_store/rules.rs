@@ -224,3 +224,15 @@ async fn rules_go_with_their_mailbox() {
     accept(&test_store, &["ann@example.org"]).await.unwrap();
     assert_eq!(test_store.number("SELECT count(*) FROM drop_rules"), 0);
 }
+
+#[tokio::test]
+async fn a_quarantined_mailbox_sends_no_answers() {
+    let test_store = with_rules("rule\ton\tx\ndo\tvacation\t3\t\tAway\tann@elsewhere.example\n").await;
+    accept(&test_store, &["ann@example.org"]).await.unwrap();
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_answers"), 1);
+    test_store.message_store.repair_mailbox(&ann(), None).await.unwrap();
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_quarantine"), 1, "it has a message");
+    for table in ["drop_answers", "drop_answered", "drop_rules"] {
+        assert_eq!(test_store.number(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
+    }
+}

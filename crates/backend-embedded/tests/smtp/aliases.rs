@@ -2,6 +2,7 @@
 
 use mailapi_backend::{InboundAction, Judgement, Provisioning};
 use mailapi_model::{Alias, Timestamp};
+use mailapi_testkit::SmtpSink;
 
 use crate::mail_host::{MailHost, address, mail};
 use crate::socket::Line;
@@ -42,14 +43,28 @@ async fn an_alias_waits_only_while_every_member_is_full() {
 #[tokio::test]
 async fn the_sender_gets_one_notice_that_does_not_name_the_members() {
     let host = with_team(&["full@here.example", "gone@here.example", "bob@here.example"]).await;
-    let (to_recipient, to_message) = sent(&host, "ann@here.example", 5_000).await;
+    let sink = SmtpSink::start().await;
+    let (to_recipient, to_message) = sent(&host, "zoe@far.example", 5_000).await;
     assert!(to_recipient.starts_with("250") && to_message.starts_with("250"), "{to_recipient} {to_message}");
     assert_eq!(host.inbox("bob@here.example").await.len(), 1);
-    let mut notices = host.inbox("ann@here.example").await;
-    assert_eq!(notices.len(), 1);
-    let notice = notices.remove(0);
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
+    let received = sink.received();
+    let [notice] = &received[..] else { panic!("{received:?}") };
+    assert_eq!((notice.sender.as_str(), &notice.recipients[..]), ("", &["zoe@far.example".to_owned()][..]));
+    let notice = String::from_utf8(notice.data.clone()).unwrap();
     assert!(notice.contains("Final-Recipient: rfc822;team@here.example\r\nAction: failed\r\nStatus: 5.2.2\r\n"));
     assert!(!notice.contains("full@") && !notice.contains("gone@"), "{notice}");
+}
+
+#[tokio::test]
+async fn a_forged_sender_of_ours_gets_no_notice() {
+    let host = with_team(&["gone@here.example", "bob@here.example"]).await;
+    let (_, to_message) = sent(&host, "ann@here.example", 0).await;
+    assert!(to_message.starts_with("250"), "{to_message}");
+    assert_eq!(host.inbox("bob@here.example").await.len(), 1);
+    assert!(host.inbox("ann@here.example").await.is_empty() && host.queue_is_empty().await, "ann did not send it");
+    let outcomes: Vec<_> = host.reported().await.into_iter().map(|(_, _, code)| code).collect();
+    assert_eq!(outcomes, ["5.1.1", "2.0.0"], "the log has the failure");
 }
 
 #[tokio::test]
