@@ -179,6 +179,22 @@ pub enum CommandError {
         /// The human-readable text.
         text: &'static str,
     },
+    /// Search keys in an unknown charset; completed with NO.
+    #[error("Unknown charset")]
+    Charset {
+        /// Whether the search was to save its result, which is then empty (RFC 5182 section 2.1).
+        saves: bool,
+    },
+}
+
+impl CommandError {
+    /// Adds to an unknown charset whether the search was to save its result.
+    fn of_search(self, results: Option<SearchReturn>) -> Self {
+        match self {
+            Self::Charset { .. } => Self::Charset { saves: results.is_some_and(|results| results.save) },
+            other => other,
+        }
+    }
 }
 
 impl From<InvalidMailboxName> for CommandError {

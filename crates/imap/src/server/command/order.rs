@@ -85,7 +85,8 @@ pub(super) fn sort(cursor: &mut Cursor, uid: bool) -> Result<SortCommand, Comman
     let results = search::result_options(cursor)?;
     let criteria = criteria(cursor)?;
     cursor.space()?;
-    Ok(SortCommand { uid, results, criteria, key: charset_and_key(cursor)? })
+    let key = search::charset_and_key(cursor).map_err(|error| error.of_search(results))?;
+    Ok(SortCommand { uid, results, criteria, key })
 }
 
 pub(super) fn thread(cursor: &mut Cursor, uid: bool) -> Result<ThreadCommand, CommandError> {
@@ -96,13 +97,7 @@ pub(super) fn thread(cursor: &mut Cursor, uid: bool) -> Result<ThreadCommand, Co
         _ => return Err(SyntaxError("unknown threading algorithm").into()),
     };
     cursor.space()?;
-    Ok(ThreadCommand { uid, algorithm, key: charset_and_key(cursor)? })
-}
-
-fn charset_and_key(cursor: &mut Cursor) -> Result<SearchKey<SearchSet>, CommandError> {
-    search::charset(&cursor.astring()?)?;
-    cursor.space()?;
-    search::keys(cursor)
+    Ok(ThreadCommand { uid, algorithm, key: search::charset_and_key(cursor)? })
 }
 
 fn criteria(cursor: &mut Cursor) -> Result<Vec<SortCriterion>, SyntaxError> {
@@ -163,7 +158,7 @@ mod tests {
         }
         let many = format!("a SORT ({}) UTF-8 ALL", ["DATE"; 17].join(" "));
         assert!(matches!(parse(&many), Err(CommandError::Syntax(_))));
-        assert!(matches!(parse("a SORT (DATE) X ALL"), Err(CommandError::Refused { .. })));
+        assert!(matches!(parse("a SORT (DATE) X ALL"), Err(CommandError::Charset { saves: false })));
     }
 
     #[test]

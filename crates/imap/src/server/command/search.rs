@@ -233,12 +233,20 @@ pub(super) fn command(cursor: &mut Cursor, uid: bool) -> Result<SearchCommand, C
     cursor.space()?;
     let results = result_options(cursor)?;
     let has_charset = cursor.try_keyword("CHARSET");
-    if has_charset {
+    let key = if has_charset {
         cursor.space()?;
-        charset(&cursor.astring()?)?;
-        cursor.space()?;
-    }
-    Ok(SearchCommand { uid, results, charset: has_charset, key: keys(cursor)? })
+        charset_and_key(cursor)
+    } else {
+        keys(cursor)
+    };
+    Ok(SearchCommand { uid, results, charset: has_charset, key: key.map_err(|error| error.of_search(results))? })
+}
+
+/// Reads a charset and keys up to the end of the command.
+pub(super) fn charset_and_key(cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
+    charset(&cursor.astring()?)?;
+    cursor.space()?;
+    keys(cursor)
 }
 
 /// Reads `RETURN (...) `, if present.
@@ -253,7 +261,7 @@ pub(super) fn result_options(cursor: &mut Cursor) -> Result<Option<SearchReturn>
 }
 
 /// Reads keys up to the end of the command; all of them must match.
-pub(super) fn keys(cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
+fn keys(cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
     let mut keys = vec![key(cursor)?];
     while !cursor.at_end() {
         cursor.space()?;
@@ -281,10 +289,9 @@ fn search_return(cursor: &mut Cursor) -> Result<SearchReturn, SyntaxError> {
     Ok(results)
 }
 
-pub(super) fn charset(name: &[u8]) -> Result<(), CommandError> {
+fn charset(name: &[u8]) -> Result<(), CommandError> {
     let known = [&b"UTF-8"[..], b"US-ASCII"].iter().any(|charset| name.eq_ignore_ascii_case(charset));
-    let refused = CommandError::Refused { code: "BADCHARSET (US-ASCII UTF-8)", text: "Unknown charset" };
-    if known { Ok(()) } else { Err(refused) }
+    if known { Ok(()) } else { Err(CommandError::Charset { saves: false }) }
 }
 
 fn key(cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
@@ -497,7 +504,7 @@ mod tests {
         let deep = "NOT ".repeat(1000);
         assert!(parse(&format!("a SEARCH {deep}SEEN")).is_err());
         assert!(parse(&format!("a SEARCH {}SEEN", "OR SEEN ".repeat(1000))).is_err());
-        assert!(matches!(parse("a SEARCH CHARSET KOI8-R ALL"), Err(CommandError::Refused { .. })));
+        assert!(matches!(parse("a SEARCH CHARSET KOI8-R ALL"), Err(CommandError::Charset { saves: false })));
     }
 
     #[test]

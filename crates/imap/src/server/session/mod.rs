@@ -232,6 +232,12 @@ impl Session {
                 let completion = match error {
                     CommandError::Syntax(error) => Completion::bad(error.0),
                     CommandError::Refused { code, text } => Completion::no(code, text),
+                    CommandError::Charset { saves } => {
+                        if saves {
+                            selected::forget_saved(self);
+                        }
+                        Completion::no("BADCHARSET (US-ASCII UTF-8)", "Unknown charset")
+                    }
                 };
                 // Without a readable tag, the response must be untagged.
                 completion.write(&mut self.out, tag.as_deref().unwrap_or("*"));

@@ -217,7 +217,9 @@ pub(super) fn finish(session: &mut Session, tag: &str, pending: Pending, result:
             return Completion::from_storing(failure);
         }
         Err(failure) => {
-            forget_saved(session, &pending);
+            if saves(&pending) {
+                forget_saved(session);
+            }
             return failure.into();
         }
     };
@@ -298,12 +300,17 @@ struct Wanted {
     name: &'static str,
 }
 
-/// A failed search with SAVE leaves an empty result (RFC 5182 section 2.1).
-fn forget_saved(session: &mut Session, pending: &Pending) {
-    let (Pending::Search { results, .. } | Pending::Sort { results, .. }) = pending else { return };
-    if let (Some(SearchReturn { save: true, .. }), Phase::Selected(view)) = (results, &mut session.phase) {
+/// Empties the saved result: a failed search with SAVE leaves none (RFC 5182 section 2.1).
+pub(super) fn forget_saved(session: &mut Session) {
+    if let Phase::Selected(view) = &mut session.phase {
         view.save(&[]);
     }
+}
+
+/// Whether a command was to save its result.
+fn saves(pending: &Pending) -> bool {
+    let (Pending::Search { results, .. } | Pending::Sort { results, .. }) = pending else { return false };
+    results.is_some_and(|results| results.save)
 }
 
 /// The UIDs that SAVE keeps: those that MIN and MAX name, or else all (RFC 5182 section 2.1).
