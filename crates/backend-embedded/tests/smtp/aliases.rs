@@ -57,7 +57,7 @@ async fn the_sender_gets_one_notice_that_does_not_name_the_members() {
 }
 
 #[tokio::test]
-async fn a_forged_sender_of_ours_gets_no_notice() {
+async fn a_forged_local_sender_gets_no_notice() {
     let host = with_team(&["gone@here.example", "bob@here.example"]).await;
     let (_, to_message) = sent(&host, "ann@here.example", 0).await;
     assert!(to_message.starts_with("250"), "{to_message}");
