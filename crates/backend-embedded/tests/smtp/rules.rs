@@ -140,6 +140,15 @@ async fn a_rule_refuses_a_message_at_its_end() {
 }
 
 #[tokio::test]
+async fn a_sender_without_a_valid_address_does_not_evade_refusal() {
+    let (host, sink) = with_rules("rule\ton\tx\nif\tsubject\tis\tlunch?\ndo\treject\tNo lunch\n").await;
+    assert_eq!(arrives(&host, "u@[192.0.2.1]", TO_BOB).await, "550 5.7.1 No lunch");
+    assert!(arrives(&host, "", TO_BOB).await.starts_with("250 "), "notices are never refused");
+    assert_eq!(host.inbox("bob@here.example").await.len(), 1);
+    assert!(left(&host, &sink).await.is_empty());
+}
+
+#[tokio::test]
 async fn a_rule_forwards_a_message_with_our_sender() {
     let (host, sink) = with_rules("rule\ton\tx\ndo\tforward\ttim@other.example\n").await;
     sink.refuse("tim@other.example", &["450 4.2.1 Later", "550 5.1.1 Unknown"]);
