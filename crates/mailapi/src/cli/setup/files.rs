@@ -149,8 +149,8 @@ fn systemd_unit(choices: &Choices) -> String {
          ExecReload=/bin/kill -HUP $MAINPID\nRestart=on-failure\nRestartSec=2\nTimeoutStopSec=90\n\
          LimitNOFILE=65536\nUMask=0077\n{state}{HARDENING}\n[Install]\nWantedBy=multi-user.target\n",
         user = choices.user,
-        program = escaped(&choices.program),
-        config = escaped(&choices.config_file),
+        program = argument(&choices.program),
+        config = argument(&choices.config_file),
     )
 }
 
@@ -181,15 +181,20 @@ SystemCallFilter=@system-service
 SystemCallErrorNumber=EPERM
 ";
 
-/// A path in a unit, where a percent sign begins a specifier and a dollar sign a variable.
+/// A path in a unit, where a percent sign begins a specifier.
 fn escaped(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if text.chars().all(is_plain) {
         return text;
     }
-    let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+    let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     format!("\"{text}\"")
+}
+
+/// A path in the command of a unit, where a dollar sign begins a variable too.
+fn argument(path: &Path) -> String {
+    escaped(path).replace('$', "$$")
 }
 
 #[cfg(test)]
@@ -223,6 +228,7 @@ mod tests {
     #[test]
     fn a_path_in_a_unit_means_itself() {
         assert_eq!(escaped(Path::new("/usr/local/bin/mailapi")), "/usr/local/bin/mailapi");
-        assert_eq!(escaped(Path::new("/a b/%n$X\"")), "\"/a b/%%n$$X\\\"\"");
+        assert_eq!(escaped(Path::new("/a b/%n$X\"")), "\"/a b/%%n$X\\\"\"");
+        assert_eq!(argument(Path::new("/a b/%n$X\"")), "\"/a b/%%n$$X\\\"\"");
     }
 }
