@@ -25,6 +25,55 @@ pub trait Dns: Send + Sync {
 
     /// Returns the SRV records of a name, neither sorted nor resolved (RFC 2782).
     async fn srv(&self, name: &str) -> Result<Vec<ServiceLocation>, DnsError>;
+
+    /// Returns the MX records of a domain like [`Dns::mx`], and whether DNSSEC proves them. Without DNSSEC they are
+    /// unproven.
+    ///
+    /// # Errors
+    /// As [`Dns::mx`]; [`DnsError::Failed`] also if the signatures are not valid.
+    async fn mx_with_proof(&self, domain: &str) -> Result<Proven<Vec<MailExchange>>, DnsError> {
+        Ok(Proven { value: self.mx(domain).await?, is_proven: false })
+    }
+
+    /// Returns the TLSA records of the mail server at a host and port (RFC 7672 section 2.2); `None` without records
+    /// that DNSSEC proves, or if it does not prove the addresses of the host.
+    ///
+    /// # Errors
+    /// If the look-up fails, or the signatures are not valid. Whether there are records is then unknown.
+    async fn tlsa(&self, _host: &str, _port: u16) -> Result<Option<TlsaRecords>, DnsError> {
+        Ok(None)
+    }
+}
+
+/// The result of a look-up, and whether DNSSEC proves it (RFC 4033 section 5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proven<T> {
+    /// The result.
+    pub value: T,
+    /// Whether a chain of signatures leads from the root to it.
+    pub is_proven: bool,
+}
+
+/// The TLSA records of a mail server. There is at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsaRecords {
+    /// The name at which they were found: the host, or the name of which the host is an alias.
+    pub base: String,
+    /// The records.
+    pub records: Vec<TlsaRecord>,
+}
+
+/// One TLSA record, with the fields of RFC 6698 section 2.1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsaRecord {
+    /// Certificate usage.
+    pub usage: u8,
+    /// Selector.
+    pub selector: u8,
+    /// Matching type.
+    pub matching: u8,
+    /// Certificate association data.
+    pub data: Vec<u8>,
 }
 
 /// One MX record.

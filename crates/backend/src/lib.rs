@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 pub use buffer::{Buffer, BufferError, BufferSettings, BufferWriter, read_bytes};
 pub use delivery_feed::{Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, LostPart, QueueSize};
-pub use dns::{Dns, DnsError, MailExchange, ServiceLocation, reverse_name, reversed};
+pub use dns::{Dns, DnsError, MailExchange, Proven, ServiceLocation, TlsaRecord, TlsaRecords, reverse_name, reversed};
 pub use inbound_log::InboundLog;
 pub use judge_inbound::{InboundAction, InboundMail, JudgeInbound, Judgement};
 pub use log_in::{LoggedIn, Login, LoginError, SendAsError, SendLimitReached};

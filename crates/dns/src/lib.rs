@@ -1,5 +1,7 @@
 //! DNS over the network: implements the [`Dns`] port with hickory-resolver. No type of that crate is exposed.
 
+mod validation;
+
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -9,7 +11,8 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::{ResolverBuilder, TokioResolver};
-use mailapi_backend::{Dns, DnsError, MailExchange, ServiceLocation, reverse_name};
+use mailapi_backend::{Dns, DnsError, MailExchange, Proven, ServiceLocation, TlsaRecords, reverse_name};
+use validation::Validation;
 
 /// Settings of the resolver.
 #[derive(Debug, Clone)]
@@ -22,35 +25,58 @@ pub struct DnsSettings {
     pub retries: usize,
     /// The number of cached responses. Each is cached for its TTL.
     pub cached_answers: u64,
+    /// Whether signatures are verified. Otherwise nothing is proven.
+    pub dnssec: bool,
+    /// The public keys of the root zone, as DNSKEY records; `None` means those that IANA publishes.
+    pub root_keys: Option<String>,
 }
 
 impl Default for DnsSettings {
     fn default() -> Self {
-        Self { servers: Vec::new(), timeout: Duration::from_secs(3), retries: 1, cached_answers: 1024 }
+        Self {
+            servers: Vec::new(),
+            timeout: Duration::from_secs(3),
+            retries: 1,
+            cached_answers: 1024,
+            dnssec: true,
+            root_keys: None,
+        }
     }
 }
 
 /// The resolver cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot read the system's name servers: {0}")]
-pub struct DnsSetupError(String);
+pub enum DnsSetupError {
+    /// No server is configured and the system lists none.
+    #[error("cannot read the system's name servers: {0}")]
+    Servers(String),
+    /// The keys of the root zone cannot be used.
+    #[error("cannot read the keys of the root zone: {0}")]
+    RootKeys(String),
+}
 
 /// Queries name servers over the network.
-pub struct NetworkDns(TokioResolver);
+pub struct NetworkDns {
+    resolver: TokioResolver,
+    /// `None` without DNSSEC.
+    validation: Option<Validation>,
+}
 
 impl NetworkDns {
     /// Creates a resolver with these settings.
     ///
     /// # Errors
-    /// [`DnsSetupError`] if no server is configured and the system lists none.
+    /// [`DnsSetupError`] if no server is configured and the system lists none, or if the keys cannot be read.
     pub fn new(settings: &DnsSettings) -> Result<Self, DnsSetupError> {
-        let failed = |error: NetError| DnsSetupError(error.to_string());
-        let mut builder = builder(&settings.servers).map_err(failed)?;
-        let options = builder.options_mut();
-        options.timeout = settings.timeout;
-        options.attempts = settings.retries;
-        options.cache_size = settings.cached_answers;
-        Ok(Self(builder.build().map_err(failed)?))
+        let resolver = builder(settings)?.build().map_err(of_servers)?;
+        let validation = settings.dnssec.then(|| Validation::new(settings)).transpose()?;
+        Ok(Self { resolver, validation })
+    }
+
+    /// Returns the look-ups with DNSSEC, if they work.
+    async fn validation(&self) -> Option<&Validation> {
+        let validation = self.validation.as_ref()?;
+        validation.works().await.then_some(validation)
     }
 
     async fn records<T>(
@@ -59,20 +85,42 @@ impl NetworkDns {
         kind: RecordType,
         pick: impl Fn(&RData) -> Option<T>,
     ) -> Result<Vec<T>, DnsError> {
-        // A trailing dot keeps the resolver from appending the system's search domains.
-        let absolute = format!("{}.", name.trim_end_matches('.'));
-        match self.0.lookup(absolute, kind).await {
+        match self.resolver.lookup(absolute(name), kind).await {
             Ok(found) => Ok(found.answers().iter().filter_map(|record| pick(&record.data)).collect()),
             Err(error) if error.is_nx_domain() => Err(DnsError::NoSuchName),
             // NODATA: the name exists without records of this type.
             Err(error) if error.is_no_records_found() => Ok(Vec::new()),
-            Err(NetError::Timeout) => Err(DnsError::Timeout),
-            Err(error) => Err(DnsError::Failed(error.to_string())),
+            Err(error) => Err(of_network(&error)),
         }
     }
 }
 
-fn builder(servers: &[SocketAddr]) -> Result<ResolverBuilder<TokioRuntimeProvider>, NetError> {
+fn of_servers(error: NetError) -> DnsSetupError {
+    DnsSetupError::Servers(error.to_string())
+}
+
+fn of_network(error: &NetError) -> DnsError {
+    match error {
+        NetError::Timeout => DnsError::Timeout,
+        error => DnsError::Failed(error.to_string()),
+    }
+}
+
+/// Returns a name with the trailing dot that keeps the resolver from appending the system's search domains.
+fn absolute(name: &str) -> String {
+    format!("{}.", name.trim_end_matches('.'))
+}
+
+fn builder(settings: &DnsSettings) -> Result<ResolverBuilder<TokioRuntimeProvider>, DnsSetupError> {
+    let mut builder = for_servers(&settings.servers).map_err(of_servers)?;
+    let options = builder.options_mut();
+    options.timeout = settings.timeout;
+    options.attempts = settings.retries;
+    options.cache_size = settings.cached_answers;
+    Ok(builder)
+}
+
+fn for_servers(servers: &[SocketAddr]) -> Result<ResolverBuilder<TokioRuntimeProvider>, NetError> {
     if servers.is_empty() {
         return TokioResolver::builder_tokio();
     }
@@ -91,11 +139,21 @@ fn builder(servers: &[SocketAddr]) -> Result<ResolverBuilder<TokioRuntimeProvide
 #[async_trait]
 impl Dns for NetworkDns {
     async fn mx(&self, domain: &str) -> Result<Vec<MailExchange>, DnsError> {
-        let pick = |data: &RData| match data {
-            RData::MX(mx) => Some(MailExchange { preference: mx.preference, exchange: host(&mx.exchange) }),
-            _ => None,
-        };
-        self.records(domain, RecordType::MX, pick).await
+        self.records(domain, RecordType::MX, exchange).await
+    }
+
+    async fn mx_with_proof(&self, domain: &str) -> Result<Proven<Vec<MailExchange>>, DnsError> {
+        match self.validation().await {
+            Some(validation) => validation.mx(domain).await,
+            None => Ok(Proven { value: self.mx(domain).await?, is_proven: false }),
+        }
+    }
+
+    async fn tlsa(&self, host: &str, port: u16) -> Result<Option<TlsaRecords>, DnsError> {
+        match self.validation().await {
+            Some(validation) => validation.tlsa(host, port).await,
+            None => Ok(None),
+        }
     }
 
     async fn txt(&self, name: &str) -> Result<Vec<String>, DnsError> {
@@ -136,6 +194,13 @@ impl Dns for NetworkDns {
             _ => None,
         };
         self.records(name, RecordType::SRV, pick).await
+    }
+}
+
+fn exchange(data: &RData) -> Option<MailExchange> {
+    match data {
+        RData::MX(mx) => Some(MailExchange { preference: mx.preference, exchange: host(&mx.exchange) }),
+        _ => None,
     }
 }
 

@@ -47,7 +47,15 @@ impl Drop for NameServer {
 }
 
 fn resolver(server: SocketAddr, timeout: Duration) -> NetworkDns {
-    NetworkDns::new(&DnsSettings { servers: vec![server], timeout, retries: 5, cached_answers: 0 }).unwrap()
+    NetworkDns::new(&DnsSettings {
+        servers: vec![server],
+        timeout,
+        retries: 5,
+        cached_answers: 0,
+        dnssec: false,
+        root_keys: None,
+    })
+    .unwrap()
 }
 
 #[tokio::test]
@@ -84,6 +92,8 @@ async fn silence_is_a_time_out_and_no_absence() {
         timeout: Duration::from_millis(50),
         retries: 0,
         cached_answers: 0,
+        dnssec: false,
+        root_keys: None,
     });
     let asked = dns.unwrap().mx("example.test").await;
     assert!(matches!(asked, Err(DnsError::Timeout | DnsError::Failed(_))), "{asked:?}");

@@ -205,6 +205,8 @@ const fn label_of(result: TlsResult) -> OutboundTls {
         TlsResult::PolicyNotFetched => OutboundTls::PolicyNotFetched,
         TlsResult::PolicyNotAuthentic => OutboundTls::PolicyNotAuthentic,
         TlsResult::PolicyInvalid => OutboundTls::PolicyInvalid,
+        TlsResult::TlsaInvalid => OutboundTls::TlsaInvalid,
+        TlsResult::DnssecInvalid => OutboundTls::DnssecInvalid,
     }
 }
 

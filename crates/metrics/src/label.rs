@@ -169,15 +169,15 @@ label! {
         Unverified = "unverified",
         /// Not encrypted.
         Plain = "plain",
-        /// A policy requires TLS, which the server does not offer.
+        /// A policy or TLSA records require TLS, which the server does not offer.
         NotOffered = "starttls-not-supported",
-        /// A policy requires TLS, and the certificate is for other names.
+        /// A policy or TLSA records require TLS, and the certificate is for other names.
         HostMismatch = "certificate-host-mismatch",
-        /// A policy requires TLS, and the certificate has expired.
+        /// A policy or TLSA records require TLS, and the certificate has expired.
         Expired = "certificate-expired",
-        /// A policy requires TLS, and the issuer is not trusted.
+        /// A policy or TLSA records require TLS, and the issuer is not trusted.
         NotTrusted = "certificate-not-trusted",
-        /// A policy requires TLS, and another part of the check failed.
+        /// A policy or TLSA records require TLS, and another part of the check failed.
         Invalid = "validation-failure",
         /// The policy could not be fetched.
         PolicyNotFetched = "sts-policy-fetch-error",
@@ -185,6 +185,10 @@ label! {
         PolicyNotAuthentic = "sts-webpki-invalid",
         /// The policy has errors.
         PolicyInvalid = "sts-policy-invalid",
+        /// The server has TLSA records, none of which can be used.
+        TlsaInvalid = "tlsa-invalid",
+        /// The look-up of TLSA records failed.
+        DnssecInvalid = "dnssec-invalid",
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use mailapi_backend::{Dns, DnsError, MailExchange, ServiceLocation};
+use mailapi_backend::{Dns, DnsError, MailExchange, Proven, ServiceLocation, TlsaRecord, TlsaRecords};
 
 /// Answers with the records set by a test; all other names do not exist.
 #[derive(Default)]
@@ -18,6 +18,10 @@ struct Records {
     addresses: HashMap<String, Vec<IpAddr>>,
     names: HashMap<IpAddr, Vec<String>>,
     services: HashMap<String, Vec<ServiceLocation>>,
+    /// Domains whose MX records are signed.
+    signed: Vec<String>,
+    /// By host and port.
+    tlsa: HashMap<(String, u16), Result<TlsaRecords, DnsError>>,
     silent: Vec<String>,
 }
 
@@ -58,6 +62,23 @@ impl FakeDns {
     pub fn set_srv(&self, name: &str, port: u16, target: &str) {
         let location = ServiceLocation { priority: 0, weight: 1, port, target: target.to_owned() };
         self.0.lock().unwrap().services.insert(name.to_owned(), vec![location]);
+    }
+
+    /// Signs the MX records of `domain`.
+    pub fn sign_mx(&self, domain: &str) {
+        self.0.lock().unwrap().signed.push(domain.to_owned());
+    }
+
+    /// Sets the signed TLSA records of the server at a host and port, found at `base`.
+    pub fn set_tlsa(&self, host: &str, port: u16, base: &str, records: Vec<TlsaRecord>) {
+        let found = TlsaRecords { base: base.to_owned(), records };
+        self.0.lock().unwrap().tlsa.insert((host.to_owned(), port), Ok(found));
+    }
+
+    /// Makes the look-up of TLSA records fail.
+    pub fn break_tlsa(&self, host: &str, port: u16) {
+        let failure = Err(DnsError::Failed("the DNSSEC signatures are not valid".to_owned()));
+        self.0.lock().unwrap().tlsa.insert((host.to_owned(), port), failure);
     }
 
     /// Makes queries for `name` time out.
@@ -101,6 +122,16 @@ impl Dns for FakeDns {
 
     async fn srv(&self, name: &str) -> Result<Vec<ServiceLocation>, DnsError> {
         self.answer(name, |records| records.services.get(name))
+    }
+
+    async fn mx_with_proof(&self, domain: &str) -> Result<Proven<Vec<MailExchange>>, DnsError> {
+        let value = self.mx(domain).await?;
+        let is_proven = self.0.lock().unwrap().signed.iter().any(|signed| signed == domain);
+        Ok(Proven { value, is_proven })
+    }
+
+    async fn tlsa(&self, host: &str, port: u16) -> Result<Option<TlsaRecords>, DnsError> {
+        self.0.lock().unwrap().tlsa.get(&(host.to_owned(), port)).cloned().transpose()
     }
 }
 

@@ -1,4 +1,5 @@
-//! The parts of a certificate that no other crate reads for us: validity, and the identity for renewal information.
+//! The parts of a certificate that no other crate reads for us: validity, public key, and the identity for renewal
+//! information.
 
 /// Tags of the encoding (X.690).
 const SEQUENCE: u8 = 0x30;
@@ -61,6 +62,16 @@ pub fn renewal_identity(certificate: &[u8]) -> Option<(&[u8], &[u8])> {
         extensions = next;
     }
     None
+}
+
+/// Returns the public key of a certificate with its algorithm, the whole DER element (RFC 5280 section 4.1.2.7).
+pub(crate) fn public_key_info(certificate: &[u8]) -> Option<&[u8]> {
+    let (_, after_issuer) = signed_part(certificate)?;
+    // Validity and subject come before the key.
+    let (_, rest) = element(after_issuer, SEQUENCE)?;
+    let (_, key) = element(rest, SEQUENCE)?;
+    let (_, rest) = element(key, SEQUENCE)?;
+    key.get(..key.len() - rest.len())
 }
 
 /// Returns whether issuer and subject of a certificate are the same, as in one that no authority issued; `None` if they
@@ -206,11 +217,11 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0_usize..200, new: u8) {
-            let _ = (Validity::of(&bytes), renewal_identity(&bytes));
+            let _ = (Validity::of(&bytes), renewal_identity(&bytes), public_key_info(&bytes));
             let mut damaged = certificate(2030, 1, 1);
             let at = at % damaged.len();
             damaged[at] = new;
-            let _ = (Validity::of(&damaged), renewal_identity(&damaged));
+            let _ = (Validity::of(&damaged), renewal_identity(&damaged), public_key_info(&damaged));
         }
     }
 }

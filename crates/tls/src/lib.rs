@@ -5,6 +5,7 @@
 
 mod certificate;
 mod challenges;
+mod dane;
 mod server;
 
 use std::sync::Arc;
@@ -13,10 +14,11 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme, WantsVerifier};
 
 pub use certificate::{Validity, renewal_identity};
 pub use challenges::{CHALLENGE_PROTOCOL, Challenges, OpenChallenge};
+pub use dane::{TlsAssociation, dane_config};
 pub use server::ServerTls;
 
 /// Which certificates are accepted.
@@ -48,10 +50,7 @@ impl TlsError {
 /// # Errors
 /// [`TlsError`] if there are no authorities, or they cannot be read.
 pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| TlsError(error.to_string()))?;
+    let (provider, builder) = client_config_builder()?;
     let builder = match trust {
         Trust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
         // Unusable certificates in the system's store are common, so do not log them.
@@ -67,6 +66,15 @@ pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
         }
     };
     Ok(Arc::new(builder.with_no_client_auth()))
+}
+
+/// Returns a configuration that lacks only the trust, and the cryptography that it uses.
+fn client_config_builder() -> Result<(Arc<CryptoProvider>, ConfigBuilder<ClientConfig, WantsVerifier>), TlsError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError(error.to_string()))?;
+    Ok((provider, builder))
 }
 
 /// Builds the store of authorities, and returns the number of unusable certificates. A bundle may contain some; the

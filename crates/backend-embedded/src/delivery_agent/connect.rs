@@ -8,7 +8,8 @@ use mailapi_smtp::client::{Cause, ClientConfig, Failure, Stage, TlsPolicy};
 use mailapi_smtp::{Credentials, Password};
 use mailapi_smtp_client::Connection;
 
-use super::next_hop::{loops, not_resolved, servers};
+use super::dane::Dane;
+use super::next_hop::{Servers, loops, not_resolved, servers};
 use super::sts::{Mode, Policy};
 use super::tls_counts::TlsResult;
 use super::{Inner, Relay};
@@ -50,7 +51,16 @@ struct Target<'a> {
     host: &'a str,
     address: SocketAddr,
     relay: Option<&'a Relay>,
-    policy: Option<&'a Applied<'a>>,
+    demand: &'a Demand<'a>,
+}
+
+/// What is demanded of the connection to a server.
+enum Demand<'a> {
+    Nothing,
+    /// What the domain's policy says.
+    Policy(&'a Applied<'a>),
+    /// A certificate that DNS publishes. The domain's policy does not count beside it (RFC 8461 section 2).
+    Dane(Dane),
 }
 
 /// The policy of a domain that demands verified TLS.
@@ -81,7 +91,8 @@ impl Inner {
         let mut failures = Failures::default();
         for address in addresses.into_iter().take(self.settings.max_addresses) {
             let address = SocketAddr::new(address, relay.port);
-            match self.reach(&Target { host: &relay.host, address, relay: Some(relay), policy: None }).await {
+            let target = Target { host: &relay.host, address, relay: Some(relay), demand: &Demand::Nothing };
+            match self.reach(&target).await {
                 Ok(link) => return Ok(link),
                 Err(failure) => failures.add(failure),
             }
@@ -91,21 +102,22 @@ impl Inner {
 
     async fn connect_to_domain(&self, domain: &DomainName) -> Result<Link, NoLink> {
         let entropy = self.message_store.entropy();
-        let hosts = servers(domain, &self.hostname, &*self.dns, entropy).await;
+        let servers = servers(domain, &self.hostname, &*self.dns, entropy).await;
         let applied = self.policy_for(domain).await;
         let mut failures = Failures::default();
         // The limit covers all hosts together, so that an attempt ends in reasonable time.
         let mut left = self.settings.max_addresses;
-        for host in hosts.map_err(NoLink::without_server)? {
-            if let Some(applied) = &applied
-                && !applied.policy.allows(&host)
-            {
-                self.tls_counts.count(TlsResult::Invalid);
-                if applied.is_enforced() {
-                    failures.add(applied.violated(&format!("it does not allow the server {host}"), None));
+        let Servers { names, are_proven } = servers.map_err(NoLink::without_server)?;
+        for host in names {
+            let dane = if are_proven { self.dane_of(&host, domain).await } else { Ok(None) };
+            let demand = dane.and_then(|dane| self.demand(&host, dane, applied.as_ref()));
+            let demand = match demand {
+                Ok(demand) => demand,
+                Err(failure) => {
+                    failures.add(failure);
                     continue;
                 }
-            }
+            };
             let addresses = match self.addresses(&host).await {
                 Ok(addresses) => addresses,
                 Err(reply) => {
@@ -122,7 +134,7 @@ impl Inner {
                     continue;
                 }
                 let address = SocketAddr::new(address, self.settings.port);
-                match self.reach(&Target { host: &host, address, relay: None, policy: applied.as_ref() }).await {
+                match self.reach(&Target { host: &host, address, relay: None, demand: &demand }).await {
                     Ok(link) => return Ok(link),
                     Err(failure) => failures.add(failure),
                 }
@@ -142,9 +154,55 @@ impl Inner {
         (policy.mode != Mode::None).then_some(Applied { domain, policy })
     }
 
-    /// Connects to one server, as the domain's policy demands. A policy in testing changes nothing but the counts.
+    /// Returns what is demanded of the connection to a host. A policy in testing changes nothing but the counts.
+    fn demand<'a>(
+        &self,
+        host: &str,
+        dane: Option<Dane>,
+        applied: Option<&'a Applied<'a>>,
+    ) -> Result<Demand<'a>, NoLink> {
+        if let Some(dane) = dane {
+            return Ok(Demand::Dane(dane));
+        }
+        let Some(applied) = applied else { return Ok(Demand::Nothing) };
+        if !applied.policy.allows(host) {
+            self.tls_counts.count(TlsResult::Invalid);
+            if applied.is_enforced() {
+                return Err(applied.violated(&format!("it does not allow the server {host}"), None));
+            }
+        }
+        Ok(Demand::Policy(applied))
+    }
+
+    /// Connects to one server, as demanded.
     async fn reach(&self, target: &Target<'_>) -> Result<Link, NoLink> {
-        let Some(applied) = target.policy else { return self.reach_when_offered(target).await };
+        match target.demand {
+            Demand::Nothing => self.reach_when_offered(target).await,
+            Demand::Policy(applied) => self.reach_by_policy(target, applied).await,
+            Demand::Dane(dane) => self.reach_by_dane(target, dane).await,
+        }
+    }
+
+    /// There is no other way to a server with DANE records (RFC 7672 section 2.2).
+    async fn reach_by_dane(&self, target: &Target<'_>, dane: &Dane) -> Result<Link, NoLink> {
+        let failure = match self.open(target, TlsPolicy::Required, &dane.tls).await {
+            Ok(link) => {
+                self.tls_counts.count(dane.success());
+                return Ok(link);
+            }
+            Err(failure) => failure,
+        };
+        match TlsResult::of(&failure) {
+            None => Err(NoLink::of(&failure, target.label())),
+            Some(result) => {
+                self.tls_counts.count(result);
+                let text = format!("the DANE records of {} demand verified TLS: {failure}", target.host);
+                Err(NoLink { reply: not_protected(&text), relay: Some(target.label()), said_by_server: false })
+            }
+        }
+    }
+
+    async fn reach_by_policy(&self, target: &Target<'_>, applied: &Applied<'_>) -> Result<Link, NoLink> {
         let failure = match self.open_verified(target).await {
             Ok(link) => {
                 self.tls_counts.count(TlsResult::Verified);
@@ -198,7 +256,7 @@ impl Inner {
         });
         let config = ClientConfig { tls: policy, credentials, ..ClientConfig::new(self.hostname.as_str()) };
         let limits = self.settings.time_limits;
-        let connection = Connection::open(target.address, target.host, config, tls, limits).await?;
+        let connection = Connection::open(target.address, target.certificate_name(), config, tls, limits).await?;
         Ok(Link { connection, relay: target.label(), used: 0 })
     }
 }
@@ -208,22 +266,34 @@ impl Applied<'_> {
         self.policy.mode == Mode::Enforce
     }
 
-    /// The failure is temporary: the domain's owner may correct the server or the policy (RFC 8461 section 5).
     fn violated(&self, why: &str, relay: Option<String>) -> NoLink {
         let text = format!("the MTA-STS policy of {} demands verified TLS: {why}", self.domain);
-        let reply = Reply::new(451, EnhancedCode::new(4, 7, 5), one_line(&text));
-        NoLink { reply, relay, said_by_server: false }
+        NoLink { reply: not_protected(&text), relay, said_by_server: false }
     }
+}
+
+/// Returns the reply if a connection is not as protected as demanded. It is temporary: the domain's owner may correct the
+/// server, the policy or the records (RFC 8461 section 5, RFC 7672 section 2.2).
+fn not_protected(text: &str) -> Reply {
+    Reply::new(451, EnhancedCode::new(4, 7, 5), one_line(text))
 }
 
 impl Target<'_> {
     fn label(&self) -> String {
         format!("{}[{}]:{}", self.host, self.address.ip(), self.address.port())
     }
+
+    /// Returns the name that the certificate must be for, if it is verified.
+    fn certificate_name(&self) -> &str {
+        match self.demand {
+            Demand::Dane(dane) => &dane.base,
+            Demand::Nothing | Demand::Policy(_) => self.host,
+        }
+    }
 }
 
 impl NoLink {
-    const fn without_server(reply: Reply) -> Self {
+    pub(super) const fn without_server(reply: Reply) -> Self {
         Self { reply, relay: None, said_by_server: false }
     }
 

@@ -16,6 +16,7 @@
 mod answers;
 mod attempt_outcome;
 mod connect;
+mod dane;
 mod delivery;
 mod envelope;
 mod in_flight;

@@ -1,12 +1,21 @@
 //! Finds the servers for a message (RFC 5321 section 5.1).
 
-use mailapi_backend::{Dns, DnsError, MailExchange};
+use mailapi_backend::{Dns, DnsError, MailExchange, Proven};
 use mailapi_model::{DomainName, EnhancedCode, Entropy, Reply};
 
 /// The exchange of a domain that accepts no mail (RFC 7505).
 const NULL_MX: &str = ".";
 
-/// Returns the names of a domain's servers in the order of attempts.
+/// A domain's servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Servers {
+    /// Their names in the order of attempts.
+    pub(super) names: Vec<String>,
+    /// Whether DNSSEC proves that these are the domain's. An attacker could add others.
+    pub(super) are_proven: bool,
+}
+
+/// Returns the servers of a domain.
 ///
 /// # Errors
 /// A reply for the failure: 4xx to retry, 5xx to give up.
@@ -15,11 +24,13 @@ pub(super) async fn servers(
     our_name: &str,
     dns: &dyn Dns,
     entropy: &dyn Entropy,
-) -> Result<Vec<String>, Reply> {
-    let mut records = dns.mx(domain.as_str()).await.map_err(|error| not_resolved(&error, domain.as_str()))?;
+) -> Result<Servers, Reply> {
+    let found = dns.mx_with_proof(domain.as_str()).await;
+    let Proven { value: mut records, is_proven } = found.map_err(|error| not_resolved(&error, domain.as_str()))?;
     if records.is_empty() {
-        // Without an MX record the domain itself is the server (RFC 5321 section 5.1).
-        return Ok(vec![domain.as_str().to_owned()]);
+        // Without an MX record the domain itself is the server (RFC 5321 section 5.1). The proof of its addresses also
+        // proves the absence of the MX record, since one zone has both.
+        return Ok(Servers { names: vec![domain.as_str().to_owned()], are_proven: true });
     }
     if records.iter().all(|mx| mx.exchange == NULL_MX) {
         let text = format!("the domain {domain} does not accept mail");
@@ -34,7 +45,7 @@ pub(super) async fn servers(
     if records.is_empty() {
         return Err(loops(domain));
     }
-    Ok(records.into_iter().map(|mx| mx.exchange).collect())
+    Ok(Servers { names: records.into_iter().map(|mx| mx.exchange).collect(), are_proven: is_proven })
 }
 
 /// Returns whether the exchange is the named host. Host names ignore case and a final dot.

@@ -7,21 +7,21 @@ use mailapi_smtp::client::Failure;
 /// How a connection to another mail server was protected, or why it could not be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsResult {
-    /// The certificate was verified, as the domain's policy requires.
+    /// The certificate was verified, as the domain's policy or TLSA records require.
     Verified,
     /// Encrypted with any certificate.
     Unverified,
     /// Not encrypted.
     Plain,
-    /// A policy requires TLS, and the server does not offer it.
+    /// TLS is required, and the server does not offer it.
     NotOffered,
-    /// A policy requires TLS, and the certificate is for other names.
+    /// TLS is required, and the certificate is for other names.
     HostMismatch,
-    /// A policy requires TLS, and the certificate has expired.
+    /// TLS is required, and the certificate has expired.
     Expired,
-    /// A policy requires TLS, and the issuer of the certificate is not trusted.
+    /// TLS is required, and the issuer of the certificate is not trusted.
     NotTrusted,
-    /// A policy requires TLS, and the handshake failed for another reason, or the policy does not allow the server.
+    /// TLS is required, and the handshake failed for another reason; or the policy does not allow the server.
     Invalid,
     /// The policy could not be fetched.
     PolicyNotFetched,
@@ -29,11 +29,15 @@ pub enum TlsResult {
     PolicyNotAuthentic,
     /// The policy has errors.
     PolicyInvalid,
+    /// The server has TLSA records, none of which can be used.
+    TlsaInvalid,
+    /// The look-up of TLSA records failed, or their signatures are not valid.
+    DnssecInvalid,
 }
 
 impl TlsResult {
     /// Every result.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Verified,
         Self::Unverified,
         Self::Plain,
@@ -45,6 +49,8 @@ impl TlsResult {
         Self::PolicyNotFetched,
         Self::PolicyNotAuthentic,
         Self::PolicyInvalid,
+        Self::TlsaInvalid,
+        Self::DnssecInvalid,
     ];
 
     /// Returns why a connection does not satisfy a policy; `None` if it failed for a reason other than TLS.

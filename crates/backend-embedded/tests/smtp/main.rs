@@ -2,6 +2,7 @@
 
 mod aliases;
 mod bounces;
+mod dane;
 mod dialogs;
 mod direct;
 mod forwarding;

@@ -8,7 +8,6 @@ use mailapi_backend::BufferSettings;
 use mailapi_backend_embedded::delivery_agent::DeliveryAgentSettings;
 use mailapi_backend_embedded::net::ConnectionLimits;
 use mailapi_backend_embedded::{ImapSettings, MessageStoreSettings};
-use mailapi_backend_external::bounces::BounceLimits;
 use mailapi_backend_external::imap_pool::ImapSettings as ExternalImapSettings;
 use mailapi_backend_external::log_follower::{LogSettings, LogSource};
 use mailapi_backend_external::mailboxes::MailboxSettings;
@@ -42,7 +41,6 @@ pub(crate) struct Advanced {
     pub(super) external_smtp: ExternalSmtpKeys,
     pub(super) external_imap: ExternalImapKeys,
     pub(super) external_log: ExternalLogKeys,
-    pub(super) external_bounces: ExternalBounceKeys,
     pub(super) external_mailboxes: ExternalMailboxKeys,
     pub(super) external_search: ExternalSearchKeys,
 }
@@ -137,13 +135,6 @@ mirror!(
 );
 
 mirror!(
-    /// `[advanced.external_bounces]`: the interval of reads of the bounce mailbox.
-    ExternalBounceKeys of BounceLimits {
-        poll_interval: HumanDuration,
-    }
-);
-
-mirror!(
     /// `[advanced.external_mailboxes]`: memory for mailboxes of the operator's IMAP server.
     ExternalMailboxKeys of MailboxSettings {
         summary_cache_bytes: ByteSize,
@@ -184,7 +175,6 @@ impl Default for Advanced {
             external_smtp: ExternalSmtpKeys::default(),
             external_imap: ExternalImapKeys::default(),
             external_log: ExternalLogKeys::default(),
-            external_bounces: ExternalBounceKeys::default(),
             external_mailboxes: ExternalMailboxKeys::default(),
             external_search: ExternalSearchKeys::default(),
         }

@@ -128,7 +128,6 @@ pub(super) const MOVED: &[(&str, &str)] = &[
     ("mail.external.log.limits.settle_time", "advanced.external_log.settle_time"),
     ("mail.external.log.limits.reception_time", "advanced.external_log.reception_time"),
     ("mail.external.log.limits.retry_time", "advanced.external_log.retry_time"),
-    ("mail.external.bounces.limits.poll_interval", "advanced.external_bounces.poll_interval"),
     ("mail.external.mailboxes.summary_cache_bytes", "advanced.external_mailboxes.summary_cache_bytes"),
     ("mail.external.search.index", "advanced.external_search.index"),
     ("mail.external.search.max_bytes", "advanced.external_search.max_bytes"),
@@ -146,6 +145,7 @@ pub(super) const REMOVED: &[(&str, &[&str])] = &[
     ("advanced.auth", &["cached_callers", "concurrent_hashes"]),
     ("advanced.buffer", &["max_inbound_disk_bytes", "max_memory_bytes"]),
     ("advanced.delivery", &["delay_notice_after"]),
+    ("advanced.external_bounces", &["poll_interval"]),
     ("advanced.http", &["header_timeout", "health_cache", "max_in_flight_bytes"]),
     ("advanced.imap", &["plaintext_on_loopback"]),
     ("database.sqlite", &[
@@ -206,7 +206,8 @@ pub(super) const REMOVED: &[(&str, &[&str])] = &[
     ]),
     ("mail.external.bounces", &["folder"]),
     ("mail.external.bounces.limits", &[
-        "batch_messages", "uid_range", "message_octets", "message_tries", "loss_memory", "response_characters"
+        "batch_messages", "uid_range", "message_octets", "message_tries", "loss_memory", "response_characters",
+        "poll_interval"
     ]),
     ("mail.external.users", &["sync_interval"]),
     ("mail.external.users.limits", &["connections", "connect_timeout", "statement_timeout", "page", "forget_after"]),

@@ -278,7 +278,7 @@ impl Config {
 
     /// Returns the settings of the bounce mailbox, with this key of its addresses.
     pub(crate) fn bounces(&self, key: BounceKey) -> Option<BounceSettings> {
-        self.mail.external.bounces(key, &self.advanced)
+        self.mail.external.bounces(key)
     }
 
     /// Returns the key and address of a listener that other machines can reach: of the built-in mail server, or of

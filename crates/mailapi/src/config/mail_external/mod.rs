@@ -198,10 +198,8 @@ impl External {
     }
 
     /// Returns the settings of the bounce mailbox, with this key of its addresses.
-    pub(super) fn bounces(&self, key: BounceKey, advanced: &Advanced) -> Option<BounceSettings> {
-        let mut limits = BounceLimits::default();
-        advanced.external_bounces.apply(&mut limits);
-        self.bounces.settings(key, limits)
+    pub(super) fn bounces(&self, key: BounceKey) -> Option<BounceSettings> {
+        self.bounces.settings(key, BounceLimits::default())
     }
 
     /// Returns the first part of the tags of the mail server's log lines.
