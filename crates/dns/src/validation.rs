@@ -16,6 +16,8 @@ use crate::{DnsSettings, DnsSetupError, absolute, builder, exchange, host, of_ne
 
 /// The pause before name servers that passed no signatures on are tried again.
 const PAUSE: Duration = Duration::from_mins(10);
+/// The pause if they did not answer.
+const SILENCE_PAUSE: Duration = Duration::from_mins(1);
 
 /// A resolver that verifies signatures.
 pub(crate) struct Validation {
@@ -29,8 +31,8 @@ enum Support {
     Unknown,
     /// They do. This is final: otherwise an attacker could turn validation off by damaging answers.
     Yes,
-    /// They did not at this time.
-    NotAt(Instant),
+    /// They did not, and are tried again at this time.
+    NotUntil(Instant),
 }
 
 impl Validation {
@@ -49,20 +51,21 @@ impl Validation {
         let mut support = self.support.lock().await;
         match *support {
             Support::Yes => return true,
-            Support::NotAt(time) if time.elapsed() < PAUSE => return false,
-            Support::NotAt(_) | Support::Unknown => {}
+            Support::NotUntil(time) if Instant::now() < time => return false,
+            Support::NotUntil(_) | Support::Unknown => {}
         }
         // The root has been signed since 2010, and every resolver has its SOA record.
-        let reason = match self.records(".", RecordType::SOA).await {
+        let (reason, pause) = match self.records(".", RecordType::SOA).await {
             Ok(Proven { is_proven: true, .. }) => {
                 *support = Support::Yes;
                 return true;
             }
-            Ok(_) => "the SOA record of the root has no signature".to_owned(),
-            Err(error) => error.to_string(),
+            Ok(_) => ("the SOA record of the root has no signature".to_owned(), PAUSE),
+            Err(error @ DnsError::Timeout) => (error.to_string(), SILENCE_PAUSE),
+            Err(error) => (error.to_string(), PAUSE),
         };
-        tracing::warn!(reason, "the name servers do not pass DNSSEC signatures on; mail is sent without DANE");
-        *support = Support::NotAt(Instant::now());
+        tracing::warn!(reason, "DNSSEC signatures of the root could not be verified; mail is sent without DANE");
+        *support = Support::NotUntil(Instant::now() + pause);
         false
     }
 
