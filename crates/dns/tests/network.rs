@@ -52,8 +52,7 @@ fn resolver(server: SocketAddr, timeout: Duration) -> NetworkDns {
         timeout,
         retries: 5,
         cached_answers: 0,
-        dnssec: false,
-        root_keys: None,
+        ..DnsSettings::default()
     })
     .unwrap()
 }
@@ -92,8 +91,7 @@ async fn silence_is_a_time_out_and_no_absence() {
         timeout: Duration::from_millis(50),
         retries: 0,
         cached_answers: 0,
-        dnssec: false,
-        root_keys: None,
+        ..DnsSettings::default()
     });
     let asked = dns.unwrap().mx("example.test").await;
     assert!(matches!(asked, Err(DnsError::Timeout | DnsError::Failed(_))), "{asked:?}");

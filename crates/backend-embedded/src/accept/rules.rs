@@ -90,8 +90,8 @@ impl Judged<'_> {
         }
         let Some(rules) = rules::find(self.connection, mailbox)? else { return Ok(()) };
         let mut ruling = rules.ruling(&self.facts);
-        // The sender of a notice gets no answer and no refusal (RFC 5429 section 2.1.1, RFC 5230 section 4.5). A sender
-        // whose address is not valid here gets no answer either, but its message is no notice.
+        // Notices are neither answered nor refused (RFC 5429 section 2.1.1, RFC 5230 section 4.5). A message whose sender
+        // address is not valid here cannot be answered, but it can be refused.
         if self.mail.incoming.sender.is_none() {
             ruling.vacation = None;
             ruling.reject = ruling.reject.filter(|_| self.mail.incoming.unanswerable.is_some());

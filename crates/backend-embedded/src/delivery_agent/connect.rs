@@ -54,12 +54,12 @@ struct Target<'a> {
     demand: &'a Demand<'a>,
 }
 
-/// What is demanded of the connection to a server.
+/// The TLS that a connection to a server requires.
 enum Demand<'a> {
     Nothing,
-    /// What the domain's policy says.
+    /// TLS as the domain's MTA-STS policy requires.
     Policy(&'a Applied<'a>),
-    /// A certificate that DNS publishes. The domain's policy does not count beside it (RFC 8461 section 2).
+    /// A certificate that matches the TLSA records. They take precedence over the policy (RFC 8461 section 2).
     Dane(Dane),
 }
 
@@ -154,7 +154,7 @@ impl Inner {
         (policy.mode != Mode::None).then_some(Applied { domain, policy })
     }
 
-    /// Returns what is demanded of the connection to a host. A policy in testing changes nothing but the counts.
+    /// Returns the TLS that a connection to a host requires. A policy in testing changes nothing but the counts.
     fn demand<'a>(
         &self,
         host: &str,
@@ -174,7 +174,7 @@ impl Inner {
         Ok(Demand::Policy(applied))
     }
 
-    /// Connects to one server, as demanded.
+    /// Connects to one server with the required TLS.
     async fn reach(&self, target: &Target<'_>) -> Result<Link, NoLink> {
         match target.demand {
             Demand::Nothing => self.reach_when_offered(target).await,
@@ -183,7 +183,8 @@ impl Inner {
         }
     }
 
-    /// There is no other way to a server with DANE records (RFC 7672 section 2.2).
+    /// Connects over TLS and verifies the certificate by the TLSA records. It never falls back to less (RFC 7672 section
+    /// 2.2).
     async fn reach_by_dane(&self, target: &Target<'_>, dane: &Dane) -> Result<Link, NoLink> {
         let failure = match self.open(target, TlsPolicy::Required, &dane.tls).await {
             Ok(link) => {
@@ -272,7 +273,7 @@ impl Applied<'_> {
     }
 }
 
-/// Returns the reply if a connection is not as protected as demanded. It is temporary: the domain's owner may correct the
+/// Returns the reply if a connection lacks the required protection. It is temporary: the domain's owner may correct the
 /// server, the policy or the records (RFC 8461 section 5, RFC 7672 section 2.2).
 fn not_protected(text: &str) -> Reply {
     Reply::new(451, EnhancedCode::new(4, 7, 5), one_line(text))

@@ -12,7 +12,7 @@ use super::connect::NoLink;
 use super::next_hop::not_resolved;
 use super::tls_counts::TlsResult;
 
-/// How a server with TLSA records is reached: by TLS only.
+/// The TLS that the TLSA records of a server require.
 pub(super) struct Dane {
     /// The name at which the records are.
     pub(super) base: String,
@@ -29,8 +29,8 @@ impl Dane {
 }
 
 impl Inner {
-    /// Returns how a server of the domain is reached by DANE; `None` if it has no TLSA records. If the look-up fails, the
-    /// server cannot be used: an attacker could make it fail (RFC 7672 section 2.1.2).
+    /// Returns the TLS that the TLSA records of a server require; `None` without records. If the look-up fails, the server
+    /// is not used: an attacker could have caused the failure (RFC 7672 section 2.1.2).
     pub(super) async fn dane_of(&self, host: &str, domain: &DomainName) -> Result<Option<Dane>, NoLink> {
         match self.dns.tlsa(host, self.settings.port).await {
             Ok(None) => Ok(None),
@@ -50,7 +50,7 @@ impl Inner {
             .filter_map(|record| TlsAssociation::new(record.usage, record.selector, record.matching, record.data))
             .collect();
         if associations.is_empty() {
-            // Records that cannot be used still demand TLS (RFC 7672 section 2.2).
+            // Unusable records still require TLS (RFC 7672 section 2.2).
             self.tls_counts.count(TlsResult::TlsaInvalid);
             return Ok(Dane { base, tls: Arc::clone(&self.any_tls), is_verified: false });
         }

@@ -7,7 +7,7 @@ use mailapi_model::Outcome;
 use mailapi_testkit::SmtpSink;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use crate::mail_host::{MailHost, mail};
+use crate::mail_host::{MailHost, tls_counts};
 
 const MX: &str = "mx.far.example";
 
@@ -51,9 +51,7 @@ struct Pair {
 
 impl Pair {
     async fn new(certificate: &Certificate) -> Self {
-        let there = MailHost::open_with(|listeners, _| listeners.tls = Some(certificate.tls.clone())).await;
-        there.message_store.put_domain(&"far.example".parse().unwrap()).await.unwrap();
-        there.message_store.put_mailbox(&"zoe@far.example".parse().unwrap(), None).await.unwrap();
+        let there = MailHost::open_far(certificate.tls.clone()).await;
         let port = there.smtp.port();
         Self::with(there, port).await
     }
@@ -77,14 +75,11 @@ impl Pair {
 
     /// Sends a message; returns the outcome of the attempt, and the reply.
     async fn send(&self) -> (Outcome, String) {
-        self.here.send(&["zoe@far.example"], &mail("Hi")).await;
-        self.agent.deliver_due_once().await.unwrap();
-        let event = self.here.events().await.pop().unwrap();
-        (event.outcome, event.response)
+        self.here.attempt(&self.agent, "zoe@far.example").await
     }
 
     fn counted(&self) -> Vec<(TlsResult, u64)> {
-        self.agent.take_tls_counts().filter(|(_, count)| *count > 0).collect()
+        tls_counts(&self.agent)
     }
 }
 
@@ -159,9 +154,7 @@ async fn records_count_only_if_the_mx_record_is_signed() {
     pair.publish(&[Certificate::for_name(MX).record()]);
     pair.there.message_store.put_domain(&"near.example".parse().unwrap()).await.unwrap();
     pair.there.message_store.put_mailbox(&"zoe@near.example".parse().unwrap(), None).await.unwrap();
-    pair.here.send(&["zoe@near.example"], &mail("Hi")).await;
-    pair.agent.deliver_due_once().await.unwrap();
-    assert_eq!(pair.here.events().await.pop().unwrap().outcome, Outcome::Sent);
+    assert_eq!(pair.here.attempt(&pair.agent, "zoe@near.example").await.0, Outcome::Sent);
     assert_eq!(pair.counted(), [(TlsResult::Unverified, 1)]);
 }
 

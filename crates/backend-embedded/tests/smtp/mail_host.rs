@@ -12,8 +12,8 @@ use mailapi_backend::{
     LoginError, Mailboxes, Provisioning, SendAsError, SendLimitReached, SignError, SignOutgoing, Validator,
 };
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
-use mailapi_backend_embedded::delivery_agent::{DeliveryAgent, DeliveryAgentSettings, Relay};
-use mailapi_backend_embedded::net::Shutdown;
+use mailapi_backend_embedded::delivery_agent::{DeliveryAgent, DeliveryAgentSettings, Relay, TlsResult};
+use mailapi_backend_embedded::net::{ServerTls, Shutdown};
 use mailapi_backend_embedded::{
     Authenticators, Embedded, ListenAddresses, ListenerSettings, Listeners, MessageStore, MessageStoreSettings,
 };
@@ -50,6 +50,11 @@ pub(crate) struct MailHost {
     directory: TempDir,
 }
 
+/// Returns how often each result occurred since the last call; results that did not occur are left out.
+pub(crate) fn tls_counts(agent: &DeliveryAgent) -> Vec<(TlsResult, u64)> {
+    agent.take_tls_counts().filter(|(_, count)| *count > 0).collect()
+}
+
 impl MailHost {
     /// Returns the recorded inbound events: the recipient's domain, the sender's, and the outcome.
     pub(crate) fn counted(&self) -> Vec<(String, Option<String>, InboundOutcome)> {
@@ -74,6 +79,22 @@ impl MailHost {
 
     pub(crate) async fn open() -> Self {
         Self::open_with(|_, _| {}).await
+    }
+
+    /// Opens the server of `far.example`, which has the mailbox zoe and this certificate.
+    pub(crate) async fn open_far(tls: ServerTls) -> Self {
+        let far = Self::open_with(|listeners, _| listeners.tls = Some(tls)).await;
+        far.message_store.put_domain(&"far.example".parse().unwrap()).await.unwrap();
+        far.message_store.put_mailbox(&address("zoe@far.example"), None).await.unwrap();
+        far
+    }
+
+    /// Sends a message and attempts its delivery; returns the outcome of the attempt, and the reply.
+    pub(crate) async fn attempt(&self, agent: &DeliveryAgent, recipient: &str) -> (Outcome, String) {
+        self.send(&[recipient], &mail("Hi")).await;
+        agent.deliver_due_once().await.unwrap();
+        let event = self.events().await.pop().unwrap();
+        (event.outcome, event.response)
     }
 
     pub(crate) async fn open_with(change: impl FnOnce(&mut ListenerSettings, &mut MessageStoreSettings)) -> Self {

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mailapi_backend::Provisioning;
 use mailapi_backend_embedded::delivery_agent::{DeliveryAgent, TlsResult};
 use mailapi_backend_embedded::net::ServerTls;
 use mailapi_model::Outcome;
@@ -16,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::mail_host::{MailHost, mail};
+use crate::mail_host::{MailHost, tls_counts};
 
 const ENFORCE: &str = "version: STSv1\r\nmode: enforce\r\nmx: mx.far.example\r\nmax_age: 86400\r\n";
 
@@ -97,9 +96,7 @@ impl Pair {
     async fn new(name: &str) -> Self {
         let authority = Authority::new();
         let tls = authority.certificate(name);
-        let there = MailHost::open_with(|listeners, _| listeners.tls = Some(tls)).await;
-        there.message_store.put_domain(&"far.example".parse().unwrap()).await.unwrap();
-        there.message_store.put_mailbox(&"zoe@far.example".parse().unwrap(), None).await.unwrap();
+        let there = MailHost::open_far(tls).await;
         let port = there.smtp.port();
         Self::with(authority, there, port).await
     }
@@ -129,14 +126,11 @@ impl Pair {
 
     /// Sends a message; returns the outcome of the attempt, and the reply.
     async fn send(&self) -> (Outcome, String) {
-        self.here.send(&["zoe@far.example"], &mail("Hi")).await;
-        self.agent.deliver_due_once().await.unwrap();
-        let event = self.here.events().await.pop().unwrap();
-        (event.outcome, event.response)
+        self.here.attempt(&self.agent, "zoe@far.example").await
     }
 
     fn counted(&self) -> Vec<(TlsResult, u64)> {
-        self.agent.take_tls_counts().filter(|(_, count)| *count > 0).collect()
+        tls_counts(&self.agent)
     }
 }
 
