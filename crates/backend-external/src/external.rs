@@ -37,6 +37,8 @@ pub struct ExternalSettings {
     pub bounces: Option<BounceSettings>,
     /// Dovecot's administration interface. Without it, mail is removed over IMAP.
     pub doveadm: Option<DoveadmSettings>,
+    /// Whether Dovecot applies the rules of mailboxes, which it reads from the account database.
+    pub applies_rules: bool,
     /// The certificate authorities that are trusted for the servers' certificates.
     pub trust: Trust,
 }
@@ -115,7 +117,7 @@ impl External {
             mailboxes: mailboxes.clone(),
             delivery_feed: feed,
             bounce_feed: bounces.map(|bounces| Arc::new(bounces) as Arc<dyn DeliveryFeed>),
-            provisioning: Arc::new(SharedDatabase::new(mailboxes.clone(), doveadm.clone())),
+            provisioning: Arc::new(SharedDatabase::new(mailboxes.clone(), doveadm.clone(), settings.applies_rules)),
             queue,
         };
         Ok(Self { backend, submission, pool, mailboxes, log, doveadm })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{MailboxError, Mailboxes as _, Provisioning, ProvisioningError};
-use mailapi_model::{DomainName, EmailAddress};
+use mailapi_model::{DomainName, EmailAddress, RuleSet, Violations};
 
 use crate::doveadm::{Doveadm, DoveadmError};
 use crate::mailboxes::ImapMailboxes;
@@ -14,11 +14,12 @@ use crate::mailboxes::ImapMailboxes;
 pub(crate) struct SharedDatabase {
     mailboxes: Arc<ImapMailboxes>,
     doveadm: Option<Arc<Doveadm>>,
+    applies_rules: bool,
 }
 
 impl SharedDatabase {
-    pub(crate) const fn new(mailboxes: Arc<ImapMailboxes>, doveadm: Option<Arc<Doveadm>>) -> Self {
-        Self { mailboxes, doveadm }
+    pub(crate) const fn new(mailboxes: Arc<ImapMailboxes>, doveadm: Option<Arc<Doveadm>>, applies_rules: bool) -> Self {
+        Self { mailboxes, doveadm, applies_rules }
     }
 
     /// Drops what the caches hold of a mailbox. An entry that could not be flushed expires by itself, so a failure is
@@ -76,6 +77,18 @@ impl Provisioning for SharedDatabase {
         self.mailboxes.erase_index(mailbox).await;
         self.mailboxes.forget(mailbox);
         Ok(())
+    }
+
+    fn check_rules(&self, rules: &RuleSet) -> Result<(), Violations> {
+        if !self.applies_rules {
+            let message = "are not applied in front of this Dovecot; see `mail.external.rules` in the configuration";
+            return Err(Violations::of("rules", message));
+        }
+        // One address that Sieve refuses would disable the whole script.
+        let foreign = rules.addresses().find(|address| !address.as_str().is_ascii());
+        let violation =
+            |address| Violations::of("rules", format!("must not contain {address}: Sieve has no such addresses"));
+        foreign.map_or(Ok(()), |address| Err(violation(address)))
     }
 
     async fn account_changed(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {

@@ -1,7 +1,7 @@
 //! Provisioning of domains and mailboxes at the mail server.
 
 use async_trait::async_trait;
-use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet, Timestamp};
+use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet, Timestamp, Violations};
 
 /// Keeps the mail server's domains, mailboxes and aliases equal to the accounts. All operations may be repeated. For a
 /// mail server that reads the account database itself they do nothing.
@@ -75,9 +75,13 @@ pub trait Provisioning: Send + Sync {
         }
     }
 
-    /// Returns whether the mail server applies the rules of mailboxes.
-    fn applies_rules(&self) -> bool {
-        false
+    /// Checks that the mail server applies these rules.
+    ///
+    /// # Errors
+    /// What it does not apply, as violations of members of `rules`.
+    fn check_rules(&self, rules: &RuleSet) -> Result<(), Violations> {
+        let _ = rules;
+        Err(Violations::of("rules", "are not applied by this mail server; use its own filters"))
     }
 
     /// Replaces the rules of a mailbox.

@@ -32,6 +32,12 @@ impl FactNumber {
     }
 }
 
+impl fmt::Display for FactNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{:x}", self.writer, self.count)
+    }
+}
+
 const PREFIX: &str = "evt_";
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const CHARACTERS: usize = 26;

@@ -4,14 +4,14 @@
 mod support;
 
 use std::fs::{self, File, FileTimes, Permissions};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use mailapi_testkit::{Dovecot, Postfix, PostfixSettings, SmtpSink, free_port};
+use mailapi_testkit::{Dovecot, Postfix, PostfixSettings, Received, SmtpSink, free_port};
 use serde_json::{Value, json};
 use support::{Server, WorkDir};
 
@@ -96,17 +96,44 @@ impl Installation {
         answer.json().await.unwrap()
     }
 
+    async fn put(&self, path: &str, body: Value) -> Value {
+        let url = self.server.as_ref().unwrap().api(path);
+        let answer = self.client.put(url).header("X-MAILAPI-TOKEN", &self.token).json(&body).send().await.unwrap();
+        answer.json().await.unwrap()
+    }
+
+    /// Sends a message to bob, with the SMTP listener that a machine of the network uses.
+    fn send(&self, subject: &str, header: &str) {
+        let port = self.ports.api.port().to_string();
+        let body = format!("Subject: {subject}\n{header}From: Zoe <zoe@far.example>\nTo: bob@example.org\n\nHello.\n");
+        assert_eq!(self.mail_program(&["send", &port, "zoe@far.example", "bob@example.org", &body]), "taken");
+    }
+
     /// Waits until a mailbox holds `count` messages.
     async fn holds(&self, mailbox: &str, count: usize) -> Value {
+        self.folder_holds(mailbox, "INBOX", count).await
+    }
+
+    async fn folder_holds(&self, mailbox: &str, folder: &str, count: usize) -> Value {
         let end = Instant::now() + SOON;
         loop {
-            let inbox = self.get(&format!("/mailbox/{mailbox}/messages")).await;
+            let inbox = self.get(&format!("/mailbox/{mailbox}/messages?folder={folder}")).await;
             if inbox["total"] == count {
                 return inbox;
             }
             assert!(Instant::now() < end, "{inbox}\n{}\n{}", self.log(), self.dovecot.log());
             tokio::time::sleep(LOOK_AGAIN).await;
         }
+    }
+
+    /// Waits until `count` messages have left for other servers.
+    async fn left(&self, count: usize) -> Vec<Received> {
+        let end = Instant::now() + SOON;
+        while self.sink.received().len() < count {
+            assert!(Instant::now() < end, "{:?}\n{}\n{}", self.sink.received(), self.log(), self.dovecot.log());
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        self.sink.received()
     }
 
     fn log(&self) -> String {
@@ -192,6 +219,7 @@ fn command(work_dir: &WorkDir, ports: &Ports, arguments: &[&str]) -> Command {
         .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", ports.api.port().to_string())
         .env("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", ports.imap.port().to_string())
         .env("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "master secret")
+        .env("MAILAPI_MAIL__EXTERNAL__RULES", "true")
         .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__URL", format!("http://{}", ports.doveadm))
         .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__API_KEY", "api-key")
         .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__FLUSH_AUTH_CACHE", Dovecot::flushes_auth_cache().to_string());
@@ -220,6 +248,14 @@ async fn set_dovecot_up(work_dir: &WorkDir, ports: &Ports, postfix: &Postfix) ->
             ("port = 993", &format!("port = {}", ports.imaps.port())),
         ],
     );
+    // Dovecot would start sendmail(1), which belongs to the Postfix of the machine.
+    let submission = format!("submission_host = {}\n", ports.api);
+    File::options()
+        .append(true)
+        .open(directory.join("dovecot.conf"))
+        .unwrap()
+        .write_all(submission.as_bytes())
+        .unwrap();
     for_their_users(&directory);
     Dovecot::start_printed(&directory, ports.imap).await
 }
@@ -381,4 +417,87 @@ async fn a_printed_dovecot_can_require_app_passwords() {
     assert_eq!(machine.submit("tls", ann, &value, ann, bob), "taken");
     // The API reads the mailbox of bob, who has no app password, as the master user.
     machine.holds(bob, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dovecot_applies_the_rules_of_a_mailbox() {
+    let machine = Installation::new().await;
+    let bob = "bob@example.org";
+    let path = format!("/users/{bob}/rules");
+    let foreign = json!({ "rules": [{ "actions": [{ "type": "forward", "to": "zoë@far.example" }] }] });
+    let refused = machine.put(&path, foreign).await;
+    assert_eq!(refused["error"], "VALIDATION_ERROR", "{refused}");
+    let rules = json!({ "rules": [
+        {
+            "name": "News \"${x}\"",
+            "match": { "all": [
+                { "field": "subject", "op": "contains", "value": "NEWS" },
+                { "field": "from", "op": "is", "value": "zoe@far.example" },
+                { "field": "to", "op": "contains", "value": "bob@" },
+                { "field": "header", "name": "X-List", "op": "is", "value": "a\\b \"${dollar}\" é" }
+            ] },
+            "actions": [{ "type": "folder", "folder": "Lists/Zoë" }, { "type": "flag", "flag": "\\Flagged" }]
+        },
+        {
+            "match": { "all": [{ "field": "subject", "op": "contains", "value": "news" }] },
+            "actions": [{ "type": "flag", "flag": "$Label1" }, { "type": "folder", "folder": "Other" }]
+        },
+        {
+            "match": { "all": [{ "field": "verdict", "op": "is", "value": "spam" }] },
+            "actions": [{ "type": "folder", "folder": "Junk" }, { "type": "stop" }]
+        },
+        {
+            "match": { "all": [{ "field": "subject", "op": "is", "value": "Copy" }] },
+            "actions": [{ "type": "forward", "to": "tim@elsewhere.example" }]
+        },
+        {
+            "match": { "all": [{ "field": "subject", "op": "is", "value": "No" }] },
+            "actions": [{ "type": "forward", "to": "never@elsewhere.example" }, { "type": "reject", "text": "Not here." }]
+        },
+        {
+            "match": { "all": [{ "field": "subject", "op": "is", "value": "When?" }] },
+            "actions": [{ "type": "vacation", "text": "I am away.\nBack on \"Monday\" ${x}." }]
+        },
+        { "match": { "all": [{ "field": "size", "op": "over", "value": "1000000" }] }, "actions": [{ "type": "stop" }] }
+    ] });
+    let shown = machine.put(&path, rules).await;
+    assert_eq!(shown["success"], true, "{shown}");
+    machine.send("The news", "X-List: =?utf-8?q?A\\B_\"${DOLLAR}\"_=C3=89?=\n");
+    machine.send("Other news", "");
+    machine.send("The news of a forger", "X-Spam-Flag: YES\n");
+    machine.send("Copy", "");
+    machine.send("No", "");
+    machine.send("When?", "");
+    machine.holds(bob, 2).await;
+    let filed = machine.folder_holds(bob, "Lists/Zo%C3%AB", 1).await;
+    assert_eq!(filed["messages"][0]["subject"], "The news");
+    assert_eq!(machine.dovecot.flags(bob, "Lists/Zoë", 1), ["\\Flagged", "$Label1"]);
+    assert_eq!(machine.folder_holds(bob, "Other", 1).await["messages"][0]["subject"], "Other news");
+    assert_eq!(machine.dovecot.flags(bob, "Other", 1), ["$Label1"]);
+    machine.folder_holds(bob, "Junk", 1).await;
+
+    let left = machine.left(3).await;
+    let to =
+        |address: &'static str| left.iter().filter(move |mail| mail.recipients.iter().any(|to| to.contains(address)));
+    let copy = to("tim@elsewhere.example").next().expect("a copy");
+    assert!(copy.sender.contains(bob), "SPF of the first sender would fail: {}", copy.sender);
+    let answers: Vec<_> = to("zoe@far.example").map(|mail| String::from_utf8_lossy(&mail.data)).collect();
+    assert_eq!(answers.len(), 2, "{left:?}");
+    assert!(answers.iter().any(|text| text.contains("Not here.")), "{answers:?}");
+    assert!(answers.iter().any(|text| text.contains("Back on \"Monday\" ${x}.")), "{answers:?}");
+
+    // The longest script is a long line in the protocol of Dovecot's dictionary.
+    let value = "ü".repeat(500);
+    let condition = json!({ "field": "subject", "op": "contains", "value": value });
+    let mut rules = vec![json!({ "match": { "all": [condition] }, "actions": [{ "type": "stop" }] }); 55];
+    rules.push(json!({ "actions": [{ "type": "folder", "folder": "Last" }] }));
+    let shown = machine.put(&path, json!({ "rules": rules })).await;
+    assert_eq!(shown["success"], true, "{}", shown["message"]);
+    machine.send("Last", "");
+    machine.folder_holds(bob, "Last", 1).await;
+
+    // Without rules, everything is filed as before.
+    machine.put(&path, json!({ "rules": [] })).await;
+    machine.send("More news", "");
+    machine.holds(bob, 3).await;
 }

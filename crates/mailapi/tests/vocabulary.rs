@@ -22,7 +22,6 @@ const WORDS: &[(&str, &str)] = &[
     ("scene", "what the fixture is"),
     ("seat", "permit"),
     ("seats", "limits"),
-    ("sieve", "splitter; Sieve is RFC 5228"),
     ("sighting", "probe result"),
     ("spool", "buffer; a spool is a durable queue"),
     ("spooled", "buffered"),

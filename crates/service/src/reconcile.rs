@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mailapi_backend::Quarantined;
 use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet};
+use mailapi_store::StoreError;
 
 use crate::{Service, Unavailable};
 
@@ -39,6 +40,7 @@ impl Service {
             + self.reconcile_mailboxes().await?
             + self.reconcile_aliases().await?
             + self.reconcile_rules().await?;
+        self.write_scripts().await?;
         Ok(Reconciled { repaired, quarantined: self.quarantined().await? })
     }
 
@@ -167,6 +169,29 @@ impl Service {
                 Some(last) => after = Some(last),
                 None => return Ok(repaired),
             }
+        }
+    }
+
+    /// Writes the Sieve scripts of rules that an older version stored.
+    async fn write_scripts(&self) -> Result<(), Unavailable> {
+        loop {
+            let emails = self.0.store.rules().without_script(RULES_STEP).await?;
+            if emails.is_empty() {
+                return Ok(());
+            }
+            for email in emails {
+                let lock = email.clone();
+                self.with_address_lock(&lock, async move |service: Self| service.write_script(&email).await).await?;
+            }
+        }
+    }
+
+    async fn write_script(&self, email: &EmailAddress) -> Result<(), Unavailable> {
+        let rules = self.0.store.rules().get(email).await?;
+        match self.0.store.rules().put(email, &rules).await {
+            // The account was deleted meanwhile.
+            Err(StoreError::Reference) => Ok(()),
+            written => Ok(written?),
         }
     }
 

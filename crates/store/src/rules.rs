@@ -10,8 +10,9 @@ use crate::db::{Changed, Db, Row, Stmt, count};
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a>(pub(crate) &'a Db);
 
-const PUT: &str = "INSERT INTO mailbox_rules (email, rules) VALUES ($1, $2) \
-                   ON CONFLICT (email) DO UPDATE SET rules = excluded.rules";
+const PUT: &str = "INSERT INTO mailbox_rules (email, rules, sieve, sieve_version) VALUES ($1, $2, $3, $4) \
+                   ON CONFLICT (email) DO UPDATE SET rules = excluded.rules, sieve = excluded.sieve, \
+                   sieve_version = excluded.sieve_version";
 
 impl Rules<'_> {
     /// Returns the rules of a mailbox.
@@ -30,9 +31,24 @@ impl Rules<'_> {
     pub async fn put(&self, email: &EmailAddress, rules: &RuleSet) -> Result<(), StoreError> {
         let statement = match rules.is_empty() {
             true => Stmt::new("DELETE FROM mailbox_rules WHERE email = $1").bind(email),
-            false => Stmt::new(PUT).bind(email).bind(rules.to_text()),
+            false => {
+                let script = rules.to_sieve().unwrap_or_default();
+                Stmt::new(PUT).bind(email).bind(rules.to_text()).bind(script).bind(self.0.next_fact().to_string())
+            }
         };
         self.0.batch_followed(Changed::Rules(email.clone()), vec![statement]).await.map(drop)
+    }
+
+    /// Returns at most `limit` mailboxes whose rules an older version stored, without their Sieve script.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn without_script(&self, limit: usize) -> Result<Vec<EmailAddress>, StoreError> {
+        let sql = "SELECT accounts.email, accounts.email_given FROM mailbox_rules \
+                   JOIN accounts ON accounts.email = mailbox_rules.email \
+                   WHERE sieve IS NULL ORDER BY mailbox_rules.email LIMIT $1";
+        let statement = Stmt::new(sql).bind(count(limit));
+        self.0.query(statement).await?.into_iter().map(|mut row| row.address()).collect()
     }
 
     /// Returns the rules of at most `limit` mailboxes with rules after `after`, in the order of their addresses.

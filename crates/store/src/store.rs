@@ -41,6 +41,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 22, sql: include_str!("../migrations/sqlite/0022_app_passwords.sql") },
     Migration { version: 23, sql: include_str!("../migrations/sqlite/0023_rules.sql") },
     Migration { version: 24, sql: include_str!("../migrations/sqlite/0024_greylist.sql") },
+    Migration { version: 25, sql: include_str!("../migrations/sqlite/0025_sieve.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -69,6 +70,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 22, sql: include_str!("../migrations/postgres/0022_app_passwords.sql") },
     Migration { version: 23, sql: include_str!("../migrations/postgres/0023_rules.sql") },
     Migration { version: 24, sql: include_str!("../migrations/postgres/0024_greylist.sql") },
+    Migration { version: 25, sql: include_str!("../migrations/postgres/0025_sieve.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
-use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet};
+use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet, Violations};
 
 /// Called around each change of the mail server.
 #[async_trait]
@@ -92,8 +92,8 @@ impl<H: ProvisioningHook> Provisioning for HookedProvisioning<H> {
         self.around(self.behind.repair_alias(address, alias)).await
     }
 
-    fn applies_rules(&self) -> bool {
-        self.behind.applies_rules()
+    fn check_rules(&self, rules: &RuleSet) -> Result<(), Violations> {
+        self.behind.check_rules(rules)
     }
 
     async fn put_rules(&self, mailbox: &EmailAddress, rules: &RuleSet) -> Result<(), ProvisioningError> {

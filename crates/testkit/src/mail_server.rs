@@ -92,6 +92,7 @@ impl RealMailServer {
             master_password: Secret::new(Self::MASTER_PASSWORD.to_owned()),
             master_separator: "*",
             require_app_passwords: false,
+            applies_rules: false,
             doveadm: Some((ports.doveadm.port(), Secret::new(Self::API_KEY.to_owned()))),
             certificate: None,
         };
@@ -175,6 +176,7 @@ impl RealMailServer {
             search: SearchSettings::new(state_dir.join("search")),
             log: Some(log),
             log_host: None,
+            applies_rules: false,
             bounces: None,
             doveadm: is_administered().then_some(doveadm),
             trust: Trust::System,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
-use mailapi_model::{Alias, Clock, DomainName, EmailAddress, RuleSet};
+use mailapi_model::{Alias, Clock, DomainName, EmailAddress, RuleSet, Violations};
 use mailapi_store::StoreError;
 use mailapi_store::sqlite::{Followed, FollowsAccounts};
 use rusqlite::Connection;
@@ -118,8 +118,8 @@ impl Provisioning for InAccountsFile {
         self.0.aliases_after(after, limit).await
     }
 
-    fn applies_rules(&self) -> bool {
-        true
+    fn check_rules(&self, _: &RuleSet) -> Result<(), Violations> {
+        Ok(())
     }
 
     async fn repair_rules(&self, mailbox: &EmailAddress, rules: &RuleSet) -> Result<(), ProvisioningError> {

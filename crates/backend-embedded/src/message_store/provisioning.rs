@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use async_trait::async_trait;
 use mailapi_backend::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
-use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet};
+use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet, Violations};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
@@ -109,8 +109,8 @@ impl Provisioning for MessageStore {
         aliases.map(Some).map_err(|error: StoreError| ProvisioningError(error.to_string()))
     }
 
-    fn applies_rules(&self) -> bool {
-        true
+    fn check_rules(&self, _: &RuleSet) -> Result<(), Violations> {
+        Ok(())
     }
 
     async fn put_rules(&self, mailbox: &EmailAddress, new: &RuleSet) -> Result<(), ProvisioningError> {

@@ -36,6 +36,8 @@ pub struct DovecotConfiguration<'a> {
     pub master_separator: &'a str,
     /// Whether mail programs log in with app passwords only.
     pub require_app_passwords: bool,
+    /// Whether Dovecot applies the rules of mailboxes with Sieve.
+    pub applies_rules: bool,
     /// The port of the administration interface over HTTP, and its API key.
     pub doveadm: Option<(u16, SecretText)>,
     /// The certificate shown to mail programs.
@@ -53,6 +55,25 @@ const APP_PASSWORD: &str =
     "SELECT email AS \"user\", password_hash AS password FROM mailapi_app_passwords WHERE email = ";
 /// The companion file with the query of app passwords, for version 2.3.
 const APP_PASSWORD_FILE: &str = "mailapi-app-passwords.conf.ext";
+/// The companion file of the dictionary with the rules, for version 2.3.
+const RULES_FILE: &str = "mailapi-rules.conf.ext";
+/// The dictionary of Sieve scripts: the name has the version of the script, and the version the script.
+const RULES_MAPS: &str = "map {
+  pattern = priv/sieve/name/rules
+  table = mailapi_rules
+  username_field = email
+  value_field = version
+}
+map {
+  pattern = priv/sieve/data/$version
+  table = mailapi_rules
+  username_field = email
+  value_field = script
+  fields {
+    version = $version
+  }
+}
+";
 /// The characters of an unquoted address (RFC 5321 section 4.1.2), without the separator of the master user.
 const USERNAME_CHARS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567890.-_@+'!#$%&/=?^`{|}~";
 const ITERATE: &str = "SELECT email AS \"user\" FROM mailapi_virtual_mailboxes";
@@ -73,6 +94,7 @@ impl DovecotConfiguration<'_> {
             separator: self.master_separator,
             password: if self.require_app_passwords { NO_PASSWORD } else { PASSWORD },
             imap_port: self.imap_port,
+            rules_driver: self.applies_rules.then(|| driver(self.database)),
             doveadm: self.doveadm.as_ref().map(|(port, key)| (*port, key.expose().as_str())),
             certificate: self.certificate,
         };
@@ -80,6 +102,9 @@ impl DovecotConfiguration<'_> {
             DovecotVersion::V2_3 => {
                 files.push(PrintedFile::secret("mailapi-sql.conf.ext", sql_2_3(self.database, shape.password)));
                 files.push(PrintedFile::secret(APP_PASSWORD_FILE, app_passwords_2_3(self.database)));
+                if self.applies_rules {
+                    files.push(PrintedFile::secret(RULES_FILE, connect_line_2_3(self.database) + RULES_MAPS));
+                }
                 shape.main_2_3()
             }
             DovecotVersion::V2_4 => shape.main_2_4(self.database),
@@ -89,12 +114,23 @@ impl DovecotConfiguration<'_> {
     }
 }
 
+const fn driver(database: &LookupDatabase) -> &'static str {
+    match database {
+        LookupDatabase::Sqlite(_) => "sqlite",
+        LookupDatabase::Postgres(_) => "pgsql",
+    }
+}
+
 fn connect_2_3(database: &LookupDatabase) -> String {
-    let (driver, connect) = match database {
-        LookupDatabase::Sqlite(file) => ("sqlite", file.display().to_string()),
-        LookupDatabase::Postgres(place) => ("pgsql", libpq(place)),
+    format!("driver = {}\n{}", driver(database), connect_line_2_3(database))
+}
+
+fn connect_line_2_3(database: &LookupDatabase) -> String {
+    let connect = match database {
+        LookupDatabase::Sqlite(file) => file.display().to_string(),
+        LookupDatabase::Postgres(place) => libpq(place),
     };
-    format!("driver = {driver}\nconnect = {connect}\n")
+    format!("connect = {connect}\n")
 }
 
 fn app_passwords_2_3(database: &LookupDatabase) -> String {
@@ -150,6 +186,8 @@ struct Shape<'a> {
     /// The query for the password of a mailbox, without the address.
     password: &'a str,
     imap_port: u16,
+    /// The driver of the dictionary with the rules, if Dovecot applies them.
+    rules_driver: Option<&'static str>,
     doveadm: Option<(u16, &'a str)>,
     certificate: Certificate<'a>,
 }
@@ -218,9 +256,31 @@ plugin {{
   quota_grace = 0
 }}
 
-{services}{key}"#,
+{rules}{services}{key}"#,
             folders = folders(),
+            rules = self.rules_2_3(),
             services = self.services("address"),
+        )
+    }
+
+    /// Returns the settings of Sieve. If the look-up of a script fails, Dovecot defers the message.
+    fn rules_2_3(&self) -> String {
+        let Some(driver) = self.rules_driver else { return String::new() };
+        format!(
+            r#"protocol lmtp {{
+  mail_plugins = $mail_plugins sieve
+}}
+dict {{
+  mailapi-rules = {driver}:{directory}/{RULES_FILE}
+}}
+plugin {{
+  sieve_before = dict:proxy::mailapi-rules;name=rules;bindir=~/.mailapi-rules
+  {limits}
+}}
+{service}"#,
+            directory = self.directory,
+            limits = SIEVE_LIMITS.trim_end().replace('\n', "\n  "),
+            service = dict_service(driver),
         )
     }
 
@@ -297,10 +357,17 @@ quota "User quota" {{
 }}
 quota_storage_grace = 0
 
-{services}{key}"#,
+{rules}{services}{key}"#,
             folders = folders(),
+            rules = self.rules_2_4(),
             services = self.services("listen"),
         )
+    }
+
+    /// As [`Shape::rules_2_3`]. The dictionary uses the database of the accounts.
+    fn rules_2_4(&self) -> String {
+        let Some(driver) = self.rules_driver else { return String::new() };
+        format!("{RULES_2_4}{SIEVE_LIMITS}{}", dict_service(driver))
     }
 
     /// Returns the listeners. The versions differ only in the setting of a listener's address.
@@ -322,6 +389,52 @@ quota_storage_grace = 0
         }
         text
     }
+}
+
+/// The rules of a mailbox forward to at most ten addresses. A sender address of the mailbox keeps SPF intact.
+const SIEVE_LIMITS: &str = "sieve_max_redirects = 10\nsieve_redirect_envelope_from = recipient\n";
+
+/// The dictionary and the script of rules for version 2.4.
+const RULES_2_4: &str = "protocol lmtp {
+  mail_plugins {
+    sieve = yes
+  }
+}
+dict_server {
+  dict mailapi-rules {
+    driver = sql
+    dict_map priv/sieve/name/rules {
+      sql_table = mailapi_rules
+      username_field = email
+      value_field version {
+      }
+    }
+    dict_map priv/sieve/data/$version {
+      sql_table = mailapi_rules
+      username_field = email
+      value_field script {
+      }
+      key_field version {
+        value = $version
+      }
+    }
+  }
+}
+sieve_script mailapi {
+  type = before
+  driver = dict
+  name = rules
+  bin_path = ~/.mailapi-rules
+  dict proxy {
+    name = mailapi-rules
+  }
+}
+";
+
+/// Returns the service that reads the dictionary. Root reads an SQLite file, as for look-ups of accounts.
+fn dict_service(driver: &str) -> String {
+    let user = if driver == "sqlite" { "  user = root\n" } else { "" };
+    format!("service dict {{\n{user}  unix_listener dict {{\n    mode = 0600\n    user = vmail\n  }}\n}}\n")
 }
 
 fn folders() -> String {

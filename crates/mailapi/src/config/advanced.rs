@@ -10,7 +10,6 @@ use mailapi_backend_embedded::net::ConnectionLimits;
 use mailapi_backend_embedded::{ImapSettings, MessageStoreSettings};
 use mailapi_backend_external::imap_pool::ImapSettings as ExternalImapSettings;
 use mailapi_backend_external::log_follower::{LogSettings, LogSource};
-use mailapi_backend_external::mailboxes::MailboxSettings;
 use mailapi_backend_external::search_index::{IndexUse, SearchSettings};
 use mailapi_backend_external::smtp_pool::SmtpSettings;
 use mailapi_http::HttpSettings;
@@ -41,7 +40,6 @@ pub(crate) struct Advanced {
     pub(super) external_smtp: ExternalSmtpKeys,
     pub(super) external_imap: ExternalImapKeys,
     pub(super) external_log: ExternalLogKeys,
-    pub(super) external_mailboxes: ExternalMailboxKeys,
     pub(super) external_search: ExternalSearchKeys,
 }
 
@@ -135,13 +133,6 @@ mirror!(
 );
 
 mirror!(
-    /// `[advanced.external_mailboxes]`: memory for mailboxes of the operator's IMAP server.
-    ExternalMailboxKeys of MailboxSettings {
-        summary_cache_bytes: ByteSize,
-    }
-);
-
-mirror!(
     /// `[advanced.external_search]`: the search index of external mailboxes.
     ExternalSearchKeys of SearchSettings as (SearchSettings::new("")) {
         max_bytes: ByteSize,
@@ -175,7 +166,6 @@ impl Default for Advanced {
             external_smtp: ExternalSmtpKeys::default(),
             external_imap: ExternalImapKeys::default(),
             external_log: ExternalLogKeys::default(),
-            external_mailboxes: ExternalMailboxKeys::default(),
             external_search: ExternalSearchKeys::default(),
         }
     }

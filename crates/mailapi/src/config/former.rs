@@ -128,7 +128,6 @@ pub(super) const MOVED: &[(&str, &str)] = &[
     ("mail.external.log.limits.settle_time", "advanced.external_log.settle_time"),
     ("mail.external.log.limits.reception_time", "advanced.external_log.reception_time"),
     ("mail.external.log.limits.retry_time", "advanced.external_log.retry_time"),
-    ("mail.external.mailboxes.summary_cache_bytes", "advanced.external_mailboxes.summary_cache_bytes"),
     ("mail.external.search.index", "advanced.external_search.index"),
     ("mail.external.search.max_bytes", "advanced.external_search.max_bytes"),
 ];
@@ -146,6 +145,7 @@ pub(super) const REMOVED: &[(&str, &[&str])] = &[
     ("advanced.buffer", &["max_inbound_disk_bytes", "max_memory_bytes"]),
     ("advanced.delivery", &["delay_notice_after"]),
     ("advanced.external_bounces", &["poll_interval"]),
+    ("advanced.external_mailboxes", &["summary_cache_bytes"]),
     ("advanced.http", &["header_timeout", "health_cache", "max_in_flight_bytes"]),
     ("advanced.imap", &["plaintext_on_loopback"]),
     ("database.sqlite", &[
@@ -214,7 +214,7 @@ pub(super) const REMOVED: &[(&str, &[&str])] = &[
     ("mail.external.doveadm", &["connect_timeout", "timeout"]),
     ("mail.external.mailboxes", &[
         "whole_message_octets", "doubtful_message_octets", "body_octets", "header_octets", "summary_octets",
-        "sample_octets", "exact_size_cache_bytes", "html_search_messages", "html_search_octets",
+        "sample_octets", "summary_cache_bytes", "exact_size_cache_bytes", "html_search_messages", "html_search_octets",
         "uids_per_command"
     ]),
     ("mail.external.search", &[

@@ -1,7 +1,8 @@
-"""A mail program: submits a message, counts the messages of a mailbox, or stays until the server ends its session.
+"""A mail program: submits a message, sends one without logging in, counts the messages of a mailbox, or stays until the server ends its session.
 Prints the server's last reply.
 
 mail_program.py submit PORT CERTIFICATE tls|plain USER|- PASSWORD SENDER RECIPIENT
+mail_program.py send   PORT SENDER RECIPIENT MESSAGE
 mail_program.py look   PORT CERTIFICATE USER PASSWORD
 mail_program.py stay   PORT CERTIFICATE USER PASSWORD
 """
@@ -36,6 +37,12 @@ def submit(port, certificate, encryption, user, password, sender, recipient):
             print(refusal)
 
 
+def send(port, sender, recipient, message):
+    with smtplib.SMTP("localhost", int(port), timeout=60) as server:
+        server.sendmail(sender, [recipient], message)
+        print("taken")
+
+
 def look(port, certificate, user, password):
     with imaplib.IMAP4_SSL("localhost", int(port), ssl_context=trusting(certificate), timeout=60) as server:
         try:
@@ -59,4 +66,4 @@ def stay(port, certificate, user, password):
             break
 
 
-{"submit": submit, "look": look, "stay": stay}[sys.argv[1]](*sys.argv[2:])
+{"submit": submit, "send": send, "look": look, "stay": stay}[sys.argv[1]](*sys.argv[2:])

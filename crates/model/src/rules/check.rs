@@ -235,7 +235,7 @@ fn one_line(member: &'static str, text: String, most: usize) -> Result<String, W
 }
 
 impl RuleAction {
-    const fn forwards_to(&self) -> Option<&EmailAddress> {
+    pub(super) const fn forwards_to(&self) -> Option<&EmailAddress> {
         if let Self::Forward(to) = self { Some(to) } else { None }
     }
 

@@ -4,6 +4,7 @@
 
 mod check;
 mod ruling;
+mod sieve;
 mod text;
 
 use crate::{EmailAddress, FolderName};
@@ -104,6 +105,15 @@ impl RuleSet {
     #[must_use]
     pub fn all(&self) -> &[Rule] {
         &self.0
+    }
+
+    /// Returns the addresses to which the rules forward, and those of owners in answers.
+    pub fn addresses(&self) -> impl Iterator<Item = &EmailAddress> {
+        self.0.iter().flat_map(|rule| &rule.actions).flat_map(|action| match action {
+            RuleAction::Forward(to) => std::slice::from_ref(to),
+            RuleAction::Vacation(vacation) => vacation.addresses.as_slice(),
+            _ => &[],
+        })
     }
 
     /// Returns whether there are none.

@@ -1,6 +1,6 @@
 //! `GET` and `PUT /users/{email}/rules`.
 
-use mailapi_model::{Denied, EmailAddress, OwnRules, RuleFields, RuleSet, Violations};
+use mailapi_model::{Denied, EmailAddress, OwnRules, RuleFields, RuleSet};
 use mailapi_store::StoreError;
 
 use super::UserError;
@@ -33,7 +33,7 @@ impl Service {
     /// The account database is changed first; after a crash, [`Service::reconcile`] repairs the difference.
     ///
     /// # Errors
-    /// See [`UserError`]. A mail server that does not apply rules is a violation.
+    /// See [`UserError`]. Rules that the mail server does not apply are violations.
     pub async fn replace_rules(
         &self,
         caller: &Caller,
@@ -41,10 +41,10 @@ impl Service {
         rules: Vec<RuleFields>,
     ) -> Result<RuleSet, UserError> {
         self.may_manage_rules(caller, email)?;
-        if !rules.is_empty() && !self.0.backend.provisioning.applies_rules() {
-            return Err(not_applied().into());
-        }
         let rules = RuleSet::check(email, rules)?;
+        if !rules.is_empty() {
+            self.0.backend.provisioning.check_rules(&rules)?;
+        }
         let (email, lock, by) = (email.clone(), email.clone(), caller.clone());
         self.with_address_lock(&lock, async move |service: Self| service.put_rules(&email, rules, &by).await).await
     }
@@ -63,9 +63,4 @@ impl Service {
         audit!(by, mailbox = %email, rules = rules.all().len(), "rules replaced");
         Ok(rules)
     }
-}
-
-/// The mail server has filters of its own.
-fn not_applied() -> Violations {
-    Violations::of("rules", "are not applied by an external mail server; use its own filters, such as Sieve")
 }

@@ -1,4 +1,4 @@
-use mailapi_model::{NewAppPassword, Permission, Secret, Timestamp};
+use mailapi_model::{NewAppPassword, Permission, RuleSet, Secret, Timestamp};
 use mailapi_store::NewGrant;
 
 use crate::engines::{Engine, add_account, at, dkim_key, domain, email, new_domain};
@@ -79,6 +79,27 @@ async fn mail_servers_find_what_they_look_up(engine: Engine) {
     assert_eq!(app_passwords(), "ann@example.org|{SSHA512}ann@example.org", "bob is disabled");
     store.accounts().set_closed(&email("ann@example.org"), true).await.unwrap();
     assert_eq!(app_passwords(), "");
+
+    let (ann, scripts) = (email("ann@example.org"), || engine.sql("SELECT email, version, script FROM mailapi_rules"));
+    let put = async |text: &str| store.rules().put(&ann, &RuleSet::from_text(text).unwrap()).await.unwrap();
+    put("rule\toff\tx\ndo\tstop\n").await;
+    assert_eq!(scripts(), "", "no rule is enabled");
+    put("rule\ton\tx\ndo\tflag\tone\n").await;
+    let one = scripts();
+    assert!(one.starts_with("ann@example.org|") && one.contains("addflag \"one\";"), "{one}");
+    put("rule\ton\tx\ndo\tflag\ttwo\n").await;
+    let two = scripts();
+    assert!(two.contains("addflag \"two\";"), "{two}");
+    let version = |row: &str| row.split('|').nth(1).unwrap().to_owned();
+    assert_ne!(version(&one), version(&two), "Dovecot compiles a script again if its version is another");
+    engine.sql("UPDATE mailbox_rules SET sieve = NULL");
+    assert_eq!(
+        store.rules().without_script(5).await.unwrap(),
+        std::slice::from_ref(&ann),
+        "as an older version stored them"
+    );
+    put("").await;
+    assert_eq!(scripts(), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]

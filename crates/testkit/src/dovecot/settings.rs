@@ -76,6 +76,7 @@ pub(super) fn print(directory: &Path, imap: SocketAddr, accounts: PathBuf, setti
         master_password: Secret::new(Dovecot::MASTER_PASSWORD.to_owned()),
         master_separator: "*",
         require_app_passwords: false,
+        applies_rules: false,
         doveadm: None,
         certificate: certificate.map(|(certificate, key)| (certificate.as_path(), key.as_path())),
     };

@@ -13,7 +13,7 @@ use mailapi_backend::{
 };
 use mailapi_model::{
     Alias, Blob, DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Page, QueueId,
-    Quota, RuleSet,
+    Quota, RuleSet, Violations,
 };
 
 /// A read of this folder panics, like a bug.
@@ -313,8 +313,8 @@ impl Provisioning for Trouble {
         self.behind.provisioning.remove_aliases_of(domain).await
     }
 
-    fn applies_rules(&self) -> bool {
-        self.behind.provisioning.applies_rules()
+    fn check_rules(&self, rules: &RuleSet) -> Result<(), Violations> {
+        self.behind.provisioning.check_rules(rules)
     }
 
     async fn put_rules(&self, mailbox: &EmailAddress, rules: &RuleSet) -> Result<(), ProvisioningError> {

@@ -170,6 +170,7 @@ fn dovecot(
         master_separator: &external.imap.master_separator,
         require_app_passwords: config.auth.require_app_passwords,
         doveadm: external.doveadm_port().zip(external.doveadm_key()?),
+        applies_rules: external.rules,
         certificate,
     };
     Ok(configuration.files(directory))

@@ -31,6 +31,7 @@ use users::UserKeys;
 #[serde(default)]
 pub(crate) struct External {
     ca: Unset<FilePath>,
+    pub(crate) rules: bool,
     pub(crate) smtp: Smtp,
     pub(crate) imap: Imap,
     log: LogKeys,
@@ -152,8 +153,6 @@ impl External {
     /// Returns the settings of the mail server; reads secrets and certificates. The state of the log follower is in
     /// the data directory.
     pub(crate) fn settings(&self, data_dir: &Path, advanced: &Advanced) -> Result<ExternalSettings, ConfigError> {
-        let mut mailboxes = MailboxSettings::default();
-        advanced.external_mailboxes.apply(&mut mailboxes);
         let trust = match &self.ca.0 {
             Some(path) => Trust::Authorities(read_file("mail.external.ca", path)?),
             None => Trust::System,
@@ -161,13 +160,14 @@ impl External {
         Ok(ExternalSettings {
             smtp: self.smtp.settings(advanced)?,
             imap: self.imap.settings(advanced)?,
-            mailboxes,
+            mailboxes: MailboxSettings::default(),
             search: advanced.external_search.settings(data_dir),
             log: self.log.settings(data_dir, advanced),
             log_host: self.log.host(),
             // The key of the bounce addresses is in the database, so the caller adds these settings.
             bounces: None,
             doveadm: self.doveadm.settings()?,
+            applies_rules: self.rules,
             trust,
         })
     }

@@ -15,8 +15,8 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound, Im
 /// Replace the rules of a mailbox
 ///
 /// For the user and for admins. All rules whose conditions hold apply, in their order, until one has the action `stop` or
-/// `reject`. Only rules with the condition `verdict` apply to junk; they cannot forward, reject or answer it. An external
-/// mail server does not apply rules.
+/// `reject`. Only rules with the condition `verdict` apply to junk; they cannot forward, reject or answer it. Dovecot
+/// applies rules if `mail.external.rules` is set.
 #[utoipa::path(put, path = "/users/{email}/rules", tag = "users", operation_id = "replace_rules",
     params(("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test")),
     request_body = RulesBody,
