@@ -1,7 +1,7 @@
 //! Provisioning of domains and mailboxes at the mail server.
 
 use async_trait::async_trait;
-use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet, Timestamp, Violations};
+use mailapi_model::{Alias, DomainName, EmailAddress, MailboxOptions, RuleSet, SaveSent, Timestamp, Violations};
 
 /// Keeps the mail server's domains, mailboxes and aliases equal to the accounts. All operations may be repeated. For a
 /// mail server that reads the account database itself they do nothing.
@@ -22,6 +22,17 @@ pub trait Provisioning: Send + Sync {
     /// Changes the quota of an account in bytes. Creates no mailbox.
     async fn set_quota(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
         let _ = (mailbox, quota_bytes);
+        Ok(())
+    }
+
+    /// Returns whether the mail server copies sent messages to the mailbox of their author.
+    fn saves_sent(&self) -> bool {
+        false
+    }
+
+    /// Changes which messages of the owner are copied to the folder for sent mail. Creates no mailbox.
+    async fn set_save_sent(&self, mailbox: &EmailAddress, save_sent: SaveSent) -> Result<(), ProvisioningError> {
+        let _ = (mailbox, save_sent);
         Ok(())
     }
 
@@ -119,12 +130,12 @@ pub trait Provisioning: Send + Sync {
         false
     }
 
-    /// Makes the mailbox of this address match the accounts, after the two have diverged. `account` is the
-    /// quota of its account, or `None` without an account. Mail without an owner is quarantined.
+    /// Makes the mailbox of this address match the accounts, after the two have diverged. `account` has the
+    /// options of its account, or is `None` without an account. Mail without an owner is quarantined.
     async fn repair_mailbox(
         &self,
         mailbox: &EmailAddress,
-        account: Option<Option<u64>>,
+        account: Option<MailboxOptions>,
     ) -> Result<(), ProvisioningError> {
         let _ = (mailbox, account);
         Ok(())
@@ -164,8 +175,8 @@ pub trait Provisioning: Send + Sync {
 pub struct KnownMailbox {
     /// The address.
     pub address: EmailAddress,
-    /// The quota in bytes; `None` means unlimited.
-    pub quota_bytes: Option<u64>,
+    /// Its options.
+    pub options: MailboxOptions,
 }
 
 /// A mailbox without an owner.

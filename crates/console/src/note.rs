@@ -49,6 +49,7 @@ notes! {
     UserPurged = "user-purged", "All mail of the user is deleted.";
     PasswordChanged = "password-changed", "The password is changed; other sessions have ended.";
     AppPasswordRevoked = "app-password-revoked", "The app password is revoked.";
+    PreferencesChanged = "preferences-changed", "The change applies to the next message.";
     SessionEnded = "session-ended", "The session has ended.";
     Unlocked = "unlocked", "The failed log-ins are forgotten.";
     RuleCreated = "rule-created", "The rule is added.";

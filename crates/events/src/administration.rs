@@ -2,7 +2,7 @@
 
 use mailapi_model::{
     AccountChange, Alias, AliasChange, AppPasswordId, DomainName, EmailAddress, NewAccount, NewAppPassword, NewDomain,
-    NewToken, Timestamp, TokenId,
+    NewToken, SaveSent, Timestamp, TokenId,
 };
 use serde::Serialize;
 
@@ -97,9 +97,12 @@ pub fn user_updated(
         #[serde(skip_serializing_if = "Option::is_none")]
         quota_bytes: Option<Option<u64>>,
         #[serde(skip_serializing_if = "Option::is_none")]
+        save_sent: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         active: Option<bool>,
     }
-    let changed = Changed { name: change.name.as_deref(), quota_bytes: change.quota_bytes, active };
+    let save_sent = change.save_sent.map(SaveSent::as_str);
+    let changed = Changed { name: change.name.as_deref(), quota_bytes: change.quota_bytes, save_sent, active };
     about_user(EventType::UserUpdated, email, (at, fact), &Data { email: email.shown(), changed })
 }
 

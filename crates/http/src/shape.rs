@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use mailapi_model::{
     ActionFields, AuthenticationResult, ConditionFields, DkimAlgorithm, DomainName, EmailAddress, MessageId,
-    MessageStatus, OneLine, Outcome, PasswordRule, Permission, QueueState, RecipientKind, RecipientStatus, Secret,
-    SecretText, Timestamp, TokenKind, Violations,
+    MessageStatus, OneLine, Outcome, PasswordRule, Permission, QueueState, RecipientKind, RecipientStatus, SaveSent,
+    Secret, SecretText, Timestamp, TokenKind, Violations,
 };
 use mailapi_service::auth::ImportedHash;
 use mailapi_service::domains::{Publication, RecordStatus};
@@ -127,6 +127,8 @@ texts! {
     EventPosition: |text| text.min_length(Some(1)).pattern(Some(format!("^(start|now|{CURSOR})$")));
     /// State of a recipient in the queue.
     QueueStateName: |text| text.enum_values(Some(QueueState::ALL.iter().map(|state| state.as_str())));
+    /// Which sent messages are copied to `Sent`.
+    SaveSentName: |text| text.enum_values(Some(SaveSent::ALL.map(SaveSent::as_str)));
     /// What a rule compares; `to` is To and Cc.
     RuleFieldName: |text| text.enum_values(Some(ConditionFields::FIELDS));
     /// Comparison: `contains` or `is` for texts, `over` for `size`, `is` for `verdict`.
@@ -225,6 +227,7 @@ read_texts! {
     PermissionName => Permission: parsed;
     DkimAlgorithmName => DkimAlgorithm: parsed;
     GroupByName => GroupBy: parsed;
+    SaveSentName => SaveSent: parsed;
     AddressOrDomain => Sender: parsed;
     EventTypes => Vec<TypePattern>: |field, text| checked(field, text.split(',').map(str::parse).collect());
     EventPosition => After: parsed;

@@ -41,6 +41,8 @@ fn a_failing_command_prints_one_line_and_sets_the_exit_code() {
         (&["user", "app-password", "list", "ann@example.org"], 1, "ann@example.org: the user does not exist"),
         (&["user", "app-password", "remove", "ann@example.org", "1"], 1, "ann@example.org: the user does not exist"),
         (&["user", "rules", "get", "ann@example.org"], 1, "ann@example.org: the user does not exist"),
+        (&["user", "save-sent", "ann@example.org"], 1, "ann@example.org: the user does not exist"),
+        (&["user", "save-sent", "ann@example.org", "some"], 2, "must be off, api or all"),
         (&["user", "rules", "set", "ann@example.org", "missing.json"], 1, "missing.json: "),
         (&["token", "create", "--type", "user", "--name", "x", "--email", "a@b.example"], 1, "the user does not exist"),
     ] {
@@ -207,6 +209,10 @@ fn rules_are_replaced_at_the_command_line() {
     let complaint = set(r#"{"rules":[{"actions":[{"type":"folder"}]}]}"#).complaint();
     assert!(complaint.contains("rules[0].actions[0].folder: must be a folder name"), "{complaint}");
     let get = || work_dir.run(&["user", "rules", "get", "ann@example.org"]).answer();
+    let save_sent = || work_dir.run(&["user", "save-sent", "ann@example.org"]).answer();
+    assert_eq!(save_sent(), "off\n");
+    work_dir.run(&["user", "save-sent", "ann@example.org", "all"]).answer();
+    assert_eq!(save_sent(), "all\n");
     assert_eq!(get(), "{\n  \"rules\": []\n}\n");
     assert_eq!(set(r#"{"rules":[{"name":"x","actions":[{"type":"stop"}]}]}"#).answer(), "");
     let shown = get();
@@ -367,6 +373,7 @@ const COMMANDS: &[(&[&str], i32)] = &[
     (&["user", "import", "users.csv"], 1),
     (&["user", "app-password", "list", "ann@example.org"], 1),
     (&["user", "rules", "get", "ann@example.org"], 1),
+    (&["user", "save-sent", "ann@example.org", "api"], 1),
     (&["user", "rules", "set", "ann@example.org", "rules.json"], 1),
     (&["alias", "add", "team@example.org", "ann@example.org"], 1),
     (&["alias", "list"], 1),

@@ -1,6 +1,6 @@
 //! Accounts: the owners of mailboxes.
 
-use crate::{DomainName, EmailAddress, Secret, Timestamp, Violations};
+use crate::{DomainName, EmailAddress, SaveSent, Secret, Timestamp, Violations};
 
 /// A password or its hash, which is never printed.
 pub type SecretText = Secret<String>;
@@ -54,6 +54,8 @@ pub struct AccountChange {
     pub name: Option<String>,
     /// A new quota; the inner `None` removes the limit.
     pub quota_bytes: Option<Option<u64>>,
+    /// Which sent messages are copied to the mailbox.
+    pub save_sent: Option<SaveSent>,
 }
 
 /// The data that a login is checked against.

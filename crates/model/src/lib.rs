@@ -20,6 +20,7 @@ mod folder;
 mod grants;
 mod ids;
 mod inbound;
+mod mailbox_options;
 mod named_values;
 mod one_line;
 mod page;
@@ -59,6 +60,7 @@ pub use grants::{
 };
 pub use ids::{AppPasswordId, MessageId, MessageIdError, RequestId, TokenId};
 pub use inbound::{InboundEvent, InboundOutcome, InboundRefusal, ReceivedMail, RefusalStage};
+pub use mailbox_options::{MailboxOptions, SaveSent, SaveSentError};
 pub use one_line::OneLine;
 pub use page::{Listed, Page};
 pub use permission::{Permission, PermissionId, PermissionRecord};

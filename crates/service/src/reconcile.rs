@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mailapi_backend::Quarantined;
-use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet};
+use mailapi_model::{Alias, DomainName, EmailAddress, MailboxOptions, RuleSet};
 use mailapi_store::StoreError;
 
 use crate::{Service, Unavailable};
@@ -28,7 +28,7 @@ pub struct Reconciled {
 }
 
 impl Service {
-    /// Makes the mail server's domains, mailboxes, rules and aliases match the accounts: adds missing ones, corrects quotas, and
+    /// Makes the mail server's domains, mailboxes, rules and aliases match the accounts: adds missing ones, corrects options, and
     /// removes those without an account. Mail without an owner is quarantined.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Service {
         let Some(known) = self.0.backend.provisioning.domains().await? else { return Ok(0) };
         let known: BTreeSet<DomainName> = known.into_iter().collect();
         let approved: BTreeSet<DomainName> = self.0.store.domains().approved_names().await?.into_iter().collect();
-        if approved.is_empty() && !known.is_empty() && self.0.store.accounts().all_quotas(None, 1).await?.is_empty() {
+        if approved.is_empty() && !known.is_empty() && self.0.store.accounts().all_options(None, 1).await?.is_empty() {
             // A wrong database is more likely than an installation without any domain.
             tracing::warn!(domains = known.len(), "the database has no domains and no accounts; no domain is removed");
             return Ok(0);
@@ -80,7 +80,7 @@ impl Service {
         let (mut repaired, mut after): (usize, Option<EmailAddress>) = (0, None);
         let mut seen_accounts = false;
         loop {
-            let accounts = self.0.store.accounts().all_quotas(after.as_ref(), STEP).await?;
+            let accounts = self.0.store.accounts().all_options(after.as_ref(), STEP).await?;
             let last = accounts.last().map(|(email, _)| email.clone());
             seen_accounts |= last.is_some();
             let Some(known) = self.mailboxes_between(after.as_ref(), last.as_ref()).await? else { return Ok(repaired) };
@@ -106,7 +106,7 @@ impl Service {
 
     /// Repairs the mailbox while it is locked: another process may have changed it since the lists were read.
     async fn repair_mailbox(&self, email: &EmailAddress) -> Result<(), Unavailable> {
-        let account = self.0.store.accounts().get(email).await?.map(|account| account.quota_bytes);
+        let account = self.0.store.accounts().options(email).await?;
         Ok(self.0.backend.provisioning.repair_mailbox(email, account).await?)
     }
 
@@ -115,14 +115,14 @@ impl Service {
         &self,
         after: Option<&EmailAddress>,
         last: Option<&EmailAddress>,
-    ) -> Result<Option<BTreeMap<EmailAddress, Option<u64>>>, Unavailable> {
+    ) -> Result<Option<BTreeMap<EmailAddress, MailboxOptions>>, Unavailable> {
         let (mut known, mut after) = (BTreeMap::new(), after.cloned());
         loop {
             let page = self.0.backend.provisioning.mailboxes_after(after.as_ref(), STEP).await?;
             let Some(page) = page else { return Ok(None) };
             let Some(end) = page.last().map(|mailbox| mailbox.address.clone()) else { return Ok(Some(known)) };
             let within = page.into_iter().filter(|mailbox| last.is_none_or(|last| mailbox.address <= *last));
-            known.extend(within.map(|mailbox| (mailbox.address, mailbox.quota_bytes)));
+            known.extend(within.map(|mailbox| (mailbox.address, mailbox.options)));
             if last.is_some_and(|last| end >= *last) {
                 return Ok(Some(known));
             }

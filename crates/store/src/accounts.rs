@@ -1,7 +1,9 @@
 //! Accounts.
 
 use mailapi_events::{EventType, user_created, user_event, user_updated};
-use mailapi_model::{Account, AccountChange, Credentials, DomainName, EmailAddress, Listed, NewAccount, Page};
+use mailapi_model::{
+    Account, AccountChange, Credentials, DomainName, EmailAddress, Listed, MailboxOptions, NewAccount, Page,
+};
 use mailapi_model::{SecretText, Timestamp, TokenId};
 
 use crate::StoreError;
@@ -72,18 +74,30 @@ impl Accounts<'_> {
         ACCOUNTS.page(self.0, conditions(filter), page, read_account).await
     }
 
-    /// Returns at most `limit` addresses after `after`, in alphabetical order, with their quotas in bytes.
+    /// Returns at most `limit` addresses after `after`, in alphabetical order, with the options of their mailboxes.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn all_quotas(
+    pub async fn all_options(
         &self,
         after: Option<&EmailAddress>,
         limit: usize,
-    ) -> Result<Vec<(EmailAddress, Option<u64>)>, StoreError> {
-        let sql = "SELECT email, email_given, quota_bytes FROM accounts WHERE email > $1 ORDER BY email LIMIT $2";
+    ) -> Result<Vec<(EmailAddress, MailboxOptions)>, StoreError> {
+        let sql =
+            "SELECT email, email_given, quota_bytes, save_sent FROM accounts WHERE email > $1 ORDER BY email LIMIT $2";
         let statement = Stmt::new(sql).bind(after.map_or("", EmailAddress::as_str)).bind(crate::db::count(limit));
-        self.0.query(statement).await?.into_iter().map(|mut row| Ok((row.address()?, read_quota(&mut row)?))).collect()
+        let read = |mut row: Row<'_>| Ok((row.address()?, read_options(&mut row)?));
+        self.0.query(statement).await?.into_iter().map(read).collect()
+    }
+
+    /// Returns the options of the mailbox of this account.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn options(&self, email: &EmailAddress) -> Result<Option<MailboxOptions>, StoreError> {
+        let sql = "SELECT quota_bytes, save_sent FROM accounts WHERE email = $1";
+        let row = self.0.first(Stmt::new(sql).bind(email)).await?;
+        row.map(|mut row| read_options(&mut row)).transpose()
     }
 
     /// Returns the credentials that a login at this address is checked against.
@@ -110,15 +124,16 @@ impl Accounts<'_> {
         let statement = Stmt::new(
             "UPDATE accounts SET name = COALESCE(CAST($2 AS TEXT), name), \
              name_folded = COALESCE(CAST($3 AS TEXT), name_folded), \
-             quota_bytes = CASE WHEN $4 THEN CAST($5 AS BIGINT) ELSE quota_bytes END, updated_at = $6 \
-             WHERE email = $1",
+             quota_bytes = CASE WHEN $4 THEN CAST($5 AS BIGINT) ELSE quota_bytes END, updated_at = $6, \
+             save_sent = COALESCE(CAST($7 AS TEXT), save_sent) WHERE email = $1",
         )
         .bind(email)
         .bind(change.name.clone())
         .bind(change.name.as_deref().map(fold))
         .bind(change.quota_bytes.is_some())
         .bind(change.quota_bytes.flatten().map(number))
-        .bind(now);
+        .bind(now)
+        .bind(change.save_sent.map(|save_sent| save_sent.as_str().to_owned()));
         let event = Log::of(self.0).insert(&user_updated(email, change, None, now, self.0.next_fact()));
         first_guard_held(self.0.batch_followed(Changed::Account(email.clone()), vec![statement.demand(1), event]).await)
     }
@@ -331,6 +346,10 @@ fn read_account(mut row: Row) -> Result<Account, StoreError> {
         updated_at: row.time()?,
         last_login_at: row.time_or_null()?,
     })
+}
+
+fn read_options(row: &mut Row<'_>) -> Result<MailboxOptions, StoreError> {
+    Ok(MailboxOptions { quota_bytes: read_quota(row)?, save_sent: row.parsed()? })
 }
 
 fn read_quota(row: &mut Row) -> Result<Option<u64>, StoreError> {

@@ -42,6 +42,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 23, sql: include_str!("../migrations/sqlite/0023_rules.sql") },
     Migration { version: 24, sql: include_str!("../migrations/sqlite/0024_greylist.sql") },
     Migration { version: 25, sql: include_str!("../migrations/sqlite/0025_sieve.sql") },
+    Migration { version: 26, sql: include_str!("../migrations/sqlite/0026_save_sent.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -71,6 +72,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 23, sql: include_str!("../migrations/postgres/0023_rules.sql") },
     Migration { version: 24, sql: include_str!("../migrations/postgres/0024_greylist.sql") },
     Migration { version: 25, sql: include_str!("../migrations/postgres/0025_sieve.sql") },
+    Migration { version: 26, sql: include_str!("../migrations/postgres/0026_save_sent.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.

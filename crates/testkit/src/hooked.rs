@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
-use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet, Violations};
+use mailapi_model::{Alias, DomainName, EmailAddress, MailboxOptions, RuleSet, SaveSent, Violations};
 
 /// Called around each change of the mail server.
 #[async_trait]
@@ -92,6 +92,14 @@ impl<H: ProvisioningHook> Provisioning for HookedProvisioning<H> {
         self.around(self.behind.repair_alias(address, alias)).await
     }
 
+    fn saves_sent(&self) -> bool {
+        self.behind.saves_sent()
+    }
+
+    async fn set_save_sent(&self, mailbox: &EmailAddress, save_sent: SaveSent) -> Result<(), ProvisioningError> {
+        self.around(self.behind.set_save_sent(mailbox, save_sent)).await
+    }
+
     fn check_rules(&self, rules: &RuleSet) -> Result<(), Violations> {
         self.behind.check_rules(rules)
     }
@@ -119,7 +127,7 @@ impl<H: ProvisioningHook> Provisioning for HookedProvisioning<H> {
     async fn repair_mailbox(
         &self,
         mailbox: &EmailAddress,
-        account: Option<Option<u64>>,
+        account: Option<MailboxOptions>,
     ) -> Result<(), ProvisioningError> {
         self.around(self.behind.repair_mailbox(mailbox, account)).await
     }

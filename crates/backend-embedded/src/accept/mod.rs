@@ -17,6 +17,7 @@ mod loops;
 mod returned;
 mod routing;
 mod rules;
+mod sent_copy;
 mod submission;
 mod transaction;
 

@@ -20,7 +20,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::expansion::{self, Expanded, Expansion};
 use super::routing::{Route, route};
 use super::rules::{self, Rulings};
-use super::{AcceptError, LeftFor, Prepared, Recipient, Relaying, Submitter, Taken, answering, loops, returned};
+use super::{
+    AcceptError, LeftFor, Prepared, Recipient, Relaying, Submitter, Taken, answering, loops, returned, sent_copy,
+};
 use crate::message_store::{
     ContentId, FlagColumns, FolderId, MailboxId, MessageStoreError, NewEntry, Touched, add_answer, content, damaged,
     enqueue_for_index, entry, folder, folder_for_rule, mailbox, to_flag_columns,
@@ -124,6 +126,7 @@ pub(crate) fn accept(
         report_submission(connection, mail, submitter, &routes, now, touched)?;
     }
     deliver(connection, mail, settings, &routes, content, now, touched)?;
+    sent_copy::save(connection, mail, settings, content, now, touched)?;
     let waiting = queue::insert(connection, mail, content, &waiting(mail, &routes), now)?;
     if waiting {
         touched.queue();
@@ -324,7 +327,7 @@ impl Delivery<'_> {
             return Ok((folder, name.clone()));
         }
         if mail.incoming.is_junk {
-            return folder::junk(connection, mailbox, now);
+            return folder::special(connection, mailbox, folder::JUNK, now);
         }
         Ok((folder::inbox(connection, mailbox)?, FolderName::inbox()))
     }
@@ -520,6 +523,6 @@ pub(super) fn find(connection: &Connection, id: MessageId) -> Result<Option<Acce
 }
 
 /// A missing INBOX, or one without free UIDs, is a server error and not the sender's fault.
-fn database(error: MessageStoreError) -> AcceptError {
+pub(super) fn database(error: MessageStoreError) -> AcceptError {
     AcceptError::Store(error.into_store())
 }

@@ -12,9 +12,18 @@ use super::{EntryState, MessageStoreError, damaged, entry, vanished};
 const COLUMNS: &str = "id, mailbox_id, name, uid_validity, uid_next, highest_modseq, special_use, messages, unread, size, \
      first_recent";
 
-/// Name and special use (RFC 6154) of the folder for junk.
-pub(super) const JUNK: &str = "Junk";
-pub(super) const JUNK_USE: &str = "\\Junk";
+/// A folder that the server itself stores messages in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SpecialFolder {
+    pub(super) name: &'static str,
+    /// RFC 6154.
+    pub(super) special_use: &'static str,
+}
+
+/// The folder for junk.
+pub(crate) const JUNK: SpecialFolder = SpecialFolder { name: "Junk", special_use: "\\Junk" };
+/// The folder for sent mail.
+pub(crate) const SENT: SpecialFolder = SpecialFolder { name: "Sent", special_use: "\\Sent" };
 
 /// A folder's current state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,24 +107,25 @@ pub(crate) fn inbox(connection: &Connection, mailbox: MailboxId) -> Result<Folde
     id.ok_or(MessageStoreError::NoSuchFolder)
 }
 
-/// Returns the folder for junk and its name: the one with that special use (RFC 6154), or the one of that name. A
-/// missing one is created.
-pub(crate) fn junk(
+/// Returns a special folder and its name: the one with that special use, or the one of that name. A missing one is
+/// created.
+pub(crate) fn special(
     connection: &Connection,
     mailbox: MailboxId,
+    SpecialFolder { name, special_use }: SpecialFolder,
     now: Timestamp,
 ) -> Result<(FolderId, FolderName), MessageStoreError> {
     let sql = "SELECT id, name FROM drop_folders WHERE mailbox_id = ?1 AND (special_use = ?2 OR name = ?3)
         ORDER BY special_use = ?2 DESC, id LIMIT 1";
     let found = connection
         .prepare_cached(sql)?
-        .query_row(params![mailbox, JUNK_USE, JUNK], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
+        .query_row(params![mailbox, special_use, name], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
         .optional()?;
     if let Some((id, name)) = found {
         return Ok((id, name.parse().map_err(|_| damaged("a folder's name"))?));
     }
-    let name: FolderName = JUNK.parse().map_err(|_| damaged("the name of the folder for junk"))?;
-    let id = create(connection, mailbox, &name, Some(JUNK_USE), now)?;
+    let name: FolderName = name.parse().map_err(|_| damaged("the name of a special folder"))?;
+    let id = create(connection, mailbox, &name, Some(special_use), now)?;
     subscribe(connection, mailbox, &name)?;
     Ok((id, name))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
-use mailapi_model::{Alias, Clock, DomainName, EmailAddress, RuleSet, Violations};
+use mailapi_model::{Alias, Clock, DomainName, EmailAddress, MailboxOptions, RuleSet, Violations};
 use mailapi_store::StoreError;
 use mailapi_store::sqlite::{Followed, FollowsAccounts};
 use rusqlite::Connection;
@@ -47,13 +47,13 @@ impl Follower {
         match one {
             Followed::Domain { name, is_here: true } => put_domain(connection, name),
             Followed::Domain { name, is_here: false } => remove_domain(connection, name),
-            Followed::Account { email, quota_bytes, is_new } => {
+            Followed::Account { email, options, is_new } => {
                 let now = self.clock.now();
                 if *is_new {
                     // Old mail at the address must not be shown to the owner of a new account.
                     quarantine::set_apart(connection, email, now, touched)?;
                 }
-                mailbox::put(connection, email, *quota_bytes, now).map(drop)
+                mailbox::put_with(connection, email, *options, now)
             }
             Followed::AccountGone(email) => {
                 if let Some(gone) = mailbox::remove(connection, email)? {
@@ -97,7 +97,7 @@ impl Provisioning for InAccountsFile {
     async fn repair_mailbox(
         &self,
         mailbox: &EmailAddress,
-        account: Option<Option<u64>>,
+        account: Option<MailboxOptions>,
     ) -> Result<(), ProvisioningError> {
         self.0.repair_mailbox(mailbox, account).await
     }
@@ -116,6 +116,10 @@ impl Provisioning for InAccountsFile {
         limit: usize,
     ) -> Result<Option<Vec<Alias>>, ProvisioningError> {
         self.0.aliases_after(after, limit).await
+    }
+
+    fn saves_sent(&self) -> bool {
+        true
     }
 
     fn check_rules(&self, _: &RuleSet) -> Result<(), Violations> {

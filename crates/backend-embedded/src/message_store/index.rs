@@ -37,9 +37,10 @@ impl MessageStore {
     }
 }
 
-/// Queues a new message for indexing.
+/// Queues a new message for indexing, once.
 pub(crate) fn enqueue(connection: &Connection, content: ContentId) -> Result<(), StoreError> {
-    connection.prepare_cached("INSERT INTO drop_unindexed (message_id) VALUES (?1)")?.execute(params![content])?;
+    let sql = "INSERT INTO drop_unindexed (message_id) VALUES (?1) ON CONFLICT DO NOTHING";
+    connection.prepare_cached(sql)?.execute(params![content])?;
     Ok(())
 }
 

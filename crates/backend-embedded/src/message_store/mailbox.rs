@@ -1,6 +1,6 @@
 //! Rows of mailboxes and domains.
 
-use mailapi_model::{EmailAddress, FolderName, Quota, Timestamp};
+use mailapi_model::{EmailAddress, FolderName, MailboxOptions, Quota, SaveSent, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -12,8 +12,8 @@ const FIRST_FOLDERS: [(&str, Option<&str>); 6] = [
     ("INBOX", None),
     ("Archive", Some("\\Archive")),
     ("Drafts", Some("\\Drafts")),
-    (folder::JUNK, Some(folder::JUNK_USE)),
-    ("Sent", Some("\\Sent")),
+    (folder::JUNK.name, Some(folder::JUNK.special_use)),
+    (folder::SENT.name, Some(folder::SENT.special_use)),
     ("Trash", Some("\\Trash")),
 ];
 
@@ -87,6 +87,30 @@ pub(crate) fn set_quota(connection: &Connection, id: MailboxId, quota_bytes: Opt
     let sql = "UPDATE drop_mailboxes SET quota_bytes = ?2 WHERE id = ?1";
     connection.prepare_cached(sql)?.execute(params![id, quota_column(quota_bytes)])?;
     Ok(())
+}
+
+/// Sets the options, and creates a missing mailbox with its initial folders.
+pub(super) fn put_with(
+    connection: &Connection,
+    address: &EmailAddress,
+    options: MailboxOptions,
+    now: Timestamp,
+) -> Result<(), MessageStoreError> {
+    let id = put(connection, address, options.quota_bytes, now)?;
+    Ok(set_save_sent(connection, id, options.save_sent)?)
+}
+
+pub(super) fn set_save_sent(connection: &Connection, id: MailboxId, save_sent: SaveSent) -> Result<(), StoreError> {
+    let sql = "UPDATE drop_mailboxes SET save_sent = ?2 WHERE id = ?1 AND save_sent <> ?2";
+    connection.prepare_cached(sql)?.execute(params![id, save_sent.as_str()])?;
+    Ok(())
+}
+
+/// Returns which messages of the owner are copied to the folder for sent mail.
+pub(crate) fn save_sent(connection: &Connection, id: MailboxId) -> Result<SaveSent, StoreError> {
+    let sql = "SELECT save_sent FROM drop_mailboxes WHERE id = ?1";
+    let name: String = connection.prepare_cached(sql)?.query_row(params![id], |row| row.get(0))?;
+    name.parse().map_err(|_| damaged("an option of a mailbox"))
 }
 
 /// Converts a limit; one outside the column's range means no limit.

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use async_trait::async_trait;
 use mailapi_backend::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
-use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet, Violations};
+use mailapi_model::{Alias, DomainName, EmailAddress, MailboxOptions, RuleSet, SaveSent, Violations};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
@@ -50,12 +50,13 @@ impl Provisioning for MessageStore {
     async fn repair_mailbox(
         &self,
         mailbox: &EmailAddress,
-        account: Option<Option<u64>>,
+        account: Option<MailboxOptions>,
     ) -> Result<(), ProvisioningError> {
-        if let Some(quota_bytes) = account {
-            return self.put_mailbox(mailbox, quota_bytes).await;
-        }
         let (address, now) = (mailbox.clone(), self.clock().now());
+        if let Some(options) = account {
+            let put = self.write(move |connection, _| mailbox::put_with(connection, &address, options, now)).await;
+            return put.map_err(provisioning_error);
+        }
         // Mail without an account is quarantined.
         let job =
             move |connection: &Connection, touched: &mut _| quarantine::set_apart(connection, &address, now, touched);
@@ -109,6 +110,19 @@ impl Provisioning for MessageStore {
         aliases.map(Some).map_err(|error: StoreError| ProvisioningError(error.to_string()))
     }
 
+    fn saves_sent(&self) -> bool {
+        true
+    }
+
+    async fn set_save_sent(&self, mailbox: &EmailAddress, save_sent: SaveSent) -> Result<(), ProvisioningError> {
+        let address = mailbox.clone();
+        self.change_rows(move |connection| match mailbox::find(connection, &address)? {
+            Some(found) => mailbox::set_save_sent(connection, found.id, save_sent),
+            None => Ok(()),
+        })
+        .await
+    }
+
     fn check_rules(&self, _: &RuleSet) -> Result<(), Violations> {
         Ok(())
     }
@@ -141,13 +155,16 @@ impl Provisioning for MessageStore {
         limit: usize,
     ) -> Result<Option<Vec<KnownMailbox>>, ProvisioningError> {
         // Quarantined and removed mailboxes have names without an @.
-        let sql = "SELECT address, quota_bytes FROM drop_mailboxes WHERE address > ?1
+        let sql = "SELECT address, quota_bytes, save_sent FROM drop_mailboxes WHERE address > ?1
             AND instr(address, '@') > 0 ORDER BY address LIMIT ?2";
         let after = after.map_or("", EmailAddress::as_str).to_owned();
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows: Vec<(String, Option<u64>)> =
-            self.rows(sql, Some((after, limit)), |row| Ok((row.get(0)?, row.get(1)?))).await?;
-        let known = |(address, quota_bytes): (String, _)| Ok(KnownMailbox { address: parsed(&address)?, quota_bytes });
+        let rows: Vec<(String, Option<u64>, String)> =
+            self.rows(sql, Some((after, limit)), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).await?;
+        let known = |(address, quota_bytes, save_sent): (String, _, String)| {
+            let options = MailboxOptions { quota_bytes, save_sent: parsed(&save_sent)? };
+            Ok(KnownMailbox { address: parsed(&address)?, options })
+        };
         rows.into_iter().map(known).collect::<Result<_, _>>().map(Some)
     }
 }

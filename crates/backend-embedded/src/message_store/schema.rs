@@ -24,4 +24,5 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 16, sql: include_str!("../../migrations/0016_imported.sql") },
     Migration { version: 17, sql: include_str!("../../migrations/0017_saved_at.sql") },
     Migration { version: 18, sql: include_str!("../../migrations/0018_deleted.sql") },
+    Migration { version: 19, sql: include_str!("../../migrations/0019_save_sent.sql") },
 ];

@@ -16,5 +16,6 @@ mod recorded;
 mod returned;
 mod rules;
 mod search;
+mod sent_copy;
 mod test_store;
 mod views;

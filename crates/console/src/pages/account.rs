@@ -5,6 +5,7 @@ use axum::extract::State;
 use mailapi_http::{ApiError, HttpState};
 use mailapi_model::{EmailAddress, Page, PasswordRule, Secret};
 
+use super::preferences::{self, SaveSentChoice};
 use super::sessions::{self, SessionRow};
 use super::users::{AppPasswordRow, OWNERS, app_password};
 use crate::answer::{Answer, change, done, render};
@@ -21,6 +22,7 @@ struct AccountPage {
     frame: Frame,
     app_passwords: Vec<AppPasswordRow>,
     sessions: Vec<SessionRow>,
+    choices: Vec<SaveSentChoice>,
     permissions: Vec<(&'static str, String)>,
 }
 
@@ -42,20 +44,22 @@ pub(crate) async fn show(State(state): State<HttpState>, session: Session) -> An
         .call("POST /users/{email}/app-passwords", OWNERS)
         .call("GET /users/{email}/sessions", OWNERS)
         .call("DELETE /users/{email}/sessions/{id}", OWNERS)
+        .call("PUT /users/{email}/preferences", OWNERS)
         .call("GET /permissions/mine", "Every caller.");
     let app_passwords = app_passwords.items.into_iter().map(AppPasswordRow::from).collect();
     let sessions = sessions::rows(&state, &session, &email).await?;
-    render(&AccountPage { frame, app_passwords, sessions, permissions })
+    let choices = preferences::choices(&state, &session, &email).await?;
+    render(&AccountPage { frame, app_passwords, sessions, choices, permissions })
 }
 
 /// `POST /auth/password`, and changes of app passwords.
 pub(crate) async fn act(State(state): State<HttpState>, session: Session, Form(fields): Form) -> Answer {
     let email = own(&session)?;
-    if fields.text("act") == "end-session" {
-        return sessions::end(&state, &session, email, &fields, PATH).await;
-    }
-    if fields.text("act") != "password" {
-        return app_password(state, &session, email, &fields, PATH.to_owned()).await;
+    match fields.text("act") {
+        "end-session" => return sessions::end(&state, &session, email, &fields, PATH).await,
+        "save-sent" => return preferences::save(&state, &session, email, &fields, PATH).await,
+        "password" => {}
+        _ => return app_password(state, &session, email, &fields, PATH.to_owned()).await,
     }
     let current = Secret::new(fields.exact("current_password").to_owned());
     let new = PasswordRule::parse("new_password", fields.exact("new_password").to_owned())?;

@@ -10,6 +10,7 @@ pub(crate) mod mail;
 pub(crate) mod messages;
 pub(crate) mod overview;
 pub(crate) mod permissions;
+mod preferences;
 pub(crate) mod queue;
 mod rule_form;
 pub(crate) mod rules;

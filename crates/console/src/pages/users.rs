@@ -8,6 +8,7 @@ use mailapi_model::{
 };
 use mailapi_service::users::{CreateUser, UpdateUser, User, UserError, UserQuery};
 
+use super::preferences::{self, SaveSentChoice};
 use super::secret;
 use super::sessions::{self, SessionRow};
 use crate::answer::{Answer, change, done, render};
@@ -116,6 +117,7 @@ struct UserPage {
     row: Row,
     app_passwords: Vec<AppPasswordRow>,
     sessions: Vec<SessionRow>,
+    choices: Vec<SaveSentChoice>,
     may_read: bool,
     may_rule: bool,
 }
@@ -153,12 +155,14 @@ pub(crate) async fn show(State(state): State<HttpState>, session: Session, Path(
         .call("DELETE /users/{email}, /users/{email}/purge", RIGHT)
         .call("POST /users/{email}/app-passwords", OWNERS)
         .call("GET /users/{email}/sessions", OWNERS)
-        .call("DELETE /users/{email}/sessions/{id}", OWNERS);
+        .call("DELETE /users/{email}/sessions/{id}", OWNERS)
+        .call("PUT /users/{email}/preferences", OWNERS);
     render(&UserPage {
         frame,
         row: user.into(),
         app_passwords: app_passwords.items.into_iter().map(AppPasswordRow::from).collect(),
         sessions: sessions::rows(&state, &session, &email).await?,
+        choices: preferences::choices(&state, &session, &email).await?,
         may_rule: service.may_manage_rules(&session.caller, &email).is_ok(),
         may_read: session.caller.grants.may_read(&email).is_ok(),
     })
@@ -177,7 +181,7 @@ pub(crate) async fn act(
     match fields.text("act") {
         "update" => {
             let name = OneLine::parse("name", fields.text("name"))?;
-            let record = AccountChange { name: Some(name), quota_bytes: Some(quota(&fields)?) };
+            let record = AccountChange { name: Some(name), quota_bytes: Some(quota(&fields)?), save_sent: None };
             let update = UpdateUser { record, password: None };
             change(async move { service.update_user(&caller, &email, update).await }).await?;
             done(&path, Note::UserChanged)
@@ -208,6 +212,7 @@ pub(crate) async fn act(
             change(async move { service.delete_user(&caller, &email).await }).await?;
             done(PATH, Note::UserDeleted)
         }
+        "save-sent" => preferences::save(&state, &session, email, &fields, &path).await,
         "end-session" => sessions::end(&state, &session, email, &fields, &path).await,
         _ => app_password(state, &session, email, &fields, path).await,
     }

@@ -19,6 +19,18 @@ async fn a_new_password_needs_the_current_one_and_ends_other_sessions() {
 }
 
 #[tokio::test]
+async fn copies_of_sent_mail_are_chosen() {
+    let app = server().await;
+    let mut ann = Browser::of(&app, ANN).await;
+    assert!(ann.page("/console/account").await.contains("<option value=\"off\" selected>"));
+    let refused = ann.post("/console/account", &[("act", "save-sent"), ("save_sent", "some")]).await;
+    assert_eq!(refused.status, 422);
+    let answer = ann.post("/console/account", &[("act", "save-sent"), ("save_sent", "api")]).await;
+    assert_eq!(answer.header("location"), "/console/account?done=preferences-changed");
+    assert!(ann.page("/console/account").await.contains("<option value=\"api\" selected>"));
+}
+
+#[tokio::test]
 async fn an_app_password_is_shown_once_and_revoked() {
     let app = server().await;
     let mut ann = Browser::of(&app, ANN).await;

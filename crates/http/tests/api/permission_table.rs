@@ -226,6 +226,8 @@ const TABLE: &[Row] = &[
     row("DELETE /api/v1/users/{email}/app-passwords/{id}", For::OwnerAnd(ManageUsers), 200),
     row("GET /api/v1/users/{email}/sessions", For::OwnerAnd(ManageUsers), 200),
     row("DELETE /api/v1/users/{email}/sessions/{id}", For::OwnerAnd(ManageUsers), 200),
+    row("GET /api/v1/users/{email}/preferences", For::OwnerAnd(ManageUsers), 200),
+    row("PUT /api/v1/users/{email}/preferences", For::OwnerAnd(ManageUsers), 200).body(r#"{"save_sent":"off"}"#),
     row("GET /api/v1/users/{email}/rules", For::Owner, 200),
     row("PUT /api/v1/users/{email}/rules", For::Owner, 200).body(r#"{"rules":[]}"#),
     row("GET /api/v1/webhooks", For::Tokens, 200),

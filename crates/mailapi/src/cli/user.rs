@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use mailapi_http::{user_json, users_json};
-use mailapi_model::{DomainName, EmailAddress, PasswordRule, Quota, SecretText};
+use mailapi_model::{DomainName, EmailAddress, PasswordRule, Quota, SaveSent, SecretText};
 use mailapi_service::Service;
 use mailapi_service::users::{CreateUser, User, UserQuery};
 
@@ -55,6 +55,14 @@ pub(super) enum Command {
     /// Show or replace the rules for messages that arrive, in the JSON of the API
     #[command(subcommand)]
     Rules(rules::Command),
+    /// Set or print which messages of a user are copied to the folder Sent
+    SaveSent {
+        /// The user's address
+        email: EmailAddress,
+        /// off, api (those sent through the API) or all (also those of mail programs); without it, the present one is
+        /// printed
+        which: Option<SaveSent>,
+    },
     /// Set a new password, read from the standard input, and end the user's sessions
     Passwd {
         /// The user's address
@@ -86,6 +94,7 @@ pub(super) async fn run(command: Command, config: &Config) -> Outcome {
         Command::Remove { email, yes } => remove(&service, &email, yes).await,
         Command::AppPassword(command) => app_password::run(command, &service).await,
         Command::Rules(command) => rules::run(command, &service).await,
+        Command::SaveSent { email, which } => save_sent(&service, &email, which).await,
         Command::Passwd { email } => {
             // A mistyped address fails before the command asks for a password.
             service.get_user(&caller(), &email).await.map_err(|error| about(&email, error))?;
@@ -133,6 +142,16 @@ async fn show(service: &Service, email: &EmailAddress, shown: &Shown) -> Outcome
         ("created", user.account.created_at.to_string()),
         ("last log-in", user.account.last_login_at.map_or_else(|| "-".to_owned(), |at| at.to_string())),
     ]))
+}
+
+async fn save_sent(service: &Service, email: &EmailAddress, which: Option<SaveSent>) -> Outcome {
+    match which {
+        Some(which) => service.set_preferences(&caller(), email, which).await.map_err(|error| about(email, error)),
+        None => {
+            let present = service.get_preferences(&caller(), email).await.map_err(|error| about(email, error))?;
+            print(&format!("{present}\n"))
+        }
+    }
 }
 
 async fn remove(service: &Service, email: &EmailAddress, yes: bool) -> Outcome {

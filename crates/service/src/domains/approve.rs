@@ -44,7 +44,7 @@ impl Service {
     /// Raises the sign-up quota of mailboxes to the default quota.
     async fn lift_signup_quota(&self, domain: &DomainName) -> Result<(), DomainError> {
         let (old, new) = (self.0.settings.signup_quota(), self.0.settings.default_quota());
-        let change = AccountChange { name: None, quota_bytes: Some(new) };
+        let change = AccountChange { quota_bytes: Some(new), ..AccountChange::default() };
         let filter = AccountFilter { domains: Some(vec![domain.clone()]), ..AccountFilter::default() };
         // A pending domain has only the user of the sign-up, so one page is enough.
         let accounts = self.0.store.accounts().list(&filter, Page::new(Page::MAX_LIMIT, 0)).await?.items;

@@ -11,6 +11,7 @@ mod get;
 mod list;
 mod me;
 mod newest;
+mod preferences;
 mod purge;
 mod quotas;
 mod reset_password;

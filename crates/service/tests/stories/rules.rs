@@ -1,6 +1,6 @@
-//! Rules at the mail server and in the accounts.
+//! Rules and preferences at the mail server and in the accounts.
 
-use mailapi_model::{ActionFields, EmailAddress, RuleFields, RuleSet};
+use mailapi_model::{ActionFields, EmailAddress, MailboxOptions, RuleFields, RuleSet, SaveSent};
 use mailapi_service::Caller;
 use mailapi_service::users::UserError;
 use mailapi_testkit::TestApp;
@@ -62,4 +62,28 @@ async fn the_next_start_repairs_rules() {
     assert_eq!(app.service.reconcile().await.unwrap().repaired, 3);
     assert_eq!(known(&app).await.unwrap(), expected);
     assert_eq!(app.service.reconcile().await.unwrap().repaired, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_start_repairs_preferences() {
+    let app = TestApp::start().await;
+    let (ann, bob) = (address("ann@example.org"), address("bob@example.org"));
+    for email in ["ann@example.org", "bob@example.org"] {
+        app.mailbox(email, None).await;
+    }
+    let provisioning = app.mail_server.backend().provisioning;
+    if !provisioning.saves_sent() {
+        return;
+    }
+    app.service.set_preferences(&Caller::operator(), &ann, SaveSent::Api).await.unwrap();
+    assert_eq!(app.service.reconcile().await.unwrap().repaired, 0);
+    // As after a crash, or with a database that was restored.
+    for (email, save_sent) in [(&ann, SaveSent::Off), (&bob, SaveSent::All)] {
+        let options = MailboxOptions { quota_bytes: None, save_sent };
+        provisioning.repair_mailbox(email, Some(options)).await.unwrap();
+    }
+    assert_eq!(app.service.reconcile().await.unwrap().repaired, 2);
+    let known = provisioning.mailboxes_after(None, 10).await.unwrap().unwrap();
+    let known: Vec<_> = known.iter().map(|known| (&known.address, known.options.save_sent)).collect();
+    assert_eq!(known, [(&ann, SaveSent::Api), (&bob, SaveSent::Off)]);
 }

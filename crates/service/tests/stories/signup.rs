@@ -86,7 +86,7 @@ async fn a_stranger_gets_a_small_mailbox_until_an_admin_approves() {
     for mailbox in ["eve@one.example", "eve@two.example"] {
         assert_eq!(limit(&app, mailbox).await, Some(100 << 20));
     }
-    let record = AccountChange { name: None, quota_bytes: Some(Some(7000)) };
+    let record = AccountChange { quota_bytes: Some(Some(7000)), ..AccountChange::default() };
     let two: EmailAddress = "eve@two.example".parse().unwrap();
     app.service.update_user(&admin, &two, UpdateUser { record, password: None }).await.unwrap();
     for signed_up in [first, second] {

@@ -1,6 +1,6 @@
 //! Account and domain changes that are applied to mailboxes in the same SQLite file.
 
-use mailapi_model::{DomainName, EmailAddress};
+use mailapi_model::{DomainName, EmailAddress, MailboxOptions};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{BatchLock, Db, Effect, Stmt, sqlite};
@@ -39,8 +39,8 @@ impl Changed {
     fn now(self, connection: &Connection) -> Result<Followed, StoreError> {
         let is_new = matches!(self, Self::NewAccount(_));
         match self {
-            Self::NewAccount(email) | Self::Account(email) => Ok(match quota(connection, &email)? {
-                Some(quota_bytes) => Followed::Account { email, quota_bytes, is_new },
+            Self::NewAccount(email) | Self::Account(email) => Ok(match options(connection, &email)? {
+                Some(options) => Followed::Account { email, options, is_new },
                 None => Followed::AccountGone(email),
             }),
             Self::Alias(address) => Ok(match aliases::find(connection, &address)? {
@@ -71,12 +71,18 @@ fn addresses(connection: &Connection, sql: &str, domain: &DomainName) -> Result<
     found.map(parsed).collect()
 }
 
-/// Returns the quota of an account; the outer `None` means that there is no such account.
-fn quota(connection: &Connection, email: &EmailAddress) -> Result<Option<Option<u64>>, StoreError> {
-    let sql = "SELECT quota_bytes FROM accounts WHERE email = ?1";
+/// Returns the options of the mailbox of an account, if it exists.
+fn options(connection: &Connection, email: &EmailAddress) -> Result<Option<MailboxOptions>, StoreError> {
+    let sql = "SELECT quota_bytes, save_sent FROM accounts WHERE email = ?1";
     let mut statement = connection.prepare_cached(sql)?;
-    let quota = statement.query_row(params![email.as_str()], |row| row.get::<_, Option<i64>>(0)).optional()?;
-    Ok(quota.map(|quota| quota.and_then(|bytes| u64::try_from(bytes).ok())))
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, String>(1)?));
+    let found = statement.query_row(params![email.as_str()], read).optional()?;
+    let options = |(quota, save_sent): (Option<i64>, String)| {
+        let quota_bytes = quota.and_then(|bytes| u64::try_from(bytes).ok());
+        let save_sent = save_sent.parse().map_err(|_| StoreError::unexpected("an account has an invalid option"))?;
+        Ok(MailboxOptions { quota_bytes, save_sent })
+    };
+    found.map(options).transpose()
 }
 
 impl Db {

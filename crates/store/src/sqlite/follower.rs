@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mailapi_model::{Alias, DomainName, EmailAddress, RuleSet};
+use mailapi_model::{Alias, DomainName, EmailAddress, MailboxOptions, RuleSet};
 use rusqlite::Connection;
 
 use crate::StoreError;
@@ -21,8 +21,8 @@ pub enum Followed {
     Account {
         /// The address.
         email: EmailAddress,
-        /// The mailbox quota in bytes.
-        quota_bytes: Option<u64>,
+        /// The options of its mailbox.
+        options: MailboxOptions,
         /// Whether this transaction created it. An existing mailbox then belongs to an earlier owner.
         is_new: bool,
     },

@@ -1,4 +1,4 @@
-use mailapi_model::{AccountChange, EmailAddress, NewToken, Permission, Secret, TokenKind};
+use mailapi_model::{AccountChange, EmailAddress, MailboxOptions, NewToken, Permission, SaveSent, Secret, TokenKind};
 use mailapi_store::{AccountFilter, NewGrant, Store, StoreError, TokenFilter, Verified};
 
 use crate::engines::{add_account, at, domain, email, new_account, on_every_engine, page};
@@ -138,13 +138,13 @@ async fn a_change_changes_only_what_it_names() {
     on_every_engine(async |store| {
         let ann = email("ann@example.org");
         add_account(store, "ann@example.org", 0).await;
-        let quota = AccountChange { name: None, quota_bytes: Some(Some(1 << 40)) };
+        let quota = AccountChange { quota_bytes: Some(Some(1 << 40)), ..AccountChange::default() };
         assert_eq!(store.accounts().update(&email("no@example.org"), &quota, at(1)).await, Ok(false));
         assert_eq!(store.accounts().update(&ann, &quota, at(1)).await, Ok(true));
         let account = store.accounts().get(&ann).await.unwrap().unwrap();
         assert_eq!((account.name.as_str(), account.quota_bytes), ("Name of ann", Some(1 << 40)));
 
-        let lifted = AccountChange { name: Some("Ann Lee".to_owned()), quota_bytes: Some(None) };
+        let lifted = AccountChange { name: Some("Ann Lee".to_owned()), quota_bytes: Some(None), save_sent: None };
         assert_eq!(store.accounts().update(&ann, &lifted, at(2)).await, Ok(true));
         let account = store.accounts().get(&ann).await.unwrap().unwrap();
         assert_eq!((account.name.as_str(), account.quota_bytes, account.updated_at), ("Ann Lee", None, at(2)));
@@ -195,7 +195,7 @@ async fn lists_show_what_is_asked_for_and_hide_what_must_not_be_seen() {
         {
             add_account(store, address, i64::try_from(n).unwrap()).await;
         }
-        let renamed = AccountChange { name: Some("JÜRGEN 100%".to_owned()), quota_bytes: None };
+        let renamed = AccountChange { name: Some("JÜRGEN 100%".to_owned()), ..AccountChange::default() };
         store.accounts().update(&email("bob@example.net"), &renamed, at(9)).await.unwrap();
         store.accounts().set_active(&email("ann@example.org"), false, at(9)).await.unwrap();
 
@@ -224,22 +224,28 @@ async fn lists_show_what_is_asked_for_and_hide_what_must_not_be_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_addresses_and_their_quotas_are_reached_piece_by_piece() {
+async fn all_addresses_and_their_options_are_reached_piece_by_piece() {
     on_every_engine(async |store| {
         for n in 0..7 {
             add_account(store, &format!("user{n}@example.org"), 0).await;
         }
-        let quota = AccountChange { name: None, quota_bytes: Some(Some(1 << 40)) };
+        let quota = AccountChange { quota_bytes: Some(Some(1 << 40)), save_sent: Some(SaveSent::Api), name: None };
         assert_eq!(store.accounts().update(&email("user4@example.org"), &quota, at(1)).await, Ok(true));
-        let mut seen: Vec<(EmailAddress, Option<u64>)> = Vec::new();
+        let mut seen: Vec<(EmailAddress, MailboxOptions)> = Vec::new();
         loop {
-            let piece = store.accounts().all_quotas(seen.last().map(|(address, _)| address), 3).await.unwrap();
+            let piece = store.accounts().all_options(seen.last().map(|(address, _)| address), 3).await.unwrap();
             if piece.is_empty() {
                 break;
             }
             seen.extend(piece);
         }
-        let wanted = |n| (email(&format!("user{n}@example.org")), (n == 4).then_some(1 << 40));
+        let options = |n| MailboxOptions {
+            quota_bytes: (n == 4).then_some(1 << 40),
+            save_sent: if n == 4 { SaveSent::Api } else { SaveSent::Off },
+        };
+        let wanted = |n| (email(&format!("user{n}@example.org")), options(n));
+        assert_eq!(store.accounts().options(&email("user4@example.org")).await.unwrap(), Some(options(4)));
+        assert_eq!(store.accounts().options(&email("nobody@example.org")).await.unwrap(), None);
         assert_eq!(seen, (0..7).map(wanted).collect::<Vec<_>>());
     })
     .await;

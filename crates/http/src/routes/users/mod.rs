@@ -8,6 +8,7 @@ mod enable;
 mod get;
 mod list;
 mod me;
+mod preferences;
 mod purge;
 mod reset_password;
 pub(crate) mod rules;
@@ -44,6 +45,7 @@ pub(crate) fn routes() -> Routes {
         .routes(routes!(sessions::list::list))
         .routes(routes!(sessions::end::end))
         .routes(routes!(rules::get::get, rules::replace::replace))
+        .routes(routes!(preferences::get::get, preferences::update::update))
 }
 
 /// A user account with its mailbox.

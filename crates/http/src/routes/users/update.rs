@@ -42,7 +42,7 @@ pub(crate) async fn update(
     body: JsonBody<UpdateUserBody>,
 ) -> Result<Json<UserFound>, ApiError> {
     let UpdateUserBody { name, quota_bytes, password } = body.read()?;
-    let change = UpdateUser { record: AccountChange { name, quota_bytes }, password };
+    let change = UpdateUser { record: AccountChange { name, quota_bytes, save_sent: None }, password };
     let service = state.service().clone();
     let user = to_the_end(async move { service.update_user(&caller, &email, change).await }).await??;
     Ok(Json(UserFound { success: true, user: user.into() }))

@@ -13,7 +13,7 @@ use mailapi_backend::{
 };
 use mailapi_model::{
     Alias, Blob, DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Page, QueueId,
-    Quota, RuleSet, Violations,
+    Quota, RuleSet, SaveSent, Violations,
 };
 
 /// A read of this folder panics, like a bug.
@@ -311,6 +311,14 @@ impl Provisioning for Trouble {
 
     async fn remove_aliases_of(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
         self.behind.provisioning.remove_aliases_of(domain).await
+    }
+
+    fn saves_sent(&self) -> bool {
+        self.behind.provisioning.saves_sent()
+    }
+
+    async fn set_save_sent(&self, mailbox: &EmailAddress, save_sent: SaveSent) -> Result<(), ProvisioningError> {
+        self.behind.provisioning.set_save_sent(mailbox, save_sent).await
     }
 
     fn check_rules(&self, rules: &RuleSet) -> Result<(), Violations> {

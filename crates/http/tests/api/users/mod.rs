@@ -6,6 +6,7 @@ mod enable;
 mod get;
 mod list;
 mod me;
+mod preferences;
 mod purge;
 mod reset_password;
 mod rules;

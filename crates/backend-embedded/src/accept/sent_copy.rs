@@ -1,0 +1,59 @@
+//! Copies of sent messages in the folder for sent mail.
+
+use mailapi_imap::Flags;
+use mailapi_model::{SaveSent, Timestamp};
+use mailapi_store::StoreError;
+use rusqlite::Connection;
+
+use super::transaction::database;
+use super::{AcceptError, Incoming, Prepared};
+use crate::MessageStoreSettings;
+use crate::message_store::mailbox::Mailbox;
+use crate::message_store::{ContentId, NewEntry, Touched, enqueue_for_index, entry, folder, mailbox, to_flag_columns};
+
+/// Copies a sent message to its author's folder for sent mail, if the mailbox has that option. A copy that does not fit
+/// in the quota is left out: the message has been accepted for its recipients.
+pub(super) fn save(
+    connection: &Connection,
+    mail: &Prepared,
+    settings: &MessageStoreSettings,
+    content: ContentId,
+    now: Timestamp,
+    touched: &mut Touched,
+) -> Result<(), AcceptError> {
+    let Some(mailbox) = mailbox_for(connection, mail)?.filter(|mailbox| mailbox.has_room_for(mail.content.size()))
+    else {
+        return Ok(());
+    };
+    let (folder, _) = folder::special(connection, mailbox.id, folder::SENT, now).map_err(database)?;
+    let flags = to_flag_columns(&Flags::from_words(["\\Seen"]), settings.max_keywords).map_err(database)?;
+    let size = mail.content.size();
+    let entry = NewEntry { content, flags: &flags, internal_date: now, size, saved_at: now };
+    entry::add(connection, folder, &entry).map_err(database)?;
+    enqueue_for_index(connection, content)?;
+    touched.mailbox(mailbox.id);
+    touched.chores();
+    Ok(())
+}
+
+/// Returns the mailbox that gets a copy of a sent message: the author's, or the one that logged in if the author has
+/// none, such as an alias.
+fn mailbox_for(connection: &Connection, mail: &Prepared) -> Result<Option<Mailbox>, StoreError> {
+    let Incoming { submitter, message_id, sender, .. } = &mail.incoming;
+    let (authors, by_api) = match (submitter, message_id, sender) {
+        (Some(submitter), _, _) => (vec![&submitter.from, &submitter.mailbox], false),
+        (None, Some(_), Some(sender)) => (vec![sender], true),
+        _ => return Ok(None),
+    };
+    for author in authors {
+        if let Some(mailbox) = mailbox::find(connection, author)? {
+            let is_saved = match mailbox::save_sent(connection, mailbox.id)? {
+                SaveSent::Off => false,
+                SaveSent::Api => by_api,
+                SaveSent::All => true,
+            };
+            return Ok(is_saved.then_some(mailbox));
+        }
+    }
+    Ok(None)
+}
