@@ -22,6 +22,7 @@ mod envelope;
 mod in_flight;
 mod next_hop;
 mod notices;
+mod pace;
 mod queue_run;
 mod retry;
 mod return_hosts;
@@ -39,6 +40,7 @@ use crate::MessageStore;
 use crate::message_store::MessageStoreError;
 use crate::net::Shutdown;
 use in_flight::InFlight;
+use pace::Pace;
 use queue_run::QueueRun;
 use return_hosts::ReturnHosts;
 
@@ -60,6 +62,7 @@ struct Inner {
     settings: DeliveryAgentSettings,
     in_flight: InFlight,
     return_hosts: ReturnHosts,
+    pace: Pace,
     /// Signs automatic answers.
     signer: OnceLock<Arc<dyn SignOutgoing>>,
     /// Policies of other domains.
@@ -96,6 +99,7 @@ impl DeliveryAgent {
             settings,
             in_flight,
             return_hosts,
+            pace: Pace::default(),
             signer: OnceLock::new(),
             any_tls,
             relay_tls,

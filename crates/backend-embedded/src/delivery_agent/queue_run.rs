@@ -1,13 +1,14 @@
 //! A queue run: claimed messages, those waiting for a connection, and active deliveries.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::num::NonZeroU32;
 
 use mailapi_model::Timestamp;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::DeliveryAgent;
 use super::connect::Destination;
 use super::delivery::{self, Claimed};
+use super::{DeliveryAgent, Inner};
 use crate::message_store::MessageStoreError;
 use crate::queue::{HeldClaim, QueueKey, QueuedMessage, Task};
 
@@ -85,13 +86,31 @@ impl QueueRun {
         let room = settings.max_claimed - self.waiting_recipients;
         // A lease may end before the result of its attempt is recorded.
         let messages = delivery_agent.0.in_flight.leave_free(message_store.claim_due(room, settings.lease).await?);
-        let claimed = messages.iter().map(|message| message.recipients.len()).sum();
+        let mut claimed = 0;
+        let mut later: BTreeMap<Timestamp, Vec<(QueueKey, u32)>> = BTreeMap::new();
         for message in messages {
             for (destination, message) in self.by_destination(message) {
+                if let Err(until) = self.admit(&destination, now) {
+                    later.entry(until).or_default().extend(names(&message));
+                    continue;
+                }
+                claimed += message.recipients.len();
                 self.wait(destination, Claimed { message, leased_until: now.plus(settings.lease) });
             }
         }
+        for (until, recipients) in later {
+            message_store.put_off(recipients, until).await?;
+        }
         Ok(claimed)
+    }
+
+    /// Counts a message towards the rate of its destination, or returns when it may be sent.
+    fn admit(&self, destination: &Destination, now: Timestamp) -> Result<(), Timestamp> {
+        let Inner { settings, pace, .. } = &*self.delivery_agent.0;
+        match NonZeroU32::new(settings.messages_per_minute_per_destination) {
+            Some(per_minute) if *destination != Destination::Here => pace.admit(destination, per_minute, now),
+            _ => Ok(()),
+        }
     }
 
     /// Releases the claims of messages that were put on hold, unless an attempt may be in progress. Otherwise the
@@ -117,8 +136,7 @@ impl QueueRun {
         let mut taken = Vec::new();
         for queue in self.waiting.values_mut() {
             for Claimed { message, .. } in queue.iter_mut() {
-                let names = message.recipients.iter().map(|recipient| (message.key, recipient.position));
-                taken.extend(names.filter(|name| recipients.contains(name)));
+                taken.extend(names(message).filter(|name| recipients.contains(name)));
                 message.recipients.retain(|one| !recipients.contains(&(message.key, one.position)));
             }
             queue.retain(|claimed| !claimed.message.recipients.is_empty());
@@ -221,10 +239,12 @@ impl QueueRun {
         self.waiting_recipients -= recipients(&put_off);
         let message_store = &self.delivery_agent.0.message_store;
         let until: Timestamp = message_store.clock().now().plus(settings.busy_pause);
-        let names: Vec<(QueueKey, u32)> = put_off
-            .iter()
-            .flat_map(|claimed| claimed.message.recipients.iter().map(|one| (claimed.message.key, one.position)))
-            .collect();
-        Ok(message_store.put_off(names, until).await?)
+        let recipients = put_off.iter().flat_map(|claimed| names(&claimed.message)).collect();
+        Ok(message_store.put_off(recipients, until).await?)
     }
+}
+
+/// Returns the names of a message's recipients in the queue.
+fn names(message: &QueuedMessage) -> impl Iterator<Item = (QueueKey, u32)> + '_ {
+    message.recipients.iter().map(|recipient| (message.key, recipient.position))
 }

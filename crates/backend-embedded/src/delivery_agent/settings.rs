@@ -48,6 +48,8 @@ pub struct DeliveryAgentSettings {
     pub max_connections: usize,
     /// Maximum number of connections to the servers of one domain, or to the relay. Default 5.
     pub max_connections_per_destination: usize,
+    /// Maximum number of messages per minute to one domain, or to the relay; 0 means no limit. Default 0.
+    pub messages_per_minute_per_destination: u32,
     /// Maximum number of messages per connection. Default 100.
     pub max_messages_per_connection: usize,
     /// Maximum number of recipients per transaction; further recipients get another transaction. Default 100,
@@ -95,6 +97,7 @@ impl Default for DeliveryAgentSettings {
             delay_notice_after: minutes(4 * 60),
             max_connections: 20,
             max_connections_per_destination: 5,
+            messages_per_minute_per_destination: 0,
             max_messages_per_connection: 100,
             max_recipients: 100,
             max_addresses: 5,

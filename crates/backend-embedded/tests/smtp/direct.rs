@@ -1,6 +1,7 @@
 //! Delivery to the recipients' own servers.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use mailapi_backend::{Queue, QueueFilter};
 use mailapi_backend_embedded::delivery_agent::DeliveryAgent;
@@ -118,6 +119,33 @@ async fn a_server_that_is_down_is_tried_again() {
     let queue = Queue::list(&host.message_store, &QueueFilter::default(), Page::default()).await.unwrap();
     let shown = queue.items[0].recipients[0].last_reply.as_deref();
     assert_eq!((queue.items[0].recipients[0].attempts, shown), (Some(1), Some(events[0].response.as_str())));
+}
+
+#[tokio::test]
+async fn a_destination_gets_so_many_messages_a_minute() {
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
+    for domain in ["far.example", "away.example"] {
+        host.dns.set_addresses(domain, &["127.0.0.1"]);
+    }
+    for _ in 0..10 {
+        host.send(&["zoe@far.example", "joe@away.example"], &mail("Hi")).await;
+    }
+    let agent = host.agent(|settings| {
+        settings.port = sink.address().port();
+        settings.allow_loopback = true;
+        settings.messages_per_minute_per_destination = 18;
+    });
+    let received = || {
+        let to = |name: &str| sink.received().iter().filter(|mail| mail.recipients == [name]).count();
+        (to("zoe@far.example"), to("joe@away.example"))
+    };
+    for (seconds, expected) in [(0, 3), (9, 3), (1, 6), (10, 9), (10, 10)] {
+        host.clock.advance(Duration::from_secs(seconds));
+        agent.deliver_due_once().await.unwrap();
+        assert_eq!(received(), (expected, expected));
+    }
+    // The wait does not count as an attempt.
+    assert!(host.events().await.iter().all(|event| event.outcome == Outcome::Sent));
 }
 
 #[tokio::test]

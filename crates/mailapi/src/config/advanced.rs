@@ -85,6 +85,7 @@ mirror!(
         retry_intervals: Vec<HumanDuration>,
         max_connections: usize,
         max_connections_per_destination: usize,
+        messages_per_minute_per_destination: u32,
     } with {
         queue_lifetime: HumanDuration = HumanDuration(MessageStoreSettings::default().queue_lifetime),
     }

@@ -23,7 +23,6 @@ mirror!(
         requests_per_minute: u64 = RequestLimits::default().per_minute,
         requests_per_hour: u64 = RequestLimits::default().per_hour,
         max_recipients: usize = DraftLimits::default().max_recipients,
-        max_headers: usize = DraftLimits::default().max_headers,
         max_header_bytes: ByteSize = ByteSize(DraftLimits::default().max_header_bytes as u64),
         max_attachments: usize = DraftLimits::default().max_attachments,
     }
@@ -34,9 +33,9 @@ impl Limits {
     pub(super) fn draft(&self) -> DraftLimits {
         DraftLimits {
             max_recipients: self.max_recipients,
-            max_headers: self.max_headers,
             max_header_bytes: self.max_header_bytes.as_usize(),
             max_attachments: self.max_attachments,
+            ..DraftLimits::default()
         }
     }
 

@@ -147,6 +147,8 @@ struct EventChange {
     name: Option<String>,
     /// Quota of the user in bytes; null without a limit.
     quota_bytes: Option<u64>,
+    /// Which messages of the user are copied to `Sent`: `off`, `api` or `all`.
+    save_sent: Option<String>,
 }
 
 /// Reserved for the sender's own values.

@@ -99,6 +99,7 @@ async fn administrate(app: &App) {
     let user = json!({ "email": "eve@made.example", "password": "correct horse", "name": "Eve" });
     post("/users", user).await;
     change("/users/eve@made.example", json!({ "quota_bytes": 1_000_000 })).await;
+    change("/users/eve@made.example/preferences", json!({ "save_sent": "off" })).await;
     post("/aliases", json!({ "address": "team@made.example", "members": ["eve@made.example"] })).await;
     change("/aliases/team@made.example", json!({ "members": ["eve@made.example"] })).await;
     app.delete(&app.admin, "/aliases/team@made.example").await.assert(StatusCode::OK);
