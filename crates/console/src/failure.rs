@@ -13,6 +13,17 @@ use crate::answer::see_other;
 pub(crate) enum Failure {
     /// The error of an operation.
     Api(ApiError),
+    /// The proof of a dangerous change was not accepted: the form again, with what was typed.
+    Proof {
+        /// Why.
+        error: ApiError,
+        /// What has to be typed again.
+        label: &'static str,
+        /// The path of the form.
+        action: String,
+        /// Its other fields.
+        fields: Vec<(String, String)>,
+    },
     /// The caller is not logged in: the log-in page, with this address to return to.
     LogIn(String),
     /// Another site sent the request.
@@ -51,19 +62,29 @@ struct FailurePage<'a> {
     message: &'a str,
     details: Vec<(&'a str, &'a str)>,
     retry_after: Option<u64>,
+    again: Option<Again>,
+}
+
+/// A form to send again with another proof.
+struct Again {
+    label: &'static str,
+    action: String,
+    fields: Vec<(String, String)>,
 }
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         match self {
             Self::LogIn(to) => see_other(&to),
-            Self::Api(error) => error_page(&error),
+            Self::Api(error) => error_page(&error, None),
+            Self::Proof { error, label, action, fields } => error_page(&error, Some(Again { label, action, fields })),
             Self::CrossSite => written(&FailurePage {
                 status: StatusCode::FORBIDDEN.as_u16(),
                 code: "CROSS_SITE_REQUEST",
                 message: "The form was sent from another site. Open the console and try again.",
                 details: Vec::new(),
                 retry_after: None,
+                again: None,
             }),
             Self::Template(error) => {
                 tracing::error!(%error, "page failed");
@@ -73,14 +94,17 @@ impl IntoResponse for Failure {
     }
 }
 
-fn error_page(error: &ApiError) -> Response {
+fn error_page(error: &ApiError, again: Option<Again>) -> Response {
     let retry_after = error.retry_after();
+    // While log-ins are locked, no proof is accepted.
+    let again = again.filter(|_| retry_after.is_none());
     let mut response = written(&FailurePage {
         status: error.status().as_u16(),
         code: error.code(),
         message: error.message(),
         details: error.details().collect(),
         retry_after,
+        again,
     });
     if let Some(seconds) = retry_after {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));

@@ -47,6 +47,11 @@ impl Fields {
         named.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
     }
 
+    /// All fields but those of this name.
+    pub(crate) fn others(&self, name: &str) -> Vec<(String, String)> {
+        self.0.iter().filter(|(known, _)| known != name).cloned().collect()
+    }
+
     /// The parsed value; `None` if it is empty or invalid.
     pub(crate) fn parsed<T: FromStr<Err: Display>>(&self, name: &str, violations: &mut Violations) -> Option<T> {
         let text = self.text(name);

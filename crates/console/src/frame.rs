@@ -83,7 +83,7 @@ impl Frame {
             role: role(grants),
             links: links.collect(),
             note: session.note.map(|note| note.text()),
-            proof: if session.has_password() { "Your password" } else { "Your API token" },
+            proof: session.proof_label(),
             calls: Vec::new(),
         }
     }

@@ -41,7 +41,8 @@ impl Session {
         if grants.domains_with(permission).next().is_some() { Ok(()) } else { grants.admin().map(|_| ()) }
     }
 
-    /// Checks the password of the session, or the API token, that was typed in again for a dangerous change.
+    /// Checks the password of the session, or the API token, that was typed in again for a dangerous change. The page of
+    /// a wrong one has the form again, since a browser may have lost what was typed.
     pub(crate) async fn proved(&self, state: &HttpState, fields: &Fields) -> Result<(), Failure> {
         let secret = fields.text(Self::PROOF);
         if secret.is_empty() {
@@ -49,7 +50,18 @@ impl Session {
         }
         // A password may begin or end with a space; a token has none.
         let secret = if self.has_password() { fields.exact(Self::PROOF) } else { secret };
-        Ok(state.service().confirm(&self.caller, &Secret::new(secret.to_owned())).await?)
+        let confirmed = state.service().confirm(&self.caller, &Secret::new(secret.to_owned())).await;
+        confirmed.map_err(|error| Failure::Proof {
+            error: error.into(),
+            label: self.proof_label(),
+            action: self.path.clone(),
+            fields: fields.others(Self::PROOF),
+        })
+    }
+
+    /// What proves who the caller is.
+    pub(crate) fn proof_label(&self) -> &'static str {
+        if self.has_password() { "Your password" } else { "Your API token" }
     }
 
     /// Whether the caller has logged in with a password, and not with an API token.

@@ -3,8 +3,8 @@
 use askama::Template;
 use axum::extract::State;
 use mailapi_http::HttpState;
-use mailapi_model::{ClientNetwork, EmailAddress, Violations};
-use mailapi_service::auth::Lockout;
+use mailapi_model::{ClientNetwork, EmailAddress, TokenId, Violations};
+use mailapi_service::auth::{Lockout, Unlock};
 
 use crate::answer::{Answer, done, render};
 use crate::fields::{Form, Query};
@@ -27,14 +27,16 @@ struct LockoutsPage {
 
 struct Row {
     mailbox: Option<String>,
+    token: Option<String>,
     client: Option<String>,
     until: Moment,
 }
 
 impl From<Lockout> for Row {
-    fn from(Lockout { mailbox, client, until }: Lockout) -> Self {
+    fn from(Lockout { mailbox, token, client, until }: Lockout) -> Self {
         Self {
             mailbox: mailbox.map(|mailbox| mailbox.shown().to_owned()),
+            token: token.map(|token| token.to_string()),
             client: client.map(|client| client.to_string()),
             until: until.into(),
         }
@@ -57,7 +59,8 @@ pub(crate) async fn unlock(State(state): State<HttpState>, session: Session, For
     let mut violations = Violations::none();
     let mailbox = fields.parsed::<EmailAddress>("mailbox", &mut violations);
     let client = fields.parsed::<ClientNetwork>("client", &mut violations);
-    violations.or(Some(()))?;
-    state.service().unlock(&session.caller, mailbox.as_ref(), client)?;
+    let token = fields.parsed("token", &mut violations).map(TokenId);
+    let unlock = violations.or(Some(Unlock { mailbox, client, token }))?;
+    state.service().unlock(&session.caller, &unlock)?;
     done(PATH, Note::Unlocked)
 }

@@ -1,9 +1,9 @@
 //! Dangerous acts ask for the password again.
 
 use mailapi_testkit::{PASSWORD, TestApp};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::{ANN, Browser, ROOT, server};
+use crate::support::{ANN, Browser, ROOT, check_structure, server};
 
 /// A form: its page, and its fields without the proof.
 type Act = (&'static str, &'static [(&'static str, &'static str)]);
@@ -25,7 +25,7 @@ const ACTS: &[Act] = &[
 ];
 
 /// What the acts would change.
-async fn state(app: &TestApp) -> Vec<serde_json::Value> {
+async fn state(app: &TestApp) -> Vec<Value> {
     let mut found = Vec::new();
     for path in ["/domains/a.example", "/domains/a.example/dkim", "/permissions", "/tokens", "/users/bob@a.example"] {
         let mut answer = app.get(app.admin(), path).await.expect(200);
@@ -90,6 +90,50 @@ async fn with_a_token_the_same_token_is_the_proof() {
     assert_eq!(app.get(&other, "/users/bob@a.example").await.status, 404);
     app.clock.advance(app.service.settings().login_lockout);
     assert_eq!(send(&mut admin, ACTS[4], app.admin()).await, 404, "and the lock ends");
+}
+
+#[tokio::test]
+async fn an_admin_unlocks_the_proofs_of_a_token() {
+    let app = server().await;
+    let mut admin = Browser::with_token(&app, app.admin()).await;
+    for _ in 0..5 {
+        assert_eq!(send(&mut admin, ACTS[3], "x").await, 401);
+    }
+    assert_eq!(send(&mut admin, ACTS[3], app.admin()).await, 429);
+    let mut root = Browser::of(&app, ROOT).await;
+    let page = root.page("/console/lockouts").await;
+    let id = page.split("name=\"token\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    assert!(page.contains(&format!(">Token {id}</th>")), "{page}");
+    let listed = app.get(app.admin(), "/auth/lockouts").await.expect(200);
+    assert_eq!(listed["lockouts"][0]["token_id"].to_string(), id);
+    assert_eq!((&listed["lockouts"][0]["mailbox"], &listed["lockouts"][0]["client"]), (&Value::Null, &Value::Null));
+    assert_eq!(root.post("/console/lockouts", &[("token", "first")]).await.status, 422);
+    assert_eq!(root.post("/console/lockouts", &[("token", &id)]).await.status, 303);
+    assert!(root.page("/console/lockouts").await.contains("None."));
+    assert_eq!(send(&mut admin, ACTS[3], app.admin()).await, 303);
+}
+
+#[tokio::test]
+async fn the_page_of_a_wrong_proof_has_the_form_again() {
+    let app = server().await;
+    let mut root = Browser::of(&app, ROOT).await;
+    let fields =
+        [("act", "create"), ("name", "Backup \"2\" & <more>"), ("token_type", "admin"), ("proof", "wrong one")];
+    let answer = root.post("/console/tokens", &fields).await;
+    let html = answer.text();
+    check_structure("/console/tokens", &html);
+    assert_eq!(answer.status, 401);
+    assert!(html.contains("<form method=\"post\" action=\"/console/tokens\""), "{html}");
+    assert!(html.contains("name=\"name\" value=\"Backup &#34;2&#34; &#38; &#60;more&#62;\""), "{html}");
+    assert!(html.contains("name=\"token_type\" value=\"admin\"") && !html.contains("wrong one"), "{html}");
+    assert!(html.contains(">Your password</label>"), "{html}");
+    // Once more would lock the log-in, so then there is no form.
+    for _ in 0..4 {
+        root.post("/console/tokens", &fields).await;
+    }
+    let locked = root.post("/console/tokens", &fields).await;
+    assert_eq!(locked.status, 429);
+    assert!(!locked.text().contains("<form"), "{}", locked.text());
 }
 
 #[tokio::test]

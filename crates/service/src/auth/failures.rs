@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use mailapi_model::{ClientNetwork, EmailAddress, LoginProtocol, TokenId, Visitor};
 
+use super::lockouts::Unlock;
 use crate::Settings;
 
 /// The first delay after too many failures; each further failure doubles it, up to [`Settings::login_lockout`].
@@ -19,6 +20,9 @@ const FIRST_DELAY: Duration = Duration::from_secs(30);
 
 /// Factor on the failures allowed for a mailbox before a client is delayed, since many people may share a client.
 const MAILBOXES_OF_A_CLIENT: u32 = 10;
+
+/// Beginning of the keys of tokens.
+const TOKEN_KEY: &str = "Token ";
 
 /// The mailbox and the origin of a log-in attempt.
 pub(super) struct Attempt {
@@ -33,12 +37,17 @@ impl Attempt {
 
     /// An attempt to prove who holds this token. No attempt of a log-in has the same key, since those have no capitals.
     pub(super) fn of_token(token: TokenId, from: Visitor) -> Self {
-        Self { mailbox: format!("Token {token}"), from }
+        Self { mailbox: token_key(token), from }
     }
 
     fn pair(&self) -> (String, ClientNetwork) {
         (self.mailbox.clone(), self.from.network())
     }
+}
+
+/// The key of the failed proofs of a token.
+fn token_key(token: TokenId) -> String {
+    format!("{TOKEN_KEY}{token}")
 }
 
 /// The key of the failure counts: equal for every spelling of an address, and short for invalid addresses.
@@ -62,9 +71,11 @@ pub(super) enum Barred {
 /// Log-ins that are barred.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LockedOut {
-    /// The mailbox; `None` if all are barred to the client.
+    /// The mailbox; `None` if all are barred to the client, or for a token.
     pub(super) mailbox: Option<EmailAddress>,
-    /// The client; `None` if the mailbox is barred to all clients of the API.
+    /// The API token, for which only dangerous changes are barred.
+    pub(super) token: Option<TokenId>,
+    /// The client; `None` if the mailbox is barred to all clients of the API, or for a token.
     pub(super) client: Option<ClientNetwork>,
     pub(super) remaining: Duration,
 }
@@ -102,15 +113,19 @@ impl FailedLogins {
         all
     }
 
-    /// Forgets the failures of a mailbox, and those of a client. Returns the number of lock-outs that ended.
-    pub(super) fn forget(&self, mailbox: Option<&str>, client: Option<ClientNetwork>, now: Duration) -> usize {
+    /// Forgets the failures of a mailbox, those of a client, and those of a token. Returns the number of lock-outs that
+    /// ended.
+    pub(super) fn forget(&self, Unlock { mailbox, client, token }: &Unlock, now: Duration) -> usize {
         let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = tables.locked_out(now).len();
-        if let Some(mailbox) = mailbox {
+        if let Some(mailbox) = mailbox.as_ref().map(EmailAddress::as_str) {
             tables.at_api.remove(mailbox);
             tables.elsewhere.retain(|(of, _), _| of != mailbox);
         }
-        if let Some(client) = client {
+        if let Some(token) = token {
+            tables.at_api.remove(&token_key(*token));
+        }
+        if let Some(client) = *client {
             tables.clients.remove(&client);
             tables.elsewhere.retain(|(_, from), _| *from != client);
         }
@@ -135,16 +150,18 @@ impl FailedLogins {
 impl Tables {
     fn locked_out(&self, now: Duration) -> Vec<LockedOut> {
         let left = |until: Option<Duration>| until?.checked_sub(now).filter(|left| !left.is_zero());
-        let at_api = self.at_api.iter().filter_map(|(mailbox, failures)| {
+        let at_api = self.at_api.iter().filter_map(|(key, failures)| {
             let remaining = left(failures.locked_until)?;
-            Some(LockedOut { mailbox: Some(mailbox.parse().ok()?), client: None, remaining })
+            let token = key.strip_prefix(TOKEN_KEY).and_then(|number| number.parse().ok()).map(TokenId);
+            let mailbox = key.parse().ok();
+            (mailbox.is_some() || token.is_some()).then_some(LockedOut { mailbox, token, client: None, remaining })
         });
         let elsewhere = self.elsewhere.iter().filter_map(|((mailbox, client), delay)| {
             let remaining = left(delay.barred_until)?;
-            Some(LockedOut { mailbox: Some(mailbox.parse().ok()?), client: Some(*client), remaining })
+            Some(LockedOut { mailbox: Some(mailbox.parse().ok()?), token: None, client: Some(*client), remaining })
         });
         let clients = self.clients.iter().filter_map(|(client, delay)| {
-            Some(LockedOut { mailbox: None, client: Some(*client), remaining: left(delay.barred_until)? })
+            Some(LockedOut { mailbox: None, token: None, client: Some(*client), remaining: left(delay.barred_until)? })
         });
         at_api.chain(elsewhere).chain(clients).collect()
     }
@@ -361,10 +378,12 @@ mod tests {
         };
         assert_eq!(shown(), [(Some("ann@example.org".to_owned()), None)], "the delay of 30 s is over");
         assert_eq!(failures.locked_out(MINUTE).len(), 2);
-        assert_eq!(failures.forget(Some("carl@example.org"), None, MINUTE), 0);
-        assert_eq!(failures.forget(None, "192.0.2.1".parse().ok(), MINUTE), 1, "of the mail program");
+        let of = |mailbox: &str| Unlock { mailbox: mailbox.parse().ok(), ..Unlock::default() };
+        assert_eq!(failures.forget(&of("carl@example.org"), MINUTE), 0);
+        let of_client = Unlock { client: "192.0.2.1".parse().ok(), ..Unlock::default() };
+        assert_eq!(failures.forget(&of_client, MINUTE), 1, "of the mail program");
         assert_eq!(failures.barred(&imap("bob@example.org"), MINUTE), None);
-        assert_eq!(failures.forget(Some("ann@example.org"), None, MINUTE), 1);
+        assert_eq!(failures.forget(&of("ann@example.org"), MINUTE), 1);
         assert_eq!(failures.judge(&at_api("ann@example.org"), true, MINUTE, &settings), None);
         assert!(shown().is_empty());
     }

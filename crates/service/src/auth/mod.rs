@@ -22,7 +22,7 @@ pub use change_password::ChangePasswordError;
 pub(crate) use failures::FailedLogins;
 pub(crate) use hashing::{HashingThreads, Share};
 pub use imported_hash::{ImportedHash, NewCredential};
-pub use lockouts::Lockout;
+pub use lockouts::{Lockout, Unlock};
 pub use log_in::CredentialsError;
 pub use login::Session;
 pub use logout::NotASession;

@@ -35,7 +35,10 @@ async fn a_locked_mailbox_is_listed_until_it_is_unlocked() {
     assert_eq!(guess(&app, "ann@example.org", PASSWORD).await, 429);
     let listed = app.get(&admin, "/auth/lockouts").await.assert(StatusCode::OK);
     let until = app.now().plus(app.service.settings().login_lockout).to_string();
-    assert_eq!(listed["lockouts"], json!([{ "mailbox": "ann@example.org", "client": null, "until": until }]));
+    assert_eq!(
+        listed["lockouts"],
+        json!([{ "mailbox": "ann@example.org", "token_id": null, "client": null, "until": until }])
+    );
     let beyond = app.get(&admin, "/auth/lockouts?offset=1").await.assert(StatusCode::OK);
     assert_eq!((&beyond["total"], &beyond["lockouts"]), (&json!(1), &json!([])));
     let other = app.post(&admin, UNLOCK, json!({ "mailbox": "bob@example.org", "client": "192.0.2.1" })).await;

@@ -15,7 +15,12 @@ impl Service {
         caller.grants.admin()?;
         let (now, steady) = (self.0.clock.now(), self.0.clock.steady());
         let all = self.0.failed_logins.locked_out(steady);
-        let shown = |LockedOut { mailbox, client, remaining }| Lockout { mailbox, client, until: now.plus(remaining) };
+        let shown = |LockedOut { mailbox, token, client, remaining }| Lockout {
+            mailbox,
+            token,
+            client,
+            until: now.plus(remaining),
+        };
         let total = all.len() as u64;
         let offset = usize::try_from(page.offset()).unwrap_or(usize::MAX);
         let items = all.into_iter().skip(offset).take(page.limit() as usize).map(shown).collect();

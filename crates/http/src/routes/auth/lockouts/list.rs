@@ -15,14 +15,18 @@ use crate::state::HttpState;
 /// Log-ins that are rejected without a check.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Lockout, example = json!({
-    "mailbox": "alice@example.test", "client": null, "until": "2026-11-20T10:30:30.123Z"
+    "mailbox": "alice@example.test", "token_id": null, "client": null, "until": "2026-11-20T10:30:30.123Z"
 }))]
 pub(crate) struct LockoutInfo {
-    /// Mailbox that is locked; null if the client may log in to none. The mailbox need not exist.
+    /// Mailbox that is locked; null if the client may log in to none, or for a token. The mailbox need not exist.
     #[schema(required)]
     mailbox: Option<String>,
-    /// Client that is rejected: an IPv4 address, or the /64 network of an IPv6 address. Null if the mailbox is locked at
-    /// the API for all clients.
+    /// API token whose value was typed wrong when the console asked for it again. It still works, but the console makes
+    /// no dangerous changes with it.
+    #[schema(required)]
+    token_id: Option<i64>,
+    /// Client that is rejected: an IPv4 address, or the /64 network of an IPv6 address. Null for a token, and if the
+    /// mailbox is locked at the API for all clients.
     #[schema(required)]
     client: Option<String>,
     /// Time when log-ins are checked again.
@@ -30,9 +34,10 @@ pub(crate) struct LockoutInfo {
 }
 
 impl From<Lockout> for LockoutInfo {
-    fn from(Lockout { mailbox, client, until }: Lockout) -> Self {
+    fn from(Lockout { mailbox, token, client, until }: Lockout) -> Self {
         Self {
             mailbox: mailbox.map(|mailbox| mailbox.shown().to_owned()),
+            token_id: token.map(|token| token.0),
             client: client.map(|client| client.to_string()),
             until: until.into(),
         }
@@ -58,7 +63,7 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 
 /// List lock-outs
 ///
-/// For admins. Returns mailboxes and clients that are locked out after failed log-ins. They are in the memory of the node
+/// For admins. Returns mailboxes, clients and tokens that are locked out after failed log-ins. They are in the memory of the node
 /// that answers: other nodes have their own, and a restart clears them.
 #[utoipa::path(get, path = "/auth/lockouts", tag = "auth", operation_id = "list_lockouts", params(PageParameters),
     responses((status = 200, description = "A page of lock-outs.", body = LockoutsListed), Errors))]

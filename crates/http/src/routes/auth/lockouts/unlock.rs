@@ -1,7 +1,8 @@
 //! `POST /auth/lockouts/unlock`.
 
 use axum::extract::State;
-use mailapi_model::{ClientNetwork, EmailAddress, Violations};
+use mailapi_model::{ClientNetwork, EmailAddress, TokenId, Violations};
+use mailapi_service::auth::Unlock;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -13,12 +14,14 @@ use crate::request_body::request_body;
 use crate::state::HttpState;
 
 request_body! {
-    /// What to unlock: a mailbox, a client, or both.
+    /// What to unlock: a mailbox, a client, a token, or several of them.
     pub(crate) struct UnlockBody as "Unlock" {
         /// Mailbox whose failed log-ins are forgotten.
         mailbox: Option<EmailAddress>,
         /// Client whose failed log-ins are forgotten: an IP address, or a client of the list.
         client: Option<String>,
+        /// Number of the API token whose wrong values at the console are forgotten.
+        token_id: Option<u64>,
     }
     example { "mailbox": "alice@example.test" }
 }
@@ -40,7 +43,7 @@ documented_errors!(Errors, documented_with_body, [AccessDenied]);
 /// End lock-outs
 ///
 /// For admins. Forgets the failed log-ins of a mailbox, with all clients that are rejected for it, or of a client, with
-/// all mailboxes that are closed to it. Other nodes keep theirs.
+/// all mailboxes that are closed to it. For a token, forgets its wrong values. Other nodes keep theirs.
 #[utoipa::path(post, path = "/auth/lockouts/unlock", tag = "auth", operation_id = "end_lockout",
     request_body = UnlockBody,
     responses((status = 200, description = "Failed log-ins are forgotten.", body = Unlocked), Errors))]
@@ -49,13 +52,14 @@ pub(crate) async fn unlock(
     AdminCaller(caller): AdminCaller,
     body: JsonBody<UnlockBody>,
 ) -> Result<Json<Unlocked>, ApiError> {
-    let UnlockBody { mailbox, client } = body.read()?;
-    if mailbox.is_none() && client.is_none() {
-        return Err(Violations::of("mailbox", "is required, or `client`").into());
+    let UnlockBody { mailbox, client, token_id } = body.read()?;
+    if mailbox.is_none() && client.is_none() && token_id.is_none() {
+        return Err(Violations::of("mailbox", "is required, or `client` or `token_id`").into());
     }
     let mut violations = Violations::none();
     let client = client.and_then(|client| violations.check("client", client.parse::<ClientNetwork>()));
     let client = violations.or(Some(client))?;
-    let unlocked = state.service().unlock(&caller, mailbox.as_ref(), client)?;
+    let unlock = Unlock { mailbox, client, token: token_id.map(|id| TokenId(i64::try_from(id).unwrap_or(i64::MAX))) };
+    let unlocked = state.service().unlock(&caller, &unlock)?;
     Ok(Json(Unlocked { success: true, message: "Failed log-ins are forgotten.", unlocked }))
 }
