@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::domain::Label;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::{ResolverBuilder, TokioResolver};
 use mailapi_backend::{Dns, DnsError, MailExchange, Proven, ServiceLocation, TlsaRecords, reverse_name};
@@ -85,7 +86,7 @@ impl NetworkDns {
         kind: RecordType,
         pick: impl Fn(&RData) -> Option<T>,
     ) -> Result<Vec<T>, DnsError> {
-        match self.resolver.lookup(absolute(name), kind).await {
+        match self.resolver.lookup(query_name(name)?, kind).await {
             Ok(found) => Ok(found.answers().iter().filter_map(|record| pick(&record.data)).collect()),
             Err(error) if error.is_nx_domain() => Err(DnsError::NoSuchName),
             // NODATA: the name exists without records of this type.
@@ -106,9 +107,24 @@ fn of_network(error: &NetError) -> DnsError {
     }
 }
 
-/// Returns a name with the trailing dot that keeps the resolver from appending the system's search domains.
-fn absolute(name: &str) -> String {
-    format!("{}.", name.trim_end_matches('.'))
+/// Returns the name of a query. It is absolute, so the resolver appends none of the system's search domains.
+///
+/// Labels in ASCII are taken as they are (RFC 2181 section 11). The library's rules for names of hosts refuse some that
+/// exist, and a sender could turn a failed check into a temporary error with a name that this server cannot look up.
+///
+/// # Errors
+/// [`DnsError::NoSuchName`] for a text that is no name.
+fn query_name(name: &str) -> Result<Name, DnsError> {
+    let name = name.trim_end_matches('.');
+    if name.is_empty() {
+        return Ok(Name::root());
+    }
+    let label = |label: &str| match label.is_ascii() {
+        true => Label::from_raw_bytes(label.as_bytes()),
+        false => Label::from_utf8(label),
+    };
+    let labels: Result<Vec<_>, _> = name.split('.').map(label).collect();
+    labels.and_then(Name::from_labels).map_err(|_| DnsError::NoSuchName)
 }
 
 fn builder(settings: &DnsSettings) -> Result<ResolverBuilder<TokioRuntimeProvider>, DnsSetupError> {

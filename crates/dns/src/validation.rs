@@ -12,7 +12,7 @@ use mailapi_backend::{DnsError, MailExchange, Proven, TlsaRecord, TlsaRecords};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::{DnsSettings, DnsSetupError, absolute, builder, exchange, host, of_network, of_servers};
+use crate::{DnsSettings, DnsSetupError, builder, exchange, host, of_network, of_servers, query_name};
 
 /// The pause before name servers that passed no signatures on are tried again.
 const PAUSE: Duration = Duration::from_mins(10);
@@ -70,7 +70,7 @@ impl Validation {
     }
 
     pub(crate) async fn mx(&self, domain: &str) -> Result<Proven<Vec<MailExchange>>, DnsError> {
-        let Proven { value, is_proven } = self.records(&absolute(domain), RecordType::MX).await?;
+        let Proven { value, is_proven } = self.records(domain, RecordType::MX).await?;
         let value = value.iter().filter_map(|record| exchange(&record.data)).collect();
         Ok(Proven { value, is_proven })
     }
@@ -81,7 +81,7 @@ impl Validation {
         let Some(target) = self.proven_target(mail_host).await? else { return Ok(None) };
         let is_alias = !target.eq_ignore_ascii_case(mail_host.trim_end_matches('.'));
         for base in std::iter::once(target).chain(is_alias.then(|| mail_host.to_owned())) {
-            let name = format!("_{port}._tcp.{}", absolute(&base));
+            let name = format!("_{port}._tcp.{base}");
             let found = match self.records(&name, RecordType::TLSA).await {
                 Ok(found) => found,
                 Err(DnsError::NoSuchName) => continue,
@@ -99,7 +99,7 @@ impl Validation {
     /// addresses are not proven, or there are none.
     async fn proven_target(&self, mail_host: &str) -> Result<Option<String>, DnsError> {
         for kind in [RecordType::A, RecordType::AAAA] {
-            let Proven { value, is_proven } = match self.records(&absolute(mail_host), kind).await {
+            let Proven { value, is_proven } = match self.records(mail_host, kind).await {
                 Err(DnsError::NoSuchName) => return Ok(None),
                 found => found?,
             };
@@ -112,7 +112,7 @@ impl Validation {
 
     /// Returns the records of the answer, aliases included. An empty answer is never called proven.
     async fn records(&self, name: &str, kind: RecordType) -> Result<Proven<Vec<Record>>, DnsError> {
-        match self.resolver.lookup(name, kind).await {
+        match self.resolver.lookup(query_name(name)?, kind).await {
             Ok(found) => judged(found.answers().iter().filter(|record| !record.record_type().is_rrsig())),
             Err(error) if error.is_nx_domain() => Err(DnsError::NoSuchName),
             Err(error) if error.is_no_records_found() => Ok(Proven { value: Vec::new(), is_proven: false }),

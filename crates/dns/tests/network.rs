@@ -24,6 +24,7 @@ impl NameServer {
                 "--txt-record=example.test,v=spf1 ,mx -all",
                 "--host-record=mx1.example.test,192.0.2.17,2001:db8::17",
             ])
+            .args(["--txt-record=-x.example.test,first", "--txt-record=under_score._domainkey.example.test,second"])
             .arg("--ptr-record=17.2.0.192.in-addr.arpa,mx1.example.test")
             .args(["--srv-host=_imap._tcp.example.test,mx1.example.test,143,5,7", "--srv-host=_pop3._tcp.example.test"])
             .stdout(Stdio::null())
@@ -81,6 +82,18 @@ async fn every_record_type_is_found_and_no_data_is_not_nxdomain() {
     assert_eq!(pop3[0].target, ".", "a service that is not offered");
     assert_eq!(dns.txt("mx1.example.test").await, Ok(Vec::new()), "the name exists without a TXT record");
     assert_eq!(dns.mx("nowhere.test").await, Err(DnsError::NoSuchName));
+
+    // A sender chooses names, and must not turn an absence into a temporary error.
+    for (name, text) in [("-x.example.test", "first"), ("under_score._domainkey.example.test", "second")] {
+        assert_eq!(dns.txt(name).await.unwrap(), [text], "{name}");
+    }
+    let long = format!("{}.test", "a".repeat(63));
+    let too_long = [&"a".repeat(64), &format!("{}test", "abcdefg.".repeat(40))].map(|name| name.clone());
+    let odd = ["-.test", "x_.test", "x.-y.test", "xn--.test", "xn--a.test", "*.*.test", "a!b.test", "a..test", ".test"];
+    for name in odd.into_iter().chain([long.as_str()]).chain(too_long.iter().map(String::as_str)) {
+        assert_eq!(dns.txt(name).await, Err(DnsError::NoSuchName), "{name}");
+        assert_eq!(dns.addresses(name).await, Err(DnsError::NoSuchName), "{name}");
+    }
 }
 
 #[tokio::test]

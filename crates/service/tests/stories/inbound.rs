@@ -198,6 +198,23 @@ async fn the_policy_of_the_author_decides_about_failures() {
 }
 
 #[tokio::test]
+async fn a_wrong_tag_does_not_turn_the_policy_off() {
+    let app = app_with(DmarcAction::Reject).await;
+    for (record, expected) in [
+        ("v=DMARC1; p=reject; adkim=x; fo=0:1:d:s:; rua=mailto:a@far.example!10q", Fail),
+        ("v=DMARC1; p=discard; rua=mailto:a@far.example", Fail),
+        ("v=DMARC1; p=discard", Nothing),
+        ("v=dmarc1; p=reject", Nothing),
+    ] {
+        app.dns.set_txt("_dmarc.far.example", &[record]);
+        let judgement = judged(&app, message("zoe@far.example")).await;
+        assert_eq!(results(&judgement).dmarc, expected, "{record}");
+        let is_refused = matches!(judgement.action, InboundAction::Refuse(_));
+        assert_eq!(is_refused, record.contains("DMARC1; p=reject"), "{record}");
+    }
+}
+
+#[tokio::test]
 async fn subdomains_have_the_policy_for_them() {
     let app = app_with(DmarcAction::Reject).await;
     app.dns.set_txt("_dmarc.bank.example", &["v=DMARC1; p=reject; sp=none; np=quarantine"]);

@@ -19,6 +19,7 @@ use mail_auth::hickory_resolver::config::{ResolverConfig, ResolverOpts};
 use mail_auth::{DnsError, Error, MX, MessageAuthenticator, Parameters, RecordSet, ResolverCache, Txt};
 
 use super::lookups::{Lookups, Unanswered};
+use super::policy_record::PolicyRecord;
 
 /// mail-auth without its own DNS; created at the first use.
 #[derive(Default)]
@@ -112,12 +113,11 @@ fn key(texts: &[String]) -> Txt {
 
 /// Returns the policy of a name; several mean none (RFC 9989 section 4.10).
 fn policy(texts: &[String]) -> Txt {
-    let parsed = texts.iter().map(|text| Dmarc::parse(text.as_bytes()));
-    let is_other = |error: &Error| matches!(error, Error::Dns(DnsError::InvalidRecordType));
-    let mut policies = parsed.filter(|policy| !policy.as_ref().is_err_and(is_other));
-    match (policies.next(), policies.next()) {
-        (Some(Ok(policy)), None) => Txt::Dmarc(Arc::new(policy)),
-        (Some(Err(error)), None) => Txt::Error(error),
+    let mut records = texts.iter().map(|text| PolicyRecord::of(text)).filter(|record| *record != PolicyRecord::Other);
+    match (records.next(), records.next()) {
+        (Some(PolicyRecord::Policy(record)), None) => {
+            Dmarc::parse(record.as_bytes()).map_or_else(Txt::Error, |policy| Txt::Dmarc(Arc::new(policy)))
+        }
         _ => missing(),
     }
 }

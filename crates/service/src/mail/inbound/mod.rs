@@ -11,6 +11,7 @@ mod dmarc;
 mod dnsbl;
 mod greylist;
 mod lookups;
+mod policy_record;
 mod results;
 mod signatures;
 mod spam;
