@@ -25,7 +25,7 @@ use crate::error::store_errors_are_unavailable;
 
 pub use dns::{DnsSetup, Publication, WantedRecord};
 pub use hosted::{HostedPages, ProgramPort, ProgramSettings, StsPolicy};
-pub(crate) use verify::is_spf_term;
+pub(crate) use verify::decisive_spf;
 pub use verify::{DnsReport, RecordCheck, RecordStatus};
 
 pub(crate) use sending::{SendingDomain, SendingDomains};

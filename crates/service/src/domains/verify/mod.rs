@@ -7,11 +7,12 @@ pub(super) mod hosting;
 mod mx;
 pub(super) mod programs;
 mod spf;
+mod spf_grammar;
 mod tags;
 mod timed_dns;
 
 pub(super) use advice::ptr as check_pointers;
-pub(crate) use spf::is_term as is_spf_term;
+pub(crate) use spf_grammar::decisive as decisive_spf;
 
 use std::net::IpAddr;
 use std::time::Duration;

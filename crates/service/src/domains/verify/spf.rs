@@ -1,12 +1,12 @@
 //! Checks the SPF policy (RFC 7208). The types of mail-auth, which parses it, stay in this file.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use mail_auth::common::parse::TxtRecordParser;
 use mail_auth::spf::{Macro, Mechanism, Qualifier, Spf};
 use mailapi_backend::{Dns, DnsError};
 
-use super::{Context, RecordCheck, RecordStatus, texts};
+use super::{Context, RecordCheck, RecordStatus, spf_grammar, texts};
 
 /// Maximum number of look-ups for one policy; more make the policy invalid (RFC 7208 section 4.6.4).
 const MAX_LOOKUPS: u32 = 10;
@@ -118,11 +118,12 @@ impl Walk<'_> {
     /// receiver all their look-ups.
     async fn policy(&mut self, domain: &str, text: &str, depth: u32) -> Result<SpfResult, Fault> {
         let broken = |what: &str| Fault::Broken(format!("The policy of {domain} has a syntax error{what}."));
-        if let Some(term) = text.split_ascii_whitespace().skip(1).find(|term| !is_term(term)) {
+        if let Some(term) = spf_grammar::wrong_term(text) {
             let shown: String = term.chars().take(MAX_SHOWN).collect();
             return Err(broken(&format!(" in {shown}")));
         }
-        let policy = Spf::parse(text.as_bytes()).map_err(|_| broken(""))?;
+        let parsed = spf_grammar::decisive(text).and_then(|text| Spf::parse(text.as_bytes()).ok());
+        let policy = parsed.ok_or_else(|| broken(""))?;
         let mut decided = None;
         for directive in &policy.directives {
             let matched = self.matches(domain, &directive.mechanism, depth).await?;
@@ -223,27 +224,6 @@ impl Walk<'_> {
     fn any_own_address(&self, matches: impl Fn(IpAddr) -> bool) -> SpfResult {
         let any = self.addresses.iter().any(|ours| matches(*ours));
         if any { SpfResult::Allowed } else { SpfResult::NotAllowed }
-    }
-}
-
-/// Whether RFC 7208 section 12 allows the term. mail-auth skips unknown terms, but stricter receivers reject the
-/// whole policy.
-pub(crate) fn is_term(term: &str) -> bool {
-    let mechanism = term.strip_prefix(['+', '-', '~', '?']).unwrap_or(term);
-    let (name, value) = mechanism.split_at(mechanism.find([':', '/', '=']).unwrap_or(mechanism.len()));
-    let network = |max: u8| {
-        let (address, length) = value.get(1..)?.split_once('/').map_or((value.get(1..)?, None), |(a, l)| (a, Some(l)));
-        let fits = length.is_none_or(|length| length.parse::<u8>().is_ok_and(|length| length <= max));
-        fits.then_some(address)
-    };
-    match name.to_ascii_lowercase().as_str() {
-        _ if value.starts_with('=') => !name.is_empty(),
-        "all" => value.is_empty(),
-        "include" | "exists" => value.len() > 1 && value.starts_with(':'),
-        "a" | "mx" | "ptr" => true,
-        "ip4" => network(32).is_some_and(|address| address.parse::<Ipv4Addr>().is_ok()),
-        "ip6" => network(128).is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
-        _ => false,
     }
 }
 

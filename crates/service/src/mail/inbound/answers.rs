@@ -18,6 +18,7 @@ use mail_auth::dmarc::Dmarc;
 use mail_auth::hickory_resolver::config::{ResolverConfig, ResolverOpts};
 use mail_auth::{DnsError, Error, MX, MessageAuthenticator, Parameters, RecordSet, ResolverCache, Txt};
 
+use super::key_record;
 use super::lookups::{Lookups, Unanswered};
 use super::policy_record::PolicyRecord;
 
@@ -103,7 +104,8 @@ const fn missing() -> Txt {
 
 /// Returns the first key that can be read (RFC 6376 section 3.6.2.2 leaves several undefined).
 fn key(texts: &[String]) -> Txt {
-    let mut keys = texts.iter().map(|text| DomainKey::parse(text.as_bytes()));
+    let texts = texts.iter().filter(|text| key_record::is_for_mail(text));
+    let mut keys = texts.map(|text| DomainKey::parse(text.as_bytes()));
     match keys.next() {
         None => missing(),
         Some(Ok(key)) => Txt::DomainKey(Arc::new(key)),

@@ -10,12 +10,14 @@ mod body_hash;
 mod dmarc;
 mod dnsbl;
 mod greylist;
+mod key_record;
 mod lookups;
 mod policy_record;
 mod results;
 mod signatures;
 mod spam;
 mod spf;
+mod tag_list;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

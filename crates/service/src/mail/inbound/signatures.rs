@@ -15,6 +15,7 @@ use super::answers::Answers;
 use super::author::{Author, is_from};
 use super::body_hash::BodyHashes;
 use super::spf::is_below;
+use super::tag_list::{tags, trimmed};
 
 /// Maximum number of signatures that are verified; those of the author's domain come first. Forwarders rarely add
 /// more than three.
@@ -144,7 +145,7 @@ fn readable<'x>(header: &'x [u8], hashes: &BodyHashes, now: u64) -> Option<(Auth
         refused.push(Signed::of(&Signature::default(), PERMERROR, "unreadable signature"));
     }
     message.errors.retain(|error| matches!(error.header, Error::Arc(_)));
-    message.dkim_headers.retain(|one| match refusal(&one.header, now) {
+    message.dkim_headers.retain(|one| match refusal(&one.header, one.value, now) {
         Some((result, reason)) => {
             refused.push(Signed::of(&one.header, result, reason));
             false
@@ -172,8 +173,13 @@ fn readable<'x>(header: &'x [u8], hashes: &BodyHashes, now: u64) -> Option<(Auth
 
 const PERMERROR: AuthenticationResult = AuthenticationResult::Permerror;
 
-/// Returns why a signature is not verified.
-fn refusal(signature: &Signature, now: u64) -> Option<(AuthenticationResult, &'static str)> {
+/// Returns why a signature is not verified. `field` is its text.
+fn refusal(signature: &Signature, field: &[u8], now: u64) -> Option<(AuthenticationResult, &'static str)> {
+    let field = String::from_utf8_lossy(field);
+    let Some(tags) = tags(&field) else { return Some((PERMERROR, "unreadable signature")) };
+    // A signer may name other ways to get the key beside the DNS (RFC 6376 section 3.5).
+    let asks_dns = |list: &str| list.split(':').any(|method| trimmed(method).eq_ignore_ascii_case("dns/txt"));
+    let is_in_dns = tags.iter().find(|(name, _)| *name == "q").is_none_or(|(_, list)| asks_dns(list));
     let signs_author = signature.h.iter().any(|name| is_from(name.as_bytes()));
     let is_expired = signature.x != 0 && (signature.x <= now || signature.x < signature.t);
     if signature.v != 1 {
@@ -184,6 +190,8 @@ fn refusal(signature: &Signature, now: u64) -> Option<(AuthenticationResult, &'s
     } else if !signs_author {
         // RFC 6376 section 6.1.1.
         Some((PERMERROR, "From is not signed"))
+    } else if !is_in_dns {
+        Some((PERMERROR, "no key in DNS"))
     } else if signature.h.len() > MAX_NAMES {
         Some((PERMERROR, "too many signed fields"))
     } else if is_expired {

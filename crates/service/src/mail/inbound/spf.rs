@@ -12,7 +12,7 @@ use mailapi_model::AuthenticationResult;
 
 use super::lookups::{Lookups, MAX_NAMES, Unanswered};
 use crate::dns_names::{is_name, plain};
-use crate::domains::is_spf_term;
+use crate::domains::decisive_spf;
 
 /// Maximum number of terms that need look-ups (RFC 7208 section 4.6.4).
 const MAX_TERMS: u32 = 10;
@@ -112,8 +112,10 @@ impl Evaluation<'_> {
         texts.retain(|text| is_policy(text));
         match texts.as_slice() {
             [] => Ok(None),
-            [text] if !text.split_ascii_whitespace().skip(1).all(is_spf_term) => Err(Trouble::Permanent),
-            [text] => Spf::parse(text.as_bytes()).map(Some).map_err(|_| Trouble::Permanent),
+            [text] => {
+                let policy = decisive_spf(text).and_then(|text| Spf::parse(text.as_bytes()).ok());
+                policy.map(Some).ok_or(Trouble::Permanent)
+            }
             _ => Err(Trouble::Permanent),
         }
     }
@@ -283,6 +285,16 @@ mod tests {
         for sender in ["zoe@[192.0.2.7]", "zoe@localhost", "zoe@a..b", "zoe@", "zoe"] {
             assert_eq!(of(&dns, CLIENT, "mx.far.example", sender).await, None, "{sender}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_grammar_of_a_policy_is_strict() {
+        let dns = FakeDns::default();
+        for policy in ["v=spf1 a/33 ip4:192.0.2.7 -all", "v=spf1 ip4:192.0.2.7\t-all", "v=spf1 ip4:192.0.2.7 x=ü -all"]
+        {
+            assert_eq!(result(&dns, policy).await, Permerror, "{policy}");
+        }
+        assert_eq!(result(&dns, "v=spf1 moo= ip4:192.0.2.7 -all").await, Pass, "an unknown modifier may be empty");
     }
 
     #[tokio::test]
