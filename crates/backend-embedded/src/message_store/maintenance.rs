@@ -6,6 +6,13 @@ use mailapi_backend::Rounds;
 
 use super::{MessageStore, MessageStoreError};
 
+/// Time without a pause after which other processes get their turn. SQLite does not queue them: they look for the lock
+/// again and again, and would find it only by chance.
+const LONGEST_BUSY: Duration = Duration::from_secs(1);
+
+/// Length of the pause for them, longer than SQLite waits between two looks (100 ms).
+const TURN: Duration = Duration::from_millis(120);
+
 impl MessageStore {
     /// Runs one step of all maintenance: remove, collect, reread, index, prune. Returns whether there may be
     /// more.
@@ -53,24 +60,30 @@ impl MessageStore {
     /// Runs until no work is left, with pauses for other writers. There is one writer, and indexing a message
     /// takes longer than accepting it. Until then a search reads the message itself.
     async fn maintain_and_pause(&self) -> Result<(), MessageStoreError> {
+        let mut busy = Duration::ZERO;
         loop {
-            let (writes, began) = (self.writes_begun(), Instant::now());
+            let (writes, foreign, began) = (self.writes_begun(), self.foreign_writes(), Instant::now());
             let own = self.chores_once().await?;
             if own == 0 {
                 return Ok(());
             }
-            let others = self.writes_begun() - writes - own;
-            let pause = rest(began.elapsed(), others, self.settings().chores_rest);
+            let others = self.writes_begun() - writes - own + self.foreign_writes() - foreign;
+            let took = began.elapsed();
+            busy += took;
+            let pause = rest(took, busy, others, self.settings().chores_rest);
             if !pause.is_zero() {
+                busy = Duration::ZERO;
                 tokio::time::sleep(pause).await;
             }
         }
     }
 }
 
-/// Returns the pause after a step of duration `took`, during which others wrote `others` times.
-fn rest(took: Duration, others: u64, factor: u32) -> Duration {
-    if others == 0 { Duration::ZERO } else { took * factor }
+/// Returns the pause after a step of duration `took`, during which others wrote `others` times. `busy` is the time since
+/// the last pause.
+fn rest(took: Duration, busy: Duration, others: u64, factor: u32) -> Duration {
+    let turn = if busy >= LONGEST_BUSY { TURN } else { Duration::ZERO };
+    if others == 0 { turn } else { turn.max(took * factor) }
 }
 
 #[cfg(test)]
@@ -80,8 +93,16 @@ mod tests {
     #[test]
     fn chores_rest_only_while_others_write() {
         let took = Duration::from_millis(10);
-        assert_eq!(rest(took, 3, 4), Duration::from_millis(40));
-        assert_eq!(rest(took, 0, 4), Duration::ZERO);
-        assert_eq!(rest(took, 3, 0), Duration::ZERO);
+        assert_eq!(rest(took, took, 3, 4), Duration::from_millis(40));
+        assert_eq!(rest(took, took, 0, 4), Duration::ZERO);
+        assert_eq!(rest(took, took, 3, 0), Duration::ZERO);
+    }
+
+    #[test]
+    fn other_processes_get_their_turn() {
+        let took = Duration::from_millis(10);
+        assert_eq!(rest(took, LONGEST_BUSY, 0, 4), TURN);
+        assert_eq!(rest(took, LONGEST_BUSY, 3, 4), TURN);
+        assert_eq!(rest(LONGEST_BUSY, LONGEST_BUSY, 3, 4), 4 * LONGEST_BUSY);
     }
 }

@@ -189,6 +189,11 @@ impl MessageStore {
         self.0.sqlite.writes_begun()
     }
 
+    /// Returns the number of times that other processes were seen to have changed the file.
+    pub(crate) fn foreign_writes(&self) -> u64 {
+        self.0.sqlite.foreign_changes().count()
+    }
+
     /// Waits for a signal of this process, or for a change by another one. May wake spuriously, but misses no
     /// change.
     pub(crate) async fn raised(&self, signal: impl FnOnce(&Changes) -> &Signal) {
