@@ -191,6 +191,11 @@ impl ExternalHost {
         command.spawn().unwrap()
     }
 
+    /// Returns the address of the API and an admin's token.
+    pub(crate) fn api(&self) -> (String, &str) {
+        (self.url(""), &self.token)
+    }
+
     /// Kills mailapi like a power failure, and starts it again.
     pub(crate) fn kill_mailapi(&mut self) {
         self.server.take().unwrap().kill();
