@@ -37,7 +37,7 @@ pub use inbound_log::InboundLog;
 pub use judge_inbound::{InboundAction, InboundMail, JudgeInbound, Judgement};
 pub use log_in::{LoggedIn, Login, LoginError, SendAsError, SendLimitReached};
 pub use mailboxes::{
-    AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,
+    AttachmentInfo, Backlog, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,
     MessageSummary, OpenedAttachment, OpenedMessage, PageView, Purged, SearchHit, SearchQuery, SearchText,
     SearchTextError,
 };

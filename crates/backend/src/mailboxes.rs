@@ -79,11 +79,25 @@ pub trait Mailboxes: Send + Sync {
         self.quota(mailbox).await
     }
 
+    /// Returns the number of messages that background work has left; `None` if the mail server does not say.
+    async fn backlog(&self) -> Result<Option<Backlog>, MailboxError> {
+        Ok(None)
+    }
+
     /// Checks whether mailboxes can be read; for health checks.
     ///
     /// # Errors
     /// The reason, in a few words.
     async fn check(&self) -> Result<(), String>;
+}
+
+/// Messages that background work has left. Meanwhile they are found and counted as usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Backlog {
+    /// Messages that are not in the search index.
+    pub to_index: u64,
+    /// Messages of emptied mailboxes and deleted folders that still take disk space.
+    pub to_remove: u64,
 }
 
 /// Result of a conditional page request.

@@ -6,6 +6,8 @@ use crate::fields::Fields;
 
 /// The place of a page in its list.
 pub(crate) struct Pager {
+    /// The number of items. Without any, the page shows no place.
+    pub(crate) total: u64,
     /// `1–50 of 812`.
     pub(crate) place: String,
     /// The link to the page before.
@@ -29,7 +31,7 @@ impl Pager {
         };
         let newer = (first > 0).then(|| to(first.saturating_sub(limit)));
         let older = (last < total && shown > 0).then(|| to(first + limit));
-        Self { place, newer, older }
+        Self { total, place, newer, older }
     }
 }
 

@@ -69,6 +69,8 @@ impl Plot {
     /// The place of the baseline.
     const BASE: u64 = 136;
     const LEFT: u64 = 52;
+    /// Minimum width, that of a week: a few columns would have large letters otherwise.
+    const LEAST_WIDTH: u64 = 416;
     /// Room for the names of rows.
     const NAMES: u64 = 190;
     const ROW: u64 = 26;
@@ -137,7 +139,7 @@ impl Plot {
     }
 
     fn with_axis(title: String, columns: usize, top: &str, bottom: &str) -> Self {
-        let width = Self::LEFT + columns as u64 * step(columns) + 12;
+        let width = (Self::LEFT + columns as u64 * step(columns) + 12).max(Self::LEAST_WIDTH);
         let mut plot = Self { title, width, height: Self::BASE + 24, ..Self::default() };
         plot.write(Self::LEFT - 6, 22, "end", top.to_owned());
         plot.write(Self::LEFT - 6, Self::BASE + 4, "end", bottom.to_owned());
@@ -154,6 +156,11 @@ impl Plot {
         for (place, label) in (0_u64..).zip(labels).step_by(every) {
             self.write(Self::LEFT + place * step + step / 2, Self::BASE + 17, "middle", label.to_owned());
         }
+    }
+
+    /// The width on a page. All plots have one scale, so that their letters have one size.
+    const fn shown_width(&self) -> u64 {
+        self.width * 6 / 5
     }
 
     fn write(&mut self, x: u64, y: u64, anchor: &'static str, text: String) {

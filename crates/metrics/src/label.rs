@@ -77,6 +77,16 @@ label! {
 }
 
 label! {
+    /// Work in the background of the mail server.
+    Work, "work" {
+        /// Adding messages to the search index.
+        Index = "index",
+        /// Deleting messages of emptied mailboxes and deleted folders.
+        Removal = "removal",
+    }
+}
+
+label! {
     /// Class of the reply that ended a delivery attempt.
     CodeClass, "code_class" {
         /// Success.

@@ -22,7 +22,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use http::HttpMetrics;
 pub use http::Operation;
-pub use label::{CodeClass, Greylisted, Inbound, LogIn, OutboundTls, QueueState, Recipient, SpamCheck, Webhook};
+pub use label::{CodeClass, Greylisted, Inbound, LogIn, OutboundTls, QueueState, Recipient, SpamCheck, Webhook, Work};
 use label::{Counters, Label, LabelSet};
 
 /// Media type of [`Metrics::text`].
@@ -45,6 +45,7 @@ struct Inner {
     delivery_delay: Histogram,
     queue: Family<LabelSet, Reading>,
     queue_oldest: Reading,
+    backlog: Family<LabelSet, Reading>,
     attempts: Counters<CodeClass>,
     inbound: Counters<Inbound>,
     greylisted: Counters<Greylisted>,
@@ -88,6 +89,8 @@ impl Metrics {
         registry.register_with_unit("delivery_delay", help, Unit::Seconds, delivery_delay.clone());
         let queue = Family::default();
         registry.register("queue_messages", "Messages that are not finished", queue.clone());
+        let backlog = Family::default();
+        registry.register("background_messages", "Messages that background work has left", backlog.clone());
         let queue_oldest = unknown();
         let help = "Age of the oldest message in the queue; 0 when it is empty";
         registry.register_with_unit("queue_oldest_age", help, Unit::Seconds, queue_oldest.clone());
@@ -123,6 +126,7 @@ impl Metrics {
             delivery_delay,
             queue,
             queue_oldest,
+            backlog,
             attempts,
             inbound,
             greylisted,
@@ -193,6 +197,11 @@ impl Metrics {
     /// Sets the number of messages in a state; `None` if it is unknown.
     pub fn set_queue(&self, state: QueueState, messages: Option<u64>) {
         set(&self.0.queue.get_or_create_owned(&[(QueueState::NAME, state.value())]), messages.map(as_f64));
+    }
+
+    /// Sets the number of messages that background work has left; `None` if it is unknown.
+    pub fn set_backlog(&self, work: Work, messages: Option<u64>) {
+        set(&self.0.backlog.get_or_create_owned(&[(Work::NAME, work.value())]), messages.map(as_f64));
     }
 
     /// Sets the age of the oldest message in the queue; `None` if it is unknown.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mailapi_backend::Awaited;
-use mailapi_metrics::{CodeClass, Metrics, QueueState, Recipient};
+use mailapi_backend::{Awaited, Backlog};
+use mailapi_metrics::{CodeClass, Metrics, QueueState, Recipient, Work};
 use mailapi_model::{DeliveryEvent, Evidence, MessageStatus, Outcome, Scope};
 use mailapi_store::OpenRecipient;
 use tokio::sync::Mutex;
@@ -47,9 +47,21 @@ impl Service {
         if last.is_some_and(|at| now.saturating_sub(at) < REUSED_FOR) {
             return;
         }
-        let (_, unaccounted) = tokio::join!(self.measure_queue(), timed(self.unaccounted_recipients()));
+        let (_, unaccounted, backlog) =
+            tokio::join!(self.measure_queue(), timed(self.unaccounted_recipients()), timed(self.backlog()));
         self.0.metrics.set_unaccounted(unaccounted);
+        let backlog = backlog.flatten();
+        self.0.metrics.set_backlog(Work::Index, backlog.map(|backlog| backlog.to_index));
+        self.0.metrics.set_backlog(Work::Removal, backlog.map(|backlog| backlog.to_remove));
         *last = Some(self.0.clock.steady());
+    }
+
+    /// Returns what background work of the mail server has left; `None` if the mail server does not say.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the mail server cannot be asked.
+    pub async fn backlog(&self) -> Result<Option<Backlog>, Unavailable> {
+        self.0.backend.mailboxes.backlog().await.map_err(Unavailable::mailboxes)
     }
 
     async fn measure_queue(&self) {

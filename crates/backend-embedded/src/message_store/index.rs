@@ -44,6 +44,12 @@ pub(crate) fn enqueue(connection: &Connection, content: ContentId) -> Result<(),
     Ok(())
 }
 
+/// Returns the number of messages that are not in the index yet. Those that are too long for it stay in the table.
+pub(super) fn left(connection: &Connection) -> Result<u64, StoreError> {
+    let sql = "SELECT count(*) FROM drop_unindexed WHERE too_long = 0";
+    Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
 /// Extracts the text of a message from its bytes.
 pub(crate) fn text_of(connection: &Connection, content: ContentId) -> Result<String, MessageStoreError> {
     let layout = content::layout(connection, content)?;

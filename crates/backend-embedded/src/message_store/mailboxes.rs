@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    FolderInfo, FullMessage, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Purged, SearchHit,
-    SearchQuery, Validator,
+    Backlog, FolderInfo, FullMessage, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Purged,
+    SearchHit, SearchQuery, Validator,
 };
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 use rusqlite::Connection;
 
 use super::id::FolderId;
-use super::{MessageStore, MessageStoreError, STEP, Touched, entry, folder, listing, mailbox};
+use super::{MessageStore, MessageStoreError, STEP, Touched, entry, folder, index, listing, mailbox, removed};
 
 #[async_trait]
 impl Mailboxes for MessageStore {
@@ -67,6 +67,15 @@ impl Mailboxes for MessageStore {
 
     async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
         Ok(self.read(|connection| Ok::<_, MessageStoreError>(mailbox::expect(connection, mailbox)?.quota)).await?)
+    }
+
+    async fn backlog(&self) -> Result<Option<Backlog>, MailboxError> {
+        let found: Result<_, MessageStoreError> = self
+            .read(|connection| {
+                Ok(Backlog { to_index: index::left(connection)?, to_remove: removed::left(connection)? })
+            })
+            .await;
+        Ok(Some(found?))
     }
 
     async fn check(&self) -> Result<(), String> {

@@ -41,6 +41,12 @@ fn next(connection: &Connection) -> Result<Option<FolderId>, MessageStoreError> 
     Ok(connection.prepare_cached(sql)?.query_row(params![REMOVED], |row| row.get(0)).optional()?)
 }
 
+/// Returns the number of messages that are left to delete.
+pub(super) fn left(connection: &Connection) -> Result<u64, MessageStoreError> {
+    let sql = "SELECT messages FROM drop_mailboxes WHERE id = ?1";
+    Ok(connection.prepare_cached(sql)?.query_row(params![REMOVED], |row| row.get(0)).optional()?.unwrap_or_default())
+}
+
 /// Detaches a folder from its mailbox.
 pub(super) fn take_away(connection: &Connection, folder: &Folder) -> Result<(), MessageStoreError> {
     // The triggers count per mailbox, so the counts move with the folder.

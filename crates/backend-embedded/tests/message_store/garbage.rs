@@ -1,4 +1,4 @@
-use mailapi_backend::{Mailboxes, Provisioning};
+use mailapi_backend::{Backlog, Mailboxes, Provisioning};
 use mailapi_backend_embedded::MessageStoreSettings;
 
 use super::test_store::{TestStore, ann, bob, mail};
@@ -46,4 +46,20 @@ async fn a_damaged_message_does_not_stop_indexing() {
     test_store.message_store.maintain_until_done().await.unwrap();
     assert_eq!(test_store.number("SELECT count(*) FROM drop_unindexed"), 0);
     assert_eq!(test_store.number("SELECT count(*) FROM drop_fts WHERE drop_fts MATCH 'words : \"hello\"'"), 1);
+}
+
+#[tokio::test]
+async fn the_backlog_counts_what_is_left() {
+    let store = TestStore::new().await;
+    let left = async || Mailboxes::backlog(&store.message_store).await.unwrap().unwrap();
+    for _ in 0..3 {
+        store.deliver(&["ann@example.org"], &mail("Hi", "Hello.")).await;
+    }
+    assert_eq!(left().await, Backlog { to_index: 3, to_remove: 0 });
+    store.message_store.maintain_until_done().await.unwrap();
+    assert_eq!(left().await, Backlog::default());
+    store.message_store.remove_mailbox(&ann()).await.unwrap();
+    assert_eq!(left().await, Backlog { to_index: 0, to_remove: 3 });
+    store.message_store.maintain_until_done().await.unwrap();
+    assert_eq!(left().await, Backlog::default());
 }

@@ -9,7 +9,8 @@ pub(crate) fn decisive(policy: &str) -> Option<String> {
     let is_valid = policy.is_ascii()
         && wrong_term(policy).is_none()
         && ["redirect", "exp"].iter().all(|name| is_once(policy, name));
-    let decides = |term: &&str| modifier(term).is_none_or(|(name, _)| name.eq_ignore_ascii_case("redirect"));
+    let decides =
+        |term: &&str| !term.is_empty() && modifier(term).is_none_or(|(name, _)| name.eq_ignore_ascii_case("redirect"));
     let (version, terms) = policy.split_once(' ').unwrap_or((policy, ""));
     is_valid.then(|| std::iter::once(version).chain(terms.split(' ').filter(decides)).collect::<Vec<_>>().join(" "))
 }
@@ -257,7 +258,7 @@ mod tests {
             assert_eq!(wrong_term(&format!("v=spf1  {term}  -all ")), None, "{term}");
         }
         assert_eq!(decisive("v=spf1 mx exp=a.b Redirect=a.b x=").as_deref(), Some("v=spf1 mx Redirect=a.b"));
-        assert_eq!(decisive("V=SPF1").as_deref(), Some("V=SPF1 "));
+        assert_eq!(decisive("V=SPF1").as_deref(), Some("V=SPF1"));
     }
 
     proptest! {
