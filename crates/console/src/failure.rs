@@ -14,16 +14,7 @@ pub(crate) enum Failure {
     /// The error of an operation.
     Api(ApiError),
     /// The proof of a dangerous change was not accepted: the form again, with what was typed.
-    Proof {
-        /// Why.
-        error: ApiError,
-        /// What has to be typed again.
-        label: &'static str,
-        /// The path of the form.
-        action: String,
-        /// Its other fields.
-        fields: Vec<(String, String)>,
-    },
+    Proof(ApiError, Box<Again>),
     /// The caller is not logged in: the log-in page, with this address to return to.
     LogIn(String),
     /// Another site sent the request.
@@ -66,10 +57,14 @@ struct FailurePage<'a> {
 }
 
 /// A form to send again with another proof.
-struct Again {
-    label: &'static str,
-    action: String,
-    fields: Vec<(String, String)>,
+#[derive(Debug)]
+pub(crate) struct Again {
+    /// What proves who the caller is.
+    pub(crate) label: &'static str,
+    /// The path of the form.
+    pub(crate) action: String,
+    /// Its fields without the proof.
+    pub(crate) fields: Vec<(String, String)>,
 }
 
 impl IntoResponse for Failure {
@@ -77,7 +72,7 @@ impl IntoResponse for Failure {
         match self {
             Self::LogIn(to) => see_other(&to),
             Self::Api(error) => error_page(&error, None),
-            Self::Proof { error, label, action, fields } => error_page(&error, Some(Again { label, action, fields })),
+            Self::Proof(error, again) => error_page(&error, Some(*again)),
             Self::CrossSite => written(&FailurePage {
                 status: StatusCode::FORBIDDEN.as_u16(),
                 code: "CROSS_SITE_REQUEST",

@@ -11,7 +11,7 @@ use mailapi_http::{Authenticated, HttpState, TokenUse};
 use mailapi_model::{Denied, Permission, Secret, TokenValue, Violations};
 use mailapi_service::Caller;
 
-use crate::failure::Failure;
+use crate::failure::{Again, Failure};
 use crate::fields::Fields;
 use crate::note::Note;
 
@@ -51,11 +51,9 @@ impl Session {
         // A password may begin or end with a space; a token has none.
         let secret = if self.has_password() { fields.exact(Self::PROOF) } else { secret };
         let confirmed = state.service().confirm(&self.caller, &Secret::new(secret.to_owned())).await;
-        confirmed.map_err(|error| Failure::Proof {
-            error: error.into(),
-            label: self.proof_label(),
-            action: self.path.clone(),
-            fields: fields.others(Self::PROOF),
+        confirmed.map_err(|error| {
+            let (label, action) = (self.proof_label(), self.path.clone());
+            Failure::Proof(error.into(), Box::new(Again { label, action, fields: fields.others(Self::PROOF) }))
         })
     }
 
