@@ -52,7 +52,6 @@ struct FailurePage<'a> {
     code: &'a str,
     message: &'a str,
     details: Vec<(&'a str, &'a str)>,
-    retry_after: Option<u64>,
     again: Option<Again>,
 }
 
@@ -78,7 +77,6 @@ impl IntoResponse for Failure {
                 code: "CROSS_SITE_REQUEST",
                 message: "The form was sent from another site. Open the console and try again.",
                 details: Vec::new(),
-                retry_after: None,
                 again: None,
             }),
             Self::Template(error) => {
@@ -89,16 +87,28 @@ impl IntoResponse for Failure {
     }
 }
 
+/// Returns the message of an error for people, who see no header of the response.
+pub(crate) fn in_words(error: &ApiError) -> String {
+    let Some(seconds) = error.retry_after() else { return error.message().to_owned() };
+    let message = error.message().split_once("; see Retry-After").map_or(error.message(), |(message, _)| message);
+    let wait = match seconds {
+        0..=1 => "1 second".to_owned(),
+        2..=119 => format!("{seconds} seconds"),
+        _ => format!("{} minutes", seconds.div_ceil(60)),
+    };
+    format!("{}. Try again in {wait}.", message.trim_end_matches('.'))
+}
+
 fn error_page(error: &ApiError, again: Option<Again>) -> Response {
     let retry_after = error.retry_after();
     // While log-ins are locked, no proof is accepted.
     let again = again.filter(|_| retry_after.is_none());
+    let message = again.as_ref().map_or_else(|| in_words(error), |again| format!("{} is wrong.", again.label));
     let mut response = written(&FailurePage {
         status: error.status().as_u16(),
         code: error.code(),
-        message: error.message(),
+        message: &message,
         details: error.details().collect(),
-        retry_after,
         again,
     });
     if let Some(seconds) = retry_after {

@@ -60,7 +60,19 @@ pub(crate) async fn unlock(State(state): State<HttpState>, session: Session, For
     let mailbox = fields.parsed::<EmailAddress>("mailbox", &mut violations);
     let client = fields.parsed::<ClientNetwork>("client", &mut violations);
     let token = fields.parsed("token", &mut violations).map(TokenId);
+    if is_own(&session, mailbox.as_ref(), token) {
+        // Otherwise a person at an open browser could guess the password without a limit.
+        violations.add("lock-out", "is your own, and ends by itself; another admin can end it");
+    }
     let unlock = violations.or(Some(Unlock { mailbox, client, token }))?;
     state.service().unlock(&session.caller, &unlock)?;
     done(PATH, Note::Unlocked)
+}
+
+/// Returns whether a lock-out limits the guesses of this session.
+fn is_own(session: &Session, mailbox: Option<&EmailAddress>, token: Option<TokenId>) -> bool {
+    let caller = &session.caller;
+    let is_mailbox = mailbox.is_some() && mailbox == caller.grants.mailbox();
+    let is_token = token.is_some() && token == caller.token.as_ref().map(|token| token.id);
+    is_mailbox || is_token
 }

@@ -9,7 +9,7 @@ use mailapi_model::{LoginProtocol, Secret, TokenValue, Visitor};
 use mailapi_service::auth::NotASession;
 
 use crate::answer::{Answer, render_as, see_other};
-use crate::failure::Failure;
+use crate::failure::{Failure, in_words};
 use crate::fields::{Fields, Form, Query};
 use crate::note::Note;
 use crate::session::{Session, forget, keep};
@@ -28,7 +28,7 @@ impl LogInPage {
     /// The page again, after a failed log-in.
     fn again(fields: &Fields, with_token: bool, error: &ApiError) -> Answer {
         let page = Self {
-            error: Some(error.message().to_owned()),
+            error: Some(in_words(error)),
             next: next_of(fields),
             email: fields.text("email").to_owned(),
             with_token,

@@ -114,6 +114,27 @@ async fn an_admin_unlocks_the_proofs_of_a_token() {
 }
 
 #[tokio::test]
+async fn no_session_unlocks_its_own_proof() {
+    let app = server().await;
+    let mut admin = Browser::with_token(&app, app.admin()).await;
+    let mut root = Browser::of(&app, ROOT).await;
+    for browser in [&mut admin, &mut root] {
+        for _ in 0..5 {
+            assert_eq!(send(browser, ACTS[3], "x").await, 401);
+        }
+    }
+    let listed = app.get(app.admin(), "/auth/lockouts").await.expect(200);
+    let id = listed["lockouts"].as_array().unwrap().iter().find_map(|lockout| lockout["token_id"].as_i64()).unwrap();
+    assert_eq!(admin.post("/console/lockouts", &[("token", &id.to_string())]).await.status, 422);
+    assert_eq!(root.post("/console/lockouts", &[("mailbox", ROOT)]).await.status, 422);
+    assert_eq!(send(&mut admin, ACTS[3], app.admin()).await, 429);
+    let locked = root.post(ACTS[3].0, &[ACTS[3].1, &[("proof", PASSWORD)]].concat()).await;
+    assert_eq!(locked.status, 429);
+    assert!(locked.text().contains("Try again in 15 minutes."), "{}", locked.text());
+    assert_eq!(admin.post("/console/lockouts", &[("mailbox", ROOT)]).await.status, 303, "another admin may");
+}
+
+#[tokio::test]
 async fn the_page_of_a_wrong_proof_has_the_form_again() {
     let app = server().await;
     let mut root = Browser::of(&app, ROOT).await;
@@ -123,6 +144,7 @@ async fn the_page_of_a_wrong_proof_has_the_form_again() {
     let html = answer.text();
     check_structure("/console/tokens", &html);
     assert_eq!(answer.status, 401);
+    assert!(html.contains("<h1>Your password is wrong.</h1>"), "{html}");
     assert!(html.contains("<form method=\"post\" action=\"/console/tokens\""), "{html}");
     assert!(html.contains("name=\"name\" value=\"Backup &#34;2&#34; &#38; &#60;more&#62;\""), "{html}");
     assert!(html.contains("name=\"token_type\" value=\"admin\"") && !html.contains("wrong one"), "{html}");

@@ -8,6 +8,9 @@ use tracing_subscriber::filter::LevelFilter;
 use super::ConfigError;
 use super::values::Text;
 
+/// Libraries whose warnings repeat in more words what this program logs. A directive of the setting takes precedence.
+const LIBRARIES: &str = "hickory_net=error,hickory_resolver=error";
+
 /// The section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -42,7 +45,7 @@ impl Log {
     /// Returns the filter of log events.
     pub(crate) fn filter(&self) -> Result<EnvFilter, ConfigError> {
         EnvFilter::builder()
-            .parse(&self.level)
+            .parse(format!("{LIBRARIES},{}", self.level))
             .map_err(|error| ConfigError::new(format!("log.level: `{}` is not valid: {error}", self.level)))
     }
 
