@@ -42,8 +42,8 @@ documented_errors!(Errors, documented_with_body, [AccessDenied]);
 
 /// End lock-outs
 ///
-/// For admins. Forgets the failed log-ins of a mailbox, with all clients that are rejected for it, or of a client, with
-/// all mailboxes that are closed to it. For a token, forgets its wrong values. Other nodes keep theirs.
+/// For admins. Clears the failed log-ins of a mailbox (for all clients), of a client (for all mailboxes), or of a token.
+/// Only the node that answers is affected.
 #[utoipa::path(post, path = "/auth/lockouts/unlock", tag = "auth", operation_id = "end_lockout",
     request_body = UnlockBody,
     responses((status = 200, description = "Failed log-ins are forgotten.", body = Unlocked), Errors))]

@@ -11,7 +11,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
 
 /// Get the preferences of a mailbox
 ///
-/// For the user, for callers with `manage_users` on the domain, and for admins.
+/// For the user, for admins, and for callers with `manage_users` on the domain, except for admins' mailboxes.
 #[utoipa::path(get, path = "/users/{email}/preferences", tag = "users", operation_id = "get_preferences",
     params(("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test")),
     responses((status = 200, description = "The preferences.", body = PreferencesFound), Errors))]

@@ -25,8 +25,8 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound, Im
 
 /// Update the preferences of a mailbox
 ///
-/// For the user, for callers with `manage_users` on the domain, and for admins. A copy in `Sent` is stored together with
-/// the message, marked as seen, and left out if the mailbox is full. An external mail server stores no copies.
+/// For the user, for admins, and for callers with `manage_users` on the domain, except for admins' mailboxes. A copy in `Sent` is stored together with
+/// the message, with the flag `\Seen`, and left out if the mailbox is full. An external mail server stores no copies.
 #[utoipa::path(put, path = "/users/{email}/preferences", tag = "users", operation_id = "update_preferences",
     params(("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test")),
     request_body = PreferencesBody,
