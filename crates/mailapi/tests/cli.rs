@@ -179,7 +179,7 @@ fn aliases_come_and_go_at_the_command_line() {
     let complaint = work_dir.run(&["alias", "add", "team@example.org", "team+x@example.org"]).complaint();
     assert_eq!(complaint, "team@example.org: members[0]: must not lead back to the alias");
     assert_eq!(work_dir.run(&add).answer(), "");
-    assert_eq!(work_dir.run(&add).complaint(), "team@example.org: an alias or a user has the address");
+    assert_eq!(work_dir.run(&add).complaint(), "team@example.org: the address already belongs to an alias or a user");
     let user = work_dir.run_with_input(&["user", "add", "team@example.org"], "correct horse\n");
     assert_eq!(user.complaint(), "team@example.org: an alias has this address");
     let all = work_dir.run(&["alias", "add", "*@example.org", "ann@example.org", "--inactive", "--json"]).answer();

@@ -103,7 +103,9 @@ impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, violation) in self.0.iter().enumerate() {
             let separator = if n == 0 { "" } else { "; " };
-            write!(f, "{separator}{}: {}", violation.field, violation.message)?;
+            // A violation of the whole has no field.
+            let colon = if violation.field.is_empty() { "" } else { ": " };
+            write!(f, "{separator}{}{colon}{}", violation.field, violation.message)?;
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ pub enum AliasError {
     #[error("the alias does not exist")]
     NotFound,
     /// An alias or a user has the address.
-    #[error("an alias or a user has the address")]
+    #[error("the address already belongs to an alias or a user")]
     Exists,
     /// The domain does not exist.
     #[error("the domain does not exist")]
