@@ -1,6 +1,7 @@
 //! Message flags (RFC 3501 section 2.3.2).
 
 use std::fmt;
+use std::sync::Arc;
 
 /// A system flag. `\Recent` is missing on purpose: it belongs to a session, not to a message, and clients cannot
 /// store it.
@@ -73,17 +74,19 @@ impl Ord for Keyword {
     }
 }
 
-/// The flags of one message, unordered. Keywords take heap memory, system flags do not.
+/// The flags of one message, unordered. System flags take no heap memory, and clones share that of keywords: a folder
+/// may have many messages with the same long keywords.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags {
     system: u8,
-    keywords: Vec<Keyword>,
+    /// Sorted; `None` instead of an empty list.
+    keywords: Option<Arc<Vec<Keyword>>>,
 }
 
 impl Flags {
     /// No flags.
     pub const fn new() -> Self {
-        Self { system: 0, keywords: Vec::new() }
+        Self { system: 0, keywords: None }
     }
 
     /// Reads flags as written (`\Seen`, `$Junk`). Invalid flags and `\Recent` are left out.
@@ -118,8 +121,8 @@ impl Flags {
 
     /// Adds a keyword.
     pub(crate) fn insert_keyword(&mut self, keyword: Keyword) {
-        if let Err(at) = self.keywords.binary_search(&keyword) {
-            self.keywords.insert(at, keyword);
+        if let Err(at) = self.keywords().binary_search(&keyword) {
+            Arc::make_mut(self.keywords.get_or_insert_default()).insert(at, keyword);
         }
     }
 
@@ -130,17 +133,17 @@ impl Flags {
 
     /// Whether the keyword is set.
     pub(crate) fn contains_keyword(&self, keyword: &Keyword) -> bool {
-        self.keywords.binary_search(keyword).is_ok()
+        self.keywords().binary_search(keyword).is_ok()
     }
 
     /// The keywords.
     pub fn keywords(&self) -> &[Keyword] {
-        &self.keywords
+        self.keywords.as_deref().map_or(&[], Vec::as_slice)
     }
 
     /// Whether no flag is set.
     pub fn is_empty(&self) -> bool {
-        self.system == 0 && self.keywords.is_empty()
+        self.system == 0 && self.keywords.is_none()
     }
 
     /// The union of both sets.
@@ -148,7 +151,11 @@ impl Flags {
     pub fn with(&self, other: &Self) -> Self {
         let mut flags = self.clone();
         flags.system |= other.system;
-        other.keywords.iter().for_each(|keyword| flags.insert_keyword(keyword.clone()));
+        match &flags.keywords {
+            // Sharing is possible.
+            None => flags.keywords.clone_from(&other.keywords),
+            Some(_) => other.keywords().iter().for_each(|keyword| flags.insert_keyword(keyword.clone())),
+        }
         flags
     }
 
@@ -157,14 +164,17 @@ impl Flags {
     pub fn without(&self, other: &Self) -> Self {
         let mut flags = self.clone();
         flags.system &= !other.system;
-        flags.keywords.retain(|keyword| !other.contains_keyword(keyword));
+        if flags.keywords().iter().any(|keyword| other.contains_keyword(keyword)) {
+            let kept = flags.keywords().iter().filter(|keyword| !other.contains_keyword(keyword)).cloned().collect();
+            flags.keywords = Some(kept).filter(|kept: &Vec<_>| !kept.is_empty()).map(Arc::new);
+        }
         flags
     }
 
     /// Every flag as written.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         let system = SystemFlag::ALL.into_iter().filter(|&flag| self.contains(flag)).map(|flag| flag.as_str());
-        system.chain(self.keywords.iter().map(|keyword| keyword.as_str()))
+        system.chain(self.keywords().iter().map(|keyword| keyword.as_str()))
     }
 }
 

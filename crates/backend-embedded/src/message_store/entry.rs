@@ -7,7 +7,7 @@ use mailapi_model::Timestamp;
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::flag_bits::{FlagColumns, from_columns};
+use super::flag_bits::{FlagColumns, FlagReader};
 use super::folder::Numbers;
 use super::id::{ContentId, FolderId};
 use super::{MessageStoreError, folder};
@@ -94,7 +94,8 @@ pub(crate) fn changed_since(
             WHERE folder_id = ?1 AND modseq > ?2 ORDER BY uid"
     };
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map(params![folder, modseq], read_state)?;
+    let mut reader = FlagReader::default();
+    let rows = statement.query_map(params![folder, modseq], move |row| read_state(row, &mut reader))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -132,15 +133,15 @@ pub(crate) fn for_each_above(
     Ok(())
 }
 
-fn read_state(row: &Row<'_>) -> rusqlite::Result<EntryState> {
+fn read_state(row: &Row<'_>, reader: &mut FlagReader) -> rusqlite::Result<EntryState> {
     let keywords = row.get_ref(2)?.as_str()?;
-    Ok(EntryState { uid: row.get(0)?, flags: from_columns(row.get(1)?, keywords), modseq: row.get(3)? })
+    Ok(EntryState { uid: row.get(0)?, flags: reader.read(row.get(1)?, keywords), modseq: row.get(3)? })
 }
 
 fn read_meta(row: &Row<'_>) -> rusqlite::Result<EntryMeta> {
     let internal_date = Timestamp::from_millis(row.get(5)?);
     Ok(EntryMeta {
-        state: read_state(row)?,
+        state: read_state(row, &mut FlagReader::default())?,
         content: row.get(4)?,
         internal_date,
         size: row.get(6)?,

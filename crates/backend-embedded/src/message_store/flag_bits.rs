@@ -1,6 +1,6 @@
 //! Flags as two columns: bits for the system flags, words for keywords.
 
-use mailapi_imap::{Flags, SystemFlag};
+use mailapi_imap::{Flags, Keyword, SystemFlag};
 
 use super::MessageStoreError;
 
@@ -8,6 +8,9 @@ use super::MessageStoreError;
 pub(crate) const SEEN: i64 = 1;
 /// `\Deleted`; an expunge selects by this bit.
 pub(crate) const DELETED: i64 = 8;
+
+/// Maximum length of a keyword in bytes. Mail programs use short ones.
+const MAX_KEYWORD: usize = 100;
 
 /// The stored bits. They are part of the file format, independent of the order in the protocol's type.
 const BITS: [(SystemFlag, i64); 5] = [
@@ -26,7 +29,8 @@ pub(crate) struct FlagColumns {
 }
 
 pub(crate) fn to_columns(flags: &Flags, max_keywords: usize) -> Result<FlagColumns, MessageStoreError> {
-    if flags.keywords().len() > max_keywords {
+    let is_too_long = |keyword: &Keyword| keyword.as_str().len() > MAX_KEYWORD;
+    if flags.keywords().len() > max_keywords || flags.keywords().iter().any(is_too_long) {
         return Err(MessageStoreError::TooManyKeywords);
     }
     let bits = BITS.iter().filter(|(flag, _)| flags.contains(*flag)).fold(0, |bits, (_, bit)| bits | bit);
@@ -36,9 +40,29 @@ pub(crate) fn to_columns(flags: &Flags, max_keywords: usize) -> Result<FlagColum
 }
 
 pub(crate) fn from_columns(bits: i64, keywords: &str) -> Flags {
-    let mut flags = Flags::from_words(keywords.split(' '));
+    with_bits(Flags::from_words(keywords.split(' ')), bits)
+}
+
+fn with_bits(mut flags: Flags, bits: i64) -> Flags {
     BITS.iter().filter(|(_, bit)| bits & bit != 0).for_each(|(flag, _)| flags.insert(*flag));
     flags
+}
+
+/// Reads the flags of many messages. Neighbours with the same keywords share their memory.
+#[derive(Debug, Default)]
+pub(crate) struct FlagReader {
+    keywords: String,
+    flags: Flags,
+}
+
+impl FlagReader {
+    pub(crate) fn read(&mut self, bits: i64, keywords: &str) -> Flags {
+        if keywords != self.keywords {
+            self.flags = from_columns(0, keywords);
+            keywords.clone_into(&mut self.keywords);
+        }
+        with_bits(self.flags.clone(), bits)
+    }
 }
 
 #[cfg(test)]
@@ -49,6 +73,19 @@ mod tests {
     fn too_many_keywords_are_refused() {
         let flags = Flags::from_words(["a", "b", "c"]);
         assert_eq!(to_columns(&flags, 2), Err(MessageStoreError::TooManyKeywords));
+        let long = |length: usize| to_columns(&Flags::from_words([&*"x".repeat(length)]), 2);
+        assert!(long(100).is_ok());
+        assert_eq!(long(101), Err(MessageStoreError::TooManyKeywords));
+    }
+
+    #[test]
+    fn neighbours_share_their_keywords() {
+        let mut reader = FlagReader::default();
+        for (bits, keywords) in [(SEEN, "a b"), (0, "a b"), (DELETED, ""), (0, "c"), (SEEN, "")] {
+            assert_eq!(reader.read(bits, keywords), from_columns(bits, keywords));
+        }
+        let (one, two) = (reader.read(0, "long"), reader.read(SEEN, "long"));
+        assert!(std::ptr::eq(one.keywords(), two.keywords()));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl MessageStore {
         self.write(move |connection, touched| {
             let StoreStep { folder, uids, change, flags, unchanged_since, max_keywords } = step;
             let mailbox = folder::by_id(connection, folder)?.mailbox;
-            let mut modseq = None;
+            let (mut modseq, mut last) = (None, None::<(Flags, Flags)>);
             let mut flagged = Flagged::default();
             for uid in uids {
                 let Some(meta) = entry::find(connection, folder, uid)? else { continue };
@@ -103,7 +103,12 @@ impl MessageStore {
                     flagged.modified.push(uid);
                     continue;
                 }
-                let after = change.apply(&meta.state.flags, &flags);
+                // Messages with equal flags share the memory of their keywords.
+                let after = match last.as_ref().filter(|(before, _)| *before == meta.state.flags) {
+                    Some((_, after)) => after.clone(),
+                    None => change.apply(&meta.state.flags, &flags),
+                };
+                last = Some((meta.state.flags.clone(), after.clone()));
                 if after == meta.state.flags {
                     flagged.states.push(meta.state);
                     continue;

@@ -17,6 +17,12 @@ const FIRST_FOLDERS: [(&str, Option<&str>); 6] = [
     ("Trash", Some("\\Trash")),
 ];
 
+/// Bytes of the quota for each message, if there are many: about what a message with few bytes takes on disk.
+const LEAST_BYTES: u64 = 512;
+
+/// Number of messages that a quota does not limit.
+const ALWAYS_ALLOWED: u64 = 10_000;
+
 /// A mailbox.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mailbox {
@@ -25,9 +31,17 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Returns whether `size` more bytes fit in the quota.
+    /// Returns whether one more message with `size` bytes fits in the quota.
+    ///
+    /// A message takes disk and memory beside its bytes, so a quota also limits the number of messages, though only for
+    /// mailboxes with many.
     pub(crate) fn has_room_for(&self, size: u64) -> bool {
-        self.quota.limit_bytes.is_none_or(|limit| self.quota.used_bytes.saturating_add(size) <= limit)
+        let Quota { limit_bytes, used_bytes, messages } = self.quota;
+        let fits = |limit: u64| {
+            let most = (limit / LEAST_BYTES).max(ALWAYS_ALLOWED);
+            used_bytes.saturating_add(size) <= limit && messages < most
+        };
+        limit_bytes.is_none_or(fits)
     }
 }
 
@@ -139,4 +153,23 @@ pub(crate) fn remove(connection: &Connection, address: &EmailAddress) -> Result<
 /// Returns whether mail for the domain is delivered here. Takes A-labels.
 pub(crate) fn is_local_domain(connection: &Connection, domain: &str) -> Result<bool, StoreError> {
     Ok(connection.prepare_cached("SELECT 1 FROM drop_domains WHERE name = ?1")?.exists(params![domain])?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_limits_the_number_of_small_messages_too() {
+        let mailbox = |limit_bytes, messages| Mailbox {
+            id: MailboxId(1),
+            quota: Quota { limit_bytes, used_bytes: messages, messages },
+        };
+        assert!(mailbox(Some(1 << 20), ALWAYS_ALLOWED - 1).has_room_for(1));
+        assert!(!mailbox(Some(1 << 20), ALWAYS_ALLOWED).has_room_for(1));
+        assert!(mailbox(Some(100 << 20), 200_000).has_room_for(1));
+        assert!(!mailbox(Some(100 << 20), 204_800).has_room_for(1));
+        assert!(mailbox(None, u64::MAX / 2).has_room_for(1));
+        assert!(!mailbox(Some(10), 0).has_room_for(11));
+    }
 }

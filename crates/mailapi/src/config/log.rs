@@ -8,8 +8,9 @@ use tracing_subscriber::filter::LevelFilter;
 use super::ConfigError;
 use super::values::Text;
 
-/// Libraries whose warnings repeat in more words what this program logs. A directive of the setting takes precedence.
-const LIBRARIES: &str = "hickory_net=error,hickory_resolver=error";
+/// Libraries whose warnings repeat in more words what this program logs, or let a sender of HTML fill the log. A directive
+/// of the setting takes precedence.
+const LIBRARIES: &str = "hickory_net=error,hickory_resolver=error,html5ever=off,markup5ever=off";
 
 /// The section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -21,21 +21,33 @@ impl DkimError {
     }
 }
 
-/// The headers that are signed if present, as recommended by RFC 6376 section 5.4.1. The second From protects
-/// against an added second From, which readers might show instead of the first (RFC 6376 section 8.15).
-const SIGNED_HEADERS: [&str; 15] = [
+/// The signed header fields, as recommended by RFC 6376 section 5.4.1. Most are signed once more than they occur, so that
+/// the signature breaks if another is added, which readers might show instead of the first (section 8.15). Mailing lists
+/// may add their own List-Unsubscribe.
+const SIGNED_HEADERS: [&str; 26] = [
     "From",
     "From",
     "To",
+    "To",
+    "Cc",
     "Cc",
     "Subject",
+    "Subject",
+    "Date",
     "Date",
     "Message-ID",
+    "Message-ID",
+    "Reply-To",
     "Reply-To",
     "In-Reply-To",
+    "In-Reply-To",
+    "References",
     "References",
     "MIME-Version",
+    "MIME-Version",
     "Content-Type",
+    "Content-Type",
+    "Content-Transfer-Encoding",
     "Content-Transfer-Encoding",
     "List-Unsubscribe",
     "List-Unsubscribe-Post",
@@ -188,11 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn no_second_author_can_be_added() {
+    fn no_second_header_can_be_added() {
         for signer in signers() {
             let header = signer.header_for(&Blob::from(MESSAGE.to_vec())).unwrap();
             let signed = tag(&header, "h");
-            assert_eq!(signed.split(':').filter(|name| *name == "From").count(), 2, "{header}");
+            for signed_twice in ["From", "To", "Subject", "Date", "Reply-To", "Content-Type"] {
+                assert_eq!(signed.split(':').filter(|name| *name == signed_twice).count(), 2, "{header}");
+            }
         }
     }
 
