@@ -79,23 +79,26 @@ fn tone(event_type: &str) -> &'static str {
 
 /// The members that say most about an event.
 fn summary(facts: &[(String, String)]) -> String {
-    const TELLING: [&str; 12] = [
-        "subject",
-        "recipient.email",
-        "from",
-        "address",
-        "email",
-        "name",
-        "smtp.response",
-        "reason",
-        "url",
-        "stage",
-        "domain",
-        "feed",
+    /// Names of members, with a word before the value where it would be unclear.
+    const TELLING: [(&str, &str); 12] = [
+        ("subject", ""),
+        ("recipient.email", "to "),
+        ("from", "from "),
+        ("address", ""),
+        ("email", ""),
+        ("name", ""),
+        ("smtp.response", ""),
+        ("reason", ""),
+        ("url", ""),
+        ("stage", ""),
+        ("domain", ""),
+        ("feed", ""),
     ];
-    let value = |name: &&str| facts.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
-    let parts = TELLING.iter().filter_map(value).filter(|value| !value.is_empty()).take(3);
-    parts.collect::<Vec<_>>().join(" · ")
+    let part = |(name, word): &(&str, &str)| {
+        let (_, value) = facts.iter().find(|(known, _)| known == name)?;
+        (!value.is_empty()).then(|| format!("{word}{value}"))
+    };
+    TELLING.iter().filter_map(part).take(3).collect::<Vec<_>>().join(" · ")
 }
 
 /// `GET /events`, from the newest on. A link to older events names a position, so new events do not move a page.
@@ -164,7 +167,7 @@ mod tests {
     fn a_summary_has_what_people_look_for() {
         let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let facts = [fact("size", "7"), fact("recipient.email", "bob@b.example"), fact("smtp.response", "250 ok")];
-        assert_eq!(summary(&facts), "bob@b.example · 250 ok");
+        assert_eq!(summary(&facts), "to bob@b.example · 250 ok");
         assert_eq!(tone("message.bounced"), "bounced");
         assert_eq!(tone("user.created"), "plain");
     }

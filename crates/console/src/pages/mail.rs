@@ -30,6 +30,9 @@ const MAIL_POLICY: HeaderValue = HeaderValue::from_static(
      frame-ancestors 'self'",
 );
 
+/// Number of recipients that a list shows of a message.
+const MOST_SHOWN: usize = 3;
+
 #[derive(Template)]
 #[template(path = "mailboxes.html")]
 struct MailboxesPage {
@@ -75,7 +78,8 @@ struct Folder {
 
 struct Row {
     link: String,
-    from: String,
+    /// The author, or the recipients of what the owner wrote.
+    with: String,
     subject: String,
     snippet: String,
     at: Moment,
@@ -84,10 +88,10 @@ struct Row {
 }
 
 impl Row {
-    fn of(path: &str, folder: &FolderName, message: MessageSummary) -> Self {
+    fn of(path: &str, mailbox: &EmailAddress, folder: &FolderName, message: MessageSummary) -> Self {
         Self {
             link: link_to(path, message.uid, folder),
-            from: person(&message.from),
+            with: other_side(mailbox, &message),
             subject: message.subject,
             snippet: String::new(),
             at: message.date.into(),
@@ -99,7 +103,7 @@ impl Row {
     fn of_hit(path: &str, hit: SearchHit) -> Self {
         Self {
             link: link_to(path, hit.uid, &hit.folder),
-            from: person(&hit.from),
+            with: person(&hit.from),
             subject: hit.subject,
             snippet: hit.snippet,
             at: hit.date.into(),
@@ -111,6 +115,17 @@ impl Row {
 
 fn person(person: &Correspondent) -> String {
     if person.name.is_empty() { person.email.clone() } else { person.name.clone() }
+}
+
+/// Returns the author; for what the owner wrote, the recipients, since in Sent the author is always the owner.
+fn other_side(mailbox: &EmailAddress, message: &MessageSummary) -> String {
+    let is_own = message.from.email.parse::<EmailAddress>().is_ok_and(|author| author == *mailbox);
+    if !is_own || message.to.is_empty() {
+        return person(&message.from);
+    }
+    let shown: Vec<_> = message.to.iter().take(MOST_SHOWN).map(person).collect();
+    let more = if message.to.len() > MOST_SHOWN { ", …" } else { "" };
+    format!("To {}{more}", shown.join(", "))
 }
 
 fn folder_link(path: &str, folder: &FolderName) -> String {
@@ -175,7 +190,7 @@ async fn rows(
     }
     let reader = session.caller.grants.may_read(mailbox)?;
     match service.list_messages(&reader, folder, page, None).await? {
-        PageView::Now { listed, .. } => Ok(listed.map(|message| Row::of(path, folder, message))),
+        PageView::Now { listed, .. } => Ok(listed.map(|message| Row::of(path, mailbox, folder, message))),
         PageView::Unchanged => Ok(Listed { total: 0, items: Vec::new() }),
     }
 }

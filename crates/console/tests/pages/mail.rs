@@ -62,6 +62,18 @@ async fn a_mail_is_listed_found_and_shown_behind_three_walls() {
 }
 
 #[tokio::test]
+async fn what_the_owner_wrote_is_listed_with_its_recipients() {
+    let app = server().await;
+    let own = "From: Ann <Ann@a.example>\nTo: Bob <bob@b.example>, c@b.example, d@b.example, e@b.example\nSubject: Plan\n\nHi\n";
+    app.deliver(ANN, ANN, own).await;
+    app.deliver(ANN, ANN, "From: ann@a.example\nSubject: Note\n\nHi\n").await;
+    app.settle().await;
+    let page = Browser::of(&app, ANN).await.page("/console/mail/ann@a.example").await;
+    assert!(page.contains("<td>To Bob, c@b.example, d@b.example, …</td>"), "{page}");
+    assert!(page.contains("<td>ann@a.example</td>"), "{page}");
+}
+
+#[tokio::test]
 async fn a_file_is_saved_and_never_shown() {
     let app = server().await;
     let path = received(&app).await;
