@@ -51,10 +51,10 @@ fn checks(health: &Health) -> Vec<(&'static str, Check)> {
         ("Submission of mail", Some(health.smtp)),
         ("Access to mailboxes", Some(health.imap)),
         ("Log of the mail server", health.log),
-        ("The log is whole", Some(whole(health.log_is_whole, "lines were lost"))),
-        ("The log's clock", Some(whole(health.log_clock_agrees, "differs; times are corrected"))),
+        ("Lines of the mail log", Some(whole(health.log_is_whole, "lines were lost"))),
+        ("Clock of the mail log", Some(whole(health.log_clock_agrees, "differs; times are corrected"))),
         ("Mailbox for bounces", health.bounces),
-        ("Bounces are whole", Some(whole(health.bounces_are_whole, "some were unreadable"))),
+        ("Bounces read", Some(whole(health.bounces_are_whole, "some were unreadable"))),
         ("User database", health.users),
     ];
     parts.into_iter().filter_map(|(name, check)| Some((name, check?))).collect()
