@@ -21,33 +21,34 @@ const FIRST_DELAY: Duration = Duration::from_secs(30);
 /// Factor on the failures allowed for a mailbox before a client is delayed, since many people may share a client.
 const MAILBOXES_OF_A_CLIENT: u32 = 10;
 
-/// Beginning of the keys of tokens.
-const TOKEN_KEY: &str = "Token ";
+/// What wrong passwords are counted for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    /// A mailbox, as [`lock_key`] writes it.
+    Mailbox(String),
+    /// The proofs of an API token.
+    Token(TokenId),
+}
 
-/// The mailbox and the origin of a log-in attempt.
+/// The key and the origin of a log-in attempt.
 pub(super) struct Attempt {
-    mailbox: String,
+    key: Key,
     from: Visitor,
 }
 
 impl Attempt {
     pub(super) fn new(user: &str, from: Visitor) -> Self {
-        Self { mailbox: lock_key(user), from }
+        Self { key: Key::Mailbox(lock_key(user)), from }
     }
 
-    /// An attempt to prove who holds this token. No attempt of a log-in has the same key, since those have no capitals.
+    /// An attempt to prove who holds this token.
     pub(super) fn of_token(token: TokenId, from: Visitor) -> Self {
-        Self { mailbox: token_key(token), from }
+        Self { key: Key::Token(token), from }
     }
 
-    fn pair(&self) -> (String, ClientNetwork) {
-        (self.mailbox.clone(), self.from.network())
+    fn pair(&self) -> (Key, ClientNetwork) {
+        (self.key.clone(), self.from.network())
     }
-}
-
-/// The key of the failed proofs of a token.
-fn token_key(token: TokenId) -> String {
-    format!("{TOKEN_KEY}{token}")
 }
 
 /// The key of the failure counts: equal for every spelling of an address, and short for invalid addresses.
@@ -80,21 +81,32 @@ pub(super) struct LockedOut {
     pub(super) remaining: Duration,
 }
 
+impl LockedOut {
+    /// What is barred for a key; `None` if its text is no address.
+    fn of(key: &Key, client: Option<ClientNetwork>, remaining: Duration) -> Option<Self> {
+        let (mailbox, token) = match key {
+            Key::Mailbox(text) => (Some(text.parse().ok()?), None),
+            Key::Token(token) => (None, Some(*token)),
+        };
+        Some(Self { mailbox, token, client, remaining })
+    }
+}
+
 /// Failed log-ins. Times come from [`mailapi_model::Clock::steady`].
 #[derive(Default)]
 pub(crate) struct FailedLogins(Mutex<Tables>);
 
 #[derive(Default)]
 struct Tables {
-    /// Failures at the API, by mailbox.
-    at_api: HashMap<String, Failures>,
+    /// Failures at the API, by mailbox or token.
+    at_api: HashMap<Key, Failures>,
     /// Failures at the other listeners, by mailbox and client.
-    elsewhere: HashMap<(String, ClientNetwork), Delay>,
+    elsewhere: HashMap<(Key, ClientNetwork), Delay>,
     /// Failures at all listeners, by client.
     clients: HashMap<ClientNetwork, Delay>,
     /// Clients that have logged in to a mailbox. Webmail is one client for all its users: strangers who guess
     /// passwords there must not lock them out.
-    entered: HashMap<(String, ClientNetwork), Entered>,
+    entered: HashMap<(Key, ClientNetwork), Entered>,
 }
 
 impl FailedLogins {
@@ -118,12 +130,10 @@ impl FailedLogins {
     pub(super) fn forget(&self, Unlock { mailbox, client, token }: &Unlock, now: Duration) -> usize {
         let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = tables.locked_out(now).len();
-        if let Some(mailbox) = mailbox.as_ref().map(EmailAddress::as_str) {
-            tables.at_api.remove(mailbox);
-            tables.elsewhere.retain(|(of, _), _| of != mailbox);
-        }
-        if let Some(token) = token {
-            tables.at_api.remove(&token_key(*token));
+        let mailbox = mailbox.as_ref().map(|mailbox| Key::Mailbox(mailbox.as_str().to_owned()));
+        for key in mailbox.into_iter().chain(token.map(Key::Token)) {
+            tables.at_api.remove(&key);
+            tables.elsewhere.retain(|(of, _), _| *of != key);
         }
         if let Some(client) = *client {
             tables.clients.remove(&client);
@@ -150,16 +160,12 @@ impl FailedLogins {
 impl Tables {
     fn locked_out(&self, now: Duration) -> Vec<LockedOut> {
         let left = |until: Option<Duration>| until?.checked_sub(now).filter(|left| !left.is_zero());
-        let at_api = self.at_api.iter().filter_map(|(key, failures)| {
-            let remaining = left(failures.locked_until)?;
-            let token = key.strip_prefix(TOKEN_KEY).and_then(|number| number.parse().ok()).map(TokenId);
-            let mailbox = key.parse().ok();
-            (mailbox.is_some() || token.is_some()).then_some(LockedOut { mailbox, token, client: None, remaining })
-        });
-        let elsewhere = self.elsewhere.iter().filter_map(|((mailbox, client), delay)| {
-            let remaining = left(delay.barred_until)?;
-            Some(LockedOut { mailbox: Some(mailbox.parse().ok()?), token: None, client: Some(*client), remaining })
-        });
+        let at_api =
+            self.at_api.iter().filter_map(|(key, failures)| LockedOut::of(key, None, left(failures.locked_until)?));
+        let elsewhere = self
+            .elsewhere
+            .iter()
+            .filter_map(|((key, client), delay)| LockedOut::of(key, Some(*client), left(delay.barred_until)?));
         let clients = self.clients.iter().filter_map(|(client, delay)| {
             Some(LockedOut { mailbox: None, token: None, client: Some(*client), remaining: left(delay.barred_until)? })
         });
@@ -169,7 +175,7 @@ impl Tables {
     fn barred(&self, attempt: &Attempt, now: Duration) -> Option<Barred> {
         let pair = attempt.pair();
         let until = match attempt.from.protocol {
-            LoginProtocol::Http => self.at_api.get(&attempt.mailbox).and_then(|failures| failures.locked_until),
+            LoginProtocol::Http => self.at_api.get(&attempt.key).and_then(|failures| failures.locked_until),
             LoginProtocol::Submission | LoginProtocol::Imap => {
                 self.elsewhere.get(&pair).and_then(|delay| delay.barred_until)
             }
@@ -186,7 +192,7 @@ impl Tables {
     fn forgive(&mut self, attempt: &Attempt, now: Duration, settings: &Settings) {
         let pair = attempt.pair();
         match attempt.from.protocol {
-            LoginProtocol::Http => drop(self.at_api.remove(&attempt.mailbox)),
+            LoginProtocol::Http => drop(self.at_api.remove(&attempt.key)),
             LoginProtocol::Submission | LoginProtocol::Imap => drop(self.elsewhere.remove(&pair)),
         }
         entry(&mut self.entered, pair, now, settings);
@@ -198,7 +204,7 @@ impl Tables {
         client.note(now, attempts.saturating_mul(MAILBOXES_OF_A_CLIENT), settings.login_lockout);
         match attempt.from.protocol {
             LoginProtocol::Http => {
-                let failures = entry(&mut self.at_api, attempt.mailbox.clone(), now, settings);
+                let failures = entry(&mut self.at_api, attempt.key.clone(), now, settings);
                 failures.note(now, attempts, settings.login_lockout);
             }
             LoginProtocol::Submission | LoginProtocol::Imap => {
