@@ -21,37 +21,25 @@ impl DkimError {
     }
 }
 
-/// The signed header fields, as recommended by RFC 6376 section 5.4.1. Most are signed once more than they occur, so that
-/// the signature breaks if another is added, which readers might show instead of the first (section 8.15). Mailing lists
-/// may add their own List-Unsubscribe.
-const SIGNED_HEADERS: [&str; 26] = [
-    "From",
+/// The header fields that are signed once more than they occur, so that the signature breaks if another is added, which
+/// readers might show instead of the first (RFC 6376 sections 5.4.1 and 8.15).
+const SIGNED_TWICE: [&str; 12] = [
     "From",
     "To",
-    "To",
-    "Cc",
     "Cc",
     "Subject",
-    "Subject",
-    "Date",
     "Date",
     "Message-ID",
-    "Message-ID",
-    "Reply-To",
     "Reply-To",
     "In-Reply-To",
-    "In-Reply-To",
-    "References",
     "References",
     "MIME-Version",
-    "MIME-Version",
-    "Content-Type",
     "Content-Type",
     "Content-Transfer-Encoding",
-    "Content-Transfer-Encoding",
-    "List-Unsubscribe",
-    "List-Unsubscribe-Post",
 ];
+
+/// The header fields that are signed as often as they occur: mailing lists may add their own.
+const SIGNED_ONCE: [&str; 2] = ["List-Unsubscribe", "List-Unsubscribe-Post"];
 
 /// Bytes read at once from a message on disk.
 const PIECE: usize = 64 * 1024;
@@ -135,7 +123,10 @@ fn unfolded_end(header: String) -> String {
 }
 
 fn signer<K: SigningKey>(signer: DkimSigner<K, NeedDomain>, domain: &DomainName, key: &DkimKey) -> DkimSigner<K, Done> {
-    let signer = signer.domain(domain.as_str()).selector(&key.selector).headers(SIGNED_HEADERS);
+    let signer = signer
+        .domain(domain.as_str())
+        .selector(&key.selector)
+        .headers(SIGNED_TWICE.into_iter().chain(SIGNED_TWICE).chain(SIGNED_ONCE));
     // The relaxed form of mail-auth 0.13.3 keeps trailing blank lines with spaces, contrary to RFC 6376
     // section 3.4.4.
     signer.body_canonicalization(Canonicalization::Simple)
@@ -239,7 +230,7 @@ mod tests {
         fn a_body_is_hashed_as_the_signature_says(
             body in prop::collection::vec(select(vec!["a", "\r\n", " ", "\t", "\r\n \r\n", "long enough for words of 8"]), 0..12),
             piece in 1_usize..40,
-            other_fields in prop::sample::subsequence(SIGNED_HEADERS[2..].to_vec(), 0..13),
+            other_fields in prop::sample::subsequence([&SIGNED_TWICE[1..], &SIGNED_ONCE].concat(), 0..13),
         ) {
             let body = body.concat();
             let fields: String = other_fields.iter().map(|name| format!("{name}: x\r\n")).collect();
