@@ -4,6 +4,7 @@ use askama::Template;
 use axum::extract::State;
 use mailapi_http::HttpState;
 use mailapi_service::health::{Check, Health};
+use mailapi_service::mailbox::Backlog;
 
 use crate::answer::{Answer, render};
 use crate::frame::Frame;
@@ -15,14 +16,8 @@ struct SystemPage {
     frame: Frame,
     version: &'static str,
     checks: Vec<(&'static str, Result<(), &'static str>)>,
-    backlog: Option<Left>,
+    backlog: Option<Backlog>,
     metrics: Vec<Metric>,
-}
-
-/// Messages that background work has left.
-struct Left {
-    to_index: u64,
-    to_remove: u64,
 }
 
 /// A line of the metrics.
@@ -39,7 +34,6 @@ pub(crate) async fn show(State(state): State<HttpState>, session: Session) -> An
     let health = service.health().await;
     let metrics = service.scrape().await.lines().filter_map(metric).collect();
     let backlog = service.backlog().await?;
-    let backlog = backlog.map(|backlog| Left { to_index: backlog.to_index, to_remove: backlog.to_remove });
     let frame = Frame::new(&session, "System").call("GET /health (beside /api/v1)", "Everybody.");
     render(&SystemPage { frame, version: env!("CARGO_PKG_VERSION"), checks: checks(&health), backlog, metrics })
 }

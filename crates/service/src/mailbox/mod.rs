@@ -9,8 +9,8 @@ mod read_message;
 mod search;
 
 pub use mailapi_backend::{
-    AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, MessageSummary,
-    OpenedAttachment, OpenedMessage, PageView, SearchHit, SearchQuery, SearchText, Validator,
+    AttachmentInfo, Backlog, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError,
+    MessageSummary, OpenedAttachment, OpenedMessage, PageView, SearchHit, SearchQuery, SearchText, Validator,
 };
 use mailapi_model::{Denied, EmailAddress, ReadMailbox};
 
