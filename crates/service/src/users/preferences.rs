@@ -1,21 +1,12 @@
 //! `GET` and `PUT /users/{email}/preferences`.
 
-use mailapi_model::{AccountChange, Denied, EmailAddress, ManageAppPasswords, SaveSent, Violations};
+use mailapi_model::{AccountChange, EmailAddress, SaveSent, Violations};
 
 use super::UserError;
 use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
-    /// Returns the right to see and change the preferences of this account. Callers who may manage its app passwords
-    /// may.
-    ///
-    /// # Errors
-    /// [`Denied`] without the right.
-    pub fn may_manage_preferences(&self, caller: &Caller, email: &EmailAddress) -> Result<ManageAppPasswords, Denied> {
-        self.may_manage_app_passwords(caller, email)
-    }
-
     /// Returns whether the mail server can copy sent messages to mailboxes.
     #[must_use]
     pub fn saves_sent(&self) -> bool {
@@ -27,7 +18,7 @@ impl Service {
     /// # Errors
     /// See [`UserError`].
     pub async fn get_preferences(&self, caller: &Caller, email: &EmailAddress) -> Result<SaveSent, UserError> {
-        self.may_manage_preferences(caller, email)?;
+        self.may_manage_app_passwords(caller, email)?;
         let options = self.0.store.accounts().options(email).await?.ok_or(UserError::NotFound)?;
         Ok(options.save_sent)
     }
@@ -44,7 +35,7 @@ impl Service {
         email: &EmailAddress,
         save_sent: SaveSent,
     ) -> Result<(), UserError> {
-        self.may_manage_preferences(caller, email)?;
+        self.may_manage_app_passwords(caller, email)?;
         if save_sent != SaveSent::Off && !self.saves_sent() {
             let message = "must be off: an external mail server does not store sent messages";
             return Err(Violations::of("save_sent", message).into());

@@ -132,6 +132,26 @@ impl FromRequestParts<HttpState> for UserManager {
     }
 }
 
+/// A caller who may manage the app passwords, sessions and preferences of the user in the path. The body is read only
+/// after this check.
+pub(crate) struct MailboxManager {
+    caller: Caller,
+    email: EmailAddress,
+    path: PathParameters,
+}
+
+impl FromRequestParts<HttpState> for MailboxManager {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
+        let caller::Caller(caller) = caller::Caller::from_request_parts(parts, state).await?;
+        let path = PathParameters::from_request_parts(parts, state).await?;
+        let email = user_in(&path, &caller)?;
+        state.service().may_manage_app_passwords(&caller, &email)?;
+        Ok(Self { caller, email, path })
+    }
+}
+
 impl From<UserError> for ApiError {
     fn from(error: UserError) -> Self {
         match error {

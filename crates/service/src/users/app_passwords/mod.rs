@@ -9,8 +9,8 @@ use mailapi_model::{Denied, EmailAddress, ManageAppPasswords};
 use crate::{Caller, Service};
 
 impl Service {
-    /// Returns the right to manage the app passwords of this account. Admins' accounts are denied to delegated callers,
-    /// whether they exist or not.
+    /// Returns the right to manage the app passwords of this account, and with it its sessions and preferences. Admins'
+    /// accounts are denied to delegated callers, whether they exist or not.
     ///
     /// # Errors
     /// [`Denied`] without the right.

@@ -12,7 +12,7 @@ impl Service {
     /// # Errors
     /// [`UserError::SessionNotFound`] if the mailbox has no such open session; see [`UserError`].
     pub async fn end_session(&self, caller: &Caller, email: &EmailAddress, id: TokenId) -> Result<(), UserError> {
-        self.may_manage_sessions(caller, email)?;
+        self.may_manage_app_passwords(caller, email)?;
         if self.0.store.accounts().get(email).await?.is_none() {
             return Err(UserError::NotFound);
         }

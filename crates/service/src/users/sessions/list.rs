@@ -16,7 +16,7 @@ impl Service {
         email: &EmailAddress,
         page: Page,
     ) -> Result<Listed<TokenRecord>, UserError> {
-        self.may_manage_sessions(caller, email)?;
+        self.may_manage_app_passwords(caller, email)?;
         if self.0.store.accounts().get(email).await?.is_none() {
             return Err(UserError::NotFound);
         }

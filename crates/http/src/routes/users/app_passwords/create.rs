@@ -6,11 +6,12 @@ use mailapi_model::{AppPassword, AppPasswordValue};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{AppPasswordInfo, AppPasswordManager};
+use super::AppPasswordInfo;
 use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
 use crate::json::JsonBody;
 use crate::request_body::request_body;
+use crate::routes::users::MailboxManager;
 use crate::shape::TokenName;
 use crate::state::HttpState;
 
@@ -60,7 +61,7 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound]);
     responses((status = 201, description = "The app password was created.", body = AppPasswordCreated), Errors))]
 pub(crate) async fn create(
     State(state): State<HttpState>,
-    AppPasswordManager { caller, email, .. }: AppPasswordManager,
+    MailboxManager { caller, email, .. }: MailboxManager,
     body: JsonBody<CreateAppPassword>,
 ) -> Result<(StatusCode, Json<AppPasswordCreated>), ApiError> {
     let CreateAppPassword { name } = body.read()?;

@@ -4,10 +4,11 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{AppPasswordInfo, AppPasswordManager};
+use super::AppPasswordInfo;
 use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
 use crate::query::{PageParameters, Query};
+use crate::routes::users::MailboxManager;
 use crate::state::HttpState;
 
 /// A page of app passwords.
@@ -37,7 +38,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ValidationEr
     responses((status = 200, description = "A page of app passwords.", body = AppPasswordsListed), Errors))]
 pub(crate) async fn list(
     State(state): State<HttpState>,
-    AppPasswordManager { caller, email, .. }: AppPasswordManager,
+    MailboxManager { caller, email, .. }: MailboxManager,
     query: Query<PageParameters>,
 ) -> Result<Json<AppPasswordsListed>, ApiError> {
     let page = query.read()?;

@@ -5,10 +5,10 @@ use mailapi_model::AppPasswordId;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::AppPasswordManager;
 use crate::answer::Json;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::routes::to_the_end;
+use crate::routes::users::MailboxManager;
 use crate::state::HttpState;
 
 /// The app password was revoked.
@@ -35,7 +35,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, AppPasswordN
     responses((status = 200, description = "The app password was revoked.", body = AppPasswordRevoked), Errors))]
 pub(crate) async fn revoke(
     State(state): State<HttpState>,
-    AppPasswordManager { caller, email, path }: AppPasswordManager,
+    MailboxManager { caller, email, path }: MailboxManager,
 ) -> Result<Json<AppPasswordRevoked>, ApiError> {
     let id = path.digits("id").map(AppPasswordId).ok_or(ErrorCode::AppPasswordNotFound)?;
     let service = state.service().clone();

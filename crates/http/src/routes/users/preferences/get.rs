@@ -2,9 +2,10 @@
 
 use axum::extract::State;
 
-use super::{PreferencesFound, PreferencesManager};
+use super::PreferencesFound;
 use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
+use crate::routes::users::MailboxManager;
 use crate::state::HttpState;
 
 documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
@@ -17,7 +18,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
     responses((status = 200, description = "The preferences.", body = PreferencesFound), Errors))]
 pub(crate) async fn get(
     State(state): State<HttpState>,
-    PreferencesManager { caller, email }: PreferencesManager,
+    MailboxManager { caller, email, .. }: MailboxManager,
 ) -> Result<Json<PreferencesFound>, ApiError> {
     let save_sent = state.service().get_preferences(&caller, &email).await?;
     Ok(Json(PreferencesFound::new(&email, save_sent)))

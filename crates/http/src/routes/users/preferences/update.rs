@@ -2,12 +2,13 @@
 
 use axum::extract::State;
 
-use super::{PreferencesFound, PreferencesManager};
+use super::PreferencesFound;
 use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
 use crate::json::JsonBody;
 use crate::request_body::request_body;
 use crate::routes::to_the_end;
+use crate::routes::users::MailboxManager;
 use crate::shape::SaveSentName;
 use crate::state::HttpState;
 
@@ -25,15 +26,16 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound, Im
 
 /// Update the preferences of a mailbox
 ///
-/// For the user, for admins, and for callers with `manage_users` on the domain, except for admins' mailboxes. A copy in `Sent` is stored together with
-/// the message, with the flag `\Seen`, and left out if the mailbox is full. An external mail server stores no copies.
+/// For the user, for admins, and for callers with `manage_users` on the domain, except for admins' mailboxes. A copy in
+/// `Sent` is stored together with the message, with the flag `\Seen`, and left out if the mailbox is full. An external
+/// mail server stores no copies.
 #[utoipa::path(put, path = "/users/{email}/preferences", tag = "users", operation_id = "update_preferences",
     params(("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test")),
     request_body = PreferencesBody,
     responses((status = 200, description = "The new preferences.", body = PreferencesFound), Errors))]
 pub(crate) async fn update(
     State(state): State<HttpState>,
-    PreferencesManager { caller, email }: PreferencesManager,
+    MailboxManager { caller, email, .. }: MailboxManager,
     body: JsonBody<PreferencesBody>,
 ) -> Result<Json<PreferencesFound>, ApiError> {
     let PreferencesBody { save_sent } = body.read()?;

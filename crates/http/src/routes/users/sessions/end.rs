@@ -5,10 +5,10 @@ use mailapi_model::TokenId;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::SessionManager;
 use crate::answer::Json;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::routes::to_the_end;
+use crate::routes::users::MailboxManager;
 use crate::state::HttpState;
 
 /// The session ended.
@@ -35,7 +35,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, TokenNotFoun
     responses((status = 200, description = "The session has ended.", body = SessionEnded), Errors))]
 pub(crate) async fn end(
     State(state): State<HttpState>,
-    SessionManager { caller, email, path }: SessionManager,
+    MailboxManager { caller, email, path }: MailboxManager,
 ) -> Result<Json<SessionEnded>, ApiError> {
     let id = path.digits("id").map(TokenId).ok_or(ErrorCode::TokenNotFound)?;
     let service = state.service().clone();

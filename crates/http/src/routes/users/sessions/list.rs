@@ -5,10 +5,10 @@ use mailapi_model::{TokenId, TokenRecord};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::SessionManager;
 use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
 use crate::query::{PageParameters, Query};
+use crate::routes::users::MailboxManager;
 use crate::shape::Moment;
 use crate::state::HttpState;
 
@@ -73,7 +73,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ValidationEr
     responses((status = 200, description = "A page of sessions.", body = SessionsListed), Errors))]
 pub(crate) async fn list(
     State(state): State<HttpState>,
-    SessionManager { caller, email, .. }: SessionManager,
+    MailboxManager { caller, email, .. }: MailboxManager,
     query: Query<PageParameters>,
 ) -> Result<Json<SessionsListed>, ApiError> {
     let page = query.read()?;
