@@ -109,11 +109,11 @@ fn of_network(error: &NetError) -> DnsError {
 
 /// Returns the name of a query. It is absolute, so the resolver appends none of the system's search domains.
 ///
-/// Labels in ASCII are taken as they are (RFC 2181 section 11). The library's rules for names of hosts refuse some that
-/// exist, and a sender could turn a failed check into a temporary error with a name that this server cannot look up.
+/// ASCII labels are used unchanged (RFC 2181 section 11). The library's rules for host names refuse some names that exist,
+/// and a sender could use one to turn a failed check into a temporary error.
 ///
 /// # Errors
-/// [`DnsError::NoSuchName`] for a text that is no name.
+/// [`DnsError::NoSuchName`] if `name` is not a domain name.
 fn query_name(name: &str) -> Result<Name, DnsError> {
     let name = name.trim_end_matches('.');
     if name.is_empty() {

@@ -28,8 +28,8 @@ pub struct Reconciled {
 }
 
 impl Service {
-    /// Makes the mail server's domains, mailboxes, rules and aliases match the accounts: adds missing ones, corrects options, and
-    /// removes those without an account. Mail without an owner is quarantined.
+    /// Makes the mail server's domains, mailboxes, rules and aliases match the accounts: adds missing ones, corrects
+    /// options, and removes those without an account. Mail without an owner is quarantined.
     ///
     /// # Errors
     /// [`Unavailable`]; the call can be repeated.

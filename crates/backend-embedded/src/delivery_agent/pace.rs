@@ -24,13 +24,13 @@ pub(super) struct Pace(Mutex<HashMap<Destination, Window>>);
 #[derive(Debug)]
 struct Window {
     ends: Timestamp,
-    /// Number of messages admitted to it, or put off from it.
+    /// Number of messages that were admitted or deferred in it.
     asked: u32,
 }
 
 impl Pace {
-    /// Admits a message at `now`, or returns the time at which to ask again. A message that asks again has no place of
-    /// its own, so other messages may have taken the window.
+    /// Admits a message at `now`, or returns the time to ask again. No place in that later window is reserved: other
+    /// messages may come first.
     pub(super) fn admit(
         &self,
         destination: &Destination,

@@ -17,7 +17,7 @@ const FIRST_FOLDERS: [(&str, Option<&str>); 6] = [
     ("Trash", Some("\\Trash")),
 ];
 
-/// Bytes of the quota for each message, if there are many: about what a message with few bytes takes on disk.
+/// Bytes of the quota that each message needs beyond [`ALWAYS_ALLOWED`]: about the disk space of a tiny message.
 const LEAST_BYTES: u64 = 512;
 
 /// Number of messages that a quota does not limit.
@@ -33,8 +33,8 @@ pub(crate) struct Mailbox {
 impl Mailbox {
     /// Returns whether one more message with `size` bytes fits in the quota.
     ///
-    /// A message takes disk and memory beside its bytes, so a quota also limits the number of messages, though only for
-    /// mailboxes with many.
+    /// A message takes disk space and memory beyond its bytes, so the quota of a mailbox with many messages also limits
+    /// their number.
     pub(crate) fn has_room_for(&self, size: u64) -> bool {
         let Quota { limit_bytes, used_bytes, messages } = self.quota;
         let fits = |limit: u64| {

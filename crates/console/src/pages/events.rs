@@ -79,7 +79,7 @@ fn tone(event_type: &str) -> &'static str {
 
 /// The members that say most about an event.
 fn summary(facts: &[(String, String)]) -> String {
-    /// Names of members, with a word before the value where it would be unclear.
+    /// Names of members. A word before the value says what an address is.
     const TELLING: [(&str, &str); 12] = [
         ("subject", ""),
         ("recipient.email", "to "),

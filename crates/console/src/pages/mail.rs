@@ -78,7 +78,7 @@ struct Folder {
 
 struct Row {
     link: String,
-    /// The author, or the recipients of what the owner wrote.
+    /// The author, or the recipients if the owner is the author.
     with: String,
     subject: String,
     snippet: String,
@@ -117,7 +117,7 @@ fn person(person: &Correspondent) -> String {
     if person.name.is_empty() { person.email.clone() } else { person.name.clone() }
 }
 
-/// Returns the author; for what the owner wrote, the recipients, since in Sent the author is always the owner.
+/// Returns the author, or the recipients if the owner is the author, as in the folder Sent.
 fn other_side(mailbox: &EmailAddress, message: &MessageSummary) -> String {
     let is_own = message.from.email.parse::<EmailAddress>().is_ok_and(|author| author == *mailbox);
     if !is_own || message.to.is_empty() {

@@ -149,7 +149,7 @@ async fn the_page_of_a_wrong_proof_has_the_form_again() {
     assert!(html.contains("name=\"name\" value=\"Backup &#34;2&#34; &#38; &#60;more&#62;\""), "{html}");
     assert!(html.contains("name=\"token_type\" value=\"admin\"") && !html.contains("wrong one"), "{html}");
     assert!(html.contains(">Your password</label>"), "{html}");
-    // Once more would lock the log-in, so then there is no form.
+    // Further failures lock the log-in; the page then has no form.
     for _ in 0..4 {
         root.post("/console/tokens", &fields).await;
     }

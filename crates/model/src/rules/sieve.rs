@@ -35,7 +35,7 @@ impl RuleSet {
             return None;
         }
         let (forwards, vacations) = (forwards(&rules), vacations(&rules));
-        // A `${` of a user would be a variable; there is no escape (RFC 5229 section 3).
+        // Sieve reads `${` in a user's text as the start of a variable, and has no escape for it (RFC 5229 section 3).
         let mut script = format!("{REQUIRE}\n\nset \"dollar\" \"$\";\n{SPAM}\n");
         for rule in &rules {
             write_rule(&mut script, rule, &forwards, &vacations);
@@ -78,7 +78,7 @@ fn write_rule(script: &mut String, rule: &Rule, forwards: &[&EmailAddress], vaca
     let _ = write!(script, "\n# {}\nif allof (\n    {}\n) {{\n", rule.name, tests.join(",\n    "));
     for action in &rule.actions {
         let _ = writeln!(script, "    {}", action_lines(action, forwards, vacations));
-        // Sieve does not allow dead code to be left out, but an action after these has no effect.
+        // An action after these has no effect.
         if matches!(action, RuleAction::Stop | RuleAction::Reject(_)) {
             break;
         }

@@ -63,8 +63,8 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 
 /// List lock-outs
 ///
-/// For admins. Returns mailboxes, clients and tokens that are locked out after failed log-ins. They are in the memory of the node
-/// that answers: other nodes have their own, and a restart clears them.
+/// For admins. Returns mailboxes, clients and tokens that are locked out after failed log-ins. They are in the memory of
+/// the node that answers: other nodes have their own, and a restart clears them.
 #[utoipa::path(get, path = "/auth/lockouts", tag = "auth", operation_id = "list_lockouts", params(PageParameters),
     responses((status = 200, description = "A page of lock-outs.", body = LockoutsListed), Errors))]
 pub(crate) async fn list(
