@@ -86,7 +86,7 @@ impl Allowance {
                 }
             }
             Event::BodyBegin(_) | Event::BodyEnd | Event::NeedMore => {}
-            Event::Greeting(_) | Event::Untagged(_) | Event::Done(_) => self.silence = silence,
+            Event::Greeting(_) | Event::Untagged(_) | Event::ContentWanted | Event::Done(_) => self.silence = silence,
         }
     }
 }

@@ -65,6 +65,8 @@ impl StatusItem {
 enum Piece {
     Text(String),
     Literal(Vec<u8>),
+    /// A literal of this many octets, which the caller sends in pieces.
+    Content(u64),
 }
 
 /// The effect of a successful command on the connection.
@@ -182,6 +184,12 @@ impl Command {
         if items.is_empty() { command } else { command.words(&format!(" RETURN (STATUS {})", names(items))) }
     }
 
+    /// LIST of every mailbox with its special use (RFC 6154), which some servers return only on request.
+    pub fn list_special_uses(capabilities: &Capabilities) -> Self {
+        let is_extended = capabilities.has("LIST-EXTENDED") && capabilities.has("SPECIAL-USE");
+        if is_extended { Self::new("LIST \"\" \"*\" RETURN (SPECIAL-USE)") } else { Self::list_all(&[]) }
+    }
+
     /// LIST of an empty name; returns the hierarchy separator (RFC 3501 section 6.3.8).
     pub fn list_separator() -> Self {
         Self::new("LIST \"\" \"\"")
@@ -246,6 +254,53 @@ impl Command {
         Self::new("EXPUNGE")
     }
 
+    /// Marks one message of the selected mailbox as deleted.
+    pub fn uid_delete(uid: u32) -> Self {
+        Self::new(&format!("UID STORE {uid} +FLAGS.SILENT (\\Deleted)"))
+    }
+
+    /// UID EXPUNGE of one message; requires UIDPLUS (RFC 4315).
+    pub fn uid_expunge(uid: u32) -> Self {
+        Self::new(&format!("UID EXPUNGE {uid}"))
+    }
+
+    /// UID SEARCH for messages marked as deleted.
+    pub fn uid_search_deleted() -> Self {
+        Self::new("UID SEARCH DELETED").asking(Asked::Search)
+    }
+
+    /// UID SEARCH for messages whose header field contains `value`.
+    pub fn uid_search_header(field: &str, value: &str) -> Self {
+        Self::new("UID SEARCH HEADER ").asking(Asked::Search).string(field).words(" ").string(value)
+    }
+
+    /// CREATE
+    pub fn create(name: &str) -> Self {
+        Self::new("CREATE ").string(&utf7::encode(name))
+    }
+
+    /// SUBSCRIBE
+    pub fn subscribe(name: &str) -> Self {
+        Self::new("SUBSCRIBE ").string(&utf7::encode(name))
+    }
+
+    /// APPEND of a message with this many octets. When the server asks for it ([`Event::ContentWanted`]), the caller
+    /// passes it to [`Connection::send_content`].
+    ///
+    /// [`Event::ContentWanted`]: super::Event::ContentWanted
+    /// [`Connection::send_content`]: super::Connection::send_content
+    pub fn append(name: &str, flags: &[&str], octets: u64) -> Self {
+        let mut command = Self::new("APPEND ").string(&utf7::encode(name)).words(&format!(" ({}) ", flags.join(" ")));
+        command.pieces.push(Piece::Content(octets));
+        command
+    }
+
+    /// The octets that follow the last continuation request.
+    pub(super) fn content(&self) -> u64 {
+        let content = |piece: &Piece| if let Piece::Content(octets) = piece { *octets } else { 0 };
+        self.pieces.iter().map(content).sum()
+    }
+
     /// GETQUOTAROOT; requires QUOTA (RFC 9208).
     pub fn quota_root(name: &str) -> Self {
         Self::new("GETQUOTAROOT ").string(&utf7::encode(name))
@@ -269,6 +324,11 @@ impl Command {
                         stretches.push_back(writer.take());
                     }
                     writer.bytes(&bytes);
+                }
+                // Always synchronizing: a server that refuses a large message says so before it is sent.
+                Piece::Content(octets) => {
+                    writer.raw(&format!("{{{octets}}}")).crlf();
+                    stretches.push_back(writer.take());
                 }
             }
         }
@@ -349,6 +409,18 @@ mod tests {
         assert_eq!(sent(Command::uid_search_from(7, &Capabilities::default()), ""), ["a1 UID SEARCH UID 7:*\r\n"]);
         let short = sent(Command::uid_search_from(1, &Capabilities::read("ESEARCH")), "");
         assert_eq!(short, ["a1 UID SEARCH RETURN (ALL) UID 1:*\r\n"]);
+    }
+
+    #[test]
+    fn an_appended_message_waits_for_the_server() {
+        let append = Command::append("Entwürfe", &["\\Draft", "\\Seen"], 300);
+        assert_eq!((append.content(), append.is_one_line()), (300, false));
+        let parts = sent(append, "LITERAL+");
+        assert_eq!(parts, ["a1 APPEND \"Entw&APw-rfe\" (\\Draft \\Seen) {300}\r\n", "\r\n"]);
+        let search = sent(Command::uid_search_header("Message-ID", "<a\"b@x>"), "");
+        assert_eq!(search, ["a1 UID SEARCH HEADER \"Message-ID\" \"<a\\\"b@x>\"\r\n"]);
+        let uses = Command::list_special_uses(&Capabilities::read("LIST-EXTENDED SPECIAL-USE"));
+        assert_eq!(sent(uses, ""), ["a1 LIST \"\" \"*\" RETURN (SPECIAL-USE)\r\n"]);
     }
 
     #[test]

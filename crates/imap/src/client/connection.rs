@@ -40,6 +40,8 @@ pub enum Event {
     BodyPiece(usize),
     /// The streamed body is complete.
     BodyEnd,
+    /// The server asks for the content of the command: pass it to [`Connection::send_content`].
+    ContentWanted,
     /// The first command in flight is complete.
     Done(StatusResponse),
 }
@@ -49,6 +51,8 @@ struct InFlight {
     /// The parts still to be sent, one for each continuation request.
     stretches: VecDeque<Vec<u8>>,
     answer: Option<Password>,
+    /// The octets of the content that are still to be sent.
+    content: u64,
     effect: Effect,
     streams: bool,
     asked: Asked,
@@ -118,18 +122,34 @@ impl Connection {
     fn send(&mut self, mut command: Command) {
         self.tags += 1;
         let tag = format!("a{}", self.tags);
-        let (answer, effect, streams) = (command.answer.take(), command.effect, command.streams);
+        let (answer, content) = (command.answer.take(), command.content());
+        let (effect, streams) = (command.effect, command.streams);
         let asked = std::mem::replace(&mut command.asked, Asked::Nothing);
         // With unknown capabilities, every literal waits for a continuation request.
         let nothing = Capabilities::default();
         let (first, stretches) = command.into_bytes(&tag, self.capabilities.as_ref().unwrap_or(&nothing));
         self.out.extend(first);
-        self.in_flight.push_back(InFlight { tag, stretches, answer, effect, streams, asked, answered: None });
+        self.in_flight.push_back(InFlight { tag, stretches, answer, content, effect, streams, asked, answered: None });
     }
 
     /// Takes the octets to be written now.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
+    }
+
+    /// Sends the next octets of a command's content, after [`Event::ContentWanted`]. The command ends after the last
+    /// one.
+    ///
+    /// # Errors
+    /// [`ClientError::Unexpected`] if the command has fewer octets left.
+    pub fn send_content(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+        let command = self.in_flight.front_mut().ok_or(ClientError::Unexpected)?;
+        command.content = command.content.checked_sub(bytes.len() as u64).ok_or(ClientError::Unexpected)?;
+        self.out.extend_from_slice(bytes);
+        if command.content == 0 {
+            self.out.extend(command.stretches.pop_front().unwrap_or_default());
+        }
+        Ok(())
     }
 
     /// Adds octets from the server; only after [`Event::NeedMore`].
@@ -174,7 +194,12 @@ impl Connection {
                 StreamPoll::Frame(frame) => frame,
             };
             match Response::read(frame, &self.limits)? {
-                Response::Continuation => self.go_on()?,
+                Response::Continuation => {
+                    if self.in_flight.front().is_some_and(|command| command.content > 0) {
+                        return Ok(Event::ContentWanted);
+                    }
+                    self.go_on()?;
+                }
                 Response::Untagged(untagged, tag) => {
                     self.demand_asked(&untagged, tag.as_deref())?;
                     return self.untagged(untagged);

@@ -50,6 +50,12 @@ pub enum Code {
     InUse,
     /// An internal error of the server.
     ServerBug,
+    /// The mailbox is full.
+    OverQuota,
+    /// The message is larger than the server accepts (RFC 4469 section 4.2).
+    TooBig,
+    /// UIDVALIDITY and UID of an appended message (RFC 4315 section 3).
+    AppendUid(u32, u32),
     /// Any other code in upper case, without its arguments.
     Other(String),
 }
@@ -62,6 +68,7 @@ impl Code {
         let numbered = match name.as_str() {
             "UIDVALIDITY" => number().map(Self::UidValidity),
             "UIDNEXT" => number().map(Self::UidNext),
+            "APPENDUID" => append_uid(arguments),
             _ => None,
         };
         numbered.unwrap_or_else(|| match name.as_str() {
@@ -74,9 +81,21 @@ impl Code {
             "NONEXISTENT" => Self::NonExistent,
             "INUSE" => Self::InUse,
             "SERVERBUG" => Self::ServerBug,
+            "OVERQUOTA" => Self::OverQuota,
+            "TOOBIG" => Self::TooBig,
             _ => Self::Other(name),
         })
     }
+}
+
+/// Reads the numbers of one appended message. Neither is 0, and each consists of digits only.
+fn append_uid(arguments: &str) -> Option<Code> {
+    let (uid_validity, uid) = arguments.trim().split_once(' ')?;
+    let number = |text: &str| {
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|number| is_number && *number > 0)
+    };
+    Some(Code::AppendUid(number(uid_validity)?, number(uid)?))
 }
 
 /// A status response, tagged or not.
@@ -128,6 +147,10 @@ mod tests {
         assert_eq!(code("NO [UIDVALIDITY seven] odd"), Some(Code::Other("UIDVALIDITY".into())));
         assert_eq!(code("OK [PERMANENTFLAGS (\\Seen \\*)] x"), Some(Code::Other("PERMANENTFLAGS".into())));
         assert_eq!(code("OK [open"), None);
+        assert_eq!(code("OK [APPENDUID 38505 3955] done"), Some(Code::AppendUid(38505, 3955)));
+        for odd in ["38505", "38505 0", "0 1", "1 +2", "1 2:3", "1 2 3", "1 4294967296"] {
+            assert_eq!(code(&format!("OK [APPENDUID {odd}] done")), Some(Code::Other("APPENDUID".into())), "{odd}");
+        }
         assert_eq!(StatusResponse::read(b"BYE [x] a\0b \xff").unwrap().text, "a b \u{fffd}");
     }
 
@@ -135,6 +158,15 @@ mod tests {
         #[test]
         fn any_line_is_read(line in "(OK|NO|bye)?[ \\[\\]a-zA-Z0-9\\PC]{0,40}") {
             let _ = StatusResponse::read(line.as_bytes());
+        }
+
+        #[test]
+        fn any_place_of_an_appended_message_is_read(validity in 1_u32.., uid in 1_u32.., noise in "[ -~]{0,12}") {
+            let read = |text: &str| StatusResponse::read(format!("OK [APPENDUID {text}] done").as_bytes()).unwrap().code;
+            prop_assert_eq!(read(&format!("{validity} {uid}")), Some(Code::AppendUid(validity, uid)));
+            if let Some(Code::AppendUid(validity, uid)) = read(&noise) {
+                prop_assert!(validity > 0 && uid > 0);
+            }
         }
     }
 }

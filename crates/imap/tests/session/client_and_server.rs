@@ -154,6 +154,35 @@ fn a_body_comes_in_pieces() {
 }
 
 #[test]
+fn a_message_is_appended_in_pieces() {
+    let mut talk = Talk::logged_in(50);
+    let message = b"Message-ID: <draft@x.test>\r\nSubject: four\r\n\r\nfourth\r\n";
+    talk.client.start(Command::append("INBOX", &["\\Draft", "\\Seen"], message.len() as u64)).unwrap();
+    assert_eq!(talk.next(), Event::ContentWanted);
+    for piece in message.chunks(7) {
+        talk.client.send_content(piece).unwrap();
+    }
+    assert_eq!(talk.client.send_content(b"x"), Err(ClientError::Unexpected), "the message has no further octets");
+    let Event::Done(status) = talk.next() else { panic!("an answer") };
+    let Some(Code::AppendUid(7, uid)) = status.code else { panic!("{status:?}") };
+    talk.ask(Command::select("INBOX"));
+    let (_, found) = talk.ask(Command::uid_search_header("Message-ID", "<draft@x.test>"));
+    assert_eq!(found, [Untagged::Found([uid].into_iter().collect())]);
+    assert!(talk.ask(Command::uid_delete(uid)).0.is_ok());
+    let (_, marked) = talk.ask(Command::uid_search_deleted());
+    assert_eq!(marked, found);
+    assert!(talk.ask(Command::uid_expunge(uid)).0.is_ok());
+    assert_eq!(talk.fetch(Command::uid_fetch(&[uid], &[FetchAttribute::Flags])), []);
+}
+
+#[test]
+fn a_refused_message_is_not_sent() {
+    let mut talk = Talk::logged_in(50);
+    let (status, _) = talk.ask(Command::append("Nowhere", &[], 1 << 40));
+    assert!(!status.is_ok() && talk.client.is_ready(), "{status:?}");
+}
+
+#[test]
 fn state_changing_or_waiting_commands_never_overlap() {
     let login = || Command::login("joe", &Password::new("secret".into()));
     for (first, second) in [
