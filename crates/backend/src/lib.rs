@@ -38,8 +38,8 @@ pub use judge_inbound::{InboundAction, InboundMail, JudgeInbound, Judgement};
 pub use log_in::{LoggedIn, Login, LoginError, SendAsError, SendLimitReached};
 pub use mailboxes::{
     AttachmentInfo, Backlog, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,
-    MessageSummary, OpenedAttachment, OpenedMessage, PageView, Purged, SearchHit, SearchQuery, SearchText,
-    SearchTextError,
+    MessageSummary, NewDraft, OpenedAttachment, OpenedMessage, PageView, Purged, SavedDraft, SearchHit, SearchQuery,
+    SearchText, SearchTextError,
 };
 pub use provisioning::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
 pub use queue::{Queue, QueueChange, QueueEntry, QueueError, QueueFilter, QueuedFor};

@@ -1,4 +1,4 @@
-//! Reads mailboxes. Nothing here changes a flag; only [`Mailboxes::purge`] changes anything.
+//! Reads mailboxes, and stores drafts. Reading changes no flag; only drafts and [`Mailboxes::purge`] change anything.
 
 use std::pin::Pin;
 use std::str::FromStr;
@@ -6,14 +6,14 @@ use std::str::FromStr;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::Stream;
-use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota, Timestamp};
+use mailapi_model::{Blob, EmailAddress, FolderName, Listed, Page, Quota, Timestamp};
 
 use crate::Validator;
 
 /// A stream of bytes, so that memory use does not grow with the size of the content.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, MailboxError>> + Send>>;
 
-/// Reads mailboxes.
+/// Reads mailboxes, and stores drafts.
 #[async_trait]
 pub trait Mailboxes: Send + Sync {
     /// Returns all folders of a mailbox, INBOX first, the others by name.
@@ -67,6 +67,17 @@ pub trait Mailboxes: Send + Sync {
     /// Returns the messages that contain a text, newest first.
     async fn search(&self, mailbox: &EmailAddress, query: &SearchQuery) -> Result<Listed<SearchHit>, MailboxError>;
 
+    /// Returns the folder for drafts: the one with the special use `\Drafts` (RFC 6154), else the one named Drafts.
+    /// `None` if there is neither.
+    async fn drafts_folder(&self, mailbox: &EmailAddress) -> Result<Option<FolderName>, MailboxError>;
+
+    /// Stores a draft with `\Draft` and `\Seen` in the folder for drafts, which is created if it is missing. Then
+    /// removes the draft that it replaces, if that is still there.
+    async fn save_draft(&self, mailbox: &EmailAddress, draft: NewDraft) -> Result<SavedDraft, MailboxError>;
+
+    /// Permanently removes a message from the folder for drafts. One without `\Draft` stays, and counts as missing.
+    async fn delete_draft(&self, mailbox: &EmailAddress, uid: u32) -> Result<(), MailboxError>;
+
     /// Permanently removes all mail from every folder and resets the used quota to zero. The folders stay.
     async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError>;
 
@@ -114,7 +125,7 @@ pub enum PageView {
     },
 }
 
-/// Why a mailbox could not be read.
+/// Why a mailbox could not be read or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MailboxError {
     /// The mailbox does not exist.
@@ -129,6 +140,12 @@ pub enum MailboxError {
     /// The attachment does not exist.
     #[error("the attachment does not exist")]
     NoSuchAttachment,
+    /// The message exceeds the quota of the mailbox.
+    #[error("the mailbox is full")]
+    Full,
+    /// The message is larger than the mail server stores.
+    #[error("the message is too large")]
+    TooLarge,
     /// The mail server cannot be reached, or cannot work at the moment.
     #[error("the mailbox server is not available: {0}")]
     Unavailable(String),
@@ -228,6 +245,26 @@ pub struct OpenedMessage {
     pub size: u64,
     /// The content.
     pub content: ByteStream,
+}
+
+/// A draft to store.
+#[derive(Debug, Clone)]
+pub struct NewDraft {
+    /// The message, with CRLF line ends.
+    pub message: Blob,
+    /// Its Message-ID in angle brackets, which no other message has.
+    pub message_id: String,
+    /// The UID of the draft that it replaces. Any other message stays.
+    pub replaces: Option<u32>,
+}
+
+/// Location of a stored draft.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedDraft {
+    /// The folder for drafts.
+    pub folder: FolderName,
+    /// Its UID there.
+    pub uid: u32,
 }
 
 /// The folders to search.

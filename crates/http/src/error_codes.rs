@@ -129,7 +129,7 @@ error_codes! {
     UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", UNSUPPORTED_MEDIA_TYPE,
         "The body must be application/json without a Content-Encoding.",
         "Send `Content-Type: application/json` and no `Content-Encoding`.", "no";
-    /// The request or the message exceeds the size limit.
+    /// The request or the message exceeds the size limit, or the mailbox has no room for the draft.
     PayloadTooLarge = "PAYLOAD_TOO_LARGE", PAYLOAD_TOO_LARGE, "The request is too large.",
         "Send less, for example smaller attachments.", "no";
     /// A parameter or a member of the body is invalid.

@@ -63,6 +63,8 @@ impl From<MessageStoreError> for MailboxError {
             MessageStoreError::NoSuchFolder => Self::NoSuchFolder,
             MessageStoreError::NoSuchMessage => Self::NoSuchMessage,
             MessageStoreError::NoSuchAttachment => Self::NoSuchAttachment,
+            MessageStoreError::OverQuota => Self::Full,
+            MessageStoreError::TooLong => Self::TooLarge,
             other => Self::Unavailable(other.to_string()),
         }
     }

@@ -20,6 +20,8 @@ pub(crate) struct SpecialFolder {
     pub(super) special_use: &'static str,
 }
 
+/// The folder for drafts.
+pub(crate) const DRAFTS: SpecialFolder = SpecialFolder { name: "Drafts", special_use: "\\Drafts" };
 /// The folder for junk.
 pub(crate) const JUNK: SpecialFolder = SpecialFolder { name: "Junk", special_use: "\\Junk" };
 /// The folder for sent mail.
@@ -112,22 +114,32 @@ pub(crate) fn inbox(connection: &Connection, mailbox: MailboxId) -> Result<Folde
 pub(crate) fn special(
     connection: &Connection,
     mailbox: MailboxId,
-    SpecialFolder { name, special_use }: SpecialFolder,
+    special: SpecialFolder,
     now: Timestamp,
 ) -> Result<(FolderId, FolderName), MessageStoreError> {
+    if let Some(found) = find_special(connection, mailbox, special)? {
+        return Ok(found);
+    }
+    let SpecialFolder { name, special_use } = special;
+    let name: FolderName = name.parse().map_err(|_| damaged("the name of a special folder"))?;
+    let id = create(connection, mailbox, &name, Some(special_use), now)?;
+    subscribe(connection, mailbox, &name)?;
+    Ok((id, name))
+}
+
+/// Returns a special folder and its name, if there is one.
+pub(super) fn find_special(
+    connection: &Connection,
+    mailbox: MailboxId,
+    SpecialFolder { name, special_use }: SpecialFolder,
+) -> Result<Option<(FolderId, FolderName)>, StoreError> {
     let sql = "SELECT id, name FROM drop_folders WHERE mailbox_id = ?1 AND (special_use = ?2 OR name = ?3)
         ORDER BY special_use = ?2 DESC, id LIMIT 1";
     let found = connection
         .prepare_cached(sql)?
         .query_row(params![mailbox, special_use, name], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
         .optional()?;
-    if let Some((id, name)) = found {
-        return Ok((id, name.parse().map_err(|_| damaged("a folder's name"))?));
-    }
-    let name: FolderName = name.parse().map_err(|_| damaged("the name of a special folder"))?;
-    let id = create(connection, mailbox, &name, Some(special_use), now)?;
-    subscribe(connection, mailbox, &name)?;
-    Ok((id, name))
+    found.map(|(id, name)| Ok((id, name.parse().map_err(|_| damaged("a folder's name"))?))).transpose()
 }
 
 /// Returns a folder that was not removed.

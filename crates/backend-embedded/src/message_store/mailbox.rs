@@ -11,7 +11,7 @@ use super::{MessageStoreError, damaged, folder, removed, rules};
 const FIRST_FOLDERS: [(&str, Option<&str>); 6] = [
     ("INBOX", None),
     ("Archive", Some("\\Archive")),
-    ("Drafts", Some("\\Drafts")),
+    (folder::DRAFTS.name, Some(folder::DRAFTS.special_use)),
     (folder::JUNK.name, Some(folder::JUNK.special_use)),
     (folder::SENT.name, Some(folder::SENT.special_use)),
     ("Trash", Some("\\Trash")),

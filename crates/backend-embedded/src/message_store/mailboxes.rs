@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    Backlog, FolderInfo, FullMessage, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Purged,
-    SearchHit, SearchQuery, Validator,
+    Backlog, FolderInfo, FullMessage, MailboxError, Mailboxes, NewDraft, OpenedAttachment, OpenedMessage, PageView,
+    Purged, SavedDraft, SearchHit, SearchQuery, Validator,
 };
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 use rusqlite::Connection;
 
 use super::id::FolderId;
-use super::{MessageStore, MessageStoreError, STEP, Touched, entry, folder, index, listing, mailbox, removed};
+use super::{MessageStore, MessageStoreError, STEP, Touched, drafts, entry, folder, index, listing, mailbox, removed};
 
 #[async_trait]
 impl Mailboxes for MessageStore {
@@ -58,6 +58,18 @@ impl Mailboxes for MessageStore {
 
     async fn search(&self, mailbox: &EmailAddress, query: &SearchQuery) -> Result<Listed<SearchHit>, MailboxError> {
         Ok(self.find_text(mailbox, query).await?)
+    }
+
+    async fn drafts_folder(&self, mailbox: &EmailAddress) -> Result<Option<FolderName>, MailboxError> {
+        Ok(self.read(|connection| drafts::folder_name(connection, mailbox)).await?)
+    }
+
+    async fn save_draft(&self, mailbox: &EmailAddress, draft: NewDraft) -> Result<SavedDraft, MailboxError> {
+        Ok(self.put_draft(mailbox, draft).await?)
+    }
+
+    async fn delete_draft(&self, mailbox: &EmailAddress, uid: u32) -> Result<(), MailboxError> {
+        Ok(self.remove_draft(mailbox, uid).await?)
     }
 
     async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {

@@ -12,6 +12,7 @@ mod blob;
 mod buffered;
 mod changes;
 pub(crate) mod content;
+mod drafts;
 pub(crate) mod entry;
 mod error;
 mod exporting;

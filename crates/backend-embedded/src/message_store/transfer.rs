@@ -23,8 +23,8 @@ pub struct NewMessage {
 }
 
 /// A parsed message with the columns of its flags.
-struct Parsed {
-    content: NewContent,
+pub(super) struct Parsed {
+    pub(super) content: NewContent,
     flags: FlagColumns,
 }
 
@@ -107,7 +107,7 @@ impl MessageStore {
         .await
     }
 
-    async fn parse(&self, new: NewMessage) -> Result<Parsed, MessageStoreError> {
+    pub(super) async fn parse(&self, new: NewMessage) -> Result<Parsed, MessageStoreError> {
         let settings = self.settings();
         if new.message.len() > settings.max_message_bytes {
             return Err(MessageStoreError::TooLong);
@@ -232,7 +232,7 @@ impl MessageStore {
 }
 
 /// Stores an appended message. Returns its UID.
-fn store(
+pub(super) fn store(
     connection: &Connection,
     folder: FolderId,
     new: &Parsed,

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use mailapi_backend::{Mailboxes, Provisioning};
+use mailapi_backend::{MailboxError, Mailboxes, NewDraft, Provisioning};
 use mailapi_backend_embedded::MessageStoreSettings;
 use mailapi_backend_embedded::message_store::{FlagChange, FolderId, MessageStoreError};
 use mailapi_imap::Flags;
@@ -156,6 +156,34 @@ async fn an_append_that_does_not_fit_is_refused() {
     assert_eq!(test_store.message_store.copy(inbox, vec![1], &folder("Sent")).await, Err(MessageStoreError::OverQuota));
     let moved = test_store.message_store.move_messages(inbox, vec![1, 7], &folder("Sent")).await.unwrap();
     assert_eq!(moved.uids, [(1, 1)]);
+}
+
+#[tokio::test]
+async fn drafts_follow_their_folder_and_make_room_for_others() {
+    let test_store = TestStore::new().await;
+    let message_store = &test_store.message_store;
+    let draft = |length: usize, replaces| NewDraft {
+        message: vec![b'x'; length].into(),
+        message_id: "<1@example.org>".to_owned(),
+        replaces,
+    };
+    message_store.rename_folder(&ann(), &folder("Drafts"), &folder("Unfinished")).await.unwrap();
+    message_store.create_folder(&ann(), &folder("Drafts")).await.unwrap();
+    assert_eq!(message_store.save_draft(&ann(), draft(9, None)).await.unwrap().folder, folder("Unfinished"));
+    message_store.delete_folder(&ann(), &folder("Unfinished")).await.unwrap();
+    assert_eq!(message_store.save_draft(&ann(), draft(9, None)).await.unwrap().folder, folder("Drafts"));
+    message_store.delete_folder(&ann(), &folder("Drafts")).await.unwrap();
+    assert_eq!(message_store.drafts_folder(&ann()).await, Ok(None));
+    assert_eq!(message_store.delete_draft(&ann(), 1).await, Err(MailboxError::NoSuchMessage));
+    let saved = message_store.save_draft(&ann(), draft(9, None)).await.unwrap();
+    assert_eq!(message_store.drafts_folder(&ann()).await, Ok(Some(saved.folder)));
+
+    message_store.put_mailbox(&bob(), Some(100)).await.unwrap();
+    let first = message_store.save_draft(&bob(), draft(80, None)).await.unwrap();
+    let second = message_store.save_draft(&bob(), draft(90, Some(first.uid))).await.unwrap();
+    assert_eq!(message_store.save_draft(&bob(), draft(101, Some(second.uid))).await, Err(MailboxError::Full));
+    assert_eq!(message_store.save_draft(&bob(), draft(90, Some(first.uid))).await, Err(MailboxError::Full));
+    assert_eq!(message_store.quota(&bob()).await.unwrap().used_bytes, 90, "the second draft is still there");
 }
 
 #[tokio::test]

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::BufMut;
-use mailapi_backend::{MailboxError, Validator};
+use mailapi_backend::{MailboxError, Validator, read_bytes};
 use mailapi_imap::client::{
     Capabilities, Code, Command, Connection, Event, FolderStatus, Status, StatusItem, StatusResponse, UidSet, UidSets,
     Untagged,
 };
-use mailapi_model::{ByteBudget, BytePermit, FolderName, Full};
+use mailapi_model::{Blob, ByteBudget, BytePermit, FolderName, Full};
 use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
@@ -49,6 +49,8 @@ impl OpenFolder {
 /// Time limit for one command, or for one stretch of a body. Dovecot sends a notice every 15 seconds during a search,
 /// so a limit on silence alone would not end it. Callers give up long before this limit.
 const COMMAND_TIME: Duration = Duration::from_mins(10);
+/// Bytes of content that are written at once.
+const CONTENT_PIECE: usize = 256 * 1024;
 /// This many bytes of a body must arrive within the time limit for silence.
 const STRETCH_BYTES: usize = 16 * 1024;
 
@@ -218,6 +220,47 @@ impl ImapConnection {
                 Event::Done(status) => return Err(ImapError::Refused(status)),
                 _ => return Err(self.broken("the server sent an unexpected response")),
             }
+        }
+    }
+
+    /// Runs a command with content, which is read in pieces.
+    pub(crate) async fn run_with(&mut self, command: Command, content: &Blob) -> Result<StatusResponse, ImapError> {
+        self.start(command)?;
+        loop {
+            match self.event().await? {
+                Event::Untagged(_) => {}
+                Event::ContentWanted => self.send_content(content).await?,
+                Event::Done(status) if status.is_ok() => return Ok(status),
+                Event::Done(status) => return Err(ImapError::Refused(status)),
+                _ => return Err(self.broken("the server sent an unexpected response")),
+            }
+        }
+    }
+
+    async fn send_content(&mut self, content: &Blob) -> Result<(), ImapError> {
+        for begin in (0..content.len()).step_by(CONTENT_PIECE) {
+            let end = content.len().min(begin + CONTENT_PIECE);
+            // The server still waits for the rest, so the connection cannot be used again.
+            let piece = read_bytes(content, begin..end).await.map_err(|error| self.broken(&error.to_string()))?;
+            self.protocol.send_content(&piece)?;
+            self.write_output().await?;
+        }
+        // The server has to store the message, for which it gets the full time.
+        self.allowance = Allowance::new(self.silence_timeout);
+        Ok(())
+    }
+
+    /// Writes the pending output, for which the server has the time for silence.
+    async fn write_output(&mut self) -> Result<(), ImapError> {
+        let output = self.protocol.take_output();
+        let io = async {
+            self.stream.write_all(&output).await?;
+            self.stream.flush().await
+        };
+        match timeout(self.silence_timeout, io).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(self.broken(&error.to_string())),
+            Err(_) => Err(self.broken("the server did not read in time")),
         }
     }
 
@@ -454,7 +497,7 @@ impl ImapConnection {
     }
 
     /// Returns a folder's name in the server's form (before modified UTF-7).
-    async fn wire_name(&mut self, name: &FolderName) -> Result<String, ImapError> {
+    pub(crate) async fn wire_name(&mut self, name: &FolderName) -> Result<String, ImapError> {
         Ok(match self.separator().await? {
             Some('/') => name.as_str().to_owned(),
             Some(separator) => {

@@ -78,11 +78,11 @@ pub(super) async fn demand_removed(connection: &mut ImapConnection, refused: &[F
 pub(super) struct Folder {
     pub(super) name: FolderName,
     /// The name with the server's separator.
-    wire_name: String,
+    pub(super) wire_name: String,
 }
 
 /// The maximum number of folders. A longer list would take too much memory.
-const MAX_FOLDERS: usize = 50_000;
+pub(super) const MAX_FOLDERS: usize = 50_000;
 
 /// Returns all folders that can be opened: INBOX first, the others by name.
 pub(super) async fn all(connection: &mut ImapConnection) -> Result<Vec<Folder>, ImapError> {
@@ -120,7 +120,7 @@ async fn list(
 }
 
 /// Converts a listed folder. Returns `None` for nodes without messages, and for names that the API cannot represent.
-fn as_folder(listed: ListedFolder) -> Option<Folder> {
+pub(super) fn as_folder(listed: ListedFolder) -> Option<Folder> {
     if listed.has("\\Noselect") || listed.has("\\NonExistent") {
         return None;
     }

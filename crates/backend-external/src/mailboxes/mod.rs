@@ -1,9 +1,10 @@
-//! The mailboxes of the operator's IMAP server. Reading uses EXAMINE and BODY.PEEK, which change nothing; only a
-//! purge changes a mailbox.
+//! The mailboxes of the operator's IMAP server. Reading uses EXAMINE and BODY.PEEK, which change nothing; only drafts
+//! and a purge change a mailbox.
 
 mod attachment;
 mod content;
 mod download;
+mod drafts;
 mod exact_size;
 mod folders;
 mod list;
@@ -23,8 +24,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    FolderInfo, FullMessage, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Purged, SearchHit,
-    SearchQuery, Validator,
+    FolderInfo, FullMessage, MailboxError, Mailboxes, NewDraft, OpenedAttachment, OpenedMessage, PageView, Purged,
+    SavedDraft, SearchHit, SearchQuery, Validator,
 };
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 
@@ -148,6 +149,23 @@ impl Mailboxes for ImapMailboxes {
 
     async fn search(&self, mailbox: &EmailAddress, query: &SearchQuery) -> Result<Listed<SearchHit>, MailboxError> {
         self.find(mailbox, query).await
+    }
+
+    async fn drafts_folder(&self, mailbox: &EmailAddress) -> Result<Option<FolderName>, MailboxError> {
+        self.pool.run(mailbox, None, &drafts::FindFolder).await
+    }
+
+    async fn save_draft(&self, mailbox: &EmailAddress, draft: NewDraft) -> Result<SavedDraft, MailboxError> {
+        let saved = self.pool.run(mailbox, None, &drafts::SaveDraft::new(draft)).await;
+        // A failed change may have changed a part.
+        self.quotas.forget(mailbox);
+        saved
+    }
+
+    async fn delete_draft(&self, mailbox: &EmailAddress, uid: u32) -> Result<(), MailboxError> {
+        let deleted = self.pool.run(mailbox, None, &drafts::DeleteDraft { uid }).await;
+        self.quotas.forget(mailbox);
+        deleted
     }
 
     async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {

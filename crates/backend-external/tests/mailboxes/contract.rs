@@ -11,7 +11,7 @@ async fn fixture() -> DovecotFixture {
     DovecotFixture::start_with("", settings).await
 }
 
-mailapi_backend::backend_contract!(fixture: listing reading searching);
+mailapi_backend::backend_contract!(fixture: listing reading searching drafts);
 
 /// A full mailbox refuses mail, but these tests send none; the other tests of this area need no sending.
 mod room {

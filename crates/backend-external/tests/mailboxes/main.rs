@@ -4,6 +4,7 @@ mod against_dovecot;
 mod agreement;
 mod contract;
 mod cutting_proxy;
+mod drafts;
 mod faults;
 mod fixture;
 mod kept_connection;

@@ -11,6 +11,7 @@
 //! ```
 
 pub mod aliases;
+pub mod drafts;
 pub mod feed;
 pub mod listing;
 pub mod provisioning;
@@ -90,7 +91,7 @@ pub trait Fixture: Send + Sync {
 #[macro_export]
 macro_rules! backend_contract {
     ($fixture:ident) => {
-        $crate::backend_contract! { $fixture: submission feed listing reading searching room provisioning aliases rules queue }
+        $crate::backend_contract! { $fixture: submission feed listing reading searching room drafts provisioning aliases rules queue }
     };
     ($fixture:ident: $($area:ident)+) => {
         $($crate::backend_contract! { @$area $fixture })+
@@ -171,6 +172,18 @@ macro_rules! backend_contract {
             }
         }
     };
+    (@drafts $fixture:ident) => {
+        $crate::backend_contract! { @stories $fixture
+            drafts {
+                what_is_missing_is_named
+                a_draft_is_stored_as_it_is
+                a_draft_replaces_the_one_before
+                a_deleted_draft_is_gone
+                a_message_that_is_no_draft_stays
+                a_full_mailbox_keeps_the_draft_before
+            }
+        }
+    };
     (@provisioning $fixture:ident) => {
         $crate::backend_contract! { @stories $fixture
             provisioning {
@@ -226,6 +239,7 @@ mod tests {
         let named = include_str!("mod.rs");
         for (area, source) in [
             ("aliases", include_str!("aliases.rs")),
+            ("drafts", include_str!("drafts.rs")),
             ("feed", include_str!("feed.rs")),
             ("listing", include_str!("listing.rs")),
             ("provisioning", include_str!("provisioning.rs")),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    Backend, FolderInfo, FullMessage, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Purged,
-    SearchHit, SearchQuery, Validator,
+    Backend, FolderInfo, FullMessage, MailboxError, Mailboxes, NewDraft, OpenedAttachment, OpenedMessage, PageView,
+    Purged, SavedDraft, SearchHit, SearchQuery, Validator,
 };
 use mailapi_model::{AccountChange, EmailAddress, FolderName, Listed, Page, Quota, SecretText};
 use mailapi_service::users::{CreateUser, UpdateUser, User, UserError, UserQuery};
@@ -143,6 +143,18 @@ impl Mailboxes for Held {
 
     async fn search(&self, _: &EmailAddress, _: &SearchQuery) -> Result<Listed<SearchHit>, MailboxError> {
         unreachable!("this test reads no mail")
+    }
+
+    async fn drafts_folder(&self, _: &EmailAddress) -> Result<Option<FolderName>, MailboxError> {
+        unreachable!("this test reads no mail")
+    }
+
+    async fn save_draft(&self, _: &EmailAddress, _: NewDraft) -> Result<SavedDraft, MailboxError> {
+        unreachable!("this test writes no mail")
+    }
+
+    async fn delete_draft(&self, _: &EmailAddress, _: u32) -> Result<(), MailboxError> {
+        unreachable!("this test writes no mail")
     }
 }
 

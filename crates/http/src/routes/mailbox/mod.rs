@@ -89,6 +89,10 @@ impl From<MailboxError> for ApiError {
             MailboxError::NoSuchFolder => ErrorCode::InvalidFolder.into(),
             MailboxError::NoSuchMessage => ErrorCode::MessageNotFound.into(),
             MailboxError::NoSuchAttachment => ErrorCode::AttachmentNotFound.into(),
+            MailboxError::Full => Self::new(ErrorCode::PayloadTooLarge, "The mailbox has no room for the message."),
+            MailboxError::TooLarge => {
+                Self::new(ErrorCode::PayloadTooLarge, "The message is larger than the mail server stores.")
+            }
             MailboxError::Unavailable(cause) => Self::mailbox_server(cause),
         }
     }

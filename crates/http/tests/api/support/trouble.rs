@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use mailapi_backend::{
     Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, KnownMailbox, LostPart,
-    MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Provisioning, ProvisioningError, Purged, Queue,
-    QueueChange, QueueEntry, QueueError, QueueFilter, Record, RecordError, Refusal, SearchHit, SearchQuery, Submission,
-    SubmitError, Validator,
+    MailboxError, Mailboxes, NewDraft, OpenedAttachment, OpenedMessage, PageView, Provisioning, ProvisioningError,
+    Purged, Queue, QueueChange, QueueEntry, QueueError, QueueFilter, Record, RecordError, Refusal, SavedDraft,
+    SearchHit, SearchQuery, Submission, SubmitError, Validator,
 };
 use mailapi_model::{
     Alias, Blob, DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Page, QueueId,
@@ -240,6 +240,18 @@ impl Mailboxes for Trouble {
 
     async fn search(&self, mailbox: &EmailAddress, query: &SearchQuery) -> Result<Listed<SearchHit>, MailboxError> {
         self.mailboxes()?.search(mailbox, query).await
+    }
+
+    async fn drafts_folder(&self, mailbox: &EmailAddress) -> Result<Option<FolderName>, MailboxError> {
+        self.mailboxes()?.drafts_folder(mailbox).await
+    }
+
+    async fn save_draft(&self, mailbox: &EmailAddress, draft: NewDraft) -> Result<SavedDraft, MailboxError> {
+        self.mailboxes()?.save_draft(mailbox, draft).await
+    }
+
+    async fn delete_draft(&self, mailbox: &EmailAddress, uid: u32) -> Result<(), MailboxError> {
+        self.mailboxes()?.delete_draft(mailbox, uid).await
     }
 
     async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
