@@ -124,15 +124,34 @@ impl Draft {
     /// All violations, by member name.
     pub fn parse(fields: DraftFields, limits: &DraftLimits) -> Result<Self, Violations> {
         let mut violations = counted(&fields, limits)?;
+        if fields.to.is_empty() {
+            violations.add("to", "must name at least one recipient");
+        }
+        if fields.text.is_none() && fields.html.is_none() {
+            violations.add("body", "must have text, html, or both");
+        }
+        Self::checked(fields, limits, violations)
+    }
+
+    /// Validates a message that is stored, to be completed and sent later. It may lack recipients and a body.
+    ///
+    /// # Errors
+    /// All violations, by member name.
+    pub fn parse_unfinished(mut fields: DraftFields, limits: &DraftLimits) -> Result<Self, Violations> {
+        let violations = counted(&fields, limits)?;
+        if fields.html.is_none() {
+            fields.text.get_or_insert_default();
+        }
+        Self::checked(fields, limits, violations)
+    }
+
+    fn checked(fields: DraftFields, limits: &DraftLimits, mut violations: Violations) -> Result<Self, Violations> {
         let from = violations.check("from", fields.from.parse::<NamedAddress>());
         let reply_to = fields.reply_to.as_deref().map(|text| violations.check("reply_to", text.parse()));
         let [to, cc, bcc] = [("to", &fields.to), ("cc", &fields.cc), ("bcc", &fields.bcc)]
             .map(|(name, list)| addresses(name, list, &mut violations));
         let subject = fields.subject.unwrap_or_default();
         check_header_text("subject", &subject, limits, &mut violations);
-        if fields.text.is_none() && fields.html.is_none() {
-            violations.add("body", "must have text, html, or both");
-        }
         let headers = headers(fields.headers, limits, &mut violations);
         let attachments = attachments(fields.attachments, &mut violations);
         // Everything was checked by now, so that all violations are reported at once.
@@ -163,6 +182,12 @@ impl Draft {
     #[must_use]
     pub fn cc(&self) -> &[NamedAddress] {
         &self.cc
+    }
+
+    /// Returns the Bcc recipients as listed.
+    #[must_use]
+    pub fn bcc(&self) -> &[NamedAddress] {
+        &self.bcc
     }
 
     /// Returns the subject; may be empty.
@@ -251,11 +276,7 @@ fn counted(fields: &DraftFields, limits: &DraftLimits) -> Result<Violations, Vio
         violations.add("attachments", format!("must have at most {} entries", limits.max_attachments));
     }
     // Stop here if any list is too long.
-    let mut violations = violations.or(Some(())).map(|()| Violations::none())?;
-    if fields.to.is_empty() {
-        violations.add("to", "must name at least one recipient");
-    }
-    Ok(violations)
+    violations.or(Some(())).map(|()| Violations::none())
 }
 
 fn check_header_text(field: &str, value: &str, limits: &DraftLimits, violations: &mut Violations) {
@@ -381,6 +402,19 @@ mod tests {
         assert_eq!(refused(|f| f.to.clear()), "to");
         assert_eq!(refused(|f| f.text = None), "body");
         assert_eq!(refused(|f| f.bcc.push("nobody".into())), "bcc[0]");
+    }
+
+    #[test]
+    fn an_unfinished_message_lacks_only_recipients_and_a_body() {
+        let parse = |fields: DraftFields| Draft::parse_unfinished(fields, &DraftLimits::default());
+        let field = |fields| parse(fields).unwrap_err().all()[0].field.clone();
+        assert_eq!(field(DraftFields::default()), "from");
+        assert_eq!(field(DraftFields { bcc: vec!["nobody".into()], ..fields() }), "bcc[0]");
+        assert_eq!(field(DraftFields { subject: Some("Hi\nBcc: x@y.org".into()), ..fields() }), "subject");
+        let bare = parse(DraftFields { from: "ann@example.org".into(), ..DraftFields::default() }).unwrap();
+        assert_eq!((bare.recipient_count(), bare.text(), bare.html()), (0, Some(""), None));
+        let html = parse(DraftFields { html: Some("<p>Hi".into()), text: None, ..fields() }).unwrap();
+        assert_eq!(html.text(), None);
     }
 
     #[test]

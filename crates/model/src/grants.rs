@@ -72,6 +72,10 @@ authority!(
     OwnRules(address: EmailAddress)
 );
 authority!(
+    /// Permission to save and delete drafts in this mailbox.
+    OwnDrafts(address: EmailAddress)
+);
+authority!(
     /// Permission to list, create and revoke the app passwords of this mailbox.
     ManageAppPasswords(address: EmailAddress)
 );
@@ -265,6 +269,15 @@ impl Grants {
         self.owns(address).map(|()| OwnRules(address.clone()))
     }
 
+    /// Checks for permission to save and delete drafts of `address`: the caller's own. `view_mailbox` is for reading
+    /// only.
+    ///
+    /// # Errors
+    /// [`Denied`] otherwise.
+    pub fn may_manage_drafts_of(&self, address: &EmailAddress) -> Result<OwnDrafts, Denied> {
+        self.owns(address).map(|()| OwnDrafts(address.clone()))
+    }
+
     fn owns(&self, address: &EmailAddress) -> Result<(), Denied> {
         (self.is_admin || self.mailbox() == Some(address)).then_some(()).ok_or(Denied)
     }
@@ -304,7 +317,7 @@ mod tests {
             assert_eq!(ann.may_view_stats(&bob.domain()).is_ok(), permission == Permission::ViewStats);
             assert_eq!(ann.may_manage_app_passwords_of(&bob).is_ok(), permission == Permission::ManageUsers);
             assert!(ann.may_manage_app_passwords_of(&eve).is_err());
-            assert!(ann.may_manage_tokens_of(&bob).is_err());
+            assert!(ann.may_manage_tokens_of(&bob).is_err() && ann.may_manage_drafts_of(&bob).is_err());
             assert!(ann.admin().is_err());
             assert!(ann.may_send_as(&eve, true).is_err() && ann.may_read(&eve).is_err());
             assert!(ann.may_manage_users(&eve.domain()).is_err() && ann.may_view_stats(&eve.domain()).is_err());
@@ -323,6 +336,8 @@ mod tests {
         assert!(ann.may_manage_users(&neighbour.domain()).is_err());
         assert!(ann.may_manage_tokens_of(&address("ann@a.example")).is_ok());
         assert!(ann.may_manage_app_passwords_of(&address("ann@a.example")).is_ok());
+        assert!(ann.may_manage_drafts_of(&address("ann@a.example")).is_ok());
+        assert!(ann.may_manage_drafts_of(&neighbour).is_err());
         assert!(ann.may_manage_app_passwords_of(&neighbour).is_err());
     }
 
@@ -351,6 +366,7 @@ mod tests {
             let bob = address("bob@b.example");
             assert!(admin.admin().is_ok() && admin.may_send_as(&bob, false).is_ok() && admin.may_read(&bob).is_ok());
             assert!(admin.may_manage_users(&bob.domain()).is_ok() && admin.may_manage_tokens_of(&bob).is_ok());
+            assert!(admin.may_manage_drafts_of(&bob).is_ok());
         }
     }
 }

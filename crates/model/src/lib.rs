@@ -55,8 +55,8 @@ pub use draft::{AttachmentFields, Draft, DraftAttachment, DraftFields, DraftHead
 pub use envelope::{Envelope, ReversePath};
 pub use folder::{FolderName, FolderNameError};
 pub use grants::{
-    Admin, Denied, Grants, Identity, ManageAppPasswords, ManageDomain, ManageUsers, OwnRules, OwnTokens, ReadEvents,
-    ReadMailbox, SendAs, ViewStats,
+    Admin, Denied, Grants, Identity, ManageAppPasswords, ManageDomain, ManageUsers, OwnDrafts, OwnRules, OwnTokens,
+    ReadEvents, ReadMailbox, SendAs, ViewStats,
 };
 pub use ids::{AppPasswordId, MessageId, MessageIdError, RequestId, TokenId};
 pub use inbound::{InboundEvent, InboundOutcome, InboundRefusal, ReceivedMail, RefusalStage};

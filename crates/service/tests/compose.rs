@@ -6,7 +6,7 @@ use mail_parser::{HeaderForm, MimeHeaders};
 use mailapi_backend::mime::{Header, MessageStructure, SearchableText, header_block, headers};
 use mailapi_backend::{Buffer, BufferSettings};
 use mailapi_model::{AttachmentFields, Blob, Draft, DraftFields, DraftLimits, MessageId, Timestamp};
-use mailapi_service::mail::{compose, compose_large};
+use mailapi_service::mail::{Form, compose, compose_large};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -28,7 +28,7 @@ fn stamp() -> (MessageId, Timestamp) {
 fn composed(fields: DraftFields) -> String {
     let draft = Draft::parse(fields, &DraftLimits::default()).unwrap();
     let (id, now) = stamp();
-    String::from_utf8(compose(&draft, id, now).unwrap()).unwrap()
+    String::from_utf8(compose(&draft, Form::Sent, id, now).unwrap()).unwrap()
 }
 
 /// Composes with the attachments and the message in files.
@@ -40,7 +40,7 @@ fn composed_in_files(mut fields: DraftFields, buffer: &Buffer) -> String {
     }
     let draft = Draft::parse(fields, &DraftLimits::default()).unwrap();
     let (id, now) = stamp();
-    let message = compose_large(&draft, id, now, buffer).unwrap();
+    let message = compose_large(&draft, Form::Sent, id, now, buffer).unwrap();
     String::from_utf8(message.to_bytes().unwrap().into()).unwrap()
 }
 
@@ -105,6 +105,24 @@ fn what_is_not_ascii_is_encoded_and_bcc_is_not_shown() {
 #[test]
 fn an_empty_subject_and_an_empty_body_are_a_message() {
     expect("empty", DraftFields { subject: None, text: Some(String::new()), ..fields() });
+}
+
+#[test]
+fn a_stored_draft_names_its_hidden_recipients_and_may_lack_all() {
+    let (id, now) = stamp();
+    let stored = |fields: DraftFields| {
+        let draft = Draft::parse_unfinished(fields, &DraftLimits::default()).unwrap();
+        String::from_utf8(compose(&draft, Form::Stored, id, now).unwrap()).unwrap()
+    };
+    let bcc = vec!["\"Müller, Käthe\" <kaethe@example.net>".into(), "eve@example.net".into()];
+    let message = stored(DraftFields { bcc, ..fields() });
+    let parsed = mail_parser::MessageParser::default().parse(message.as_bytes()).unwrap();
+    let hidden: Vec<_> = parsed.bcc().unwrap().iter().map(|one| (one.name(), one.address())).collect();
+    let expected = [(Some("Müller, Käthe"), Some("kaethe@example.net")), (None, Some("eve@example.net"))];
+    assert_eq!(hidden, expected, "{message}");
+    let bare = stored(DraftFields { from: "ann@example.org".into(), ..DraftFields::default() });
+    let (head, body) = bare.split_once("\r\n\r\n").unwrap();
+    assert!(!head.contains("To:") && head.contains("text/plain") && body.trim().is_empty(), "{bare}");
 }
 
 fn from_base64(lines: &str) -> Vec<u8> {

@@ -49,8 +49,8 @@ fn every_operation_is_documented_in_full() {
     let contract = operations.iter().filter(|(path, ..)| path.starts_with("/api/v1")).count();
     assert_eq!(
         contract,
-        55 + 2 + 4 + 10 + 6 + 1 + 3 + 5 + 2 + 2 + 2 + 2,
-        "the contract's operations, two additions, events, webhooks, queue, DNS, app passwords, aliases, rules, preferences, sessions and lock-outs"
+        55 + 2 + 4 + 10 + 6 + 1 + 3 + 5 + 2 + 2 + 2 + 2 + 2,
+        "the contract's operations, two additions, events, webhooks, queue, DNS, app passwords, aliases, rules, preferences, sessions, lock-outs and drafts"
     );
     let mut names = std::collections::HashSet::new();
     for (path, method, operation) in &operations {
@@ -320,8 +320,8 @@ fn path_of_examples(path: &str, operation: &Value) -> String {
     })
 }
 
-/// Starts a service with the objects that the examples name: a domain, two users, a token, a permission, a message, and
-/// a session.
+/// Starts a service with the objects that the examples name: a domain, two users, a token, a permission, a message, a
+/// draft, and a session.
 async fn new_server(operation: &str) -> App {
     let app = App::start().await;
     let post = async |path: &str, body: Value| app.post(&app.admin, path, body).await.json();
@@ -355,6 +355,7 @@ async fn new_server(operation: &str) -> App {
     app.dns.set_addresses("example.org", &["1.1.1.1"]);
     post("/users/alice@example.test/app-passwords", json!({ "name": "phone" })).await;
     post("/webhooks", json!({ "url": "http://127.0.0.1:1/", "types": ["*"] })).await;
+    post("/mailbox/alice@example.test/drafts", json!({})).await;
     session(&app).await;
     app
 }

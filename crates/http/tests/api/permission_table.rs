@@ -158,6 +158,10 @@ const TABLE: &[Row] = &[
     row("GET /api/v1/mailbox/{email}/folders/{folder}/messages/{uid}/attachments", For::OwnerAnd(ViewMailbox), 200),
     row("GET /api/v1/mailbox/{email}/folders/{folder}/messages/{uid}/attachments/{name}", For::OwnerAnd(ViewMailbox), 200),
 
+    // Deleting comes first, when there is no draft yet.
+    row("DELETE /api/v1/mailbox/{email}/drafts/{uid}", For::Owner, 404).granted("MESSAGE_NOT_FOUND"),
+    row("POST /api/v1/mailbox/{email}/drafts", For::Owner, 201).body("{}"),
+
     row("GET /api/v1/stats/delivery", For::Tokens, 200),
     row("GET /api/v1/stats/delivery", For::OwnerAnd(ViewStats), 200).query("?sender=ann@example.org"),
     row("GET /api/v1/stats/domains", For::Tokens, 200),

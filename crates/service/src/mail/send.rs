@@ -14,7 +14,7 @@ use mailapi_model::{Blob, Denied, Draft, EmailAddress, Envelope, Grants, Message
 use mailapi_store::{Begun, Failure, Idempotency, NewSent, StoreError, StoredAnswer};
 use sha2::{Digest, Sha256};
 
-use super::compose::{compose, compose_large};
+use super::compose::{Form, compose, compose_large};
 use super::new_record::NewRecord;
 use crate::domains::SendingDomain;
 use crate::error::store_errors_are_unavailable;
@@ -145,6 +145,30 @@ pub enum SendError {
 }
 
 store_errors_are_unavailable!(SendError);
+
+/// The reason why a message was not composed.
+#[derive(Debug)]
+pub(crate) enum NotComposed {
+    /// The composed message is larger than the maximum in bytes.
+    TooLarge { limit: usize },
+    /// See [`Unavailable`].
+    Unavailable(Unavailable),
+}
+
+impl<E: Into<Unavailable>> From<E> for NotComposed {
+    fn from(error: E) -> Self {
+        Self::Unavailable(error.into())
+    }
+}
+
+impl From<NotComposed> for SendError {
+    fn from(error: NotComposed) -> Self {
+        match error {
+            NotComposed::TooLarge { limit } => Self::TooLarge { limit },
+            NotComposed::Unavailable(error) => Self::Unavailable(error),
+        }
+    }
+}
 
 impl From<Denied> for SendError {
     fn from(_: Denied) -> Self {
@@ -294,6 +318,29 @@ impl Service {
         seen.ok_or_else(|| Unavailable::Unforeseen(RecordError::Exists.to_string()).into())
     }
 
+    /// Returns the answer to an earlier request with this key and body, if the message was accepted.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub async fn sent_before(&self, caller: &Caller, key: &IdempotencyKey) -> Result<Option<Submitted>, SendError> {
+        let Some(request) = self.idempotency(caller, key, self.0.clock.now()) else { return Ok(None) };
+        match self.0.store.sent().seen_before(&request).await? {
+            Some(Begun::Repeat(answer)) => answer_again(answer).map(Some),
+            Some(Begun::InFlight(_)) => Err(SendError::IdempotencyInFlight),
+            Some(Begun::Conflict) => Err(SendError::IdempotencyConflict),
+            Some(Begun::New) | None => Ok(None),
+        }
+    }
+
+    fn idempotency(&self, caller: &Caller, key: &IdempotencyKey, now: Timestamp) -> Option<Idempotency> {
+        Some(Idempotency {
+            token_id: caller.token.as_ref()?.id,
+            key: key.key.clone(),
+            body_hash: key.body_hash.to_vec(),
+            expires_at: now.plus(self.0.settings.idempotency_lifetime),
+        })
+    }
+
     fn new_sent(
         &self,
         id: MessageId,
@@ -304,12 +351,7 @@ impl Service {
     ) -> NewSent {
         let draft = &request.draft;
         let token_id = caller.token.as_ref().map(|token| token.id);
-        let idempotency = token_id.zip(request.idempotency.as_ref()).map(|(token_id, named)| Idempotency {
-            token_id,
-            key: named.key.clone(),
-            body_hash: named.body_hash.to_vec(),
-            expires_at: now.plus(self.0.settings.idempotency_lifetime),
-        });
+        let idempotency = request.idempotency.as_ref().and_then(|key| self.idempotency(caller, key, now));
         NewSent {
             message_id: id,
             token_id,
@@ -333,26 +375,38 @@ impl Service {
         id: MessageId,
         now: Timestamp,
     ) -> Result<Blob, SendError> {
+        Ok(self.composed(draft, Form::Sent, id, now, move |message| domain.sign(message)).await?)
+    }
+
+    /// Composes a message and finishes it, on a blocking thread if it is large.
+    pub(crate) async fn composed(
+        &self,
+        draft: Draft,
+        form: Form,
+        id: MessageId,
+        now: Timestamp,
+        finish: impl FnOnce(Blob) -> Result<Blob, Unavailable> + Send + 'static,
+    ) -> Result<Blob, NotComposed> {
         let limit = self.0.settings.max_message_bytes;
         let files: usize = draft.attachments().iter().map(|file| file.content.len()).sum();
         let bytes = files + draft.text().map_or(0, str::len) + draft.html().map_or(0, str::len);
         if bytes > limit {
-            return Err(SendError::TooLarge { limit });
+            return Err(NotComposed::TooLarge { limit });
         }
         let message = if bytes > LONG_WORK_BYTES {
             let buffer = self.0.buffer.clone();
             let work = move || {
-                let message = compose_large(&draft, id, now, &buffer)?;
+                let message = compose_large(&draft, form, id, now, &buffer)?;
                 // The composed message contains all of it.
                 drop(draft);
-                domain.sign(message)
+                finish(message)
             };
             let done = tokio::task::spawn_blocking(work).await;
             done.map_err(|error| Unavailable::Unforeseen(error.to_string()))??
         } else {
-            domain.sign(compose(&draft, id, now).map_err(Unavailable::from)?.into())?
+            finish(compose(&draft, form, id, now)?.into())?
         };
-        if message.len() > limit { Err(SendError::TooLarge { limit }) } else { Ok(message) }
+        if message.len() > limit { Err(NotComposed::TooLarge { limit }) } else { Ok(message) }
     }
 
     /// Counts the recipients of a submission.

@@ -1,18 +1,23 @@
-//! Reading mailboxes. Every operation first checks the right to read, and leaves flags unchanged.
+//! Reading mailboxes, and drafts. Every operation first checks its right. Reading leaves flags unchanged.
 
+mod delete_draft;
 mod download_attachment;
 mod download_raw;
+mod drafts_folder;
 mod list_attachments;
 mod list_folders;
 mod list_messages;
 mod read_message;
+mod save_draft;
 mod search;
 
 pub use mailapi_backend::{
     AttachmentInfo, Backlog, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError,
-    MessageSummary, OpenedAttachment, OpenedMessage, PageView, SearchHit, SearchQuery, SearchText, Validator,
+    MessageSummary, OpenedAttachment, OpenedMessage, PageView, SavedDraft, SearchHit, SearchQuery, SearchText,
+    Validator,
 };
 use mailapi_model::{Denied, EmailAddress, ReadMailbox};
+pub use save_draft::DraftError;
 
 use crate::Service;
 use crate::cache::EpochCache;
@@ -38,7 +43,10 @@ impl Service {
     /// If the database fails, the mail server decides. It also decides with an external user database, which it
     /// shares.
     pub(crate) async fn existing<'a>(&self, reader: &'a ReadMailbox) -> Result<&'a EmailAddress, MailboxError> {
-        let address = reader.address();
+        self.existing_mailbox(reader.address()).await
+    }
+
+    async fn existing_mailbox<'a>(&self, address: &'a EmailAddress) -> Result<&'a EmailAddress, MailboxError> {
         if !self.0.backend.provisioning.looks_accounts_up() || self.0.store.directory().is_some() {
             return Ok(address);
         }

@@ -3,7 +3,7 @@
 mod delivery_log;
 mod list_inbox;
 mod list_sent;
-mod send;
+pub(crate) mod send;
 mod status;
 mod sync_delivery_log;
 mod timeline;

@@ -54,7 +54,7 @@ request_body! {
 
 request_body! {
     /// Message text: plain text, HTML, or both. At least one is required.
-    struct MessageBody as "MessageBody" {
+    pub(crate) struct MessageBody as "MessageBody" {
         /// Plain text.
         text: Option<String>,
         /// HTML.
@@ -65,7 +65,7 @@ request_body! {
 
 request_body! {
     /// An attached file.
-    struct Attachment as "SendAttachment" {
+    pub(crate) struct Attachment as "SendAttachment" {
         /// File name, at most 255 bytes in UTF-8.
         filename: FileName,
         /// Content in base64.
@@ -74,6 +74,13 @@ request_body! {
         content_type: Option<MediaType>,
         /// Content-ID of an inline file, with or without angle brackets. `cid:` links in the HTML body refer to it.
         content_id: Option<ContentId>,
+    }
+}
+
+impl MessageBody {
+    /// Returns the plain text and the HTML.
+    pub(crate) fn into_texts(self) -> (Option<String>, Option<String>) {
+        (self.text, self.html)
     }
 }
 
@@ -156,15 +163,7 @@ fn read(body: LargeJsonBody, limits: &DraftLimits, buffer: &Buffer) -> Result<Se
 
 fn draft_fields(request: SendBody, buffer: &Buffer) -> Result<DraftFields, Unavailable> {
     let SendBody { from, to, cc, bcc, subject, body, reply_to, headers, attachments } = request;
-    let mut contents = Contents::new(buffer);
-    let decode = |Attachment { filename, content, content_type, content_id }| {
-        (AttachmentFields { filename, content: None, content_type, content_id }, contents.decode(content))
-    };
-    let (mut attachments, decoded): (Vec<_>, Vec<_>) = attachments.unwrap_or_default().into_iter().map(decode).unzip();
-    let contents = contents.finish().map_err(Unavailable::Room)?;
-    for (file, content) in attachments.iter_mut().zip(decoded) {
-        file.content = content.map(|content| contents.get(content));
-    }
+    let attachments = attachment_fields(attachments, buffer)?;
     Ok(DraftFields {
         from,
         to,
@@ -177,6 +176,23 @@ fn draft_fields(request: SendBody, buffer: &Buffer) -> Result<DraftFields, Unava
         headers: headers.unwrap_or_default(),
         attachments,
     })
+}
+
+/// Decodes the contents of attachments. Blocks on files when they are large.
+pub(crate) fn attachment_fields(
+    attachments: Option<Vec<Attachment>>,
+    buffer: &Buffer,
+) -> Result<Vec<AttachmentFields>, Unavailable> {
+    let mut contents = Contents::new(buffer);
+    let decode = |Attachment { filename, content, content_type, content_id }| {
+        (AttachmentFields { filename, content: None, content_type, content_id }, contents.decode(content))
+    };
+    let (mut attachments, decoded): (Vec<_>, Vec<_>) = attachments.unwrap_or_default().into_iter().map(decode).unzip();
+    let contents = contents.finish().map_err(Unavailable::Room)?;
+    for (file, content) in attachments.iter_mut().zip(decoded) {
+        file.content = content.map(|content| contents.get(content));
+    }
+    Ok(attachments)
 }
 
 /// `Retry-After` of a repeated request that waited for the first response in vain.

@@ -1,24 +1,31 @@
-//! Reading mailboxes. Most operations have two paths: one with the folder in the query, one with it in the path.
+//! Reading mailboxes, and drafts. Most operations that read have two paths: one with the folder in the query, one with
+//! it in the path.
 
+mod delete_draft;
 mod download_attachment;
 mod download_raw;
 mod list_attachments;
 mod list_folders;
 mod list_messages;
 mod read_message;
+mod save_draft;
 mod search;
 mod shape;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use mailapi_model::{EmailAddress, FolderName, ReadMailbox};
 use mailapi_service::Caller;
-use mailapi_service::mailbox::{MailboxError, ReadError};
+use mailapi_service::mailbox::{DraftError, MailboxError, ReadError};
 
 pub(crate) use list_messages::{MessagesListed, written_page};
 
+use crate::caller;
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
 use crate::query::query_parameters;
 use crate::router::{Routes, api_routes as routes};
+use crate::state::HttpState;
 
 /// Every operation of this area.
 pub(crate) fn routes() -> Routes {
@@ -33,6 +40,8 @@ pub(crate) fn routes() -> Routes {
         .routes(routes!(download_attachment::download_attachment_named))
         .routes(routes!(download_raw::download_raw))
         .routes(routes!(search::search))
+        .routes(routes!(save_draft::save_draft))
+        .routes(routes!(delete_draft::delete_draft))
 }
 
 /// Returns the mailbox in the path if the caller may read it. An invalid address is an unknown mailbox, which only an
@@ -45,10 +54,30 @@ fn mailbox_in(path: &PathParameters, caller: &Caller) -> Result<EmailAddress, Ap
 
 /// Permission to read the mailbox in the path.
 fn reader_in(path: &PathParameters, caller: &Caller) -> Result<ReadMailbox, ApiError> {
-    let Some(mailbox) = path.parsed("email") else {
-        return Err(caller.grants.admin().map_or_else(Into::into, |_| ErrorCode::MailboxNotFound.into()));
-    };
-    Ok(caller.grants.may_read(&mailbox)?)
+    Ok(caller.grants.may_read(&address_in(path, caller)?)?)
+}
+
+fn address_in(path: &PathParameters, caller: &Caller) -> Result<EmailAddress, ApiError> {
+    let unknown = || caller.grants.admin().map_or_else(Into::into, |_| ErrorCode::MailboxNotFound.into());
+    path.parsed("email").ok_or_else(unknown)
+}
+
+/// A caller who may change the drafts of the mailbox in the path. The body is read only after this check.
+struct DraftsOwner {
+    caller: Caller,
+    mailbox: EmailAddress,
+}
+
+impl FromRequestParts<HttpState> for DraftsOwner {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
+        let caller::Caller(caller) = caller::Caller::from_request_parts(parts, state).await?;
+        let path = PathParameters::from_request_parts(parts, state).await?;
+        let mailbox = address_in(&path, &caller)?;
+        state.service().may_manage_drafts(&caller, &mailbox)?;
+        Ok(Self { caller, mailbox })
+    }
 }
 
 query_parameters! {
@@ -78,6 +107,19 @@ impl From<ReadError> for ApiError {
         match error {
             ReadError::Denied(denied) => denied.into(),
             ReadError::Mailbox(error) => error.into(),
+        }
+    }
+}
+
+impl From<DraftError> for ApiError {
+    fn from(error: DraftError) -> Self {
+        match error {
+            DraftError::Denied(denied) => denied.into(),
+            DraftError::TooLarge { limit } => {
+                Self::new(ErrorCode::PayloadTooLarge, format!("The message is larger than {limit} bytes."))
+            }
+            DraftError::Mailbox(error) => error.into(),
+            DraftError::Unavailable(error) => error.into(),
         }
     }
 }

@@ -1,9 +1,11 @@
+mod delete_draft;
 mod download_attachment;
 mod download_raw;
 mod list_attachments;
 mod list_folders;
 mod list_messages;
 mod read_message;
+mod save_draft;
 mod search;
 
 use crate::support::App;

@@ -30,13 +30,22 @@ impl From<BufferError> for ComposeError {
     }
 }
 
-/// Composes the message of `draft`, with CRLF line ends and without Bcc recipients.
+/// What a composed message is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// For its recipients, who do not see the Bcc recipients.
+    Sent,
+    /// For its author, who completes it later. The Bcc recipients are a header field.
+    Stored,
+}
+
+/// Composes the message of `draft`, with CRLF line ends.
 ///
 /// # Errors
 /// [`ComposeError`] if a file of the draft cannot be read from disk.
-pub fn compose(draft: &Draft, id: MessageId, now: Timestamp) -> Result<Vec<u8>, ComposeError> {
+pub fn compose(draft: &Draft, form: Form, id: MessageId, now: Timestamp) -> Result<Vec<u8>, ComposeError> {
     let mut message = Vec::new();
-    write(draft, id, now, &mut message)?;
+    write(draft, form, id, now, &mut message)?;
     Ok(message)
 }
 
@@ -44,23 +53,42 @@ pub fn compose(draft: &Draft, id: MessageId, now: Timestamp) -> Result<Vec<u8>, 
 ///
 /// # Errors
 /// [`ComposeError`] if a file of the draft cannot be read, or the message cannot be buffered.
-pub fn compose_large(draft: &Draft, id: MessageId, now: Timestamp, buffer: &Buffer) -> Result<Blob, ComposeError> {
+pub fn compose_large(
+    draft: &Draft,
+    form: Form,
+    id: MessageId,
+    now: Timestamp,
+    buffer: &Buffer,
+) -> Result<Blob, ComposeError> {
     let mut message = IoWriter::new(buffer.writer());
-    write(draft, id, now, &mut message)?;
+    write(draft, form, id, now, &mut message)?;
     Ok(message.finish()?.finish()?)
 }
 
-fn write(draft: &Draft, id: MessageId, now: Timestamp, output: &mut impl Writer) -> Result<(), ComposeError> {
+/// Returns the Message-ID of a composed message, without angle brackets.
+pub(crate) fn message_id(draft: &Draft, id: MessageId) -> String {
+    format!("{id}@{}", draft.sender_domain())
+}
+
+fn write(
+    draft: &Draft,
+    form: Form,
+    id: MessageId,
+    now: Timestamp,
+    output: &mut impl Writer,
+) -> Result<(), ComposeError> {
     let files = Files::of(draft, id)?;
     let mut message = MessageBuilder::new()
         .date(Date::new(now.as_seconds()))
         // The Message-ID precedes the fields that rules of the mail server may match. The log lines of these rules
         // can therefore be attributed to the message.
-        .message_id(MessageIdHeader::new(format!("{id}@{}", draft.sender_domain())))
-        .header("From", header_values::people(std::slice::from_ref(draft.from())))
-        .header("To", header_values::people(draft.to()));
-    if !draft.cc().is_empty() {
-        message = message.header("Cc", header_values::people(draft.cc()));
+        .message_id(MessageIdHeader::new(message_id(draft, id)))
+        .header("From", header_values::people(std::slice::from_ref(draft.from())));
+    let bcc = if form == Form::Stored { draft.bcc() } else { &[] };
+    for (name, people) in [("To", draft.to()), ("Cc", draft.cc()), ("Bcc", bcc)] {
+        if !people.is_empty() {
+            message = message.header(name, header_values::people(people));
+        }
     }
     if let Some(reply_to) = draft.reply_to() {
         message = message.header("Reply-To", header_values::people(std::slice::from_ref(reply_to)));
