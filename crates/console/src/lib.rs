@@ -65,7 +65,7 @@ pub fn routes() -> Router<HttpState> {
         .route("/console/mail/{email}/{uid}/html", get(mail::html))
         .route("/console/mail/{email}/{uid}/raw", get(mail::raw))
         .route("/console/mail/{email}/{uid}/attachment/{index}", get(mail::attachment))
-        .route("/console/write", get(write::show).post(write::send))
+        .route("/console/write", get(write::show).post(write::act))
         .route("/console/users", get(users::list).post(users::create))
         .route("/console/users/{email}", get(users::show).post(users::act))
         .route("/console/aliases", get(aliases::list).post(aliases::act))

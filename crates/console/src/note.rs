@@ -66,6 +66,8 @@ notes! {
     WebhookDeleted = "webhook-deleted", "The webhook is deleted.";
     Replayed = "replayed", "The events are sent again.";
     Sent = "sent", "The mail server has the message. Its status follows below.";
+    DraftSaved = "draft-saved", "The draft is saved.";
+    DraftDeleted = "draft-deleted", "The draft is deleted.";
     NoCookie = "no-cookie",
         "The browser did not keep the session. Use https, or http://localhost in a browser that trusts it.";
 }

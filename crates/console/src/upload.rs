@@ -16,7 +16,7 @@ use crate::fields::Fields;
 
 /// Maximum size of all fields except files.
 const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
-/// Maximum number of fields that are no files.
+/// Maximum number of fields that are no files, besides one for each file of a draft.
 const MAX_FIELDS: usize = 40;
 
 /// The fields and the files of a form.
@@ -72,7 +72,7 @@ impl Receiving {
     async fn receive(mut self, mut parts: Multipart<'_>, most_files: usize) -> Result<Upload, Failure> {
         while let Some(part) = self.in_time(parts.next_field()).await? {
             let is_file = part.file_name().is_some();
-            if (is_file && self.files.len() > most_files) || (!is_file && self.texts.len() > MAX_FIELDS) {
+            if (is_file && self.files.len() > most_files) || (!is_file && self.texts.len() > MAX_FIELDS + most_files) {
                 return Err(Violations::of("attachment", format!("at most {most_files} are allowed")).into());
             }
             if is_file { self.file(part).await? } else { self.text(part).await? }

@@ -18,7 +18,8 @@ const UNSEEN: [&str; 4] = ["script", "style", "template", "title"];
 const MAX_ENTITY: usize = 33;
 
 /// Returns the text between the tags, with decoded entities.
-pub(super) fn text_of(html: &str) -> String {
+#[must_use]
+pub fn text_of(html: &str) -> String {
     let mut text = String::with_capacity(html.len() / 2);
     let mut rest = html;
     while let Some(at) = rest.find('<') {

@@ -37,6 +37,7 @@ pub use described::{DescribedAttachment, DescribedBody, DescribedMessage, Descri
 pub use fields::header_lines;
 pub use fold::{comparable, fold};
 pub use header::{Header, WrittenParameters};
+pub use html::text_of as html_text;
 pub use limits::Limits;
 pub use message_structure::{AttachmentPart, BodyPart, MessageStructure, PartSpan, header_block, headers};
 pub use returned_mail::{ReturnedAction, ReturnedReport, delivered_to, returned_mail, returned_mail_in};

@@ -12,6 +12,7 @@ use mailapi_service::mailbox::{
     SearchHit, SearchQuery, SearchText,
 };
 
+use super::write;
 use crate::answer::{Answer, render, see_other};
 use crate::clean::{clean, host, links};
 use crate::failure::Failure;
@@ -21,7 +22,7 @@ use crate::pager::Pager;
 use crate::session::Session;
 use crate::show::{self, Moment};
 
-const PATH: &str = "/console/mail";
+pub(super) const PATH: &str = "/console/mail";
 const RIGHT: &str = "The mailbox, view_mailbox on its domain, and admins.";
 
 /// The policy of a mail's own page, the third wall: it runs nothing, loads nothing, and is no page of this origin.
@@ -85,11 +86,14 @@ struct Row {
     at: Moment,
     is_unread: bool,
     has_attachments: bool,
+    /// The form of a draft.
+    continue_link: Option<String>,
 }
 
 impl Row {
     fn of(path: &str, mailbox: &EmailAddress, folder: &FolderName, message: MessageSummary) -> Self {
         Self {
+            continue_link: None,
             link: link_to(path, message.uid, folder),
             with: other_side(mailbox, &message),
             subject: message.subject,
@@ -109,6 +113,7 @@ impl Row {
             at: hit.date.into(),
             is_unread: false,
             has_attachments: false,
+            continue_link: None,
         }
     }
 }
@@ -128,7 +133,7 @@ fn other_side(mailbox: &EmailAddress, message: &MessageSummary) -> String {
     format!("To {}{more}", shown.join(", "))
 }
 
-fn folder_link(path: &str, folder: &FolderName) -> String {
+pub(super) fn folder_link(path: &str, folder: &FolderName) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     format!("{path}?{}", query.append_pair("folder", folder.as_str()).finish())
 }
@@ -190,9 +195,34 @@ async fn rows(
     }
     let reader = session.caller.grants.may_read(mailbox)?;
     match service.list_messages(&reader, folder, page, None).await? {
-        PageView::Now { listed, .. } => Ok(listed.map(|message| Row::of(path, mailbox, folder, message))),
+        PageView::Now { listed, .. } => {
+            let may_continue =
+                listed.items.iter().any(is_draft) && is_own_drafts(state, session, mailbox, folder).await?;
+            Ok(listed.map(|message| Row {
+                continue_link: (may_continue && is_draft(&message)).then(|| write::link(session, mailbox, message.uid)),
+                ..Row::of(path, mailbox, folder, message)
+            }))
+        }
         PageView::Unchanged => Ok(Listed { total: 0, items: Vec::new() }),
     }
+}
+
+fn is_draft(message: &MessageSummary) -> bool {
+    message.flags.iter().any(|flag| flag.eq_ignore_ascii_case("\\Draft"))
+}
+
+/// Whether the folder is the one for drafts of a mailbox whose drafts the caller may change.
+async fn is_own_drafts(
+    state: &HttpState,
+    session: &Session,
+    mailbox: &EmailAddress,
+    folder: &FolderName,
+) -> Result<bool, Failure> {
+    let service = state.service();
+    if service.may_manage_drafts(&session.caller, mailbox).is_err() {
+        return Ok(false);
+    }
+    Ok(service.drafts_folder(&session.caller, mailbox).await?.as_ref() == Some(folder))
 }
 
 #[derive(Template)]
@@ -213,6 +243,7 @@ struct MailPage {
     attachments: Vec<Attachment>,
     raw_link: String,
     reply_link: Option<String>,
+    continue_link: Option<String>,
 }
 
 struct ShownLink {
@@ -257,6 +288,7 @@ pub(crate) async fn show(
         size: show::bytes(info.size),
     };
     let may_write = session.caller.grants.may_send_as(&mailbox, true).is_ok();
+    let may_continue = is_draft(&summary) && is_own_drafts(&state, &session, &mailbox, &folder).await?;
     let shown = |link: String| ShownLink { host: host(&link).to_owned(), address: link };
     render(&MailPage {
         frame,
@@ -271,7 +303,8 @@ pub(crate) async fn show(
         headers,
         attachments: attachments.into_iter().map(file).collect(),
         raw_link: part("raw"),
-        reply_link: may_write.then(|| reply(&mailbox, &summary)),
+        reply_link: (may_write && !may_continue).then(|| reply(&mailbox, &summary)),
+        continue_link: may_continue.then(|| write::link(&session, &mailbox, uid)),
         from: summary.from,
         back_link: folder_link(&path, &folder),
     })

@@ -17,6 +17,7 @@ pub(crate) mod rules;
 mod secret;
 mod sessions;
 pub(crate) mod statistics;
+mod stored_draft;
 pub(crate) mod system;
 pub(crate) mod tokens;
 pub(crate) mod users;

@@ -4,17 +4,23 @@ use std::fmt::Write as _;
 
 use askama::Template;
 use axum::extract::State;
-use mailapi_http::{ApiError, HttpState};
-use mailapi_model::{Draft, DraftFields, Permission, Violations};
-use mailapi_service::mail::{IdempotencyKey, SendRequest, Submitted};
+use mailapi_http::HttpState;
+use mailapi_model::{AttachmentFields, Draft, DraftFields, EmailAddress, NamedAddress, Permission, Violations};
+use mailapi_service::mail::{IdempotencyKey, SendError, SendRequest, Submitted};
+use mailapi_service::mailbox::{DraftError, MailboxError, ReadError, SavedDraft};
 
-use super::messages;
-use crate::answer::{Answer, done, render};
+use super::stored_draft::{DraftPlace, MailForm, StoredDraft};
+use super::{mail, messages};
+use crate::answer::{Answer, change, done, render};
+use crate::failure::Failure;
 use crate::fields::{Fields, Query};
 use crate::frame::Frame;
 use crate::note::Note;
 use crate::session::Session;
+use crate::show;
 use crate::upload::Upload;
+
+const PATH: &str = "/console/write";
 
 #[derive(Template)]
 #[template(path = "write.html")]
@@ -22,40 +28,158 @@ struct WritePage {
     frame: Frame,
     from: String,
     may_choose: bool,
-    fields: Fields,
+    form: MailForm,
+    draft: Option<DraftPlace>,
     /// Makes sure that a form that is sent twice sends one mail.
     key: String,
 }
 
-/// The form of a new mail.
+/// A link to the form of a draft.
+pub(super) fn link(session: &Session, mailbox: &EmailAddress, uid: u32) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("draft", &uid.to_string());
+    if session.caller.grants.mailbox() != Some(mailbox) {
+        query.append_pair("mailbox", mailbox.as_str());
+    }
+    format!("{PATH}?{}", query.finish())
+}
+
+/// The form of a new mail, or of a draft.
 pub(crate) async fn show(State(state): State<HttpState>, session: Session, Query(fields): Query) -> Answer {
+    let stored = match DraftPlace::named(&session, &fields)? {
+        Some(place) => Some(StoredDraft::read(&state, &session, place).await?),
+        None => None,
+    };
     let grants = &session.caller.grants;
     let own = grants.mailbox().map(|mailbox| mailbox.shown().to_owned());
     let may_choose =
         own.is_none() || grants.admin().is_ok() || grants.domains_with(Permission::SendMail).next().is_some();
-    let from = fields.optional("from").filter(|_| may_choose).or(own).unwrap_or_default();
+    let named = stored.as_ref().map_or_else(|| fields.optional("from"), |stored| Some(stored.author()));
+    let from = named.filter(|_| may_choose).or(own).unwrap_or_default();
     let mut random = [0_u8; 16];
     state.service().entropy().fill(&mut random);
     let key = random.iter().fold(String::from("console-"), |mut key, byte| {
         let _ = write!(key, "{byte:02x}");
         key
     });
-    let frame = Frame::new(&session, "Write").call(
-        "POST /mail/send",
-        "The own mailbox. send_mail adds the users of a domain. Admins: every address of an active domain.",
-    );
-    render(&WritePage { frame, from, may_choose, fields, key })
+    let own_drafts = "The mailbox, and admins.";
+    let frame = Frame::new(&session, "Write")
+        .call(
+            "POST /mail/send",
+            "The own mailbox. send_mail adds the users of a domain. Admins: every address of an active domain.",
+        )
+        .call("POST /mailbox/{email}/drafts", own_drafts)
+        .call("DELETE /mailbox/{email}/drafts/{uid}", own_drafts);
+    let form = stored.as_ref().map_or_else(|| MailForm::of_query(&fields), StoredDraft::form);
+    render(&WritePage { frame, from, may_choose, form, draft: stored.map(|stored| stored.place), key })
 }
 
-/// `POST /mail/send`.
-pub(crate) async fn send(State(state): State<HttpState>, session: Session, upload: Upload) -> Answer {
+/// `POST /mail/send`, or a change of the draft.
+pub(crate) async fn act(State(state): State<HttpState>, session: Session, upload: Upload) -> Answer {
+    let place = DraftPlace::named(&session, &upload.fields)?;
+    match upload.fields.text("act") {
+        "save" => save(&state, &session, upload, place).await,
+        "delete" => delete(&state, &session, place).await,
+        _ => send(&state, &session, upload, place).await,
+    }
+}
+
+async fn send(state: &HttpState, session: &Session, upload: Upload, place: Option<DraftPlace>) -> Answer {
     let Upload { fields, files, hash, room: _room } = upload;
-    let service = state.service().clone();
+    let (service, caller) = (state.service().clone(), session.caller.clone());
     let mut violations = Violations::none();
     let key = fields.optional("key");
     let idempotency = key.and_then(|key| violations.check("key", IdempotencyKey::new(&key, hash)));
-    let reply_to = fields.optional("in_reply_to");
-    let draft = DraftFields {
+    let idempotency = violations.or(Some(idempotency))?;
+    let Some(files) = with_kept(state, session, place.as_ref(), &fields, files).await? else {
+        // The first of two equal forms has sent the mail and removed the draft.
+        let Some(key) = &idempotency else { return Err(gone()) };
+        let sent = service.sent_before(&caller, key).await?.ok_or_else(gone)?;
+        return sent_page(&sent);
+    };
+    let draft = Draft::parse(draft_fields(&fields, files), &service.settings().draft)?;
+    let sent = change(async move {
+        let sent = service.send(&caller, SendRequest { draft, idempotency }).await?;
+        if let Some(DraftPlace { mailbox, uid }) = place {
+            match service.delete_draft(&caller, &mailbox, uid).await {
+                Ok(()) | Err(DraftError::Mailbox(MailboxError::NoSuchMessage)) => {}
+                // The mail was accepted; an error would make the caller send it again.
+                Err(error) => tracing::warn!(%error, "the draft of a sent mail was not removed"),
+            }
+        }
+        Ok::<_, SendError>(sent)
+    });
+    sent_page(&sent.await?)
+}
+
+fn sent_page(sent: &Submitted) -> Answer {
+    done(&format!("{}/{}", messages::PATH, sent.message_id), Note::Sent)
+}
+
+async fn save(state: &HttpState, session: &Session, upload: Upload, place: Option<DraftPlace>) -> Answer {
+    let Upload { fields, files, room, .. } = upload;
+    let files = with_kept(state, session, place.as_ref(), &fields, files).await?.ok_or_else(gone)?;
+    let mut written = draft_fields(&fields, files);
+    let (mailbox, replaces) = match place {
+        Some(DraftPlace { mailbox, uid }) => (mailbox, Some(uid)),
+        None => (mailbox_for(session, &fields)?, None),
+    };
+    if written.from.is_empty() {
+        mailbox.shown().clone_into(&mut written.from);
+    }
+    let draft = Draft::parse_unfinished(written, &state.service().settings().draft)?;
+    let (service, caller, of) = (state.service().clone(), session.caller.clone(), mailbox.clone());
+    let saved = change(async move {
+        let _room = room;
+        service.save_draft(&caller, &of, draft, replaces).await
+    });
+    let SavedDraft { uid, .. } = saved.await?;
+    done(&link(session, &mailbox, uid), Note::DraftSaved)
+}
+
+/// The mailbox of a new draft: the caller's own. An API token without one saves in the mailbox of the author.
+fn mailbox_for(session: &Session, fields: &Fields) -> Result<EmailAddress, Violations> {
+    match session.caller.grants.mailbox() {
+        Some(own) => Ok(own.clone()),
+        None => Ok(fields.required::<NamedAddress>("from")?.address),
+    }
+}
+
+async fn delete(state: &HttpState, session: &Session, place: Option<DraftPlace>) -> Answer {
+    let DraftPlace { mailbox, uid } = place.ok_or_else(Failure::not_found)?;
+    let folder = state.service().drafts_folder(&session.caller, &mailbox).await?;
+    let (service, caller, of) = (state.service().clone(), session.caller.clone(), mailbox.clone());
+    change(async move { service.delete_draft(&caller, &of, uid).await }).await?;
+    let list = format!("{}/{}", mail::PATH, show::segment(mailbox.as_str()));
+    done(&folder.map_or(list.clone(), |folder| mail::folder_link(&list, &folder)), Note::DraftDeleted)
+}
+
+/// The files of the draft that are kept, and the new ones; `None` if the draft was removed.
+async fn with_kept(
+    state: &HttpState,
+    session: &Session,
+    place: Option<&DraftPlace>,
+    fields: &Fields,
+    files: Vec<AttachmentFields>,
+) -> Result<Option<Vec<AttachmentFields>>, Failure> {
+    let kept: Vec<u32> = fields.all("keep").filter_map(|index| index.parse().ok()).collect();
+    let Some(place) = place.filter(|_| !kept.is_empty()) else { return Ok(Some(files)) };
+    let stored = match StoredDraft::read(state, session, place.clone()).await {
+        Err(ReadError::Mailbox(MailboxError::NoSuchMessage)) => return Ok(None),
+        stored => stored?,
+    };
+    let mut all = stored.files(state, session, &kept).await?;
+    all.extend(files);
+    Ok(Some(all))
+}
+
+fn gone() -> Failure {
+    MailboxError::NoSuchMessage.into()
+}
+
+fn draft_fields(fields: &Fields, files: Vec<AttachmentFields>) -> DraftFields {
+    let in_reply_to = fields.optional("in_reply_to");
+    DraftFields {
         from: fields.text("from").to_owned(),
         to: addresses(fields.text("to")),
         cc: addresses(fields.text("cc")),
@@ -63,21 +187,20 @@ pub(crate) async fn send(State(state): State<HttpState>, session: Session, uploa
         subject: fields.optional("subject"),
         text: Some(fields.exact("text").replace("\r\n", "\n")),
         html: None,
-        reply_to: None,
-        headers: reply_to.map(|id| ("In-Reply-To".to_owned(), id)).into_iter().collect(),
+        reply_to: fields.optional("reply_to"),
+        headers: in_reply_to.map(|id| ("In-Reply-To".to_owned(), id)).into_iter().collect(),
         attachments: files,
-    };
-    let draft = violations.or(Some(draft))?;
-    let draft = Draft::parse(draft, &service.settings().draft)?;
-    let Submitted { message_id, .. } =
-        service.send(&session.caller, SendRequest { draft, idempotency }).await.map_err(ApiError::from)?;
-    done(&format!("{}/{message_id}", messages::PATH), Note::Sent)
+    }
 }
 
 /// Addresses, separated by commas, semicolons or line ends. A comma within quotes belongs to a name.
-fn addresses(text: &str) -> Vec<String> {
-    let mut is_quoted = false;
+pub(super) fn addresses(text: &str) -> Vec<String> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
     let is_end = |c: char| {
+        if std::mem::take(&mut is_escaped) {
+            return false;
+        }
+        is_escaped = is_quoted && c == '\\';
         is_quoted ^= c == '"';
         !is_quoted && matches!(c, ',' | ';' | '\n')
     };
@@ -94,6 +217,8 @@ mod tests {
     fn a_comma_within_a_name_ends_no_address() {
         let text = "ann@a.example, \"Lee, Bob\" <bob@a.example>;\n carl@a.example,";
         assert_eq!(addresses(text), ["ann@a.example", "\"Lee, Bob\" <bob@a.example>", "carl@a.example"]);
+        let escaped = r#""a \", b" <a@a.example>, c@a.example"#;
+        assert_eq!(addresses(escaped), [r#""a \", b" <a@a.example>"#, "c@a.example"]);
     }
 
     proptest! {

@@ -4,6 +4,7 @@ mod account;
 mod aliases;
 mod assets;
 mod domains;
+mod drafts;
 mod headers;
 mod lockouts;
 mod log_in;

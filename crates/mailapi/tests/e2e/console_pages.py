@@ -29,6 +29,9 @@ def prepare(server):
         server.call("POST", "/auth/login", {"email": f"carl@{DOMAIN}", "password": "wrong"})
     hook = {"url": "http://127.0.0.1:9/hook", "types": ["message.*"], "description": "Billing"}
     server.call("POST", "/webhooks", hook)
+    file = {"filename": "menu.txt", "content": "U291cA=="}
+    draft = {"to": [ann], "bcc": [bob], "subject": "Dinner", "body": {"html": "<p>At eight?</p>"}, "attachments": [file]}
+    saved = server.call("POST", f"/mailbox/{bob}/drafts", draft)[1]
     uid = next(mail["uid"] for mail in server.messages(bob) if mail["subject"] == "The minutes")
     return {
         "overview": "/console",
@@ -55,6 +58,8 @@ def prepare(server):
         "mailbox": f"/console/mail/{bob}",
         "mail": f"/console/mail/{bob}/{uid}",
         "write": "/console/write",
+        "drafts": f"/console/mail/{bob}?folder={saved['folder']}",
+        "draft": f"/console/write?draft={saved['uid']}&mailbox={bob}",
     }
 
 

@@ -11,6 +11,7 @@ mod read_message;
 mod save_draft;
 mod search;
 
+pub use mailapi_backend::mime::html_text;
 pub use mailapi_backend::{
     AttachmentInfo, Backlog, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError,
     MessageSummary, OpenedAttachment, OpenedMessage, PageView, SavedDraft, SearchHit, SearchQuery, SearchText,

@@ -1,0 +1,192 @@
+//! Drafts: saving, continuing, sending and deleting them.
+
+use mailapi_testkit::{Answer, TestApp};
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::{ANN, Browser, ROOT, server};
+
+const BOUNDARY: &str = "----boundary";
+const LIST: &str = "/console/mail/ann@a.example?folder=Drafts";
+
+/// Sends the form with these fields, and with a file if it has a name.
+async fn send(browser: &Browser, fields: &[(&str, &str)], file: Option<(&str, &str)>) -> Answer {
+    let field = |(name, value): &(&str, &str)| {
+        format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    };
+    let file = file.map(|(name, content)| {
+        format!(
+            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"attachment\"; filename=\"{name}\"\r\n\
+             Content-Type: text/plain\r\n\r\n{content}\r\n"
+        )
+    });
+    let body = fields.iter().map(field).collect::<String>() + &file.unwrap_or_default();
+    let kind = format!("multipart/form-data; boundary={BOUNDARY}");
+    let request = browser.request(Method::POST, "/console/write").header("Sec-Fetch-Site", "same-origin");
+    Answer::of(request.header("Content-Type", kind).body(format!("{body}--{BOUNDARY}--\r\n"))).await
+}
+
+/// Saves a draft, and returns the address of its form.
+async fn save(browser: &Browser, fields: &[(&str, &str)], file: Option<(&str, &str)>) -> String {
+    let fields: Vec<_> = fields.iter().copied().chain([("act", "save")]).collect();
+    let answer = send(browser, &fields, file).await;
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    let location = answer.header("location").to_owned();
+    assert!(location.starts_with("/console/write?draft=") && location.ends_with("&done=draft-saved"), "{location}");
+    location
+}
+
+/// The UID of the draft whose form has this address.
+fn uid(form: &str) -> &str {
+    form.split("draft=").nth(1).unwrap().split('&').next().unwrap()
+}
+
+fn value<'a>(page: &'a str, name: &str) -> &'a str {
+    let field = page.split(&format!("name=\"{name}\"")).nth(1).unwrap_or_else(|| panic!("no {name} in {page}"));
+    field.split("value=\"").nth(1).unwrap().split('"').next().unwrap()
+}
+
+async fn total(app: &TestApp, folder: &str) -> u64 {
+    let path = format!("/mailbox/ann@a.example/messages?folder={folder}");
+    app.get(app.admin(), &path).await.json()["total"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn foreign_and_missing_drafts_do_not_open() {
+    let app = server().await;
+    let ann = Browser::of(&app, ANN).await;
+    let form = save(&ann, &[("from", ANN), ("text", "x")], None).await;
+    let bob = Browser::of(&app, "bob@a.example").await;
+    let grant = json!({ "email": "bob@a.example", "permission": "view_mailbox", "domain": "a.example" });
+    assert_eq!(app.post(app.admin(), "/permissions", grant).await.status, 201);
+    let foreign = [("mailbox", ANN), ("draft", uid(&form)), ("from", "bob@a.example"), ("text", "x")];
+    assert_eq!(bob.get(&format!("/console/write?mailbox={ANN}&draft={}", uid(&form))).await.status, 403);
+    for act in ["save", "delete"] {
+        let fields: Vec<_> = foreign.into_iter().chain([("act", act)]).collect();
+        assert_eq!(send(&bob, &fields, None).await.status, 403, "{act}");
+    }
+    assert!(!bob.page(LIST).await.contains("Continue writing"), "reading is not enough");
+    assert_eq!(total(&app, "Drafts").await, 1);
+    for missing in ["999", "0", "x", "-1"] {
+        assert_eq!(ann.get(&format!("/console/write?draft={missing}")).await.status, 404, "{missing}");
+    }
+    let fields = [("from", ANN), ("draft", "999"), ("keep", "0"), ("text", "x"), ("act", "save")];
+    assert_eq!(send(&ann, &fields, None).await.status, 404, "its files are missing");
+    assert_eq!(send(&ann, &[("from", ANN), ("act", "delete")], None).await.status, 404);
+    let wrong = send(&ann, &[("from", ANN), ("to", "nobody"), ("act", "save")], None).await;
+    assert!(wrong.status == 422 && wrong.text().contains("<dt>to[0]</dt>"), "{}", wrong.text());
+}
+
+#[tokio::test]
+async fn a_draft_is_continued_with_all_that_it_has() {
+    let app = server().await;
+    let ann = Browser::of(&app, ANN).await;
+    let fields = [
+        ("from", ANN),
+        ("to", "\"Lee, Bob\" <bob@a.example>, eve@b.example"),
+        ("cc", "Carl <carl@b.example>"),
+        ("bcc", "dan@b.example, \"Müller, Käthe\" <kaethe@b.example>"),
+        ("subject", "Tea & cake"),
+        ("text", "\r\nAt noon?\r\n\r\nAnn"),
+        ("in_reply_to", "<1@b.example>"),
+    ];
+    let form = save(&ann, &fields, Some(("plan.txt", "the plan"))).await;
+    let page = ann.page(&form).await;
+    assert!(page.contains("The draft is saved."), "{page}");
+    assert_eq!(value(&page, "to"), "&#34;Lee, Bob&#34; &#60;bob@a.example&#62;, eve@b.example");
+    assert_eq!(value(&page, "cc"), "Carl &#60;carl@b.example&#62;");
+    assert_eq!(value(&page, "bcc"), "dan@b.example, &#34;Müller, Käthe&#34; &#60;kaethe@b.example&#62;");
+    assert_eq!(value(&page, "subject"), "Tea &#38; cake");
+    assert_eq!(value(&page, "in_reply_to"), "&#60;1@b.example&#62;");
+    assert!(page.contains("rows=\"14\">\n\nAt noon?\n\nAnn</textarea>"), "{page}");
+    assert!(page.contains("name=\"keep\" value=\"0\" checked> Keep plan.txt"), "{page}");
+    assert!(page.contains("POST /mailbox/{email}/drafts") && page.contains("DELETE /mailbox/{email}/drafts/{uid}"));
+    let list = ann.page(LIST).await;
+    assert!(list.contains(&format!("href=\"/console/write?draft={}\">Continue writing", uid(&form))), "{list}");
+    let mail = ann.page(&format!("/console/mail/ann@a.example/{}?folder=Drafts", uid(&form))).await;
+    assert!(mail.contains("Continue writing") && !mail.contains("/console/write?from="), "{mail}");
+    assert!(!ann.page("/console/mail/ann@a.example").await.contains("Continue writing"));
+}
+
+#[tokio::test]
+async fn a_saved_draft_keeps_the_files_that_are_checked() {
+    let app = server().await;
+    let ann = Browser::of(&app, ANN).await;
+    let first = save(&ann, &[("from", ANN), ("text", "one")], Some(("plan.txt", "the plan"))).await;
+    let again = [("from", ANN), ("text", "two"), ("draft", uid(&first)), ("keep", "0")];
+    let second = save(&ann, &again, Some(("more.txt", "more"))).await;
+    assert_eq!(total(&app, "Drafts").await, 1);
+    let page = ann.page(&second).await;
+    assert!(page.contains("Keep plan.txt") && page.contains("Keep more.txt"), "{page}");
+    let path = format!("/console/mail/ann@a.example/{}/attachment", uid(&second));
+    assert_eq!(ann.get(&format!("{path}/0?folder=Drafts")).await.text(), "the plan");
+    assert_eq!(ann.get(&format!("{path}/1?folder=Drafts")).await.text(), "more");
+    let third = save(&ann, &[("from", ANN), ("text", "two"), ("draft", uid(&second)), ("keep", "1")], None).await;
+    let page = ann.page(&third).await;
+    assert!(!page.contains("Keep plan.txt") && page.contains("Keep more.txt"), "{page}");
+    let fourth = save(&ann, &[("from", ANN), ("text", "two"), ("draft", uid(&third))], None).await;
+    let page = ann.page(&fourth).await;
+    assert!(!page.contains("Files of the draft") && page.contains("\ntwo</textarea>"), "{page}");
+    assert_eq!(total(&app, "Drafts").await, 1);
+}
+
+#[tokio::test]
+async fn a_sent_draft_is_removed_and_sent_once() {
+    let app = server().await;
+    let ann = Browser::of(&app, ANN).await;
+    let written = [("from", ANN), ("to", "bob@a.example"), ("bcc", "root@a.example"), ("subject", "Tea")];
+    let form = save(&ann, &written, Some(("plan.txt", "the plan"))).await;
+    let page = ann.page(&form).await;
+    let (key, draft) = (value(&page, "key").to_owned(), [("draft", uid(&form)), ("keep", "0"), ("text", "x")]);
+    let fields: Vec<_> = written.into_iter().chain(draft).chain([("key", key.as_str())]).collect();
+    let refused: Vec<_> = fields.iter().map(|(name, value)| (*name, if *name == "to" { "" } else { *value })).collect();
+    assert_eq!(send(&ann, &refused, None).await.status, 422);
+    assert_eq!(total(&app, "Drafts").await, 1, "a mail that is not sent stays a draft");
+    let first = send(&ann, &fields, None).await;
+    assert!(first.status == 303 && first.header("location").ends_with("?done=sent"), "{}", first.text());
+    assert_eq!(total(&app, "Drafts").await, 0);
+    assert_eq!(send(&ann, &fields, None).await.header("location"), first.header("location"));
+    app.settle().await;
+    let bob = Browser::of(&app, "bob@a.example").await;
+    assert_eq!(bob.get("/console/mail/bob@a.example/1/attachment/0").await.text(), "the plan");
+    assert_eq!(bob.get("/console/mail/bob@a.example/2").await.status, 404);
+    let raw = bob.get("/console/mail/bob@a.example/1/raw").await.text();
+    assert!(!raw.contains("root@a.example"), "{raw}");
+    let root = Browser::of(&app, ROOT).await;
+    assert!(root.page("/console/mail/root@a.example").await.contains(">Tea</a>"));
+}
+
+#[tokio::test]
+async fn a_deleted_draft_is_gone() {
+    let app = server().await;
+    let ann = Browser::of(&app, ANN).await;
+    let form = save(&ann, &[("from", ANN), ("subject", "Tea")], None).await;
+    let answer = send(&ann, &[("draft", uid(&form)), ("act", "delete")], None).await;
+    assert_eq!(answer.header("location"), format!("{LIST}&done=draft-deleted"));
+    let list = ann.page(answer.header("location")).await;
+    assert!(list.contains("The draft is deleted.") && list.contains("The folder is empty."), "{list}");
+    assert_eq!(ann.get(&form).await.status, 404);
+}
+
+#[tokio::test]
+async fn formatted_drafts_and_drafts_of_others_are_continued() {
+    let app = server().await;
+    let draft = json!({ "subject": "Tea", "body": { "html": "<p>At <b>noon</b>?" }, "reply_to": "bob@a.example" });
+    let saved = app.post(app.admin(), "/mailbox/ann@a.example/drafts", draft).await.json();
+    let admin = Browser::with_token(&app, app.admin()).await;
+    let list = admin.page(LIST).await;
+    let link = format!("/console/write?draft={}&mailbox=ann%40a.example", saved["uid"]);
+    assert!(list.contains(&link.replace('&', "&#38;")), "{list}");
+    let page = admin.page(&link).await;
+    assert!(page.contains("At noon?</textarea>") && page.contains("continues as plain text"), "{page}");
+    assert_eq!((value(&page, "from"), value(&page, "reply_to")), (ANN, "bob@a.example"));
+    let uid = saved["uid"].to_string();
+    let fields = [("from", ANN), ("draft", &uid), ("mailbox", ANN), ("text", "At one?")];
+    let form = save(&admin, &fields, None).await;
+    assert!(form.contains("mailbox=ann%40a.example"), "{form}");
+    assert_eq!(total(&app, "Drafts").await, 1);
+    save(&admin, &[("from", ANN), ("text", "A token saves in the mailbox of the author.")], None).await;
+    assert_eq!(total(&app, "Drafts").await, 2);
+    let nobody = send(&admin, &[("from", ""), ("text", "x"), ("act", "save")], None).await;
+    assert!(nobody.status == 422 && nobody.text().contains("<dt>from</dt>"), "{}", nobody.text());
+}
