@@ -32,8 +32,8 @@ pub(crate) struct WaitingAnswer {
 /// answer.
 const MOST: i64 = 5_000;
 
-/// Maximum number of answers that a mailbox sends in an hour by one rule. A flood of invented senders would otherwise
-/// leave as a flood of answers at once.
+/// Maximum number of answers that a mailbox sends in an hour, also if its rules change meanwhile. A flood of invented
+/// senders would otherwise leave as a flood of answers at once.
 const MOST_IN_AN_HOUR: i64 = 100;
 
 const HOUR_MILLIS: i64 = 60 * 60 * 1000;
@@ -59,25 +59,43 @@ pub(crate) fn add(
     if connection.prepare_cached(sql)?.exists(params![mailbox, sender, now.as_millis()])? {
         return Ok(false);
     }
-    // What the same rule answered in the last hour may be answered again up to an hour before this one.
-    let an_hour_before = next.as_millis() - HOUR_MILLIS;
-    let sql = "SELECT count(*), count(*) FILTER (WHERE until > ?2 AND until <= ?3) FROM drop_answered
+    let sql = "SELECT count(*) FILTER (WHERE until > ?2), count(*) FILTER (WHERE answered_at > ?3) FROM drop_answered
         WHERE mailbox_id = ?1";
-    let values = params![mailbox, an_hour_before, next.as_millis()];
+    let values = params![mailbox, now.as_millis(), now.as_millis() - HOUR_MILLIS];
     let (known, recent): (i64, i64) =
         connection.prepare_cached(sql)?.query_row(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
     if known >= MOST || recent >= MOST_IN_AN_HOUR {
         tracing::info!(mailbox = %answer.mailbox, "too many senders were answered; no further one is");
         return Ok(false);
     }
-    let sql = "INSERT OR REPLACE INTO drop_answered (mailbox_id, sender, until) VALUES (?1, ?2, ?3)";
-    connection.prepare_cached(sql)?.execute(params![mailbox, sender, next.as_millis()])?;
+    let sql = "INSERT OR REPLACE INTO drop_answered (mailbox_id, sender, until, answered_at) VALUES (?1, ?2, ?3, ?4)";
+    connection.prepare_cached(sql)?.execute(params![mailbox, sender, next.as_millis(), now.as_millis()])?;
     let sql = "INSERT INTO drop_answers (mailbox_id, mailbox, recipient, subject, text, in_reply_to)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let Answer { mailbox: author, recipient, subject, text, in_reply_to } = answer;
     let values = params![mailbox, author.wire(), recipient.wire(), subject, text, in_reply_to];
     connection.prepare_cached(sql)?.execute(values)?;
     Ok(true)
+}
+
+/// Lets every sender get another answer. Those of the last hour still count.
+pub(super) fn allow_again(connection: &Connection, mailbox: MailboxId) -> Result<(), StoreError> {
+    let sql = "UPDATE drop_answered SET until = answered_at WHERE mailbox_id = ?1";
+    connection.prepare_cached(sql)?.execute(params![mailbox])?;
+    Ok(())
+}
+
+/// Removes the answers of a mailbox that wait.
+pub(super) fn drop_waiting(connection: &Connection, mailbox: MailboxId) -> Result<(), StoreError> {
+    connection.prepare_cached("DELETE FROM drop_answers WHERE mailbox_id = ?1")?.execute(params![mailbox])?;
+    Ok(())
+}
+
+/// Removes the answers of a mailbox that wait, and forgets the senders that got one.
+pub(super) fn remove(connection: &Connection, mailbox: MailboxId) -> Result<(), StoreError> {
+    drop_waiting(connection, mailbox)?;
+    connection.prepare_cached("DELETE FROM drop_answered WHERE mailbox_id = ?1")?.execute(params![mailbox])?;
+    Ok(())
 }
 
 fn read(row: &Row<'_>) -> Result<WaitingAnswer, MessageStoreError> {
@@ -122,19 +140,21 @@ impl MessageStore {
         self.write(move |connection, _| Ok(delete(connection, id).map(drop)?)).await
     }
 
-    /// Forgets some senders that may get another answer. Returns their number.
+    /// Forgets some senders that may get another answer, and got none in the last hour. Returns their number.
     pub(crate) async fn forget_answered_once(&self) -> Result<usize, MessageStoreError> {
         let now = self.clock().now().as_millis();
-        let any = "SELECT 1 FROM drop_answered WHERE until <= ?1";
-        let any = self
-            .read_one(|connection| Ok::<_, MessageStoreError>(connection.prepare_cached(any)?.exists(params![now])?));
+        let an_hour_ago = now - HOUR_MILLIS;
+        let any = "SELECT 1 FROM drop_answered WHERE until <= ?1 AND answered_at <= ?2";
+        let any = self.read_one(|connection| {
+            Ok::<_, MessageStoreError>(connection.prepare_cached(any)?.exists(params![now, an_hour_ago])?)
+        });
         if !any.await? {
             return Ok(0);
         }
         self.write(move |connection, _| {
             let sql = "DELETE FROM drop_answered WHERE rowid IN
-                (SELECT rowid FROM drop_answered WHERE until <= ?1 LIMIT ?2)";
-            Ok(connection.prepare_cached(sql)?.execute(params![now, FORGOTTEN])?)
+                (SELECT rowid FROM drop_answered WHERE until <= ?1 AND answered_at <= ?2 LIMIT ?3)";
+            Ok(connection.prepare_cached(sql)?.execute(params![now, an_hour_ago, FORGOTTEN])?)
         })
         .await
     }

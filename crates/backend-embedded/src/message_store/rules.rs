@@ -5,7 +5,7 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::id::MailboxId;
-use super::{damaged, mailbox};
+use super::{answers, damaged, mailbox};
 
 /// Returns the rules of a mailbox; `None` if it has none.
 pub(crate) fn find(connection: &Connection, mailbox: MailboxId) -> Result<Option<RuleSet>, StoreError> {
@@ -39,7 +39,9 @@ pub(super) fn put(connection: &Connection, address: &EmailAddress, rules: &RuleS
     if find(connection, mailbox.id)?.unwrap_or_default() == *rules {
         return Ok(());
     }
-    remove(connection, mailbox.id)?;
+    drop_rules(connection, mailbox.id)?;
+    answers::drop_waiting(connection, mailbox.id)?;
+    answers::allow_again(connection, mailbox.id)?;
     if !rules.is_empty() {
         let sql = "INSERT INTO drop_rules (mailbox_id, rules) VALUES (?1, ?2)";
         connection.prepare_cached(sql)?.execute(params![mailbox.id, rules.to_text()])?;
@@ -49,13 +51,12 @@ pub(super) fn put(connection: &Connection, address: &EmailAddress, rules: &RuleS
 
 /// Removes the rules of a mailbox, and what they remember.
 pub(super) fn remove(connection: &Connection, mailbox: MailboxId) -> Result<(), StoreError> {
-    for sql in [
-        "DELETE FROM drop_rules WHERE mailbox_id = ?1",
-        "DELETE FROM drop_answers WHERE mailbox_id = ?1",
-        "DELETE FROM drop_answered WHERE mailbox_id = ?1",
-    ] {
-        connection.prepare_cached(sql)?.execute(params![mailbox])?;
-    }
+    drop_rules(connection, mailbox)?;
+    answers::remove(connection, mailbox)
+}
+
+fn drop_rules(connection: &Connection, mailbox: MailboxId) -> Result<(), StoreError> {
+    connection.prepare_cached("DELETE FROM drop_rules WHERE mailbox_id = ?1")?.execute(params![mailbox])?;
     Ok(())
 }
 

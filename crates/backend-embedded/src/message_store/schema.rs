@@ -25,4 +25,5 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 17, sql: include_str!("../../migrations/0017_saved_at.sql") },
     Migration { version: 18, sql: include_str!("../../migrations/0018_deleted.sql") },
     Migration { version: 19, sql: include_str!("../../migrations/0019_save_sent.sql") },
+    Migration { version: 20, sql: include_str!("../../migrations/0020_answered_at.sql") },
 ];

@@ -132,6 +132,26 @@ async fn senders_here_get_an_answer_too_and_other_rules_answer_again() {
 }
 
 #[tokio::test]
+async fn a_mailbox_sends_a_hundred_answers_in_an_hour() {
+    let (host, sink) = with_rules(AWAY).await;
+    let answered = async |senders: std::ops::Range<u32>| {
+        for number in senders {
+            assert!(arrives(&host, &format!("z{number}@far.example"), TO_BOB).await.starts_with("250"));
+        }
+        left(&host, &sink).await.len()
+    };
+    assert_eq!(answered(0..101).await, 100);
+    put(&host, &AWAY.replace("away.", "still away.")).await;
+    put(&host, "").await;
+    put(&host, AWAY).await;
+    assert_eq!(answered(200..202).await, 100, "other rules answer within the same limit");
+    host.message_store.maintain_until_done().await.unwrap();
+    assert_eq!(answered(300..301).await, 100);
+    host.clock.advance(Duration::from_secs(60 * 60));
+    assert_eq!(answered(0..2).await, 102, "other rules answer the same senders again");
+}
+
+#[tokio::test]
 async fn a_rule_refuses_a_message_at_its_end() {
     let (host, sink) = with_rules("rule\ton\tx\nif\tsubject\tis\tlunch?\ndo\treject\tNo lunch\n").await;
     assert_eq!(arrives(&host, "zoe@far.example", TO_BOB).await, "550 5.7.1 No lunch");
