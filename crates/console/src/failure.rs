@@ -100,18 +100,22 @@ pub(crate) fn in_words(error: &ApiError) -> String {
 }
 
 fn error_page(error: &ApiError, again: Option<Again>) -> Response {
-    let retry_after = error.retry_after();
     // While log-ins are locked, no proof is accepted.
-    let again = again.filter(|_| retry_after.is_none());
+    let again = again.filter(|_| error.retry_after().is_none());
     let message = again.as_ref().map_or_else(|| in_words(error), |again| format!("{} is wrong.", again.label));
-    let mut response = written(&FailurePage {
+    let response = written(&FailurePage {
         status: error.status().as_u16(),
         code: error.code(),
         message: &message,
         details: error.details().collect(),
         again,
     });
-    if let Some(seconds) = retry_after {
+    with_retry_after(response, error)
+}
+
+/// Adds the header `Retry-After` of an error.
+pub(crate) fn with_retry_after(mut response: Response, error: &ApiError) -> Response {
+    if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response

@@ -32,6 +32,8 @@ pub(super) struct StoredFile {
     pub(super) index: u32,
     pub(super) name: String,
     pub(super) size: String,
+    /// Whether the mail has it too.
+    pub(super) is_kept: bool,
 }
 
 impl MailForm {
@@ -50,6 +52,27 @@ impl MailForm {
             is_formatted: false,
         }
     }
+
+    /// A form that was sent, with the files of its draft.
+    pub(super) fn of_typed(fields: &Fields, stored: Option<&StoredDraft>) -> Self {
+        let kept: Vec<u32> = kept(fields).collect();
+        let mut files = stored.map(StoredDraft::stored_files).unwrap_or_default();
+        for file in &mut files {
+            file.is_kept = kept.contains(&file.index);
+        }
+        Self {
+            bcc: fields.text("bcc").to_owned(),
+            text: fields.exact("text").replace("\r\n", "\n"),
+            reply_to: fields.text("reply_to").to_owned(),
+            files,
+            ..Self::of_query(fields)
+        }
+    }
+}
+
+/// The indexes of the files that the mail keeps.
+pub(super) fn kept(fields: &Fields) -> impl Iterator<Item = u32> {
+    fields.all("keep").filter_map(|index| index.parse().ok())
 }
 
 /// The place of a draft.
@@ -98,13 +121,8 @@ impl StoredDraft {
     }
 
     pub(super) fn form(&self) -> MailForm {
-        let FullMessage { summary, cc, text, html, attachments, .. } = &self.message;
+        let FullMessage { summary, cc, text, html, .. } = &self.message;
         let text = text.clone().or_else(|| html.as_deref().map(|html| html_text(html).trim().to_owned()));
-        let files = attachments.iter().map(|info| StoredFile {
-            index: info.index,
-            name: info.filename.clone(),
-            size: show::bytes(info.size),
-        });
         MailForm {
             to: people(&summary.to),
             cc: people(cc),
@@ -114,9 +132,19 @@ impl StoredDraft {
             in_reply_to: self.header("In-Reply-To").to_owned(),
             // An invalid one would be an error of a field that the form does not show.
             reply_to: Some(typed(self.header("Reply-To"))).filter(|one| is_address(one)).unwrap_or_default(),
-            files: files.collect(),
+            files: self.stored_files(),
             is_formatted: html.is_some(),
         }
+    }
+
+    fn stored_files(&self) -> Vec<StoredFile> {
+        let files = self.message.attachments.iter().map(|info| StoredFile {
+            index: info.index,
+            name: info.filename.clone(),
+            size: show::bytes(info.size),
+            is_kept: true,
+        });
+        files.collect()
     }
 
     fn header(&self, name: &str) -> &str {

@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 
 use askama::Template;
 use axum::extract::State;
-use mailapi_http::HttpState;
+use mailapi_http::{ApiError, HttpState};
 use mailapi_model::{AttachmentFields, Draft, DraftFields, EmailAddress, NamedAddress, Permission, Violations};
 use mailapi_service::mail::{IdempotencyKey, SendError, SendRequest, Submitted};
 use mailapi_service::mailbox::{DraftError, MailboxError, ReadError, SavedDraft};
 
-use super::stored_draft::{DraftPlace, MailForm, StoredDraft};
+use super::stored_draft::{DraftPlace, MailForm, StoredDraft, kept};
 use super::{mail, messages};
-use crate::answer::{Answer, change, done, render};
-use crate::failure::Failure;
+use crate::answer::{Answer, change, done, render, render_as};
+use crate::failure::{Failure, in_words, with_retry_after};
 use crate::fields::{Fields, Query};
 use crate::frame::Frame;
 use crate::note::Note;
@@ -32,6 +32,35 @@ struct WritePage {
     draft: Option<DraftPlace>,
     /// Makes sure that a form that is sent twice sends one mail.
     key: String,
+    /// Why the mail was neither sent nor saved.
+    problem: Option<Problem>,
+}
+
+struct Problem {
+    message: String,
+    /// The names of fields, and what is wrong with them.
+    details: Vec<(String, String)>,
+    /// Whether the form had new files, which a page cannot put into a form again.
+    lacks_files: bool,
+}
+
+impl WritePage {
+    fn new(session: &Session, author: Option<String>, form: MailForm, key: String) -> Self {
+        let grants = &session.caller.grants;
+        let own = grants.mailbox().map(|mailbox| mailbox.shown().to_owned());
+        let may_choose =
+            own.is_none() || grants.admin().is_ok() || grants.domains_with(Permission::SendMail).next().is_some();
+        let from = author.filter(|_| may_choose).or(own).unwrap_or_default();
+        let own_drafts = "The mailbox, and admins.";
+        let frame = Frame::new(session, "Write")
+            .call(
+                "POST /mail/send",
+                "The own mailbox. send_mail adds the users of a domain. Admins: every address of an active domain.",
+            )
+            .call("POST /mailbox/{email}/drafts", own_drafts)
+            .call("DELETE /mailbox/{email}/drafts/{uid}", own_drafts);
+        Self { frame, from, may_choose, form, draft: None, key, problem: None }
+    }
 }
 
 /// A link to the form of a draft.
@@ -50,38 +79,54 @@ pub(crate) async fn show(State(state): State<HttpState>, session: Session, Query
         Some(place) => Some(StoredDraft::read(&state, &session, place).await?),
         None => None,
     };
-    let grants = &session.caller.grants;
-    let own = grants.mailbox().map(|mailbox| mailbox.shown().to_owned());
-    let may_choose =
-        own.is_none() || grants.admin().is_ok() || grants.domains_with(Permission::SendMail).next().is_some();
-    let named = stored.as_ref().map_or_else(|| fields.optional("from"), |stored| Some(stored.author()));
-    let from = named.filter(|_| may_choose).or(own).unwrap_or_default();
     let mut random = [0_u8; 16];
     state.service().entropy().fill(&mut random);
     let key = random.iter().fold(String::from("console-"), |mut key, byte| {
         let _ = write!(key, "{byte:02x}");
         key
     });
-    let own_drafts = "The mailbox, and admins.";
-    let frame = Frame::new(&session, "Write")
-        .call(
-            "POST /mail/send",
-            "The own mailbox. send_mail adds the users of a domain. Admins: every address of an active domain.",
-        )
-        .call("POST /mailbox/{email}/drafts", own_drafts)
-        .call("DELETE /mailbox/{email}/drafts/{uid}", own_drafts);
+    let author = stored.as_ref().map_or_else(|| fields.optional("from"), |stored| Some(stored.author()));
     let form = stored.as_ref().map_or_else(|| MailForm::of_query(&fields), StoredDraft::form);
-    render(&WritePage { frame, from, may_choose, form, draft: stored.map(|stored| stored.place), key })
+    let page = WritePage::new(&session, author, form, key);
+    render(&WritePage { draft: stored.map(|stored| stored.place), ..page })
 }
 
 /// `POST /mail/send`, or a change of the draft.
 pub(crate) async fn act(State(state): State<HttpState>, session: Session, upload: Upload) -> Answer {
     let place = DraftPlace::named(&session, &upload.fields)?;
-    match upload.fields.text("act") {
+    let (typed, named, lacks_files) = (upload.fields.clone(), place.clone(), !upload.files.is_empty());
+    let answer = match typed.text("act") {
         "save" => save(&state, &session, upload, place).await,
-        "delete" => delete(&state, &session, place).await,
+        "delete" => return delete(&state, &session, place).await,
         _ => send(&state, &session, upload, place).await,
+    };
+    match answer {
+        Err(Failure::Api(error)) => once_more(&state, &session, &typed, named, &error, lacks_files).await,
+        answer => answer,
     }
+}
+
+/// The form as it was sent, with the reason why nothing was done. Without it, a browser may lose a long text.
+async fn once_more(
+    state: &HttpState,
+    session: &Session,
+    typed: &Fields,
+    place: Option<DraftPlace>,
+    error: &ApiError,
+    lacks_files: bool,
+) -> Answer {
+    let stored = match place {
+        // A draft that is gone, or is another's, is not named again: the form can then be saved as a new one.
+        Some(place) => StoredDraft::read(state, session, place).await.ok(),
+        None => None,
+    };
+    let form = MailForm::of_typed(typed, stored.as_ref());
+    // The key stays: if the mail was sent after all, the same form does not send it again.
+    let page = WritePage::new(session, typed.optional("from"), form, typed.text("key").to_owned());
+    let details = error.details().map(|(field, what)| (field.to_owned(), what.to_owned())).collect();
+    let problem = Some(Problem { message: in_words(error), details, lacks_files });
+    let answer = render_as(error.status(), &WritePage { draft: stored.map(|stored| stored.place), problem, ..page });
+    answer.map(|response| with_retry_after(response, error))
 }
 
 async fn send(state: &HttpState, session: &Session, upload: Upload, place: Option<DraftPlace>) -> Answer {
@@ -162,7 +207,7 @@ async fn with_kept(
     fields: &Fields,
     files: Vec<AttachmentFields>,
 ) -> Result<Option<Vec<AttachmentFields>>, Failure> {
-    let kept: Vec<u32> = fields.all("keep").filter_map(|index| index.parse().ok()).collect();
+    let kept: Vec<u32> = kept(fields).collect();
     let Some(place) = place.filter(|_| !kept.is_empty()) else { return Ok(Some(files)) };
     let stored = match StoredDraft::read(state, session, place.clone()).await {
         Err(ReadError::Mailbox(MailboxError::NoSuchMessage)) => return Ok(None),

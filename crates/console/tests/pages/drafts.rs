@@ -157,6 +157,44 @@ async fn a_sent_draft_is_removed_and_sent_once() {
 }
 
 #[tokio::test]
+async fn a_refused_mail_is_shown_as_it_was_typed() {
+    let app = server().await;
+    let ann = Browser::of(&app, ANN).await;
+    let form = save(&ann, &[("from", ANN), ("text", "one")], Some(("plan.txt", "the plan"))).await;
+    let key = value(&ann.page(&form).await, "key").to_owned();
+    let typed = [
+        ("from", ANN),
+        ("to", "nobody"),
+        ("bcc", "eve@b.example"),
+        ("subject", "Tea"),
+        ("text", "\r\nAt <noon>?"),
+        ("in_reply_to", "<1@b.example>"),
+        ("draft", uid(&form)),
+        ("key", &key),
+    ];
+    for act in ["save", ""] {
+        let fields: Vec<_> = typed.into_iter().chain([("act", act)]).collect();
+        let answer = send(&ann, &fields, Some(("new.txt", "new"))).await;
+        let page = answer.text();
+        assert!(answer.status == 422 && page.contains("role=\"alert\"") && page.contains("<dt>to[0]</dt>"), "{page}");
+        assert!(page.contains("Choose the new attachments again"), "{page}");
+        for (name, expected) in [("to", "nobody"), ("bcc", "eve@b.example"), ("subject", "Tea"), ("key", &key)] {
+            assert_eq!(value(&page, name), expected, "{name}");
+        }
+        assert_eq!(value(&page, "draft"), uid(&form));
+        assert!(page.contains("rows=\"14\">\n\nAt &#60;noon&#62;?</textarea>"), "{page}");
+        assert!(page.contains("name=\"keep\" value=\"0\"> Keep plan.txt"), "it was not checked: {page}");
+    }
+    let gone = typed.into_iter().filter(|(name, _)| *name != "draft").chain([("draft", "999"), ("keep", "0")]);
+    let page = send(&ann, &gone.collect::<Vec<_>>(), None).await.text();
+    assert!(
+        page.contains("At &#60;noon&#62;?") && !page.contains("name=\"draft\""),
+        "a new draft can be saved: {page}"
+    );
+    assert_eq!(total(&app, "Drafts").await, 1);
+}
+
+#[tokio::test]
 async fn a_deleted_draft_is_gone() {
     let app = server().await;
     let ann = Browser::of(&app, ANN).await;
