@@ -26,6 +26,11 @@ impl Fields {
         Self(fields)
     }
 
+    /// One field.
+    pub(crate) fn one(name: &str, value: &str) -> Self {
+        Self(vec![(name.to_owned(), value.to_owned())])
+    }
+
     /// The value as it was sent; empty if there is none. For passwords and texts.
     pub(crate) fn exact(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)

@@ -62,6 +62,7 @@ pub use records::{
     domain_dns_json, domain_json, domains_json, queue_json, queued_message_json, rules_from_json, rules_json,
     token_json, tokens_json, user_json, users_json, webhooks_json,
 };
+pub use response_cache::{FolderPage, PageForm, Unwritten};
 pub use router::{router, router_with};
 pub use routes::to_the_end;
 pub use serve::{ApiListeners, serve};

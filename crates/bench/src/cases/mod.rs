@@ -45,6 +45,8 @@ pub(crate) enum Case {
     Sent,
     /// GET /mailbox/{email}/messages, 50 of them
     List,
+    /// The console's page of 50 messages, beside GET /mailbox/{email}/messages
+    ConsoleList,
     /// GET /mailbox/{email}/messages/{uid}
     Read,
     /// GET of an attachment of 100 KiB
@@ -114,6 +116,7 @@ impl Bench {
             Case::Status => self.reading().await?.status(&scale).await,
             Case::Sent => self.reading().await?.sent(&scale).await,
             Case::List => self.reading().await?.list(&scale).await,
+            Case::ConsoleList => self.reading().await?.console_list(&scale).await,
             Case::Read => self.reading().await?.read(&scale).await,
             Case::Attachment => self.reading().await?.attachment(&scale).await,
             Case::Search => self.reading().await?.search(&scale).await,

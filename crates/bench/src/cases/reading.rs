@@ -1,13 +1,16 @@
 //! Reading from a server with one full INBOX. Each case first verifies the responses.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::beside_http_floor;
+use super::{beside_http_floor, http_clients};
 use crate::client::http::Request;
 use crate::mail::{self, ATTACHMENT_BYTES, Author, PLANTED, READER, WRITER};
 use crate::mail_site::{MailSite, api};
+use crate::measure::compare;
 use crate::outcome::{Failure, Outcome, same};
 use crate::random::Random;
 use crate::report::{Goal, Row};
@@ -82,6 +85,27 @@ impl Reading {
         same("messages in the list", list["total"].as_u64(), Some(scale.messages as u64))?;
         same("messages on the page", list["messages"].as_array().map(Vec::len), Some(50.min(scale.messages)))?;
         self.measure("list of 50", &at_16(10_000.0, 0.5), scale, vec![request]).await
+    }
+
+    /// Compares the page with the API's list, not with a floor.
+    pub(super) async fn console_list(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        let page = Request::page(&format!("/console/mail/{READER}"), &self.reader);
+        let mut connection = self.site.connect().await?;
+        let (_, html) = connection.exchange(&page).await?;
+        let (html, shown) = (String::from_utf8_lossy(html), 50.min(scale.messages));
+        same("messages on the page", html.matches("<td class=\"when\">").count(), shown)?;
+        let case = format!("console: page of 50 ({} bytes), beside the API's list", html.len());
+        let (pages, lists): (Arc<[Request]>, Arc<[Request]>) =
+            (vec![page].into(), vec![self.mailbox("/messages")].into());
+        let (server, goal) = (&self.site.server, Goal { ratio: Some(0.5), ..Goal::default() });
+        let mut rows = Vec::new();
+        for &concurrency in scale.concurrency {
+            let mut ours = http_clients(concurrency, server.http, server.process(), &pages, 200).await?;
+            let mut others = http_clients(concurrency, server.http, server.process(), &lists, 200).await?;
+            let comparison = compare(&scale.plan, &mut ours, &mut others).await?;
+            rows.push(Row::Compared { case: case.clone(), concurrency, comparison, goal });
+        }
+        Ok(rows)
     }
 
     pub(super) async fn read(&self, scale: &Scale) -> Outcome<Vec<Row>> {

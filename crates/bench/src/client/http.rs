@@ -22,6 +22,11 @@ impl Request {
         Self(format!("GET {path} HTTP/1.1\r\nHost: bench\r\n{}\r\n", token_line(token)).into_bytes())
     }
 
+    /// A `GET` of a page of the console.
+    pub(crate) fn page(path: &str, token: &str) -> Self {
+        Self(format!("GET {path} HTTP/1.1\r\nHost: bench\r\nCookie: __Host-mailapi={token}\r\n\r\n").into_bytes())
+    }
+
     /// A `DELETE` of an absolute path.
     pub(crate) fn delete(path: &str, token: &str) -> Self {
         Self(format!("DELETE {path} HTTP/1.1\r\nHost: bench\r\n{}\r\n", token_line(token)).into_bytes())

@@ -5,11 +5,12 @@ use axum::extract::{Path, State};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::response::Response;
-use mailapi_http::{ApiError, HttpState, download, page};
-use mailapi_model::{EmailAddress, FolderName, Listed, Permission, Violations};
+use bytes::Bytes;
+use mailapi_http::{ApiError, FolderPage, HttpState, PageForm, download, page};
+use mailapi_model::{EmailAddress, FolderName, Listed, Page, Permission, Violations};
 use mailapi_service::mailbox::{
-    AttachmentInfo, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, MessageSummary, PageView,
-    SearchHit, SearchQuery, SearchText,
+    AttachmentInfo, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, MessageSummary, SearchHit,
+    SearchQuery, SearchText,
 };
 
 use super::write;
@@ -65,9 +66,24 @@ struct MailboxPage {
     folders: Vec<Folder>,
     folder: String,
     q: String,
+    /// The list of messages in HTML.
+    list: Bytes,
+    may_write: bool,
+}
+
+impl MailboxPage {
+    fn list(&self) -> &str {
+        std::str::from_utf8(&self.list).unwrap_or_default()
+    }
+}
+
+/// The messages of a page, with its place in the folder.
+#[derive(Template)]
+#[template(path = "mail_list.html")]
+struct MailList {
     rows: Vec<Row>,
     pager: Pager,
-    may_write: bool,
+    is_search: bool,
 }
 
 struct Folder {
@@ -153,8 +169,10 @@ pub(crate) async fn list(
     let path = format!("{PATH}/{}", show::segment(mailbox.as_str()));
     let folder = folder_in(&fields)?;
     let folders = state.service().list_folders(&session.caller, &mailbox).await?;
-    let Listed { total, items: rows } = rows(&state, &session, &mailbox, &fields, &folder, &path).await?;
-    let pager = Pager::new(&path, &fields, fields.page(), rows.len(), total);
+    let list = match fields.text("q") {
+        "" => page_of(&state, &session, &mailbox, &folder, fields.page(), &path).await?,
+        _ => found(&state, &session, &mailbox, &folder, &fields, &path).await?,
+    };
     let frame = Frame::new(&session, mailbox.shown())
         .call("GET /mailbox/{email}/folders", RIGHT)
         .call("GET /mailbox/{email}/messages", RIGHT)
@@ -170,41 +188,60 @@ pub(crate) async fn list(
         folders: folders.into_iter().map(tab).collect(),
         folder: folder.to_string(),
         q: fields.text("q").to_owned(),
-        rows,
-        pager,
+        list,
         may_write: session.caller.grants.may_send_as(&mailbox, true).is_ok(),
         path,
     })
 }
 
-/// The messages of a folder, or those that contain a text.
-async fn rows(
+/// The messages that contain a text.
+async fn found(
     state: &HttpState,
     session: &Session,
     mailbox: &EmailAddress,
-    fields: &Fields,
     folder: &FolderName,
+    fields: &Fields,
     path: &str,
-) -> Result<Listed<Row>, Failure> {
-    let (service, page) = (state.service(), fields.page());
-    if !fields.text("q").is_empty() {
-        let text: SearchText = fields.required("q")?;
-        let query = SearchQuery { text, scope: FolderScope::One(folder.clone()), page };
-        let found = service.search(&session.caller, mailbox, &query).await?;
-        return Ok(found.map(|hit| Row::of_hit(path, hit)));
-    }
+) -> Result<Bytes, Failure> {
+    let text: SearchText = fields.required("q")?;
+    let query = SearchQuery { text, scope: FolderScope::One(folder.clone()), page: fields.page() };
+    let Listed { total, items } = state.service().search(&session.caller, mailbox, &query).await?;
+    let pager = Pager::new(path, fields, fields.page(), items.len(), total);
+    let rows = items.into_iter().map(|hit| Row::of_hit(path, hit)).collect();
+    written(&MailList { rows, pager, is_search: true })
+}
+
+/// The messages of a folder. The list of an unchanged folder is not written again.
+async fn page_of(
+    state: &HttpState,
+    session: &Session,
+    mailbox: &EmailAddress,
+    folder: &FolderName,
+    page: Page,
+    path: &str,
+) -> Result<Bytes, Failure> {
     let reader = session.caller.grants.may_read(mailbox)?;
-    match service.list_messages(&reader, folder, page, None).await? {
-        PageView::Now { listed, .. } => {
-            let may_continue =
-                listed.items.iter().any(is_draft) && is_own_drafts(state, session, mailbox, folder).await?;
-            Ok(listed.map(|message| Row {
-                continue_link: (may_continue && is_draft(&message)).then(|| write::link(session, mailbox, message.uid)),
-                ..Row::of(path, mailbox, folder, message)
-            }))
-        }
-        PageView::Unchanged => Ok(Listed { total: 0, items: Vec::new() }),
+    let (Listed { total, items }, unwritten) = match state.folder_page(&reader, folder, page, PageForm::Html).await? {
+        FolderPage::Written(list) => return Ok(list),
+        FolderPage::Read(listed, unwritten) => (listed, unwritten),
+    };
+    let has_drafts = items.iter().any(is_draft);
+    let may_continue = has_drafts && is_own_drafts(state, session, mailbox, folder).await?;
+    let pager = Pager::new(path, &Fields::one("folder", folder.as_str()), page, items.len(), total);
+    let row = |message: MessageSummary| Row {
+        continue_link: (may_continue && is_draft(&message)).then(|| write::link(session, mailbox, message.uid)),
+        ..Row::of(path, mailbox, folder, message)
+    };
+    let list = written(&MailList { rows: items.into_iter().map(row).collect(), pager, is_search: false })?;
+    // Callers have different links to drafts.
+    if !has_drafts {
+        state.cache_page(unwritten, list.clone());
     }
+    Ok(list)
+}
+
+fn written(list: &MailList) -> Result<Bytes, Failure> {
+    Ok(list.render().map_err(Failure::template)?.into())
 }
 
 fn is_draft(message: &MessageSummary) -> bool {

@@ -215,6 +215,8 @@ async fn formatted_drafts_and_drafts_of_others_are_continued() {
     let list = admin.page(LIST).await;
     let link = format!("/console/write?draft={}&mailbox=ann%40a.example", saved["uid"]);
     assert!(list.contains(&link.replace('&', "&#38;")), "{list}");
+    let own = Browser::of(&app, ANN).await.page(LIST).await;
+    assert!(own.contains(&format!("draft={}\">", saved["uid"])), "the owner has another link: {own}");
     let page = admin.page(&link).await;
     assert!(page.contains("At noon?</textarea>") && page.contains("continues as plain text"), "{page}");
     assert_eq!((value(&page, "from"), value(&page, "reply_to")), (ANN, "bob@a.example"));

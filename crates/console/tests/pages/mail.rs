@@ -62,6 +62,29 @@ async fn a_mail_is_listed_found_and_shown_behind_three_walls() {
 }
 
 #[tokio::test]
+async fn the_list_of_a_folder_shows_every_change_at_once() {
+    let app = server().await;
+    received(&app).await;
+    let (ann, list) = (Browser::of(&app, ANN).await, "/console/mail/ann@a.example");
+    let page = ann.page(list).await;
+    assert!(page.contains("1–1 of 1") && page == ann.page(list).await, "{page}");
+    for number in 0..60 {
+        app.deliver("eve@b.example", ANN, &format!("From: eve@b.example\nSubject: number {number}\n\nHi\n")).await;
+    }
+    app.settle().await;
+    let older = format!("{list}?folder=INBOX&#38;offset=50");
+    for _ in 0..2 {
+        let page = ann.page(list).await;
+        assert!(page.contains("1–50 of 61") && page.contains(">number 59</a>") && page.contains(&older), "{page}");
+        let page = ann.page(&older.replace("#38;", "")).await;
+        assert!(page.contains("51–61 of 61") && page.contains("cake") && !page.contains(">number 59</a>"), "{page}");
+    }
+    let purged = app.delete(app.admin(), &format!("/users/{ANN}/purge")).await;
+    assert_eq!(purged.status, 200, "{}", purged.text());
+    assert!(ann.page(list).await.contains("The folder is empty."));
+}
+
+#[tokio::test]
 async fn what_the_owner_wrote_is_listed_with_its_recipients() {
     let app = server().await;
     let own = "From: Ann <Ann@a.example>\nTo: Bob <bob@b.example>, c@b.example, d@b.example, e@b.example\nSubject: Plan\n\nHi\n";

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use bytes::Bytes;
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, ReadMailbox};
-use mailapi_service::mailbox::{MessageSummary, PageView};
+use mailapi_service::mailbox::MessageSummary;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -14,7 +14,7 @@ use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
 use crate::query::{PageParameters, Query, query_parameters};
-use crate::response_cache::{CachedResponse, PageKey};
+use crate::response_cache::{FolderPage, PageForm};
 use crate::shape::Moment;
 use crate::state::HttpState;
 
@@ -151,26 +151,19 @@ pub(crate) async fn list_folder_messages(
     written_page(&state, &reader, folder_in_path(&path)?, page).await
 }
 
-/// Serves the cached page if the mail server confirms that it has not changed.
+/// Writes a page of a folder, unless it was written before and has not changed.
 pub(crate) async fn written_page(
     state: &HttpState,
     reader: &ReadMailbox,
     folder: FolderName,
     page: Page,
 ) -> Result<WrittenJson, ApiError> {
-    let key = PageKey::of(reader, folder, page);
-    let kept = state.response_cache().get(&key);
-    let seen = kept.as_ref().map(|kept| kept.validator);
-    match (state.service().list_messages(reader, key.folder(), page, seen).await?, kept) {
-        (PageView::Now { listed, validator }, _) => {
-            let answer = MessagesListed::new(reader.address(), key.folder(), page, listed);
-            let bytes = Bytes::from(written(&answer)?.into_boxed_slice());
-            if let Some(validator) = validator {
-                state.response_cache().put(key, CachedResponse { validator, bytes: bytes.clone() });
-            }
-            Ok(WrittenJson(bytes))
-        }
-        (PageView::Unchanged, Some(kept)) => Ok(WrittenJson(kept.bytes)),
-        (PageView::Unchanged, None) => Err(ApiError::internal("unchanged page without a validator")),
-    }
+    let (listed, unwritten) = match state.folder_page(reader, &folder, page, PageForm::Json).await? {
+        FolderPage::Written(bytes) => return Ok(WrittenJson(bytes)),
+        FolderPage::Read(listed, unwritten) => (listed, unwritten),
+    };
+    let answer = MessagesListed::new(reader.address(), &folder, page, listed);
+    let bytes = Bytes::from(written(&answer)?.into_boxed_slice());
+    state.cache_page(unwritten, bytes.clone());
+    Ok(WrittenJson(bytes))
 }
