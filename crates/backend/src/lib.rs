@@ -37,9 +37,9 @@ pub use inbound_log::InboundLog;
 pub use judge_inbound::{InboundAction, InboundMail, JudgeInbound, Judgement};
 pub use log_in::{LoggedIn, Login, LoginError, SendAsError, SendLimitReached};
 pub use mailboxes::{
-    AttachmentInfo, Backlog, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,
-    MessageSummary, NewDraft, OpenedAttachment, OpenedMessage, PageView, Purged, SavedDraft, SearchHit, SearchQuery,
-    SearchText, SearchTextError,
+    AttachmentInfo, Backlog, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, ImportProgress,
+    MailboxError, Mailboxes, MessageSummary, NewDraft, OpenedAttachment, OpenedMessage, PageView, Purged, SavedDraft,
+    SearchHit, SearchQuery, SearchText, SearchTextError,
 };
 pub use provisioning::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
 pub use queue::{Queue, QueueChange, QueueEntry, QueueError, QueueFilter, QueuedFor};

@@ -95,6 +95,12 @@ pub trait Mailboxes: Send + Sync {
         Ok(None)
     }
 
+    /// Returns the imports that run or were interrupted, the latest progress first; none if the mail server imports
+    /// itself.
+    async fn imports(&self) -> Result<Vec<ImportProgress>, MailboxError> {
+        Ok(Vec::new())
+    }
+
     /// Checks whether mailboxes can be read; for health checks.
     ///
     /// # Errors
@@ -109,6 +115,21 @@ pub struct Backlog {
     pub to_index: u64,
     /// Messages of emptied mailboxes and deleted folders that still take disk space.
     pub to_remove: u64,
+}
+
+/// How far an import of mail is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportProgress {
+    /// The mailbox that receives the mail.
+    pub mailbox: EmailAddress,
+    /// The folder that is being filled.
+    pub folder: FolderName,
+    /// Messages of this folder that were imported, skipped or refused so far.
+    pub done: u64,
+    /// Messages of this folder in the source; `None` if the source does not say.
+    pub total: Option<u64>,
+    /// The time of this state. The import was interrupted if it is long ago.
+    pub changed_at: Timestamp,
 }
 
 /// Result of a conditional page request.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mailapi_backend::{Awaited, Backlog};
+use mailapi_backend::{Awaited, Backlog, ImportProgress};
 use mailapi_metrics::{CodeClass, Metrics, QueueState, Recipient, Work};
 use mailapi_model::{DeliveryEvent, Evidence, MessageStatus, Outcome, Scope};
 use mailapi_store::OpenRecipient;
@@ -62,6 +62,14 @@ impl Service {
     /// [`Unavailable`] when the mail server cannot be asked.
     pub async fn backlog(&self) -> Result<Option<Backlog>, Unavailable> {
         self.0.backend.mailboxes.backlog().await.map_err(Unavailable::mailboxes)
+    }
+
+    /// Returns the imports of mail that run or were interrupted, the latest progress first.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the mail server cannot be asked.
+    pub async fn imports(&self) -> Result<Vec<ImportProgress>, Unavailable> {
+        self.0.backend.mailboxes.imports().await.map_err(Unavailable::mailboxes)
     }
 
     async fn measure_queue(&self) {

@@ -5,7 +5,7 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::id::MailboxId;
-use super::{MessageStoreError, damaged, folder, removed, rules};
+use super::{MessageStoreError, damaged, folder, import_progress, removed, rules};
 
 /// Initial folders of a mailbox and their special uses (RFC 6154).
 const FIRST_FOLDERS: [(&str, Option<&str>); 6] = [
@@ -140,6 +140,7 @@ pub(crate) fn remove(connection: &Connection, address: &EmailAddress) -> Result<
         WHERE queue IN (SELECT id FROM drop_queue WHERE LOWER(sender) = ?1)";
     connection.prepare_cached(silence)?.execute(params![address.as_str()])?;
     rules::remove(connection, mailbox.id)?;
+    import_progress::remove(connection, mailbox.id)?;
     // The folders are only detached here; their entries are deleted in the background.
     for folder in folder::list(connection, mailbox.id)? {
         removed::take_away(connection, &folder)?;

@@ -2,14 +2,17 @@
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    Backlog, FolderInfo, FullMessage, MailboxError, Mailboxes, NewDraft, OpenedAttachment, OpenedMessage, PageView,
-    Purged, SavedDraft, SearchHit, SearchQuery, Validator,
+    Backlog, FolderInfo, FullMessage, ImportProgress, MailboxError, Mailboxes, NewDraft, OpenedAttachment,
+    OpenedMessage, PageView, Purged, SavedDraft, SearchHit, SearchQuery, Validator,
 };
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 use rusqlite::Connection;
 
 use super::id::FolderId;
-use super::{MessageStore, MessageStoreError, STEP, Touched, drafts, entry, folder, index, listing, mailbox, removed};
+use super::{
+    MessageStore, MessageStoreError, STEP, Touched, drafts, entry, folder, import_progress, index, listing, mailbox,
+    removed,
+};
 
 #[async_trait]
 impl Mailboxes for MessageStore {
@@ -79,6 +82,10 @@ impl Mailboxes for MessageStore {
 
     async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
         Ok(self.read(|connection| Ok::<_, MessageStoreError>(mailbox::expect(connection, mailbox)?.quota)).await?)
+    }
+
+    async fn imports(&self) -> Result<Vec<ImportProgress>, MailboxError> {
+        Ok(self.read(import_progress::list).await?)
     }
 
     async fn backlog(&self) -> Result<Option<Backlog>, MailboxError> {

@@ -24,6 +24,7 @@ mod folder_names;
 mod follower;
 mod garbage;
 mod id;
+mod import_progress;
 mod imported;
 mod importing;
 mod index;

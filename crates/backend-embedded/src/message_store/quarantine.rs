@@ -4,7 +4,7 @@ use mailapi_backend::Quarantined;
 use mailapi_model::{EmailAddress, Timestamp};
 use rusqlite::{Connection, params};
 
-use super::{MessageStore, MessageStoreError, Touched, damaged, mailbox, rules};
+use super::{MessageStore, MessageStoreError, Touched, damaged, import_progress, mailbox, rules};
 
 /// Detaches an existing mailbox from its address: an empty mailbox is removed, any other one is quarantined without its
 /// rules and waiting answers.
@@ -22,6 +22,7 @@ pub(super) fn set_apart(
     }
     // An answer that waits would leave in the name of the next owner.
     rules::remove(connection, found.id)?;
+    import_progress::remove(connection, found.id)?;
     // A name without an @ is never looked up: mail to the address is refused, and logins fail.
     let sql = "UPDATE drop_mailboxes SET address = 'quarantine/' || id WHERE id = ?1";
     connection.prepare_cached(sql)?.execute(params![found.id])?;

@@ -26,4 +26,5 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 18, sql: include_str!("../../migrations/0018_deleted.sql") },
     Migration { version: 19, sql: include_str!("../../migrations/0019_save_sent.sql") },
     Migration { version: 20, sql: include_str!("../../migrations/0020_answered_at.sql") },
+    Migration { version: 21, sql: include_str!("../../migrations/0021_imports.sql") },
 ];

@@ -1,14 +1,16 @@
 //! Imports from other mail servers and from files.
 
-use mailapi_backend::Provisioning;
+use std::time::Duration;
+
+use mailapi_backend::{ImportProgress, Mailboxes, Provisioning};
 use mailapi_backend_embedded::MessageStoreSettings;
 use mailapi_backend_embedded::message_store::{
     FlagChange, Folder, ImportFolder, ImportMessage, ImportOutcome, MessageStoreError, SourceUids,
 };
 use mailapi_imap::Flags;
-use mailapi_model::Timestamp;
+use mailapi_model::{Clock, Timestamp};
 
-use super::test_store::{TestStore, address, ann, folder, mail};
+use super::test_store::{TestStore, address, ann, bob, folder, mail};
 
 /// The source's UIDVALIDITY, of a time before the clock of the tests.
 const VALIDITY: u32 = 1_000_000_007;
@@ -173,4 +175,31 @@ async fn a_missing_folder_is_made_and_its_keys_go_with_it() {
     assert_eq!(test_store.number("SELECT count(*) FROM drop_imported"), 0);
     let again = test_store.message_store.prepare_import(&ann(), &work, numbers(9)).await.unwrap();
     assert_eq!(imported(&test_store, again, &[1]).await, [at(1, true)]);
+}
+
+#[tokio::test]
+async fn the_progress_of_an_import_is_known_until_it_ends() {
+    let test_store = TestStore::new().await;
+    let message_store = &test_store.message_store;
+    let progress = |mailbox, folder_name, done, total| ImportProgress {
+        mailbox,
+        folder: folder(folder_name),
+        done,
+        total,
+        changed_at: test_store.clock.now(),
+    };
+    assert_eq!(message_store.imports().await.unwrap(), []);
+    message_store.note_import(&ann(), &folder("INBOX"), 0, Some(500)).await.unwrap();
+    message_store.note_import(&ann(), &folder("Old"), 120, None).await.unwrap();
+    let of_ann = progress(ann(), "Old", 120, None);
+    test_store.clock.advance(Duration::from_secs(5));
+    message_store.note_import(&bob(), &folder("INBOX"), 7, Some(9)).await.unwrap();
+    let of_bob = progress(bob(), "INBOX", 7, Some(9));
+    assert_eq!(message_store.imports().await.unwrap(), [of_bob.clone(), of_ann], "the latest progress comes first");
+    message_store.end_import(&ann()).await.unwrap();
+    assert_eq!(message_store.imports().await.unwrap(), [of_bob]);
+    message_store.remove_mailbox(&bob()).await.unwrap();
+    assert_eq!(message_store.imports().await.unwrap(), []);
+    let refused = message_store.note_import(&bob(), &folder("INBOX"), 1, None).await;
+    assert_eq!(refused, Err(MessageStoreError::NoSuchMailbox));
 }

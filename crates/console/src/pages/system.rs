@@ -1,14 +1,18 @@
 //! The state of the server.
 
+use std::time::Duration;
+
 use askama::Template;
 use axum::extract::State;
 use mailapi_http::HttpState;
+use mailapi_model::Timestamp;
 use mailapi_service::health::{Check, Health};
-use mailapi_service::mailbox::Backlog;
+use mailapi_service::mailbox::{Backlog, ImportProgress};
 
 use crate::answer::{Answer, render};
 use crate::frame::Frame;
 use crate::session::Session;
+use crate::show::Moment;
 
 #[derive(Template)]
 #[template(path = "system.html")]
@@ -17,8 +21,42 @@ struct SystemPage {
     version: &'static str,
     checks: Vec<(&'static str, Result<(), &'static str>)>,
     backlog: Option<Backlog>,
+    imports: Vec<Import>,
     metrics: Vec<Metric>,
 }
+
+impl SystemPage {
+    fn imports_run(&self) -> bool {
+        self.imports.iter().any(|import| import.is_running)
+    }
+}
+
+/// An import of mail by the command `mailapi import`.
+struct Import {
+    mailbox: String,
+    folder: String,
+    /// `1200 of 5000`.
+    messages: String,
+    changed_at: Moment,
+    is_running: bool,
+}
+
+impl Import {
+    fn of(progress: ImportProgress, now: Timestamp) -> Self {
+        let ImportProgress { mailbox, folder, done, total, changed_at } = progress;
+        Self {
+            mailbox: mailbox.shown().to_owned(),
+            folder: folder.to_string(),
+            messages: total.map_or_else(|| done.to_string(), |total| format!("{done} of {total}")),
+            is_running: now.since(changed_at) < SILENCE,
+            changed_at: changed_at.into(),
+        }
+    }
+}
+
+/// An import without progress for this long was interrupted: the command reports each second, unless a large message
+/// takes longer.
+const SILENCE: Duration = Duration::from_mins(2);
 
 /// A line of the metrics.
 struct Metric {
@@ -33,9 +71,20 @@ pub(crate) async fn show(State(state): State<HttpState>, session: Session) -> An
     let service = state.service();
     let health = service.health().await;
     let metrics = service.scrape().await.lines().filter_map(metric).collect();
-    let backlog = service.backlog().await?;
+    // If they cannot be read, the table of health says why.
+    let backlog = service.backlog().await.ok().flatten();
+    let imports = service.imports().await.unwrap_or_default();
+    let now = service.clock().now();
+    let imports = imports.into_iter().map(|progress| Import::of(progress, now)).collect();
     let frame = Frame::new(&session, "System").call("GET /health (beside /api/v1)", "Everybody.");
-    render(&SystemPage { frame, version: env!("CARGO_PKG_VERSION"), checks: checks(&health), backlog, metrics })
+    render(&SystemPage {
+        frame,
+        version: env!("CARGO_PKG_VERSION"),
+        checks: checks(&health),
+        backlog,
+        imports,
+        metrics,
+    })
 }
 
 fn checks(health: &Health) -> Vec<(&'static str, Check)> {
@@ -68,6 +117,19 @@ fn metric(line: &str) -> Option<Metric> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_import_without_progress_was_interrupted() {
+        let (start, minutes) = (Timestamp::from_seconds(1_000_000), Duration::from_mins);
+        let at = |total, now| {
+            let (mailbox, folder) = ("ann@a.example".parse().unwrap(), "Old/Mail".parse().unwrap());
+            let progress = ImportProgress { mailbox, folder, done: 120, total, changed_at: start };
+            let import = Import::of(progress, now);
+            (import.messages, import.is_running)
+        };
+        assert_eq!(at(Some(500), start.plus(minutes(1))), ("120 of 500".to_owned(), true));
+        assert_eq!(at(None, start.plus(minutes(3))), ("120".to_owned(), false));
+    }
 
     #[test]
     fn a_line_of_the_metrics_has_three_parts() {

@@ -13,9 +13,9 @@ mod search;
 
 pub use mailapi_backend::mime::html_text;
 pub use mailapi_backend::{
-    AttachmentInfo, Backlog, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError,
-    MessageSummary, OpenedAttachment, OpenedMessage, PageView, SavedDraft, SearchHit, SearchQuery, SearchText,
-    Validator,
+    AttachmentInfo, Backlog, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, ImportProgress,
+    MailboxError, MessageSummary, OpenedAttachment, OpenedMessage, PageView, SavedDraft, SearchHit, SearchQuery,
+    SearchText, Validator,
 };
 use mailapi_model::{Denied, EmailAddress, ReadMailbox};
 pub use save_draft::DraftError;

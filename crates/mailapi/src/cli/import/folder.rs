@@ -1,5 +1,7 @@
 //! Fills one folder.
 
+use std::time::{Duration, Instant};
+
 use mailapi_archive::SourceKey;
 use mailapi_backend_embedded::message_store::{ImportFolder, ImportMessage, ImportOutcome, SourceUids};
 use mailapi_model::FolderName;
@@ -23,7 +25,12 @@ pub(super) struct Filled<'a> {
     waiting: Vec<(String, ImportMessage)>,
     bytes: usize,
     all: Option<u64>,
+    /// When the server is informed again.
+    next_note: Instant,
 }
+
+/// How often the server is informed about the progress.
+const BETWEEN_NOTES: Duration = Duration::from_secs(1);
 
 impl<'a> Filled<'a> {
     /// Creates the folder if it is missing. `all` is the number of messages in the source, if that is known.
@@ -34,7 +41,9 @@ impl<'a> Filled<'a> {
         all: Option<u64>,
     ) -> Outcome<Self> {
         let folder = target.store.prepare_import(target.email, &name, source).await?;
-        Ok(Self { target, name, folder, source, waiting: Vec::new(), bytes: 0, all })
+        target.store.note_import(target.email, &name, 0, all).await?;
+        let next_note = Instant::now() + BETWEEN_NOTES;
+        Ok(Self { target, name, folder, source, waiting: Vec::new(), bytes: 0, all, next_note })
     }
 
     /// Returns which messages an earlier run has imported.
@@ -71,7 +80,18 @@ impl<'a> Filled<'a> {
                 ImportOutcome::Refused(error) => report.failed(place, &error)?,
             }
         }
+        self.progress(report).await
+    }
+
+    /// Shows how far the folder is, here and in the console.
+    pub(super) async fn progress(&mut self, report: &mut Report) -> Outcome {
         report.progress(&self.name, self.all);
+        let now = Instant::now();
+        if now >= self.next_note {
+            self.next_note = now + BETWEEN_NOTES;
+            let Target { store, email } = self.target;
+            store.note_import(email, &self.name, report.done(), self.all).await?;
+        }
         Ok(())
     }
 

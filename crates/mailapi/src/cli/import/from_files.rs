@@ -105,6 +105,7 @@ async fn maildir_folder(target: &Target<'_>, folder: MaildirFolder, report: &mut
             }
             read_file(&mut filled, file, target, report).await?;
         }
+        filled.progress(report).await?;
     }
     filled.end(report).await
 }

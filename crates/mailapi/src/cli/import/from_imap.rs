@@ -112,6 +112,7 @@ async fn import_folder(
         let known = filled.known(&keys).await?;
         let new: Vec<u32> = step.iter().zip(known).filter(|(_, is_known)| !is_known).map(|(uid, _)| *uid).collect();
         report.skipped((step.len() - new.len()) as u64);
+        filled.progress(report).await?;
         if new.is_empty() {
             continue;
         }

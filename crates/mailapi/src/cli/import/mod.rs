@@ -148,6 +148,9 @@ pub(super) async fn run(import: Import, config: &Config) -> Outcome {
             Source::Maildir { path, chosen } => from_files::maildir(&target, &path, &chosen, &mut report).await,
             Source::Imap(imap) => from_imap::import(&target, imap, &mut report).await,
         };
+        if outcome.is_ok() {
+            embedded.message_store().end_import(&email).await?;
+        }
         report.end(&email, outcome)
     })
     .await

@@ -59,6 +59,11 @@ impl Report {
         print(&format!("{line}\n"))
     }
 
+    /// Returns the number of messages of the current folder so far.
+    pub(super) const fn done(&self) -> u64 {
+        self.folder.imported + self.folder.skipped + self.folder.failed
+    }
+
     /// Shows how far a folder is, on a terminal.
     pub(super) fn progress(&mut self, folder: &FolderName, all: Option<u64>) {
         let Some(next) = &mut self.next else { return };
@@ -67,7 +72,7 @@ impl Report {
             return;
         }
         *next = now + BETWEEN;
-        let done = self.folder.imported + self.folder.skipped + self.folder.failed;
+        let done = self.done();
         let of = all.map(|all| format!(" of {all}")).unwrap_or_default();
         let _ = write!(std::io::stderr(), "\r\x1b[K{folder}: {done}{of} messages");
     }
