@@ -1,5 +1,6 @@
 //! DNS over the network: implements the [`Dns`] port with hickory-resolver. No type of that crate is exposed.
 
+mod root_keys;
 mod validation;
 
 use std::net::{IpAddr, SocketAddr};
@@ -13,6 +14,7 @@ use hickory_resolver::proto::rr::domain::Label;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::{ResolverBuilder, TokioResolver};
 use mailapi_backend::{Dns, DnsError, MailExchange, Proven, ServiceLocation, TlsaRecords, reverse_name};
+pub use root_keys::RootKeys;
 use validation::Validation;
 
 /// Settings of the resolver.
@@ -28,8 +30,8 @@ pub struct DnsSettings {
     pub cached_answers: u64,
     /// Whether signatures are verified. Otherwise nothing is proven.
     pub dnssec: bool,
-    /// The public keys of the root zone, as DNSKEY records; `None` means those that IANA publishes.
-    pub root_keys: Option<String>,
+    /// The public keys of the root zone; `None` means those that IANA publishes.
+    pub root_keys: Option<RootKeys>,
 }
 
 impl Default for DnsSettings {

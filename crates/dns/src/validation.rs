@@ -1,12 +1,11 @@
 //! Look-ups with DNSSEC. The signatures are verified here, so the name servers need not be trusted; they must only pass
 //! the signatures on (RFC 4035 section 5).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::net::{DnsError as Answer, NetError};
-use hickory_resolver::proto::dnssec::{Proof, TrustAnchors};
+use hickory_resolver::proto::dnssec::Proof;
 use hickory_resolver::proto::rr::{RData, Record, RecordType};
 use mailapi_backend::{DnsError, MailExchange, Proven, TlsaRecord, TlsaRecords};
 use tokio::sync::Mutex;
@@ -40,8 +39,7 @@ impl Validation {
         let mut builder = builder(settings)?;
         builder.options_mut().validate = true;
         if let Some(keys) = &settings.root_keys {
-            let keys = keys.parse::<TrustAnchors>().map_err(|error| DnsSetupError::RootKeys(error.to_string()))?;
-            builder = builder.with_trust_anchor(Arc::new(keys));
+            builder = builder.with_trust_anchor(keys.anchors());
         }
         Ok(Self { resolver: builder.build().map_err(of_servers)?, support: Mutex::new(Support::Unknown) })
     }

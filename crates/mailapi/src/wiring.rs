@@ -147,7 +147,7 @@ impl Assembly {
             let embedded = embedded.await.map_err(failed)?;
             MailServer::Embedded(if is_one_file { embedded.following_accounts() } else { embedded })
         };
-        let dns = dns(&config.dns())?;
+        let dns = dns(&config.dns()?)?;
         let metrics = Metrics::new();
         mail.measure(&metrics, &clock);
         let service = Service::new(Parts {

@@ -96,9 +96,8 @@ fn typed(text: &str, default: &Value) -> Result<Value, String> {
     match default {
         Value::Integer(_) => text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is not a whole number")),
         Value::Float(_) => text.parse().map(Value::Float).map_err(|_| format!("`{text}` is not a number")),
-        Value::Boolean(_) => {
-            text.parse().map(Value::Boolean).map_err(|_| format!("`{text}` is neither true nor false"))
-        }
+        // A setting that also takes text refuses other text itself.
+        Value::Boolean(_) => Ok(text.parse().map_or_else(|_| Value::String(text.to_owned()), Value::Boolean)),
         Value::Array(_) => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
             Ok(Value::Array(items.map(|item| Value::String(item.to_owned())).collect()))

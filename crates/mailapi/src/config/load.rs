@@ -173,6 +173,8 @@ mod tests {
         }
         let error = from_environment("MAILAPI_AUTH__LOGIN_ATTEMPTS", "many").unwrap_err();
         assert_eq!(error, "environment variable MAILAPI_AUTH__LOGIN_ATTEMPTS: `many` is not a whole number");
+        let error = from_environment("MAILAPI_MAIL__EMBEDDED__INBOUND__GREYLIST", "yes").unwrap_err();
+        assert!(error.ends_with(": invalid type: string \"yes\", expected a boolean; the default is false"), "{error}");
         let error = from_environment("MAILAPI_HTTP__LISTEN", "everywhere").unwrap_err();
         assert!(error.starts_with("environment variable MAILAPI_HTTP__LISTEN: "), "{error}");
         let error = from_environment("MAILAPI_HTTP", "x").unwrap_err();

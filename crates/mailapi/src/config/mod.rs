@@ -118,6 +118,7 @@ impl Config {
     /// Reads every file that the settings name, so that errors appear before the start.
     pub(crate) fn check_files(&self) -> Result<(), ConfigError> {
         self.server_tls()?;
+        self.dns()?;
         if self.is_external() {
             self.external(&self.data_dir)?;
             return Ok(());
@@ -306,8 +307,8 @@ impl Config {
         self.mail.backend == mail::BackendName::External
     }
 
-    /// Returns the settings of DNS lookups.
-    pub(crate) fn dns(&self) -> DnsSettings {
+    /// Returns the settings of DNS lookups; reads the keys of the root if a file has them.
+    pub(crate) fn dns(&self) -> Result<DnsSettings, ConfigError> {
         self.dns.settings()
     }
 
@@ -386,7 +387,7 @@ mod tests {
         let postmasters = ListenerSettings::new("localhost").postmasters;
         let message_store = MessageStoreSettings { postmasters, ..MessageStoreSettings::default() };
         assert_eq!(shown(&config.message_store()), shown(&message_store));
-        assert_eq!(shown(&config.dns()), shown(&DnsSettings::default()));
+        assert_eq!(shown(&config.dns().unwrap()), shown(&DnsSettings::default()));
         assert_eq!(shown(&config.postgres()), shown(&PostgresSettings::default()));
         // Both sides use one size: the mail server writes delivery reports in batches, and the service reads them.
         assert_eq!(Settings::default().feed_batch, MessageStoreSettings::default().feed_batch);
