@@ -1,7 +1,8 @@
 //! Stories against the real binary with the mail programs that people use: each is a Python script in `e2e/`.
 //!
-//! They need Python, curl, Node, swaks, mutt, isync, openssl, Pebble, Chromium, Playwright, axe-core, dkimpy, dnspython, standardwebhooks, svix and Schemathesis, so a
-//! plain `cargo test` ignores them. `./test` installs missing programs and runs them.
+//! They need Python, curl, Node, swaks, mutt, isync, openssl, Pebble, Chromium, Playwright, axe-core, BIND, Postfix,
+//! iproute2, faketime, dkimpy, dnspython, standardwebhooks, svix and Schemathesis, so a plain `cargo test` ignores them.
+//! `./test` installs missing programs and runs them.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,7 +38,7 @@ macro_rules! stories {
             for entry in std::fs::read_dir(directory).expect("the directory of the stories") {
                 let path = entry.expect("a readable directory").path();
                 let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
-                let is_script = path.extension().is_some_and(|extension| extension == "py") && !["browser", "harness"].contains(&stem.as_str());
+                let is_script = path.extension().is_some_and(|extension| extension == "py") && !["browser", "harness", "internet"].contains(&stem.as_str());
                 assert!(!is_script || [$(stringify!($story)),+].contains(&stem.as_str()), "{stem} is never run");
             }
         }
@@ -63,6 +64,7 @@ stories!(
     isync,
     mutt,
     outside_mail,
+    protected_mail,
     signed_mail,
     submission,
     tls,
