@@ -1,4 +1,4 @@
-//! Who submitted a message with a log-in.
+//! Who submitted a message with a login.
 
 use mailapi_model::{EmailAddress, QueueId, SubmittedMail, Timestamp};
 use mailapi_store::StoreError;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use async_trait::async_trait;
 use mailapi_model::{Authentication, Blob, EmailAddress, QueueId};
 
-/// Decides what happens to mail that arrives without a log-in. The product implements it; a listener asks at
+/// Decides what happens to mail that arrives without a login. The product implements it; a listener asks at
 /// the end of each message, before it accepts the message.
 #[async_trait]
 pub trait JudgeInbound: Send + Sync {

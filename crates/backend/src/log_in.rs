@@ -81,9 +81,9 @@ pub enum LoginError {
     #[error("address or password is wrong")]
     Refused,
     /// Too many failures: logins to this mailbox, or from this client, are rejected for a while.
-    #[error("too many failed log-ins; try again later")]
+    #[error("too many failed logins; try again later")]
     Locked,
     /// The accounts cannot be read at the moment.
-    #[error("log-ins are not possible at the moment")]
+    #[error("logins are not possible at the moment")]
     Unavailable,
 }

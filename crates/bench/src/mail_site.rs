@@ -135,7 +135,7 @@ pub(crate) fn api(path: &str) -> String {
     format!("/api/v1{path}")
 }
 
-/// A log-in with a wrong password, with another mailbox and client address for each number. The addresses are
+/// A login with a wrong password, with another mailbox and client address for each number. The addresses are
 /// those of RFC 2544, appendix C.2.2.
 pub(crate) fn wrong_password(number: usize) -> Request {
     const FIRST: u32 = u32::from_be_bytes([198, 18, 0, 0]);

@@ -31,7 +31,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("MAILAPI_LIMITS__REQUESTS_PER_HOUR", "1000000000"),
     ("MAILAPI_LIMITS__MESSAGES_PER_DAY", "1000000000"),
     ("MAILAPI_LIMITS__RECIPIENTS_PER_DAY", "1000000000"),
-    // Failed log-ins are counted by client address, and the flood uses many.
+    // Failed logins are counted by client address, and the flood uses many.
     ("MAILAPI_HTTP__TRUSTED_PROXIES", "127.0.0.1"),
 ];
 

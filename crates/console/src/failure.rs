@@ -15,7 +15,7 @@ pub(crate) enum Failure {
     Api(ApiError),
     /// The proof of a dangerous change was not accepted: the form again, with what was typed.
     Proof(ApiError, Box<Again>),
-    /// The caller is not logged in: the log-in page, with this address to return to.
+    /// The caller is not logged in: the login page, with this address to return to.
     LogIn(String),
     /// Another site sent the request.
     CrossSite,
@@ -100,7 +100,7 @@ pub(crate) fn in_words(error: &ApiError) -> String {
 }
 
 fn error_page(error: &ApiError, again: Option<Again>) -> Response {
-    // While log-ins are locked, no proof is accepted.
+    // While logins are locked, no proof is accepted.
     let again = again.filter(|_| error.retry_after().is_none());
     let message = again.as_ref().map_or_else(|| in_words(error), |again| format!("{} is wrong.", again.label));
     let response = written(&FailurePage {

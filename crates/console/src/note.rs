@@ -51,7 +51,7 @@ notes! {
     AppPasswordRevoked = "app-password-revoked", "The app password is revoked.";
     PreferencesChanged = "preferences-changed", "The change applies to the next message.";
     SessionEnded = "session-ended", "The session has ended.";
-    Unlocked = "unlocked", "The failed log-ins are forgotten.";
+    Unlocked = "unlocked", "The failed logins are forgotten.";
     RuleCreated = "rule-created", "The rule is added.";
     RuleChanged = "rule-changed", "The rule is changed.";
     RuleDeleted = "rule-deleted", "The rule is deleted.";

@@ -100,11 +100,11 @@ fn note_of(parts: &Parts) -> Option<Note> {
         .and_then(|(_, value)| Note::named(&value))
 }
 
-/// The log-in page, which returns to this page afterwards.
+/// The login page, which returns to this page afterwards.
 fn log_in_first(parts: &Parts, note: Option<Note>) -> Failure {
     let mut query = form_urlencoded::Serializer::new(String::new());
     let page = parts.uri.path_and_query().map_or("/console", |path| path.as_str());
-    // After the log-in, a form cannot be sent again.
+    // After the login, a form cannot be sent again.
     if parts.method == Method::GET && page != "/console" && note.is_none() {
         query.append_pair("next", page);
     }

@@ -14,7 +14,7 @@ pub struct NewEvent {
     pub event_type: EventType,
     /// The domain whose owners may read the event: the sender's, or that of the mailbox that received a message.
     pub domain: Option<DomainName>,
-    /// The mailbox whose owner may read the event: that of the token or the log-in that sent the message, or that received
+    /// The mailbox whose owner may read the event: that of the token or the login that sent the message, or that received
     /// it.
     pub mailbox: Option<EmailAddress>,
     /// The message, if it was sent through the API.

@@ -87,7 +87,7 @@ event_types! {
     TokenUpdated = "token.updated",
     /// A token was revoked.
     TokenRevoked = "token.revoked",
-    /// An address is locked after failed log-ins.
+    /// An address is locked after failed logins.
     LoginLocked = "login.locked",
     /// A webhook was disabled after failures, or because its receiver wants no more events.
     WebhookDisabled = "webhook.disabled",

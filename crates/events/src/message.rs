@@ -31,7 +31,7 @@ pub enum Origin {
 pub struct MessageFacts {
     /// How it came to the mail server.
     pub origin: Origin,
-    /// The mailbox of the token or the log-in that sent it; `None` for an admin's token.
+    /// The mailbox of the token or the login that sent it; `None` for an admin's token.
     pub mailbox: Option<EmailAddress>,
     /// The From address.
     pub from: EmailAddress,

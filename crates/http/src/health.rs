@@ -169,12 +169,12 @@ struct ReadyBody {
 
 /// Check that the service can work
 ///
-/// Checks the parts without which a send or a log-in would fail now. Failures of other parts, such as access to
+/// Checks the parts without which a send or a login would fail now. Failures of other parts, such as access to
 /// mailboxes, do not count: another instance would not help. Results are cached for a few seconds.
 #[utoipa::path(get, path = "/health/ready", tag = "service", operation_id = "get_readiness", security(()), responses(
     (status = 200, description = "Messages can be sent, and mailboxes can log in.", body = ReadyBody),
-    (status = 503, description = "A send or a log-in would fail now.", body = ReadyBody, example = json!({
-        "success": false, "error": "SERVICE_UNAVAILABLE", "message": "A part that sends and log-ins need fails; see reasons.",
+    (status = 503, description = "A send or a login would fail now.", body = ReadyBody, example = json!({
+        "success": false, "error": "SERVICE_UNAVAILABLE", "message": "A part that sends and logins need fails; see reasons.",
         "status": "not_ready", "reasons": ["smtp"]
     })),
     Errors,
@@ -185,7 +185,7 @@ async fn ready(State(state): State<HttpState>) -> Response {
     let body = ReadyBody {
         success: is_ready,
         error: (!is_ready).then_some(ErrorCode::ServiceUnavailable.as_str()),
-        message: (!is_ready).then_some("A part that sends and log-ins need fails; see reasons."),
+        message: (!is_ready).then_some("A part that sends and logins need fails; see reasons."),
         status: if is_ready { "ready" } else { "not_ready" },
         reasons,
     };

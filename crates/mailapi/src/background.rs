@@ -27,7 +27,7 @@ const LAST_USED_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two removals of expired records. Records that are kept for days may stay some minutes longer.
 const TIDY_INTERVAL: Duration = Duration::from_secs(10 * 60);
 /// Time between two searches for idle IMAP connections: the age at which the pool closes one.
-/// Interval between two reads of all mailboxes of a user database that is not ours. A log-in reads its own mailbox at
+/// Interval between two reads of all mailboxes of a user database that is not ours. A login reads its own mailbox at
 /// once, so this only delays the names and quotas of others.
 const DIRECTORY_SYNC_INTERVAL: Duration = Duration::from_secs(60);
 const IDLE_CHECK: Duration = Duration::from_secs(5 * 60);

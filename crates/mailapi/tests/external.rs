@@ -178,7 +178,7 @@ async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
     let (code, report) = host.doctor();
     assert_eq!(code, Some(0), "{report}");
     let parts =
-        ["database", "SMTP", "relaying", "IMAP", "master log-in", "doveadm", "log", "queue ids", "queue changes"];
+        ["database", "SMTP", "relaying", "IMAP", "master login", "doveadm", "log", "queue ids", "queue changes"];
     for part in parts {
         assert!(report.contains(&format!("ok     {part}: ")), "{part}\n{report}");
     }
@@ -212,7 +212,7 @@ async fn the_doctor_names_a_master_password_that_dovecot_refuses() {
     host.more.push(("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "mistyped"));
     let (code, report) = host.doctor();
     assert_eq!(code, Some(1), "{report}");
-    assert!(report.contains("WRONG  master log-in: ") && report.contains("compare master_user"), "{report}");
+    assert!(report.contains("WRONG  master login: ") && report.contains("compare master_user"), "{report}");
     assert_eq!(report.matches("to fix it: ").count(), 1, "{report}");
     assert!(!report.contains("mistyped"), "{report}");
 
@@ -222,7 +222,7 @@ async fn the_doctor_names_a_master_password_that_dovecot_refuses() {
     }
     let (code, report) = host.doctor();
     assert_eq!(code, Some(0), "{report}");
-    assert!(report.contains("-      master log-in: not checked, because there is no user"), "{report}");
+    assert!(report.contains("-      master login: not checked, because there is no user"), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

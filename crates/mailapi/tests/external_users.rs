@@ -78,7 +78,7 @@ async fn an_evening_with(users: ForeignUsers) {
     assert!(installation.command(&["migrate"]).output().unwrap().status.success());
     // No account is copied before the first start, and the doctor still checks a mailbox.
     let report = installation.doctor();
-    for part in ["user database: both queries work", "master log-in: works"] {
+    for part in ["user database: both queries work", "master login: works"] {
         assert!(report.contains(part), "{part}\n{report}");
     }
     let mut server = Server::start(installation.command(&["serve", "--log-format", "json"]));
@@ -149,7 +149,7 @@ async fn an_unknown_scheme_is_named_by_the_doctor_and_in_the_log() {
     let bob = json!({ "email": "bob@example.org", "password": "hidden" });
     let refused = Answer::of(installation.client.post(server.api("/auth/login")).json(&bob)).await;
     assert_eq!(refused.error(), (401, "INVALID_CREDENTIALS".to_owned()));
-    let line = server.read_until("unsupported password hash scheme; log-in refused");
+    let line = server.read_until("unsupported password hash scheme; login refused");
     assert_eq!((&line["mailbox"], &line["scheme"]), (&json!("bob@example.org"), &json!("{PLAIN}")));
     assert!(!format!("{report}{line}").contains("hidden"), "{line}");
     server.stop("TERM");

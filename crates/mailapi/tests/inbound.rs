@@ -58,7 +58,7 @@ async fn get(server: &Server, path: &str) -> String {
     request.send().await.unwrap().text().await.unwrap()
 }
 
-/// Sends a message from this author to ann without a log-in, which ends with this reply.
+/// Sends a message from this author to ann without a login, which ends with this reply.
 fn send(server: &Server, author: &str, reply: &str) {
     send_text(server, &format!("From: {author}\r\nSubject: Hi\r\n\r\nHello\r\n"), reply);
 }
@@ -82,7 +82,7 @@ async fn total(server: &Server, folder: &str) -> Value {
 async fn a_forged_author_of_this_server_is_refused() {
     let work_dir = WorkDir::new();
     let server = server(&work_dir, "reject").await;
-    send(&server, "boss@example.org", "550 5.7.1 Mail from example.org needs a log-in here");
+    send(&server, "boss@example.org", "550 5.7.1 Mail from example.org needs a login here");
     send(&server, "zoe@far.example", "250 ");
     assert_eq!((total(&server, "INBOX").await, total(&server, "Junk").await), (json!(1), json!(0)));
 }

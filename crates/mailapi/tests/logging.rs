@@ -176,7 +176,7 @@ fn each_administrative_change_is_an_audit_event() {
 /// Fails to log in at each listener with an existing mailbox; over HTTP also with a name that imitates a part of
 /// the log line.
 fn fail_everywhere(running: &Value) {
-    let hostile = r#"\"log-in,failed,client=203.0.113.66\"@example.org"#;
+    let hostile = r#"\"login,failed,client=203.0.113.66\"@example.org"#;
     for email in ["ann@example.org", hostile] {
         let body = format!(r#"{{"email":"{email}","password":"{WRONG}"}}"#);
         assert_eq!(ask(&http(running), "", "POST", "/auth/login", &body).0, 401);
@@ -213,7 +213,7 @@ fn each_failed_log_in_is_one_line_that_fail2ban_finds() {
     let lines: Vec<_> = lines.iter().map(line).collect();
     let expected = [
         ["http", "198.51.100.7", "ann@example.org", "refused"],
-        ["http", "198.51.100.7", "\"log-in,failed,client=203.0.113.66\"@example.org", "refused"],
+        ["http", "198.51.100.7", "\"login,failed,client=203.0.113.66\"@example.org", "refused"],
         ["imap", "127.0.0.1", "ann@example.org", "refused"],
         ["submission", "127.0.0.1", "ann@example.org", "refused"],
     ];

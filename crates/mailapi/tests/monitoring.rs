@@ -23,7 +23,7 @@ async fn post(server: &Server, path: &str, body: Value) -> u16 {
     request.json(&body).send().await.unwrap().status().as_u16()
 }
 
-/// Sends a message to a mailbox and to an unknown one, receives a message, and refuses a log-in.
+/// Sends a message to a mailbox and to an unknown one, receives a message, and refuses a login.
 async fn use_it(server: &Server) {
     assert_eq!(post(server, "/domains", json!({ "domain": "example.org" })).await, 201);
     let user = json!({ "email": "ann@example.org", "password": "correct horse" });

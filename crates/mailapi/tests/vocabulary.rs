@@ -103,6 +103,24 @@ fn names_and_strings_name_their_subject() {
 }
 
 #[test]
+fn a_login_is_written_as_one_word() {
+    let mut found = Vec::new();
+    let mut visit = |path: &Path, text: &str| {
+        let lines = text.lines().filter(|line| line.to_lowercase().contains("log-in"));
+        found.extend(lines.map(|line| format!("{}: {}", path.display(), line.trim())));
+    };
+    for_each_source(&mut visit);
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    for entry in std::fs::read_dir(docs).expect("the documents can be read") {
+        let path = entry.expect("a directory can be read to its end").path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            visit(&path, &std::fs::read_to_string(&path).expect("documents are UTF-8"));
+        }
+    }
+    assert!(found.is_empty(), "docs/glossary.md: a login, to log in:\n{}", found.join("\n"));
+}
+
+#[test]
 fn words_are_found_in_names_and_strings() {
     for line in ["let told = 1;", "fn is_told()", "Task::Told", "const TOLD: u8", "(\"an event is told once\")"] {
         assert_eq!(hidden_in(line), Some("told"), "{line}");

@@ -139,7 +139,7 @@ label! {
 }
 
 label! {
-    /// Result of a log-in with a password.
+    /// Result of a login with a password.
     LogIn, "result" {
         /// Address and password are right.
         Accepted = "accepted",

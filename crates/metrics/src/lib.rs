@@ -101,7 +101,7 @@ impl Metrics {
         let greylisted = Counters::register(&mut registry, "greylisted", help);
         let help = "Messages from outside by the answer of the spam filter";
         let spam_checks = Counters::register(&mut registry, "spam_checks", help);
-        let log_ins = Counters::register(&mut registry, "auth", "Log-ins with a password, at every listener");
+        let log_ins = Counters::register(&mut registry, "auth", "Logins with a password, at every listener");
         let webhooks = Counters::register(&mut registry, "webhook_attempts", "Attempts to send an event to a webhook");
         let help = "TLS of connections to other mail servers";
         let outbound_tls = Counters::register(&mut registry, "outbound_tls", help);
@@ -179,7 +179,7 @@ impl Metrics {
         self.0.spam_checks.add(result, 1);
     }
 
-    /// Counts a log-in.
+    /// Counts a login.
     pub fn count_log_in(&self, result: LogIn) {
         self.0.log_ins.add(result, 1);
     }

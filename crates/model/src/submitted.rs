@@ -1,4 +1,4 @@
-//! Mail that mail programs submit with a log-in, as the mail server reports it.
+//! Mail that mail programs submit with a login, as the mail server reports it.
 
 use crate::{DeliveryEvent, EmailAddress, QueueId, Timestamp};
 

@@ -47,7 +47,7 @@ impl Health {
             && further.into_iter().flatten().all(|check| check.is_ok())
     }
 
-    /// Returns the names of the failed checks without which a send or a log-in fails now. Neither needs access to
+    /// Returns the names of the failed checks without which a send or a login fails now. Neither needs access to
     /// mailboxes or to the log.
     #[must_use]
     pub fn not_ready(&self) -> Vec<&'static str> {
@@ -108,7 +108,7 @@ impl Service {
         let directory = self.0.store.directory()?;
         let asked = async {
             directory.ping().await.map_err(|error| error.to_string())?;
-            // Log-ins may work even if the list of all mailboxes cannot be read.
+            // Logins may work even if the list of all mailboxes cannot be read.
             match self.0.directory_failed.load(Ordering::Relaxed) {
                 true => Err("the last sync of all mailboxes failed".to_owned()),
                 false => Ok(()),

@@ -37,15 +37,15 @@ pub struct Settings {
     pub web_host: Option<String>,
     /// Time without use after which a session ends.
     pub session_inactivity: Duration,
-    /// Time after the log-in at which a session ends, used or not.
+    /// Time after the login at which a session ends, used or not.
     pub session_lifetime: Duration,
     /// Time during which an ended session is reported as expired; it is then deleted.
     pub ended_sessions_kept: Duration,
-    /// Number of failed log-ins within [`Settings::login_lockout`] that lock an address.
+    /// Number of failed logins within [`Settings::login_lockout`] that lock an address.
     pub login_attempts: u32,
     /// Time for which an address stays locked.
     pub login_lockout: Duration,
-    /// Maximum number of addresses whose failed log-ins are kept in memory.
+    /// Maximum number of addresses whose failed logins are kept in memory.
     pub login_addresses: usize,
     /// Whether only app passwords are accepted at IMAP and submission, and no longer the mailbox's password.
     pub require_app_passwords: bool,

@@ -76,7 +76,7 @@ pub struct Incoming {
     pub is_junk: bool,
     /// Results of the checks of a message from outside.
     pub authentication: Option<Authentication>,
-    /// The mailbox that submitted it with a log-in. Its events belong to that mailbox.
+    /// The mailbox that submitted it with a login. Its events belong to that mailbox.
     pub submitter: Option<Submitter>,
 }
 

@@ -56,7 +56,7 @@ pub struct QueuedMessage {
     pub sender: ReversePath,
     /// Our identifier, if the API submitted it.
     pub message_id: Option<MessageId>,
-    /// The mailbox that submitted it with a log-in.
+    /// The mailbox that submitted it with a login.
     pub submitter: Option<Submitter>,
     /// Whether it came from another server, which may have forged the sender.
     pub from_outside: bool,

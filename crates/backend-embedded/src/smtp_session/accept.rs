@@ -258,7 +258,7 @@ async fn notice(
     now: Timestamp,
 ) -> Result<Option<Incoming>, NotTaken> {
     let Some(sender) = &incoming.sender else { return Ok(None) };
-    // Without a log-in, the sender may be forged: a user of this server would get notices about a stranger's mail.
+    // Without a login, the sender may be forged: a user of this server would get notices about a stranger's mail.
     if delivery.relaying == Relaying::Denied
         && !failures.is_empty()
         && delivery.message_store.is_local_domain(&sender.domain()).await?

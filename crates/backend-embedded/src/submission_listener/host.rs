@@ -157,10 +157,10 @@ impl Host for SubmissionHost<'_> {
             Err(LoginError::Refused) => Answer::bad_credentials(),
             // The client may retry with the same credentials (RFC 4954 section 6).
             Err(LoginError::Locked) => {
-                Answer::Refuse(Reply::new(454, (4, 7, 0), "Too many failed log-ins, try again later"))
+                Answer::Refuse(Reply::new(454, (4, 7, 0), "Too many failed logins, try again later"))
             }
             Err(LoginError::Unavailable) => {
-                Answer::Refuse(Reply::new(454, (4, 7, 0), "Log-ins are not possible at the moment"))
+                Answer::Refuse(Reply::new(454, (4, 7, 0), "Logins are not possible at the moment"))
             }
         }
     }

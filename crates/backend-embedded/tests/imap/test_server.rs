@@ -147,7 +147,7 @@ impl TestServer {
 
     /// Waits until a login was refused.
     pub(crate) async fn refused(&self) {
-        timeout(PATIENCE, self.authenticator.refused.notified()).await.expect("a log-in is refused in time");
+        timeout(PATIENCE, self.authenticator.refused.notified()).await.expect("a login is refused in time");
     }
 
     /// Sends the shutdown signal.

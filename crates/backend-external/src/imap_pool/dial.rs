@@ -67,7 +67,7 @@ impl Dialer {
                     MailboxError::NoSuchMailbox
                 }
                 Refused::Master(reason) => {
-                    tracing::error!(%reason, "the IMAP server refused the master log-in");
+                    tracing::error!(%reason, "the IMAP server refused the master login");
                     attempt.refused(self.settings.refused_pause, &reason);
                     MailboxError::Unavailable(reason)
                 }
@@ -82,8 +82,8 @@ impl Dialer {
                 Err(error)
             }
             Err(_) => {
-                attempt.failed("the log-in took too long");
-                Err(MailboxError::Unavailable("the log-in took too long".to_owned()))
+                attempt.failed("the login took too long");
+                Err(MailboxError::Unavailable("the login took too long".to_owned()))
             }
         }
     }
@@ -118,7 +118,7 @@ impl Dialer {
     }
 
     fn refused(&self, status: StatusResponse) -> Refused {
-        let reason = format!("the IMAP server refused the log-in: {}", status.text);
+        let reason = format!("the IMAP server refused the login: {}", status.text);
         match status.code {
             Some(Code::AuthorizationFailed | Code::NonExistent) => Refused::Mailbox,
             Some(Code::AuthenticationFailed) => Refused::Master(reason),
@@ -173,7 +173,7 @@ pub(super) async fn log_in(
     let command = if capabilities.has("AUTH=PLAIN") {
         Command::authenticate_plain(on_behalf_of.unwrap_or_default(), user, &password, &capabilities)
     } else if capabilities.has("LOGINDISABLED") {
-        return Err(ImapError::Broken("the server does not allow password log-ins; it may require TLS".to_owned()));
+        return Err(ImapError::Broken("the server does not allow password logins; it may require TLS".to_owned()));
     } else {
         let both = on_behalf_of.map(|other| format!("{other}{}{user}", settings.master_separator));
         Command::login(both.as_ref().unwrap_or(user), &password)

@@ -17,7 +17,7 @@ use super::error::ImapError;
 use super::settings::ImapSettings;
 use crate::tls::TlsMode;
 
-/// A server far away may need several seconds for a log-in.
+/// A server far away may need several seconds for a login.
 const CONNECT_TIME: Duration = Duration::from_secs(30);
 
 /// Where a mailbox is.
@@ -77,7 +77,7 @@ impl RemoteMailbox {
     /// Connects and logs in.
     ///
     /// # Errors
-    /// If the server cannot be reached, or refuses the log-in.
+    /// If the server cannot be reached, or refuses the login.
     pub async fn connect(settings: &RemoteSettings, tls: &Arc<ClientConfig>) -> Result<Self, MailboxError> {
         let RemoteSettings { host, port, user, master_user, password, .. } = settings;
         let name = master_user.as_ref().unwrap_or(user);

@@ -194,7 +194,7 @@ async fn a_connection_in_use_is_not_kept_once_its_mailbox_changed() {
     let only_once = script(&[LOGIN, INBOX, SUMMARY, "C: nothing more"]);
     let setup = Setup::start(&[only_once, script(&[LOGIN, INBOX, flags])]).await;
     let mut first = pin!(setup.subjects());
-    assert!(first.as_mut().now_or_never().is_none(), "the log-in has begun");
+    assert!(first.as_mut().now_or_never().is_none(), "the login has begun");
     setup.mailboxes.forget(&bob());
     assert_eq!(first.await.unwrap(), ["one"]);
     // The login began before the change, so its session may have the old quota.
@@ -206,7 +206,7 @@ async fn a_connection_in_use_is_not_kept_once_its_mailbox_changed() {
 async fn a_mailbox_made_during_a_log_in_is_not_taken_for_unknown() {
     let setup = setup_that_refuses_the_first_log_in().await;
     let mut first = pin!(setup.subjects());
-    assert!(first.as_mut().now_or_never().is_none(), "the log-in has begun");
+    assert!(first.as_mut().now_or_never().is_none(), "the login has begun");
     setup.mailboxes.forget(&bob());
     assert_eq!(first.await, Err(MailboxError::NoSuchMailbox));
     assert_eq!(setup.subjects().await.unwrap(), ["one"]);

@@ -13,7 +13,7 @@ use crate::outcome::{Failure, Outcome};
 /// No line of the mail begins with this tag.
 const TAG: &str = "bench";
 const READ_BYTES: usize = 256 * 1024;
-/// Longer than the last line of any response; after a log-in it lists the capabilities.
+/// Longer than the last line of any response; after a login it lists the capabilities.
 const TAIL: usize = 2048;
 
 /// A connection with the commands to send in turn.

@@ -144,7 +144,7 @@ async fn ask(site: &MailSite, mine: &[String], size: &Size, users: usize, grown:
     for (named, requests) in [
         (("token check", cold), askers.iter().map(me).collect()),
         (("inbox", cold), askers.iter().map(inbox).collect()),
-        (("log-in", None), askers.iter().map(log_in).collect()),
+        (("login", None), askers.iter().map(log_in).collect()),
         (("users of a domain", None), admin(&of_domain)),
         (("users, a page of 50", counted), admin("/users")),
         (("domains, a page of 50", counted), admin("/domains")),

@@ -63,7 +63,7 @@ async fn http(site: &MailSite, size: &Size, grown: &mut Grown) -> Outcome {
     grown.note(format!("An idle HTTP connection: {:.1} KiB, over {} of them.", each / KIB, connections.len()))
 }
 
-/// Measures mail programs that are idle after log-in, and then with an open mailbox.
+/// Measures mail programs that are idle after login, and then with an open mailbox.
 async fn imap(site: &MailSite, size: &Size, messages: usize, grown: &mut Grown) -> Outcome {
     let address = site.server.imap.ok_or_else(|| Failure::new("the server has no IMAP listener"))?;
     let owner = folders::owner(messages);

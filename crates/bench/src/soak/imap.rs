@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use crate::load::Client;
 use crate::outcome::{Failure, Outcome};
 
-/// The commands after the log-in.
+/// The commands after the login.
 const COMMANDS: &[&str] = &[
     "LIST \"\" \"*\"",
     "SELECT INBOX",

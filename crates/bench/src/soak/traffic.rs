@@ -55,7 +55,7 @@ impl Traffic {
         traffic.go("searches", 500, Searcher { api: http(&reader).await? });
         traffic.go("sent lists and statuses", 200, Follower { api: http(&writer).await? });
         traffic.go("statistics", 500, Statistician { api: http(&server.admin).await? });
-        traffic.go("log-ins and log-outs", 2_000, Visitor { api: http("").await? });
+        traffic.go("logins and logouts", 2_000, Visitor { api: http("").await? });
         traffic.go("tokens made and revoked", 2_000, TokenMaker { api: http(&server.admin).await? });
         if let Some(address) = server.smtp {
             traffic.go("mailboxes emptied", 120_000, Purger { address: server.http, admin: server.admin.clone() });
@@ -258,7 +258,7 @@ impl Client for Purger {
     }
 }
 
-/// A listener for submission, with the sender and its log-in.
+/// A listener for submission, with the sender and its login.
 struct Submitter {
     address: std::net::SocketAddr,
     login: Option<&'static str>,

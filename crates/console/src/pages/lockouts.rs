@@ -1,4 +1,4 @@
-//! What too many failed log-ins have locked.
+//! What too many failed logins have locked.
 
 use askama::Template;
 use axum::extract::State;

@@ -25,7 +25,7 @@ struct LogInPage {
 }
 
 impl LogInPage {
-    /// The page again, after a failed log-in.
+    /// The page again, after a failed login.
     fn again(fields: &Fields, with_token: bool, error: &ApiError) -> Answer {
         let page = Self {
             error: Some(in_words(error)),
@@ -38,13 +38,13 @@ impl LogInPage {
     }
 }
 
-/// The log-in page.
+/// The login page.
 pub(crate) async fn show(Query(query): Query) -> Answer {
     let note = Note::named(query.text(Note::PARAMETER)).map(|note| note.text());
     render_as(StatusCode::OK, &LogInPage { note, next: next_of(&query), ..LogInPage::default() })
 }
 
-/// Logs in with the address and the password of a mailbox: the log-in of the API, with its limits.
+/// Logs in with the address and the password of a mailbox: the login of the API, with its limits.
 pub(crate) async fn with_password(State(state): State<HttpState>, request: Request) -> Answer {
     let (mut parts, body) = request.into_parts();
     let address = count_client(&mut parts, &state).await?;

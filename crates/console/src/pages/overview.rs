@@ -171,7 +171,7 @@ fn health_findings(health: &Health) -> Vec<Finding> {
     parts.into_iter().flatten().collect()
 }
 
-/// The way from the first log-in to the first mail; empty once it was walked.
+/// The way from the first login to the first mail; empty once it was walked.
 async fn first_steps(service: &Service, session: &Session, sent: u64) -> Result<Vec<Step>, Failure> {
     let one = Page::new(1, 0);
     let domains = service.list_domains(&session.caller, Page::new(Page::MAX_LIMIT, 0)).await?;

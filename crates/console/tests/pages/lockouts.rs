@@ -1,4 +1,4 @@
-//! Lock-outs after failed log-ins.
+//! Lock-outs after failed logins.
 
 use mailapi_testkit::PASSWORD;
 

@@ -13,7 +13,7 @@ async fn wrong_credentials_are_refused_and_lock_as_in_the_api() {
     for _ in 0..5 {
         let answer = browser.post("/console/login", &[("email", ANN), ("password", "wrong")]).await;
         assert_eq!(answer.status, 401);
-        check_structure("log-in", &answer.text());
+        check_structure("login", &answer.text());
         assert!(answer.text().contains("Invalid address or password.") && answer.text().contains(ANN));
         assert!(!answer.text().contains("wrong"), "the password is not shown");
     }

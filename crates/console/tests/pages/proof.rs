@@ -55,7 +55,7 @@ async fn without_the_right_password_no_dangerous_act_happens() {
     for act in ACTS {
         assert_eq!(send(&mut root, *act, "").await, 422, "{act:?}");
         assert_eq!(send(&mut root, *act, "wrong one").await, 401, "{act:?}");
-        // A new log-in clears the failures.
+        // A new login clears the failures.
         app.clock.advance(app.service.settings().login_lockout);
         root = Browser::of(&app, ROOT).await;
     }
@@ -149,7 +149,7 @@ async fn the_page_of_a_wrong_proof_has_the_form_again() {
     assert!(html.contains("name=\"name\" value=\"Backup &#34;2&#34; &#38; &#60;more&#62;\""), "{html}");
     assert!(html.contains("name=\"token_type\" value=\"admin\"") && !html.contains("wrong one"), "{html}");
     assert!(html.contains(">Your password</label>"), "{html}");
-    // Further failures lock the log-in; the page then has no form.
+    // Further failures lock the login; the page then has no form.
     for _ in 0..4 {
         root.post("/console/tokens", &fields).await;
     }

@@ -66,7 +66,7 @@ async fn readiness_names_what_sends_and_log_ins_miss() {
     app.trouble.go_down();
     app.clock.advance(Duration::from_secs(10));
     let body = ask(&app, "/health/ready").await.assert(StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(body["reasons"], json!(["smtp"]), "a send and a log-in need no access to mailboxes");
+    assert_eq!(body["reasons"], json!(["smtp"]), "a send and a login need no access to mailboxes");
     assert_eq!((&body["error"], &body["status"]), (&json!("SERVICE_UNAVAILABLE"), &json!("not_ready")));
 }
 

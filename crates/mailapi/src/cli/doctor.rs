@@ -156,7 +156,7 @@ async fn relaying(external: &External) -> Finding {
 
 /// Checks that Dovecot lets the master user open a mailbox.
 async fn master_login(mailboxes: &dyn Mailboxes, is_reached: bool, mailbox: Option<&EmailAddress>) -> Finding {
-    const WHAT: &str = "master log-in";
+    const WHAT: &str = "master login";
     match mailbox {
         // The cause is reported already.
         _ if !is_reached => Finding::unknown(WHAT, "not checked, because IMAP does not work"),

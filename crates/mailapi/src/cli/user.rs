@@ -140,7 +140,7 @@ async fn show(service: &Service, email: &EmailAddress, shown: &Shown) -> Outcome
         ("bytes", bytes),
         ("quota", quota),
         ("created", user.account.created_at.to_string()),
-        ("last log-in", user.account.last_login_at.map_or_else(|| "-".to_owned(), |at| at.to_string())),
+        ("last login", user.account.last_login_at.map_or_else(|| "-".to_owned(), |at| at.to_string())),
     ]))
 }
 

@@ -19,7 +19,7 @@ def refused_at_imap(server, user, password):
 
 
 def swaks(server, user, password, recipient):
-    """Submits a message; the exit code of swaks, which is 28 if the log-in is refused."""
+    """Submits a message; the exit code of swaks, which is 28 if the login is refused."""
     host, port = server.submission
     arguments = ["--server", host, "--port", str(port), "--auth", "PLAIN", "--auth-user", user]
     arguments += ["--auth-password", password, "--from", user, "--to", recipient, "--header", "Subject: by swaks"]

@@ -58,7 +58,7 @@ def reads(browser, server):
     page.wait_for_url("**/console/messages/*")
     page.get_by_role("button", name="Log out").click()
     assert page.get_by_text("You are logged out.").is_visible()
-    browser.check("log-in page")
+    browser.check("login page")
 
 
 def story(server):

@@ -98,7 +98,7 @@ def story(server):
             for scheme in ("light", "dark"):
                 browser = Browser(program, root_of(server), viewport=viewport, color_scheme=scheme)
                 browser.open("/console/login")
-                browser.check(f"log-in, {size} {scheme}")
+                browser.check(f"login, {size} {scheme}")
                 browser.picture(f"login-{size}-{scheme}")
                 browser.log_in_with(server.token)
                 visit(browser, pages, f"{size}-{scheme}")

@@ -19,7 +19,7 @@ def story(server):
         assert done.returncode == expected, (command, done)
         return done.stdout
 
-    # curl exits with 67 when the server rejects the log-in.
+    # curl exits with 67 when the server rejects the login.
     curl("/", password="wrong password", expected=67)
     assert b"INBOX" in curl("/")
     assert curl("/INBOX?SUBJECT%20curl").split() == [b"*", b"SEARCH", b"1"]

@@ -24,7 +24,7 @@ def refusals(server, bob):
             client.login(user, password)
         except imaplib.IMAP4.error:
             continue
-        raise AssertionError("a wrong log-in was accepted")
+        raise AssertionError("a wrong login was accepted")
     client.logout()
     with server.logged_in(bob) as client:
         for command in (

@@ -22,7 +22,7 @@ def flags_by_uid(client):
 def refuses_what_is_not_ours(server, bob):
     with smtplib.SMTP(*server.smtp) as smtp:
         smtp.ehlo("outside.test")
-        assert "auth" not in smtp.esmtp_features, "the listener for mail from outside offers no log-in"
+        assert "auth" not in smtp.esmtp_features, "the listener for mail from outside offers no login"
         smtp.mail("eve@outside.test")
         for recipient in ("nobody@story.test", "somebody@elsewhere.test"):
             code, reply = smtp.rcpt(recipient)

@@ -1,4 +1,4 @@
-//! App passwords at log-ins of mail programs.
+//! App passwords at logins of mail programs.
 
 use mailapi_model::{AppPasswordValue, EmailAddress, Secret, SecretText, StoredAppPassword};
 

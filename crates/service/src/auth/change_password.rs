@@ -31,7 +31,7 @@ store_errors_are_unavailable!(ChangePasswordError);
 
 impl Service {
     /// Sets the password of the caller's mailbox, and ends all its other sessions. The current password is
-    /// checked as at a log-in: a stolen token must neither suffice nor help to guess the password.
+    /// checked as at a login: a stolen token must neither suffice nor help to guess the password.
     ///
     /// # Errors
     /// See [`ChangePasswordError`].

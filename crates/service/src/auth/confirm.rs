@@ -10,7 +10,7 @@ use crate::{Caller, Service, Unavailable};
 
 impl Service {
     /// Checks the password of the session's mailbox, or the value of the caller's API token. A wrong one counts as a
-    /// failed log-in: a browser that was left open must not help to guess it.
+    /// failed login: a browser that was left open must not help to guess it.
     ///
     /// # Errors
     /// See [`CredentialsError`].

@@ -30,7 +30,7 @@ enum Key {
     Token(TokenId),
 }
 
-/// The key and the origin of a log-in attempt.
+/// The key and the origin of a login attempt.
 pub(super) struct Attempt {
     key: Key,
     from: Visitor,
@@ -69,7 +69,7 @@ pub(super) enum Barred {
     Client(Duration),
 }
 
-/// Log-ins that are barred.
+/// Logins that are barred.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LockedOut {
     /// The mailbox; `None` if all are barred to the client, or for a token.
@@ -92,7 +92,7 @@ impl LockedOut {
     }
 }
 
-/// Failed log-ins. Times come from [`mailapi_model::Clock::steady`].
+/// Failed logins. Times come from [`mailapi_model::Clock::steady`].
 #[derive(Default)]
 pub(crate) struct FailedLogins(Mutex<Tables>);
 
@@ -216,7 +216,7 @@ impl Tables {
 
 /// A value in one of the tables.
 trait Remembered: Default {
-    /// Whether the value bars log-ins at this moment.
+    /// Whether the value bars logins at this moment.
     fn bars(&self, now: Duration) -> bool;
 
     /// Whether the value still has an effect.
@@ -314,7 +314,7 @@ impl Remembered for Delay {
     }
 }
 
-/// A log-in of a mailbox from a client.
+/// A login of a mailbox from a client.
 #[derive(Default)]
 struct Entered;
 

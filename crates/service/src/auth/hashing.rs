@@ -2,7 +2,7 @@
 //!
 //! A hash is slow on purpose, and a client that guesses passwords can request any number of them. With as many
 //! hashing threads as processors, all other requests would wait for them. With a low priority, the threads yield
-//! instead. It is not the lowest one: beside another busy program the lowest gets next to no time, and log-ins
+//! instead. It is not the lowest one: beside another busy program the lowest gets next to no time, and logins
 //! wait for a hash.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

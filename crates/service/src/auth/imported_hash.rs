@@ -4,7 +4,7 @@ use mailapi_model::{Secret, SecretText, Violations};
 
 use super::password::{PASSWORD_ROUNDS, Scheme, is_cheap, salted_sha512_parts, scheme_of};
 
-/// A hash that log-ins can verify, with its scheme in braces. The next successful log-in replaces it, unless its scheme
+/// A hash that logins can verify, with its scheme in braces. The next successful login replaces it, unless its scheme
 /// is the default one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedHash(SecretText);

@@ -1,4 +1,4 @@
-//! Log-in with address and password, at every listener.
+//! Login with address and password, at every listener.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -21,20 +21,20 @@ use crate::mail::SendError;
 use crate::users::Found;
 use crate::{Service, Unavailable};
 
-/// The reason why a log-in was rejected.
+/// The reason why a login was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
     /// Unknown address, wrong password or disabled mailbox. The cases are not distinguished on purpose.
     #[error("address or password is wrong")]
     Refused,
     /// Too many failures for this mailbox.
-    #[error("too many failed log-ins; try again later")]
+    #[error("too many failed logins; try again later")]
     Locked {
         /// Time until the mailbox is unlocked.
         remaining: Duration,
     },
     /// Too many failures from this client, over all mailboxes.
-    #[error("too many failed log-ins from this address; try again later")]
+    #[error("too many failed logins from this address; try again later")]
     TooManyFromClient {
         /// Time until the client is accepted again.
         remaining: Duration,
@@ -119,7 +119,7 @@ fn login_error(error: CredentialsError) -> LoginError {
         CredentialsError::Refused => LoginError::Refused,
         CredentialsError::Locked { .. } | CredentialsError::TooManyFromClient { .. } => LoginError::Locked,
         CredentialsError::Unavailable(error) => {
-            tracing::error!(%error, "could not complete a log-in");
+            tracing::error!(%error, "could not complete a login");
             LoginError::Unavailable
         }
     }
@@ -133,7 +133,7 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    /// The value that the password was verified against. Changes that rely on the log-in apply only while it is
+    /// The value that the password was verified against. Changes that rely on the login apply only while it is
     /// unchanged.
     pub(crate) const fn verified(&self) -> Verified<'_> {
         if self.is_elsewhere { Verified::Elsewhere } else { Verified::Hash(&self.credentials.password_hash) }
@@ -146,13 +146,13 @@ enum Entered {
     AppPassword(StoredAppPassword),
 }
 
-/// The account or the app password that the credentials of a log-in belong to.
+/// The account or the app password that the credentials of a login belong to.
 enum Matching {
     Account(Found),
     AppPassword(StoredAppPassword),
 }
 
-/// Distinguishes successive passwords of an account, and log-ins before and after it was disabled. It is a hash
+/// Distinguishes successive passwords of an account, and logins before and after it was disabled. It is a hash
 /// of the salted hash, and stays in this process.
 fn password_validator(credentials: &Credentials) -> Validator {
     let mut hasher = DefaultHasher::new();
@@ -174,7 +174,7 @@ fn log_failure(user: &str, from: Visitor, error: &CredentialsError) {
     let mailbox = address.as_ref().map_or("-", EmailAddress::as_str);
     tracing::info!(
         target: "mailapi::log_in",
-        door = from.protocol.as_str(), client = %from.address, reason, mailbox, "log-in failed"
+        door = from.protocol.as_str(), client = %from.address, reason, mailbox, "login failed"
     );
 }
 
@@ -222,7 +222,7 @@ impl Service {
         self.reported(user, from, checked.await)
     }
 
-    /// Counts the outcome of a log-in, and logs a failure.
+    /// Counts the outcome of a login, and logs a failure.
     pub(super) fn reported<T>(
         &self,
         user: &str,
@@ -242,7 +242,7 @@ impl Service {
         checked
     }
 
-    /// Returns what the credentials match, unless too many failures bar the log-in. Unknown addresses are locked like
+    /// Returns what the credentials match, unless too many failures bar the login. Unknown addresses are locked like
     /// existing ones and take the same time.
     async fn judged<T>(
         &self,
@@ -297,7 +297,7 @@ impl Service {
         let service = self.clone();
         tokio::spawn(async move {
             if let Err(error) = service.store_lock(&address).await {
-                tracing::warn!(%error, "the event of a locked log-in could not be stored");
+                tracing::warn!(%error, "the event of a locked login could not be stored");
             }
         });
     }
@@ -313,7 +313,7 @@ impl Service {
         Ok(())
     }
 
-    /// Returns the app password or the account of a mail program's log-in. App passwords come first: their hashes are
+    /// Returns the app password or the account of a mail program's login. App passwords come first: their hashes are
     /// fast.
     async fn matching(&self, user: &str, password: &SecretText, share: Share) -> Result<Option<Matching>, Unavailable> {
         if let Some(stored) = self.matching_app_password(user, password).await? {
@@ -346,7 +346,7 @@ impl Service {
         let hash = found.credentials.password_hash.clone();
         if let Some(scheme) = unknown_scheme(&hash) {
             let mailbox = found.credentials.email.as_str();
-            tracing::warn!(mailbox, scheme, "unsupported password hash scheme; log-in refused");
+            tracing::warn!(mailbox, scheme, "unsupported password hash scheme; login refused");
         }
         let is_cheap = is_cheap(&hash);
         let matches = self.verify(password.clone(), hash, share).await?;

@@ -11,7 +11,7 @@ pub enum NotASession {
     /// The caller has an API token instead.
     #[error("only a session can be logged out or refreshed; revoke an API token instead")]
     ApiToken,
-    /// The session has ended meanwhile, by another refresh or a log-out.
+    /// The session has ended meanwhile, by another refresh or a logout.
     #[error("the session has ended")]
     Ended,
     /// See [`Unavailable`].

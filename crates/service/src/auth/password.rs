@@ -1,5 +1,5 @@
 //! Password hashes: `{SHA512-CRYPT}$6$rounds=…$salt$hash`, which Dovecot and every `crypt(3)` verify too. Imported
-//! hashes (`{SSHA512}`, `{BLF-CRYPT}`) are verified as well, and replaced at the next log-in.
+//! hashes (`{SSHA512}`, `{BLF-CRYPT}`) are verified as well, and replaced at the next login.
 
 use std::ops::RangeInclusive;
 
@@ -19,7 +19,7 @@ const SCHEME: &str = "{SHA512-CRYPT}";
 const SHA512_BYTES: usize = 64;
 
 /// Allowed rounds of SHA-512-crypt. The minimum is that of the scheme. A hash with more rounds than the maximum
-/// verifies no password, wherever it was made: otherwise log-ins to one account could occupy the machine.
+/// verifies no password, wherever it was made: otherwise logins to one account could occupy the machine.
 pub const PASSWORD_ROUNDS: RangeInclusive<u32> = 1_000..=1_000_000;
 
 /// The maximum cost of bcrypt, for the same reason: the binary logarithm of its rounds.
@@ -212,7 +212,7 @@ impl Service {
             credentials.password_hash = hash;
             return Ok(Some(credentials));
         }
-        // Another log-in replaced the hash first, or the password was changed.
+        // Another login replaced the hash first, or the password was changed.
         let Some(stored) = accounts.credentials(email).await? else { return Ok(None) };
         let matches = self.verify(password.clone(), stored.password_hash.clone(), share).await?;
         Ok(Some(stored).filter(|stored| matches && stored.active))

@@ -39,7 +39,7 @@ pub(crate) type KnownMailboxes = EpochCache<EmailAddress, ()>;
 
 impl Service {
     /// Returns the mailbox to read. If the mail server uses the account database, a missing mailbox is rejected here.
-    /// A failed log-in at the mail server would delay all log-ins from this host.
+    /// A failed login at the mail server would delay all logins from this host.
     ///
     /// If the database fails, the mail server decides. It also decides with an external user database, which it
     /// shares.

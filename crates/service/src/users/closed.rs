@@ -1,4 +1,4 @@
-//! Closed accounts. Their mailbox may contain mail of another owner, so they receive no mail and allow no log-in.
+//! Closed accounts. Their mailbox may contain mail of another owner, so they receive no mail and allow no login.
 //!
 //! An account is closed during its deletion, and during its creation if its address was deleted before. Otherwise a
 //! message that arrives between the removal of the mail and of the account would reach the next owner. Only a crash

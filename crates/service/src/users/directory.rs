@@ -28,7 +28,7 @@ pub struct DirectorySynced {
 pub struct DirectoryProbe {
     /// The first mailbox, if there is any.
     pub first: Option<EmailAddress>,
-    /// Unknown schemes of password hashes, with which no log-in works, sorted by name.
+    /// Unknown schemes of password hashes, with which no login works, sorted by name.
     pub unknown_schemes: Vec<UnknownScheme>,
 }
 
@@ -149,7 +149,7 @@ impl Service {
         Ok(Some(DirectoryProbe { first, unknown_schemes: schemes.into_values().collect() }))
     }
 
-    /// The unknown scheme that prevents log-ins to a mailbox, if any. A local account uses its own password
+    /// The unknown scheme that prevents logins to a mailbox, if any. A local account uses its own password
     /// instead.
     async fn unknown_scheme_of(
         &self,
@@ -162,7 +162,7 @@ impl Service {
         Ok((!is_own).then_some(name))
     }
 
-    /// The credentials for a log-in at this address. A local account takes precedence over the external user
+    /// The credentials for a login at this address. A local account takes precedence over the external user
     /// database.
     pub(crate) async fn stored_credentials(&self, email: &EmailAddress) -> Result<Option<Found>, Unavailable> {
         let ours = |credentials| Found { credentials, mailbox: None };
@@ -180,7 +180,7 @@ impl Service {
         }))
     }
 
-    /// Stores a copy of a mailbox at its log-in, even if the last sync was long ago.
+    /// Stores a copy of a mailbox at its login, even if the last sync was long ago.
     pub(crate) async fn note_mailbox(&self, mailbox: DirectoryMailbox) -> Result<(), Unavailable> {
         if self.0.store.copies().keep(&[mailbox], self.0.clock.now()).await? > 0 {
             self.changed();

@@ -6,7 +6,7 @@ use super::{User, UserError};
 use crate::{Caller, Service};
 
 impl Service {
-    /// Disables log-in and all tokens of an account, and ends its sessions permanently. Its mail is still
+    /// Disables login and all tokens of an account, and ends its sessions permanently. Its mail is still
     /// delivered.
     ///
     /// # Errors

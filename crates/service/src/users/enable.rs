@@ -7,7 +7,7 @@ use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
-    /// Enables log-in and the tokens of an account.
+    /// Enables login and the tokens of an account.
     ///
     /// # Errors
     /// See [`UserError`].

@@ -1,4 +1,4 @@
-//! App passwords: log-ins of mail programs with them, their limits, and their end.
+//! App passwords: logins of mail programs with them, their limits, and their end.
 
 use std::collections::HashSet;
 use std::time::Duration;

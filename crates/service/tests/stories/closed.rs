@@ -92,7 +92,7 @@ async fn a_deletion_that_a_crash_interrupted_is_finished() {
         let name = Name::new(number);
         pair.begin(Before::Owner, &name).await;
         accounts.set_closed(&name.address, true).await.unwrap();
-        assert!(accounts.credentials(&name.address).await.unwrap().is_none(), "no log-in is possible meanwhile");
+        assert!(accounts.credentials(&name.address).await.unwrap().is_none(), "no login is possible meanwhile");
         if number == 0 {
             pair.app.service.reconcile().await.unwrap();
             assert!(accounts.get(&name.address).await.unwrap().is_none());

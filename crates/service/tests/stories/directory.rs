@@ -1,4 +1,4 @@
-//! Mailboxes of an external user database: log-ins, permissions, and changes that are rejected here.
+//! Mailboxes of an external user database: logins, permissions, and changes that are rejected here.
 
 use std::time::Duration;
 

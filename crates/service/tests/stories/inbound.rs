@@ -107,7 +107,7 @@ async fn an_author_of_this_server_is_not_forged_from_outside() {
         (DmarcAction::Junk, "Junk".to_owned()),
         (
             DmarcAction::Reject,
-            format!("Refuse(\"Mail from {OWN} needs a log-in here, or a valid SPF or DKIM result for {OWN}\")"),
+            format!("Refuse(\"Mail from {OWN} needs a login here, or a valid SPF or DKIM result for {OWN}\")"),
         ),
     ] {
         let app = app_with(dmarc).await;

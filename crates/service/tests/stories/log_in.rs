@@ -1,4 +1,4 @@
-//! Log-ins at all listeners: limits on wrong passwords, and the end of sessions.
+//! Logins at all listeners: limits on wrong passwords, and the end of sessions.
 
 use futures_util::FutureExt;
 use mailapi_backend::{LoggedIn, Login, LoginError, SendAsError};
@@ -95,7 +95,7 @@ async fn the_delay_grows_with_each_wrong_password_and_ends() {
     }
     assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Ok(()));
     assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LoginError::Refused));
-    assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Ok(()), "a successful log-in clears earlier failures");
+    assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Ok(()), "a successful login clears earlier failures");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Events of mail that mail programs submit with a log-in.
+//! Events of mail that mail programs submit with a login.
 
 use std::collections::HashSet;
 use std::time::Duration;

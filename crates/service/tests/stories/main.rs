@@ -34,7 +34,7 @@ use mailapi_service::mail::SendRequest;
 use mailapi_service::{Caller, Metrics, Parts, Settings};
 use mailapi_testkit::{SeededEntropy, TestApp};
 
-/// A log-in over HTTP from this machine.
+/// A login over HTTP from this machine.
 const HERE: Visitor = Visitor { protocol: LoginProtocol::Http, address: IpAddr::V4(Ipv4Addr::LOCALHOST) };
 
 /// A request to send a short text.

@@ -165,7 +165,7 @@ impl Directory {
         let mut rows = self.rows_of(email, self.0.queries.password().to_owned()).await?;
         if rows.len() > 1 {
             // Any of them could belong to another user.
-            tracing::warn!(%email, rows = rows.len(), "the password query returned several rows; log-in refused");
+            tracing::warn!(%email, rows = rows.len(), "the password query returned several rows; login refused");
             return Ok(None);
         }
         let hash = rows.pop().map(|mut row| row.text_or_null()).transpose()?.flatten();

@@ -62,7 +62,7 @@ async fn a_slow_query_is_cancelled_and_no_file_is_created() {
         let directory = users.directory(endless, schema.mailboxes, settings.clone());
         let error = directory.password(&email("ann@example.org")).await.unwrap_err();
         assert!(error.is_unavailable(), "{error}");
-        assert!(directory.ping().await.unwrap_err().is_unavailable(), "no log-in works");
+        assert!(directory.ping().await.unwrap_err().is_unavailable(), "no login works");
         let other = directory.mailbox(&email("ann@example.org")).await;
         assert!(other.is_ok(), "the next one gets its connection: {other:?}");
     }

@@ -30,7 +30,7 @@ struct EventData {
     #[schema(format = "uuid")]
     message_id: Option<String>,
     /// With `message.received`: the mailbox that received the message. With `message.rejected`: the recipient. With other `message.*`: the mailbox whose token
-    /// or log-in sent it; null for an admin's API token.
+    /// or login sent it; null for an admin's API token.
     mailbox: Option<String>,
     /// With `message.received` and `message.rejected`: the domain of the mailbox. With other `message.*`: the sender's domain. With `domain.*`:
     /// the domain.

@@ -14,7 +14,7 @@ use crate::error::{ApiError, ErrorCode};
 const MOST: usize = 1000;
 /// Maximum number of open streams of one token.
 const MOST_OF_TOKEN: usize = 5;
-/// Maximum number of open streams of all tokens of one mailbox. Each log-in creates a token, so without this limit one
+/// Maximum number of open streams of all tokens of one mailbox. Each login creates a token, so without this limit one
 /// user could take all streams.
 const MOST_OF_MAILBOX: usize = 50;
 

@@ -26,7 +26,7 @@ request_body! {
         /// Password: at least 8 characters. Required, unless there is a `password_hash`.
         password: Option<NewPassword>,
         /// Instead of a password: the hash of one from another mail server. For admins only. The user keeps the password,
-        /// and the first successful log-in replaces the hash if its scheme is not `{SHA512-CRYPT}`.
+        /// and the first successful login replaces the hash if its scheme is not `{SHA512-CRYPT}`.
         password_hash: Option<PasswordHash>,
         /// Display name: one line of at most 200 characters.
         name: Option<ShortText>,

@@ -21,7 +21,7 @@ impl Session {
             }
             all.push_str(if self.takes_passwords() { " AUTH=PLAIN" } else { " LOGINDISABLED" });
         }
-        // After the log-in only: an unauthenticated client must not make the server hold a dictionary.
+        // After the login only: an unauthenticated client must not make the server hold a dictionary.
         if !matches!(self.phase, Phase::NotAuthenticated) && !self.compressed {
             all.push_str(" COMPRESS=DEFLATE");
         }

@@ -1,4 +1,4 @@
-//! Commands valid after log-in, with or without a selected mailbox: mailboxes, APPEND, quota, IDLE.
+//! Commands valid after login, with or without a selected mailbox: mailboxes, APPEND, quota, IDLE.
 
 use super::completion::Completion;
 use super::effect::{Effect, Failure, Reply};

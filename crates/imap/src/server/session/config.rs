@@ -13,7 +13,7 @@ pub struct SessionConfig {
     pub starttls: bool,
     /// Whether passwords are accepted without TLS (loopback only).
     pub plaintext_login: bool,
-    /// Failed log-ins after which the connection is closed. Default 3.
+    /// Failed logins after which the connection is closed. Default 3.
     pub max_login_failures: u32,
     /// Consecutive invalid commands after which the connection is closed. Default 20.
     pub max_bad_commands: u32,

@@ -381,7 +381,7 @@ impl Session {
             }
         }
         if self.failed_logins >= self.config.max_login_failures && !self.closing {
-            self.bye("Too many failed log-ins");
+            self.bye("Too many failed logins");
         }
     }
 

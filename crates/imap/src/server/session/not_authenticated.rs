@@ -1,4 +1,4 @@
-//! Commands valid before log-in: STARTTLS, LOGIN, AUTHENTICATE.
+//! Commands valid before login: STARTTLS, LOGIN, AUTHENTICATE.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,11 +1,11 @@
-//! What too many failed log-ins have locked, on this node.
+//! What too many failed logins have locked, on this node.
 
 mod list;
 mod unlock;
 
 use mailapi_model::{ClientNetwork, EmailAddress, Timestamp, TokenId};
 
-/// Log-ins that are rejected without a check.
+/// Logins that are rejected without a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lockout {
     /// The mailbox; `None` if all mailboxes are closed to the client, or for a token.
@@ -14,7 +14,7 @@ pub struct Lockout {
     pub token: Option<TokenId>,
     /// The client; `None` if the mailbox is closed to all clients of the API, or for a token.
     pub client: Option<ClientNetwork>,
-    /// When log-ins are checked again.
+    /// When logins are checked again.
     pub until: Timestamp,
 }
 

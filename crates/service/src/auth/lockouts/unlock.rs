@@ -7,7 +7,7 @@ use crate::caller::audit;
 use crate::{Caller, Service};
 
 impl Service {
-    /// Forgets failed log-ins on this node. Returns the number of lock-outs that ended.
+    /// Forgets failed logins on this node. Returns the number of lock-outs that ended.
     ///
     /// # Errors
     /// [`Denied`] to all callers but admins.
@@ -15,7 +15,7 @@ impl Service {
         caller.grants.admin()?;
         let steady = self.0.clock.steady();
         let unlocked = self.0.failed_logins.forget(unlock, steady);
-        audit!(caller, unlocked, "failed log-ins forgotten");
+        audit!(caller, unlocked, "failed logins forgotten");
         Ok(unlocked)
     }
 }

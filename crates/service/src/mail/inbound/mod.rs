@@ -85,7 +85,7 @@ pub struct InboundSettings {
 }
 
 impl Default for InboundSettings {
-    /// This machine is trusted: its programs have no log-in, and no domain lists its loopback address.
+    /// This machine is trusted: its programs have no login, and no domain lists its loopback address.
     fn default() -> Self {
         let loopback = [IpNet::new_assert(Ipv4Addr::LOCALHOST.into(), 8), IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))];
         let trusted_networks = loopback.map(|network| network.trunc()).to_vec();

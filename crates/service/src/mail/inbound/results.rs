@@ -90,6 +90,6 @@ pub(super) fn refusal(findings: &Findings) -> String {
              send through a server of that domain"
         )
     } else {
-        format!("Mail from {domain} needs a log-in here, or a valid SPF or DKIM result for {domain}")
+        format!("Mail from {domain} needs a login here, or a valid SPF or DKIM result for {domain}")
     }
 }

@@ -12,7 +12,7 @@ use crate::query::{PageParameters, Query};
 use crate::shape::Moment;
 use crate::state::HttpState;
 
-/// Log-ins that are rejected without a check.
+/// Logins that are rejected without a check.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Lockout, example = json!({
     "mailbox": "alice@example.test", "token_id": null, "client": null, "until": "2026-11-20T10:30:30.123Z"
@@ -29,7 +29,7 @@ pub(crate) struct LockoutInfo {
     /// mailbox is locked at the API for all clients.
     #[schema(required)]
     client: Option<String>,
-    /// Time when log-ins are checked again.
+    /// Time when logins are checked again.
     until: Moment,
 }
 
@@ -63,7 +63,7 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 
 /// List lock-outs
 ///
-/// For admins. Returns mailboxes, clients and tokens that are locked out after failed log-ins. They are in the memory of
+/// For admins. Returns mailboxes, clients and tokens that are locked out after failed logins. They are in the memory of
 /// the node that answers: other nodes have their own, and a restart clears them.
 #[utoipa::path(get, path = "/auth/lockouts", tag = "auth", operation_id = "list_lockouts", params(PageParameters),
     responses((status = 200, description = "A page of lock-outs.", body = LockoutsListed), Errors))]

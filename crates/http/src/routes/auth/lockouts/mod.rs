@@ -1,4 +1,4 @@
-//! Lock-outs after failed log-ins.
+//! Lock-outs after failed logins.
 
 pub(super) mod list;
 pub(super) mod unlock;

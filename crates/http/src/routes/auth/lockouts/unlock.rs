@@ -16,9 +16,9 @@ use crate::state::HttpState;
 request_body! {
     /// What to unlock: a mailbox, a client, a token, or several of them.
     pub(crate) struct UnlockBody as "Unlock" {
-        /// Mailbox whose failed log-ins are forgotten.
+        /// Mailbox whose failed logins are forgotten.
         mailbox: Option<EmailAddress>,
-        /// Client whose failed log-ins are forgotten: an IP address, or a client of the list.
+        /// Client whose failed logins are forgotten: an IP address, or a client of the list.
         client: Option<String>,
         /// Number of the API token whose wrong values at the console are forgotten.
         token_id: Option<u64>,
@@ -26,9 +26,9 @@ request_body! {
     example { "mailbox": "alice@example.test" }
 }
 
-/// Failed log-ins were forgotten.
+/// Failed logins were forgotten.
 #[derive(Serialize, ToSchema)]
-#[schema(example = json!({ "success": true, "message": "Failed log-ins are forgotten.", "unlocked": 1 }))]
+#[schema(example = json!({ "success": true, "message": "Failed logins are forgotten.", "unlocked": 1 }))]
 pub(crate) struct Unlocked {
     /// Always true.
     success: bool,
@@ -42,11 +42,11 @@ documented_errors!(Errors, documented_with_body, [AccessDenied]);
 
 /// End lock-outs
 ///
-/// For admins. Clears the failed log-ins of a mailbox (for all clients), of a client (for all mailboxes), or of a token.
+/// For admins. Clears the failed logins of a mailbox (for all clients), of a client (for all mailboxes), or of a token.
 /// Only the node that answers is affected.
 #[utoipa::path(post, path = "/auth/lockouts/unlock", tag = "auth", operation_id = "end_lockout",
     request_body = UnlockBody,
-    responses((status = 200, description = "Failed log-ins are forgotten.", body = Unlocked), Errors))]
+    responses((status = 200, description = "Failed logins are forgotten.", body = Unlocked), Errors))]
 pub(crate) async fn unlock(
     State(state): State<HttpState>,
     AdminCaller(caller): AdminCaller,
@@ -61,5 +61,5 @@ pub(crate) async fn unlock(
     let client = violations.or(Some(client))?;
     let unlock = Unlock { mailbox, client, token: token_id.map(|id| TokenId(i64::try_from(id).unwrap_or(i64::MAX))) };
     let unlocked = state.service().unlock(&caller, &unlock)?;
-    Ok(Json(Unlocked { success: true, message: "Failed log-ins are forgotten.", unlocked }))
+    Ok(Json(Unlocked { success: true, message: "Failed logins are forgotten.", unlocked }))
 }

@@ -22,7 +22,7 @@ pub(crate) struct AppPasswordInfo {
     name: String,
     /// Creation time.
     created_at: Moment,
-    /// Time of the latest log-in with it; null if there was none, and in front of an external mail server.
+    /// Time of the latest login with it; null if there was none, and in front of an external mail server.
     #[schema(required)]
     last_used_at: Option<Moment>,
 }

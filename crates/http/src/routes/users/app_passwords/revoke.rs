@@ -28,7 +28,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, AppPasswordN
 /// Revoke an app password
 ///
 /// For the user, for callers with `manage_users` on the domain, and for admins. Only the owner and admins can revoke app
-/// passwords of admin accounts. The app password is deleted. It allows no further log-in, and open sessions end.
+/// passwords of admin accounts. The app password is deleted. It allows no further login, and open sessions end.
 #[utoipa::path(delete, path = "/users/{email}/app-passwords/{id}", tag = "users", operation_id = "revoke_app_password",
     params(("email" = String, Path, format = IdnEmail, description = "User's address.", example = "alice@example.test"),
         ("id" = i64, Path, description = "App password number.", example = 1)),

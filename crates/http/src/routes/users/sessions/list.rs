@@ -21,7 +21,7 @@ use crate::state::HttpState;
 pub(crate) struct SessionInfo {
     /// Session number.
     id: i64,
-    /// Time of the log-in, or of the latest refresh.
+    /// Time of the login, or of the latest refresh.
     created_at: Moment,
     /// Time of the latest request; null if there was none.
     #[schema(required)]
@@ -64,7 +64,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ValidationEr
 
 /// List sessions
 ///
-/// For the user, for callers with `manage_users` on the domain, and for admins. Returns the open sessions of log-ins with
+/// For the user, for callers with `manage_users` on the domain, and for admins. Returns the open sessions of logins with
 /// the password, at the API and the console, newest first. Values are not returned. Mail programs have no sessions here;
 /// revoke their app passwords instead.
 #[utoipa::path(get, path = "/users/{email}/sessions", tag = "users", operation_id = "list_sessions",
