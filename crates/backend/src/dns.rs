@@ -26,6 +26,15 @@ pub trait Dns: Send + Sync {
     /// Returns the SRV records of a name, neither sorted nor resolved (RFC 2782).
     async fn srv(&self, name: &str) -> Result<Vec<ServiceLocation>, DnsError>;
 
+    /// Returns the host of which a name is an alias (CNAME, RFC 1034 section 3.6.2), without the final dot; `None` if it
+    /// is no alias.
+    ///
+    /// # Errors
+    /// As the other look-ups.
+    async fn alias_target(&self, _name: &str) -> Result<Option<String>, DnsError> {
+        Ok(None)
+    }
+
     /// Returns the MX records of a domain like [`Dns::mx`], and whether DNSSEC proves them. Without DNSSEC they are
     /// unproven.
     ///

@@ -160,6 +160,14 @@ impl Dns for NetworkDns {
         self.records(domain, RecordType::MX, exchange).await
     }
 
+    async fn alias_target(&self, name: &str) -> Result<Option<String>, DnsError> {
+        let pick = |data: &RData| match data {
+            RData::CNAME(target) => Some(host(&target.0)),
+            _ => None,
+        };
+        Ok(self.records(name, RecordType::CNAME, pick).await?.into_iter().next())
+    }
+
     async fn mx_with_proof(&self, domain: &str) -> Result<Proven<Vec<MailExchange>>, DnsError> {
         match self.validation().await {
             Some(validation) => validation.mx(domain).await,

@@ -189,6 +189,17 @@ async fn tlsa_records_count_with_signed_addresses_only() {
 }
 
 #[tokio::test]
+async fn an_alias_has_one_target() {
+    let mut server = NameServer::start();
+    let dns = server.resolver().await;
+    assert_eq!(dns.alias_target("alias.signed.test").await, Ok(Some("mx.signed.test".to_owned())));
+    for host in ["mx.signed.test", "bare.signed.test"] {
+        assert_eq!(dns.alias_target(host).await, Ok(None), "{host}");
+    }
+    assert_eq!(dns.alias_target("nowhere.signed.test").await, Err(DnsError::NoSuchName));
+}
+
+#[tokio::test]
 async fn two_algorithms_wildcards_and_hashed_names_are_understood() {
     let mut server = NameServer::start();
     let dns = server.resolver().await;

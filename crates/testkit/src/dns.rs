@@ -18,6 +18,7 @@ struct Records {
     addresses: HashMap<String, Vec<IpAddr>>,
     names: HashMap<IpAddr, Vec<String>>,
     services: HashMap<String, Vec<ServiceLocation>>,
+    aliases: HashMap<String, String>,
     /// Domains whose MX records are signed.
     signed: Vec<String>,
     /// By host and port.
@@ -47,6 +48,14 @@ impl FakeDns {
     pub fn set_addresses(&self, host: &str, addresses: &[&str]) {
         let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
         self.0.lock().unwrap().addresses.insert(host.to_owned(), addresses);
+    }
+
+    /// Makes `name` an alias of `target`, which has its addresses already.
+    pub fn set_alias(&self, name: &str, target: &str) {
+        let mut records = self.0.lock().unwrap();
+        let addresses = records.addresses.get(target).cloned().unwrap_or_default();
+        records.addresses.insert(name.to_owned(), addresses);
+        records.aliases.insert(name.to_owned(), target.to_owned());
     }
 
     /// Sets the names of `address`.
@@ -114,6 +123,11 @@ impl Dns for FakeDns {
 
     async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, DnsError> {
         self.answer(host, |records| records.addresses.get(host))
+    }
+
+    async fn alias_target(&self, name: &str) -> Result<Option<String>, DnsError> {
+        self.addresses(name).await?;
+        Ok(self.0.lock().unwrap().aliases.get(name).cloned())
     }
 
     async fn names_of(&self, address: IpAddr) -> Result<Vec<String>, DnsError> {

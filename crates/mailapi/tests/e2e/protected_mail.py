@@ -140,6 +140,8 @@ def domains_are_published(servers, name_server):
         statuses = {record["purpose"]: record["status"] for record in server.get(f"/domains/{domain}/dns")["records"]}
         assert statuses.keys() >= {"MX", "SPF", "DKIM", "DMARC", "MTA-STS", "PTR"}, statuses
         assert set(statuses.values()) == {"found"}, statuses
+        # Who prints the zone file again and replaces the zone loses no record.
+        assert f"\nmta-sts.{domain}. 0 IN CNAME mx.{domain}.\n" in zone_file(server, domain), zone_file(server, domain)
         with urllib.request.urlopen(f"https://mta-sts.{domain}/.well-known/mta-sts.txt", timeout=30) as response:
             policy = response.read().decode()
         assert "mode: enforce" in policy and f"mx: mx.{domain}\r\n" in policy, policy

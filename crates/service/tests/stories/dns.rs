@@ -105,13 +105,22 @@ async fn pages_for_other_servers_and_mail_programs_have_records() {
     assert_eq!(statuses().await, [Publication::Missing; 5]);
     let shown = setup(&app, &name).await;
     assert_eq!(record(&shown, "MTA-STS-HOST").value.as_deref(), Some("web.example.net."));
-    assert!(shown.zone_file.contains("\nmta-sts.example.org. 3600 IN CNAME web.example.net.\n"), "{}", shown.zone_file);
+    let alias = "\nmta-sts.example.org. 3600 IN CNAME web.example.net.\n";
+    assert!(shown.zone_file.contains(alias), "{}", shown.zone_file);
     for purpose in ["MTA-STS", "TLS-RPT", "AUTODISCOVER"] {
         publish(&app, record(&shown, purpose));
     }
     app.dns.set_addresses("mta-sts.example.org", &["192.0.2.17"]);
     app.dns.set_addresses("autoconfig.example.org", &["192.0.2.99"]);
     use Publication::{Different, Found, Unknown};
+    assert_eq!(statuses().await, [Found, Found, Found, Different, Found]);
+    let shown = setup(&app, &name).await;
+    assert_eq!(record(&shown, "MTA-STS-HOST").found, ["192.0.2.17"]);
+    assert!(!shown.zone_file.contains(alias), "an alias cannot stand beside addresses: {}", shown.zone_file);
+    app.dns.set_alias("mta-sts.example.org", "web.example.net");
+    let shown = setup(&app, &name).await;
+    assert_eq!(record(&shown, "MTA-STS-HOST").found, ["web.example.net"]);
+    assert!(shown.zone_file.contains(alias), "the published record stays in the zone: {}", shown.zone_file);
     assert_eq!(statuses().await, [Found, Found, Found, Different, Found]);
     // Senders that honour a policy for this server would not use the other one.
     app.dns.set_mx("example.org", &[HOST, "backup.example.net"]);

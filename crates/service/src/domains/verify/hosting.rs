@@ -48,12 +48,18 @@ async fn other_exchanges(context: &Context<'_>) -> Option<String> {
 async fn alias(context: &Context<'_>, kind: &'static str, label: &str, web_host: &str, readers: &str) -> RecordCheck {
     let name = format!("{label}.{}", context.domain);
     let check = RecordCheck::required(kind, name, format!("{web_host}.")).advised();
-    let answers = (context.dns.addresses(&check.name).await, context.dns.addresses(web_host).await);
-    let (found, ours) = match (present(answers.0), present(answers.1)) {
+    let dns = context.dns;
+    let (found, ours, target) =
+        tokio::join!(dns.addresses(&check.name), dns.addresses(web_host), dns.alias_target(&check.name));
+    let (found, ours) = match (present(found), present(ours)) {
         (Ok(found), Ok(ours)) => (found, ours),
         (Err(error), _) | (_, Err(error)) => return check.unanswered(&error),
     };
-    let shown: Vec<_> = found.iter().map(ToString::to_string).collect();
+    let shown: Vec<_> = match target {
+        Ok(Some(target)) => vec![target],
+        // Without an answer about an alias, the addresses are still those that count.
+        Ok(None) | Err(_) => found.iter().map(ToString::to_string).collect(),
+    };
     let hint = format!("At this name {readers} settings of the domain from this server.");
     match () {
         () if found.is_empty() => check.with(RecordStatus::Missing, shown, hint),

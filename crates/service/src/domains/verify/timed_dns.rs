@@ -46,6 +46,10 @@ impl Dns for TimedDns<'_> {
         self.of_name(host, self.dns.addresses(host)).await
     }
 
+    async fn alias_target(&self, name: &str) -> Result<Option<String>, DnsError> {
+        self.of_name(name, self.dns.alias_target(name)).await
+    }
+
     async fn names_of(&self, address: IpAddr) -> Result<Vec<String>, DnsError> {
         self.in_time(self.dns.names_of(address)).await
     }
