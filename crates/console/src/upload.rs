@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 
 /// Maximum size of all fields except files.
-const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum number of fields that are no files, besides one for each file of a draft.
 const MAX_FIELDS: usize = 40;
 

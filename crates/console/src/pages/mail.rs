@@ -273,6 +273,8 @@ struct MailPage {
     cc: String,
     at: Moment,
     text: Option<String>,
+    /// Whether the message has more text than the page.
+    is_cut: bool,
     frame_link: Option<String>,
     links: Vec<ShownLink>,
     is_unshown: bool,
@@ -281,6 +283,17 @@ struct MailPage {
     raw_link: String,
     reply_link: Option<String>,
     continue_link: Option<String>,
+}
+
+/// Maximum size of the text that a page shows. In HTML it may be five times as long.
+const MAX_SHOWN_TEXT: usize = 1024 * 1024;
+
+/// Cuts a text that is too long to be shown. Returns whether it was.
+fn cut(text: &mut String) -> bool {
+    let is_long = text.len() > MAX_SHOWN_TEXT;
+    text.truncate(text.floor_char_boundary(MAX_SHOWN_TEXT));
+    text.shrink_to_fit();
+    is_long
 }
 
 struct ShownLink {
@@ -306,7 +319,8 @@ pub(crate) async fn show(
     let uid = uid_in(&uid)?;
     let message = state.service().read_message(&session.caller, &mailbox, &folder, uid).await?;
     let path = format!("{PATH}/{}", show::segment(mailbox.as_str()));
-    let FullMessage { summary, cc, headers, text, html, attachments } = message;
+    let FullMessage { summary, cc, headers, mut text, html, attachments } = message;
+    let is_cut = text.as_mut().is_some_and(cut);
     let cleaned = match html.as_deref() {
         Some(html) => in_background(html.to_owned()).await?,
         None => None,
@@ -336,6 +350,7 @@ pub(crate) async fn show(
         links: cleaned.as_deref().map(links).unwrap_or_default().into_iter().map(shown).collect(),
         frame_link: cleaned.map(|_| part("html")),
         text,
+        is_cut,
         is_unshown,
         headers,
         attachments: attachments.into_iter().map(file).collect(),

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::session::Session;
 use crate::show;
+use crate::upload::MAX_TEXT_BYTES;
 
 /// What a form shows besides the author.
 pub(super) struct MailForm {
@@ -113,6 +114,16 @@ impl StoredDraft {
         let folder = folder.ok_or(MailboxError::NoSuchMessage)?;
         let message = service.read_message(caller, &place.mailbox, &folder, place.uid).await?;
         Ok(Self { place, folder, message })
+    }
+
+    /// Refuses a text that a form could not send back. A browser sends each line end as two bytes.
+    pub(super) fn check_length(&self) -> Result<(), Violations> {
+        let FullMessage { text, html, .. } = &self.message;
+        let length = text.as_ref().or(html.as_ref()).map_or(0, String::len);
+        if length <= MAX_TEXT_BYTES / 2 {
+            return Ok(());
+        }
+        Err(Violations::of("text", "is too long for a form; continue the draft in a mail program"))
     }
 
     /// The author, as in the field From.

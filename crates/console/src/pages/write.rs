@@ -79,6 +79,7 @@ pub(crate) async fn show(State(state): State<HttpState>, session: Session, Query
         Some(place) => Some(StoredDraft::read(&state, &session, place).await?),
         None => None,
     };
+    stored.as_ref().map_or(Ok(()), StoredDraft::check_length)?;
     let mut random = [0_u8; 16];
     state.service().entropy().fill(&mut random);
     let key = random.iter().fold(String::from("console-"), |mut key, byte| {

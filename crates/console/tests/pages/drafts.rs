@@ -195,6 +195,17 @@ async fn a_refused_mail_is_shown_as_it_was_typed() {
 }
 
 #[tokio::test]
+async fn a_draft_too_long_for_a_form_is_not_opened() {
+    let app = server().await;
+    let ann = Browser::of(&app, ANN).await;
+    let draft = json!({ "subject": "long", "body": { "text": "x\n".repeat(1_200_000) } });
+    let saved = app.post(app.admin(), "/mailbox/ann@a.example/drafts", draft).await.json();
+    let answer = ann.get(&format!("/console/write?draft={}", saved["uid"])).await;
+    assert!(answer.status == 422 && answer.text().contains("too long for a form"), "{}", answer.text());
+    assert_eq!(total(&app, "Drafts").await, 1);
+}
+
+#[tokio::test]
 async fn a_deleted_draft_is_gone() {
     let app = server().await;
     let ann = Browser::of(&app, ANN).await;

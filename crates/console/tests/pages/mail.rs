@@ -113,6 +113,23 @@ async fn a_file_is_saved_and_never_shown() {
 }
 
 #[tokio::test]
+async fn a_long_text_is_shown_in_part() {
+    let app = server().await;
+    // The place of the cut is within a letter of two bytes.
+    let text = format!("x{}\nthe end\n", "é".repeat(600_000));
+    let mail = format!(
+        "From: eve@b.example\nSubject: long\nContent-Type: text/plain; charset=utf-8\nMIME-Version: 1.0\n\n{text}"
+    );
+    app.deliver("eve@b.example", ANN, &mail).await;
+    app.settle().await;
+    let ann = Browser::of(&app, ANN).await;
+    let page = ann.page("/console/mail/ann@a.example/1").await;
+    assert!(page.contains("The raw message has all of it.") && !page.contains("the end"), "{}", page.len());
+    assert!(page.len() < 1_100_000 && page.contains("xéé"), "{}", page.len());
+    assert!(ann.get("/console/mail/ann@a.example/1/raw").await.text().contains("the end"));
+}
+
+#[tokio::test]
 async fn a_mail_too_deep_to_parse_is_not_parsed() {
     let app = server().await;
     let deep = "<div>".repeat(5000);
