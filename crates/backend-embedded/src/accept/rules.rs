@@ -174,6 +174,12 @@ impl Judged<'_> {
             self.judge(mailbox)?;
         }
         self.refuse_members(&mut found);
+        let copies = found.elsewhere.len() as u64;
+        if copies > 0 && !rules::may_forward(self.connection, mailbox, copies, self.now)? {
+            let address = mailbox::address(self.connection, mailbox)?;
+            tracing::info!(mailbox = %address, "too many copies were forwarded in this hour; no further one is");
+            found.elsewhere.clear();
+        }
         Ok(found)
     }
 }

@@ -27,4 +27,5 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 19, sql: include_str!("../../migrations/0019_save_sent.sql") },
     Migration { version: 20, sql: include_str!("../../migrations/0020_answered_at.sql") },
     Migration { version: 21, sql: include_str!("../../migrations/0021_imports.sql") },
+    Migration { version: 22, sql: include_str!("../../migrations/0022_forwarded.sql") },
 ];

@@ -142,6 +142,7 @@ const WITHOUT_LATER_TABLES: &str = "
     ALTER TABLE drop_folders DROP COLUMN source_uid_next;
     DROP TABLE drop_imported;
     DROP TABLE drop_imports;
+    DROP TABLE drop_forwarded;
     ALTER TABLE drop_entries DROP COLUMN saved_at;
     DROP INDEX drop_entries_deleted;
     DROP TABLE drop_vanished;

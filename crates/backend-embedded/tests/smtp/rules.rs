@@ -192,3 +192,26 @@ async fn a_rule_forwards_a_message_with_our_sender() {
     assert_eq!(mail.recipients, ["tim@other.example"]);
     assert!(mail.sender.starts_with("SRS0=") && mail.sender.ends_with("=far.example=zoe@here.example"));
 }
+
+#[tokio::test]
+async fn the_rules_of_a_mailbox_forward_a_thousand_copies_in_an_hour() {
+    let forwards = |rule: u32| {
+        let actions: String = (0..5).map(|n| format!("do\tforward\tu{rule}{n}@other.example\n")).collect();
+        format!("rule\ton\tx{rule}\n{actions}")
+    };
+    let (host, _) = with_rules(&(forwards(1) + &forwards(2))).await;
+    let copies = || -> u64 {
+        let sql = "SELECT count(*) FROM drop_queue_recipients WHERE recipient LIKE '%@other.example'";
+        host.database().query_row(sql, [], |row| row.get(0)).unwrap()
+    };
+    for _ in 0..101 {
+        assert!(arrives(&host, "zoe@far.example", TO_BOB).await.starts_with("250"));
+    }
+    assert_eq!((copies(), host.inbox("bob@here.example").await.len()), (1000, 101), "the mailbox gets every message");
+    put(&host, &forwards(3)).await;
+    assert!(arrives(&host, "zoe@far.example", TO_BOB).await.starts_with("250"));
+    assert_eq!(copies(), 1000, "other rules forward within the same limit");
+    host.clock.advance(Duration::from_secs(60 * 60));
+    assert!(arrives(&host, "zoe@far.example", TO_BOB).await.starts_with("250"));
+    assert_eq!(copies(), 1005);
+}
