@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// Programs in packages of every Debian system (`Essential: yes`, and bash).
-const ESSENTIAL: &[&str] = &["bash", "env", "gzip", "id", "mkfifo", "setpriv", "sh", "timeout"];
+const ESSENTIAL: &[&str] = &["bash", "env", "gzip", "id", "mkfifo", "setpriv", "sh", "timeout", "unshare"];
 
 /// Programs from a package that is listed for another program.
 const SAME_PACKAGE: &[(&str, &str)] = &[
+    ("dnssec-keygen", "bind9-utils"),
     ("doveadm", "dovecot-imapd"),
     ("journalctl", "systemd-journal-remote"),
     ("pebble-challtestsrv", "pebble"),
@@ -47,8 +48,10 @@ fn needed(script: &str) -> Vec<(String, String)> {
 
 /// Returns the names in `Command::new("name")`, and the first words of lists that Python's subprocess runs.
 fn started_in(source: &str) -> Vec<String> {
-    let calls = [r#"Command::new(""#, r#"subprocess.run([""#, r#"subprocess.Popen([""#];
-    let names = calls.iter().flat_map(|call| source.split(call).skip(1));
+    // The last one is a function of the stories, which are in Python.
+    let of_stories = source.starts_with(r#"""""#).then_some(r#" run(""#);
+    let calls = [r#"Command::new(""#, r#"subprocess.run([""#, r#"subprocess.Popen([""#].into_iter().chain(of_stories);
+    let names = calls.flat_map(|call| source.split(call).skip(1));
     let names = names.filter_map(|rest| rest.split('"').next());
     // A path is not searched in `PATH`; an empty name comes from this file.
     names.filter(|name| !name.is_empty() && !name.contains('/')).map(str::to_owned).collect()
