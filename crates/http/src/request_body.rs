@@ -347,6 +347,24 @@ impl Kind for u64 {
 
 const LARGEST: u64 = (1 << 53) - 1;
 
+impl Kind for u32 {
+    type Read = Self;
+
+    fn schema(_: &mut Schemas) -> RefOr<Schema> {
+        // Generated clients read `int32` as a number with a sign.
+        let mut schema = <u64 as PartialSchema>::schema();
+        if let RefOr::T(Schema::Object(number)) = &mut schema {
+            number.maximum = Some(Self::MAX.into());
+        }
+        schema
+    }
+
+    fn read(value: Value, place: &Place<'_>, violations: &mut Violations) -> Option<Self> {
+        let number = whole(&value).and_then(|number| number.try_into().ok());
+        number.or_else(|| place.wrong(violations, "must be a whole number, 0 to 4294967295"))
+    }
+}
+
 /// A whole number, including `287.0`, because some JSON writers only have floating-point numbers.
 fn whole(value: &Value) -> Option<u64> {
     let digits = |number: f64| (number.fract() == 0.0).then(|| format!("{number:.0}").parse().ok()).flatten();

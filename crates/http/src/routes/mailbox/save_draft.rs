@@ -43,7 +43,7 @@ request_body! {
         /// Attached files.
         attachments: Option<Vec<Attachment>>,
         /// UID of the draft that this one replaces. A message that is no draft stays.
-        replaces: Option<u64>,
+        replaces: Option<u32>,
     }
     example {
         "to": ["Bob <bob@example.test>"], "subject": "Meeting minutes", "body": { "text": "See attached." },
@@ -117,8 +117,6 @@ fn read(
     }
     let DraftBody { from, to, cc, bcc, subject, body, reply_to, headers, attachments, replaces } =
         violations.or(request)?;
-    let uid = |number: u64| u32::try_from(number).map_err(|_| Violations::of("replaces", "must be a UID"));
-    let replaces = replaces.map(uid).transpose()?;
     let (text, html) = body.map(MessageBody::into_texts).unwrap_or_default();
     let fields = DraftFields {
         from: from.unwrap_or_else(|| author.shown().to_owned()),
