@@ -48,6 +48,9 @@ impl fmt::Display for EnhancedCode {
     }
 }
 
+/// Maximum length of a reply line in octets, with the code and CRLF (RFC 5321 section 4.5.3.1.5).
+const MAX_LINE_BYTES: usize = 512;
+
 /// One SMTP reply. `Display` formats it on one line, as stored for a recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
@@ -88,19 +91,24 @@ impl Reply {
 
     /// Appends the reply in wire format, each line ending in CRLF.
     ///
-    /// Control characters in the text become spaces, so that no text can forge another reply.
+    /// Control characters in the text become spaces, so that no text can forge another reply. Other characters beyond
+    /// ASCII become `?`: not every client may get them (RFC 6531 section 3.7.4.2). A long line is cut. The text may
+    /// repeat words of the client, so these rules have their home here.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         let mut lines = self.text.split('\n').peekable();
         while let Some(line) = lines.next() {
+            let end = out.len() + MAX_LINE_BYTES - b"\r\n".len();
             let separator = if lines.peek().is_some() { '-' } else { ' ' };
             out.extend_from_slice(format!("{:03}{separator}", self.code).as_bytes());
             if let Some(enhanced) = self.enhanced {
                 out.extend_from_slice(format!("{enhanced} ").as_bytes());
             }
-            out.extend(line.bytes().map(|byte| match byte {
-                0..=31 | 127 => b' ',
-                _ => byte,
+            out.extend(line.chars().map(|character| match character {
+                ' '..='~' => character as u8,
+                _ if character.is_control() => b' ',
+                _ => b'?',
             }));
+            out.truncate(end);
             out.extend_from_slice(b"\r\n");
         }
     }
@@ -139,6 +147,14 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_ascii_and_no_longer_than_clients_must_accept() {
+        let reply = Reply::new(555, (5, 5, 4), format!("Parameter É{}\nshort", "x".repeat(600)));
+        let written = reply.encode();
+        assert!(written.starts_with(b"555-5.5.4 Parameter ?xx") && written.ends_with(b"x\r\n555 5.5.4 short\r\n"));
+        assert_eq!(written.iter().position(|&byte| byte == b'\n'), Some(MAX_LINE_BYTES - 1));
+    }
+
+    #[test]
     fn every_line_of_a_multi_line_reply_carries_both_codes() {
         let reply = Reply::new(550, (5, 7, 1), "first\nsecond");
         assert_eq!(reply.encode(), b"550-5.7.1 first\r\n550 5.7.1 second\r\n");
@@ -162,10 +178,11 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_two_replies_of_one(text in "(\\PC|[\\x00-\\x1f\\x7f]){0,60}") {
+        fn no_text_makes_two_replies_of_one(text in "(\\PC|[\\x00-\\x1f\\x7f]){0,60}|x{490,530}\\PC{0,4}") {
             let lines = text.split('\n').count();
             let written = Reply::new(550, (5, 1, 1), text).encode();
             prop_assert!(written.ends_with(b"\r\n"));
+            prop_assert!(written.split(|byte| *byte == b'\n').all(|line| line.len() < MAX_LINE_BYTES && line.is_ascii()));
             prop_assert_eq!(written.iter().filter(|byte| **byte == b'\n').count(), lines);
             prop_assert_eq!(written.iter().filter(|byte| **byte == b'\r').count(), lines);
         }
