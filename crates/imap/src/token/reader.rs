@@ -346,7 +346,8 @@ impl FrameReader {
     /// Returns a piece of the messages once it is large enough. At least one octet of the last one stays for the frame.
     fn message_piece(&mut self) -> Option<Poll> {
         let State::Literal { remaining: 1.. } = self.state else { return None };
-        if self.refused.is_some() || self.messages_held() <= self.limits.message_piece || !self.may_be_message() {
+        let is_taken = self.takes_messages && self.refused.is_none() && self.may_be_message();
+        if !is_taken || self.messages_held() <= self.limits.message_piece {
             return None;
         }
         let is_first = self.frame.kept.is_empty();
@@ -548,6 +549,15 @@ mod tests {
             reader.poll()
         });
         assert!(polls.any(|poll| poll == Poll::Overrun));
+    }
+
+    #[test]
+    fn before_the_log_in_no_literal_comes_in_pieces() {
+        let mut reader = FrameReader::new(Side::Server, Limits { message_piece: 5, ..small() });
+        reader.feed(b"a APPEND INBOX {16+}\r\n0123456789abcde");
+        assert_eq!(reader.poll(), Poll::NeedMore);
+        reader.feed(b"f\r\n");
+        assert!(matches!(reader.poll(), Poll::Frame(frame) if frame.kept_bytes() == 0));
     }
 
     #[test]
