@@ -7,5 +7,12 @@ mod client_and_server;
 mod client_any_input;
 mod dialogs;
 mod gone;
+#[path = "../../../../fuzz/src/imap_client.rs"]
+mod imap_client;
+#[path = "../../../../fuzz/src/imap_session.rs"]
+mod imap_session;
 mod memory_host;
 mod oracle;
+#[path = "../../../../fuzz/src/script.rs"]
+mod script;
+mod seeds;

@@ -311,7 +311,7 @@ impl MemoryHost {
         self.mailboxes.iter_mut().find(|mailbox| mailbox.id == id).ok_or(Failure::Unavailable)
     }
 
-    fn run(&mut self, session: &mut Session, effect: Effect) -> Result<Reply, Failure> {
+    pub(crate) fn run(&mut self, session: &mut Session, effect: Effect) -> Result<Reply, Failure> {
         match effect {
             Effect::Login { username, password } => {
                 let right = username == "joe" && password.expose() == "secret";
