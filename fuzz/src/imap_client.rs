@@ -71,8 +71,8 @@ struct Conversation<'a> {
     done: usize,
     /// The kind of the command in flight, or of the last one.
     kind: Option<u8>,
-    /// The offsets after the answers to STARTTLS. Octets that came with an answer in one piece are sent again: the client
-    /// must have dropped them.
+    /// The offsets after the answers to STARTTLS. What came with one in the same piece is sent again: the client
+    /// must have dropped it.
     restarts: Vec<usize>,
     changes: usize,
     is_starting_tls: bool,

@@ -10,6 +10,7 @@ use mailapi_imap::client::{ClientError, ClientLimits, Connection, Event};
 use mailapi_imap::server::session::{Effect, Failure, Session, SessionConfig, Step};
 use mailapi_imap::token::Limits;
 
+use crate::hostile_message;
 use crate::memory_host::MemoryHost;
 use crate::script::Script;
 
@@ -19,10 +20,10 @@ pub(crate) type Heap = fn() -> usize;
 const MAX_LINE_BYTES: usize = 300;
 const MAX_MESSAGE_BYTES: usize = 300;
 /// Mail programs copy a mailbox into itself. The host must not grow for ever.
-const MAX_HOST_MESSAGES: usize = 40;
+const MAX_HOST_MESSAGES: usize = 20;
 const MAX_HOST_MAILBOXES: usize = 24;
-/// The longest answer to one command: its line can name a message of 300 octets about forty times, for each of them.
-const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
+/// The longest answer to one command: its line can name a structure of two kilobytes fifty times, for each message.
+const MAX_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
 /// Memory of a session between two reads: one unfinished command, and the messages of the selected mailbox.
 const MAX_HELD_BYTES: usize = 24 * 1024;
 
@@ -117,8 +118,13 @@ impl<'a> Conversation<'a> {
         };
         let session = Session::new(config, first & 1 != 0);
         let (record, kept) = (Record::default(), Vec::new());
-        let mut conversation =
-            Self { session, host: MemoryHost::new(), script, record, kept, has_logged_in: false, has_closed: false };
+        let mut host = MemoryHost::new();
+        host.write = match script.choice(1) & 12 {
+            0 => host.write,
+            4 => hostile_message::write,
+            _ => hostile_message::write_spans,
+        };
+        let mut conversation = Self { session, host, script, record, kept, has_logged_in: false, has_closed: false };
         conversation.collect();
         conversation
     }
@@ -126,8 +132,9 @@ impl<'a> Conversation<'a> {
     /// Takes the output. Returns its range in the record.
     fn collect(&mut self) -> Range<usize> {
         let start = self.record.output.len();
+        self.record.output.append(&mut self.host.sent);
         self.record.output.extend(self.session.take_output());
-        assert!(self.session.take_span().is_none(), "the host has no spans");
+        assert!(self.session.take_span().is_none(), "the host has sent all spans");
         start..self.record.output.len()
     }
 

@@ -7,6 +7,8 @@ mod client_and_server;
 mod client_any_input;
 mod dialogs;
 mod gone;
+#[path = "../../../../fuzz/src/hostile_message.rs"]
+mod hostile_message;
 #[path = "../../../../fuzz/src/imap_client.rs"]
 mod imap_client;
 #[path = "../../../../fuzz/src/imap_session.rs"]

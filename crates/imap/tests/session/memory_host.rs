@@ -26,7 +26,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    fn layout(&self) -> PartLayout {
+    pub(crate) fn layout(&self) -> PartLayout {
         let split = self.bytes.windows(4).position(|window| window == b"\r\n\r\n");
         let body = split.map_or(self.bytes.len(), |at| at + 4);
         PartLayout { header: 0..body, body: body..self.bytes.len(), content: PartContent::Leaf }
@@ -259,6 +259,10 @@ fn name(text: &str) -> MailboxName {
 /// The account of joe, whose password is `secret`.
 pub(crate) struct MemoryHost {
     pub(crate) mailboxes: Vec<Mailbox>,
+    /// Writes a message of a FETCH, and may take the output so far.
+    pub(crate) write: fn(&mut Session, &Message, &mut Vec<u8>),
+    /// The output that `write` took.
+    pub(crate) sent: Vec<u8>,
 }
 
 impl MemoryHost {
@@ -278,7 +282,11 @@ impl MemoryHost {
         (gone.exists, gone.subscribed) = (false, true);
         let mut year = Mailbox::new(4, "Work/2024");
         year.subscribed = true;
-        Self { mailboxes: vec![inbox, sent, gone, year, Mailbox::new(5, "Work")] }
+        Self {
+            mailboxes: vec![inbox, sent, gone, year, Mailbox::new(5, "Work")],
+            write: |session, message, _| session.write_message(message),
+            sent: Vec::new(),
+        }
     }
 
     /// Steps until the session needs input, or anything else than an effect.
@@ -346,6 +354,7 @@ impl MemoryHost {
                 Ok(Reply::Facts(messages.filter(|message| key.matches(*message)).map(facts).collect()))
             }
             Effect::Fetch { folder, request } => {
+                let (write, mut sent) = (self.write, std::mem::take(&mut self.sent));
                 let mailbox = self.folder(folder)?;
                 let since = request.changed_since.unwrap_or(0);
                 if let Some(wanted) = &request.vanished {
@@ -358,9 +367,10 @@ impl MemoryHost {
                             mailbox.highest_modseq += 1;
                             message.modseq = mailbox.highest_modseq;
                         }
-                        session.write_message(message);
+                        write(session, message, &mut sent);
                     }
                 }
+                self.sent = sent;
                 Ok(Reply::Done)
             }
             Effect::Store { folder, uids, change, unchanged_since } => {
