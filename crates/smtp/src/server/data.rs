@@ -43,8 +43,8 @@ pub(super) struct DataReader {
     at: At,
     /// The text that was not returned as a piece yet.
     body: Vec<u8>,
-    /// Length of the pieces returned so far.
-    taken: usize,
+    /// Length of the message so far, with the pieces returned and the text dropped for lack of room.
+    length: usize,
     max_bytes: usize,
     piece_bytes: usize,
     spare_bytes: usize,
@@ -59,7 +59,7 @@ impl DataReader {
         Self {
             at: At::LineStart,
             body: Vec::new(),
-            taken: 0,
+            length: 0,
             max_bytes: config.max_message_bytes,
             piece_bytes: config.piece_bytes,
             spare_bytes: config.spare_bytes,
@@ -122,13 +122,15 @@ impl DataReader {
 
     fn keep(&mut self, bytes: &[u8]) {
         // A message that will be refused needs no more memory.
-        if self.bare_line_end || self.too_long || self.no_room {
+        if self.bare_line_end || self.too_long {
             return;
         }
-        if self.taken + self.body.len() + bytes.len() > self.max_bytes {
+        // Without room, the length still decides between a permanent and a temporary failure.
+        self.length = self.length.saturating_add(bytes.len());
+        if self.length > self.max_bytes {
             self.too_long = true;
             self.forget();
-        } else if self.make_room(bytes.len()) {
+        } else if !self.no_room && self.make_room(bytes.len()) {
             self.body.extend_from_slice(bytes);
         } else {
             self.lose();
@@ -156,7 +158,6 @@ impl DataReader {
         if self.body.len() <= self.piece_bytes {
             return None;
         }
-        self.taken += self.body.len();
         self.share.release();
         Some(std::mem::take(&mut self.body))
     }
@@ -177,7 +178,8 @@ impl DataReader {
         self.forget();
     }
 
-    /// Returns the result. A bare line end takes precedence over the length, in whichever order they came.
+    /// Returns the result. A bare line end takes precedence over the length, and the length over the room, in whichever
+    /// order they came.
     pub(super) fn finish(self) -> Received {
         if self.bare_line_end {
             Received::BareLineEnd
@@ -195,6 +197,7 @@ impl DataReader {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::budget::MessageBudget;
     use super::super::config::Role;
     use super::*;
 
@@ -225,6 +228,20 @@ mod tests {
         lost.lose();
         assert!(lost.read(b"ghijklm\r\n.\r\n").1 && lost.take_piece().is_none());
         assert_eq!(lost.finish(), Received::NoRoom);
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_is_refused_so_even_without_room() {
+        let budget = Some(MessageBudget::new(10));
+        let config = Config { max_message_bytes: 12, budget, ..Config::new("mx.example", Role::Inbound) };
+        for (text, expected) in [("0123456789\r\n", Received::NoRoom), ("0123456789a\r\n", Received::TooLong)] {
+            let text = format!("{text}.\r\n");
+            for chunk in [1, 4, 64] {
+                let mut reader = DataReader::new(&config);
+                assert!(text.as_bytes().chunks(chunk).any(|piece| reader.read(piece).1));
+                assert_eq!(reader.finish(), expected, "{text:?} in pieces of {chunk}");
+            }
+        }
     }
 
     fn read_all(text: &[u8], chunk: usize) -> Option<Received> {
