@@ -336,7 +336,7 @@ impl<'a> ByLine<'a> {
         match question {
             Question::Mail(_) => {
                 assert!(self.hello.is_some() && self.mail.is_none() && phase == Phase::Command);
-                assert!(!self.is_submission || self.authenticated, "mail needs a log-in");
+                assert!(!self.is_submission || self.authenticated, "mail needs a login");
             }
             Question::Rcpt(_) => {
                 assert!(self.mail.is_some() && phase == Phase::Command, "no recipient without a sender");
