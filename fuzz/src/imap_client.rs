@@ -16,6 +16,8 @@ pub(crate) type Heap = fn() -> usize;
 const MAX_COMMANDS: usize = 6;
 /// Memory of a connection between two reads: one unfinished response, and the commands in flight.
 const MAX_HELD_BYTES: usize = 8 * 1024;
+/// A message that looks like commands.
+const APPENDED: &[u8] = b"Subject: x\r\n\r\na9 LOGOUT\r\n";
 const USER: &str = "jo\"e\\ {3}";
 const PASSWORD: &str = "sec\r\na9 LOGOUT\r\né";
 
@@ -152,6 +154,7 @@ impl<'a> Conversation<'a> {
                 self.body = Some(rest.expect("no more octets than announced"));
             }
             Ok(Event::BodyEnd) => assert_eq!(self.body.take(), Some(0), "all announced octets came"),
+            Ok(Event::ContentWanted) => self.send_content(),
             Ok(Event::Untagged(untagged)) => self.on_untagged(untagged),
             Err(_) => {}
         }
@@ -174,6 +177,16 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Sends the message of APPEND, which a server may ask for once.
+    fn send_content(&mut self) {
+        assert!(self.kind == Some(12) && self.done < self.started, "no command has content");
+        for piece in APPENDED.chunks(5) {
+            assert_eq!(self.connection.send_content(piece), Ok(()));
+        }
+        assert_eq!(self.connection.send_content(b"x"), Err(ClientError::Unexpected), "all of it was sent");
+        self.collect();
+    }
+
     fn on_untagged(&self, untagged: &Untagged) {
         let is_in_flight = self.done < self.started;
         match untagged {
@@ -193,7 +206,7 @@ impl<'a> Conversation<'a> {
         let attributes = [FetchAttribute::Flags, FetchAttribute::Section(Section::message())];
         let capabilities = self.connection.capabilities().cloned().unwrap_or_default();
         let password = Password::new(PASSWORD.to_owned());
-        let kind = self.script.choice(self.started) % 12;
+        let kind = self.script.choice(self.started) % 13;
         self.kind = Some(kind);
         self.record.output.push(Vec::new());
         let command = match kind {
@@ -214,6 +227,7 @@ impl<'a> Conversation<'a> {
                 return;
             }
             10 => Command::status("a\r\nb é", &[StatusItem::UidNext]),
+            12 => Command::append("a\r\nb é", &["\\Draft"], APPENDED.len() as u64),
             _ => Command::noop(),
         };
         assert_eq!(self.connection.start(command), Ok(()));
