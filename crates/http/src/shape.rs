@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use mailapi_model::{
-    ActionFields, AuthenticationResult, ConditionFields, DkimAlgorithm, DomainName, EmailAddress, MessageId,
-    MessageStatus, OneLine, Outcome, PasswordRule, Permission, QueueState, RecipientKind, RecipientStatus, SaveSent,
-    Secret, SecretText, Timestamp, TokenKind, Violations,
+    ActionFields, AuthenticationResult, ConditionFields, DkimAlgorithm, DomainName, DraftAttachment, EmailAddress,
+    MessageId, MessageStatus, OneLine, Outcome, PasswordRule, Permission, QueueState, RecipientKind, RecipientStatus,
+    SaveSent, Secret, SecretText, Timestamp, TokenKind, Violations,
 };
 use mailapi_service::auth::ImportedHash;
 use mailapi_service::domains::{Publication, RecordStatus};
@@ -172,6 +172,7 @@ texts! {
     /// Media type of one part, such as `text/plain; charset=utf-8`.
     MediaType: |text| {
         let token = r"[A-Za-z0-9!#$&^_.+-]+";
+        let text = text.max_length(Some(DraftAttachment::MAX_CONTENT_TYPE));
         text.pattern(Some(format!(r"^(?![Mm][Uu][Ll][Tt][Ii][Pp][Aa][Rr][Tt]/){token}/{token}(;[ -~]*)?$")))
     };
     /// Content-ID, with or without angle brackets.

@@ -115,6 +115,9 @@ impl DraftAttachment {
     /// Maximum bytes of a file name in UTF-8, as in common file systems. A name occupies one line of the
     /// message, which has at most 998 octets (RFC 5322 section 2.1.1).
     pub(crate) const MAX_FILENAME_BYTES: usize = 255;
+    /// Maximum length of a media type with its parameters. Type and subtype have at most 127 characters each (RFC 6838
+    /// section 4.2), and a line of a message at most 998.
+    pub const MAX_CONTENT_TYPE: usize = 512;
 }
 
 impl Draft {
@@ -348,7 +351,10 @@ fn attachment(at: &str, fields: AttachmentFields, violations: &mut Violations) -
     let longest = DraftAttachment::MAX_FILENAME_BYTES;
     check_one_line(&format!("{at}.filename"), &fields.filename, longest, violations);
     let content_type = fields.content_type.unwrap_or_else(|| "application/octet-stream".to_owned());
-    if !is_media_type(&content_type) {
+    if content_type.len() > DraftAttachment::MAX_CONTENT_TYPE {
+        let most = DraftAttachment::MAX_CONTENT_TYPE;
+        violations.add(format!("{at}.content_type"), format!("must have at most {most} characters"));
+    } else if !is_media_type(&content_type) {
         violations.add(format!("{at}.content_type"), "must be a media type of one part, such as text/plain");
     }
     // Clients may send the Content-ID with or without angle brackets.
@@ -438,6 +444,8 @@ mod tests {
         assert_eq!(file(|a| a.content_type = Some("text/plain;\r\nX: y".into())), "attachments[0].content_type");
         assert_eq!(file(|a| a.content_id = Some("a>\r\nX: y".into())), "attachments[0].content_id");
         assert_eq!(file(|a| a.content_type = Some("multipart/mixed".into())), "attachments[0].content_type");
+        let long = |a: &mut AttachmentFields| a.content_type = Some(format!("text/plain; x={}", "x".repeat(498)));
+        assert_eq!(file(long), "attachments[0].content_type");
         assert_eq!(file(|a| a.content = None), "attachments[0].content");
     }
 
