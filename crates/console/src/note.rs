@@ -34,6 +34,8 @@ impl Note {
 notes! {
     LoggedOut = "logged-out", "You are logged out.";
     Ended = "ended", "The session has ended. Log in again.";
+    EndedUnsent = "ended-unsent",
+        "The session has ended, so the form was not sent. Log in, then go back to it: the browser keeps what you typed.";
     Retried = "retried", "The message is due now.";
     Held = "held", "The message is on hold.";
     Released = "released", "The message is released.";
@@ -65,6 +67,8 @@ notes! {
     WebhookChanged = "webhook-changed", "The webhook is changed.";
     WebhookDeleted = "webhook-deleted", "The webhook is deleted.";
     Replayed = "replayed", "The events are sent again.";
+    Refused = "refused", "Every recipient was refused; see below.";
+    RefusedDraft = "refused-draft", "Every recipient was refused; see below. The mail is in the drafts.";
     Sent = "sent", "The mail server has the message. Its status follows below.";
     DraftSaved = "draft-saved", "The draft is saved.";
     DraftDeleted = "draft-deleted", "The draft is deleted.";

@@ -87,7 +87,10 @@ impl FromRequestParts<HttpState> for Session {
                 let note = note.filter(|note| *note != Note::NoCookie);
                 Ok(Self { caller, path: parts.uri.path().to_owned(), note })
             }
-            Err(error) if error.status().as_u16() == 401 => Err(log_in_first(parts, Some(Note::Ended))),
+            Err(error) if error.status().as_u16() == 401 => {
+                let note = if parts.method == Method::GET { Note::Ended } else { Note::EndedUnsent };
+                Err(log_in_first(parts, Some(note)))
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -16,6 +16,8 @@ use crate::fields::Fields;
 
 /// Maximum size of all fields except files.
 pub(crate) const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
+/// The field of the files.
+const FILES: &str = "attachment";
 /// Maximum number of fields that are no files, besides one for each file of a draft.
 const MAX_FIELDS: usize = 40;
 
@@ -72,6 +74,9 @@ impl Receiving {
     async fn receive(mut self, mut parts: Multipart<'_>, most_files: usize) -> Result<Upload, Failure> {
         while let Some(part) = self.in_time(parts.next_field()).await? {
             let is_file = part.file_name().is_some();
+            if !is_file && part.name() == Some(FILES) {
+                return Err(Violations::of(FILES, "has a file name that is not UTF-8").into());
+            }
             if (is_file && self.files.len() > most_files) || (!is_file && self.texts.len() > MAX_FIELDS + most_files) {
                 return Err(Violations::of("attachment", format!("at most {most_files} are allowed")).into());
             }

@@ -244,7 +244,7 @@ fn written(list: &MailList) -> Result<Bytes, Failure> {
     Ok(list.render().map_err(Failure::template)?.into())
 }
 
-fn is_draft(message: &MessageSummary) -> bool {
+pub(super) fn is_draft(message: &MessageSummary) -> bool {
     message.flags.iter().any(|flag| flag.eq_ignore_ascii_case("\\Draft"))
 }
 
@@ -446,7 +446,8 @@ fn named(session: &Session, email: &str) -> Result<EmailAddress, Failure> {
 }
 
 fn folder_in(fields: &Fields) -> Result<FolderName, ApiError> {
-    match fields.text("folder") {
+    // A name may end with a space.
+    match fields.exact("folder") {
         "" => Ok(FolderName::inbox()),
         name => name.parse().map_err(|_| MailboxError::NoSuchFolder.into()),
     }
@@ -454,4 +455,15 @@ fn folder_in(fields: &Fields) -> Result<FolderName, ApiError> {
 
 fn uid_in(text: &str) -> Result<u32, ApiError> {
     text.parse().map_err(|_| MailboxError::NoSuchMessage.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_may_end_with_a_space() {
+        let folder = |name: &str| folder_in(&Fields::one("folder", name)).unwrap();
+        assert_eq!((folder("a b ").as_str(), folder("").as_str()), ("a b ", "INBOX"));
+    }
 }

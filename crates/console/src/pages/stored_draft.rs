@@ -6,6 +6,7 @@ use mailapi_model::{AttachmentFields, EmailAddress, FolderName, NamedAddress, Vi
 use mailapi_service::Unavailable;
 use mailapi_service::mailbox::{Correspondent, FullMessage, MailboxError, ReadError, html_text};
 
+use super::mail;
 use super::write::addresses;
 use crate::failure::Failure;
 use crate::fields::Fields;
@@ -107,12 +108,17 @@ pub(super) struct StoredDraft {
 }
 
 impl StoredDraft {
+    /// # Errors
+    /// A message without `\Draft` counts as missing.
     pub(super) async fn read(state: &HttpState, session: &Session, place: DraftPlace) -> Result<Self, ReadError> {
         let (service, caller) = (state.service(), &session.caller);
         service.may_manage_drafts(caller, &place.mailbox)?;
         let folder = service.drafts_folder(caller, &place.mailbox).await?;
         let folder = folder.ok_or(MailboxError::NoSuchMessage)?;
         let message = service.read_message(caller, &place.mailbox, &folder, place.uid).await?;
+        if !mail::is_draft(&message.summary) {
+            return Err(MailboxError::NoSuchMessage.into());
+        }
         Ok(Self { place, folder, message })
     }
 

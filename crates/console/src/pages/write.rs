@@ -5,9 +5,12 @@ use std::fmt::Write as _;
 use askama::Template;
 use axum::extract::State;
 use mailapi_http::{ApiError, HttpState};
-use mailapi_model::{AttachmentFields, Draft, DraftFields, EmailAddress, NamedAddress, Permission, Violations};
+use mailapi_model::{
+    AttachmentFields, Draft, DraftFields, EmailAddress, MessageStatus, NamedAddress, Permission, Violations,
+};
 use mailapi_service::mail::{IdempotencyKey, SendError, SendRequest, Submitted};
 use mailapi_service::mailbox::{DraftError, MailboxError, ReadError, SavedDraft};
+use mailapi_service::{Caller, Service};
 
 use super::stored_draft::{DraftPlace, MailForm, StoredDraft, kept};
 use super::{mail, messages};
@@ -80,15 +83,9 @@ pub(crate) async fn show(State(state): State<HttpState>, session: Session, Query
         None => None,
     };
     stored.as_ref().map_or(Ok(()), StoredDraft::check_length)?;
-    let mut random = [0_u8; 16];
-    state.service().entropy().fill(&mut random);
-    let key = random.iter().fold(String::from("console-"), |mut key, byte| {
-        let _ = write!(key, "{byte:02x}");
-        key
-    });
     let author = stored.as_ref().map_or_else(|| fields.optional("from"), |stored| Some(stored.author()));
     let form = stored.as_ref().map_or_else(|| MailForm::of_query(&fields), StoredDraft::form);
-    let page = WritePage::new(&session, author, form, key);
+    let page = WritePage::new(&session, author, form, new_key(&state));
     render(&WritePage { draft: stored.map(|stored| stored.place), ..page })
 }
 
@@ -99,12 +96,32 @@ pub(crate) async fn act(State(state): State<HttpState>, session: Session, upload
     let answer = match typed.text("act") {
         "save" => save(&state, &session, upload, place).await,
         "delete" => return delete(&state, &session, place).await,
-        _ => send(&state, &session, upload, place).await,
+        "" => send(&state, &session, upload, place).await,
+        _ => return Err(Failure::not_found()),
     };
     match answer {
         Err(Failure::Api(error)) => once_more(&state, &session, &typed, named, &error, lacks_files).await,
         answer => answer,
     }
+}
+
+/// Whether the form may be sent again as a new mail. Otherwise the mail may have been sent after all, and the key makes
+/// sure that the same form does not send it again.
+fn is_settled(error: &ApiError) -> bool {
+    match error.code() {
+        "SEND_FAILED" => error.retry_after().is_some(),
+        "IDEMPOTENCY_CONFLICT" => error.retry_after().is_none(),
+        _ => error.status().is_client_error(),
+    }
+}
+
+fn new_key(state: &HttpState) -> String {
+    let mut random = [0_u8; 16];
+    state.service().entropy().fill(&mut random);
+    random.iter().fold(String::from("console-"), |mut key, byte| {
+        let _ = write!(key, "{byte:02x}");
+        key
+    })
 }
 
 /// The form as it was sent, with the reason why nothing was done. Without it, a browser may lose a long text.
@@ -121,11 +138,18 @@ async fn once_more(
         Some(place) => StoredDraft::read(state, session, place).await.ok(),
         None => None,
     };
+    let lacks_files = lacks_files || (stored.is_none() && kept(typed).next().is_some());
     let form = MailForm::of_typed(typed, stored.as_ref());
-    // The key stays: if the mail was sent after all, the same form does not send it again.
-    let page = WritePage::new(session, typed.optional("from"), form, typed.text("key").to_owned());
+    let key = if is_settled(error) { new_key(state) } else { typed.text("key").to_owned() };
+    let page = WritePage::new(session, typed.optional("from"), form, key);
     let details = error.details().map(|(field, what)| (field.to_owned(), what.to_owned())).collect();
-    let problem = Some(Problem { message: in_words(error), details, lacks_files });
+    let message = match error.code() {
+        "IDEMPOTENCY_CONFLICT" if is_settled(error) => {
+            "This mail was sent before. Send it again only if the changed mail should be sent too.".to_owned()
+        }
+        _ => in_words(error),
+    };
+    let problem = Some(Problem { message, details, lacks_files });
     let answer = render_as(error.status(), &WritePage { draft: stored.map(|stored| stored.place), problem, ..page });
     answer.map(|response| with_retry_after(response, error))
 }
@@ -141,25 +165,47 @@ async fn send(state: &HttpState, session: &Session, upload: Upload, place: Optio
         // The first of two equal forms has sent the mail and removed the draft.
         let Some(key) = &idempotency else { return Err(gone()) };
         let sent = service.sent_before(&caller, key).await?.ok_or_else(gone)?;
-        return sent_page(&sent);
+        return sent_page(&sent, Note::Sent);
     };
     let draft = Draft::parse(draft_fields(&fields, files), &service.settings().draft)?;
     let sent = change(async move {
+        let unsent = draft.clone();
         let sent = service.send(&caller, SendRequest { draft, idempotency }).await?;
-        if let Some(DraftPlace { mailbox, uid }) = place {
-            match service.delete_draft(&caller, &mailbox, uid).await {
-                Ok(()) | Err(DraftError::Mailbox(MailboxError::NoSuchMessage)) => {}
-                // The mail was accepted; an error would make the caller send it again.
-                Err(error) => tracing::warn!(%error, "the draft of a sent mail was not removed"),
-            }
-        }
-        Ok::<_, SendError>(sent)
+        let note = after(&service, &caller, &sent, unsent, place).await;
+        Ok::<_, SendError>((sent, note))
     });
-    sent_page(&sent.await?)
+    let (sent, note) = sent.await?;
+    sent_page(&sent, note)
 }
 
-fn sent_page(sent: &Submitted) -> Answer {
-    done(&format!("{}/{}", messages::PATH, sent.message_id), Note::Sent)
+/// Removes the draft of a mail that was sent. A mail that every recipient refused stays a draft, or becomes one: it is
+/// nowhere else. An error would make the caller send the mail again, so it is only logged.
+async fn after(service: &Service, caller: &Caller, sent: &Submitted, unsent: Draft, place: Option<DraftPlace>) -> Note {
+    let record = service.status(caller, sent.message_id).await;
+    let is_refused = record.is_ok_and(|record| record.message.status == MessageStatus::Bounced);
+    match (is_refused, place, caller.grants.mailbox()) {
+        (true, Some(_), _) => Note::RefusedDraft,
+        (true, None, Some(own)) => match service.save_draft(caller, own, unsent, None).await {
+            Ok(_) => Note::RefusedDraft,
+            Err(error) => {
+                tracing::warn!(%error, "a refused mail was not saved as a draft");
+                Note::Refused
+            }
+        },
+        (true, None, None) => Note::Refused,
+        (false, Some(DraftPlace { mailbox, uid }), _) => {
+            match service.delete_draft(caller, &mailbox, uid).await {
+                Ok(()) | Err(DraftError::Mailbox(MailboxError::NoSuchMessage)) => {}
+                Err(error) => tracing::warn!(%error, "the draft of a sent mail was not removed"),
+            }
+            Note::Sent
+        }
+        (false, None, _) => Note::Sent,
+    }
+}
+
+fn sent_page(sent: &Submitted, note: Note) -> Answer {
+    done(&format!("{}/{}", messages::PATH, sent.message_id), note)
 }
 
 async fn save(state: &HttpState, session: &Session, upload: Upload, place: Option<DraftPlace>) -> Answer {

@@ -178,20 +178,79 @@ async fn a_refused_mail_is_shown_as_it_was_typed() {
         let page = answer.text();
         assert!(answer.status == 422 && page.contains("role=\"alert\"") && page.contains("<dt>to[0]</dt>"), "{page}");
         assert!(page.contains("Choose the new attachments again"), "{page}");
-        for (name, expected) in [("to", "nobody"), ("bcc", "eve@b.example"), ("subject", "Tea"), ("key", &key)] {
+        for (name, expected) in [("to", "nobody"), ("bcc", "eve@b.example"), ("subject", "Tea")] {
             assert_eq!(value(&page, name), expected, "{name}");
         }
+        assert_ne!(value(&page, "key"), key, "the mail was not sent, so the form is a new one");
         assert_eq!(value(&page, "draft"), uid(&form));
         assert!(page.contains("rows=\"14\">\n\nAt &#60;noon&#62;?</textarea>"), "{page}");
         assert!(page.contains("name=\"keep\" value=\"0\"> Keep plan.txt"), "it was not checked: {page}");
     }
+    let other = [("from", ANN), ("text", "x"), ("act", "sent")];
+    assert_eq!(send(&ann, &other, None).await.status, 404, "another act sends nothing");
     let gone = typed.into_iter().filter(|(name, _)| *name != "draft").chain([("draft", "999"), ("keep", "0")]);
     let page = send(&ann, &gone.collect::<Vec<_>>(), None).await.text();
     assert!(
         page.contains("At &#60;noon&#62;?") && !page.contains("name=\"draft\""),
         "a new draft can be saved: {page}"
     );
+    assert!(page.contains("Choose the new attachments again"), "its files are gone: {page}");
     assert_eq!(total(&app, "Drafts").await, 1);
+}
+
+#[tokio::test]
+async fn a_mail_that_every_recipient_refuses_is_a_draft() {
+    let app = server().await;
+    let ann = Browser::of(&app, ANN).await;
+    let written = [("from", ANN), ("to", "nobody@a.example"), ("subject", "Tea"), ("text", "At noon?")];
+    let answer = send(&ann, &written, Some(("plan.txt", "the plan"))).await;
+    assert!(answer.header("location").ends_with("?done=refused-draft"), "{}", answer.text());
+    assert!(ann.page(answer.header("location")).await.contains("The mail is in the drafts."));
+    let form = ann.page("/console/write?draft=1").await;
+    assert!(form.contains("At noon?</textarea>") && form.contains("Keep plan.txt"), "{form}");
+    let again: Vec<_> = written.into_iter().chain([("draft", "1"), ("keep", "0")]).collect();
+    let answer = send(&ann, &again, None).await;
+    assert!(answer.header("location").ends_with("?done=refused-draft"), "{}", answer.text());
+    assert_eq!(total(&app, "Drafts").await, 1, "the draft stays, and no second one is saved");
+    let right: Vec<_> =
+        again.into_iter().map(|(name, value)| (name, if name == "to" { "bob@a.example" } else { value })).collect();
+    assert!(send(&ann, &right, None).await.header("location").ends_with("?done=sent"));
+    assert_eq!(total(&app, "Drafts").await, 0);
+}
+
+#[tokio::test]
+async fn a_changed_mail_is_sent_as_another_one_only_on_purpose() {
+    let app = server().await;
+    let ann = Browser::of(&app, ANN).await;
+    let key = value(&ann.page("/console/write").await, "key").to_owned();
+    let sent = async |key: &str, subject: &str| {
+        let fields = [("from", ANN), ("to", "bob@a.example"), ("text", "x"), ("key", key), ("subject", subject)];
+        send(&ann, &fields, None).await
+    };
+    assert_eq!(sent(&key, "one").await.status, 303);
+    let refused = sent(&key, "two").await;
+    let page = refused.text();
+    assert!(refused.status == 409 && page.contains("This mail was sent before."), "{page}");
+    let next = value(&page, "key").to_owned();
+    assert_ne!(next, key);
+    assert_eq!((sent(&next, "two").await.status, sent(&next, "two").await.status), (303, 303));
+    app.settle().await;
+    let list = Browser::of(&app, "bob@a.example").await.page("/console/mail/bob@a.example").await;
+    assert!(list.contains("1–2 of 2"), "{list}");
+}
+
+#[tokio::test]
+async fn a_file_with_an_unreadable_name_is_not_lost() {
+    let app = server().await;
+    let ann = Browser::of(&app, ANN).await;
+    let mut body =
+        format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"attachment\"; filename=\"r").into_bytes();
+    body.extend_from_slice(b"\xe9sum\xe9.pdf\"\r\n\r\nx\r\n");
+    body.extend_from_slice(format!("--{BOUNDARY}--\r\n").as_bytes());
+    let request = ann.request(Method::POST, "/console/write").header("Sec-Fetch-Site", "same-origin");
+    let kind = format!("multipart/form-data; boundary={BOUNDARY}");
+    let answer = Answer::of(request.header("Content-Type", kind).body(body)).await;
+    assert!(answer.status == 422 && answer.text().contains("not UTF-8"), "{}", answer.text());
 }
 
 #[tokio::test]
