@@ -18,6 +18,8 @@ const MAX_COMMANDS: usize = 6;
 const MAX_HELD_BYTES: usize = 8 * 1024;
 /// A message that looks like commands.
 const APPENDED: &[u8] = b"Subject: x\r\n\r\na9 LOGOUT\r\n";
+/// A server that repeats itself this long must not make the connection grow.
+const REPEATED_BYTES: usize = 24 * 1024;
 const USER: &str = "jo\"e\\ {3}";
 const PASSWORD: &str = "sec\r\na9 LOGOUT\r\né";
 
@@ -44,10 +46,9 @@ pub(crate) fn check(input: &[u8], heap: Heap) {
     check_memory(script, bytes, heap);
 }
 
-/// A server that repeats itself must not make the connection grow.
 fn check_memory(script: Script<'_>, bytes: &[u8], heap: Heap) {
     let mut conversation = Conversation::new(script);
-    for _ in 0..8 {
+    for _ in 0..REPEATED_BYTES.div_ceil(bytes.len().max(1)) {
         conversation.feed(bytes, Cut::Script);
     }
     let Conversation { connection, .. } = conversation;

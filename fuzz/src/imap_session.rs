@@ -25,7 +25,11 @@ const MAX_HOST_MAILBOXES: usize = 24;
 /// The longest answer to one command: its line can name a structure of two kilobytes fifty times, for each message.
 const MAX_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
 /// Memory of a session between two reads: one unfinished command, and the messages of the selected mailbox.
-const MAX_HELD_BYTES: usize = 24 * 1024;
+const MAX_HELD_BYTES: usize = 8 * 1024;
+/// A client that repeats itself this long must not make the session grow.
+const REPEATED_BYTES: usize = 24 * 1024;
+/// A short command may have a long answer.
+const MAX_REPETITIONS: usize = 200;
 
 /// What a session did: its output, and its effects.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -60,10 +64,9 @@ pub(crate) fn check(input: &[u8], heap: Heap) {
     check_memory(script, bytes, heap);
 }
 
-/// A client that repeats itself must not make the session grow.
 fn check_memory(script: Script<'_>, bytes: &[u8], heap: Heap) {
     let mut conversation = Conversation::new(script);
-    for _ in 0..8 {
+    for _ in 0..REPEATED_BYTES.div_ceil(bytes.len().max(1)).min(MAX_REPETITIONS) {
         conversation.feed(bytes, Cut::Script, &[]);
     }
     let Conversation { session, .. } = conversation;
