@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(file(|a| a.content_type = Some("text/plain;\r\nX: y".into())), "attachments[0].content_type");
         assert_eq!(file(|a| a.content_id = Some("a>\r\nX: y".into())), "attachments[0].content_id");
         assert_eq!(file(|a| a.content_type = Some("multipart/mixed".into())), "attachments[0].content_type");
-        let long = |a: &mut AttachmentFields| a.content_type = Some(format!("text/plain; x={}", "x".repeat(498)));
+        let long = |a: &mut AttachmentFields| a.content_type = Some(format!("text/plain; x={}", "x".repeat(499)));
         assert_eq!(file(long), "attachments[0].content_type");
         assert_eq!(file(|a| a.content = None), "attachments[0].content");
     }
