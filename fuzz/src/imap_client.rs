@@ -18,6 +18,8 @@ const MAX_COMMANDS: usize = 6;
 const MAX_HELD_BYTES: usize = 8 * 1024;
 /// A message that looks like commands.
 const APPENDED: &[u8] = b"Subject: x\r\n\r\na9 LOGOUT\r\n";
+/// Memory of each literal in it besides its octets. A response may have 20,000 of them, which no limit here lowers.
+const HELD_BYTES_OF_LITERAL: usize = 256;
 /// A server that repeats itself this long must not make the connection grow.
 const REPEATED_BYTES: usize = 24 * 1024;
 const USER: &str = "jo\"e\\ {3}";
@@ -48,14 +50,16 @@ pub(crate) fn check(input: &[u8], heap: Heap) {
 
 fn check_memory(script: Script<'_>, bytes: &[u8], heap: Heap) {
     let mut conversation = Conversation::new(script);
-    for _ in 0..REPEATED_BYTES.div_ceil(bytes.len().max(1)) {
+    let repetitions = REPEATED_BYTES.div_ceil(bytes.len().max(1));
+    for _ in 0..repetitions {
         conversation.feed(bytes, Cut::Script);
     }
     let Conversation { connection, .. } = conversation;
     let before = heap();
     drop(connection);
     let held = before.saturating_sub(heap());
-    assert!(held <= MAX_HELD_BYTES, "the connection holds {held} bytes");
+    let literals = repetitions * bytes.iter().filter(|&&byte| byte == b'{').count();
+    assert!(held <= MAX_HELD_BYTES + literals * HELD_BYTES_OF_LITERAL, "the connection holds {held} bytes");
 }
 
 /// Where the server's octets are cut.
