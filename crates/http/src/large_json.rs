@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderValue;
 use bytes::BytesMut;
-use mailapi_service::BufferWriter;
+use mailapi_model::Violations;
 use mailapi_service::mail::{BodyHash, IdempotencyKey, IdempotencyKeyError};
+use mailapi_service::{BufferWriter, Unavailable};
 use serde_json::Value;
 
 use crate::body::{Arriving, Incomplete, check_media_type, in_time};
@@ -18,6 +19,7 @@ use crate::client_address::caller;
 use crate::error::ApiError;
 use crate::json::{object, parse};
 use crate::long_strings::{LongStrings, Mistake, StringSplitter};
+use crate::request_body::{Kind, Place};
 use crate::settings::HttpSettings;
 use crate::state::HttpState;
 
@@ -50,6 +52,21 @@ enum Arrived {
     Whole(BytesMut, BytePermit),
     /// A large body, split into JSON and long strings.
     Apart(Box<Apart>, BytePermit),
+}
+
+impl LargeJsonBody {
+    /// Reads the object. Blocks on files when the body is large.
+    ///
+    /// # Errors
+    /// All violations, with those that are known already; [`Unavailable::Room`] if a long string was lost.
+    pub(crate) fn read<K: Kind>(self, mut violations: Violations) -> Result<K::Read, ApiError> {
+        let read = K::read(self.value, &Place::root(self.long.as_ref()), &mut violations);
+        // Lost strings are empty, and would be reported as violations of the operation's rules.
+        if let Some(error) = self.long.as_ref().and_then(LongStrings::lost) {
+            return Err(Unavailable::Room(error).into());
+        }
+        Ok(violations.or(read)?)
+    }
 }
 
 impl FromRequest<HttpState> for LargeJsonBody {

@@ -332,16 +332,11 @@ impl Kind for u64 {
     type Read = Self;
 
     fn schema(_: &mut Schemas) -> RefOr<Schema> {
-        let mut schema = <Self as PartialSchema>::schema();
-        if let RefOr::T(Schema::Object(number)) = &mut schema {
-            number.maximum = Some(LARGEST.into());
-        }
-        schema
+        number_schema(LARGEST)
     }
 
     fn read(value: Value, place: &Place<'_>, violations: &mut Violations) -> Option<Self> {
-        let number = whole(&value).filter(|number| *number <= LARGEST);
-        number.or_else(|| place.wrong(violations, "must be a whole number, 0 to 9007199254740991"))
+        read_number(&value, LARGEST, place, violations)
     }
 }
 
@@ -351,18 +346,26 @@ impl Kind for u32 {
     type Read = Self;
 
     fn schema(_: &mut Schemas) -> RefOr<Schema> {
-        // Generated clients read `int32` as a number with a sign.
-        let mut schema = <u64 as PartialSchema>::schema();
-        if let RefOr::T(Schema::Object(number)) = &mut schema {
-            number.maximum = Some(Self::MAX.into());
-        }
-        schema
+        number_schema(Self::MAX.into())
     }
 
     fn read(value: Value, place: &Place<'_>, violations: &mut Violations) -> Option<Self> {
-        let number = whole(&value).and_then(|number| number.try_into().ok());
-        number.or_else(|| place.wrong(violations, "must be a whole number, 0 to 4294967295"))
+        read_number(&value, Self::MAX.into(), place, violations)?.try_into().ok()
     }
+}
+
+/// The format is that of 64 bits for every maximum: generated clients read `int32` as a number with a sign.
+fn number_schema(most: u64) -> RefOr<Schema> {
+    let mut schema = <u64 as PartialSchema>::schema();
+    if let RefOr::T(Schema::Object(number)) = &mut schema {
+        number.maximum = Some(most.into());
+    }
+    schema
+}
+
+fn read_number(value: &Value, most: u64, place: &Place<'_>, violations: &mut Violations) -> Option<u64> {
+    let number = whole(value).filter(|number| *number <= most);
+    number.or_else(|| place.wrong(violations, &format!("must be a whole number, 0 to {most}")))
 }
 
 /// A whole number, including `287.0`, because some JSON writers only have floating-point numbers.

@@ -16,8 +16,7 @@ use crate::contents::Contents;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::json::offload;
 use crate::large_json::LargeJsonBody;
-use crate::long_strings::LongStrings;
-use crate::request_body::{AtLeastOne, CustomHeaders, Kind, Place, request_body};
+use crate::request_body::{AtLeastOne, CustomHeaders, request_body};
 use crate::shape::{Base64, ContentId, FileName, HeaderText, MediaType, MessageState, NamedAddressText};
 use crate::state::HttpState;
 
@@ -149,15 +148,10 @@ pub(crate) async fn send(
 }
 
 /// Blocks on files when the body is large.
-fn read(body: LargeJsonBody, limits: &DraftLimits, buffer: &Buffer) -> Result<SendRequest, ApiError> {
+fn read(mut body: LargeJsonBody, limits: &DraftLimits, buffer: &Buffer) -> Result<SendRequest, ApiError> {
     let mut violations = Violations::none();
-    let idempotency = body.idempotency.and_then(|key| violations.check("Idempotency-Key", key));
-    let request = SendBody::read(body.value, &Place::root(body.long.as_ref()), &mut violations);
-    // Lost strings are empty, and would be reported as violations of the operation's rules.
-    if let Some(error) = body.long.as_ref().and_then(LongStrings::lost) {
-        return Err(Unavailable::Room(error).into());
-    }
-    let request = violations.or(request)?;
+    let idempotency = body.idempotency.take().and_then(|key| violations.check("Idempotency-Key", key));
+    let request = body.read::<SendBody>(violations)?;
     Ok(SendRequest { draft: Draft::parse(draft_fields(request, buffer)?, limits)?, idempotency })
 }
 

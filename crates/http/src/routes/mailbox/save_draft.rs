@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use mailapi_model::{Draft, DraftFields, DraftLimits, EmailAddress, Violations};
+use mailapi_service::Buffer;
 use mailapi_service::mailbox::SavedDraft;
-use mailapi_service::{Buffer, Unavailable};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -13,8 +13,7 @@ use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
 use crate::json::offload;
 use crate::large_json::LargeJsonBody;
-use crate::long_strings::LongStrings;
-use crate::request_body::{CustomHeaders, Kind, Place, request_body};
+use crate::request_body::{CustomHeaders, request_body};
 use crate::routes::mail::send::{Attachment, MessageBody, attachment_fields};
 use crate::routes::to_the_end;
 use crate::shape::{HeaderText, NamedAddressText};
@@ -42,7 +41,7 @@ request_body! {
         headers: Option<CustomHeaders>,
         /// Attached files.
         attachments: Option<Vec<Attachment>>,
-        /// UID of the draft that this one replaces. A message that is no draft stays.
+        /// UID of the draft that this one replaces. A message without the flag `\Draft` is kept.
         replaces: Option<u32>,
     }
     example {
@@ -109,14 +108,8 @@ fn read(
     limits: &DraftLimits,
     buffer: &Buffer,
 ) -> Result<(Draft, Option<u32>), ApiError> {
-    let mut violations = Violations::none();
-    let request = DraftBody::read(body.value, &Place::root(body.long.as_ref()), &mut violations);
-    // Lost strings are empty, and would be reported as violations of the operation's rules.
-    if let Some(error) = body.long.as_ref().and_then(LongStrings::lost) {
-        return Err(Unavailable::Room(error).into());
-    }
     let DraftBody { from, to, cc, bcc, subject, body, reply_to, headers, attachments, replaces } =
-        violations.or(request)?;
+        body.read::<DraftBody>(Violations::none())?;
     let (text, html) = body.map(MessageBody::into_texts).unwrap_or_default();
     let fields = DraftFields {
         from: from.unwrap_or_else(|| author.shown().to_owned()),
