@@ -1,6 +1,8 @@
 //! See `src/imap_client.rs`.
 #![no_main]
 
+#[path = "../src/cut.rs"]
+mod cut;
 #[path = "../src/heap.rs"]
 mod heap;
 #[path = "../src/imap_client.rs"]

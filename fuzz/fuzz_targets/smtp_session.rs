@@ -1,6 +1,8 @@
 //! See `src/smtp_session.rs`.
 #![no_main]
 
+#[path = "../src/cut.rs"]
+mod cut;
 #[path = "../src/heap.rs"]
 mod heap;
 #[path = "../src/script.rs"]

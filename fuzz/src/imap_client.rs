@@ -7,6 +7,7 @@ use mailapi_imap::client::{
 use mailapi_imap::server::command::{Command as ReadCommand, CommandError, TaggedCommand};
 use mailapi_imap::token::{Frame, FrameReader, Limits, Part, Poll, Side};
 
+use crate::cut::Cut;
 use crate::script::Script;
 
 /// Returns the bytes of memory that the thread uses. The tests of the crates do not count them, and return 0.
@@ -62,14 +63,6 @@ fn check_memory(script: Script<'_>, bytes: &[u8], heap: Heap) {
     assert!(held <= MAX_HELD_BYTES + literals * HELD_BYTES_OF_LITERAL, "the connection holds {held} bytes");
 }
 
-/// Where the server's octets are cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
-    None,
-    Octets,
-    Script,
-}
-
 struct Conversation<'a> {
     connection: Connection,
     script: Script<'a>,
@@ -112,12 +105,7 @@ impl<'a> Conversation<'a> {
         let (mut offset, mut pieces) = (0, 0);
         while offset < bytes.len() && !self.has_failed() {
             let rest = &bytes[offset..];
-            let length = match cut {
-                Cut::None => rest.len(),
-                Cut::Octets => 1,
-                Cut::Script => self.script.piece(pieces),
-            };
-            let piece = &rest[..rest.len().min(length)];
+            let piece = cut.piece(rest, self.script, pieces);
             (offset, pieces) = (offset + piece.len(), pieces + 1);
             self.connection.feed(piece);
             while self.poll() {

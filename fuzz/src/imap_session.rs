@@ -10,6 +10,7 @@ use mailapi_imap::client::{ClientError, ClientLimits, Connection, Event};
 use mailapi_imap::server::session::{Effect, Failure, Session, SessionConfig, Step};
 use mailapi_imap::token::Limits;
 
+use crate::cut::Cut;
 use crate::hostile_message;
 use crate::memory_host::MemoryHost;
 use crate::script::Script;
@@ -74,14 +75,6 @@ fn check_memory(script: Script<'_>, bytes: &[u8], heap: Heap) {
     drop(session);
     let held = before.saturating_sub(heap());
     assert!(held <= MAX_HELD_BYTES, "the session holds {held} bytes");
-}
-
-/// Where the octets are cut.
-#[derive(Debug, Clone, Copy)]
-enum Cut {
-    None,
-    Octets,
-    Script,
 }
 
 /// A session and its host.
@@ -218,12 +211,7 @@ impl<'a> Conversation<'a> {
         let (mut offset, mut pieces, mut changes) = (0, 0, 0);
         while offset < bytes.len() && !self.has_closed {
             let rest = &bytes[offset..];
-            let length = match cut {
-                Cut::None => rest.len(),
-                Cut::Octets => 1,
-                Cut::Script => self.script.piece(pieces),
-            };
-            let piece = &rest[..rest.len().min(length)];
+            let piece = cut.piece(rest, self.script, pieces);
             (offset, pieces) = (offset + piece.len(), pieces + 1);
             // The session reads only when it asks for it.
             if pieces == 1 && matches!(self.drive(), Step::Close) {

@@ -6,6 +6,7 @@
 use mailapi_smtp::server::{Answer, Config, Message, MessageBudget, Question, Role, Session, Share, Step};
 use mailapi_smtp::{MailFrom, RcptTo, Reply};
 
+use crate::cut::Cut;
 use crate::script::Script;
 
 /// Returns the bytes of memory that the thread uses. The tests of the crates do not count them, and return 0.
@@ -155,14 +156,6 @@ impl Drop for Conversation<'_> {
     }
 }
 
-/// Where the octets are cut.
-#[derive(Debug, Clone, Copy)]
-enum Cut {
-    None,
-    Octets,
-    Script,
-}
-
 /// A run without the model.
 struct Feed<'a> {
     conversation: Conversation<'a>,
@@ -186,12 +179,7 @@ impl<'a> Feed<'a> {
         let (mut record, mut offset, mut pieces, mut handshakes) = (Vec::new(), 0, 0, 0);
         while offset < self.bytes.len() {
             let rest = &self.bytes[offset..];
-            let length = match cut {
-                Cut::None => rest.len(),
-                Cut::Octets => 1,
-                Cut::Script => self.conversation.script.piece(pieces),
-            };
-            let piece = &rest[..rest.len().min(length)];
+            let piece = cut.piece(rest, self.conversation.script, pieces);
             (offset, pieces) = (offset + piece.len(), pieces + 1);
             self.conversation.session.push(piece);
             while let Some(event) = self.conversation.next(self.loses) {

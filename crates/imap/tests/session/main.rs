@@ -5,6 +5,10 @@ mod any_input;
 mod client_against_imap_codec;
 mod client_and_server;
 mod client_any_input;
+#[path = "../../../../fuzz/src/corpus.rs"]
+mod corpus;
+#[path = "../../../../fuzz/src/cut.rs"]
+mod cut;
 mod dialogs;
 mod gone;
 #[path = "../../../../fuzz/src/hostile_message.rs"]
