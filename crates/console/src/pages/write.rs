@@ -43,7 +43,7 @@ struct Problem {
     message: String,
     /// The names of fields, and what is wrong with them.
     details: Vec<(String, String)>,
-    /// Whether the form had new files, which a page cannot put into a form again.
+    /// Whether the mail had files that the form cannot have again: new ones, or those of a draft that is gone.
     lacks_files: bool,
 }
 
@@ -178,29 +178,37 @@ async fn send(state: &HttpState, session: &Session, upload: Upload, place: Optio
     sent_page(&sent, note)
 }
 
-/// Removes the draft of a mail that was sent. A mail that every recipient refused stays a draft, or becomes one: it is
-/// nowhere else. An error would make the caller send the mail again, so it is only logged.
+/// Removes the draft of a mail that was sent. A mail that every recipient refused stays a draft, or becomes one, because
+/// it is stored nowhere else. An error here would make the caller send the mail again, so it is only logged.
 async fn after(service: &Service, caller: &Caller, sent: &Submitted, unsent: Draft, place: Option<DraftPlace>) -> Note {
     let record = service.status(caller, sent.message_id).await;
     let is_refused = record.is_ok_and(|record| record.message.status == MessageStatus::Bounced);
-    match (is_refused, place, caller.grants.mailbox()) {
-        (true, Some(_), _) => Note::RefusedDraft,
-        (true, None, Some(own)) => match service.save_draft(caller, own, unsent, None).await {
-            Ok(_) => Note::RefusedDraft,
-            Err(error) => {
-                tracing::warn!(%error, "a refused mail was not saved as a draft");
-                Note::Refused
-            }
-        },
-        (true, None, None) => Note::Refused,
-        (false, Some(DraftPlace { mailbox, uid }), _) => {
-            match service.delete_draft(caller, &mailbox, uid).await {
-                Ok(()) | Err(DraftError::Mailbox(MailboxError::NoSuchMessage)) => {}
-                Err(error) => tracing::warn!(%error, "the draft of a sent mail was not removed"),
-            }
+    match place {
+        Some(_) if is_refused => Note::RefusedDraft,
+        None if is_refused => keep_refused(service, caller, unsent).await,
+        Some(place) => {
+            remove_sent(service, caller, &place).await;
             Note::Sent
         }
-        (false, None, _) => Note::Sent,
+        None => Note::Sent,
+    }
+}
+
+async fn keep_refused(service: &Service, caller: &Caller, unsent: Draft) -> Note {
+    let Some(own) = caller.grants.mailbox() else { return Note::Refused };
+    match service.save_draft(caller, own, unsent, None).await {
+        Ok(_) => Note::RefusedDraft,
+        Err(error) => {
+            tracing::warn!(%error, "a refused mail was not saved as a draft");
+            Note::Refused
+        }
+    }
+}
+
+async fn remove_sent(service: &Service, caller: &Caller, DraftPlace { mailbox, uid }: &DraftPlace) {
+    match service.delete_draft(caller, mailbox, *uid).await {
+        Ok(()) | Err(DraftError::Mailbox(MailboxError::NoSuchMessage)) => {}
+        Err(error) => tracing::warn!(%error, "the draft of a sent mail was not removed"),
     }
 }
 
