@@ -121,6 +121,14 @@ def arrived_over_tls(message, client, address, host):
     assert received.startswith(f"from {client} ([{address}]) by {host} with ESMTPS id "), received
 
 
+def arrived_as_signed(message, sender, receiver, name_server):
+    """The server at `receiver` has verified all that the server at `sender` promises, and so does another program."""
+    host = f"mx.{DOMAINS[receiver]}"
+    arrived_over_tls(message, f"mx.{DOMAINS[sender]}", sender, host)
+    authenticated(message, host, spf="pass", dkim="pass", dmarc="pass")
+    signature_holds(message, name_server, DOMAINS[sender])
+
+
 def connections(server):
     """How many connections to other servers had which protection, or failed for want of it."""
     with urllib.request.urlopen(f"http://{server.running['metrics']}/metrics", timeout=30) as response:
@@ -190,10 +198,7 @@ def only_the_server_of_the_policy_gets_mail(near, far, name_server, published, a
     show_certificate(far, ["mx.far.test", "mta-sts.far.test"], authority)
     retry(near, "bob@far.test")
     ends_as(near, path, "sent")
-    message = raw(far, "bob@far.test")
-    arrived_over_tls(message, "mx.near.test", NEAR, "mx.far.test")
-    authenticated(message, "mx.far.test", spf="pass", dkim="pass", dmarc="pass")
-    signature_holds(message, name_server, "near.test")
+    arrived_as_signed(raw(far, "bob@far.test"), NEAR, FAR, name_server)
 
 
 def show_certificate(server, hosts, authority):
@@ -228,10 +233,7 @@ def a_policy_does_not_replace_dane(near, far, name_server, published):
     name_server.publish("near.test", published)
     retry(far, "alice@near.test")
     ends_as(far, path, "sent")
-    message = raw(near, "alice@near.test")
-    arrived_over_tls(message, "mx.far.test", FAR, "mx.near.test")
-    authenticated(message, "mx.near.test", spf="pass", dkim="pass", dmarc="pass")
-    signature_holds(message, name_server, "far.test")
+    arrived_as_signed(raw(near, "alice@near.test"), FAR, NEAR, name_server)
     assert connections(far) == {"verified": 1, "certificate-not-trusted": 1}, connections(far)
 
 
