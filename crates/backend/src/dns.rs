@@ -26,8 +26,8 @@ pub trait Dns: Send + Sync {
     /// Returns the SRV records of a name, neither sorted nor resolved (RFC 2782).
     async fn srv(&self, name: &str) -> Result<Vec<ServiceLocation>, DnsError>;
 
-    /// Returns the host of which a name is an alias (CNAME, RFC 1034 section 3.6.2), without the final dot; `None` if it
-    /// is no alias.
+    /// Returns the host of which a name is an alias (CNAME, RFC 1034 section 3.6.2), without the final dot; `None` if the
+    /// name is not an alias.
     ///
     /// # Errors
     /// As the other look-ups.

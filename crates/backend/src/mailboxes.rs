@@ -273,7 +273,7 @@ pub struct OpenedMessage {
 pub struct NewDraft {
     /// The message, with CRLF line ends.
     pub message: Blob,
-    /// Its Message-ID in angle brackets, which no other message has.
+    /// Its Message-ID in angle brackets, unique to this version of the draft.
     pub message_id: String,
     /// The UID of the draft that it replaces. Any other message stays.
     pub replaces: Option<u32>,

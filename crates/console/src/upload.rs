@@ -18,7 +18,7 @@ use crate::fields::Fields;
 pub(crate) const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
 /// The field of the files.
 const FILES: &str = "attachment";
-/// Maximum number of fields that are no files, besides one for each file of a draft.
+/// Maximum number of text fields, in addition to one for each file of a draft.
 const MAX_FIELDS: usize = 40;
 
 /// The fields and the files of a form.

@@ -145,7 +145,7 @@ async fn create(connection: &mut ImapConnection) -> Result<Folder, ImapError> {
 
 /// Removes a message permanently, if it is a draft. Returns whether it was there.
 async fn remove(connection: &mut ImapConnection, folder: &FolderName, uid: u32) -> Result<bool, ImapError> {
-    // 0 is no UID, and an error of syntax in a command.
+    // No message has the UID 0, and servers reject it in commands (RFC 3501 section 9, nz-number).
     if uid == 0 {
         return Ok(false);
     }

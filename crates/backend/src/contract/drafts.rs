@@ -55,7 +55,7 @@ pub async fn a_draft_is_stored_as_it_is(fixture: &dyn Fixture) {
     }
 }
 
-/// A draft replaces the one before, and no other. One that is gone is no error.
+/// Saving replaces only the draft that it names. It also succeeds if that draft no longer exists.
 pub async fn a_draft_replaces_the_one_before(fixture: &dyn Fixture) {
     let bob = mailbox(fixture, "bob").await;
     let other = save(fixture, &bob, draft("other", "x", None)).await;
@@ -93,7 +93,7 @@ pub async fn a_message_that_is_no_draft_stays(fixture: &dyn Fixture) {
     assert_eq!(listed(fixture, &bob, &FolderName::inbox()).await.len(), 1);
 }
 
-/// A draft that does not fit is refused, and the one that it was to replace stays.
+/// A draft that does not fit is refused, and the earlier version stays.
 pub async fn a_full_mailbox_keeps_the_draft_before(fixture: &dyn Fixture) {
     let full = address(fixture, "full");
     fixture.put_mailbox(&full, Some(LIMIT)).await;

@@ -158,7 +158,7 @@ const TABLE: &[Row] = &[
     row("GET /api/v1/mailbox/{email}/folders/{folder}/messages/{uid}/attachments", For::OwnerAnd(ViewMailbox), 200),
     row("GET /api/v1/mailbox/{email}/folders/{folder}/messages/{uid}/attachments/{name}", For::OwnerAnd(ViewMailbox), 200),
 
-    // Deleting comes first, when there is no draft yet.
+    // This row runs before the next one saves a draft.
     row("DELETE /api/v1/mailbox/{email}/drafts/{uid}", For::Owner, 404).granted("MESSAGE_NOT_FOUND"),
     row("POST /api/v1/mailbox/{email}/drafts", For::Owner, 201).body("{}"),
 

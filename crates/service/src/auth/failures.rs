@@ -82,7 +82,7 @@ pub(super) struct LockedOut {
 }
 
 impl LockedOut {
-    /// What is barred for a key; `None` if its text is no address.
+    /// What is barred for a key; `None` if its text is not an address.
     fn of(key: &Key, client: Option<ClientNetwork>, remaining: Duration) -> Option<Self> {
         let (mailbox, token) = match key {
             Key::Mailbox(text) => (Some(text.parse().ok()?), None),
