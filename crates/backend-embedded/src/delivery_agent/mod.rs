@@ -89,7 +89,7 @@ impl DeliveryAgent {
         let verified = settings.relay.as_ref().filter(|relay| relay.is_verified());
         let relay_tls = verified.map(|relay| client_config(&relay.trust)).transpose()?;
         let (hostname, in_flight, return_hosts) = (hostname.into(), InFlight::default(), ReturnHosts::default());
-        let (sts, tls_counts) = (Sts::new(&settings), TlsCounts::default());
+        let (sts, tls_counts) = (Sts::new(message_store.clone(), &settings), TlsCounts::default());
         Ok(Self(Arc::new(Inner {
             sts,
             tls_counts,

@@ -46,6 +46,7 @@ pub(crate) mod rules;
 mod schema;
 mod search;
 mod search_permits;
+mod sts_policies;
 mod transfer;
 mod vanished;
 
@@ -67,6 +68,7 @@ pub(crate) use folder_names::for_rule as folder_for_rule;
 pub(crate) use follower::InAccountsFile;
 pub(crate) use index::enqueue as enqueue_for_index;
 pub(crate) use inspecting::Inspected;
+pub(crate) use sts_policies::StoredPolicy;
 
 pub use changes::MailboxWatch;
 pub use content::Layout;

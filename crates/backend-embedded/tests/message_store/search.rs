@@ -143,6 +143,7 @@ const WITHOUT_LATER_TABLES: &str = "
     DROP TABLE drop_imported;
     DROP TABLE drop_imports;
     DROP TABLE drop_forwarded;
+    DROP TABLE drop_sts_policies;
     ALTER TABLE drop_entries DROP COLUMN saved_at;
     DROP INDEX drop_entries_deleted;
     DROP TABLE drop_vanished;

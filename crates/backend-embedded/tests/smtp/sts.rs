@@ -90,6 +90,19 @@ struct Pair {
     there: MailHost,
     policy_host: PolicyHost,
     agent: DeliveryAgent,
+    /// Port of the receiver.
+    port: u16,
+    trust: Trust,
+}
+
+fn agent_of(here: &MailHost, port: u16, policy_host: &PolicyHost, trust: &Trust) -> DeliveryAgent {
+    here.agent(|settings| {
+        settings.port = port;
+        settings.allow_loopback = true;
+        settings.policy_port = policy_host.address.port();
+        settings.trust = trust.clone();
+        settings.retry_jitter_percent = 0;
+    })
 }
 
 impl Pair {
@@ -114,14 +127,14 @@ impl Pair {
             here.dns.set_addresses(host, &["127.0.0.1"]);
         }
         here.dns.set_txt("_mta-sts.far.example", &["v=STSv1; id=1"]);
-        let agent = here.agent(|settings| {
-            settings.port = port;
-            settings.allow_loopback = true;
-            settings.policy_port = policy_host.address.port();
-            settings.trust = Trust::Authorities(authority.pem.clone().into_bytes());
-            settings.retry_jitter_percent = 0;
-        });
-        Self { here, there, policy_host, agent }
+        let trust = Trust::Authorities(authority.pem.into_bytes());
+        let agent = agent_of(&here, port, &policy_host, &trust);
+        Self { here, there, policy_host, agent, port, trust }
+    }
+
+    /// The agent of the sender after a restart.
+    fn new_agent(&self) -> DeliveryAgent {
+        agent_of(&self.here, self.port, &self.policy_host, &self.trust)
     }
 
     /// Sends a message; returns the outcome of the attempt, and the reply.
@@ -204,6 +217,9 @@ async fn a_policy_outlives_its_host_until_it_expires() {
     assert_eq!(pair.send().await.0, Outcome::Deferred);
     pair.here.dns.set_txt("_mta-sts.far.example", &[]);
     assert_eq!(pair.send().await.0, Outcome::Deferred, "an attacker could have removed the record");
+    // A server that has just started remembers the policy.
+    let pair = Pair { agent: pair.new_agent(), ..pair };
+    assert_eq!(pair.send().await.0, Outcome::Deferred);
     pair.here.clock.advance(Duration::from_secs(86_401));
     assert_eq!(pair.send().await.0, Outcome::Sent);
 }

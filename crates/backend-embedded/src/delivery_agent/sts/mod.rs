@@ -14,21 +14,23 @@ use rustls::ClientConfig;
 
 use super::DeliveryAgentSettings;
 use super::tls_counts::{TlsCounts, TlsResult};
+use crate::MessageStore;
+use crate::message_store::StoredPolicy;
 use fetch::FetchError;
 use policy::id_in;
 pub(super) use policy::{Mode, Policy};
 
 /// Pause after a failed fetch (RFC 8461 section 3.3 recommends five minutes).
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_mins(5);
-/// Maximum number of remembered domains, and of failures.
-const MAX_DOMAINS: usize = 10_000;
+/// Maximum number of remembered failures.
+const MAX_FAILURES: usize = 10_000;
 
-/// The policies that were fetched, each for as long as it says.
+/// Fetches policies. The message store keeps each for as long as it says.
 pub(super) struct Sts {
+    message_store: MessageStore,
     settings: StsSettings,
     /// The system has many certificate authorities, and most servers send to few domains with a policy.
     verified_tls: OnceLock<Arc<ClientConfig>>,
-    known: Mutex<HashMap<String, Known>>,
     /// When a fetch that failed may be repeated.
     failed: Mutex<HashMap<String, Timestamp>>,
 }
@@ -41,25 +43,14 @@ struct StsSettings {
     allow_loopback: bool,
 }
 
-#[derive(Debug, Clone)]
-struct Known {
-    /// The identifier in DNS at the time of the fetch.
-    id: String,
-    policy: Policy,
-    /// When it is fetched again. Otherwise it would expire, and an attacker who then blocks its host would remove it (RFC
-    /// 8461 section 3.3).
-    refresh_at: Timestamp,
-    until: Timestamp,
-}
-
 impl Sts {
-    pub(super) fn new(settings: &DeliveryAgentSettings) -> Self {
+    pub(super) fn new(message_store: MessageStore, settings: &DeliveryAgentSettings) -> Self {
         let settings = StsSettings {
             trust: settings.trust.clone(),
             port: settings.policy_port,
             allow_loopback: settings.allow_loopback,
         };
-        Self { settings, verified_tls: OnceLock::new(), known: Mutex::default(), failed: Mutex::default() }
+        Self { message_store, settings, verified_tls: OnceLock::new(), failed: Mutex::default() }
     }
 
     /// Returns the configuration of connections whose certificate is verified.
@@ -80,21 +71,33 @@ impl Sts {
         counts: &TlsCounts,
         now: Timestamp,
     ) -> Option<Policy> {
-        let known = self.known().get(domain.as_str()).filter(|known| now < known.until).cloned();
+        let known = self.known(domain, now).await;
         let published = dns.txt(&format!("_mta-sts.{domain}")).await.unwrap_or_default();
-        let is_current = |known: &Known, id: &String| known.id == *id && now < known.refresh_at;
+        let is_current = |known: &StoredPolicy, id: &String| known.record_id == *id && now < known.refresh_at;
         match id_in(&published) {
             None => {}
             Some(id) if known.as_ref().is_some_and(|known| is_current(known, &id)) => {}
             Some(id) => {
                 if let Some(policy) = self.fetch(domain, dns, counts, now).await {
-                    let (refresh_at, until) = (now.plus(policy.max_age / 2), now.plus(policy.max_age));
-                    self.remember(domain, Known { id, policy: policy.clone(), refresh_at, until }, now);
+                    self.remember(domain, id, &policy, now).await;
                     return Some(policy);
                 }
             }
         }
-        known.map(|known| known.policy)
+        known.and_then(|known| Policy::parse(known.policy.as_bytes()))
+    }
+
+    async fn known(&self, domain: &DomainName, now: Timestamp) -> Option<StoredPolicy> {
+        let found = self.message_store.sts_policy(domain, now).await;
+        found.inspect_err(|error| tracing::error!(%domain, %error, "an MTA-STS policy could not be read")).ok()?
+    }
+
+    async fn remember(&self, domain: &DomainName, record_id: String, policy: &Policy, now: Timestamp) {
+        let (refresh_at, expires_at) = (now.plus(policy.max_age / 2), now.plus(policy.max_age));
+        let stored = StoredPolicy { record_id, policy: policy.to_text(), refresh_at, expires_at };
+        if let Err(error) = self.message_store.put_sts_policy(domain, stored, now).await {
+            tracing::error!(%domain, %error, "an MTA-STS policy could not be stored");
+        }
     }
 
     async fn fetch(&self, domain: &DomainName, dns: &dyn Dns, counts: &TlsCounts, now: Timestamp) -> Option<Policy> {
@@ -117,29 +120,22 @@ impl Sts {
         };
         counts.count(result);
         tracing::warn!(%domain, reason, "the MTA-STS policy of a domain could not be fetched");
-        insert(&mut self.failed(), domain, now.plus(PAUSE_AFTER_FAILURE), |again_at| now < *again_at);
+        self.note_failure(domain, now);
         None
     }
 
-    fn remember(&self, domain: &DomainName, known: Known, now: Timestamp) {
-        insert(&mut self.known(), domain, known, |known| now < known.until);
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Remembers a failure. If there are too many, those whose pause has ended are dropped, and then none is added.
+    fn note_failure(&self, domain: &DomainName, now: Timestamp) {
+        let mut failed = self.failed();
+        if failed.len() >= MAX_FAILURES && !failed.contains_key(domain.as_str()) {
+            failed.retain(|_, again_at| now < *again_at);
+        }
+        if failed.len() < MAX_FAILURES || failed.contains_key(domain.as_str()) {
+            failed.insert(domain.as_str().to_owned(), now.plus(PAUSE_AFTER_FAILURE));
+        }
     }
 
     fn failed(&self) -> MutexGuard<'_, HashMap<String, Timestamp>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Inserts an entry. A full map drops what is no longer needed, and then accepts nothing new.
-fn insert<T>(map: &mut HashMap<String, T>, domain: &DomainName, value: T, is_needed: impl Fn(&T) -> bool) {
-    if map.len() >= MAX_DOMAINS && !map.contains_key(domain.as_str()) {
-        map.retain(|_, value| is_needed(value));
-    }
-    if map.len() < MAX_DOMAINS || map.contains_key(domain.as_str()) {
-        map.insert(domain.as_str().to_owned(), value);
     }
 }

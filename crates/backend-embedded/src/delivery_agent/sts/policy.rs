@@ -6,7 +6,7 @@ use std::time::Duration;
 const MAX_AGE_SECONDS: u64 = 31_557_600;
 /// Maximum number of patterns that are kept. Few domains have more than a handful of servers.
 const MAX_PATTERNS: usize = 100;
-/// Maximum number of bytes of all patterns of a policy. The policies of many domains stay in memory.
+/// Maximum number of bytes of all patterns of a policy. The policies of many domains are stored.
 const MAX_PATTERN_BYTES: usize = 4 * 1024;
 
 /// A domain's policy.
@@ -57,6 +57,20 @@ impl Policy {
         });
         let patterns: Vec<_> = within.collect();
         (mode == Mode::None || !patterns.is_empty()).then_some(Self { mode, patterns, max_age })
+    }
+
+    /// Returns the text from which [`Policy::parse`] returns an equal policy.
+    pub(super) fn to_text(&self) -> String {
+        let mode = match self.mode {
+            Mode::Enforce => "enforce",
+            Mode::Testing => "testing",
+            Mode::None => "none",
+        };
+        let mut text = format!("version: STSv1\nmode: {mode}\nmax_age: {}\n", self.max_age.as_secs());
+        for pattern in &self.patterns {
+            text.extend(["mx: ", pattern, "\n"]);
+        }
+        text
     }
 
     /// Returns whether the policy allows a server. `*` stands for exactly one label (RFC 8461 section 4.1).
@@ -154,6 +168,7 @@ mod tests {
             if let Some(policy) = Policy::parse(text.as_bytes()) {
                 let _ = policy.allows(&host);
                 prop_assert!(policy.max_age.as_secs() <= MAX_AGE_SECONDS);
+                prop_assert_eq!(Policy::parse(policy.to_text().as_bytes()), Some(policy));
             }
         }
     }
