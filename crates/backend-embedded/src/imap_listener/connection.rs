@@ -287,10 +287,10 @@ impl<'a> Connection<'a> {
         match self.setup.login.log_in(username, &password, self.visitor()).await {
             Ok(logged_in) => self.enter(logged_in).await,
             Err(LoginError::Unavailable) => Err(Failure::Unavailable),
-            Err(LoginError::Refused | LoginError::Locked) => {
+            Err(error @ (LoginError::Refused | LoginError::Locked)) => {
                 // Slows down password guessing.
                 sleep(self.setup.settings.failed_login_delay).await;
-                Err(Failure::LoginRefused)
+                Err(if error == LoginError::Locked { Failure::LoginLocked } else { Failure::LoginRefused })
             }
         }
     }

@@ -2,15 +2,16 @@
 //!
 //! The API locks a mailbox for all clients ([`Failures`]). At IMAP and submission, strangers could lock out a
 //! mail program that way, so only the failing client is rejected for that mailbox. Everywhere, a client with many
-//! failures over all mailboxes is rejected too ([`Delay`]).
+//! failures over all mailboxes is rejected too ([`Delay`]). At IMAP and submission, a wrong password that a client repeats
+//! for a mailbox counts once: a mail program with an old password must not lock out the other programs of its network.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mailapi_model::{ClientNetwork, EmailAddress, LoginProtocol, TokenId, Visitor};
+use mailapi_model::{ClientNetwork, EmailAddress, LoginProtocol, SecretText, TokenId, Visitor};
 
 use super::lockouts::Unlock;
 use crate::Settings;
@@ -21,6 +22,9 @@ const FIRST_DELAY: Duration = Duration::from_secs(30);
 /// Factor on the failures allowed for a mailbox before a client is delayed, since many people may share a client.
 const MAILBOXES_OF_A_CLIENT: u32 = 10;
 
+/// Maximum number of wrong passwords of a mailbox and client that are recognised.
+const MAX_RECOGNISED: usize = 16;
+
 /// What wrong passwords are counted for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
@@ -30,20 +34,25 @@ enum Key {
     Token(TokenId),
 }
 
-/// The key and the origin of a login attempt.
+/// The key, the origin and the password of a login attempt.
 pub(super) struct Attempt {
     key: Key,
     from: Visitor,
+    guess: Guess,
 }
 
-impl Attempt {
-    pub(super) fn new(user: &str, from: Visitor) -> Self {
-        Self { key: Key::Mailbox(lock_key(user)), from }
-    }
+/// A keyed hash of a password, to recognise one that is repeated. The key and the hash never leave this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Guess(u64);
 
+impl Attempt {
     /// An attempt to prove who holds this token.
     pub(super) fn of_token(token: TokenId, from: Visitor) -> Self {
-        Self { key: Key::Token(token), from }
+        Self { key: Key::Token(token), from, guess: Guess(0) }
+    }
+
+    pub(super) fn is_at_api(&self) -> bool {
+        self.from.protocol == LoginProtocol::Http
     }
 
     fn pair(&self) -> (Key, ClientNetwork) {
@@ -94,14 +103,17 @@ impl LockedOut {
 
 /// Failed logins. Times come from [`mailapi_model::Clock::steady`].
 #[derive(Default)]
-pub(crate) struct FailedLogins(Mutex<Tables>);
+pub(crate) struct FailedLogins {
+    tables: Mutex<Tables>,
+    key_of_guesses: RandomState,
+}
 
 #[derive(Default)]
 struct Tables {
     /// Failures at the API, by mailbox or token.
     at_api: HashMap<Key, Failures>,
     /// Failures at the other listeners, by mailbox and client.
-    elsewhere: HashMap<(Key, ClientNetwork), Delay>,
+    elsewhere: HashMap<(Key, ClientNetwork), GuessDelay>,
     /// Failures at all listeners, by client.
     clients: HashMap<ClientNetwork, Delay>,
     /// Clients that have logged in to a mailbox. Webmail is one client for all its users: strangers who guess
@@ -110,17 +122,25 @@ struct Tables {
 }
 
 impl FailedLogins {
+    /// An attempt to log in to a mailbox.
+    pub(super) fn attempt(&self, user: &str, password: &SecretText, from: Visitor) -> Attempt {
+        let guess = Guess(self.key_of_guesses.hash_one(password.expose()));
+        Attempt { key: Key::Mailbox(lock_key(user)), from, guess }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The remaining time for which the attempt must be rejected without a check, if any.
     pub(super) fn barred(&self, attempt: &Attempt, now: Duration) -> Option<Barred> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).barred(attempt, now)
+        self.tables().barred(attempt, now)
     }
 
     /// Returns what is barred, the longest remaining time first. Texts other than addresses are omitted: users may type
     /// their password into the wrong field.
     pub(super) fn locked_out(&self, now: Duration) -> Vec<LockedOut> {
-        let tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all = tables.locked_out(now);
-        drop(tables);
+        let mut all = self.tables().locked_out(now);
         all.sort_by_key(|out| Reverse(out.remaining));
         all
     }
@@ -128,7 +148,7 @@ impl FailedLogins {
     /// Forgets the failures of a mailbox, those of a client, and those of a token. Returns the number of lock-outs that
     /// ended.
     pub(super) fn forget(&self, Unlock { mailbox, client, token }: &Unlock, now: Duration) -> usize {
-        let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables();
         let before = tables.locked_out(now).len();
         let mailbox = mailbox.as_ref().map(|mailbox| Key::Mailbox(mailbox.as_str().to_owned()));
         for key in mailbox.into_iter().chain(token.map(Key::Token)) {
@@ -145,7 +165,7 @@ impl FailedLogins {
     /// Counts a failure, or clears the mailbox's failures on success. Does neither if the attempt was barred
     /// meanwhile.
     pub(super) fn judge(&self, attempt: &Attempt, matches: bool, now: Duration, settings: &Settings) -> Option<Barred> {
-        let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables();
         // Judge under one lock: parallel guesses must not all pass before the first failure counts.
         let barred = tables.barred(attempt, now);
         match (barred, matches) {
@@ -165,7 +185,7 @@ impl Tables {
         let elsewhere = self
             .elsewhere
             .iter()
-            .filter_map(|((key, client), delay)| LockedOut::of(key, Some(*client), left(delay.barred_until)?));
+            .filter_map(|((key, client), of)| LockedOut::of(key, Some(*client), left(of.delay.barred_until)?));
         let clients = self.clients.iter().filter_map(|(client, delay)| {
             Some(LockedOut { mailbox: None, token: None, client: Some(*client), remaining: left(delay.barred_until)? })
         });
@@ -177,7 +197,7 @@ impl Tables {
         let until = match attempt.from.protocol {
             LoginProtocol::Http => self.at_api.get(&attempt.key).and_then(|failures| failures.locked_until),
             LoginProtocol::Submission | LoginProtocol::Imap => {
-                self.elsewhere.get(&pair).and_then(|delay| delay.barred_until)
+                self.elsewhere.get(&pair).and_then(|guesses| guesses.delay.barred_until)
             }
         };
         let left =
@@ -200,17 +220,21 @@ impl Tables {
 
     fn note(&mut self, attempt: &Attempt, now: Duration, settings: &Settings) {
         let (pair, attempts) = (attempt.pair(), settings.login_attempts.max(1));
-        let client = entry(&mut self.clients, pair.1, now, settings);
-        client.note(now, attempts.saturating_mul(MAILBOXES_OF_A_CLIENT), settings.login_lockout);
+        let client = pair.1;
         match attempt.from.protocol {
             LoginProtocol::Http => {
                 let failures = entry(&mut self.at_api, attempt.key.clone(), now, settings);
                 failures.note(now, attempts, settings.login_lockout);
             }
             LoginProtocol::Submission | LoginProtocol::Imap => {
-                entry(&mut self.elsewhere, pair, now, settings).note(now, attempts, settings.login_lockout);
+                let guesses = entry(&mut self.elsewhere, pair, now, settings);
+                if !guesses.note(attempt.guess, now, attempts, settings.login_lockout) {
+                    return;
+                }
             }
         }
+        let client = entry(&mut self.clients, client, now, settings);
+        client.note(now, attempts.saturating_mul(MAILBOXES_OF_A_CLIENT), settings.login_lockout);
     }
 }
 
@@ -314,6 +338,40 @@ impl Remembered for Delay {
     }
 }
 
+/// Failures of a client at one mailbox. A repeated password is no further guess.
+#[derive(Default)]
+struct GuessDelay {
+    delay: Delay,
+    guesses: Vec<Guess>,
+}
+
+impl GuessDelay {
+    /// Counts a wrong password; returns false if it is one of those before.
+    fn note(&mut self, guess: Guess, now: Duration, attempts: u32, window: Duration) -> bool {
+        if !self.delay.matters(now, window) {
+            self.guesses.clear();
+        }
+        if self.guesses.contains(&guess) {
+            return false;
+        }
+        if self.guesses.len() < MAX_RECOGNISED {
+            self.guesses.push(guess);
+        }
+        self.delay.note(now, attempts, window);
+        true
+    }
+}
+
+impl Remembered for GuessDelay {
+    fn bars(&self, now: Duration) -> bool {
+        self.delay.bars(now)
+    }
+
+    fn matters(&self, now: Duration, window: Duration) -> bool {
+        self.delay.matters(now, window)
+    }
+}
+
 /// A login of a mailbox from a client.
 #[derive(Default)]
 struct Entered;
@@ -334,8 +392,50 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
+    fn at(protocol: LoginProtocol, mailbox: &str, guess: u64) -> Attempt {
+        let from = Visitor { protocol, address: [192, 0, 2, 1].into() };
+        Attempt { key: Key::Mailbox(lock_key(mailbox)), from, guess: Guess(guess) }
+    }
+
     fn at_api(mailbox: &str) -> Attempt {
-        Attempt::new(mailbox, Visitor { protocol: LoginProtocol::Http, address: [192, 0, 2, 1].into() })
+        at(LoginProtocol::Http, mailbox, 0)
+    }
+
+    #[test]
+    fn a_password_is_recognised_only_in_this_process() {
+        let (failures, others) = (FailedLogins::default(), FailedLogins::default());
+        let guess = |failures: &FailedLogins, password: &str| {
+            let from = Visitor { protocol: LoginProtocol::Imap, address: [192, 0, 2, 1].into() };
+            failures.attempt("ann@example.org", &SecretText::new(password.to_owned()), from).guess
+        };
+        assert_eq!(guess(&failures, "wrong horse"), guess(&failures, "wrong horse"));
+        assert_ne!(guess(&failures, "wrong horse"), guess(&failures, "wrong house"));
+        assert_ne!(guess(&failures, "wrong horse"), guess(&others, "wrong horse"));
+    }
+
+    #[test]
+    fn a_mail_program_with_an_old_password_locks_no_one_out() {
+        let (failures, settings) = (FailedLogins::default(), Settings::default());
+        let imap = |guess| at(LoginProtocol::Imap, "ann@example.org", guess);
+        for second in 0..200 {
+            let now = Duration::from_secs(second);
+            assert_eq!(failures.judge(&imap(1), false, now, &settings), None, "the old password, again");
+            assert_eq!(failures.barred(&imap(1), now), None);
+        }
+        // Four other ones are guesses.
+        for guess in 2..6 {
+            assert_eq!(failures.judge(&imap(guess), false, MINUTE, &settings), None);
+        }
+        assert!(failures.barred(&imap(9), MINUTE).is_some());
+    }
+
+    #[test]
+    fn few_of_many_passwords_are_recognised() {
+        let (mut guesses, attempts) = (GuessDelay::default(), 5);
+        for guess in 0..1000 {
+            assert!(guesses.note(Guess(guess), MINUTE, attempts, 15 * MINUTE));
+        }
+        assert_eq!((guesses.guesses.len(), guesses.delay.failures), (MAX_RECOGNISED, 1000));
     }
 
     #[test]
@@ -370,11 +470,9 @@ mod tests {
     #[test]
     fn a_list_shows_what_is_barred_and_forgets_it_on_demand() {
         let (failures, settings) = (FailedLogins::default(), Settings::default());
-        let imap = |mailbox: &str| {
-            Attempt::new(mailbox, Visitor { protocol: LoginProtocol::Imap, address: [192, 0, 2, 1].into() })
-        };
-        for attempt in [at_api("ann@example.org"), at_api("secret typed here"), imap("bob@example.org")] {
-            for _ in 0..5 {
+        let imap = |mailbox: &str, guess| at(LoginProtocol::Imap, mailbox, guess);
+        for guess in 0..5 {
+            for attempt in [at_api("ann@example.org"), at_api("secret typed here"), imap("bob@example.org", guess)] {
                 failures.judge(&attempt, false, MINUTE, &settings);
             }
         }
@@ -388,7 +486,7 @@ mod tests {
         assert_eq!(failures.forget(&of("carl@example.org"), MINUTE), 0);
         let of_client = Unlock { client: "192.0.2.1".parse().ok(), ..Unlock::default() };
         assert_eq!(failures.forget(&of_client, MINUTE), 1, "of the mail program");
-        assert_eq!(failures.barred(&imap("bob@example.org"), MINUTE), None);
+        assert_eq!(failures.barred(&imap("bob@example.org", 9), MINUTE), None);
         assert_eq!(failures.forget(&of("ann@example.org"), MINUTE), 1);
         assert_eq!(failures.judge(&at_api("ann@example.org"), true, MINUTE, &settings), None);
         assert!(shown().is_empty());
@@ -397,12 +495,11 @@ mod tests {
     #[test]
     fn failures_that_lie_far_apart_do_not_add_up() {
         let (failures, settings) = (FailedLogins::default(), Settings::default());
-        let imap =
-            Attempt::new("ann@example.org", Visitor { protocol: LoginProtocol::Imap, address: [192, 0, 2, 1].into() });
         for n in 0..20 {
-            for attempt in [&at_api("ann@example.org"), &imap] {
-                failures.judge(attempt, false, 4 * n * MINUTE, &settings);
-                assert_eq!(failures.barred(attempt, 4 * n * MINUTE), None);
+            let now = 4 * n * MINUTE;
+            for attempt in [at_api("ann@example.org"), at(LoginProtocol::Imap, "ann@example.org", n.into())] {
+                failures.judge(&attempt, false, now, &settings);
+                assert_eq!(failures.barred(&attempt, now), None);
             }
         }
     }
@@ -414,12 +511,12 @@ mod tests {
         for n in 0..1000_u16 {
             let [high, low] = n.to_be_bytes();
             for protocol in [LoginProtocol::Http, LoginProtocol::Imap] {
-                let attempt =
-                    Attempt::new(&format!("user{n}"), Visitor { protocol, address: [10, 0, high, low].into() });
+                let from = Visitor { protocol, address: [10, 0, high, low].into() };
+                let attempt = Attempt { from, ..at(protocol, &format!("user{n}"), 0) };
                 failures.judge(&attempt, n % 2 == 0, Duration::ZERO, &settings);
             }
         }
-        let tables = failures.0.lock().unwrap();
+        let tables = failures.tables();
         let sizes = [tables.at_api.len(), tables.elsewhere.len(), tables.clients.len(), tables.entered.len()];
         assert!(sizes.iter().all(|size| (1..=100).contains(size)), "{sizes:?}");
     }

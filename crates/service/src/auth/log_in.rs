@@ -8,8 +8,8 @@ use mailapi_backend::{LoggedIn, Login, LoginError, SendAsError, SendLimitReached
 use mailapi_events::{EventType, user_event};
 use mailapi_metrics::LogIn;
 use mailapi_model::{
-    AppPasswordId, Credentials, Denied, EmailAddress, Grants, LoginProtocol, PasswordRule, SecretText, SendAs,
-    StoredAppPassword, TokenKind, Visitor,
+    AppPasswordId, Credentials, Denied, EmailAddress, Grants, PasswordRule, SecretText, SendAs, StoredAppPassword,
+    TokenKind, Visitor,
 };
 use mailapi_store::Verified;
 
@@ -200,7 +200,8 @@ impl Service {
         from: Visitor,
     ) -> Result<Checked, CredentialsError> {
         let checked = async {
-            let found = self.judged(user, from, self.matching_account(user, password, from.into())).await?;
+            let attempt = self.0.failed_logins.attempt(user, password, from);
+            let found = self.judged(user, attempt, self.matching_account(user, password, from.into())).await?;
             self.checked(found, password, from.into()).await
         };
         self.reported(user, from, checked.await)
@@ -214,7 +215,8 @@ impl Service {
         from: Visitor,
     ) -> Result<Entered, CredentialsError> {
         let checked = async {
-            match self.judged(user, from, self.matching(user, password, from.into())).await? {
+            let attempt = self.0.failed_logins.attempt(user, password, from);
+            match self.judged(user, attempt, self.matching(user, password, from.into())).await? {
                 Matching::AppPassword(stored) => Ok(Entered::AppPassword(stored)),
                 Matching::Account(found) => self.checked(found, password, from.into()).await.map(Entered::Password),
             }
@@ -247,12 +249,11 @@ impl Service {
     async fn judged<T>(
         &self,
         user: &str,
-        from: Visitor,
+        attempt: Attempt,
         matching: impl Future<Output = Result<Option<T>, Unavailable>>,
     ) -> Result<T, CredentialsError> {
-        let attempt = Attempt::new(user, from);
         let judged = self.judged_attempt(&attempt, matching).await;
-        if matches!(judged, Err(CredentialsError::Refused)) && from.protocol == LoginProtocol::Http {
+        if matches!(judged, Err(CredentialsError::Refused)) && attempt.is_at_api() {
             self.report_lock(user, &attempt, self.0.clock.steady());
         }
         judged

@@ -12,7 +12,7 @@ use crate::server::{Folder, MailboxStatus, ObjectId, OrderFacts, Quota, SpecialU
 /// `folder` is the host's key from [`FolderSnapshot::folder`].
 #[derive(Debug)]
 pub enum Effect {
-    /// Check a password. [`Reply::Done`], or [`Failure::LoginRefused`].
+    /// Check a password. [`Reply::Done`], [`Failure::LoginRefused`] or [`Failure::LoginLocked`].
     Login {
         /// The user name.
         username: String,
@@ -252,6 +252,10 @@ pub enum Failure {
     /// Wrong user name or password, or the account is locked out.
     #[error("Authentication failed")]
     LoginRefused,
+    /// Too many logins have failed. Another code than after a wrong password, so that mail programs try again later and
+    /// do not ask for a new one.
+    #[error("Too many failed logins, try again later")]
+    LoginLocked,
     /// The mailbox does not exist.
     #[error("No such mailbox")]
     NoSuchMailbox,
@@ -294,7 +298,7 @@ impl Failure {
             Self::SpecialUseTaken => "USEATTR",
             Self::Cannot => "CANNOT",
             Self::Limit => "LIMIT",
-            Self::Unavailable => "UNAVAILABLE",
+            Self::LoginLocked | Self::Unavailable => "UNAVAILABLE",
         }
     }
 }

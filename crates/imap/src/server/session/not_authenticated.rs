@@ -76,7 +76,7 @@ pub(super) fn finish(session: &mut Session, pending: Pending, result: Result<Rep
         }
         Ok(_) => Completion::server_bug(),
         Err(failure) => {
-            session.failed_logins += u32::from(failure == Failure::LoginRefused);
+            session.failed_logins += u32::from(matches!(failure, Failure::LoginRefused | Failure::LoginLocked));
             Completion::from(failure)
         }
     }
