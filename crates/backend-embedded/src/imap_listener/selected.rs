@@ -2,7 +2,7 @@
 
 use mailapi_imap::server::ObjectId;
 use mailapi_imap::server::command::UidRanges;
-use mailapi_imap::server::view::{self, FolderUpdate, MessageEntry};
+use mailapi_imap::server::view::{self, FolderUpdate, MessageEntry, reserve_little};
 
 use super::failure::failure;
 use crate::MessageStore;
@@ -68,6 +68,7 @@ impl Selected {
     fn add_new(&mut self, entries: &[EntryState]) {
         // UIDs are never reused, so new ones are above all known ones.
         let largest = self.uids.last().copied().unwrap_or_default();
+        reserve_little(&mut self.uids, entries.iter().filter(|entry| entry.uid > largest).count());
         self.uids.extend(entries.iter().map(|entry| entry.uid).filter(|uid| *uid > largest));
     }
 

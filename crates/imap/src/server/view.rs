@@ -126,7 +126,9 @@ pub struct SelectedView {
 impl SelectedView {
     /// Creates the view of a newly selected mailbox.
     pub fn new(mailbox: MailboxName, read_only: bool, snapshot: FolderSnapshot) -> Self {
-        let FolderSnapshot { folder, uid_validity, uid_next, messages, recent, highest_modseq, mailbox_id } = snapshot;
+        let FolderSnapshot { folder, uid_validity, uid_next, mut messages, recent, highest_modseq, mailbox_id } =
+            snapshot;
+        messages.shrink_to_fit();
         let keywords = messages.iter().flat_map(|entry| entry.flags.keywords()).cloned().collect();
         let vanished = BTreeSet::new();
         let mut view = Self {
@@ -412,6 +414,7 @@ impl SelectedView {
         if !added.is_empty() {
             added.sort_by_key(|entry| entry.uid);
             added.dedup_by_key(|entry| entry.uid);
+            reserve_little(&mut self.messages, added.len());
             self.messages.extend(added);
             news.push(Untagged::Exists(self.exists()));
         }
@@ -444,6 +447,13 @@ impl SelectedView {
             self.messages.retain(|entry| !vanished.contains(&entry.uid));
         }
         numbers
+    }
+}
+
+/// Reserves room for `more` items. A list that doubles its room is half empty for long, and each session has its own.
+pub fn reserve_little<T>(list: &mut Vec<T>, more: usize) {
+    if list.capacity() - list.len() < more {
+        list.reserve_exact(more.max(list.len() / 8));
     }
 }
 
