@@ -3,6 +3,7 @@
 mod big_attachment;
 mod build;
 mod bulk;
+mod checked_mail;
 mod delays;
 mod event_stream;
 mod external;
@@ -59,6 +60,8 @@ pub(crate) enum Case {
     Send,
     /// Mail from outside, until the API shows it
     SmtpIn,
+    /// Mail from outside with SPF, DKIM, DMARC and a DNS list, beside the same without
+    CheckedMail,
     /// Sends and mail from outside, until the event stream shows them
     EventStream,
     /// Sends, until a webhook's receiver has their events, also while another receiver hangs
@@ -123,6 +126,7 @@ impl Bench {
             Case::Stats => self.reading().await?.stats(&scale).await,
             Case::Send => sending::measure(&self.product, &scale).await,
             Case::SmtpIn => smtp_in::measure(&self.product, &scale).await,
+            Case::CheckedMail => checked_mail::measure(&self.product, &scale).await,
             Case::EventStream => event_stream::measure(&self.product, &scale).await,
             Case::Webhooks => webhooks::measure(&self.product, &scale).await,
             Case::BigAttachment => big_attachment::measure(&self.product, &scale).await,

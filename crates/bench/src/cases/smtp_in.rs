@@ -17,8 +17,8 @@ use crate::scale::Scale;
 use crate::server::Product;
 
 /// Number of different messages, submitted in turn.
-const MESSAGES: usize = 256;
-const SENDER: &str = "somebody@outside.example";
+pub(super) const MESSAGES: usize = 256;
+pub(super) const SENDER: &str = "somebody@outside.example";
 
 /// A client that submits the same messages in turn over its own connection.
 pub(super) struct SmtpClient {
@@ -83,7 +83,7 @@ async fn clients(count: usize, site: &MailSite) -> Outcome<Clients<SmtpClient>> 
     Ok(Clients::new(SmtpClient::connect(count, smtp(site)?, mails).await?, site.server.process()))
 }
 
-fn smtp(site: &MailSite) -> Outcome<SocketAddr> {
+pub(super) fn smtp(site: &MailSite) -> Outcome<SocketAddr> {
     site.server.smtp.ok_or_else(|| Failure::new("the server has no SMTP listener"))
 }
 
