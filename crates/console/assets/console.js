@@ -1,4 +1,5 @@
-// Copy buttons, refreshing parts, and a check of what htmx inserts. Without JavaScript the pages work the same.
+// Copy buttons, forms that stay on their page when they are refused, and a check of what htmx inserts. Without JavaScript
+// the pages work the same.
 "use strict";
 
 // htmx parses the pages that it loads. They come from this server, which escapes all text; a script in one of them
@@ -25,5 +26,87 @@ document.addEventListener("click", (event) => {
 
 document.addEventListener("DOMContentLoaded", () => {
   document.documentElement.classList.add("scripted");
-  for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = false;
+  ready();
 });
+
+function ready() {
+  for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = false;
+}
+
+// Forms on their way. A second click must not send a form again.
+const sending = new Set();
+window.addEventListener("pageshow", () => sending.clear());
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (event.defaultPrevented || form.getAttribute("method") !== "post") return;
+  event.preventDefault();
+  if (sending.has(form)) return;
+  sending.add(form);
+  try {
+    const response = await send(form, event.submitter);
+    if (response.redirected) {
+      // The form stays among those on their way until the next page is there.
+      location.assign(response.url);
+      return;
+    }
+    const answer = new DOMParser().parseFromString(await response.text(), "text/html");
+    if (response.ok) show(answer);
+    else refuse(form, answer);
+  } catch {
+    warn(form, "The server did not answer. Look whether the change was made before you send the form again.");
+  }
+  sending.delete(form);
+});
+
+function send(form, submitter) {
+  const fields = new FormData(form, submitter);
+  const hasFiles = form.enctype === "multipart/form-data";
+  return fetch(target(form), { method: "POST", body: hasFiles ? fields : new URLSearchParams(fields) });
+}
+
+function target(form) {
+  return new URL(form.getAttribute("action") ?? "", location.href).href;
+}
+
+// Shows the page that answers a form, such as a new token. Loading it again does not repeat the change.
+function show(answer) {
+  document.title = answer.title;
+  const content = document.adoptNode(answer.getElementById("content"));
+  document.getElementById("content").replaceWith(content);
+  window.htmx?.process(content);
+  ready();
+  content.tabIndex = -1;
+  content.focus();
+  window.scrollTo(0, 0);
+}
+
+// Shows why a form was refused. The form keeps what was typed and the files that were chosen.
+function refuse(form, answer) {
+  const again = [...answer.querySelectorAll("form")].find((other) => target(other) === target(form));
+  if (again?.elements.proof) {
+    show(answer);
+    return;
+  }
+  // The server may demand other hidden fields for another attempt, such as a new key of a mail.
+  if (again) {
+    for (const hidden of form.querySelectorAll("input[type=hidden]")) hidden.remove();
+    form.prepend(...again.querySelectorAll("input[type=hidden]"));
+  }
+  const reason = answer.querySelector("[role=alert] p") ?? answer.querySelector("h1");
+  warn(form, reason.textContent, answer.querySelector(".violations"));
+}
+
+function warn(form, text, details) {
+  document.getElementById("refused")?.remove();
+  const alert = document.createElement("div");
+  alert.id = "refused";
+  alert.className = "note bad";
+  alert.setAttribute("role", "alert");
+  const reason = document.createElement("p");
+  reason.textContent = text;
+  alert.append(reason);
+  if (details) alert.append(details);
+  form.before(alert);
+  alert.scrollIntoView({ block: "nearest" });
+}

@@ -89,6 +89,9 @@ impl IntoResponse for Failure {
 
 /// Returns the message of an error for people, who see no header of the response.
 pub(crate) fn in_words(error: &ApiError) -> String {
+    if error.details().next().is_some() {
+        return "Correct these fields.".to_owned();
+    }
     let Some(seconds) = error.retry_after() else { return error.message().to_owned() };
     let message = error.message().split_once("; see Retry-After").map_or(error.message(), |(message, _)| message);
     let wait = match seconds {

@@ -54,6 +54,7 @@ stories!(
     console_hostile_mail,
     console_keyboard,
     console_pages,
+    console_refused_forms,
     console_without_scripts,
     curl_imap,
     dns_zone,
