@@ -154,7 +154,7 @@ fn health_findings(health: &Health) -> Vec<Finding> {
     let whole = |is_whole: bool, what: &str| {
         (!is_whole).then(|| Finding {
             what: what.to_owned(),
-            mend: "Some statuses may stay open. `mailapi doctor` names the cause.",
+            mend: "Some statuses may stay open. The command mailapi doctor names the cause.",
             link: "/console/events",
         })
     };

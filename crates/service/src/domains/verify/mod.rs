@@ -157,7 +157,9 @@ impl<'a> Context<'a> {
     fn name_to_set(&self) -> Option<String> {
         let host = self.host;
         is_local_name(host).then(|| {
-            format!("First set mail.embedded.hostname to this server's name in DNS: no other server can find `{host}`.")
+            format!(
+                "First set mail.embedded.hostname to this server's name in DNS: no other server can find \"{host}\"."
+            )
         })
     }
 }
