@@ -143,11 +143,15 @@ mod tests {
     fn a_value_that_is_neither_is_refused() {
         assert_eq!(
             from_environment("").unwrap_err(),
-            "environment variable MAILAPI_DNS__DNSSEC: invalid value: string \"\", expected true, false or the path \
-             of a file; the default is true"
+            "environment variable MAILAPI_DNS__DNSSEC: must be true, false or the path of a file, not string \"\"; the \
+             default is true"
         );
         let number = Config::from_layers(Some(("mailapi.toml", "dns.dnssec = 1\n")), &[]).unwrap_err().to_string();
-        assert!(number.starts_with("mailapi.toml:1: dns.dnssec: invalid type: integer `1`, expected true"), "{number}");
+        assert!(
+            number
+                .starts_with("mailapi.toml:1: dns.dnssec: must be true, false or the path of a file, not integer `1`"),
+            "{number}"
+        );
     }
 
     #[test]

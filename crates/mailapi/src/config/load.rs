@@ -59,7 +59,7 @@ impl Config {
             // The settings are applied one by one, so that the message can name the wrong variable.
             Self::deserialize(settings.clone()).map_err(|error| {
                 let example = known.example(&path).unwrap_or_default();
-                ConfigError::new(format!("environment variable {name}: {}{example}", error.message()))
+                ConfigError::new(format!("environment variable {name}: {}{example}", in_words(error.message())))
             })?;
         }
         let config = Self::deserialize(settings).map_err(|error| ConfigError::new(error.message().to_owned()))?;
@@ -104,11 +104,29 @@ fn read_file(name: &str, text: &str, known: &KnownKeys, warnings: &mut Vec<Strin
         let ConfigError(message) = wrong(error);
         let (key, example) = (path.join("."), known.example(&path).unwrap_or_default());
         match message.strip_prefix(name).and_then(|rest| rest.split_once(": ")) {
-            Some((line, why)) if !key.is_empty() => ConfigError::new(format!("{name}{line}: {key}: {why}{example}")),
+            Some((line, why)) if !key.is_empty() => {
+                ConfigError::new(format!("{name}{line}: {key}: {}{example}", in_words(why)))
+            }
             _ => ConfigError::new(message),
         }
     })?;
     Table::deserialize(toml::Deserializer::from(table)).map_err(wrong)
+}
+
+/// Rewrites serde's message about a value of another type.
+fn in_words(message: &str) -> String {
+    let wrong = ["invalid type: ", "invalid value: "].iter().find_map(|start| message.strip_prefix(start));
+    match wrong.and_then(|wrong| wrong.split_once(", expected ")) {
+        Some((found, expected)) => {
+            let expected = match expected {
+                "a boolean" => "true or false",
+                section if section.starts_with("struct ") => "a section",
+                other => other,
+            };
+            format!("must be {expected}, not {found}")
+        }
+        None => message.to_owned(),
+    }
 }
 
 fn insert(settings: &mut Table, variable: Variable) {
@@ -161,7 +179,7 @@ mod tests {
             ("\n[http]\nlisten = \"everywhere\"", "mailapi.toml:3: http.listen: ", "such as 127.0.0.1:8080"),
             ("[http]\nlisten = 8080", "mailapi.toml:2: http.listen: ", "the default is \"127.0.0.1:8080\""),
             ("mail.embedded.imap_listen = \"mx:143\"", "mailapi.toml:1: mail.embedded.imap_listen: ", "such as"),
-            ("http = 3", "mailapi.toml:1: http: ", "invalid type"),
+            ("http = 3", "mailapi.toml:1: http: ", "must be a section, not integer `3`"),
             ("[auth]\nsession_lifetime = \"long\"", "mailapi.toml:2: auth.session_lifetime: ", "such as"),
             ("[auth]\nlogin_attempts = \"few\"", "mailapi.toml:2: auth.login_attempts: ", "the default is 5"),
             ("[auth]\nadmins = [\"nobody\"]", "mailapi.toml:2: auth.admins: ", ""),
@@ -174,7 +192,7 @@ mod tests {
         let error = from_environment("MAILAPI_AUTH__LOGIN_ATTEMPTS", "many").unwrap_err();
         assert_eq!(error, "environment variable MAILAPI_AUTH__LOGIN_ATTEMPTS: `many` is not a whole number");
         let error = from_environment("MAILAPI_MAIL__EMBEDDED__INBOUND__GREYLIST", "yes").unwrap_err();
-        assert!(error.ends_with(": invalid type: string \"yes\", expected a boolean; the default is false"), "{error}");
+        assert!(error.ends_with(": must be true or false, not string \"yes\"; the default is false"), "{error}");
         let error = from_environment("MAILAPI_HTTP__LISTEN", "everywhere").unwrap_err();
         assert!(error.starts_with("environment variable MAILAPI_HTTP__LISTEN: "), "{error}");
         let error = from_environment("MAILAPI_HTTP", "x").unwrap_err();
