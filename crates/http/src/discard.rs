@@ -2,10 +2,11 @@
 //!
 //! A client sends its whole body before it reads the response. If the server rejected a body early (no token, too
 //! large) and closed the connection, the client would see a reset instead of the reason. The server therefore receives
-//! and discards the rest of the body before it responds, within limits of size and time.
+//! and discards the rest of the body before it responds, within limits of size and time. If a rest remains, the connection
+//! cannot carry another request, and the response says so (RFC 9112 section 9.6).
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, HttpBody};
@@ -19,7 +20,19 @@ use crate::settings::HttpSettings;
 
 /// A body that can still be read after the handler dropped it.
 #[derive(Clone)]
-struct Shared(Arc<Mutex<Body>>);
+struct Shared(Arc<Mutex<Opened>>);
+
+struct Opened {
+    body: Body,
+    /// Reading the body asks a client that waits for 100 to send it.
+    was_read: bool,
+}
+
+impl Shared {
+    fn opened(&self) -> MutexGuard<'_, Opened> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl HttpBody for Shared {
     type Data = Bytes;
@@ -29,55 +42,65 @@ impl HttpBody for Shared {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).poll_frame(context)
+        let mut opened = self.opened();
+        opened.was_read = true;
+        Pin::new(&mut opened.body).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream()
+        self.opened().body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).size_hint()
+        self.opened().body.size_hint()
     }
 }
 
 /// The part of a body that the handler leaves unread.
-pub(crate) struct UnreadBody(Option<Shared>);
+pub(crate) struct UnreadBody {
+    /// `None` if the request has no body.
+    body: Option<Shared>,
+    /// Whether the client sends the body only after 100 (RFC 9110 section 10.1.1).
+    waits: bool,
+}
 
 impl UnreadBody {
-    /// Shares the body of a request with its handler. A client that waits for 100 (RFC 9110 section 10.1.1) has not
-    /// sent its body, so nothing needs to be discarded.
+    /// Shares the body of a request with its handler.
     pub(crate) fn of(request: Request) -> (Request, Self) {
-        if request.body().is_end_stream() || request.headers().contains_key(header::EXPECT) {
-            return (request, Self(None));
+        let waits = request.headers().contains_key(header::EXPECT);
+        if request.body().is_end_stream() {
+            return (request, Self { body: None, waits });
         }
         let (parts, body) = request.into_parts();
-        let body = Shared(Arc::new(Mutex::new(body)));
-        (Request::from_parts(parts, Body::new(body.clone())), Self(Some(body)))
+        let body = Shared(Arc::new(Mutex::new(Opened { body, was_read: false })));
+        (Request::from_parts(parts, Body::new(body.clone())), Self { body: Some(body), waits })
     }
 
-    /// Discards the rest of the body after a response with this status.
-    pub(crate) async fn discard(self, answered: StatusCode, settings: &HttpSettings) {
-        let Some(body) = self.0 else { return };
-        if answered == StatusCode::REQUEST_TIMEOUT {
-            // The body already timed out once.
-            return;
+    /// Discards the rest of the body after a response with this status. Returns whether the connection can carry another
+    /// request.
+    pub(crate) async fn discard(self, answered: StatusCode, settings: &HttpSettings) -> bool {
+        let Some(body) = self.body else { return true };
+        // A client that still waits sends nothing to discard, or the whole body in spite of the response.
+        let is_not_sent = self.waits && !body.opened().was_read;
+        let is_too_long = HttpBody::size_hint(&body).lower() > settings.discard_bytes as u64;
+        // After a time-out the rest would time out again.
+        if is_not_sent || is_too_long || answered == StatusCode::REQUEST_TIMEOUT {
+            return false;
         }
-        if HttpBody::size_hint(&body).lower() > settings.discard_bytes as u64 {
-            // The connection is closed anyway.
-            return;
-        }
-        // The response is sent even if the body did not end in time.
-        let _ = tokio::time::timeout(settings.discard_timeout, discard(body, settings.discard_bytes)).await;
+        let discarded = tokio::time::timeout(settings.discard_timeout, discard(body, settings.discard_bytes)).await;
+        discarded.unwrap_or(false)
     }
 }
 
-async fn discard(mut body: Shared, most: usize) {
+/// Returns whether the body has ended.
+async fn discard(mut body: Shared, most: usize) -> bool {
     let mut bytes = 0;
     while bytes <= most {
         match body.frame().await {
             Some(Ok(frame)) => bytes += frame.data_ref().map_or(0, Bytes::len),
-            Some(Err(_)) | None => return,
+            Some(Err(_)) => return false,
+            None => return true,
         }
     }
+    false
 }

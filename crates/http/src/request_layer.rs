@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::extract::Request;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Version};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use tower::Service;
@@ -60,6 +62,8 @@ where
         let arrival = request.extensions_mut().get_or_insert_default::<Arrival>();
         let Arrival { is_ambiguous, is_encrypted, .. } = *arrival;
         let noted = Arc::clone(&arrival.noted);
+        // HTTP/2 has no such header, and another request is another stream.
+        let names_close = request.version() <= Version::HTTP_11;
         let (request, unread) = UnreadBody::of(request);
         let mut handled = (!is_ambiguous).then(|| AssertUnwindSafe(self.inner.call(request)).catch_unwind());
         let answering = async move {
@@ -74,7 +78,10 @@ where
             };
             drop(handled);
             let mut response = answer::held(response, || state.answers().hold(Share::of(noted.caller.get())));
-            unread.discard(response.status(), state.settings()).await;
+            let is_reusable = unread.discard(response.status(), state.settings()).await;
+            if names_close && !is_reusable {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             guard::write_headers(response.headers_mut(), is_encrypted);
             noted.limit.write_to(response.headers_mut());
             operation.count(response.status().as_u16(), state.clock().steady().saturating_sub(began));

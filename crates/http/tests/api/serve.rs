@@ -79,11 +79,26 @@ async fn a_client_that_waits_for_leave_to_send_is_refused_at_once() {
     let running = run(|http| http.max_request_bytes = 10).await;
     let request = format!(
         "POST /api/v1/domains HTTP/1.1\r\nHost: x\r\nX-MAILAPI-TOKEN: {}\r\nContent-Type: application/json\r\n\
-         Expect: 100-continue\r\nConnection: close\r\nContent-Length: 11\r\n\r\n",
+         Expect: 100-continue\r\nContent-Length: 11\r\n\r\n",
         running.app.admin
     );
-    let answer = exchange(running.address, request.as_bytes()).await;
+    // The server cannot know whether the body follows, so it ends the connection.
+    let answer = timeout(PATIENCE, exchange(running.address, request.as_bytes())).await.expect("the end");
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_refused_body_that_was_discarded_leaves_the_connection_open() {
+    let running = run(|http| (http.max_request_bytes, http.discard_bytes) = (10, 20)).await;
+    let post = |length: usize| {
+        let head = "POST /api/v1/domains HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-MAILAPI-TOKEN: ";
+        format!("{head}{}\r\nContent-Length: {length}\r\n\r\n{}", running.app.admin, " ".repeat(length))
+    };
+    let requests = [15, 15, 30].map(post).concat();
+    let answers = timeout(PATIENCE, exchange(running.address, requests.as_bytes())).await.expect("the end");
+    assert_eq!(answers.matches("HTTP/1.1 413 ").count(), 3, "{answers}");
+    assert_eq!(answers.matches("\r\nconnection: close\r\n").count(), 1, "after the third alone: {answers}");
 }
 
 #[tokio::test]
