@@ -19,7 +19,7 @@ This page is generated from [`config/mailapi.default.toml`](../config/mailapi.de
 this page, and run `cargo test --bin mailapi reference`.
 
 In the environment, `MAILAPI_HTTP__LISTEN` sets `http.listen`. `mailapi config check` checks a configuration, and
-`mailapi config print` shows the one in force.
+`mailapi config print` shows the effective one.
 ";
 
 /// A setting of the documented file.
