@@ -17,7 +17,7 @@ use crate::wiring::{self, Create};
 pub(super) enum Command {
     /// Add an alias
     Add {
-        /// Its address; '*@' and a domain for the catch-all of the domain
+        /// The alias's address; '*@example.org' is the catch-all of example.org
         address: EmailAddress,
         /// The addresses that receive its mail
         #[arg(required = true, value_name = "MEMBER")]
@@ -41,14 +41,14 @@ pub(super) enum Command {
     },
     /// Show one alias
     Show {
-        /// Its address
+        /// The alias's address
         address: EmailAddress,
         #[command(flatten)]
         shown: Shown,
     },
     /// Remove an alias; its members and their mail stay
     Remove {
-        /// Its address
+        /// The alias's address
         address: EmailAddress,
     },
 }

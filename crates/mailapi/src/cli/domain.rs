@@ -35,7 +35,7 @@ pub(super) enum Command {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Show the DNS records that a mail domain needs, and what DNS has of them
+    /// Show the DNS records that a mail domain needs, and which are published
     Dns {
         /// The domain's name
         name: DomainName,

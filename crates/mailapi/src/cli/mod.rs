@@ -81,7 +81,7 @@ enum Command {
     /// Show what a mail server on this machine needs, and install it with --write
     ///
     /// Shows the configuration, a systemd unit and the DNS records, and checks the records, the ports and the addresses
-    /// of this machine. docs/server.md describes the whole way.
+    /// of this machine. docs/server.md describes all steps.
     Setup(setup::Setup),
     /// Follow the mail server's log, and nothing else
     ///

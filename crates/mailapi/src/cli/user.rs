@@ -59,8 +59,8 @@ pub(super) enum Command {
     SaveSent {
         /// The user's address
         email: EmailAddress,
-        /// off, api (those sent through the API) or all (also those of mail programs); without it, the present one is
-        /// printed
+        /// off, api (those sent through the API) or all (also those from mail programs); without it, prints the present
+        /// value
         which: Option<SaveSent>,
     },
     /// Set a new password, read from the standard input, and end the user's sessions

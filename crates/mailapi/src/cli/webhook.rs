@@ -27,7 +27,8 @@ pub(super) enum Command {
     },
     /// Send events again, with the same identifiers as before
     ///
-    /// Prints the number of events that are sent again, unless they are all. The server sends them in the background.
+    /// With `--only failed`, the default, prints the number of these events. The server sends them in the
+    /// background.
     Replay(ReplayedEventsOf),
     /// Remove a webhook
     Remove {

@@ -19,7 +19,7 @@ use crate::host_name;
 pub(super) enum Command {
     /// Check the settings, and name the file and the data directory
     Check,
-    /// Print all settings in force as a TOML file, without secrets
+    /// Print the effective settings as a TOML file, without secrets
     Print,
     /// Print lookup tables for Postfix, and a script that sets main.cf and master.cf
     Postfix {

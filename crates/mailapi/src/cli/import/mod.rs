@@ -69,7 +69,7 @@ struct Imap {
     /// A file whose first line is the password
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// A user who may read the mailboxes of others, and whose password is given
+    /// A user that may read other users' mailboxes; the password is then this user's
     #[arg(long, value_name = "USER")]
     master_user: Option<String>,
     #[command(flatten)]
@@ -82,7 +82,7 @@ enum Encryption {
     Implicit,
     /// After the command STARTTLS
     Starttls,
-    /// Never: the password can be read on the way
+    /// Never: anyone on the network path can read the password
     None,
 }
 

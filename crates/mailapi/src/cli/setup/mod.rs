@@ -35,7 +35,7 @@ pub(super) struct Setup {
     /// Write the files, and create the domain and the mailbox; its password comes from the standard input
     #[arg(long)]
     write: bool,
-    /// Connect to this mail server, to see whether the network lets mail out; port 25 unless it is named
+    /// Connect to this mail server, to check that mail can leave this network; port 25 by default
     #[arg(long, value_name = "HOST[:PORT]")]
     mx: Option<String>,
     /// The directory of the database and of all mail
