@@ -39,7 +39,7 @@ notes! {
     Retried = "retried", "The message is due now.";
     Held = "held", "The message is on hold.";
     Released = "released", "The message is released.";
-    Cancelled = "cancelled", "The message is cancelled; its sender gets a bounce.";
+    Cancelled = "cancelled", "The message is cancelled; its sender gets no notice.";
     DomainCreated = "domain-created", "The domain is created. Publish its DNS records next.";
     DomainChanged = "domain-changed", "The domain is changed.";
     DomainApproved = "domain-approved", "The domain is approved.";

@@ -117,7 +117,7 @@ pub(crate) async fn list(State(state): State<HttpState>, session: Session, Query
     let older = (found.first > 1).then(|| filters.link(PATH, "until", &(found.first - 1).to_string()));
     let frame = Frame::new(&session, "Events").call(
         "GET /events",
-        "Every caller: events of the own mailbox. view_stats and view_mailbox add those of a domain. Admins: all.",
+        "Every caller: events of their own mailbox. view_stats and view_mailbox add those of a domain. Admins: all.",
     );
     render(&EventsPage {
         frame,

@@ -63,7 +63,7 @@ pub(crate) async fn list(State(state): State<HttpState>, session: Session, Query
     let pager = Pager::new(PATH, &filters, page, listed.items.len(), listed.total);
     let rows = listed.items.into_iter().map(Row::from).collect();
     let frame = Frame::new(&session, "Messages sent")
-        .call("GET /mail/sent", "Every caller: messages of the own mailbox. Admins: all.");
+        .call("GET /mail/sent", "Every caller: messages of their own mailbox. Admins: all.");
     render(&MessagesPage { frame, filters, statuses: &MessageStatus::ALL, rows, pager })
 }
 

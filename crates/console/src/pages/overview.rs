@@ -89,7 +89,7 @@ pub(crate) async fn show(State(state): State<HttpState>, session: Session) -> An
     }
     render(&OverviewPage {
         frame: Frame::new(&session, "Overview")
-            .call("GET /stats/delivery", "Every caller: the own mailbox. view_stats adds a domain. Admins: all.")
+            .call("GET /stats/delivery", "Every caller: their own mailbox. view_stats adds a domain. Admins: all.")
             .call("GET /queue", "Admins.")
             .call("GET /events?types=message.received", "The mailbox, view_mailbox on its domain, and admins.")
             .call("GET /health", "Everybody."),
@@ -111,7 +111,7 @@ async fn statistics(service: &Service, session: &Session) -> Result<DeliveryStat
 fn plot(days: &[Day]) -> Result<String, Failure> {
     let label = |day: &Day| day.date.get("2026-".len()..).unwrap_or(&day.date).to_owned();
     let columns: Vec<_> = days.iter().map(|day| sent_column(label(day), day.counts)).collect();
-    Plot::columns("Recipients for each day, by what became of them; the table has the figures", &columns)
+    Plot::columns("Recipients for each day by their present status; the table has the figures", &columns)
         .render()
         .map_err(Failure::template)
 }

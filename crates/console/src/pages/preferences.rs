@@ -30,7 +30,7 @@ pub(super) async fn choices(
         let text = match value {
             SaveSent::Off => "None",
             SaveSent::Api => "Those sent here and through the API",
-            SaveSent::All => "Those, and what mail programs send",
+            SaveSent::All => "Those, and those from mail programs",
         };
         SaveSentChoice { value: value.as_str(), text, is_chosen: value == chosen }
     };

@@ -93,9 +93,9 @@ pub(crate) async fn show(State(state): State<HttpState>, session: Session, Query
         figures.push(webhooks(&service.scrape().await)?);
     }
     let frame = Frame::new(&session, "Statistics")
-        .call("GET /stats/delivery", "Every caller: the own mailbox. view_stats adds a domain. Admins: all.")
+        .call("GET /stats/delivery", "Every caller: their own mailbox. view_stats adds a domain. Admins: all.")
         .call("GET /stats/domain/{domain}", "view_stats on the domain, and admins.")
-        .call("GET /events", "Every caller: events of the own mailbox. view_stats adds a domain. Admins: all.")
+        .call("GET /events", "Every caller: events of their own mailbox. view_stats adds a domain. Admins: all.")
         .call("GET /users", "manage_users on the domain, and admins.")
         .call("GET /queue", "Admins.");
     render(&StatisticsPage { frame, filters, period: chosen.0, periods: &PERIODS, figures })
@@ -113,13 +113,13 @@ async fn delivery(service: &Service, session: &Session, wanted: DeliveryQuery) -
     let figure = Figure {
         id: "delivery",
         title: "Delivery",
-        about: "Recipients, by what became of them, at the time (UTC) when the mail was sent.".to_owned(),
+        about: "Recipients by their present status, at the time (UTC) when the mail was sent.".to_owned(),
         legend: &SENT_PARTS,
         head: vec!["Time (UTC)", "Sent", "Delivered", "Deferred", "Bounced", "Rejected"],
         rows,
         ..Figure::default()
     };
-    figure.drawn(&Plot::columns("Recipients by what became of them; the table has the figures", &columns))
+    figure.drawn(&Plot::columns("Recipients by their present status; the table has the figures", &columns))
 }
 
 /// The parts of a column of sent mail.

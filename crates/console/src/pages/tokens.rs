@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::show::Moment;
 
 const PATH: &str = "/console/tokens";
-const OWN: &str = "Every caller: those of the own mailbox. Admins: all.";
+const OWN: &str = "Every caller: those of their own mailbox. Admins: all.";
 const ADMINS: &str = "Admins.";
 
 #[derive(Template)]

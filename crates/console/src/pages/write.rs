@@ -58,7 +58,7 @@ impl WritePage {
         let frame = Frame::new(session, "Write")
             .call(
                 "POST /mail/send",
-                "The own mailbox. send_mail adds the users of a domain. Admins: every address of an active domain.",
+                "Every caller: their own mailbox. send_mail adds a domain's users. Admins: addresses of active domains.",
             )
             .call("POST /mailbox/{email}/drafts", own_drafts)
             .call("DELETE /mailbox/{email}/drafts/{uid}", own_drafts);

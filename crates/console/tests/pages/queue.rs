@@ -35,7 +35,7 @@ async fn a_message_is_held_released_and_cancelled() {
     assert!(page.contains(&id) && page.contains("Come again later") && page.contains("badge-deferred"), "{page}");
     let path = format!("/console/queue/{id}");
     for (act, note, shown) in
-        [("hold", "held", "badge-held"), ("release", "released", "Retry"), ("cancel", "cancelled", "Nothing waits.")]
+        [("hold", "held", "badge-held"), ("release", "released", "Retry"), ("cancel", "cancelled", "No messages.")]
     {
         let answer = root.post(&path, &[("act", act)]).await;
         assert_eq!((answer.status, answer.header("location")), (303, &*format!("/console/queue?done={note}")), "{act}");

@@ -19,9 +19,9 @@ def administers(page, browser, token):
     page.get_by_role("button", name="Revoke manage_users").click()
     assert page.get_by_text("No permissions are delegated.").is_visible()
     browser.open(f"/console/users/bob@{DOMAIN}")
-    page.locator("summary", has_text="Make a new password").click()
+    page.locator("summary", has_text="Generate a new password").click()
     page.locator("#proof-reset").fill(token)
-    page.get_by_role("button", name="Make a new password").click()
+    page.get_by_role("button", name="Generate a new password").click()
     return page.locator("#secret").inner_text()
 
 
