@@ -146,7 +146,7 @@ error_codes! {
         "Use another domain, or update the domain.", "no";
     /// The domain still has users.
     DomainNotEmpty = "DOMAIN_NOT_EMPTY", CONFLICT, "The domain still has users; use force=true to delete them too.",
-        "Delete the users first, or set `force=true`. Users of an external user database are removed there.", "no";
+        "Delete the users first, or set `force=true`. Remove users of an external user database there.", "no";
     /// The user already has this permission on the domain.
     PermissionExists = "PERMISSION_EXISTS", CONFLICT, "The user already has this permission.",
         "Nothing to do.", "no";
@@ -165,7 +165,7 @@ error_codes! {
     /// The address is locked after too many failed logins.
     AccountLocked = "ACCOUNT_LOCKED", TOO_MANY_REQUESTS, "Too many failed logins; see Retry-After.",
         "Wait for the seconds in `Retry-After`.", "after `Retry-After`";
-    /// The mail server did not accept the message, or its answer is not known.
+    /// The mail server did not accept the message, or its reply is unknown.
     SendFailed = "SEND_FAILED", INTERNAL_SERVER_ERROR, "The mail server did not accept the message.",
         "If `retryable` is true, send again with a new `Idempotency-Key`. Otherwise check the status of `message_id`.",
         "if `retryable`";
@@ -177,7 +177,7 @@ error_codes! {
         "Report the `X-Request-Id` to the operator.", "no";
     /// The operator has not configured access to the mail server's queue.
     QueueUnsupported = "QUEUE_UNSUPPORTED", NOT_IMPLEMENTED, "The mail server's queue is not accessible here.",
-        "Set what `message` names.", "no";
+        "Configure the setting that `message` names.", "no";
     /// The mail server's queue could not be read or changed.
     QueueUnavailable = "QUEUE_UNAVAILABLE", SERVICE_UNAVAILABLE, "The mail server's queue is not available.",
         "See the reason in `message`.", "yes";

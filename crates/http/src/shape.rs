@@ -98,7 +98,7 @@ texts! {
     MessageState: |text| text.enum_values(Some(MessageStatus::ALL.iter().map(|state| state.as_str())));
     /// Status of one recipient.
     RecipientState: |text| text.enum_values(Some(RecipientStatus::ALL.iter().map(|state| state.as_str())));
-    /// Recipient list of the request.
+    /// Recipient list of the message: To, Cc or Bcc.
     RecipientKindName: |text| text.enum_values(Some(RecipientKind::ALL.map(RecipientKind::as_str)));
     /// Outcome of a delivery attempt.
     DeliveryOutcome: |text| text.enum_values(Some(Outcome::ALL.map(Outcome::as_str)));

@@ -28,8 +28,8 @@ Send mail, follow its delivery, and read mailboxes over HTTP and JSON.
 token has access to its own mailbox, and to what an admin granted to that mailbox.
 
 **Responses.** Every body is a JSON object with a boolean `success`, except downloads and `GET /api/v1/tokens/me`. Times \
-are in UTC, such as `2026-11-20T10:15:30.123Z`. Requests may use any offset; filters also accept a date. Every list takes \
-`limit` and `offset` and returns `total`.
+are in UTC, such as `2026-11-20T10:15:30.123Z`. Requests may use any offset; filters also accept a date. Lists take \
+`limit` and `offset` and return `total`; events are read by cursor instead.
 
 **Errors.** Every error is an `ApiError`: `success` is false, `error` is a code for programs, and `message` is a sentence \
 for people. With `VALIDATION_ERROR`, `details` lists every invalid field.

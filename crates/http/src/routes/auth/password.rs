@@ -40,9 +40,9 @@ documented_errors!(Errors, documented_with_body, [InvalidCredentials, AccountLoc
 
 /// Change your own password
 ///
-/// Changes the password of the caller's mailbox and ends its other sessions, including those of mail programs. API
-/// tokens stay valid. A wrong current password counts as a failed login. An admin's API token has no mailbox and gets
-/// `VALIDATION_ERROR`.
+/// Changes the password of the caller's mailbox and ends its other sessions, including those of mail programs that use
+/// it. API tokens and app passwords stay valid. A wrong current password counts as a failed login. An admin's API token
+/// has no mailbox and gets `VALIDATION_ERROR`.
 #[utoipa::path(post, path = "/auth/password", tag = "auth", operation_id = "change_password",
     request_body = ChangePasswordBody,
     responses((status = 200, description = "The password was changed.", body = PasswordChanged), Errors))]

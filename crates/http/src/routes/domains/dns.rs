@@ -49,7 +49,7 @@ struct DomainDnsRecord {
     r#type: &'static str,
     /// Name in DNS, without the final dot. For a `PTR` record of an unknown address, the mail server's name.
     name: String,
-    /// Value to publish; text without quotes. Null if it is unknown; `hint` has the reason.
+    /// Value to publish; that of a TXT record has no quotes. Null if it is unknown; `hint` has the reason.
     #[schema(required)]
     value: Option<String>,
     /// Time to live in seconds.
@@ -59,7 +59,7 @@ struct DomainDnsRecord {
     purpose: &'static str,
     /// Whether mail suffers without the record. Other records are recommended.
     required: bool,
-    /// What DNS has.
+    /// Whether DNS has the record.
     #[schema(value_type = PublicationState)]
     status: &'static str,
     /// Published values.

@@ -26,14 +26,14 @@ pub(crate) struct Event {
 #[schema(as = EventData)]
 #[expect(dead_code, reason = "describes events in the document")]
 struct EventData {
-    /// With `message.*` about sent messages: message identifier; null for a message of a mail program.
+    /// With `message.*` about sent messages: message identifier; null for a message from a mail program.
     #[schema(format = "uuid")]
     message_id: Option<String>,
-    /// With `message.received`: the mailbox that received the message. With `message.rejected`: the recipient. With other `message.*`: the mailbox whose token
-    /// or login sent it; null for an admin's API token.
+    /// With `message.received`: the mailbox that received the message. With `message.rejected`: the recipient. With
+    /// other `message.*`: the mailbox whose token or login sent it; null for an admin's API token.
     mailbox: Option<String>,
-    /// With `message.received` and `message.rejected`: the domain of the mailbox. With other `message.*`: the sender's domain. With `domain.*`:
-    /// the domain.
+    /// With `message.received` and `message.rejected`: the domain of the mailbox. With other `message.*`: the sender's
+    /// domain. With `domain.*`: the domain.
     domain: Option<String>,
     /// With `message.received`: address of the first author; empty if missing, null if the message could not be read.
     /// With other `message.*`: sender address. With `delivery.gap`: time of the last report before the gap; null if there
@@ -91,8 +91,8 @@ struct EventData {
     next_attempt_at: Option<Moment>,
     /// With `message.bounced`: kind and origin of the bounce.
     bounce: Option<EventBounce>,
-    /// With `message.failed`: the reason, as text for people. With `webhook.disabled`: `failures` or `gone`. With
-    /// `delivery.gap`: the cause of the loss, as one word.
+    /// With `message.failed`: the reason, as text for people. With `webhook.disabled`: `failures`, `gone` or
+    /// `permission`. With `delivery.gap`: the cause of the loss, as one word.
     reason: Option<String>,
     /// With `domain.created`: whether the domain may send. With `alias.created`: whether the alias accepts mail.
     active: Option<bool>,
@@ -161,10 +161,10 @@ struct EventMetadata {}
 struct EventRecipient {
     /// Recipient address.
     email: String,
-    /// Recipient list that named the address first; null for a message of a mail program.
+    /// Recipient list that named the address first; null for a message from a mail program.
     #[schema(value_type = Option<RecipientKindName>, required)]
     r#type: Option<String>,
-    /// Address that the mail server tried after expanding an alias or a forwarding, if it differs.
+    /// Address that the mail server tried for an alias or a forwarding address, if it differs.
     r#final: Option<String>,
 }
 

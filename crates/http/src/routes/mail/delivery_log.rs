@@ -50,7 +50,7 @@ struct DeliveryLogItem {
     sender: String,
     /// Recipient address.
     recipient: String,
-    /// Address that the mail server delivered to after expanding an alias or a forwarding; null if it is the recipient.
+    /// Address that the mail server tried for an alias or a forwarding address; null if it is the recipient.
     #[schema(required)]
     final_recipient: Option<String>,
     /// Outcome of the attempt.

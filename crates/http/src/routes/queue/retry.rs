@@ -18,7 +18,8 @@ documented_errors!(
 
 /// Retry a queued message
 ///
-/// For admins. Makes all waiting recipients due now, whatever their next attempt was. A message on hold is not changed.
+/// For admins. Makes all waiting recipients due now, whenever their next attempt was due. A message on hold is not
+/// changed.
 #[utoipa::path(post, path = "/queue/{queue_id}/retry", tag = "queue", operation_id = "retry_queued_message",
     params(("queue_id" = String, Path, description = "Queue identifier.", example = "1M82V7MR3Q2M9XKD")),
     responses((status = 200, description = "The message is due now.", body = QueueChanged), Errors))]

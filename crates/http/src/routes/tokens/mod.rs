@@ -37,7 +37,7 @@ pub(crate) fn routes() -> Routes {
 pub(crate) struct TokenInfo {
     /// Token number.
     id: i64,
-    /// First characters of the value, to recognize the token.
+    /// First characters of the value, to recognise the token.
     token_prefix: String,
     /// Token type.
     #[schema(value_type = TokenType)]

@@ -38,7 +38,8 @@ request_body! {
         signing: Option<SigningName>,
         /// Secret of `v1`: `whsec_` and 24 to 64 bytes in base64. A random one by default.
         secret: Option<WebhookSecret>,
-        /// Whether to send; true by default. The receiver of a user's disabled webhook is confirmed when it is enabled.
+        /// Whether to send; true by default. The receiver of a user's disabled webhook must answer a challenge when the
+        /// webhook is enabled.
         enabled: Option<bool>,
     }
     example { "url": "https://example.org/webhook", "types": ["message.*"] }

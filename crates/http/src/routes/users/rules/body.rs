@@ -29,7 +29,7 @@ request_body! {
         name: Option<String>,
         /// Whether the rule is applied; true by default.
         enabled: Option<bool>,
-        /// What a message must be. Without it, the rule applies to every message that is not junk.
+        /// Conditions that a message must meet. Without it, the rule applies to every message that is not junk.
         r#match: Option<MatchBody>,
         /// What happens to the message: 1 to 5 actions.
         actions: AtLeastOne<ActionBody>,

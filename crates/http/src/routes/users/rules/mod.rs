@@ -81,7 +81,7 @@ struct RuleShown {
     name: String,
     /// Whether the rule is applied.
     enabled: bool,
-    /// What a message must be.
+    /// Conditions that a message must meet.
     r#match: MatchShown,
     /// What happens to the message.
     actions: Vec<ActionShown>,
