@@ -85,7 +85,7 @@ documented_errors!(Errors, documented_public_with_body, [AccessDenied, DomainExi
 /// Sign up
 ///
 /// Registers a domain and its first user, who gets `manage_domains` on it. The mailbox works at once; the domain can
-/// send after an admin approves it. By default at most three attempts an hour are allowed for each domain. If the
+/// send after an admin approves it. By default, each domain and each client address has three attempts an hour. If the
 /// operator disabled sign-ups, the response is `ACCESS_DENIED`.
 #[utoipa::path(post, path = "/auth/signup", tag = "auth", operation_id = "sign_up", request_body = SignUpBody,
     security(()), responses((status = 201, description = "The domain is pending approval.", body = SignedUpBody), Errors))]
