@@ -33,6 +33,7 @@ function ready() {
   for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = false;
 }
 
+const LOG_IN = "/console/login";
 // Forms on their way. A second click must not send a form again.
 const sending = new Set();
 window.addEventListener("pageshow", () => sending.clear());
@@ -43,21 +44,34 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (sending.has(form)) return;
   sending.add(form);
+  // The form stays among those on their way until the next page is there.
+  if (!(await leaves(form, event.submitter))) sending.delete(form);
+});
+
+// Sends a form. Returns whether the browser goes to another page.
+async function leaves(form, submitter) {
+  let response, text;
   try {
-    const response = await send(form, event.submitter);
-    if (response.redirected) {
-      // The form stays among those on their way until the next page is there.
-      location.assign(response.url);
-      return;
-    }
-    const answer = new DOMParser().parseFromString(await response.text(), "text/html");
-    if (response.ok) show(answer);
-    else refuse(form, answer);
+    response = await send(form, submitter);
+    text = await response.text();
   } catch {
     warn(form, "The server did not answer. Look whether the change was made before you send the form again.");
+    return false;
   }
-  sending.delete(form);
-});
+  const next = new URL(response.url);
+  if (next.pathname === LOG_IN && next.searchParams.get("done") === "ended-unsent") {
+    const reason = "The session has ended, so the form was not sent. Send it again after you have logged in: ";
+    warn(form, reason).firstChild.append(logInElsewhere());
+  } else if (response.redirected) {
+    location.assign(response.url);
+    return true;
+  } else {
+    const answer = new DOMParser().parseFromString(text, "text/html");
+    if (response.ok) show(answer);
+    else refuse(form, answer);
+  }
+  return false;
+}
 
 function send(form, submitter) {
   const fields = new FormData(form, submitter);
@@ -109,4 +123,13 @@ function warn(form, text, details) {
   if (details) alert.append(details);
   form.before(alert);
   alert.scrollIntoView({ block: "nearest" });
+  return alert;
+}
+
+function logInElsewhere() {
+  const link = document.createElement("a");
+  link.href = LOG_IN;
+  link.target = "_blank";
+  link.textContent = "log in in another window";
+  return link;
 }

@@ -47,8 +47,8 @@ def two_clicks_are_one(server, browser):
     page.locator("#subject").fill("Twice")
     page.get_by_role("button", name="Save as draft").last.dblclick()
     page.wait_for_url("**draft=*")
-    page.get_by_role("button", name="Save as draft").last.click()
-    page.wait_for_url("**draft=*")
+    with page.expect_navigation():
+        page.get_by_role("button", name="Save as draft").last.click()
     until(lambda: len(server.messages(f"ann@{DOMAIN}", "Drafts")) == 1, "one draft")
 
 
@@ -70,6 +70,28 @@ def secret_is_shown_once(server, browser):
     page.get_by_text("Phone").first.wait_for()
     assert page.locator("#secret").count() == 0
     assert len(server.get(f"/users/ann@{DOMAIN}/app-passwords")["app_passwords"]) == 1
+
+
+def session_ends_while_writing(server, browser):
+    page = browser.page
+    browser.open("/console/write")
+    page.locator("#subject").fill("Long")
+    sessions = f"/users/ann@{DOMAIN}/sessions"
+    for session in server.get(sessions)["sessions"]:
+        server.call("DELETE", f"{sessions}/{session['id']}")
+    page.get_by_role("button", name="Save as draft").last.click()
+    page.get_by_role("alert").get_by_text("The session has ended").wait_for()
+    browser.check("a form after the end of the session")
+    with browser.context.expect_page() as opened:
+        page.get_by_role("link", name="log in in another window").click()
+    other = opened.value
+    other.get_by_label("Mail address").fill(f"ann@{DOMAIN}")
+    other.get_by_label("Password").fill(PASSWORD)
+    other.get_by_role("button", name="Log in", exact=True).click()
+    other.wait_for_url("**/console?*")
+    page.get_by_role("button", name="Save as draft").last.click()
+    page.wait_for_url("**draft=*")
+    assert page.locator("#subject").input_value() == "Long"
 
 
 def silence_is_no_success(browser):
@@ -95,6 +117,7 @@ def story(server):
         mail_keeps_its_file(server, ann)
         two_clicks_are_one(server, ann)
         secret_is_shown_once(server, ann)
+        session_ends_while_writing(server, ann)
         silence_is_no_success(ann)
 
 
