@@ -11,7 +11,7 @@ def first_steps(browser, server):
     page.get_by_role("link", name="Create a mail domain").click()
     page.get_by_label("Domain such as").fill("first.test")
     page.get_by_role("button", name="Add the domain").click()
-    assert page.get_by_text("Publish its DNS records next.").is_visible()
+    page.get_by_text("Publish its DNS records next.").wait_for()
     page.get_by_text("Zone file", exact=True).click()
     assert "v=DKIM1" in page.locator("#zone").inner_text()
     page.get_by_role("link", name="Overview").click()
@@ -19,6 +19,7 @@ def first_steps(browser, server):
     page.get_by_label("Mail address").fill("ann@first.test")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Add the user").click()
+    page.wait_for_url("**done=*")
     page.get_by_role("link", name="Overview").click()
     page.get_by_role("link", name="Send a mail").click()
     write(page, "ann@first.test", "The first mail", sender="ann@first.test")
@@ -29,14 +30,14 @@ def first_steps(browser, server):
 def write(page, to, subject, sender=None):
     if sender:
         page.get_by_label("From", exact=True).fill(sender)
-    page.get_by_label("To several").fill(to)
+    page.get_by_label("To separate").fill(to)
     page.get_by_label("Subject").fill(subject)
     page.get_by_label("Text", exact=True).fill("Dear Ann,\n\nwelcome.\n")
     files = [{"name": "plan.txt", "mimeType": "text/plain", "buffer": b"the plan"}]
     page.get_by_label("Attachments").set_input_files(files)
     page.get_by_role("button", name="Send").click()
     page.wait_for_url("**/console/messages/*")
-    assert page.get_by_text("The mail server has the message.").is_visible()
+    page.get_by_text("The mail server has the message.").wait_for()
 
 
 def reads(browser, server):
@@ -57,7 +58,7 @@ def reads(browser, server):
     page.get_by_role("button", name="Send").click()
     page.wait_for_url("**/console/messages/*")
     page.get_by_role("button", name="Log out").click()
-    assert page.get_by_text("You are logged out.").is_visible()
+    page.get_by_text("You are logged out.").wait_for()
     browser.check("login page")
 
 
