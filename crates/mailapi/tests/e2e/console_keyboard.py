@@ -42,7 +42,7 @@ def sends(page):
     fill(page, "#text", "No mouse here.")
     press(page, "main form button")
     page.wait_for_url("**/console/messages/*")
-    assert page.get_by_text("The mail server has the message.").is_visible()
+    page.get_by_text("The mail server has the message.").wait_for()
 
 
 def writes_a_rule(page):
@@ -57,7 +57,7 @@ def writes_a_rule(page):
     fill(page, "#folder", "Keyboard")
     press(page, "button[value='save']")
     page.wait_for_url("**done=rule-created")
-    assert page.get_by_text("subject is “By keyboard”").is_visible()
+    page.get_by_text("subject is “By keyboard”").wait_for()
 
 
 def ends_a_session(page, other):
