@@ -3,7 +3,8 @@
 use crate::mailbox::MailboxName;
 use crate::token::Writer;
 
-/// The quota of an account. There is one quota root per account, with the empty name.
+/// The quota of an account. With a limit there is one quota root, which has the empty name. Without one there is none: a
+/// root has at least one resource (RFC 9208 section 7), and mail programs disconnect at an empty list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quota {
     /// Bytes used and allowed; `None` if unlimited.
@@ -24,12 +25,25 @@ pub struct Usage {
 /// STORAGE counts in units of 1,024 octets (RFC 9208 section 5.1).
 const STORAGE_UNIT: u64 = 1024;
 
-/// Writes `* QUOTAROOT name ""`.
-pub(in crate::server) fn write_root(writer: &mut Writer, mailbox: &MailboxName) {
-    writer.raw("* QUOTAROOT ").mailbox(mailbox).raw(" \"\"").crlf();
+impl Quota {
+    /// Returns whether there is a limit.
+    pub(in crate::server) const fn is_limited(&self) -> bool {
+        self.storage.is_some() || self.messages.is_some()
+    }
 }
 
-/// Writes `* QUOTA "" (...)`.
+/// Writes `* QUOTAROOT name ""` and the quota, or only `* QUOTAROOT name` without a limit.
+pub(in crate::server) fn write_root(writer: &mut Writer, mailbox: &MailboxName, quota: &Quota) {
+    writer.raw("* QUOTAROOT ").mailbox(mailbox);
+    if quota.is_limited() {
+        writer.raw(" \"\"").crlf();
+        write(writer, quota);
+    } else {
+        writer.crlf();
+    }
+}
+
+/// Writes `* QUOTA "" (...)` of a quota with a limit.
 pub(in crate::server) fn write(writer: &mut Writer, quota: &Quota) {
     // Round usage up and the limit down: a full mailbox must not look as if a unit were free.
     let storage = quota.storage.map(|Usage { used, limit }| {

@@ -67,7 +67,7 @@ pub(super) fn run(session: &mut Session, tag: &str, command: Command) -> Result<
             wait(Effect::Append { mailbox, messages }, Pending::Append { may_be_new })
         }
         Command::GetQuota(root) if root.is_empty() => wait(Effect::Quota, Pending::Quota),
-        Command::GetQuota(_) => Flow::Complete(Completion::no("NONEXISTENT", "No such quota root")),
+        Command::GetQuota(_) => Flow::Complete(no_such_root()),
         Command::GetQuotaRoot(mailbox) => wait(Effect::QuotaRoot(mailbox.clone()), Pending::QuotaRoot(mailbox)),
         other => return change_mailboxes(other),
     })
@@ -224,17 +224,21 @@ pub(super) fn finish(
             session.next = Some(Step::Compress);
             Completion::ok("DEFLATE active")
         }
+        (Pending::Quota, Reply::Quota(figures)) if !figures.is_limited() => no_such_root(),
         (Pending::Quota, Reply::Quota(figures)) => {
             quota::write(out, &figures);
             Completion::ok("GETQUOTA completed")
         }
         (Pending::QuotaRoot(mailbox), Reply::Quota(figures)) => {
-            quota::write_root(out, &mailbox);
-            quota::write(out, &figures);
+            quota::write_root(out, &mailbox, &figures);
             Completion::ok("GETQUOTAROOT completed")
         }
         _ => Completion::server_bug(),
     })
+}
+
+fn no_such_root() -> Completion {
+    Completion::no("NONEXISTENT", "No such quota root")
 }
 
 fn status(mailboxes: Vec<MailboxName>, items: &[StatusItem]) -> Effect {
