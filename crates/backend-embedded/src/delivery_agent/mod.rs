@@ -125,6 +125,7 @@ impl DeliveryAgent {
     /// If the database fails.
     pub async fn deliver_due_once(&self) -> Result<usize, MessageStoreError> {
         self.0.send_answers().await?;
+        self.correct_waits().await?;
         let mut queue_run = QueueRun::new(self.clone());
         let mut claimed = 0;
         loop {
@@ -168,9 +169,16 @@ impl DeliveryAgent {
         }
     }
 
+    async fn correct_waits(&self) -> Result<(), MessageStoreError> {
+        let Inner { message_store, settings, .. } = &*self.0;
+        let latest = message_store.clock().now().plus(settings.longest_wait());
+        Ok(message_store.correct_waits(latest).await?)
+    }
+
     /// Starts due deliveries. Returns the time until the next one is due.
     async fn step(&self, queue_run: &mut QueueRun) -> Result<Duration, MessageStoreError> {
         self.0.send_answers().await?;
+        self.correct_waits().await?;
         queue_run.fill().await?;
         if queue_run.is_full() {
             // Only a finished delivery frees capacity.

@@ -83,6 +83,14 @@ pub struct DeliveryAgentSettings {
     pub grace: Duration,
 }
 
+impl DeliveryAgentSettings {
+    /// The longest possible time until the next attempt, with a margin for the pace of a destination and for leases.
+    pub(super) fn longest_wait(&self) -> Duration {
+        let waits = self.retry_intervals.iter().chain([&self.busy_pause, &self.failure_pause]);
+        waits.max().copied().unwrap_or_default() + self.lease
+    }
+}
+
 impl Default for DeliveryAgentSettings {
     fn default() -> Self {
         let minutes = Duration::from_mins;

@@ -43,6 +43,40 @@ impl MessageStore {
         Ok(due.filter(|due| *due < HELD).map(Timestamp::from_millis))
     }
 
+    /// Makes recipients due whose next attempt is later than `latest`, which is after every possible wait: the clock was
+    /// set back since the attempt was planned. Those on hold stay so.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn correct_waits(&self, latest: Timestamp) -> Result<(), StoreError> {
+        let sql =
+            "SELECT EXISTS (SELECT 1 FROM drop_queue_recipients WHERE next_attempt_at > ?1 AND next_attempt_at < ?2)";
+        let is_wrong: bool = self
+            .read_one(|connection| {
+                let values = params![latest.as_millis(), HELD];
+                Ok::<_, StoreError>(connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
+            })
+            .await?;
+        if !is_wrong {
+            return Ok(());
+        }
+        let sql = "UPDATE drop_queue_recipients SET next_attempt_at = ?3
+            WHERE next_attempt_at > ?1 AND next_attempt_at < ?2";
+        let now = self.clock().now();
+        let corrected = self
+            .write(move |connection, touched| {
+                let values = params![latest.as_millis(), HELD, now.as_millis()];
+                touched.queue();
+                Ok::<_, StoreError>(connection.prepare_cached(sql)?.execute(values)?)
+            })
+            .await?;
+        tracing::warn!(
+            recipients = corrected,
+            "the clock was set back; recipients that waited for later times are due now"
+        );
+        Ok(())
+    }
+
     /// Ends all leases. Called when the only delivery agent starts, because its predecessor may have crashed.
     ///
     /// # Errors

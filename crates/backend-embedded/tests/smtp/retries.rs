@@ -26,6 +26,21 @@ async fn a_message_is_not_tried_again_before_its_time() {
 }
 
 #[tokio::test]
+async fn a_clock_that_is_set_back_lengthens_no_wait() {
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
+    sink.refuse("zoe@far.example", &["450 4.2.0 Greylisted", "450 4.2.0 Greylisted"]);
+    host.send(&["zoe@far.example"], &mail("Hi")).await;
+    let agent = host.agent_to(&sink);
+    assert_eq!(agent.deliver_due_once().await.unwrap(), 1);
+    host.clock.set_back(Duration::from_secs(2 * 24 * 60 * 60));
+    assert_eq!(agent.deliver_due_once().await.unwrap(), 1, "no wait is as long as two days");
+    assert_eq!(agent.deliver_due_once().await.unwrap(), 0, "a wait of the right clock");
+    host.wait(10);
+    assert_eq!(agent.deliver_due_once().await.unwrap(), 1);
+    assert_eq!(sink.received().len(), 1);
+}
+
+#[tokio::test]
 async fn what_is_refused_for_now_is_sent_later_and_once() {
     let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["450 4.2.0 Greylisted"]);
