@@ -103,7 +103,9 @@ impl<'a> Conversation<'a> {
                     continue;
                 }
                 Step::Reply(reply) => {
-                    self.kept.clear();
+                    if !self.session.is_receiving() {
+                        self.kept.clear();
+                    }
                     Event::Reply(reply)
                 }
                 Step::Ask(Question::Message(message)) => {
@@ -217,6 +219,12 @@ enum Phase {
     Command,
     Auth,
     Data,
+    /// So many octets of a chunk.
+    Chunk {
+        left: u64,
+        is_last: bool,
+        is_accepted: bool,
+    },
 }
 
 /// A run line by line, and what the protocol allows at each of them.
@@ -225,8 +233,10 @@ struct ByLine<'a> {
     record: Vec<Event>,
     tls_offsets: Vec<usize>,
     phase: Phase,
-    /// The text after DATA.
+    /// The text after DATA, or that of the chunks.
     text: Vec<u8>,
+    /// Whether chunks of the message have come.
+    has_chunks: bool,
     /// Whether the client introduced itself, and with EHLO.
     hello: Option<bool>,
     is_submission: bool,
@@ -244,6 +254,7 @@ impl<'a> ByLine<'a> {
             tls_offsets: Vec::new(),
             phase: Phase::Command,
             text: Vec::new(),
+            has_chunks: false,
             hello: None,
             is_submission: script.choice(0) & 1 != 0,
             authenticated: false,
@@ -253,10 +264,28 @@ impl<'a> ByLine<'a> {
         };
         check_reply(&run.conversation.session.greeting());
         let mut offset = 0;
-        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        while offset < bytes.len() {
+            let rest = &bytes[offset..];
+            let end = match run.phase {
+                Phase::Chunk { left, .. } => rest.len().min(usize::try_from(left).unwrap_or(usize::MAX)),
+                _ => rest.iter().position(|&byte| byte == b'\n').map_or(rest.len(), |at| at + 1),
+            };
+            let line = &rest[..end];
             offset += line.len();
-            run.conversation.session.push(line);
-            run.on_line(line, offset);
+            if run.phase == Phase::Command
+                && let Some((left, is_last)) = chunk_of(line)
+            {
+                run.phase = Phase::Chunk { left, is_last, is_accepted: run.accepts_chunk() };
+                run.conversation.session.push(line);
+                if left > 0 {
+                    run.before_chunk();
+                } else {
+                    run.on_line(b"", offset);
+                }
+            } else {
+                run.conversation.session.push(line);
+                run.on_line(line, offset);
+            }
             if run.has_closed {
                 run.conversation.session.push(b"NOOP\r\n");
                 assert_eq!(run.conversation.next(false), Some(Event::Close), "the session is over");
@@ -266,13 +295,33 @@ impl<'a> ByLine<'a> {
         run
     }
 
+    fn accepts_chunk(&self) -> bool {
+        let has_room = self.conversation.budget.as_ref().is_none_or(|budget| budget.used() < BUDGET_BYTES);
+        self.mail.is_some() && !self.recipients.is_empty() && (self.has_chunks || has_room)
+    }
+
+    /// BDAT itself has no reply, unless it is one command too many.
+    fn before_chunk(&mut self) {
+        let Some(event) = self.conversation.next(false) else { return };
+        assert!(matches!(&event, Event::Reply(reply) if reply.code == 421), "{event:?}");
+        assert_eq!(self.conversation.next(false), Some(Event::Close));
+        self.record.extend([event, Event::Close]);
+        self.has_closed = true;
+    }
+
     fn on_line(&mut self, line: &[u8], offset: usize) {
         let is_complete = line.ends_with(b"\n");
+        if let Phase::Chunk { left, is_accepted, .. } = &mut self.phase {
+            *left -= line.len() as u64;
+            if *is_accepted {
+                self.text.extend_from_slice(line);
+            }
+        }
         let phase = self.phase;
         if phase == Phase::Data {
             self.text.extend_from_slice(line);
         }
-        let ends_text = self.text == b".\r\n" || self.text.ends_with(b"\r\n.\r\n");
+        let ends_text = phase == Phase::Data && (self.text == b".\r\n" || self.text.ends_with(b"\r\n.\r\n"));
         let mut replies = 0;
         let mut expected = None;
         while let Some(event) = self.conversation.next(false) {
@@ -292,7 +341,8 @@ impl<'a> ByLine<'a> {
                     match &expected {
                         Some(Ok(())) => assert!(reply.is_positive(), "{reply}"),
                         Some(Err(refusal)) => assert!(reply == refusal || reply.code == 421, "{reply}"),
-                        None if phase == Phase::Data => self.check_refused_text(reply),
+                        None if phase == Phase::Data => self.check_refused_text(expected_text(&self.text), reply),
+                        None if matches!(phase, Phase::Chunk { .. }) => self.check_chunk(phase, reply),
                         None => self.on_reply(line, reply),
                     }
                 }
@@ -313,14 +363,37 @@ impl<'a> ByLine<'a> {
         }
         match phase {
             Phase::Data => assert_eq!(replies, usize::from(ends_text), "one reply to a message, at its end"),
+            Phase::Chunk { left, .. } => {
+                assert_eq!(replies, usize::from(left == 0), "one reply to a chunk, at its end")
+            }
             _ if is_complete => assert_eq!(replies, 1, "one reply to each line: {:?}", line.escape_ascii().to_string()),
             _ => assert!(replies <= 1),
         }
-        if phase == Phase::Data && ends_text {
-            self.text.clear();
-            (self.phase, self.mail) = (Phase::Command, None);
-            self.recipients.clear();
+        match phase {
+            Phase::Data if ends_text => {
+                self.phase = Phase::Command;
+                self.end_transaction();
+            }
+            Phase::Chunk { left: 0, is_last, is_accepted } => {
+                self.phase = Phase::Command;
+                let goes_on = matches!(self.record.last(), Some(Event::Reply(reply)) if reply.code == 250);
+                if is_last || !is_accepted || !goes_on {
+                    self.end_transaction();
+                } else {
+                    self.has_chunks = true;
+                }
+            }
+            _ => {}
         }
+        let is_receiving = self.conversation.session.is_receiving();
+        let is_data = matches!(self.phase, Phase::Data | Phase::Chunk { is_accepted: true, .. });
+        assert_eq!(is_receiving, !self.has_closed && (is_data || self.has_chunks));
+    }
+
+    fn end_transaction(&mut self) {
+        (self.mail, self.has_chunks) = (None, false);
+        self.recipients.clear();
+        self.text.clear();
     }
 
     fn on_question(&self, phase: Phase, question: &Question) {
@@ -331,15 +404,19 @@ impl<'a> ByLine<'a> {
             }
             Question::Rcpt(_) => {
                 assert!(self.mail.is_some() && phase == Phase::Command, "no recipient without a sender");
-                assert!(self.recipients.len() < MAX_RECIPIENTS);
+                assert!(self.recipients.len() < MAX_RECIPIENTS && !self.has_chunks);
             }
             Question::Authenticate(_) => self.may_authenticate(),
             Question::Message(message) => {
-                assert_eq!(phase, Phase::Data);
+                let expected = match phase {
+                    Phase::Data => expected_text(&self.text),
+                    Phase::Chunk { left: 0, is_last: true, is_accepted: true } => expected_chunks(&self.text),
+                    _ => panic!("a message in {phase:?}"),
+                };
                 assert_eq!(Some(&message.envelope.mail), self.mail.as_ref());
                 assert_eq!(message.envelope.recipients, self.recipients);
                 assert!(!self.recipients.is_empty(), "no message without a recipient");
-                assert_eq!(Ok(message.data.as_slice()), expected_text(&self.text).as_deref());
+                assert_eq!(Ok(message.data.as_slice()), expected.as_deref());
                 assert!(!message.client_name.chars().any(char::is_control));
                 let is_encrypted = message.protocol.contains("SMTPS");
                 assert!(!is_encrypted || self.conversation.session.is_tls());
@@ -373,8 +450,7 @@ impl<'a> ByLine<'a> {
         let is = |wanted: &str| verb.eq_ignore_ascii_case(wanted.as_bytes());
         match reply.code {
             250 if self.phase == Phase::Command && ["EHLO", "HELO", "RSET"].iter().any(|verb| is(verb)) => {
-                self.mail = None;
-                self.recipients.clear();
+                self.end_transaction();
                 if !is("RSET") {
                     self.hello = Some(is("EHLO"));
                 }
@@ -382,6 +458,7 @@ impl<'a> ByLine<'a> {
             354 => {
                 assert!(self.phase == Phase::Command && is("DATA"));
                 assert!(self.mail.is_some() && !self.recipients.is_empty(), "no text without a recipient");
+                assert!(!self.has_chunks, "RFC 3030 section 2");
                 self.phase = Phase::Data;
             }
             334 => {
@@ -401,11 +478,28 @@ impl<'a> ByLine<'a> {
     }
 
     /// A message that does not reach the host.
-    fn check_refused_text(&self, reply: &Reply) {
-        match expected_text(&self.text) {
+    fn check_refused_text(&self, text: Result<Vec<u8>, u16>, reply: &Reply) {
+        match text {
             // 421 replaces the reply to the last of too many errors.
             Err(code) => assert!(reply.code == code || (code == 550 && reply.code == 421), "{reply}"),
             Ok(_) => assert!(self.conversation.budget.is_some() && reply.code == 452, "{reply}"),
+        }
+    }
+
+    /// The reply to a chunk that does not reach the host.
+    fn check_chunk(&self, phase: Phase, reply: &Reply) {
+        let Phase::Chunk { is_last, is_accepted, .. } = phase else { unreachable!() };
+        if !is_accepted {
+            assert!(matches!(reply.code, 421 | 452 | 503 | 554), "{reply}");
+        } else if is_last {
+            self.check_refused_text(expected_chunks(&self.text), reply);
+        } else {
+            // LF may still follow a CR at the end.
+            let certain = self.text.strip_suffix(b"\r").unwrap_or(&self.text);
+            match chunks_so_far(certain) {
+                Ok(()) if matches!(reply.code, 250 | 421) => {}
+                so_far => self.check_refused_text(so_far.map(|()| Vec::new()), reply),
+            }
         }
     }
 
@@ -415,9 +509,43 @@ impl<'a> ByLine<'a> {
         assert!(!self.conversation.session.is_tls() && self.conversation.script.choice(0) & 2 != 0);
         self.conversation.session.tls_established();
         self.tls_offsets.push(offset);
-        (self.hello, self.authenticated, self.mail) = (None, false, None);
-        self.recipients.clear();
+        (self.hello, self.authenticated) = (None, false);
+        self.end_transaction();
     }
+}
+
+/// Returns the number of octets that follow BDAT, and whether they are the last ones; `None` for any other line.
+fn chunk_of(line: &[u8]) -> Option<(u64, bool)> {
+    let is_short = line.len() <= MAX_LINE_BYTES;
+    let text = str::from_utf8(line).ok().filter(|_| is_short)?.strip_suffix("\r\n")?;
+    let words: Vec<&str> = text.split(' ').collect();
+    let (number, is_last) = match words.as_slice() {
+        [verb, number] if verb.eq_ignore_ascii_case("BDAT") => (number, false),
+        [verb, number, last] if verb.eq_ignore_ascii_case("BDAT") && last.eq_ignore_ascii_case("LAST") => {
+            (number, true)
+        }
+        _ => return None,
+    };
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    Some((number.parse().ok().filter(|_| is_number)?, is_last))
+}
+
+/// Returns the code that refuses chunks before the last one.
+fn chunks_so_far(text: &[u8]) -> Result<(), u16> {
+    let text: String = text.iter().map(|&byte| char::from(byte)).collect();
+    if text.replace("\r\n", "").contains(['\r', '\n']) {
+        return Err(550);
+    }
+    if text.len() > MAX_MESSAGE_BYTES { Err(552) } else { Ok(()) }
+}
+
+/// Returns the message in chunks that have ended, or the code that refuses it.
+fn expected_chunks(text: &[u8]) -> Result<Vec<u8>, u16> {
+    let mut message = text.to_vec();
+    if !(message.is_empty() || message.ends_with(b"\r\n")) {
+        message.extend_from_slice(b"\r\n");
+    }
+    chunks_so_far(text).and_then(|()| chunks_so_far(&message)).map(|()| message)
 }
 
 /// Returns the message in a text that has ended, or the code that refuses it.

@@ -62,7 +62,7 @@ impl MailFrom {
     }
 }
 
-/// The `BODY` parameter (RFC 6152). `BINARYMIME` is absent because CHUNKING is not offered.
+/// The `BODY` parameter (RFC 6152). `BINARYMIME` (RFC 3030) is not offered: few servers take binary bodies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BodyType {
     /// ASCII only; the default without the parameter.

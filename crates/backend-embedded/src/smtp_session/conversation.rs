@@ -45,7 +45,6 @@ pub(crate) async fn converse(
         stream: arrival.stream,
         settings,
         tls,
-        receiving: false,
         coming: Coming::new(buffer.clone()),
         end: Instant::now() + settings.session_timeout,
         shutdown: arrival.shutdown,
@@ -62,9 +61,7 @@ struct Conversation<'a> {
     tls: Option<&'a ServerTls>,
     /// Collected replies, written before the next read.
     replies: Vec<u8>,
-    /// Whether the client is sending a message.
-    receiving: bool,
-    /// The pieces of that message.
+    /// The pieces of the message that the client is sending.
     coming: Coming,
     /// End of the session's time limit.
     end: Instant,
@@ -102,9 +99,9 @@ impl Conversation<'_> {
         loop {
             match self.session.step() {
                 Step::Reply(reply) => {
-                    self.receiving = reply.code == 354;
-                    // Any reply ends the message being received, if there was one.
-                    self.coming.forget();
+                    if !self.session.is_receiving() {
+                        self.coming.forget();
+                    }
                     reply.encode_into(&mut self.replies);
                 }
                 Step::Keep(piece) => {
@@ -172,7 +169,7 @@ impl Conversation<'_> {
     }
 
     async fn wait(&mut self, buffer: &mut [u8]) -> io::Result<Wait> {
-        if self.leave_at.is_some() && !self.receiving {
+        if self.leave_at.is_some() && !self.session.is_receiving() {
             return Ok(Wait::Leaving);
         }
         loop {
@@ -183,7 +180,7 @@ impl Conversation<'_> {
                 biased;
                 () = leave(&mut self.shutdown, leave_at) => {
                     // A message in transfer gets the grace period; any other session ends now.
-                    if !self.receiving || self.leave_at.is_some() {
+                    if !self.session.is_receiving() || self.leave_at.is_some() {
                         return Ok(Wait::Leaving);
                     }
                     self.leave_at = Some(Instant::now() + self.grace);

@@ -77,6 +77,44 @@ async fn a_large_message_lies_in_the_inbox_as_it_was_sent() {
 }
 
 #[tokio::test]
+async fn a_large_message_in_chunks_lies_in_the_inbox_as_it_was_sent() {
+    let host = MailHost::open_buffering(|_, _| {}, |buffer| buffer.max_memory_bytes = 10_000).await;
+    let message = format!("Subject: large\r\n\r\n{}", long());
+    let mut line = greeted(&host).await;
+    for command in ["MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
+        assert!(line.say(command).await.starts_with("250"), "{command}");
+    }
+    // Chunks that are longer and shorter than what is kept in memory.
+    let (first, rest) = message.split_at(70_000);
+    let (second, third) = rest.split_at(5_001);
+    for (chunk, end) in [(first, ""), (second, ""), (third, " LAST")] {
+        line.send(format!("BDAT {}{end}\r\n{chunk}", chunk.len()).as_bytes()).await;
+        assert!(line.reply().await.starts_with("250 2.0.0 Ok"), "{end}");
+        assert!(line.say("NOOP").await.starts_with("250"));
+    }
+    let inbox = host.inbox("bob@here.example").await;
+    assert_eq!(inbox.len(), 1);
+    assert!(inbox[0].ends_with(&format!("\r\n{message}")));
+}
+
+#[tokio::test]
+async fn chunks_that_were_given_up_are_in_no_message() {
+    let host = MailHost::open_buffering(|_, _| {}, |buffer| buffer.max_memory_bytes = 10_000).await;
+    let mut line = greeted(&host).await;
+    for command in ["MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
+        assert!(line.say(command).await.starts_with("250"), "{command}");
+    }
+    let text = long();
+    line.send(format!("BDAT {}\r\n{text}", text.len()).as_bytes()).await;
+    assert!(line.reply().await.starts_with("250 2.0.0 Ok"));
+    assert!(line.say("RSET").await.starts_with("250"));
+    assert!(send(&mut line, "Subject: small\r\n\r\nHello.\r\n").await.starts_with("250"));
+    let inbox = host.inbox("bob@here.example").await;
+    assert_eq!(inbox.len(), 1);
+    assert!(inbox[0].ends_with("Subject: small\r\n\r\nHello.\r\n") && inbox[0].len() < 2_000);
+}
+
+#[tokio::test]
 async fn a_large_message_goes_on_to_another_server_as_it_was_sent() {
     let sink = SmtpSink::start().await;
     let small_inline = |_: &mut _, message_store: &mut mailapi_backend_embedded::MessageStoreSettings| {

@@ -9,7 +9,7 @@ use super::auth::Mechanism;
 use crate::reply::Reply;
 use crate::secret::Password;
 
-/// A valid command. The arguments of MAIL and RCPT are parsed later, because the session's state decides
+/// A valid command. The arguments of MAIL, RCPT and BDAT are parsed later, because the session's state decides
 /// first whether the command is allowed. The initial response of AUTH contains a password.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command<'a> {
@@ -17,6 +17,7 @@ pub(super) enum Command<'a> {
     Mail(&'a str),
     Rcpt(&'a str),
     Data,
+    Bdat(&'a str),
     Rset,
     Noop,
     Vrfy,
@@ -34,6 +35,9 @@ pub(super) fn parse(line: &str) -> Result<Command<'_>, Reply> {
     }
     if verb.eq_ignore_ascii_case("RCPT") {
         return Ok(Command::Rcpt(argument));
+    }
+    if verb.eq_ignore_ascii_case("BDAT") {
+        return Ok(Command::Bdat(argument));
     }
     // `smtp-proto` needs the line end, and it would skip spaces before the verb.
     if verb.is_empty() {
@@ -114,7 +118,6 @@ mod tests {
             ("STARTTLS x", 501),
             ("VRFY", 501),
             ("EXPN staff", 502),
-            ("BDAT 10 LAST", 502),
             ("LHLO x", 502),
             ("ETRN x", 502),
             ("AUTH CRAM-MD5", 504),
@@ -130,6 +133,7 @@ mod tests {
         assert_eq!(parse("hElO x"), Ok(hello("x".to_owned(), false)));
         assert_eq!(parse("mail from:<>"), Ok(Command::Mail("from:<>")));
         assert_eq!(parse("data "), Ok(Command::Data));
+        assert_eq!(parse("bdat 10 LAST"), Ok(Command::Bdat("10 LAST")));
         assert_eq!(parse("noop anything"), Ok(Command::Noop));
         let initial = Some(Password::new("AGEAYg=="));
         let mechanism = Mechanism::Plain;

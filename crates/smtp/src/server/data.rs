@@ -4,27 +4,8 @@
 //! a relay that does not, executes message text as commands ("SMTP smuggling"). A bare CR or LF therefore
 //! never ends the text, and a message that contains one is rejected (RFC 5321 section 2.3.8).
 
-use super::budget::Share;
 use super::config::Config;
-
-/// Minimum size of a message buffer.
-const MIN_BYTES: usize = 4096;
-
-/// Largest read that fits in the buffer beyond the end of a piece.
-const READ_BYTES: usize = 64 * 1024;
-
-/// Result at the end of the text.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Received {
-    /// The message, or its rest after the pieces: dot-unstuffed, every line ending in CRLF.
-    Message(Vec<u8>, Share),
-    /// The text contains a bare CR or LF.
-    BareLineEnd,
-    /// The message is longer than the limit.
-    TooLong,
-    /// The message budget is exhausted, or the host lost a piece.
-    NoRoom,
-}
+use super::text::{Received, Text};
 
 /// Position of the next byte within a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,33 +22,12 @@ enum At {
 /// Parses the text, in pieces of any size.
 pub(super) struct DataReader {
     at: At,
-    /// The text that was not returned as a piece yet.
-    body: Vec<u8>,
-    /// Length of the message so far, with the pieces returned and the text dropped for lack of room.
-    length: usize,
-    max_bytes: usize,
-    piece_bytes: usize,
-    spare_bytes: usize,
-    share: Share,
-    too_long: bool,
-    no_room: bool,
-    bare_line_end: bool,
+    text: Text,
 }
 
 impl DataReader {
     pub(super) fn new(config: &Config) -> Self {
-        Self {
-            at: At::LineStart,
-            body: Vec::new(),
-            length: 0,
-            max_bytes: config.max_message_bytes,
-            piece_bytes: config.piece_bytes,
-            spare_bytes: config.spare_bytes,
-            share: Share::of(config.budget.clone()),
-            too_long: false,
-            no_room: false,
-            bare_line_end: false,
-        }
+        Self { at: At::LineStart, text: Text::new(config) }
     }
 
     /// Processes the next bytes. Returns how many of them belong to the text, and whether its end was among
@@ -79,7 +39,7 @@ impl DataReader {
             if self.at == At::InLine {
                 let rest = &bytes[used..];
                 let run = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(rest.len());
-                self.keep(&rest[..run]);
+                self.text.keep(&rest[..run]);
                 used += run;
                 if run == rest.len() {
                     break;
@@ -100,96 +60,39 @@ impl DataReader {
             (At::LineStart, b'.') => At::Dot,
             (At::Dot, b'\r') => At::DotCr,
             (At::Cr, b'\n') => {
-                self.keep(b"\r\n");
+                self.text.keep(b"\r\n");
                 At::LineStart
             }
             // The CR before this byte was bare.
             (At::Cr | At::DotCr, _) => {
-                self.refuse_line_end();
+                self.text.refuse_line_end();
                 if byte == b'\r' { At::Cr } else { At::InLine }
             }
             (_, b'\r') => At::Cr,
             (_, b'\n') => {
-                self.refuse_line_end();
+                self.text.refuse_line_end();
                 At::InLine
             }
             (_, byte) => {
-                self.keep(&[byte]);
+                self.text.keep(&[byte]);
                 At::InLine
             }
         }
-    }
-
-    fn keep(&mut self, bytes: &[u8]) {
-        // A message that will be refused needs no more memory.
-        if self.bare_line_end || self.too_long {
-            return;
-        }
-        // Without room, the length still decides between a permanent and a temporary failure.
-        self.length = self.length.saturating_add(bytes.len());
-        if self.length > self.max_bytes {
-            self.too_long = true;
-            self.forget();
-        } else if !self.no_room && self.make_room(bytes.len()) {
-            self.body.extend_from_slice(bytes);
-        } else {
-            self.lose();
-        }
-    }
-
-    /// Grows the buffer explicitly, so that the budget counts its real capacity.
-    fn make_room(&mut self, bytes: usize) -> bool {
-        let needed = self.body.len() + bytes;
-        if needed <= self.body.capacity().saturating_sub(self.spare_bytes) {
-            return true;
-        }
-        // Doubling keeps copies rare. A streamed message needs room for one piece and one read only.
-        let longest = self.max_bytes.min(self.piece_bytes.saturating_add(READ_BYTES)).max(needed);
-        let capacity = needed.saturating_mul(2).clamp(MIN_BYTES.min(longest), longest) + self.spare_bytes;
-        if !self.share.grow(capacity.saturating_sub(self.body.capacity())) {
-            return false;
-        }
-        self.body.reserve_exact(capacity - self.body.len());
-        true
     }
 
     /// Returns the buffered text once it is longer than a piece.
     pub(super) fn take_piece(&mut self) -> Option<Vec<u8>> {
-        if self.body.len() <= self.piece_bytes {
-            return None;
-        }
-        self.share.release();
-        Some(std::mem::take(&mut self.body))
+        self.text.take_piece()
     }
 
     /// Marks the message as lost: the host could not keep a piece.
     pub(super) fn lose(&mut self) {
-        self.no_room = true;
-        self.forget();
+        self.text.lose();
     }
 
-    fn forget(&mut self) {
-        self.body = Vec::new();
-        self.share.release();
-    }
-
-    fn refuse_line_end(&mut self) {
-        self.bare_line_end = true;
-        self.forget();
-    }
-
-    /// Returns the result. A bare line end takes precedence over the length, and the length over the room, in whichever
-    /// order they came.
+    /// Returns the message, dot-unstuffed.
     pub(super) fn finish(self) -> Received {
-        if self.bare_line_end {
-            Received::BareLineEnd
-        } else if self.too_long {
-            Received::TooLong
-        } else if self.no_room {
-            Received::NoRoom
-        } else {
-            Received::Message(self.body, self.share)
-        }
+        self.text.finish()
     }
 }
 
@@ -197,9 +100,14 @@ impl DataReader {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::budget::MessageBudget;
+    use super::super::budget::{MessageBudget, Share};
     use super::super::config::Role;
+    use super::super::text::Refusal;
     use super::*;
+
+    const fn refused(refusal: Refusal) -> Received {
+        Received::Refused(refusal)
+    }
 
     fn reader(max_message_bytes: usize) -> DataReader {
         DataReader::new(&Config { max_message_bytes, ..Config::new("mx.example", Role::Inbound) })
@@ -221,20 +129,22 @@ mod tests {
         assert_eq!(pieces, [None, Some(b".abcd".to_vec()), Some(b"\r\nefgh".to_vec())]);
         assert!(!reader.read(b"\r\n").1);
         assert!(reader.read(b".\r\n").1);
-        assert_eq!(reader.finish(), Received::TooLong);
+        assert_eq!(reader.finish(), refused(Refusal::TooLong));
         let mut lost = DataReader::new(&config);
         lost.read(b"abcdef");
         assert!(lost.take_piece().is_some());
         lost.lose();
         assert!(lost.read(b"ghijklm\r\n.\r\n").1 && lost.take_piece().is_none());
-        assert_eq!(lost.finish(), Received::NoRoom);
+        assert_eq!(lost.finish(), refused(Refusal::NoRoom));
     }
 
     #[test]
     fn a_message_that_is_too_long_is_refused_so_even_without_room() {
         let budget = Some(MessageBudget::new(10));
         let config = Config { max_message_bytes: 12, budget, ..Config::new("mx.example", Role::Inbound) };
-        for (text, expected) in [("0123456789\r\n", Received::NoRoom), ("0123456789a\r\n", Received::TooLong)] {
+        for (text, expected) in
+            [("0123456789\r\n", refused(Refusal::NoRoom)), ("0123456789a\r\n", refused(Refusal::TooLong))]
+        {
             let text = format!("{text}.\r\n");
             for chunk in [1, 4, 64] {
                 let mut reader = DataReader::new(&config);
@@ -286,7 +196,7 @@ mod tests {
         for text in ["a\nb", "a\rb", "\n", "\r", "a\r\r\nb", "a\n.\r\nb", "a\r\n.\nb", "a\r\n.\rb"] {
             let text = format!("{text}\r\n.\r\n");
             for chunk in [1, 2, 64] {
-                assert_eq!(read_all(text.as_bytes(), chunk), Some(Received::BareLineEnd), "{text:?}");
+                assert_eq!(read_all(text.as_bytes(), chunk), Some(refused(Refusal::BareLineEnd)), "{text:?}");
             }
         }
     }
@@ -309,7 +219,7 @@ mod tests {
         let too_long = format!("..{}\r\n.\r\n", "x".repeat(38));
         for chunk in [1, 7, 64] {
             assert!(matches!(read_all(fits.as_bytes(), chunk), Some(Received::Message(..))));
-            assert_eq!(read_all(too_long.as_bytes(), chunk), Some(Received::TooLong));
+            assert_eq!(read_all(too_long.as_bytes(), chunk), Some(refused(Refusal::TooLong)));
         }
     }
 
@@ -319,7 +229,7 @@ mod tests {
         let end = text.find("\r\n.\r\n").expect("the text has an end");
         let lines: Vec<&str> = text[..end].split("\r\n").skip(1).collect();
         if lines.iter().any(|line| line.contains(['\r', '\n'])) {
-            return Received::BareLineEnd;
+            return refused(Refusal::BareLineEnd);
         }
         let unstuffed = |line: &&str| format!("{}\r\n", line.strip_prefix('.').unwrap_or(line));
         message(lines.iter().map(unstuffed).collect::<String>().as_bytes())

@@ -24,12 +24,14 @@
 
 mod auth;
 mod budget;
+mod chunks;
 mod command;
 mod config;
 mod data;
 mod input;
 mod parameters;
 mod session;
+mod text;
 
 pub use budget::{MessageBudget, Share};
 pub use config::{Config, Role};
@@ -49,7 +51,7 @@ pub enum Step {
     /// Write this reply.
     Reply(Reply),
     /// Keep this piece of the message being received. Further pieces follow, and the last one is the data of
-    /// [`Question::Message`]. If any reply comes instead, or none, there will be no message. Only with
+    /// [`Question::Message`]. There will be no message if [`Session::is_receiving`] is false at a reply. Only with
     /// [`Config::piece_bytes`]. A host that cannot keep the piece calls [`Session::lose`].
     Keep(Vec<u8>),
     /// Answer with [`Session::answer`] before the next step; an unanswered question gets the reply 451.

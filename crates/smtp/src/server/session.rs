@@ -4,10 +4,12 @@ use std::fmt;
 
 use super::auth::{Exchange, Progress};
 use super::budget::MessageBudget;
+use super::chunks::{Chunk, ChunkReader};
 use super::command::{self, Command};
 use super::config::{Config, Role};
-use super::data::{DataReader, Received};
+use super::data::DataReader;
 use super::input::{BadLine, Input};
+use super::text::{Received, Refusal};
 use super::{Answer, Message, Question, Step, parameters};
 use crate::envelope::{Envelope, RcptTo};
 use crate::reply::Reply;
@@ -26,7 +28,9 @@ pub struct Session {
     tls: bool,
     authenticated: bool,
     transaction: Option<Envelope>,
-    /// The last MAIL was refused, so RCPT and DATA pipelined after it do not count as bad commands.
+    /// The chunks received so far, between two of them.
+    chunks: Option<ChunkReader>,
+    /// The last MAIL or chunk was refused, so RCPT, DATA and BDAT pipelined after it do not count as bad commands.
     mail_refused: bool,
     errors: u32,
     refused_recipients: u32,
@@ -37,6 +41,12 @@ enum Phase {
     Command,
     Auth(Exchange),
     Data(DataReader),
+    Chunk(ChunkReader),
+    /// The bytes of a refused chunk are skipped (RFC 3030 section 2). The reply follows.
+    Skip {
+        left: u64,
+        reply: Reply,
+    },
     /// 220 was sent; the host performs the TLS handshake.
     StartTls,
     Closed,
@@ -69,6 +79,7 @@ impl Session {
             tls: false,
             authenticated: false,
             transaction: None,
+            chunks: None,
             mail_refused: false,
             errors: 0,
             refused_recipients: 0,
@@ -102,6 +113,8 @@ impl Session {
             Phase::Command => self.command_step(),
             Phase::Auth(_) => self.auth_step(),
             Phase::Data(_) => self.data_step(),
+            Phase::Chunk(_) => self.chunk_step(),
+            Phase::Skip { .. } => self.skip_step(),
             Phase::StartTls => Step::StartTls,
             Phase::Closed => Step::Close,
         }
@@ -130,9 +143,16 @@ impl Session {
     /// Reports that a piece of the current message was lost ([`Step::Keep`]). The client gets a temporary
     /// failure after it has sent the rest.
     pub fn lose(&mut self) {
-        if let Phase::Data(reader) = &mut self.phase {
-            reader.lose();
+        match &mut self.phase {
+            Phase::Data(reader) => reader.lose(),
+            Phase::Chunk(reader) => reader.lose(),
+            _ => {}
         }
+    }
+
+    /// Returns whether a message is being received, by DATA or in chunks.
+    pub fn is_receiving(&self) -> bool {
+        self.chunks.is_some() || matches!(self.phase, Phase::Data(_) | Phase::Chunk(_))
     }
 
     /// Reports that the handshake requested by [`Step::StartTls`], or the one before the greeting with
@@ -144,7 +164,7 @@ impl Session {
         self.phase = Phase::Command;
         self.client = None;
         self.authenticated = false;
-        self.transaction = None;
+        self.end_transaction();
     }
 
     /// Returns whether the connection is encrypted.
@@ -227,9 +247,14 @@ impl Session {
         self.refused_recipients
     }
 
+    fn end_transaction(&mut self) {
+        (self.transaction, self.chunks) = (None, None);
+    }
+
     fn close(&mut self) {
         // Pipelined commands after the end of the session are not executed.
         self.input.clear();
+        self.end_transaction();
         self.phase = Phase::Closed;
     }
 
@@ -263,13 +288,14 @@ impl Session {
             Command::Mail(argument) => return self.mail(argument),
             Command::Rcpt(argument) => return self.rcpt(argument),
             Command::Data => return self.data(),
+            Command::Bdat(argument) => return Ok(self.bdat(argument)),
             Command::Auth { mechanism, initial } => {
                 self.may_authenticate()?;
                 return Ok(self.exchange(Exchange::begin(mechanism, initial.as_ref().map(Password::expose))));
             }
             Command::StartTls => self.start_tls()?,
             Command::Rset => {
-                self.transaction = None;
+                self.end_transaction();
                 self.idle(Reply::new(250, (2, 0, 0), "Ok"))
             }
             Command::Noop => self.idle(Reply::new(250, (2, 0, 0), "Ok")),
@@ -286,7 +312,7 @@ impl Session {
 
     fn hello(&mut self, name: String, extended: bool) -> Reply {
         // EHLO and HELO reset the transaction (RFC 5321 section 4.1.4).
-        self.transaction = None;
+        self.end_transaction();
         self.client = Some(Client { name, extended });
         let mut lines = vec![self.config.hostname.clone()];
         if extended {
@@ -302,6 +328,9 @@ impl Session {
             "8BITMIME".to_owned(),
             "SMTPUTF8".to_owned(),
             "DSN".to_owned(),
+            "CHUNKING".to_owned(),
+            // RFC 9422 section 4.2.
+            format!("LIMITS RCPTMAX={}", self.config.max_recipients),
         ];
         if self.config.tls_available && !self.tls {
             keywords.push("STARTTLS".to_owned());
@@ -405,6 +434,9 @@ impl Session {
         let Some(envelope) = &self.transaction else {
             return self.without_mail();
         };
+        if self.chunks.is_some() {
+            return Err(out_of_order("No RCPT after BDAT"));
+        }
         let recipient = parameters::rcpt(argument, envelope.mail.smtputf8)?;
         if envelope.recipients.len() >= self.config.max_recipients {
             // 452 makes the client send the rest in another transaction (RFC 5321 section 4.5.3.1.10).
@@ -428,10 +460,13 @@ impl Session {
         let Some(envelope) = &self.transaction else {
             return self.without_mail();
         };
+        if self.chunks.is_some() {
+            // RFC 3030 section 2.
+            return Err(out_of_order("No DATA after BDAT"));
+        }
         if envelope.recipients.is_empty() {
             // A pipelining client sends DATA before it learns that every recipient was refused.
-            let reply = Reply::new(554, (5, 5, 1), "No valid recipients");
-            return Ok(Step::Reply(reply));
+            return Ok(Step::Reply(no_recipients()));
         }
         // A refusal before the text saves its transfer.
         if self.config.budget.as_ref().is_some_and(MessageBudget::is_used_up) {
@@ -451,25 +486,118 @@ impl Session {
         if !ended {
             return reader.take_piece().map_or(Step::NeedMore, Step::Keep);
         }
-        let Phase::Data(reader) = std::mem::replace(&mut self.phase, Phase::Command) else {
+        match std::mem::replace(&mut self.phase, Phase::Command) {
+            Phase::Data(reader) => self.received(reader.finish()),
+            _ => Step::Reply(local_error()),
+        }
+    }
+
+    /// Starts a chunk (RFC 3030 section 2).
+    fn bdat(&mut self, argument: &str) -> Step {
+        let Some(chunk) = Chunk::parse(argument) else {
+            // The bytes that follow must not be read as commands.
+            self.close();
+            return Step::Reply(Reply::new(421, (4, 5, 4), "Syntax: BDAT size [LAST]; closing connection"));
+        };
+        if let Some(reply) = self.refusal_of_chunk() {
+            self.end_transaction();
+            self.mail_refused = true;
+            if !matches!(self.phase, Phase::Closed) {
+                self.phase = Phase::Skip { left: chunk.bytes, reply };
+                return self.skip_step();
+            }
+            return Step::Reply(reply);
+        }
+        let mut reader = self.chunks.take().unwrap_or_else(|| ChunkReader::new(&self.config));
+        reader.begin(chunk);
+        self.phase = Phase::Chunk(reader);
+        self.chunk_step()
+    }
+
+    /// Returns why a chunk is not accepted, whatever it contains.
+    fn refusal_of_chunk(&mut self) -> Option<Reply> {
+        let Some(envelope) = &self.transaction else {
+            let reply = out_of_order("Send MAIL first");
+            return Some(if self.mail_refused { reply } else { self.bad(reply) });
+        };
+        if envelope.recipients.is_empty() {
+            return Some(no_recipients());
+        }
+        let is_used_up = self.config.budget.as_ref().is_some_and(MessageBudget::is_used_up);
+        (self.chunks.is_none() && is_used_up).then(no_room)
+    }
+
+    fn chunk_step(&mut self) -> Step {
+        let Phase::Chunk(reader) = &mut self.phase else {
             return Step::Reply(local_error());
         };
-        // The transaction ends with the text, even if the message is refused.
+        let used = reader.read(self.input.unread());
+        self.input.consume(used);
+        let (is_complete, Chunk { bytes, is_last }) = (reader.is_complete(), reader.chunk());
+        if !(is_complete && is_last)
+            && let Some(piece) = reader.take_piece()
+        {
+            return Step::Keep(piece);
+        }
+        if !is_complete {
+            return Step::NeedMore;
+        }
+        let Phase::Chunk(reader) = std::mem::replace(&mut self.phase, Phase::Command) else {
+            return Step::Reply(local_error());
+        };
+        if is_last {
+            return self.received(reader.finish());
+        }
+        if let Some(refusal) = reader.refusal() {
+            self.end_transaction();
+            self.mail_refused = true;
+            return Step::Reply(self.refused(refusal));
+        }
+        let reply = Reply::new(250, (2, 0, 0), format!("Ok: {} octets so far", reader.len()));
+        self.chunks = Some(reader);
+        Step::Reply(if bytes == 0 { self.idle(reply) } else { reply })
+    }
+
+    fn skip_step(&mut self) -> Step {
+        let Phase::Skip { left, .. } = &mut self.phase else {
+            return Step::Reply(local_error());
+        };
+        let unread = self.input.unread().len();
+        let used = usize::try_from(*left).unwrap_or(usize::MAX).min(unread);
+        *left -= used as u64;
+        let is_complete = *left == 0;
+        self.input.consume(used);
+        if !is_complete {
+            return Step::NeedMore;
+        }
+        match std::mem::replace(&mut self.phase, Phase::Command) {
+            Phase::Skip { reply, .. } => Step::Reply(reply),
+            _ => Step::Reply(local_error()),
+        }
+    }
+
+    /// Passes a message on. The transaction ends with the text, even if the message is refused.
+    fn received(&mut self, received: Received) -> Step {
         let envelope = self.transaction.take().unwrap_or_default();
-        match reader.finish() {
+        match received {
             Received::Message(data, room) => {
                 let protocol = self.protocol(envelope.mail.smtputf8);
                 let client_name = self.client.as_ref().map(|client| client.name.clone());
                 let message = Message { envelope, data, client_name: client_name.unwrap_or_default(), protocol, room };
                 self.ask(Open::Message, Question::Message(message))
             }
-            Received::BareLineEnd => Step::Reply(self.bad(Reply::new(
-                550,
-                (5, 6, 0),
-                "Bare <CR> or <LF> received; lines must end in <CR><LF>",
-            ))),
-            Received::TooLong => Step::Reply(too_long()),
-            Received::NoRoom => Step::Reply(no_room()),
+            Received::Refused(refusal) => Step::Reply(self.refused(refusal)),
+        }
+    }
+
+    fn refused(&mut self, refusal: Refusal) -> Reply {
+        match refusal {
+            Refusal::BareLineEnd => {
+                let text = "Bare <CR> or <LF> received; lines must end in <CR><LF>";
+                self.bad(Reply::new(550, (5, 6, 0), text))
+            }
+            Refusal::TooLong => too_long(),
+            Refusal::NoRoom => no_room(),
         }
     }
 
@@ -504,6 +632,10 @@ impl fmt::Debug for Session {
 
 fn out_of_order(text: &str) -> Reply {
     Reply::new(503, (5, 5, 1), text)
+}
+
+fn no_recipients() -> Reply {
+    Reply::new(554, (5, 5, 1), "No valid recipients")
 }
 
 fn too_long() -> Reply {

@@ -7,6 +7,7 @@ use std::io;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use mailapi_model::Blob;
+use memchr::{memchr, memchr3};
 
 /// Bytes read at once from a message on disk, and passed at once to the hash.
 const PIECE: usize = 64 * 1024;
@@ -54,37 +55,52 @@ impl Canonical {
         Self { form, hash, ready: Vec::new(), line_ends: 0, has_space: false, has_return: false, is_empty: true }
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
+    fn write(&mut self, mut bytes: &[u8]) {
+        while let Some((byte, rest)) = bytes.split_first() {
             if std::mem::take(&mut self.has_return) {
                 if *byte == b'\n' {
                     (self.line_ends, self.has_space) = (self.line_ends + 1, false);
+                    bytes = rest;
                     continue;
                 }
-                self.text(b'\r');
+                self.text(b"\r");
             }
             match byte {
                 b'\r' => self.has_return = true,
                 b' ' | b'\t' if self.form == Form::Relaxed => self.has_space = true,
-                byte => self.text(*byte),
+                _ => {
+                    let (text, after) = bytes.split_at(self.end_of_text(bytes));
+                    self.text(text);
+                    bytes = after;
+                    continue;
+                }
             }
+            bytes = rest;
         }
     }
 
-    fn text(&mut self, byte: u8) {
+    /// Returns the position of the first byte that may change.
+    fn end_of_text(&self, bytes: &[u8]) -> usize {
+        let end = match self.form {
+            Form::Simple => memchr(b'\r', bytes),
+            Form::Relaxed => memchr3(b'\r', b' ', b'\t', bytes),
+        };
+        end.unwrap_or(bytes.len())
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
         for _ in 0..std::mem::take(&mut self.line_ends) {
-            self.push(b'\r');
-            self.push(b'\n');
+            self.push(b"\r\n");
         }
         if std::mem::take(&mut self.has_space) {
-            self.push(b' ');
+            self.push(b" ");
         }
-        self.push(byte);
+        self.push(bytes);
     }
 
-    fn push(&mut self, byte: u8) {
+    fn push(&mut self, bytes: &[u8]) {
         self.is_empty = false;
-        self.ready.push(byte);
+        self.ready.extend_from_slice(bytes);
         if self.ready.len() >= PIECE {
             self.hash.update(&self.ready);
             self.ready.clear();
@@ -93,12 +109,11 @@ impl Canonical {
 
     fn finish(mut self) -> Vec<u8> {
         if self.has_return {
-            self.text(b'\r');
+            self.text(b"\r");
         }
         // The simple form of an empty body is one line end, the relaxed form is empty.
         if self.form == Form::Simple || !self.is_empty {
-            self.push(b'\r');
-            self.push(b'\n');
+            self.push(b"\r\n");
         }
         self.hash.update(&self.ready);
         self.hash.finish().as_ref().to_vec()
