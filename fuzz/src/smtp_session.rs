@@ -340,7 +340,12 @@ impl<'a> ByLine<'a> {
                     check_reply(reply);
                     match &expected {
                         Some(Ok(())) => assert!(reply.is_positive(), "{reply}"),
-                        Some(Err(refusal)) => assert!(reply == refusal || reply.code == 421, "{reply}"),
+                        Some(Err(refusal)) => {
+                            assert!(reply == refusal || reply.code == 421, "{reply}");
+                            if self.phase == Phase::Auth {
+                                self.phase = Phase::Command;
+                            }
+                        }
                         None if phase == Phase::Data => self.check_refused_text(expected_text(&self.text), reply),
                         None if matches!(phase, Phase::Chunk { .. }) => self.check_chunk(phase, reply),
                         None => self.on_reply(line, reply),
