@@ -537,8 +537,8 @@ fn chunk_of(line: &[u8]) -> Option<(u64, bool)> {
 
 /// Returns the code that refuses chunks before the last one.
 fn chunks_so_far(text: &[u8]) -> Result<(), u16> {
-    let text: String = text.iter().map(|&byte| char::from(byte)).collect();
-    if text.replace("\r\n", "").contains(['\r', '\n']) {
+    let characters: String = text.iter().map(|&byte| char::from(byte)).collect();
+    if characters.replace("\r\n", "").contains(['\r', '\n']) {
         return Err(550);
     }
     if text.len() > MAX_MESSAGE_BYTES { Err(552) } else { Ok(()) }
