@@ -11,7 +11,7 @@ fn client_bytes() -> impl Strategy<Value = Vec<u8>> {
     let fragment = prop_oneof![
         4 => proptest::sample::select(vec![
             "EHLO a\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\n", "EHLO a\r\n", "HELO a\r\n", "MAIL FROM:<a@b>\r\n", "MAIL FROM:<a@b> SIZE=9999\r\n", "RCPT TO:<c@d>\r\n",
-            "DATA\r\n", "\r\n.\r\n", "\n.\n", ".\r\n", "\r.\r", ".", "\r", "\n", "\r\n", "\0", "x", "RSET\r\n",
+            "DATA\r\n", "BDAT 3\r\n", "BDAT 4 LAST\r\n", "\r\n.\r\n", "\n.\n", ".\r\n", "\r.\r", ".", "\r", "\n", "\r\n", "\0", "x", "RSET\r\n",
             "NOOP\r\n", "QUIT\r\n", "AUTH PLAIN AGEAYg==\r\n", "AUTH LOGIN\r\n", "YQ==\r\n", "*\r\n", "VRFY a\r\n",
             "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
         ])

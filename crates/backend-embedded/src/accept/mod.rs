@@ -47,6 +47,9 @@ pub(crate) use transaction::accept as accept_in_transaction;
 
 pub use crate::submitter::Submitter;
 
+/// Bytes of the fields that this server may put in front of a message: Received, the results of checks, and a signature.
+const ADDED_BYTES: usize = 16 * 1024;
+
 /// A message to accept, from any source.
 #[derive(Debug, Clone)]
 pub struct Incoming {
@@ -269,7 +272,8 @@ impl MessageStore {
     /// [`AcceptError::Refused`] if the message is too long.
     pub async fn prepare(&self, incoming: Incoming) -> Result<Prepared, AcceptError> {
         let settings = self.settings();
-        if incoming.message.len() > settings.max_message_bytes {
+        // A message of the announced size fits (RFC 1870).
+        if incoming.message.len() > settings.max_message_bytes.saturating_add(ADDED_BYTES) {
             return Err(AcceptError::Refused(routing::too_long()));
         }
         let message = incoming.message.clone();

@@ -30,8 +30,10 @@ async fn mail_without_a_local_recipient_is_refused_and_not_stored() {
 async fn a_message_that_is_too_long_is_refused_as_a_whole() {
     let test_store =
         TestStore::with(MessageStoreSettings { max_message_bytes: 100, ..MessageStoreSettings::default() }).await;
-    let refused =
-        test_store.message_store.accept(test_store.incoming(&["ann@example.org"], &mail("Hi", &"x".repeat(100)))).await;
+    let refused = test_store
+        .message_store
+        .accept(test_store.incoming(&["ann@example.org"], &mail("Hi", &"x".repeat(100 + 16 * 1024))))
+        .await;
     let Err(AcceptError::Refused(reply)) = refused else { panic!() };
     assert_eq!(reply.to_string(), "552 5.3.4 The message exceeds the maximum size");
     nothing_was_written(&test_store);

@@ -129,12 +129,13 @@ async fn a_message_and_its_record_are_one_write() {
 #[tokio::test]
 async fn a_refused_message_has_a_record_and_nothing_else() {
     let small = MessageStoreSettings { max_message_bytes: 10, ..MessageStoreSettings::default() };
+    let long = Blob::from(format!("Subject: Hi\r\n\r\n{}\r\n", "x".repeat(20_000)).into_bytes());
     for (settings, recipient, calls) in
         [(MessageStoreSettings::default(), "nobody@example.org", vec![]), (small, "ann@example.org", vec!["begin"])]
     {
         let test_store = TestStore::with(settings).await;
         let (envelope, record) = StoredRecord::new(&test_store, &[recipient]).await;
-        let refused = test_store.message_store.submit(envelope, message(), &record).await;
+        let refused = test_store.message_store.submit(envelope, long.clone(), &record).await;
         assert!(matches!(refused, Err(SubmitError::NoRecipients(_) | SubmitError::Refused(_))), "{refused:?}");
         nothing_was_written(&test_store);
         assert_eq!((record.status().await, record.calls()), (Some(MessageStatus::Pending), calls));

@@ -77,6 +77,16 @@ async fn a_large_message_lies_in_the_inbox_as_it_was_sent() {
 }
 
 #[tokio::test]
+async fn a_message_of_the_announced_size_is_accepted() {
+    let host = MailHost::open_with(|_, message_store| message_store.max_message_bytes = 1_000).await;
+    let mut line = greeted(&host).await;
+    let of = |length: usize| format!("Subject: x\r\n\r\n{}\r\n", "x".repeat(length - 16));
+    assert!(send(&mut line, &of(1_001)).await.starts_with("552 5.3.4"));
+    assert!(send(&mut line, &of(1_000)).await.starts_with("250"));
+    assert_eq!(host.inbox("bob@here.example").await.len(), 1);
+}
+
+#[tokio::test]
 async fn a_large_message_in_chunks_lies_in_the_inbox_as_it_was_sent() {
     let host = MailHost::open_buffering(|_, _| {}, |buffer| buffer.max_memory_bytes = 10_000).await;
     let message = format!("Subject: large\r\n\r\n{}", long());

@@ -31,6 +31,7 @@ impl ChunkReader {
 
     /// Processes the next bytes. Returns how many of them belong to the chunk.
     pub(super) fn read(&mut self, bytes: &[u8]) -> usize {
+        self.text.settle();
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
         let mut rest = &bytes[..most];
         while let Some(byte) = rest.first() {

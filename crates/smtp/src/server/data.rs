@@ -33,6 +33,7 @@ impl DataReader {
     /// Processes the next bytes. Returns how many of them belong to the text, and whether its end was among
     /// them. The bytes after the end are commands.
     pub(super) fn read(&mut self, bytes: &[u8]) -> (usize, bool) {
+        self.text.settle();
         let mut used = 0;
         while used < bytes.len() {
             // Most bytes are inside a line and are copied in runs.
@@ -136,6 +137,19 @@ mod tests {
         lost.lose();
         assert!(lost.read(b"ghijklm\r\n.\r\n").1 && lost.take_piece().is_none());
         assert_eq!(lost.finish(), refused(Refusal::NoRoom));
+    }
+
+    #[test]
+    fn a_piece_counts_until_the_host_has_stored_it() {
+        let budget = MessageBudget::new(1 << 20);
+        let config =
+            Config { piece_bytes: 4, budget: Some(budget.clone()), ..Config::new("mx.example", Role::Inbound) };
+        let mut reader = DataReader::new(&config);
+        reader.read(b"abcdef");
+        let piece = reader.take_piece().unwrap();
+        assert!(budget.used() >= piece.capacity());
+        reader.read(b"");
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]

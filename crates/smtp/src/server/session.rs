@@ -1,5 +1,6 @@
 //! State of a session, and the effect of each command.
 
+use std::cell::Cell;
 use std::fmt;
 
 use super::auth::{Exchange, Progress};
@@ -260,21 +261,29 @@ impl Session {
 
     fn command_step(&mut self) -> Step {
         let (command_limit, auth_limit) = (self.config.max_line_bytes, self.config.max_auth_line_bytes);
+        let is_chunk = Cell::new(false);
         // An initial response may be much longer than a command (RFC 4954 section 4).
-        let line = self.input.line(|start| match start.get(..5) {
-            Some(verb) if verb.eq_ignore_ascii_case(b"AUTH ") => auth_limit,
-            _ => command_limit,
+        let line = self.input.line(|start| {
+            is_chunk.set(begins_chunk(start));
+            match start.get(..5) {
+                Some(verb) if verb.eq_ignore_ascii_case(b"AUTH ") => auth_limit,
+                _ => command_limit,
+            }
         });
         let Some(line) = line else {
             return Step::NeedMore;
         };
         let line = match line {
             Ok(line) => line,
+            Err(_) if is_chunk.get() => return self.unreadable_chunk(),
             Err(bad) => return Step::Reply(self.bad(bad_line(bad))),
         };
-        command::parse(&line)
-            .and_then(|command| self.execute(command))
-            .unwrap_or_else(|reply| Step::Reply(self.bad(reply)))
+        match command::parse(&line) {
+            Err(_) if is_chunk.get() => self.unreadable_chunk(),
+            command => {
+                command.and_then(|command| self.execute(command)).unwrap_or_else(|reply| Step::Reply(self.bad(reply)))
+            }
+        }
     }
 
     /// Executes a command. An error is a bad command; a refusal that is not the client's fault is an ordinary
@@ -495,9 +504,7 @@ impl Session {
     /// Starts a chunk (RFC 3030 section 2).
     fn bdat(&mut self, argument: &str) -> Step {
         let Some(chunk) = Chunk::parse(argument) else {
-            // The bytes that follow must not be read as commands.
-            self.close();
-            return Step::Reply(Reply::new(421, (4, 5, 4), "Syntax: BDAT size [LAST]; closing connection"));
+            return self.unreadable_chunk();
         };
         if let Some(reply) = self.refusal_of_chunk() {
             self.end_transaction();
@@ -512,6 +519,12 @@ impl Session {
         reader.begin(chunk);
         self.phase = Phase::Chunk(reader);
         self.chunk_step()
+    }
+
+    /// Ends the session: the bytes that follow must not be read as commands.
+    fn unreadable_chunk(&mut self) -> Step {
+        self.close();
+        Step::Reply(Reply::new(421, (4, 5, 4), "Syntax: BDAT size [LAST]; closing connection"))
     }
 
     /// Returns why a chunk is not accepted, whatever it contains.
@@ -628,6 +641,12 @@ impl fmt::Debug for Session {
             .field("errors", &self.errors)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns whether a line that begins so is a BDAT command, also a wrong one.
+fn begins_chunk(start: &[u8]) -> bool {
+    let has_verb = start.get(..4).is_some_and(|verb| verb.eq_ignore_ascii_case(b"BDAT"));
+    has_verb && !start.get(4).is_some_and(u8::is_ascii_alphabetic)
 }
 
 fn out_of_order(text: &str) -> Reply {

@@ -92,12 +92,18 @@ impl Text {
         true
     }
 
+    /// Called before each read, when the host has stored the last piece: until then, the piece counts.
+    pub(super) fn settle(&mut self) {
+        if self.body.capacity() == 0 {
+            self.share.release();
+        }
+    }
+
     /// Returns the buffered text once it is longer than a piece.
     pub(super) fn take_piece(&mut self) -> Option<Vec<u8>> {
         if self.body.len() <= self.piece_bytes {
             return None;
         }
-        self.share.release();
         Some(std::mem::take(&mut self.body))
     }
 
