@@ -70,8 +70,8 @@ pub struct ListenerSettings {
     pub imap_connections: ConnectionLimits,
     /// Maximum size in bytes of the header block that a failure notice returns. Default 64 KiB.
     pub max_returned_header_bytes: usize,
-    /// Memory limit in bytes for all messages being received by SMTP; further messages get a temporary
-    /// failure. Must be larger than the largest message. Default 256 MiB.
+    /// Memory limit in bytes for all messages being received by SMTP; further messages get a temporary failure. A long
+    /// message needs room for one piece. Default 96 MiB, so that 200 senders of large messages take less than 300 MiB.
     pub max_message_memory_bytes: usize,
 }
 
@@ -91,7 +91,7 @@ impl ListenerSettings {
             imap: ImapSettings::default(),
             imap_connections: ConnectionLimits::default(),
             max_returned_header_bytes: RETURNED_HEADER_BYTES,
-            max_message_memory_bytes: 256 * 1024 * 1024,
+            max_message_memory_bytes: 96 * 1024 * 1024,
         }
     }
 }
