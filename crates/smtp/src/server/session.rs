@@ -473,17 +473,22 @@ impl Session {
             // RFC 3030 section 2.
             return Err(out_of_order("No DATA after BDAT"));
         }
-        if envelope.recipients.is_empty() {
-            // A pipelining client sends DATA before it learns that every recipient was refused.
-            return Ok(Step::Reply(no_recipients()));
-        }
-        // A refusal before the text saves its transfer.
-        if self.config.budget.as_ref().is_some_and(MessageBudget::is_used_up) {
-            return Ok(Step::Reply(no_room()));
+        if let Some(reply) = self.refusal_of_text(envelope) {
+            return Ok(Step::Reply(reply));
         }
         self.phase = Phase::Data(DataReader::new(&self.config));
         let text = "Send the message, end it with <CRLF>.<CRLF>";
         Ok(Step::Reply(Reply::plain(354, text)))
+    }
+
+    /// Returns why the text of a message is not accepted, whatever it contains.
+    fn refusal_of_text(&self, envelope: &Envelope) -> Option<Reply> {
+        if envelope.recipients.is_empty() {
+            // A pipelining client sends the text before it learns that every recipient was refused.
+            return Some(Reply::new(554, (5, 5, 1), "No valid recipients"));
+        }
+        // A refusal before the text saves its transfer.
+        self.config.budget.as_ref().is_some_and(MessageBudget::is_used_up).then(no_room)
     }
 
     fn data_step(&mut self) -> Step {
@@ -507,8 +512,7 @@ impl Session {
             return self.unreadable_chunk();
         };
         if let Some(reply) = self.refusal_of_chunk() {
-            self.end_transaction();
-            self.mail_refused = true;
+            self.refuse_transaction();
             if !matches!(self.phase, Phase::Closed) {
                 self.phase = Phase::Skip { left: chunk.bytes, reply };
                 return self.skip_step();
@@ -533,11 +537,14 @@ impl Session {
             let reply = out_of_order("Send MAIL first");
             return Some(if self.mail_refused { reply } else { self.bad(reply) });
         };
-        if envelope.recipients.is_empty() {
-            return Some(no_recipients());
-        }
-        let is_used_up = self.config.budget.as_ref().is_some_and(MessageBudget::is_used_up);
-        (self.chunks.is_none() && is_used_up).then(no_room)
+        // The first chunk was accepted, and no recipient follows it.
+        if self.chunks.is_some() { None } else { self.refusal_of_text(envelope) }
+    }
+
+    /// Ends the transaction after a refused chunk. Further chunks in the pipeline do not count as bad commands.
+    fn refuse_transaction(&mut self) {
+        self.end_transaction();
+        self.mail_refused = true;
     }
 
     fn chunk_step(&mut self) -> Step {
@@ -562,8 +569,7 @@ impl Session {
             return self.received(reader.finish());
         }
         if let Some(refusal) = reader.refusal() {
-            self.end_transaction();
-            self.mail_refused = true;
+            self.refuse_transaction();
             return Step::Reply(self.refused(refusal));
         }
         let reply = Reply::new(250, (2, 0, 0), format!("Ok: {} octets so far", reader.len()));
@@ -651,10 +657,6 @@ fn begins_chunk(start: &[u8]) -> bool {
 
 fn out_of_order(text: &str) -> Reply {
     Reply::new(503, (5, 5, 1), text)
-}
-
-fn no_recipients() -> Reply {
-    Reply::new(554, (5, 5, 1), "No valid recipients")
 }
 
 fn too_long() -> Reply {
