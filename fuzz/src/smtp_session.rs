@@ -219,7 +219,7 @@ enum Phase {
     Command,
     Auth,
     Data,
-    /// So many octets of a chunk.
+    /// A chunk, with the number of its octets that are still to come.
     Chunk {
         left: u64,
         is_last: bool,

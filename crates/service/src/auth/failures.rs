@@ -338,7 +338,7 @@ impl Remembered for Delay {
     }
 }
 
-/// Failures of a client at one mailbox. A repeated password is no further guess.
+/// Failures of a client at one mailbox. Each wrong password counts once.
 #[derive(Default)]
 struct GuessDelay {
     delay: Delay,

@@ -14,7 +14,7 @@ const READ_BYTES: usize = 64 * 1024;
 pub(super) enum Received {
     /// The message, or its rest after the pieces; every line ends in CRLF.
     Message(Vec<u8>, Share),
-    /// Why there is no message.
+    /// The text is not accepted as a message.
     Refused(Refusal),
 }
 
