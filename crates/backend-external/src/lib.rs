@@ -1,5 +1,6 @@
 //! A backend for the operator's own mail server: SMTP submission, IMAP reading, and delivery status from its log.
 
+mod blocking;
 pub mod bounces;
 mod breaker;
 mod command;

@@ -110,6 +110,7 @@ use mailapi_model::{
     Clock, DeliveryEvent, FeedCursor, InboundEvent, InboundRefusal, MessageId, QueueId, ReceivedMail, Timestamp,
 };
 
+use crate::blocking::blocking;
 use crate::bounces::ReturnAddress;
 use tokio::time::Instant;
 
@@ -467,9 +468,8 @@ impl LogFollower {
         work: impl FnOnce(&mut Follow) -> Result<T, FollowerError> + Send + 'static,
     ) -> Result<T, FollowerError> {
         let follow = self.follow.clone();
-        let done =
-            tokio::task::spawn_blocking(move || work(&mut follow.lock().unwrap_or_else(PoisonError::into_inner)));
-        done.await.unwrap_or_else(|error| Err(FollowerError(error.to_string())))
+        let done = blocking(move || work(&mut follow.lock().unwrap_or_else(PoisonError::into_inner)));
+        done.await.unwrap_or_else(|| Err(FollowerError("the task was interrupted".to_owned())))
     }
 }
 

@@ -19,6 +19,7 @@ use super::find::{self, Searched};
 use super::indexed_folder::{FolderId, IndexedFolder};
 use super::settings::SearchSettings;
 use super::tables::{self, Entry};
+use crate::blocking::blocking;
 
 /// Owner only: the file contains the text of mail.
 const FILE_MODE: u32 = 0o600;
@@ -127,7 +128,7 @@ impl MailboxIndex {
         T: Send + 'static,
     {
         let index = Arc::clone(self);
-        let running = tokio::task::spawn_blocking(move || {
+        let outcome = blocking(move || {
             let kept = lock(&index.idle).pop();
             let mut connection = match kept {
                 Some(connection) => connection,
@@ -140,7 +141,7 @@ impl MailboxIndex {
             }
             outcome
         });
-        running.await.unwrap_or_else(|_| Err(IndexError::Unusable("the task was interrupted".to_owned())))
+        outcome.await.unwrap_or_else(|| Err(IndexError::Unusable("the task was interrupted".to_owned())))
     }
 
     fn keep(&self, connection: Connection) {

@@ -24,6 +24,7 @@ use mailapi_model::{Clock, EmailAddress, Listed};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
+use crate::blocking::blocking;
 use directory::Directory;
 use waiting::Waiting;
 
@@ -177,14 +178,14 @@ impl SearchIndex {
         job: impl FnOnce(&mut Directory) -> Result<T, IndexError> + Send + 'static,
     ) -> Result<Option<T>, IndexError> {
         let (shared, settings) = (self.directory.clone(), self.settings.clone());
-        let running = tokio::task::spawn_blocking(move || {
+        let outcome = blocking(move || {
             let mut directory = lock(&shared);
             if directory.is_none() {
                 *directory = Directory::open(&settings)?;
             }
             directory.as_mut().map(job).transpose()
         });
-        running.await.unwrap_or_else(|_| Err(IndexError::Unusable("the task was interrupted".to_owned())))
+        outcome.await.unwrap_or_else(|| Err(IndexError::Unusable("the task was interrupted".to_owned())))
     }
 }
 

@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use rusqlite::Connection;
+use tokio::sync::oneshot;
 
 use crate::fact_numbers::FactNumbers;
 pub use crate::migration::Migration;
@@ -202,13 +203,17 @@ impl Sqlite {
         E: From<StoreError> + Send + 'static,
     {
         let (readers, permit) = self.0.readers.begin_scan().await?;
-        tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            readers.run(job)
-        })
-        .await
+        let (caller, outcome) = oneshot::channel();
+        // One type for all jobs: each type that tokio runs adds some 3 KB of its code to the program.
+        let job: Box<dyn FnOnce() + Send> = Box::new(move || {
+            let outcome = readers.run(job);
+            drop(permit);
+            // A caller that is gone does not wait for the outcome.
+            let _ = caller.send(outcome);
+        });
+        tokio::task::spawn_blocking(job);
         // The job's own panic is caught inside, so the runtime is shutting down.
-        .unwrap_or_else(|_| Err(StoreError::closed().into()))
+        outcome.await.unwrap_or_else(|_| Err(StoreError::closed().into()))
     }
 
     /// Returns the number of calls of [`Sqlite::write`] so far. Background work yields to the writer while
