@@ -4,15 +4,29 @@
 //! contrary to section 3.4.4, and would reject valid signatures.
 
 use std::io;
+use std::sync::LazyLock;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use mailapi_model::Blob;
-use memchr::{memchr, memchr3};
+use memchr::memmem::Finder;
+use memchr::{memchr, memchr2};
 
 /// Bytes read at once from a message on disk, and passed at once to the hash.
 const PIECE: usize = 64 * 1024;
 
-/// The SHA-256 hashes of one body.
+/// The capacity at first for the canonical form of a short body.
+const SHORT: usize = 4 * 1024;
+
+static TWO_SPACES: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("  "));
+
+/// The canonical forms that the signatures of a message use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Forms {
+    pub(super) simple: bool,
+    pub(super) relaxed: bool,
+}
+
+/// The SHA-256 hashes of one body. That of a form that no signature uses is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct BodyHashes {
     pub(super) simple: Vec<u8>,
@@ -21,14 +35,17 @@ pub(super) struct BodyHashes {
 
 impl BodyHashes {
     /// Reads a body. Blocks unless it is in memory.
-    pub(super) fn of(body: &Blob) -> io::Result<Self> {
-        let (mut simple, mut relaxed) = (Canonical::new(Form::Simple), Canonical::new(Form::Relaxed));
+    pub(super) fn of(body: &Blob, forms: Forms) -> io::Result<Self> {
+        let mut simple = forms.simple.then(|| Canonical::new(Form::Simple));
+        let mut relaxed = forms.relaxed.then(|| Canonical::new(Form::Relaxed));
         for piece in body.pieces(PIECE) {
             let piece = piece?;
-            simple.write(&piece);
-            relaxed.write(&piece);
+            for form in [&mut simple, &mut relaxed].into_iter().flatten() {
+                form.write(&piece);
+            }
         }
-        Ok(Self { simple: simple.finish(), relaxed: relaxed.finish() })
+        let hash = |form: Option<Canonical>| form.map(Canonical::finish).unwrap_or_default();
+        Ok(Self { simple: hash(simple), relaxed: hash(relaxed) })
     }
 }
 
@@ -52,7 +69,8 @@ struct Canonical {
 impl Canonical {
     fn new(form: Form) -> Self {
         let hash = Context::new(&SHA256);
-        Self { form, hash, ready: Vec::new(), line_ends: 0, has_space: false, has_return: false, is_empty: true }
+        let ready = Vec::with_capacity(SHORT);
+        Self { form, hash, ready, line_ends: 0, has_space: false, has_return: false, is_empty: true }
     }
 
     fn write(&mut self, mut bytes: &[u8]) {
@@ -81,11 +99,10 @@ impl Canonical {
 
     /// Returns the position of the first byte that may change.
     fn end_of_text(&self, bytes: &[u8]) -> usize {
-        let end = match self.form {
-            Form::Simple => memchr(b'\r', bytes),
-            Form::Relaxed => memchr3(b'\r', b' ', b'\t', bytes),
-        };
-        end.unwrap_or(bytes.len())
+        match self.form {
+            Form::Simple => memchr(b'\r', bytes).unwrap_or(bytes.len()),
+            Form::Relaxed => end_of_words(bytes),
+        }
     }
 
     fn text(&mut self, bytes: &[u8]) {
@@ -120,6 +137,15 @@ impl Canonical {
     }
 }
 
+/// Returns the end of the words before the first white space that the relaxed form changes. It does not change one space
+/// between two words.
+fn end_of_words(bytes: &[u8]) -> usize {
+    let end = memchr2(b'\r', b'\t', bytes).unwrap_or(bytes.len());
+    let end = TWO_SPACES.find(&bytes[..end]).unwrap_or(end);
+    // White space may follow the last space.
+    end - usize::from(bytes[..end].ends_with(b" "))
+}
+
 #[cfg(test)]
 mod tests {
     use aws_lc_rs::digest::digest;
@@ -127,8 +153,10 @@ mod tests {
 
     use super::*;
 
+    const BOTH: Forms = Forms { simple: true, relaxed: true };
+
     fn of(body: &str) -> BodyHashes {
-        BodyHashes::of(&body.to_owned().into()).unwrap()
+        BodyHashes::of(&body.to_owned().into(), BOTH).unwrap()
     }
 
     fn sha256(text: &str) -> Vec<u8> {
@@ -143,6 +171,16 @@ mod tests {
         for body in ["a", "a\r\n", "a\r\n\r\n"] {
             assert_eq!(of(body), BodyHashes { simple: sha256("a\r\n"), relaxed: sha256("a\r\n") }, "{body:?}");
         }
+    }
+
+    #[test]
+    fn a_form_that_no_signature_uses_has_no_hash() {
+        let (simple, relaxed) = (sha256("a  b\r\n"), sha256("a b\r\n"));
+        let of = |forms| BodyHashes::of(&"a  b\r\n".to_owned().into(), forms).unwrap();
+        let (only_simple, only_relaxed) = (Forms { relaxed: false, ..BOTH }, Forms { simple: false, ..BOTH });
+        assert_eq!(of(BOTH), BodyHashes { simple: simple.clone(), relaxed: relaxed.clone() });
+        assert_eq!(of(only_simple), BodyHashes { simple, relaxed: Vec::new() });
+        assert_eq!(of(only_relaxed), BodyHashes { simple: Vec::new(), relaxed });
     }
 
     #[test]
@@ -179,7 +217,7 @@ mod tests {
             let cut = cut.min(body.len());
             let parts = [body[..cut].to_owned().into(), body[cut..].to_owned().into()];
             let hashes = of(&body);
-            prop_assert_eq!(&BodyHashes::of(&Blob::joined(parts)).unwrap(), &hashes);
+            prop_assert_eq!(&BodyHashes::of(&Blob::joined(parts), BOTH).unwrap(), &hashes);
             prop_assert_eq!(&hashes.relaxed, &sha256(&relaxed(&body)));
             prop_assert_eq!(&hashes.simple, &sha256(&format!("{}\r\n", body.trim_end_matches("\r\n"))));
         }

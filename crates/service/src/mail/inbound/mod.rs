@@ -38,7 +38,7 @@ use crate::Service;
 use crate::mail::LONG_WORK_BYTES;
 use answers::Answers;
 use author::{Author, Fault};
-use body_hash::BodyHashes;
+use body_hash::{BodyHashes, Forms};
 use dmarc::{Demand, DmarcCheck};
 use lookups::Lookups;
 use signatures::Signatures;
@@ -156,7 +156,7 @@ impl Service {
         let overview = signatures::overview(&header, now);
         let hashes = match overview.keys.is_empty() {
             true => BodyHashes::default(),
-            false => hashes_of(&mail.message, overview.body).await?,
+            false => hashes_of(&mail.message, overview.body, overview.forms).await?,
         };
         let lookups = Lookups::new(dns, MAX_KEYS, KEY_TIME);
         let (spf, keys) = tokio::join!(
@@ -272,10 +272,10 @@ async fn header_of(message: &Blob) -> io::Result<Bytes> {
     Ok(beginning.slice(..fields + empty_line))
 }
 
-async fn hashes_of(message: &Blob, begin: usize) -> io::Result<BodyHashes> {
+async fn hashes_of(message: &Blob, begin: usize, forms: Forms) -> io::Result<BodyHashes> {
     let body = message.slice(begin..message.len());
     if body.in_memory().is_some_and(|bytes| bytes.len() <= LONG_WORK_BYTES) {
-        return BodyHashes::of(&body);
+        return BodyHashes::of(&body, forms);
     }
-    tokio::task::spawn_blocking(move || BodyHashes::of(&body)).await.map_err(io::Error::other)?
+    tokio::task::spawn_blocking(move || BodyHashes::of(&body, forms)).await.map_err(io::Error::other)?
 }

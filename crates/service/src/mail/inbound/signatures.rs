@@ -13,7 +13,7 @@ use mailapi_model::AuthenticationResult;
 
 use super::answers::Answers;
 use super::author::{Author, is_from};
-use super::body_hash::BodyHashes;
+use super::body_hash::{BodyHashes, Forms};
 use super::spf::is_below;
 use super::tag_list::{tags, trimmed};
 
@@ -40,6 +40,8 @@ pub(super) struct Overview {
     pub(super) body: usize,
     /// Names of the keys.
     pub(super) keys: Vec<String>,
+    /// The canonical forms of the body that signatures use.
+    pub(super) forms: Forms,
 }
 
 /// A DKIM signature and the result of its verification.
@@ -88,7 +90,14 @@ pub(super) fn overview(header: &[u8], now: u64) -> Overview {
     let message = readable(header, &BodyHashes::default(), now).map(|(message, _)| message);
     let body = message.as_ref().map_or(header.len(), AuthenticatedMessage::body_offset);
     let keys = message.as_ref().map(keys).unwrap_or_default();
-    Overview { author: Author::of(header), body, keys }
+    let forms = message.as_ref().map(forms).unwrap_or_default();
+    Overview { author: Author::of(header), body, keys, forms }
+}
+
+/// Returns the canonical forms of the body that signatures use.
+fn forms(message: &AuthenticatedMessage<'_>) -> Forms {
+    let uses = |form| message.body_hashes.iter().any(|(used, ..)| *used == form);
+    Forms { simple: uses(Canonicalization::Simple), relaxed: uses(Canonicalization::Relaxed) }
 }
 
 /// Returns the names of the keys of all signatures that are verified.
