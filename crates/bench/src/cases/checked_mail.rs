@@ -2,10 +2,14 @@
 //!
 //! The checks are SPF, DKIM, DMARC and a list in the DNS. dnsmasq answers for the sender's domain. Greylisting refuses the
 //! first attempt, and rspamd's own work would be measured, so both stay off.
+//!
+//! Both servers index what they accepted. The next window begins when that is done: otherwise one would index during
+//! the window of the other.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
@@ -19,7 +23,7 @@ use rustls_pki_types::PrivatePkcs8KeyDer;
 
 use super::smtp_in::{MESSAGES, SENDER, SmtpClient, smtp};
 use crate::client::smtp::Mail;
-use crate::load::Clients;
+use crate::load::{Clients, Load, Sample};
 use crate::mail::{Author, RECEIVER};
 use crate::mail_site::MailSite;
 use crate::measure::compare;
@@ -44,12 +48,11 @@ pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row
     let mut rows = Vec::new();
     for &concurrency in scale.concurrency {
         let (with, without) = (MailSite::with_people(&checked).await?, MailSite::with_people(product).await?);
-        let mut load = clients(concurrency, &with, &mails).await?;
-        let mut floor = clients(concurrency, &without, &mails).await?;
+        let mut load = Senders::to(&with, concurrency, &mails).await?;
+        let mut floor = Senders::to(&without, concurrency, &mails).await?;
         let comparison = compare(&scale.plan, &mut load, &mut floor).await?;
-        for (site, sent) in [(&with, load.begun()), (&without, floor.begun())] {
-            site.server.settle().await?;
-            same("messages in the receiver's INBOX", site.inbox_total(RECEIVER).await?, sent as u64)?;
+        for Senders { site, clients } in [&load, &floor] {
+            same("messages in the receiver's INBOX", site.inbox_total(RECEIVER).await?, clients.begun() as u64)?;
         }
         for (site, is_checked) in [(&with, true), (&without, false)] {
             same(&format!("verdicts {VERDICTS:?}"), verdicts(site).await?, [is_checked; VERDICTS.len()])?;
@@ -63,9 +66,25 @@ pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row
     Ok(rows)
 }
 
-async fn clients(count: usize, site: &MailSite, mails: &Arc<[Mail]>) -> Outcome<Clients<SmtpClient>> {
-    let connections = SmtpClient::connect(count, smtp(site)?, Arc::clone(mails)).await?;
-    Ok(Clients::new(connections, site.server.process()))
+/// Clients that submit to one server.
+struct Senders<'a> {
+    site: &'a MailSite,
+    clients: Clients<SmtpClient>,
+}
+
+impl<'a> Senders<'a> {
+    async fn to(site: &'a MailSite, count: usize, mails: &Arc<[Mail]>) -> Outcome<Self> {
+        let connections = SmtpClient::connect(count, smtp(site)?, Arc::clone(mails)).await?;
+        Ok(Self { site, clients: Clients::new(connections, site.server.process()) })
+    }
+}
+
+impl Load for Senders<'_> {
+    async fn run(&mut self, window: Duration) -> Outcome<Sample> {
+        let sample = self.clients.run(window).await?;
+        self.site.server.settle().await?;
+        Ok(sample)
+    }
 }
 
 /// Which of the verdicts the latest message has.
@@ -106,7 +125,9 @@ impl NameServer {
         let process = Command::new("dnsmasq")
             .args(["--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--bind-interfaces", "--user="])
             .args(["--listen-address=127.0.0.1", &format!("--port={}", address.port())])
-            .args(["--local=/example/", "--local=/arpa/", "--auth-ttl=3600", "--local-ttl=3600", "--neg-ttl=3600"])
+            // A resolver caches that a name does not exist only with an SOA (RFC 2308 section 5), which dnsmasq adds for a
+            // zone of its own.
+            .args(["--local=/arpa/", "--auth-server=ns.example,127.0.0.1", "--auth-zone=example", "--auth-ttl=3600"])
             .arg(format!("--txt-record={SENDING_DOMAIN},v=spf1 ip4:127.0.0.1 -all"))
             .arg(format!("--txt-record=_dmarc.{SENDING_DOMAIN},v=DMARC1; p=reject"))
             .arg(format!("--txt-record={SELECTOR}._domainkey.{SENDING_DOMAIN},{first},{rest}"))
