@@ -98,22 +98,32 @@ pub(super) fn unfolded(value: &[u8]) -> Cow<'_, str> {
 
 /// Removes control characters and collapses white space, for lists, logs and files.
 pub(super) fn one_line(text: &str) -> String {
-    if is_one_line(text) {
-        return text.to_owned();
-    }
-    joined(text.split(|c: char| c.is_whitespace() || c.is_control()), text.len())
-}
-
-/// Joins the non-empty pieces with one space.
-fn joined<'a>(pieces: impl Iterator<Item = &'a str>, room: usize) -> String {
-    let mut line = String::with_capacity(room);
-    for piece in pieces.filter(|piece| !piece.is_empty()) {
-        if !line.is_empty() {
-            line.push(' ');
+    let mut line = String::with_capacity(text.len());
+    for written in lines(text) {
+        // Checking a whole line is many times faster than looking at each character.
+        if is_one_line(written) {
+            append(&mut line, written);
+            continue;
         }
-        line.push_str(piece);
+        for word in written.split(|c: char| c.is_whitespace() || c.is_control()) {
+            append(&mut line, word);
+        }
     }
     line
+}
+
+/// Returns the lines of a text; every CR and every LF ends one.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let ends = memchr::memchr2_iter(b'\r', b'\n', text.as_bytes()).chain(std::iter::once(text.len()));
+    ends.scan(0, |start, end| Some(&text[std::mem::replace(start, end + 1)..end]))
+}
+
+/// Appends words after a space, unless there are none.
+fn append(line: &mut String, words: &str) {
+    if !line.is_empty() && !words.is_empty() {
+        line.push(' ');
+    }
+    line.push_str(words);
 }
 
 /// Returns whether an ASCII text needs no change, as almost all do.
@@ -145,7 +155,11 @@ pub(super) fn text_line(value: &[u8]) -> String {
     if !decoded.contains(ends_line) {
         return decoded.into_owned();
     }
-    joined(decoded.split(ends_line).map(str::trim), decoded.len())
+    let mut line = String::with_capacity(decoded.len());
+    for piece in decoded.split(ends_line) {
+        append(&mut line, piece.trim());
+    }
+    line
 }
 
 /// Returns the part of a value within the limit, prepared for a field parser.
@@ -402,6 +416,15 @@ mod tests {
                 prop_assert!(!one_line(&charset::guess(value)).chars().any(char::is_control));
                 prop_assert!(!text_line(value).chars().any(char::is_control));
             }
+        }
+
+        #[test]
+        fn one_line_has_all_words_with_one_space_between(
+            pieces in prop::collection::vec(prop::sample::select(vec!["a", "bc", " ", "\r\n", "\n", "\t", "\0", "ü", "\u{a0}"]), 0..24),
+        ) {
+            let text = pieces.concat();
+            let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+            prop_assert_eq!(one_line(&text), words.collect::<Vec<_>>().join(" "));
         }
     }
 }
