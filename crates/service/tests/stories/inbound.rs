@@ -377,6 +377,21 @@ async fn a_silent_dns_refuses_nothing() {
 }
 
 #[tokio::test]
+async fn a_confirmed_author_with_a_policy_needs_no_other_policy() {
+    let app = app_with(DmarcAction::Reject).await;
+    let key = FarKey::published(&app, "mail.far.example");
+    let signed = key.signed("mail.far.example", &message("zoe@mail.far.example"));
+    app.dns.silence("_dmarc.far.example");
+    assert_eq!(results(&judged(&app, signed.clone()).await).dmarc, Temperror);
+    app.dns.set_txt("_dmarc.mail.far.example", &["v=DMARC1; p=reject"]);
+    let judgement = judged(&app, signed).await;
+    assert_eq!((&judgement.action, results(&judgement).dmarc), (&InboundAction::Deliver, Pass));
+    // Without a check that passed, the other policies are asked for.
+    let forged = judged(&app, message("zoe@mail.far.example")).await;
+    assert_eq!((&forged.action, results(&forged).dmarc), (&InboundAction::Deliver, Temperror));
+}
+
+#[tokio::test]
 async fn ordinary_mail_passes_and_says_so() {
     let app = app().await;
     app.dns.set_txt("far.example", &["v=spf1 ip4:192.0.2.7 -all"]);

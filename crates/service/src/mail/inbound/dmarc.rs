@@ -17,8 +17,8 @@ use super::lookups::{Lookups, Unanswered};
 use super::signatures::Signed;
 use super::spf::SpfCheck;
 
-/// Maximum number of look-ups: eight names of the author's domain, and as many for each aligned candidate, which
-/// share most of them.
+/// Maximum number of look-ups: the author's domain, eight names of it, and as many for each aligned candidate, which share
+/// most of them.
 const MAX_LOOKUPS: usize = 48;
 
 /// Time limit. It starts after the other checks, so that other domains cannot use it up.
@@ -46,7 +46,7 @@ impl Demand {
 }
 
 /// The result of the check.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DmarcCheck {
     pub(super) result: AuthenticationResult,
     /// What the author's domain asks for if the check fails.
@@ -63,17 +63,33 @@ pub(super) async fn check(
 ) -> DmarcCheck {
     let lookups = Lookups::new(dns, MAX_LOOKUPS, TIME);
     let mut names = walk(author);
+    let temporary = DmarcCheck { result: AuthenticationResult::Temperror, policy: Demand::None };
+    let evaluated = |answers: &Answers| {
+        verifier.and_then(|verifier| evaluate(verifier, author, spf, signed, answers)).unwrap_or(temporary)
+    };
+    if is_confirmed(author, spf, signed) {
+        // The author's own domain is aligned in every mode (RFC 9989 section 4.4), so no other policy matters.
+        let own = Answers::policies(&lookups, &names[..1]).await;
+        if own.policy(&names[0]).is_some() {
+            return evaluated(&own);
+        }
+    }
     for domain in candidates(spf, signed).filter(|domain| may_be_related(domain, author)) {
         names.extend(walk(domain));
     }
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(name.clone()));
     let mut answers = Answers::policies(&lookups, &names).await;
-    let temporary = DmarcCheck { result: AuthenticationResult::Temperror, policy: Demand::None };
     if apply_existence(&lookups, author, &mut answers).await.is_err() {
         return temporary;
     }
-    verifier.and_then(|verifier| evaluate(verifier, author, spf, signed, &answers)).unwrap_or(temporary)
+    evaluated(&answers)
+}
+
+/// Returns whether a check passed for the author's domain itself.
+fn is_confirmed(author: &str, spf: &SpfCheck, signed: &[Signed]) -> bool {
+    let passed = |result, domain: &str| result == AuthenticationResult::Pass && domain == author;
+    passed(spf.result, &spf.domain) || signed.iter().any(|one| passed(one.result, &one.domain))
 }
 
 /// Returns the domains that may align: those of checks that passed, or may pass later.
