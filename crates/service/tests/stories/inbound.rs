@@ -377,7 +377,7 @@ async fn a_silent_dns_refuses_nothing() {
 }
 
 #[tokio::test]
-async fn a_confirmed_author_with_a_policy_needs_no_other_policy() {
+async fn the_authors_policy_decides_alone_where_no_other_domain_can_align() {
     let app = app_with(DmarcAction::Reject).await;
     let key = FarKey::published(&app, "mail.far.example");
     let signed = key.signed("mail.far.example", &message("zoe@mail.far.example"));
@@ -386,9 +386,21 @@ async fn a_confirmed_author_with_a_policy_needs_no_other_policy() {
     app.dns.set_txt("_dmarc.mail.far.example", &["v=DMARC1; p=reject"]);
     let judgement = judged(&app, signed).await;
     assert_eq!((&judgement.action, results(&judgement).dmarc), (&InboundAction::Deliver, Pass));
-    // Without a check that passed, the other policies are asked for.
-    let forged = judged(&app, message("zoe@mail.far.example")).await;
-    assert_eq!((&forged.action, results(&forged).dmarc), (&InboundAction::Deliver, Temperror));
+    // Mail that nothing confirms is forged, whatever the policy above says.
+    for from in ["zoe@mail.far.example", "Zoe <zoe@mail.far.example>"] {
+        let forged = judged(&app, message(from)).await;
+        assert!(matches!(forged.action, InboundAction::Refuse(_)), "{forged:?}");
+    }
+    // A related domain that passed may align, and the policy above says so.
+    app.dns.set_txt("_dmarc.mail.near.example", &["v=DMARC1; p=reject"]);
+    app.dns.set_txt("_dmarc.near.example", &["v=DMARC1; p=none"]);
+    for (from, key, signer, expected) in [
+        ("zoe@mail.near.example", FarKey::published(&app, "news.near.example"), "news.near.example", Pass),
+        ("zoe@mail.far.example", FarKey::published(&app, "news.far.example"), "news.far.example", Temperror),
+    ] {
+        let judgement = judged(&app, key.signed(signer, &message(from))).await;
+        assert_eq!((&judgement.action, results(&judgement).dmarc), (&InboundAction::Deliver, expected), "{from}");
+    }
 }
 
 #[tokio::test]

@@ -77,6 +77,17 @@ impl Answers {
         }
     }
 
+    /// Returns whether a name was looked up.
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Returns these records and others.
+    pub(super) fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+
     /// Changes every policy.
     pub(super) fn change_policies(&mut self, change: impl Fn(&mut Dmarc)) {
         for answer in self.0.values_mut() {

@@ -67,19 +67,21 @@ pub(super) async fn check(
     let evaluated = |answers: &Answers| {
         verifier.and_then(|verifier| evaluate(verifier, author, spf, signed, answers)).unwrap_or(temporary)
     };
-    if is_confirmed(author, spf, signed) {
-        // The author's own domain is aligned in every mode (RFC 9989 section 4.4), so no other policy matters.
-        let own = Answers::policies(&lookups, &names[..1]).await;
-        if own.policy(&names[0]).is_some() {
-            return evaluated(&own);
+    let related: Vec<&str> = candidates(spf, signed).filter(|domain| may_be_related(domain, author)).collect();
+    let mut known = Answers::default();
+    // The author's own domain is aligned in every mode, and a domain that is not related in none (RFC 9989 section 4.4).
+    // Then the author's own policy decides alone.
+    if related.is_empty() || is_confirmed(author, spf, signed) {
+        let own = names.remove(0);
+        known = Answers::policies(&lookups, std::slice::from_ref(&own)).await;
+        if known.policy(&own).is_some() {
+            return evaluated(&known);
         }
     }
-    for domain in candidates(spf, signed).filter(|domain| may_be_related(domain, author)) {
-        names.extend(walk(domain));
-    }
+    names.extend(related.into_iter().flat_map(walk));
     let mut seen = std::collections::HashSet::new();
-    names.retain(|name| seen.insert(name.clone()));
-    let mut answers = Answers::policies(&lookups, &names).await;
+    names.retain(|name| !known.contains(name) && seen.insert(name.clone()));
+    let mut answers = Answers::policies(&lookups, &names).await.and(known);
     if apply_existence(&lookups, author, &mut answers).await.is_err() {
         return temporary;
     }
