@@ -2,7 +2,7 @@
 
 use mailapi_imap::server::ObjectId;
 use mailapi_imap::server::command::UidRanges;
-use mailapi_imap::server::view::{self, FolderUpdate, MessageEntry, reserve_little};
+use mailapi_imap::server::view::{self, FolderUpdate, MessageEntry};
 
 use super::failure::failure;
 use crate::MessageStore;
@@ -14,8 +14,7 @@ pub(super) struct Selected {
     folder: FolderId,
     read_only: bool,
     modseq: u64,
-    /// In ascending order.
-    uids: Vec<u32>,
+    uids: UidRanges,
 }
 
 impl Selected {
@@ -26,7 +25,7 @@ impl Selected {
         read_only: bool,
     ) -> (Self, view::FolderSnapshot) {
         let FolderSnapshot { folder, entries } = snapshot;
-        let uids = entries.iter().map(|entry| entry.uid).collect();
+        let uids = uids_of(&entries);
         let client_snapshot = view::FolderSnapshot {
             folder: folder.id.0,
             uid_validity: folder.uid_validity,
@@ -54,7 +53,7 @@ impl Selected {
         }
         self.add_new(&entries);
         // All new messages were just added, so a different count means that others were removed.
-        let removed = if self.uids.len() as u64 == folder.messages {
+        let removed = if self.uids.count() == folder.messages {
             Vec::new()
         } else {
             self.take_missing(&message_store.uids(self.folder).await?)
@@ -67,17 +66,20 @@ impl Selected {
 
     fn add_new(&mut self, entries: &[EntryState]) {
         // UIDs are never reused, so new ones are above all known ones.
-        let largest = self.uids.last().copied().unwrap_or_default();
-        reserve_little(&mut self.uids, entries.iter().filter(|entry| entry.uid > largest).count());
-        self.uids.extend(entries.iter().map(|entry| entry.uid).filter(|uid| *uid > largest));
+        self.uids.append(&uids_of(entries));
     }
 
     /// Removes the UIDs that are not in `present`, which is ascending, and returns them.
     fn take_missing(&mut self, present: &[u32]) -> Vec<u32> {
-        let (kept, missing) = self.uids.iter().partition(|uid| present.binary_search(uid).is_ok());
-        self.uids = kept;
+        let missing = self.uids.without(present);
+        let missing: Vec<u32> = missing.iter().collect();
+        self.uids = self.uids.without(&missing);
         missing
     }
+}
+
+fn uids_of(entries: &[EntryState]) -> UidRanges {
+    UidRanges::from_ranges(entries.iter().map(|entry| (entry.uid, entry.uid)).collect())
 }
 
 /// Returns the UIDs that become `\Recent` in a session that has just read the folder. They may include a

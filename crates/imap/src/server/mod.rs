@@ -2,6 +2,7 @@
 
 pub mod command;
 mod encode;
+mod messages;
 pub mod mime;
 mod object_id;
 mod ordering;

@@ -9,6 +9,7 @@ use crate::flag::{Flags, Keyword, SystemFlag};
 use crate::mailbox::MailboxName;
 use crate::server::ObjectId;
 use crate::server::command::{MessageSet, UidRanges};
+use crate::server::messages::{Listed, MessageList};
 use crate::token::SyntaxError;
 
 /// The UID and flags of a message.
@@ -106,7 +107,7 @@ pub struct SelectedView {
     mailbox_id: ObjectId,
     uid_validity: u32,
     uid_next: u32,
-    messages: Vec<MessageEntry>,
+    messages: MessageList,
     /// Removed messages that the client still counts.
     vanished: BTreeSet<u32>,
     keywords: BTreeSet<Keyword>,
@@ -126,9 +127,7 @@ pub struct SelectedView {
 impl SelectedView {
     /// Creates the view of a newly selected mailbox.
     pub fn new(mailbox: MailboxName, read_only: bool, snapshot: FolderSnapshot) -> Self {
-        let FolderSnapshot { folder, uid_validity, uid_next, mut messages, recent, highest_modseq, mailbox_id } =
-            snapshot;
-        messages.shrink_to_fit();
+        let FolderSnapshot { folder, uid_validity, uid_next, messages, recent, highest_modseq, mailbox_id } = snapshot;
         let keywords = messages.iter().flat_map(|entry| entry.flags.keywords()).cloned().collect();
         let vanished = BTreeSet::new();
         let mut view = Self {
@@ -138,7 +137,7 @@ impl SelectedView {
             mailbox_id,
             uid_validity,
             uid_next,
-            messages,
+            messages: messages.into_iter().collect(),
             vanished,
             keywords,
             recent,
@@ -190,13 +189,13 @@ impl SelectedView {
 
     /// The modification sequence of a message, as last reported.
     pub(crate) fn modseq_of(&self, uid: u32) -> Option<u64> {
-        self.position(uid).map(|at| self.messages[at].modseq)
+        self.message(uid).map(|message| message.modseq)
     }
 
     /// The messages changed after a modification sequence, with their sequence numbers.
-    pub(crate) fn changed_since(&self, modseq: u64) -> impl Iterator<Item = (u32, &MessageEntry)> {
-        let numbered = self.messages.iter().enumerate().map(|(at, entry)| (number_at(at), entry));
-        numbered.filter(move |(_, entry)| entry.modseq > modseq)
+    pub(crate) fn changed_since(&self, modseq: u64) -> impl Iterator<Item = (u32, MessageEntry)> {
+        let changed = (1..).zip(self.messages.iter()).filter(move |(_, message)| message.modseq > modseq);
+        changed.map(|(number, message)| (number, message.to_entry()))
     }
 
     /// The UIDs of the ranges that no message of this view has. A message just removed is not among them until EXPUNGE
@@ -207,7 +206,7 @@ impl SelectedView {
 
     /// The number of messages reported to the client.
     pub fn exists(&self) -> u32 {
-        u32::try_from(self.messages.len()).unwrap_or(u32::MAX)
+        self.messages.len()
     }
 
     /// The UIDs that are `\Recent` in this session.
@@ -238,13 +237,14 @@ impl SelectedView {
     }
 
     fn count_recent(&self) -> u32 {
-        u32::try_from(self.uids_in(&self.recent).len()).unwrap_or(u32::MAX)
+        let counts = self.recent.ranges().iter().map(|&(from, to)| self.messages.positions(from, to).len());
+        u32::try_from(counts.sum::<usize>()).unwrap_or(u32::MAX)
     }
 
     /// The sequence number of the first message without `\Seen`.
     pub(crate) fn first_unseen(&self) -> Option<u32> {
-        let at = self.messages.iter().position(|entry| !entry.flags.contains(SystemFlag::Seen))?;
-        Some(number_at(at))
+        let mut numbered = (1..).zip(self.messages.iter());
+        numbered.find(|(_, message)| !message.flags.contains(SystemFlag::Seen)).map(|(number, _)| number)
     }
 
     /// All keywords in use since the selection.
@@ -252,26 +252,25 @@ impl SelectedView {
         self.keywords.iter()
     }
 
-    fn position(&self, uid: u32) -> Option<usize> {
-        self.messages.binary_search_by_key(&uid, |entry| entry.uid).ok()
+    fn message(&self, uid: u32) -> Option<Listed<'_>> {
+        self.messages.get(self.messages.position(uid)?)
     }
 
     /// The sequence number of a message.
     pub fn number_of(&self, uid: u32) -> Option<u32> {
-        self.position(uid).map(number_at)
+        self.messages.position(uid).map(number_at)
     }
 
     /// The flags last reported to the client.
     pub fn flags_of(&self, uid: u32) -> Option<&Flags> {
-        self.position(uid).map(|at| &self.messages[at].flags)
+        self.message(uid).map(|message| message.flags)
     }
 
     /// Records flags that the client is about to learn. The returned response must be sent first.
     pub fn set_flags(&mut self, uid: u32, flags: Flags, modseq: u64) -> Option<Untagged> {
-        let at = self.position(uid)?;
+        let at = self.messages.position(uid)?;
         let new = self.note_keywords(&flags);
-        self.messages[at].flags = flags;
-        self.messages[at].modseq = modseq;
+        self.messages.set(at, flags, modseq);
         new.then(|| self.all_keywords())
     }
 
@@ -293,14 +292,11 @@ impl SelectedView {
             return Ok(self.saved.clone());
         }
         if messages.uid {
-            let largest = self.messages.last().map_or(0, |entry| entry.uid);
+            let largest = self.messages.last_uid().unwrap_or_default();
             return Ok(UidRanges::new(messages.set.resolve(largest)));
         }
         let ranges = messages.set.resolve(self.exists());
-        let uid_of = |number: u32| {
-            let at = usize::try_from(number).ok()?.checked_sub(1)?;
-            self.messages.get(at).map(|entry| entry.uid)
-        };
+        let uid_of = |number: u32| self.uid_of(number);
         let uids: Option<Vec<_>> = ranges.into_iter().map(|(from, to)| Some((uid_of(from)?, uid_of(to)?))).collect();
         uids.map(UidRanges::new).ok_or(SyntaxError("no such message"))
     }
@@ -312,13 +308,18 @@ impl SelectedView {
         }
         let exists = self.exists();
         if messages.uid || exists == 0 {
-            let largest = self.messages.last().map_or(0, |entry| entry.uid);
+            let largest = self.messages.last_uid().unwrap_or_default();
             let ranges = if messages.uid { messages.set.resolve(largest) } else { Vec::new() };
             return UidRanges::new(ranges);
         }
-        let uid_at = |number: u32| self.messages[number as usize - 1].uid;
-        let ranges = messages.set.resolve(exists).into_iter().filter(|&(from, _)| from <= exists);
-        UidRanges::new(ranges.map(|(from, to)| (uid_at(from), uid_at(to.min(exists)))).collect())
+        let ranges = messages.set.resolve(exists).into_iter();
+        UidRanges::new(
+            ranges.filter_map(|(from, to)| Some((self.uid_of(from)?, self.uid_of(to.min(exists))?))).collect(),
+        )
+    }
+
+    fn uid_of(&self, number: u32) -> Option<u32> {
+        self.messages.get(number.checked_sub(1)?).map(|message| message.uid)
     }
 
     /// Saves the result of a search, as ascending UIDs.
@@ -330,8 +331,7 @@ impl SelectedView {
     pub fn uids_in(&self, ranges: &UidRanges) -> Vec<u32> {
         let mut uids = Vec::new();
         for &(from, to) in ranges.ranges() {
-            let start = self.messages.partition_point(|entry| entry.uid < from);
-            uids.extend(self.messages[start..].iter().map(|entry| entry.uid).take_while(|&uid| uid <= to));
+            uids.extend(self.messages.uids(self.messages.positions(from, to)));
         }
         uids
     }
@@ -382,17 +382,17 @@ impl SelectedView {
         let mut flags = Vec::new();
         let mut added = Vec::new();
         let mut keywords = false;
-        let largest = self.messages.last().map_or(0, |entry| entry.uid);
+        let largest = self.messages.last_uid().unwrap_or_default();
         for entry in changed {
-            let known = self.position(entry.uid);
+            let known = self.messages.position(entry.uid);
             // UIDs of new messages are higher than all others: this one was removed already.
             if known.is_none() && entry.uid <= largest {
                 continue;
             }
             if let Some(at) = known
-                && self.messages[at].flags == entry.flags
+                && self.flags_of(entry.uid) == Some(&entry.flags)
             {
-                self.messages[at].modseq = entry.modseq;
+                self.messages.set(at, entry.flags, entry.modseq);
                 continue;
             }
             keywords |= self.note_keywords(&entry.flags);
@@ -402,7 +402,7 @@ impl SelectedView {
                     let (number, uid, is_recent) = (number_at(at), entry.uid, self.is_recent(entry.uid));
                     let modseq = entry.modseq;
                     flags.push(Untagged::Flags { number, uid, flags: entry.flags.clone(), is_recent, modseq });
-                    self.messages[at] = entry;
+                    self.messages.set(at, entry.flags, modseq);
                 }
             }
         }
@@ -414,7 +414,6 @@ impl SelectedView {
         if !added.is_empty() {
             added.sort_by_key(|entry| entry.uid);
             added.dedup_by_key(|entry| entry.uid);
-            reserve_little(&mut self.messages, added.len());
             self.messages.extend(added);
             news.push(Untagged::Exists(self.exists()));
         }
@@ -430,7 +429,7 @@ impl SelectedView {
     /// Marks messages as removed; the client still counts them.
     pub fn expunge(&mut self, uids: impl IntoIterator<Item = u32>) {
         for uid in uids {
-            if self.position(uid).is_some() {
+            if self.messages.position(uid).is_some() {
                 self.vanished.insert(uid);
             }
         }
@@ -444,21 +443,14 @@ impl SelectedView {
         let expunge = |&uid: &u32| self.number_of(uid).map(|number| Untagged::Expunge { number, uid });
         let numbers: Vec<_> = vanished.iter().rev().filter_map(expunge).collect();
         if !numbers.is_empty() {
-            self.messages.retain(|entry| !vanished.contains(&entry.uid));
+            self.messages.retain(|uid| !vanished.contains(&uid));
         }
         numbers
     }
 }
 
-/// Reserves room for `more` items. A list that doubles its room is half empty for long, and each session has its own.
-pub fn reserve_little<T>(list: &mut Vec<T>, more: usize) {
-    if list.capacity() - list.len() < more {
-        list.reserve_exact(more.max(list.len() / 8));
-    }
-}
-
-fn number_at(at: usize) -> u32 {
-    u32::try_from(at + 1).unwrap_or(u32::MAX)
+const fn number_at(at: u32) -> u32 {
+    at + 1
 }
 
 #[cfg(test)]
@@ -616,7 +608,8 @@ mod tests {
                 prop_assert_eq!(count, view.exists());
             }
             view.take_expunged();
-            prop_assert_eq!(view.messages, mailbox.messages);
+            let left: Vec<_> = view.messages.iter().map(Listed::to_entry).collect();
+            prop_assert_eq!(left, mailbox.messages);
         }
     }
 }

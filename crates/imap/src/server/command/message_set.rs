@@ -39,7 +39,7 @@ impl UidRanges {
     }
 
     /// Adds UIDs above all present ones; lower ones are ignored.
-    pub(crate) fn append(&mut self, more: &Self) {
+    pub fn append(&mut self, more: &Self) {
         for &(from, to) in &more.0 {
             match self.0.last_mut() {
                 Some((_, last)) if to <= *last => {}
@@ -80,7 +80,7 @@ impl UidRanges {
     }
 
     /// The UIDs without those of `uids`, which ascend.
-    pub(crate) fn without(&self, uids: &[u32]) -> Self {
+    pub fn without(&self, uids: &[u32]) -> Self {
         let mut left = Vec::new();
         let mut uids = uids.iter().copied().peekable();
         for &(first, to) in &self.0 {
@@ -102,6 +102,16 @@ impl UidRanges {
     /// The ranges, ascending, ends included.
     pub fn ranges(&self) -> &[(u32, u32)] {
         &self.0
+    }
+
+    /// The UIDs, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().flat_map(|&(from, to)| from..=to)
+    }
+
+    /// The number of UIDs.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|&(from, to)| u64::from(to - from) + 1).sum()
     }
 
     /// Whether one of the ranges contains the UID.
