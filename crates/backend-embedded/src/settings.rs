@@ -47,9 +47,6 @@ pub struct MessageStoreSettings {
     pub mailbox_searches: usize,
     /// Maximum number of unreferenced messages that one collection step deletes. Default 64.
     pub sweep_batch: usize,
-    /// While others write, collection and indexing pause for this multiple of their last step's duration.
-    /// Default 8: they get about a ninth of the writer's time, and all of it when it is idle.
-    pub chores_rest: u32,
     /// Key that authenticates bounces to the return address of a message. Without it, messages have no return
     /// address and no bounce is accepted. Default: none.
     pub return_key: Option<BounceKey>,
@@ -78,7 +75,6 @@ impl Default for MessageStoreSettings {
             max_indexed_bytes: 1024 * 1024,
             mailbox_searches: 2,
             sweep_batch: 64,
-            chores_rest: 8,
             return_key: None,
             node: None,
         }

@@ -13,6 +13,20 @@ const LONGEST_BUSY: Duration = Duration::from_secs(1);
 /// Length of the pause for them, longer than SQLite waits between two looks (100 ms).
 const TURN: Duration = Duration::from_millis(120);
 
+/// While others write, a pause is this multiple of the step before it: maintenance gets about a ninth of the writer's
+/// time, enough to index some 150 messages a second.
+const LEAST_REST: u32 = 8;
+
+/// Maintenance gets half of that when others write 1,600 times a second instead of 800, and so on: for each 100 writes a
+/// second, the pause is one step longer. At such rates the index cannot keep up anyway, and each step delays everyone.
+const WRITES_PER_STEP: u64 = 100;
+
+/// The longest pause as a multiple of the step before it.
+const MOST_REST: u32 = 64;
+
+/// No pause above [`LEAST_REST`] steps is longer.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
 impl MessageStore {
     /// Runs one step of all maintenance: remove, collect, reread, index, prune. Returns whether there may be
     /// more.
@@ -61,48 +75,107 @@ impl MessageStore {
     /// takes longer than accepting it. Until then a search reads the message itself.
     async fn maintain_and_pause(&self) -> Result<(), MessageStoreError> {
         let mut busy = Duration::ZERO;
+        let mut last = Writes::now(self);
         loop {
-            let (writes, foreign, began) = (self.writes_begun(), self.foreign_writes(), Instant::now());
+            let began = Instant::now();
             let own = self.chores_once().await?;
             if own == 0 {
                 return Ok(());
             }
-            let others = self.writes_begun() - writes - own + self.foreign_writes() - foreign;
             let took = began.elapsed();
+            // Those who wait for this step write nothing meanwhile, so the pause before it counts as well.
+            let now = Writes::now(self);
+            let rate = now.per_second_since(&last, own);
+            last = now;
             busy += took;
-            let pause = rest(took, busy, others, self.settings().chores_rest);
+            let pause = rest(took, busy, rate);
             if !pause.is_zero() {
                 busy = Duration::ZERO;
-                tokio::time::sleep(pause).await;
+                self.rest_for(pause).await;
+            }
+        }
+    }
+
+    /// Waits for this time, or until nobody has written for [`TURN`].
+    async fn rest_for(&self, pause: Duration) {
+        let end = tokio::time::Instant::now() + pause;
+        loop {
+            let part = end.saturating_duration_since(tokio::time::Instant::now()).min(TURN);
+            let before = Writes::now(self).count;
+            tokio::time::sleep(part).await;
+            if part < TURN || Writes::now(self).count == before {
+                return;
             }
         }
     }
 }
 
-/// Returns the pause after a step of duration `took`, during which others wrote `others` times. `busy` is the time since
+/// The number of all writes at one moment.
+struct Writes {
+    count: u64,
+    at: Instant,
+}
+
+impl Writes {
+    fn now(store: &MessageStore) -> Self {
+        Self { count: store.writes_begun() + store.foreign_writes(), at: Instant::now() }
+    }
+
+    /// Returns how often others wrote per second, at least 1 if they did at all.
+    fn per_second_since(&self, earlier: &Self, own: u64) -> u64 {
+        let others = self.count - earlier.count - own;
+        let milliseconds = u64::try_from((self.at - earlier.at).as_millis()).unwrap_or(u64::MAX);
+        (others.saturating_mul(1000) / milliseconds.max(1)).max(others.min(1))
+    }
+}
+
+/// Returns the pause after a step of duration `took`, while others write `rate` times per second. `busy` is the time since
 /// the last pause.
-fn rest(took: Duration, busy: Duration, others: u64, factor: u32) -> Duration {
+fn rest(took: Duration, busy: Duration, rate: u64) -> Duration {
     let turn = if busy >= LONGEST_BUSY { TURN } else { Duration::ZERO };
-    if others == 0 { turn } else { turn.max(took * factor) }
+    if rate == 0 {
+        return turn;
+    }
+    let steps = u32::try_from(rate / WRITES_PER_STEP).unwrap_or(MOST_REST).min(MOST_REST);
+    turn.max(took * LEAST_REST).max((took * steps).min(LONGEST_REST))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const STEP: Duration = Duration::from_millis(10);
+
     #[test]
     fn chores_rest_only_while_others_write() {
-        let took = Duration::from_millis(10);
-        assert_eq!(rest(took, took, 3, 4), Duration::from_millis(40));
-        assert_eq!(rest(took, took, 0, 4), Duration::ZERO);
-        assert_eq!(rest(took, took, 3, 0), Duration::ZERO);
+        assert_eq!(rest(STEP, STEP, 0), Duration::ZERO);
+        assert_eq!(rest(STEP, STEP, 1), 8 * STEP);
+    }
+
+    #[test]
+    fn the_more_others_write_the_longer_chores_rest() {
+        assert_eq!(rest(STEP, STEP, 800), 8 * STEP);
+        assert_eq!(rest(STEP, STEP, 1_600), 16 * STEP);
+        assert_eq!(rest(STEP, STEP, 1_000_000), 64 * STEP);
+        assert_eq!(rest(3 * STEP, STEP, 1_000_000), LONGEST_REST);
+        assert_eq!(rest(50 * STEP, STEP, 1_000_000), 8 * 50 * STEP);
     }
 
     #[test]
     fn other_processes_get_their_turn() {
-        let took = Duration::from_millis(10);
-        assert_eq!(rest(took, LONGEST_BUSY, 0, 4), TURN);
-        assert_eq!(rest(took, LONGEST_BUSY, 3, 4), TURN);
-        assert_eq!(rest(LONGEST_BUSY, LONGEST_BUSY, 3, 4), 4 * LONGEST_BUSY);
+        assert_eq!(rest(STEP, LONGEST_BUSY, 0), TURN);
+        assert_eq!(rest(STEP, LONGEST_BUSY, 3), TURN);
+        assert_eq!(rest(LONGEST_BUSY, LONGEST_BUSY, 3), 8 * LONGEST_BUSY);
+    }
+
+    #[test]
+    fn own_writes_are_not_those_of_others() {
+        let at = Instant::now();
+        let (earlier, later) = (Writes { count: 5, at }, Writes { count: 8, at: at + STEP });
+        assert_eq!(later.per_second_since(&earlier, 3), 0);
+        assert_eq!(later.per_second_since(&earlier, 1), 200);
+        let much_later = Writes { count: 8, at: at + 1_000 * STEP };
+        assert_eq!(much_later.per_second_since(&earlier, 1), 1, "seldom is not never");
+        assert_eq!(Writes { count: 8, at }.per_second_since(&earlier, 1), 2_000);
     }
 }
