@@ -19,6 +19,7 @@ mod report;
 mod scale;
 mod scale_cases;
 mod server;
+mod settled;
 mod soak;
 
 use std::io::Write;

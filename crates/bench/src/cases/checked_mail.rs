@@ -2,14 +2,10 @@
 //!
 //! The checks are SPF, DKIM, DMARC and a list in the DNS. dnsmasq answers for the sender's domain. Greylisting refuses the
 //! first attempt, and rspamd's own work would be measured, so both stay off.
-//!
-//! Both servers index what they accepted. The next window begins when that is done: otherwise one would index during
-//! the window of the other.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
@@ -23,7 +19,7 @@ use rustls_pki_types::PrivatePkcs8KeyDer;
 
 use super::smtp_in::{MESSAGES, SENDER, SmtpClient, smtp};
 use crate::client::smtp::Mail;
-use crate::load::{Clients, Load, Sample};
+use crate::load::Clients;
 use crate::mail::{Author, RECEIVER};
 use crate::mail_site::MailSite;
 use crate::measure::compare;
@@ -31,6 +27,7 @@ use crate::outcome::{Failure, Outcome, same};
 use crate::report::{Goal, Row};
 use crate::scale::Scale;
 use crate::server::Product;
+use crate::settled::Settled;
 
 const SENDING_DOMAIN: &str = "outside.example";
 const SELECTOR: &str = "bench";
@@ -48,10 +45,10 @@ pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row
     let mut rows = Vec::new();
     for &concurrency in scale.concurrency {
         let (with, without) = (MailSite::with_people(&checked).await?, MailSite::with_people(product).await?);
-        let mut load = Senders::to(&with, concurrency, &mails).await?;
-        let mut floor = Senders::to(&without, concurrency, &mails).await?;
+        let mut load = senders(&with, concurrency, &mails).await?;
+        let mut floor = senders(&without, concurrency, &mails).await?;
         let comparison = compare(&scale.plan, &mut load, &mut floor).await?;
-        for Senders { site, clients } in [&load, &floor] {
+        for (site, clients) in [(&with, &load), (&without, &floor)] {
             same("messages in the receiver's INBOX", site.inbox_total(RECEIVER).await?, clients.begun() as u64)?;
         }
         for (site, is_checked) in [(&with, true), (&without, false)] {
@@ -66,25 +63,9 @@ pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row
     Ok(rows)
 }
 
-/// Clients that submit to one server.
-struct Senders<'a> {
-    site: &'a MailSite,
-    clients: Clients<SmtpClient>,
-}
-
-impl<'a> Senders<'a> {
-    async fn to(site: &'a MailSite, count: usize, mails: &Arc<[Mail]>) -> Outcome<Self> {
-        let connections = SmtpClient::connect(count, smtp(site)?, Arc::clone(mails)).await?;
-        Ok(Self { site, clients: Clients::new(connections, site.server.process()) })
-    }
-}
-
-impl Load for Senders<'_> {
-    async fn run(&mut self, window: Duration) -> Outcome<Sample> {
-        let sample = self.clients.run(window).await?;
-        self.site.server.settle().await?;
-        Ok(sample)
-    }
+async fn senders<'a>(site: &'a MailSite, count: usize, mails: &Arc<[Mail]>) -> Outcome<Settled<'a, SmtpClient>> {
+    let connections = SmtpClient::connect(count, smtp(site)?, Arc::clone(mails)).await?;
+    Ok(Settled::new(&site.server, Clients::new(connections, site.server.process())))
 }
 
 /// Which of the verdicts the latest message has.

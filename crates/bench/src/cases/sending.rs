@@ -1,7 +1,5 @@
 //! `POST /mail/send` to a local mailbox, compared with the disk floor: 202 means that the message is durable.
 
-use std::time::Instant;
-
 use super::{http_clients, ordinary_sends};
 use crate::floor::disk::{DiskFloor, Rows};
 use crate::mail::RECEIVER;
@@ -11,6 +9,7 @@ use crate::outcome::{Outcome, same};
 use crate::report::{Goal, Row};
 use crate::scale::Scale;
 use crate::server::Product;
+use crate::settled::Settled;
 
 pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
@@ -26,28 +25,21 @@ async fn at(concurrency: usize, product: &Product, scale: &Scale) -> Outcome<[Ro
     let site = MailSite::with_people(product).await?;
     let requests = ordinary_sends(&site).await?;
     let server = &site.server;
-    let mut clients = http_clients(concurrency, server.http, server.process(), &requests, 202).await?;
+    let clients = http_clients(concurrency, server.http, server.process(), &requests, 202).await?;
+    let mut clients = Settled::new(server, clients);
     let comparison = compare(&scale.plan, &mut clients, &mut floor).await?;
 
-    let last_answer = Instant::now();
-    site.server.settle().await?;
-    // Statuses and statistics follow the responses, so verify them only now.
-    let caught_up = last_answer.elapsed();
     floor.check()?;
+    // Statuses and statistics follow the responses; they are complete now.
     let sent = clients.begun() as u64;
     same("messages in the list of sent mail", site.get("/mail/sent?limit=1").await?["total"].as_u64(), Some(sent))?;
     same("delivered messages", site.get("/mail/sent?limit=1&status=sent").await?["total"].as_u64(), Some(sent))?;
     same("messages in the receiver's INBOX", site.inbox_total(RECEIVER).await?, sent)?;
+    let caught_up = clients.caught_up(&format!("send at {concurrency}"));
     site.stop().await?;
 
     let rate = (concurrency == 64).then_some(8_000.0);
     let goal = Goal { rate, ratio: Some(0.5), ..Goal::default() };
     let case = "send, beside the disk floor".to_owned();
-    Ok([
-        Row::Compared { case, concurrency, comparison, goal },
-        Row::plain(
-            &format!("send at {concurrency}: until index and statistics have caught up with {sent} messages"),
-            format!("{:.1} s", caught_up.as_secs_f64()),
-        ),
-    ])
+    Ok([Row::Compared { case, concurrency, comparison, goal }, caught_up])
 }

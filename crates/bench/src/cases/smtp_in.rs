@@ -15,6 +15,7 @@ use crate::outcome::{Failure, Outcome, same};
 use crate::report::{Goal, Row, Unit};
 use crate::scale::Scale;
 use crate::server::Product;
+use crate::settled::Settled;
 
 /// Number of different messages, submitted in turn.
 pub(super) const MESSAGES: usize = 256;
@@ -55,16 +56,16 @@ async fn at(concurrency: usize, product: &Product, scale: &Scale) -> Outcome<Vec
     let template = template_of_one_message(product).await?;
     let mut floor = DiskFloor::open(&database(template.path()), Rows::Inbound, concurrency)?;
     let site = MailSite::with_people(product).await?;
-    let mut load = clients(concurrency, &site).await?;
+    let mut load = Settled::new(&site.server, clients(concurrency, &site).await?);
     let comparison = compare(&scale.plan, &mut load, &mut floor).await?;
     floor.check()?;
 
     let window = scale.plan.window * u32::try_from(scale.plan.rounds)?;
     let (sample, visible) = tokio::try_join!(load.run(window), probe(&site, window))?;
     let meanwhile = figures(&[sample]).rate;
-    site.server.settle().await?;
     same("messages in the receiver's INBOX", site.inbox_total(RECEIVER).await?, load.begun() as u64)?;
     same("probes in their INBOX", site.inbox_total(PROBED).await?, visible.len() as u64)?;
+    let caught_up = load.caught_up(&format!("SMTP in at {concurrency}"));
     site.stop().await?;
 
     let rate = (concurrency == 16).then_some(5_000.0);
@@ -73,6 +74,7 @@ async fn at(concurrency: usize, product: &Product, scale: &Scale) -> Outcome<Vec
     Ok(vec![
         Row::Compared { case, concurrency, comparison, goal: Goal { rate, ..Goal::default() } },
         Row::at_most(&figure, Unit::Seconds, p99(visible).as_secs_f64(), 0.05),
+        caught_up,
     ])
 }
 
