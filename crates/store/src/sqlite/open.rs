@@ -15,11 +15,15 @@ use crate::StoreError;
 /// Pause between attempts to switch a new file to write-ahead logging.
 const WAL_RETRY: Duration = Duration::from_millis(5);
 
+/// How often the writer looks for a lock that another process holds. SQLite's own pauses grow to 100 ms. Between two
+/// transactions of a process that writes all the time, such as an import, the lock is free for some milliseconds only.
+const LOCK_RETRY: Duration = Duration::from_millis(1);
+
 /// Opens the connection of the writer thread; creates a missing file.
 pub(super) fn writer(path: &Path, settings: &SqliteSettings) -> Result<Connection, StoreError> {
     create_private(path)?;
-    let connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?;
-    connection.busy_timeout(settings.busy_timeout)?;
+    let mut connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?;
+    look_often_for_the_lock(&mut connection, settings.busy_timeout)?;
     use_write_ahead_log(&connection, settings)?;
     // A commit only writes. The flusher thread flushes the log before a job is answered as durable.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
@@ -30,6 +34,21 @@ pub(super) fn writer(path: &Path, settings: &SqliteSettings) -> Result<Connectio
     tune(&connection, settings, settings.writer_cache_kib)?;
     keep_what_is_there(&connection)?;
     Ok(connection)
+}
+
+fn look_often_for_the_lock(connection: &mut Connection, patience: Duration) -> Result<(), StoreError> {
+    let mut began = Instant::now();
+    let may_go_on = move |earlier_looks| {
+        if earlier_looks == 0 {
+            began = Instant::now();
+        }
+        let may_go_on = began.elapsed() < patience;
+        if may_go_on {
+            thread::sleep(LOCK_RETRY);
+        }
+        may_go_on
+    };
+    Ok(connection.busy_handler(Some(may_go_on))?)
 }
 
 /// Checkpoints the log at start-up.
