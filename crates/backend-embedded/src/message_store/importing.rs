@@ -1,6 +1,8 @@
 //! Imports messages of another server or of files. The row that remembers a message is in the transaction that stores
 //! it, so an import that was interrupted continues where it ended.
 
+use std::time::Instant;
+
 use mailapi_imap::Flags;
 use mailapi_model::{Blob, EmailAddress, FolderName, Timestamp};
 use rusqlite::Connection;
@@ -62,6 +64,10 @@ pub enum ImportOutcome {
     Refused(MessageStoreError),
 }
 
+/// The pause after a transaction, as a multiple of its duration, while another process writes: the server, to which users
+/// send mail.
+const REST_FOR_OTHERS: u32 = 2;
+
 impl MessageStore {
     /// Prepares a folder for messages of a source. A missing folder is created and subscribed. A folder that never
     /// had a message gets the UIDVALIDITY of the source, unless that is far in the future: later folders need higher ones.
@@ -99,6 +105,9 @@ impl MessageStore {
 
     /// Imports messages in one transaction, in the order of their UIDs. A refused one does not affect the others.
     ///
+    /// If another process has written since the last transaction, this waits afterwards, so that it gets the larger part of
+    /// the time.
+    ///
     /// # Errors
     /// [`MessageStoreError::NoSuchFolder`], or if the database fails: then none of the messages is stored.
     pub async fn import(
@@ -107,6 +116,7 @@ impl MessageStore {
         messages: Vec<ImportMessage>,
     ) -> Result<Vec<ImportOutcome>, MessageStoreError> {
         let (settings, now) = (self.settings().clone(), self.clock().now());
+        let others = self.foreign_writes();
         let mut prepared = Vec::with_capacity(messages.len());
         for message in messages {
             if message.content.len() > settings.max_message_bytes {
@@ -126,9 +136,14 @@ impl MessageStore {
                 };
                 outcomes.push(refused_alone(outcome)?);
             }
-            Ok(outcomes)
+            Ok::<_, MessageStoreError>(outcomes)
         };
-        self.write(batch).await
+        let began = Instant::now();
+        let outcomes = self.write(batch).await?;
+        if self.foreign_writes() > others {
+            tokio::time::sleep(began.elapsed() * REST_FOR_OTHERS).await;
+        }
+        Ok(outcomes)
     }
 
     /// Ends the import of a folder: UIDs that the source has given to removed messages stay unused. Returns whether

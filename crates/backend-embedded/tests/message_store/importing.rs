@@ -61,6 +61,21 @@ async fn an_import_into_no_mailbox_is_refused() {
     assert_eq!(refused, Err(MessageStoreError::NoSuchMailbox));
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_import_leaves_time_to_another_process_that_writes() {
+    let test_store = TestStore::new().await;
+    let target = prepared(&test_store, None).await;
+    imported(&test_store, target, &[1]).await;
+    // The clock stands still while nobody waits for it.
+    let began = tokio::time::Instant::now();
+    imported(&test_store, target, &[2]).await;
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    test_store.open_again().await.create_folder(&ann(), &folder("Work")).await.unwrap();
+    imported(&test_store, target, &[3]).await;
+    assert!(began.elapsed() > Duration::ZERO);
+    assert_eq!(uids(&test_store).await, [1, 2, 3]);
+}
+
 #[tokio::test]
 async fn a_refused_message_does_not_stop_the_others() {
     let test_store = TestStore::with(MessageStoreSettings {

@@ -10,10 +10,10 @@ use super::Target;
 use super::report::Report;
 use crate::failure::Outcome;
 
-/// Messages of one transaction, which takes some milliseconds.
-const BATCH: usize = 100;
-/// Bytes after which a transaction is full: other writers wait for it.
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// Messages of one transaction, which takes about 4 ms. The server waits for it.
+const BATCH: usize = 50;
+/// Bytes after which a transaction is full.
+const BATCH_BYTES: usize = 1024 * 1024;
 
 /// A folder being filled.
 pub(super) struct Filled<'a> {
