@@ -112,3 +112,20 @@ async fn a_conditional_store_changes_only_what_the_client_knows() {
     assert_eq!(other.ok("SEARCH SEEN").await[0], "* SEARCH 1 3");
     assert_eq!(other.ok("SEARCH ANSWERED").await[0], "* SEARCH 2");
 }
+
+#[tokio::test]
+async fn flags_that_another_session_changed_back_have_a_new_modseq() {
+    let server = TestServer::open().await;
+    let (mut client, mut plain, mut other) = (server.ann().await, server.ann().await, server.ann().await);
+    fill(&mut client, 2).await;
+    client.ok("SELECT INBOX (CONDSTORE)").await;
+    plain.ok("SELECT INBOX").await;
+    other.ok("SELECT INBOX").await;
+    other.ok("STORE 2 +FLAGS.SILENT (\\Answered)").await;
+    other.ok("STORE 2 -FLAGS.SILENT (\\Answered)").await;
+    let (_, modseq) = state(&mut other).await;
+    assert_eq!(client.ok("NOOP").await, [format!("* 2 FETCH (UID 2 MODSEQ ({modseq}))")]);
+    assert_eq!(plain.ok("NOOP").await, [""; 0]);
+    let stored = client.run(&format!("STORE 2 (UNCHANGEDSINCE {modseq}) +FLAGS.SILENT (\\Seen)")).await;
+    assert_eq!(stored.end, "OK STORE completed");
+}

@@ -91,6 +91,15 @@ pub enum Untagged {
         /// The modification sequence of the change.
         modseq: u64,
     },
+    /// `* n FETCH (UID u MODSEQ (m))`, once CONDSTORE is enabled: the flags were changed, and changed back.
+    Modseq {
+        /// Sequence number.
+        number: u32,
+        /// UID.
+        uid: u32,
+        /// The modification sequence of the last change.
+        modseq: u64,
+    },
 }
 
 /// The mailbox is no longer the selected one; the client must select again.
@@ -390,9 +399,14 @@ impl SelectedView {
                 continue;
             }
             if let Some(at) = known
-                && self.flags_of(entry.uid) == Some(&entry.flags)
+                && let Some(before) = self.messages.get(at)
+                && *before.flags == entry.flags
             {
-                self.messages.set(at, entry.flags, entry.modseq);
+                if before.modseq != entry.modseq {
+                    let MessageEntry { uid, flags: same, modseq } = entry;
+                    flags.push(Untagged::Modseq { number: number_at(at), uid, modseq });
+                    self.messages.set(at, same, modseq);
+                }
                 continue;
             }
             keywords |= self.note_keywords(&entry.flags);
@@ -570,6 +584,17 @@ mod tests {
         let update = changes(vec![entry(3, "\\Seen $Junk")], vec![], UidRanges::default());
         let news = view.sync(update.clone(), false).unwrap();
         assert!(matches!(&news[..], [Untagged::Keywords(_), Untagged::Flags { number: 1, uid: 3, .. }]));
+        assert_eq!(view.sync(update, false).unwrap(), []);
+    }
+
+    #[test]
+    fn flags_that_were_changed_back_have_a_new_modseq() {
+        let mut view = view(&[(3, ""), (5, "\\Seen")]);
+        let changed = MessageEntry { modseq: 7, ..entry(5, "\\Seen") };
+        let update = changes(vec![entry(3, ""), changed], vec![], UidRanges::default());
+        let news = view.sync(update.clone(), false).unwrap();
+        assert_eq!(news, [Untagged::Modseq { number: 2, uid: 5, modseq: 7 }]);
+        assert_eq!(view.modseq_of(5), Some(7));
         assert_eq!(view.sync(update, false).unwrap(), []);
     }
 

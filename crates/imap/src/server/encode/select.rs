@@ -109,5 +109,11 @@ fn write_change(writer: &mut Writer, change: &Untagged, enabled: Enabled) {
             let flags = Some((flags, *is_recent));
             fetch::write_change(writer, Changed { number: *number, uid: *uid, flags, modseq });
         }
+        Untagged::Modseq { number, uid, modseq } if enabled.condstore => {
+            let modseq = Some(*modseq);
+            fetch::write_change(writer, Changed { number: *number, uid: *uid, flags: None, modseq });
+        }
+        // Without CONDSTORE, the client knows everything already.
+        Untagged::Modseq { .. } => {}
     }
 }
