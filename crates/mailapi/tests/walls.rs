@@ -138,6 +138,23 @@ fn the_environment_and_the_network_are_touched_only_at_home() {
     }
 }
 
+/// In the workspace, another crate may bring the feature along.
+#[test]
+fn tests_that_stop_the_clock_compile_alone() {
+    let metadata = workspace();
+    for package in metadata.workspace_packages() {
+        let tokio = package.dependencies.iter().filter(|dependency| dependency.name == "tokio");
+        let has_feature = tokio.flat_map(|tokio| &tokio.features).any(|feature| feature == "test-util");
+        let home = package.manifest_path.parent().expect("a manifest lies in a directory");
+        for directory in ["src", "tests"].map(|name| home.join(name)).iter().filter(|path| path.exists()) {
+            for_each_source(directory.as_std_path(), &mut |path, text| {
+                let stops_the_clock = text.contains(concat!("start", "_paused"));
+                assert!(has_feature || !stops_the_clock, "{} needs tokio's feature test-util", path.display());
+            });
+        }
+    }
+}
+
 fn workspace() -> Metadata {
     MetadataCommand::new().no_deps().exec().expect("cargo describes its own workspace")
 }
