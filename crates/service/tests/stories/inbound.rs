@@ -404,6 +404,53 @@ async fn the_authors_policy_decides_alone_where_no_other_domain_can_align() {
 }
 
 #[tokio::test]
+async fn a_policy_that_is_not_answered_excuses_only_what_it_could_confirm() {
+    let app = app_with(DmarcAction::Reject).await;
+    let strict = "v=DMARC1; p=reject; adkim=s; aspf=s";
+    for (number, own, signer, is_refused) in [
+        // Strict alignment needs the author's own domain.
+        (1, strict, "far", true),
+        (2, strict, "news.far", true),
+        (3, "v=DMARC1; p=reject; aspf=s", "news.far", false),
+        (4, "v=DMARC1; p=reject", "far", false),
+        // The author's domain is an organization of its own.
+        (5, "v=DMARC1; p=reject; psd=n", "news.far", true),
+        (6, "v=DMARC1; p=reject; psd=n", "news.mail.far", false),
+    ] {
+        let (author, signer) = (format!("mail.far{number}.example"), format!("{signer}{number}.example"));
+        app.dns.set_txt(&format!("_dmarc.{author}"), &[own]);
+        app.dns.silence(&format!("_dmarc.far{number}.example"));
+        let key = FarKey::published(&app, &signer);
+        let judgement = judged(&app, key.signed(&signer, &message(&format!("zoe@{author}")))).await;
+        let refused = matches!(judgement.action, InboundAction::Refuse(_));
+        assert_eq!(refused, is_refused, "{number}: {judgement:?}");
+    }
+    // Whatever the signer's own name has, the organization is the same.
+    app.dns.set_txt("_dmarc.mail.near.example", &["v=DMARC1; p=reject; psd=n"]);
+    app.dns.silence("_dmarc.news.near.example");
+    let key = FarKey::published(&app, "news.near.example");
+    let judgement = judged(&app, key.signed("news.near.example", &message("zoe@mail.near.example"))).await;
+    assert!(matches!(judgement.action, InboundAction::Refuse(_)), "{judgement:?}");
+}
+
+#[tokio::test]
+async fn a_policy_that_cannot_be_read_is_not_replaced_by_the_parents() {
+    let app = app_with(DmarcAction::Reject).await;
+    app.dns.set_txt("_dmarc.far.example", &["v=DMARC1; p=reject"]);
+    for own in ["v=DMARC1", "v=DMARC1; adkim=s", "v=DMARC1; p=junk", "v=DMARC1; p=reject; sp=junk"] {
+        app.dns.set_txt("_dmarc.mail.far.example", &[own]);
+        let judgement = judged(&app, message("zoe@mail.far.example")).await;
+        assert_eq!((&judgement.action, results(&judgement).dmarc), (&InboundAction::Deliver, Nothing), "{own}");
+    }
+    // The parent's record names the organization, even if it asks for nothing.
+    app.dns.set_txt("_dmarc.near.example", &["v=DMARC1"]);
+    app.dns.set_txt("_dmarc.mail.near.example", &["v=DMARC1; p=reject"]);
+    let key = FarKey::published(&app, "news.near.example");
+    let judgement = judged(&app, key.signed("news.near.example", &message("zoe@mail.near.example"))).await;
+    assert_eq!((&judgement.action, results(&judgement).dmarc), (&InboundAction::Deliver, Pass));
+}
+
+#[tokio::test]
 async fn ordinary_mail_passes_and_says_so() {
     let app = app().await;
     app.dns.set_txt("far.example", &["v=spf1 ip4:192.0.2.7 -all"]);

@@ -77,6 +77,19 @@ impl Answers {
         }
     }
 
+    /// Returns the names that were not answered.
+    pub(super) fn unanswered(&self) -> Vec<String> {
+        let is_unanswered = |answer: &Txt| matches!(answer, Txt::Error(Error::Dns(DnsError::Resolver(_))));
+        self.0.iter().filter(|(_, answer)| is_unanswered(answer)).map(|(name, _)| name.to_string()).collect()
+    }
+
+    /// Returns these records, with this policy at a name.
+    pub(super) fn supposing(&self, name: &str, record: Option<&str>) -> Self {
+        let mut answers = self.clone();
+        answers.0.insert(name.into(), record.map_or_else(missing, |record| policy(&[record.to_owned()])));
+        answers
+    }
+
     /// Returns whether a name was looked up.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)

@@ -24,6 +24,14 @@ const MAX_LOOKUPS: usize = 48;
 /// Time limit. It starts after the other checks, so that other domains cannot use it up.
 const TIME: Duration = Duration::from_secs(10);
 
+/// What a name that was not answered may have, as far as it matters beside a known policy of the author: it may end the
+/// walk, and so decide what the organizational domain is (RFC 9989 section 4.10.2).
+const POSSIBLE_RECORDS: [Option<&str>; 4] =
+    [None, Some("v=DMARC1; p=none"), Some("v=DMARC1; p=none; psd=y"), Some("v=DMARC1; p=none; psd=n")];
+
+/// Maximum number of unanswered names for which all combinations are tried.
+const MAX_UNANSWERED: usize = 3;
+
 /// Number of labels of the longest parent domain that is looked up (RFC 9989 section 4.10).
 const MAX_LABELS: usize = 7;
 
@@ -82,10 +90,30 @@ pub(super) async fn check(
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| !known.contains(name) && seen.insert(name.clone()));
     let mut answers = Answers::policies(&lookups, &names).await.and(known);
+    if let Some(result) = in_any_case(&answers, author, evaluated) {
+        return result;
+    }
     if apply_existence(&lookups, author, &mut answers).await.is_err() {
         return temporary;
     }
     evaluated(&answers)
+}
+
+/// Returns the result if names were not answered, and it is the same whatever they have.
+fn in_any_case(answers: &Answers, author: &str, evaluated: impl Fn(&Answers) -> DmarcCheck) -> Option<DmarcCheck> {
+    let unanswered = answers.unanswered();
+    answers.policy(&walk(author)[0])?;
+    if unanswered.is_empty() || unanswered.len() > MAX_UNANSWERED {
+        return None;
+    }
+    let mut possible = vec![answers.clone()];
+    for name in unanswered {
+        let with_each = |answers: &Answers| POSSIBLE_RECORDS.map(|record| answers.supposing(&name, record));
+        possible = possible.iter().flat_map(with_each).collect();
+    }
+    let mut results = possible.iter().map(evaluated);
+    let first = results.next()?;
+    results.all(|result| result == first).then_some(first)
 }
 
 /// Returns whether a check passed for the author's domain itself.
