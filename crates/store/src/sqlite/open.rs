@@ -44,7 +44,7 @@ fn look_often_for_the_lock(connection: &mut Connection, patience: Duration) -> R
         }
         let may_go_on = began.elapsed() < patience;
         if may_go_on {
-            thread::sleep(LOCK_RETRY);
+            thread::park_timeout(LOCK_RETRY);
         }
         may_go_on
     };
