@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     fn uids(ranges: &UidRanges) -> BTreeSet<u32> {
-        ranges.ranges().iter().flat_map(|&(from, to)| from..=to).collect()
+        ranges.iter().collect()
     }
 
     fn ranges() -> impl Strategy<Value = Vec<(u32, u32)>> {
@@ -162,6 +162,18 @@ mod tests {
             let taken: Vec<u32> = other.iter().copied().collect();
             let expected: BTreeSet<u32> = uids(&one).difference(&other).copied().collect();
             prop_assert_eq!(uids(&one.without(&taken)), expected);
+        }
+
+        #[test]
+        fn what_is_appended_comes_after_the_rest(one in ranges(), other in ranges()) {
+            let (mut one, other) = (UidRanges::from_ranges(one), UidRanges::from_ranges(other));
+            let largest = uids(&one).last().copied().unwrap_or(0);
+            // A range that begins below has only UIDs that are present already.
+            let new = other.iter().filter(|uid| *uid > largest).map(|uid| (uid, uid)).collect();
+            let expected: BTreeSet<u32> = uids(&one).into_iter().chain(other.iter().filter(|uid| *uid > largest)).collect();
+            one.append(&UidRanges::from_ranges(new));
+            prop_assert_eq!(one.count(), expected.len() as u64);
+            prop_assert!(one.iter().eq(expected));
         }
 
         #[test]
