@@ -377,7 +377,7 @@ async fn a_silent_dns_refuses_nothing() {
 }
 
 #[tokio::test]
-async fn the_authors_policy_decides_alone_where_no_other_domain_can_align() {
+async fn a_policy_decides_alone_where_no_other_domain_can_align() {
     let app = app_with(DmarcAction::Reject).await;
     let key = FarKey::published(&app, "mail.far.example");
     let signed = key.signed("mail.far.example", &message("zoe@mail.far.example"));
@@ -404,7 +404,7 @@ async fn the_authors_policy_decides_alone_where_no_other_domain_can_align() {
 }
 
 #[tokio::test]
-async fn a_policy_that_is_not_answered_excuses_only_what_it_could_confirm() {
+async fn a_missing_answer_excuses_only_what_it_could_confirm() {
     let app = app_with(DmarcAction::Reject).await;
     let strict = "v=DMARC1; p=reject; adkim=s; aspf=s";
     for (number, own, signer, is_refused) in [
@@ -425,6 +425,18 @@ async fn a_policy_that_is_not_answered_excuses_only_what_it_could_confirm() {
         let refused = matches!(judgement.action, InboundAction::Refuse(_));
         assert_eq!(refused, is_refused, "{number}: {judgement:?}");
     }
+    // The sender chooses domains below, and how many of their names are not answered.
+    app.dns.set_txt("_dmarc.mail.deep.example", &[strict]);
+    let sender = "a.b.c.d.deep.example";
+    for name in ["deep", "d.deep", "c.d.deep", "b.c.d.deep", "a.b.c.d.deep"] {
+        app.dns.silence(&format!("_dmarc.{name}.example"));
+    }
+    app.dns.silence(sender);
+    let judgement = judged_from(&app, CLIENT, &format!("zoe@{sender}"), message("zoe@mail.deep.example")).await;
+    assert!(matches!(judgement.action, InboundAction::Refuse(_)), "{judgement:?}");
+    app.dns.set_txt("_dmarc.mail.deep.example", &["v=DMARC1; p=reject"]);
+    let judgement = judged_from(&app, CLIENT, &format!("zoe@{sender}"), message("zoe@mail.deep.example")).await;
+    assert_eq!((&judgement.action, results(&judgement).dmarc), (&InboundAction::Deliver, Temperror));
     // Whatever the signer's own name has, the organization is the same.
     app.dns.set_txt("_dmarc.mail.near.example", &["v=DMARC1; p=reject; psd=n"]);
     app.dns.silence("_dmarc.news.near.example");

@@ -62,7 +62,7 @@ impl Answers {
             let name: &String = name;
             let answer = match lookups.txt(name).await {
                 Ok(texts) => read(&texts),
-                Err(Unanswered) => Txt::Error(Error::Dns(DnsError::Resolver(String::new()))),
+                Err(Unanswered) => Txt::Error(Self::unanswered_error()),
             };
             (name.to_fqdn().into_owned().into_boxed_str(), answer)
         };
@@ -77,16 +77,22 @@ impl Answers {
         }
     }
 
+    /// Returns the error that stands for a missing answer.
+    pub(super) const fn unanswered_error() -> Error {
+        Error::Dns(DnsError::Resolver(String::new()))
+    }
+
     /// Returns the names that were not answered.
     pub(super) fn unanswered(&self) -> Vec<String> {
         let is_unanswered = |answer: &Txt| matches!(answer, Txt::Error(Error::Dns(DnsError::Resolver(_))));
         self.0.iter().filter(|(_, answer)| is_unanswered(answer)).map(|(name, _)| name.to_string()).collect()
     }
 
-    /// Returns these records, with this policy at a name.
-    pub(super) fn supposing(&self, name: &str, record: Option<&str>) -> Self {
+    /// Returns these records, with this policy at each of the names.
+    pub(super) fn supposing(&self, names: &[String], record: Option<&str>) -> Self {
+        let record = record.map_or_else(missing, |record| policy(&[record.to_owned()]));
         let mut answers = self.clone();
-        answers.0.insert(name.into(), record.map_or_else(missing, |record| policy(&[record.to_owned()])));
+        answers.0.extend(names.iter().map(|name| (name.as_str().into(), record.clone())));
         answers
     }
 

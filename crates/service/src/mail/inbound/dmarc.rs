@@ -6,9 +6,7 @@ use futures_util::FutureExt;
 use mail_auth::dkim::Signature;
 use mail_auth::dmarc::verify::DmarcParameters;
 use mail_auth::dmarc::{Dmarc, Policy};
-use mail_auth::{
-    AuthenticatedMessage, DkimOutput, DmarcResult, DnsError, Error, MessageAuthenticator, SpfOutput, SpfResult,
-};
+use mail_auth::{AuthenticatedMessage, DkimOutput, DmarcResult, MessageAuthenticator, SpfOutput, SpfResult};
 use mailapi_backend::Dns;
 use mailapi_model::AuthenticationResult;
 
@@ -24,12 +22,16 @@ const MAX_LOOKUPS: usize = 48;
 /// Time limit. It starts after the other checks, so that other domains cannot use it up.
 const TIME: Duration = Duration::from_secs(10);
 
-/// What a name that was not answered may have, as far as it matters beside a known policy of the author: it may end the
-/// walk, and so decide what the organizational domain is (RFC 9989 section 4.10.2).
+/// Possible records at a name of the author's walk that was not answered. Beside the author's own policy, only their effect
+/// on the organizational domain matters (RFC 9989 section 4.10.2).
 const POSSIBLE_RECORDS: [Option<&str>; 4] =
     [None, Some("v=DMARC1; p=none"), Some("v=DMARC1; p=none; psd=y"), Some("v=DMARC1; p=none; psd=n")];
 
-/// Maximum number of unanswered names for which all combinations are tried.
+/// Possible records at all other unanswered names: without one, the most domains align, and with `psd=n` the fewest. The
+/// sender chooses how many such names there are.
+const POSSIBLE_RECORDS_BELOW: [Option<&str>; 2] = [None, Some("v=DMARC1; p=none; psd=n")];
+
+/// Maximum number of unanswered names of the author's walk for which all combinations are tried.
 const MAX_UNANSWERED: usize = 3;
 
 /// Number of labels of the longest parent domain that is looked up (RFC 9989 section 4.10).
@@ -77,8 +79,8 @@ pub(super) async fn check(
     };
     let related: Vec<&str> = candidates(spf, signed).filter(|domain| may_be_related(domain, author)).collect();
     let mut known = Answers::default();
-    // The author's own domain is aligned in every mode, and a domain that is not related in none (RFC 9989 section 4.4).
-    // Then the author's own policy decides alone.
+    // The author's own domain is always aligned, and an unrelated one never (RFC 9989 section 4.4). Then the author's own
+    // policy decides alone.
     if related.is_empty() || is_confirmed(author, spf, signed) {
         let own = names.remove(0);
         known = Answers::policies(&lookups, std::slice::from_ref(&own)).await;
@@ -99,16 +101,18 @@ pub(super) async fn check(
     evaluated(&answers)
 }
 
-/// Returns the result if names were not answered, and it is the same whatever they have.
+/// Returns the result if names were not answered, and every possible answer gives the same one.
 fn in_any_case(answers: &Answers, author: &str, evaluated: impl Fn(&Answers) -> DmarcCheck) -> Option<DmarcCheck> {
+    let names = walk(author);
+    answers.policy(names.first()?)?;
     let unanswered = answers.unanswered();
-    answers.policy(&walk(author)[0])?;
-    if unanswered.is_empty() || unanswered.len() > MAX_UNANSWERED {
+    let (above, below): (Vec<String>, Vec<String>) = unanswered.into_iter().partition(|name| names.contains(name));
+    if above.len() + below.len() == 0 || above.len() > MAX_UNANSWERED {
         return None;
     }
-    let mut possible = vec![answers.clone()];
-    for name in unanswered {
-        let with_each = |answers: &Answers| POSSIBLE_RECORDS.map(|record| answers.supposing(&name, record));
+    let mut possible = POSSIBLE_RECORDS_BELOW.map(|record| answers.supposing(&below, record)).to_vec();
+    for name in above.chunks(1) {
+        let with_each = |answers: &Answers| POSSIBLE_RECORDS.map(|record| answers.supposing(name, record));
         possible = possible.iter().flat_map(with_each).collect();
     }
     let mut results = possible.iter().map(evaluated);
@@ -169,7 +173,9 @@ fn evaluate(
         signed.iter().map(|one| Signature { d: one.domain.clone(), ..Signature::default() }).collect();
     let outputs = signed.iter().zip(&signatures).filter_map(|(one, signature)| match one.result {
         AuthenticationResult::Pass => Some(DkimOutput::pass().with_signature(signature)),
-        AuthenticationResult::Temperror => Some(DkimOutput::temp_err(unanswered()).with_signature(signature)),
+        AuthenticationResult::Temperror => {
+            Some(DkimOutput::temp_err(Answers::unanswered_error()).with_signature(signature))
+        }
         _ => None,
     });
     let outputs: Vec<_> = outputs.collect();
@@ -200,10 +206,6 @@ fn evaluate(
         Policy::None | Policy::Unspecified => Demand::None,
     };
     Some(DmarcCheck { result, policy })
-}
-
-const fn unanswered() -> Error {
-    Error::Dns(DnsError::Resolver(String::new()))
 }
 
 #[cfg(test)]
