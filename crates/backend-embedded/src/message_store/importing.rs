@@ -1,7 +1,7 @@
 //! Imports messages of another server or of files. The row that remembers a message is in the transaction that stores
 //! it, so an import that was interrupted continues where it ended.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mailapi_imap::Flags;
 use mailapi_model::{Blob, EmailAddress, FolderName, Timestamp};
@@ -68,6 +68,9 @@ pub enum ImportOutcome {
 /// send mail.
 const REST_FOR_OTHERS: u32 = 2;
 
+/// The longest of these pauses: the duration includes the wait for the lock.
+const LONGEST_REST: Duration = Duration::from_millis(100);
+
 impl MessageStore {
     /// Prepares a folder for messages of a source. A missing folder is created and subscribed. A folder that never
     /// had a message gets the UIDVALIDITY of the source, unless that is far in the future: later folders need higher ones.
@@ -105,8 +108,8 @@ impl MessageStore {
 
     /// Imports messages in one transaction, in the order of their UIDs. A refused one does not affect the others.
     ///
-    /// If another process has written since the last transaction, this waits afterwards, so that it gets the larger part of
-    /// the time.
+    /// If another process was seen to write meanwhile, this waits before it returns, so that the other gets the larger part
+    /// of the time.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchFolder`], or if the database fails: then none of the messages is stored.
@@ -141,7 +144,7 @@ impl MessageStore {
         let began = Instant::now();
         let outcomes = self.write(batch).await?;
         if self.foreign_writes() > others {
-            tokio::time::sleep(began.elapsed() * REST_FOR_OTHERS).await;
+            tokio::time::sleep((began.elapsed() * REST_FOR_OTHERS).min(LONGEST_REST)).await;
         }
         Ok(outcomes)
     }

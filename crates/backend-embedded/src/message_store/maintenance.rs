@@ -10,22 +10,25 @@ use super::{MessageStore, MessageStoreError};
 /// again and again, and would find it only by chance.
 const LONGEST_BUSY: Duration = Duration::from_secs(1);
 
-/// Length of the pause for them, longer than SQLite waits between two looks (100 ms).
+/// Length of the pause for them. mailapi looks for the lock every millisecond, other programs every 100 ms.
 const TURN: Duration = Duration::from_millis(120);
 
-/// While others write, a pause is this multiple of the step before it: maintenance gets about a ninth of the writer's
-/// time, enough to index some 150 messages a second.
+/// While others write, a pause is at least this multiple of the step before it: maintenance gets about a ninth of the
+/// writer's time, enough to index some 150 messages a second.
 const LEAST_REST: u32 = 8;
 
-/// Maintenance gets half of that when others write 1,600 times a second instead of 800, and so on: for each 100 writes a
-/// second, the pause is one step longer. At such rates the index cannot keep up anyway, and each step delays everyone.
+/// Each 100 writes a second make the pause one step longer: 16 steps at 1,600 a second. The index cannot keep up at such
+/// rates anyway, and each step delays every write.
 const WRITES_PER_STEP: u64 = 100;
 
-/// The longest pause as a multiple of the step before it.
+/// The longest pause that depends on the rate, as a multiple of the step before it.
 const MOST_REST: u32 = 64;
 
-/// No pause above [`LEAST_REST`] steps is longer.
+/// The longest pause that depends on the rate.
 const LONGEST_REST: Duration = Duration::from_secs(1);
+
+/// A pause ends when no write was seen for this time. Those of other processes are seen within 250 ms.
+const QUIET: Duration = Duration::from_millis(300);
 
 impl MessageStore {
     /// Runs one step of all maintenance: remove, collect, reread, index, prune. Returns whether there may be
@@ -83,7 +86,7 @@ impl MessageStore {
                 return Ok(());
             }
             let took = began.elapsed();
-            // Those who wait for this step write nothing meanwhile, so the pause before it counts as well.
+            // Waiting writers begin no new write, so the rate includes the pause before the step.
             let now = Writes::now(self);
             let rate = now.per_second_since(&last, own);
             last = now;
@@ -96,14 +99,14 @@ impl MessageStore {
         }
     }
 
-    /// Waits for this time, or until nobody has written for [`TURN`].
+    /// Waits for this time, or until no write was seen for [`QUIET`].
     async fn rest_for(&self, pause: Duration) {
         let end = tokio::time::Instant::now() + pause;
         loop {
-            let part = end.saturating_duration_since(tokio::time::Instant::now()).min(TURN);
+            let part = end.saturating_duration_since(tokio::time::Instant::now()).min(QUIET);
             let before = Writes::now(self).count;
             tokio::time::sleep(part).await;
-            if part < TURN || Writes::now(self).count == before {
+            if part < QUIET || Writes::now(self).count == before {
                 return;
             }
         }

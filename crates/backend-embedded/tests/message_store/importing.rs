@@ -66,7 +66,7 @@ async fn an_import_leaves_time_to_another_process_that_writes() {
     let test_store = TestStore::new().await;
     let target = prepared(&test_store, None).await;
     imported(&test_store, target, &[1]).await;
-    // The clock stands still while nobody waits for it.
+    // The clock moves only while something waits for it.
     let began = tokio::time::Instant::now();
     imported(&test_store, target, &[2]).await;
     assert_eq!(began.elapsed(), Duration::ZERO);

@@ -10,7 +10,7 @@ use super::Target;
 use super::report::Report;
 use crate::failure::Outcome;
 
-/// Messages of one transaction, which takes about 4 ms. The server waits for it.
+/// Messages of one transaction, which takes about 4 ms. Writes of the server wait meanwhile.
 const BATCH: usize = 50;
 /// Bytes after which a transaction is full.
 const BATCH_BYTES: usize = 1024 * 1024;
