@@ -13,6 +13,10 @@ pub struct MessageStoreSettings {
     /// Mail to an unknown address is delivered to the mailbox named by its local part before this character
     /// (RFC 5233 section 1). `None` rejects such mail. Default `+`.
     pub recipient_delimiter: Option<char>,
+    /// Maximum number of addresses that one message reaches in a day through aliases and rules here, also if its copies
+    /// come back from other servers. Default 10,000: an alias has 1,000 members at most, and a message from an author here
+    /// reaches 5,000.
+    pub max_reached: u64,
     /// Recipients of mail for the postmaster of a domain that has none: the first address that is a local mailbox.
     /// Default: none.
     pub postmasters: Vec<EmailAddress>,
@@ -60,6 +64,7 @@ impl Default for MessageStoreSettings {
         Self {
             max_message_bytes: 25 * 1024 * 1024,
             recipient_delimiter: Some('+'),
+            max_reached: 10_000,
             postmasters: Vec::new(),
             chunk_bytes: 128 * 1024,
             inline_bytes: 256 * 1024,

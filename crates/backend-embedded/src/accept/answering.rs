@@ -56,7 +56,8 @@ fn is_forged(mail: &Prepared) -> bool {
 /// Returns whether a program or a mailing list sent the message.
 fn is_automatic(facts: &Facts<'_>) -> bool {
     let says = |field: &str, which: fn(&str) -> bool| facts.texts(field).iter().any(|text| which(text.trim()));
-    says("auto-submitted", |text| !text.starts_with("no"))
+    // The field may have parameters and comments (RFC 3834 section 5).
+    says("auto-submitted", |text| text.split([';', '(', ' ']).next() != Some("no"))
         || says("precedence", |text| matches!(text, "bulk" | "list" | "junk"))
         || says("x-auto-response-suppress", |text| text.contains("all") || text.contains("oof"))
         || LIST_FIELDS.iter().any(|field| !facts.texts(field).is_empty())

@@ -3,14 +3,16 @@
 //! Aliases may be members of aliases. Each address is looked up once, so a loop ends by itself.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
 use mailapi_backend::Refusal;
 use mailapi_model::{Alias, EmailAddress, EnhancedCode, Reply};
 use mailapi_store::StoreError;
 use rusqlite::Connection;
 
-use super::Relaying;
+use super::loops::{EarlierHops, looping};
 use super::routing::{Target, full, target, unknown};
+use super::{Prepared, Relaying};
 use crate::MessageStoreSettings;
 use crate::message_store::{MailboxId, mailbox};
 
@@ -21,6 +23,10 @@ pub(super) const MOST: usize = 1_000;
 /// Number of addresses that are looked up on the caller's thread.
 pub(super) const FEW: usize = 50;
 
+/// Maximum number of names of aliases that a copy bears. Aliases of more aliases are rare, and are no way around the other
+/// limits of a loop.
+const MOST_NAMED: usize = 10;
+
 /// The number of addresses to which the aliases among the recipients of one message have expanded.
 ///
 /// Each of them costs look-ups, an entry in the delivery feed, and a copy of the message if it is at another server. A
@@ -29,6 +35,8 @@ pub(super) const FEW: usize = 50;
 pub struct Expanded {
     addresses: usize,
     most: usize,
+    /// The way of the message so far; unknown at RCPT.
+    earlier: Option<Arc<EarlierHops>>,
 }
 
 impl Expanded {
@@ -45,13 +53,30 @@ impl Expanded {
             Relaying::Allowed => Self::MOST_OF_AUTHORS,
             Relaying::Denied => Self::MOST_OF_STRANGERS,
         };
-        Self { addresses: 0, most }
+        Self { addresses: 0, most, earlier: None }
+    }
+
+    /// Starts with a message whose header is known.
+    pub(super) fn of(mail: &Prepared) -> Self {
+        Self { earlier: Some(mail.earlier.clone()), ..Self::none(mail.incoming.relaying) }
     }
 
     /// Returns why the message reaches no further alias; `None` if it does.
     pub(super) fn refusal(&self) -> Option<Reply> {
         (self.addresses >= self.most).then(too_many_addresses)
     }
+
+    fn is_named(&self, alias: &EmailAddress) -> bool {
+        self.earlier.as_ref().is_some_and(|earlier| earlier.name(alias))
+    }
+}
+
+/// A member at another server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OutsideMember {
+    pub(crate) address: EmailAddress,
+    /// The aliases that lead to it, and the mailbox whose rules do. The first one is never missing.
+    pub(crate) through: Arc<[EmailAddress]>,
 }
 
 /// The members of an alias, by what becomes of the message.
@@ -60,7 +85,7 @@ pub(crate) struct Expansion {
     /// Mailboxes with enough room, each once.
     pub(crate) mailboxes: Vec<(EmailAddress, MailboxId)>,
     /// Members at other servers.
-    pub(crate) elsewhere: Vec<EmailAddress>,
+    pub(crate) elsewhere: Vec<OutsideMember>,
     /// Members that cannot receive the message.
     pub(crate) failed: Vec<Refusal>,
 }
@@ -72,15 +97,22 @@ impl Expansion {
         if !self.mailboxes.is_empty() || !self.elsewhere.is_empty() {
             return None;
         }
-        let is_full = self.failed.iter().any(|refusal| refusal.reply == full());
-        let is_junk = self.failed.iter().any(|refusal| refusal.reply == junk());
-        Some(if is_full {
-            full()
-        } else if is_junk {
-            junk()
-        } else {
-            not_expanded()
-        })
+        let decisive = [full(), junk(), looping()].into_iter().find(|reply| self.has_failed_with(reply));
+        Some(decisive.unwrap_or_else(not_expanded))
+    }
+
+    fn has_failed_with(&self, reply: &Reply) -> bool {
+        self.failed.iter().any(|refusal| refusal.reply == *reply)
+    }
+
+    /// Returns the number of addresses that get the message.
+    pub(super) fn reached(&self) -> u64 {
+        (self.mailboxes.len() + self.elsewhere.len()) as u64
+    }
+
+    /// Returns the alias, or the mailbox with rules, that forwards the message to other servers; `None` if it does not.
+    pub(super) fn forwarder(&self) -> Option<&EmailAddress> {
+        self.elsewhere.first()?.through.first()
     }
 
     /// Adds what another one found, without addresses that this one has.
@@ -89,7 +121,7 @@ impl Expansion {
         self.mailboxes.extend(mailboxes);
         self.failed.extend(failed);
         elsewhere.into_iter().for_each(|member| {
-            if !self.elsewhere.contains(&member) {
+            if !self.elsewhere.iter().any(|known| known.address == member.address) {
                 self.elsewhere.push(member);
             }
         });
@@ -98,7 +130,7 @@ impl Expansion {
     /// Forwards nothing: other servers would take this server for the origin of the junk.
     pub(super) fn keep_here(&mut self) {
         for member in std::mem::take(&mut self.elsewhere) {
-            self.fail(member, junk());
+            self.fail(member.address, junk());
         }
     }
 }
@@ -118,9 +150,9 @@ pub(super) fn expand(
     expanded: &mut Expanded,
 ) -> Result<Expansion, StoreError> {
     let (mut expansion, mut seen, mut found) = (Expansion::default(), HashSet::new(), HashSet::new());
+    let mut waiting = members(&Arc::default(), alias.address.clone(), alias.members).collect::<VecDeque<_>>();
     seen.insert(alias.address);
-    let mut waiting = VecDeque::from(alias.members);
-    while let Some(member) = waiting.pop_front() {
+    while let Some(OutsideMember { address: member, through }) = waiting.pop_front() {
         if !seen.insert(member.clone()) {
             continue;
         }
@@ -129,7 +161,7 @@ pub(super) fn expand(
         }
         expanded.addresses += 1;
         if !mailbox::is_local_domain(connection, member.domain_str())? {
-            expansion.elsewhere.push(member);
+            expansion.elsewhere.push(OutsideMember { address: member, through });
             continue;
         }
         match target(connection, &member, settings)? {
@@ -141,11 +173,28 @@ pub(super) fn expand(
             }
             // The members of an alias that was found before are expanded already.
             Target::Alias(further) if further.address != member && !seen.insert(further.address.clone()) => {}
-            Target::Alias(further) => waiting.extend(further.members),
+            // It forwards to other servers, and its members here have the message too.
+            Target::Alias(further) if expanded.is_named(&further.address) => {
+                expansion.fail(further.address, looping());
+            }
+            Target::Alias(further) => waiting.extend(members(&through, further.address, further.members)),
             Target::Nothing => expansion.fail(member, unknown()),
         }
     }
     Ok(expansion)
+}
+
+/// Returns the members of an alias to which `through` leads.
+fn members(
+    through: &Arc<[EmailAddress]>,
+    alias: EmailAddress,
+    members: Vec<EmailAddress>,
+) -> impl Iterator<Item = OutsideMember> + use<> {
+    let through = match through.len() {
+        MOST_NAMED.. => through.clone(),
+        _ => through.iter().cloned().chain([alias]).collect(),
+    };
+    members.into_iter().map(move |address| OutsideMember { address, through: through.clone() })
 }
 
 impl Expansion {

@@ -12,8 +12,10 @@
 //! nothing.
 
 mod answering;
+mod bounds;
 mod expansion;
 mod loops;
+mod notified;
 mod returned;
 mod routing;
 mod rules;
@@ -37,8 +39,9 @@ use crate::MessageStore;
 use crate::message_store::{NewContent, unreadable};
 
 pub use expansion::Expanded;
-use loops::Forwarders;
-pub(crate) use loops::field as delivered_to;
+use loops::EarlierHops;
+pub(crate) use loops::fields as delivered_to;
+pub(crate) use notified::{PreparedNotice, may_notify};
 pub(crate) use returned::{LeftFor, give_up, sender_of};
 pub use routing::RecipientCheck;
 use routing::Route;
@@ -209,8 +212,8 @@ pub struct Prepared {
     pub(crate) expires_at: Timestamp,
     /// Failures that it reports for our messages, if it is a delivery status notification.
     pub(crate) failures: Vec<ReturnedReport>,
-    /// The aliases that have forwarded it.
-    pub(crate) forwarders: Forwarders,
+    /// Its way so far.
+    pub(crate) earlier: Arc<EarlierHops>,
     /// The beginning of its text, for the event of each mailbox that receives it. `None` if the log of events is in
     /// another database.
     pub(crate) snippet: Option<String>,
@@ -243,7 +246,7 @@ impl MessageStore {
         &self,
         message: Arc<Prepared>,
         known: Vec<Refusal>,
-        notice: Option<Prepared>,
+        notice: Option<PreparedNotice>,
     ) -> Result<Taken, NotTogether> {
         let (settings, now) = (self.settings().clone(), self.clock().now());
         self.write(move |connection, touched| {
@@ -253,7 +256,13 @@ impl MessageStore {
             if failures != known {
                 return Err(NotTogether::Failed(failures));
             }
-            match notice.map(|notice| transaction::accept(connection, &notice, &settings, now, touched)) {
+            // The sender has no notice yet, so the other server must still answer for the message.
+            if let Some(notice) = &notice
+                && !notice.may_leave(connection, &message, now)?
+            {
+                return Err(AcceptError::Refused(notified::too_many()).into());
+            }
+            match notice.map(|notice| transaction::accept(connection, &notice.mail, &settings, now, touched)) {
                 Some(Err(AcceptError::Store(error))) => Err(error.into()),
                 // The message must not be lost because its notice cannot be delivered.
                 Some(Err(refused)) => {
@@ -287,8 +296,8 @@ impl MessageStore {
             true => Some(snippet(&incoming.message, &content, settings.inline_bytes).await?),
             false => None,
         };
-        let forwarders = forwarders(&incoming, &content, settings.inline_bytes).await?;
-        Ok(Prepared { content, queue_id, expires_at, failures, incoming, forwarders, snippet })
+        let earlier = Arc::new(earlier(&incoming, &content, settings.inline_bytes).await?);
+        Ok(Prepared { content, queue_id, expires_at, failures, incoming, earlier, snippet })
     }
 
     /// Returns a new queue id.
@@ -308,9 +317,11 @@ impl MessageStore {
         relaying: Relaying,
         expanded: &mut Expanded,
     ) -> Result<RecipientCheck, StoreError> {
-        let (mut with_few, settings) = (expanded.clone(), self.settings());
+        let (mut with_few, settings, now) = (expanded.clone(), self.settings(), self.clock().now());
         let quick = self.read(|connection| {
-            routing::route(connection, address, size, relaying, settings, expansion::FEW, &mut with_few)
+            let few = expansion::FEW;
+            let route = routing::route(connection, address, size, relaying, settings, few, &mut with_few)?;
+            bounds::checked(connection, route, now)
         });
         let route = match quick.await? {
             Route::Refused(reply) if reply == expansion::not_expanded() => {
@@ -332,11 +343,11 @@ impl MessageStore {
         relaying: Relaying,
         expanded: &mut Expanded,
     ) -> Result<Route, StoreError> {
-        let (settings, mut counted) = (self.settings().clone(), expanded.clone());
+        let (settings, mut counted, now) = (self.settings().clone(), expanded.clone(), self.clock().now());
         let scan = self.scan(move |connection| {
             let most = expansion::MOST;
             let route = routing::route(connection, &address, size, relaying, &settings, most, &mut counted)?;
-            Ok::<_, StoreError>((route, counted))
+            Ok::<_, StoreError>((bounds::checked(connection, route, now)?, counted))
         });
         let (route, counted) = scan.await?;
         *expanded = counted;
@@ -380,14 +391,14 @@ async fn failures(
     reading.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)
 }
 
-/// Returns the aliases that have forwarded a message.
-async fn forwarders(incoming: &Incoming, content: &NewContent, inline_bytes: usize) -> Result<Forwarders, StoreError> {
+/// Returns the way of a message so far.
+async fn earlier(incoming: &Incoming, content: &NewContent, inline_bytes: usize) -> Result<EarlierHops, StoreError> {
     let (message, structure) = (incoming.message.clone(), content.structure().clone());
     if message.in_memory().is_some_and(|bytes| bytes.len() <= inline_bytes) {
-        return Forwarders::of(&message, &structure).map_err(unreadable);
+        return EarlierHops::of(&message, &structure).map_err(unreadable);
     }
     // Parsing a long header would block other tasks.
-    let reading = tokio::task::spawn_blocking(move || Forwarders::of(&message, &structure));
+    let reading = tokio::task::spawn_blocking(move || EarlierHops::of(&message, &structure));
     reading.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)
 }
 

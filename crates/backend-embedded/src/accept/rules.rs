@@ -30,11 +30,6 @@ const MAX_FIELD: usize = 4 * 1024;
 /// all other writers wait.
 const MAX_FIELDS: usize = 16 * 1024;
 
-/// How often a message may have passed this server to be forwarded by rules: once from its author here to a list, and
-/// once from the list. Otherwise two servers whose rules forward to each other multiply it until it has too many
-/// Received fields.
-const MOST_PASSES: usize = 2;
-
 /// What the rules of mailboxes decide. Mailboxes without rules have no entry.
 pub(super) type Rulings = HashMap<MailboxId, Ruling>;
 
@@ -140,12 +135,12 @@ impl Judged<'_> {
 
     /// Adds the addresses to which the rules forward the message. The rules of mailboxes here among them apply too.
     fn forward(&mut self, routes: &mut Routes<'_>, expanded: &mut Expanded) -> Result<(), StoreError> {
-        if self.facts.passes() > MOST_PASSES {
+        if self.mail.earlier.are_too_many() {
             return Ok(());
         }
         // A copy that comes back names the recipient of which it is one.
         let mail = self.mail;
-        let is_first = |local: &&mut Local<'_>| !mail.forwarders.contain(&local.recipient.address);
+        let is_first = |local: &&mut Local<'_>| !mail.earlier.name(&local.recipient.address);
         let mut asked = HashSet::new();
         for local in routes.local.iter_mut().filter(is_first) {
             let mut waiting: VecDeque<MailboxId> = local.to.mailboxes().collect();
@@ -167,6 +162,9 @@ impl Judged<'_> {
             return Ok(Expansion::default());
         }
         let address = mailbox::address(self.connection, mailbox)?;
+        if self.mail.earlier.name(&address) {
+            return Ok(Expansion::default());
+        }
         let as_alias = Alias { address, members, active: true, created_at: self.now };
         let (size, most) = (self.mail.content.size(), expansion::MOST);
         let mut found = expand(self.connection, as_alias, size, self.settings, most, expanded)?;
@@ -174,12 +172,6 @@ impl Judged<'_> {
             self.judge(mailbox)?;
         }
         self.refuse_members(&mut found);
-        let copies = found.elsewhere.len() as u64;
-        if copies > 0 && !rules::may_forward(self.connection, mailbox, copies, self.now)? {
-            let address = mailbox::address(self.connection, mailbox)?;
-            tracing::info!(mailbox = %address, "too many copies were forwarded in this hour; no further one is");
-            found.elsewhere.clear();
-        }
         Ok(found)
     }
 }
@@ -201,12 +193,6 @@ impl<'a> Facts<'a> {
     fn new(header: &'a Header<'a>, mail: &Prepared) -> Self {
         let (size, is_spam) = (mail.incoming.message.len() as u64, mail.incoming.is_junk);
         Self { header, size, is_spam, texts: RefCell::default(), addresses: RefCell::default() }
-    }
-
-    /// Returns how often the message has passed this server, which wrote its first Received field.
-    fn passes(&self) -> usize {
-        let hosts: Vec<String> = self.header.texts("Received").filter_map(|field| receiving_host(&field)).collect();
-        hosts.first().map_or(0, |first| hosts.iter().filter(|host| *host == first).count())
     }
 }
 
@@ -249,31 +235,9 @@ fn address(entry: &AddressEntry) -> Option<String> {
     Some(text.parse::<EmailAddress>().map_or_else(|_| text.to_lowercase(), |address| address.as_str().to_owned()))
 }
 
-/// Returns the host that wrote a Received field (RFC 5321 section 4.4).
-fn receiving_host(field: &str) -> Option<String> {
-    let mut words = field.split_whitespace();
-    // A client may call itself `by`.
-    if words.clone().next()?.eq_ignore_ascii_case("from") {
-        words.nth(1)?;
-    }
-    words.find(|word| word.eq_ignore_ascii_case("by"))?;
-    words.next().map(str::to_ascii_lowercase)
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    proptest! {
-        #[test]
-        fn any_received_field_is_read(field in "((from|by|mx|\\PC)[ \t;]{0,2}){0,8}") {
-            if let Some(host) = receiving_host(&field) {
-                prop_assert!(!host.contains(' ') && field.to_ascii_lowercase().contains(&host));
-            }
-        }
-    }
 
     #[test]
     fn few_bytes_of_many_fields_are_compared() {
@@ -288,19 +252,5 @@ mod tests {
         };
         assert_eq!(facts.texts("x-a").iter().map(String::len).sum::<usize>(), MAX_FIELDS);
         assert_eq!(*facts.texts("x-b"), ["y".to_owned()]);
-    }
-
-    #[test]
-    fn the_host_of_a_received_field_is_found() {
-        for (field, host) in [
-            ("from by (mx.far.example [192.0.2.1]) by MX.here.example with ESMTP id 1; date", Some("mx.here.example")),
-            ("by mx.here.example id 1", Some("mx.here.example")),
-            ("from a.example", None),
-            ("from", None),
-            ("", None),
-            ("from a by", None),
-        ] {
-            assert_eq!(receiving_host(field).as_deref(), host, "{field}");
-        }
     }
 }

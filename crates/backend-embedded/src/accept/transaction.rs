@@ -21,7 +21,8 @@ use super::expansion::{self, Expanded, Expansion};
 use super::routing::{Route, route};
 use super::rules::{self, Rulings};
 use super::{
-    AcceptError, LeftFor, Prepared, Recipient, Relaying, Submitter, Taken, answering, loops, returned, sent_copy,
+    AcceptError, LeftFor, Prepared, Recipient, Relaying, Submitter, Taken, answering, bounds, loops, returned,
+    sent_copy,
 };
 use crate::message_store::{
     ContentId, FlagColumns, FolderId, MailboxId, MessageStoreError, NewEntry, Touched, add_answer, content, damaged,
@@ -33,7 +34,7 @@ use crate::{MessageStoreSettings, feed, queue};
 #[derive(Default)]
 pub(super) struct Routes<'a> {
     pub(super) local: Vec<Local<'a>>,
-    remote: Vec<&'a Recipient>,
+    pub(super) remote: Vec<&'a Recipient>,
     pub(super) refused: Vec<Refusal>,
     pub(super) rulings: Rulings,
 }
@@ -70,7 +71,7 @@ impl<'a> Routes<'a> {
 }
 
 impl Local<'_> {
-    fn alias(&self) -> Option<&Expansion> {
+    pub(super) fn alias(&self) -> Option<&Expansion> {
         match &self.to {
             LocalTo::Mailbox(_) => None,
             LocalTo::Alias(expansion) => Some(expansion),
@@ -111,7 +112,8 @@ pub(crate) fn accept(
         let Accepted { queue_id, refused } = earlier;
         return Ok(Taken { queue_id, delivered: Vec::new(), queued: Vec::new(), refused, partly_failed: Vec::new() });
     }
-    let routes = routes(connection, mail, settings, now)?;
+    let mut routes = routes(connection, mail, settings, now)?;
+    let reached = bounds::apply(connection, mail, settings, &mut routes, now)?;
     if routes.local.is_empty() && routes.remote.is_empty() {
         return Err(AcceptError::NoRecipients(routes.refused));
     }
@@ -121,6 +123,7 @@ pub(crate) fn accept(
             return Err(AcceptError::Refused(temporary_failure()));
         }
     }
+    reached.write()?;
     let content = content::insert(connection, &mail.content, settings).map_err(database)?;
     if let Some(submitter) = &mail.incoming.submitter {
         report_submission(connection, mail, submitter, &routes, now, touched)?;
@@ -151,7 +154,8 @@ fn partly_failed<'a>(local: &'a Local<'_>) -> impl Iterator<Item = Refusal> + 'a
         recipient: local.recipient.address.clone(),
         reply: Reply { text: format!("A member of the alias: {}", failed.reply.text), ..failed.reply.clone() },
     };
-    local.failed().iter().map(of_alias)
+    // The alias has sent the message before, so nothing is lost.
+    local.failed().iter().filter(|failed| failed.reply != loops::looping()).map(of_alias)
 }
 
 /// Reports a message that a mail program submitted, and its recipients that were refused after RCPT.
@@ -206,14 +210,14 @@ fn routes<'a>(
 ) -> Result<Routes<'a>, StoreError> {
     let mut routes = Routes::default();
     let mut seen: HashSet<&EmailAddress> = HashSet::new();
-    let mut expanded = Expanded::none(mail.incoming.relaying);
+    let mut expanded = Expanded::of(mail);
     for recipient in mail.incoming.recipients.iter().filter(|recipient| seen.insert(&recipient.address)) {
         let (address, size) = (&recipient.address, mail.content.size());
         let relaying = if recipient.comes_back { Relaying::Allowed } else { mail.incoming.relaying };
         let route = route(connection, address, size, relaying, settings, expansion::MOST, &mut expanded)?;
         let route = if mail.incoming.is_junk { kept_here(route, recipient) } else { route };
         match route {
-            Route::Alias(expansion) if !expansion.elsewhere.is_empty() && mail.forwarders.contain(address) => {
+            Route::Alias(expansion) if is_loop(mail, address, &expansion) => {
                 routes.refused.push(Refusal { recipient: address.clone(), reply: loops::looping() });
             }
             Route::Local(mailbox) => routes.add_local(recipient, LocalTo::Mailbox(mailbox)),
@@ -226,6 +230,13 @@ fn routes<'a>(
     routes.local.sort_by_key(|local| local.alias().is_some());
     rules::apply(connection, mail, settings, &mut routes, &mut expanded, now)?;
     Ok(routes)
+}
+
+/// Returns whether the alias has forwarded the message before. An alias without members elsewhere forwards nothing.
+fn is_loop(mail: &Prepared, recipient: &EmailAddress, expansion: &Expansion) -> bool {
+    let earlier = &mail.earlier;
+    let is_named = |alias| earlier.are_too_many() || earlier.name(recipient) || earlier.name(alias);
+    expansion.forwarder().is_some_and(is_named)
 }
 
 /// Returns the route of junk: no other server gets it.
@@ -432,6 +443,7 @@ fn waiting<'a>(mail: &Prepared, routes: &'a Routes<'_>) -> Vec<queue::Waiting<'a
         recipient,
         task,
         member: None,
+        through: &[],
         alias_has_it: false,
         failure_notified: false,
         is_silent: false,
@@ -459,7 +471,8 @@ fn forwarded<'a>(local: &'a Local<'_>, mail: &Prepared) -> impl Iterator<Item = 
     members.map(move |(expansion, member)| queue::Waiting {
         recipient,
         task: queue::Task::Deliver,
-        member: Some(member),
+        member: Some(&member.address),
+        through: &member.through,
         alias_has_it: !expansion.mailboxes.is_empty(),
         failure_notified: is_notified && !expansion.failed.is_empty(),
         is_silent: false,
@@ -473,7 +486,8 @@ fn forwarded_by_rules<'a>(local: &'a Local<'_>) -> impl Iterator<Item = queue::W
     local.forwarded.elsewhere.iter().map(move |member| queue::Waiting {
         recipient,
         task: queue::Task::Deliver,
-        member: Some(member),
+        member: Some(&member.address),
+        through: &member.through,
         alias_has_it: true,
         failure_notified: false,
         is_silent: true,

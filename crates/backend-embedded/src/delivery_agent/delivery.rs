@@ -48,12 +48,12 @@ pub(super) async fn run(delivery_agent: DeliveryAgent, destination: Destination,
 }
 
 /// Splits recipients into transactions of at most `max`. Forwarded mail has another envelope sender, which depends on the
-/// domain of the alias, and a field that names the alias.
+/// domain of the alias, and fields that name the aliases that lead to the recipient.
 fn parts(recipients: &[QueuedRecipient], max: usize) -> Vec<Vec<QueuedRecipient>> {
-    let mut by_alias: BTreeMap<Option<&str>, Vec<QueuedRecipient>> = BTreeMap::new();
+    let mut by_alias: BTreeMap<Vec<&str>, Vec<QueuedRecipient>> = BTreeMap::new();
     for recipient in recipients {
-        let alias = recipient.forwarded_by.as_ref().map(EmailAddress::as_str);
-        by_alias.entry(alias).or_default().push(recipient.clone());
+        let aliases = recipient.forwarded_by.iter().chain(&recipient.through).map(EmailAddress::as_str);
+        by_alias.entry(aliases.collect()).or_default().push(recipient.clone());
     }
     by_alias.values().flat_map(|recipients| recipients.chunks(max)).map(<[_]>::to_vec).collect()
 }
@@ -63,9 +63,9 @@ async fn forwarded(
     recipients: &[QueuedRecipient],
     message: &OutboundMessage,
 ) -> Result<Option<OutboundMessage>, MessageStoreError> {
-    let alias = recipients.first().and_then(|recipient| recipient.forwarded_by.as_ref());
-    let Some(alias) = alias else { return Ok(None) };
-    let copy = Blob::joined([delivered_to(alias).into(), message.content().clone()]);
+    let Some(first) = recipients.first() else { return Ok(None) };
+    let Some(alias) = &first.forwarded_by else { return Ok(None) };
+    let copy = Blob::joined([delivered_to(alias, &first.through).into(), message.content().clone()]);
     Ok(Some(OutboundMessage::of(copy).await.map_err(unreadable)?))
 }
 

@@ -36,6 +36,10 @@ const MOST: i64 = 5_000;
 /// senders would otherwise leave as a flood of answers at once.
 const MOST_IN_AN_HOUR: i64 = 100;
 
+/// Maximum number of answers that a sender gets in an hour, from all mailboxes together. Mail with a forged sender to all
+/// mailboxes would otherwise bring all their answers to one victim.
+const MOST_TO_SENDER: i64 = 20;
+
 const HOUR_MILLIS: i64 = 60 * 60 * 1000;
 
 /// Number of answers that the delivery agent composes in one step.
@@ -66,6 +70,13 @@ pub(crate) fn add(
         connection.prepare_cached(sql)?.query_row(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
     if known >= MOST || recent >= MOST_IN_AN_HOUR {
         tracing::info!(mailbox = %answer.mailbox, "too many senders were answered; no further one is");
+        return Ok(false);
+    }
+    let sql = "SELECT count(*) FROM drop_answered WHERE sender = ?1 AND answered_at > ?2";
+    let values = params![sender, now.as_millis() - HOUR_MILLIS];
+    let of_sender: i64 = connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
+    if of_sender >= MOST_TO_SENDER {
+        tracing::info!(mailbox = %answer.mailbox, "the sender got too many answers; no further one is sent");
         return Ok(false);
     }
     let sql = "INSERT OR REPLACE INTO drop_answered (mailbox_id, sender, until, answered_at) VALUES (?1, ?2, ?3, ?4)";

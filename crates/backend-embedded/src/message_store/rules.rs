@@ -1,15 +1,11 @@
 //! Rows of rules.
 
-use mailapi_model::{EmailAddress, RuleSet, Timestamp};
+use mailapi_model::{EmailAddress, RuleSet};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::id::MailboxId;
 use super::{answers, damaged, mailbox};
-
-/// Maximum number of copies that the rules of a mailbox send to other servers in an hour. Otherwise an owner could make
-/// this server the origin of a flood, by mail to the mailbox: it counts against no limit of what the owner sends.
-const MOST_FORWARDED: u64 = 1_000;
 
 /// Returns the rules of a mailbox; `None` if it has none.
 pub(crate) fn find(connection: &Connection, mailbox: MailboxId) -> Result<Option<RuleSet>, StoreError> {
@@ -53,31 +49,9 @@ pub(super) fn put(connection: &Connection, address: &EmailAddress, rules: &RuleS
     Ok(())
 }
 
-/// Counts copies that the rules of a mailbox send to other servers. Returns whether they are within the limit of an hour;
-/// otherwise none is counted.
-pub(crate) fn may_forward(
-    connection: &Connection,
-    mailbox: MailboxId,
-    copies: u64,
-    now: Timestamp,
-) -> Result<bool, StoreError> {
-    let hour = now.as_seconds().div_euclid(60 * 60);
-    let sql = "SELECT copies FROM drop_forwarded WHERE mailbox_id = ?1 AND hour = ?2";
-    let sent: Option<u64> =
-        connection.prepare_cached(sql)?.query_row(params![mailbox, hour], |row| row.get(0)).optional()?;
-    let all = sent.unwrap_or_default().saturating_add(copies);
-    if all > MOST_FORWARDED {
-        return Ok(false);
-    }
-    let sql = "INSERT OR REPLACE INTO drop_forwarded (mailbox_id, hour, copies) VALUES (?1, ?2, ?3)";
-    connection.prepare_cached(sql)?.execute(params![mailbox, hour, all])?;
-    Ok(true)
-}
-
 /// Removes the rules of a mailbox, and what they remember.
 pub(super) fn remove(connection: &Connection, mailbox: MailboxId) -> Result<(), StoreError> {
     drop_rules(connection, mailbox)?;
-    connection.prepare_cached("DELETE FROM drop_forwarded WHERE mailbox_id = ?1")?.execute(params![mailbox])?;
     answers::remove(connection, mailbox)
 }
 

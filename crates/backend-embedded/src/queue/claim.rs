@@ -7,7 +7,7 @@ use mailapi_model::{EmailAddress, QueueId, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
-use super::columns::{read_notify, read_reply, read_ret};
+use super::columns::{read_notify, read_reply, read_ret, read_through};
 use super::hold::HELD;
 use super::{QueueKey, QueuedMessage, QueuedRecipient, Task};
 use crate::MessageStore;
@@ -122,7 +122,7 @@ fn claim(
 
 fn due(connection: &Connection, now: Timestamp, max: usize) -> Result<Vec<(i64, QueuedRecipient)>, StoreError> {
     let sql = "SELECT queue, position, recipient, delivered, notify, orcpt, attempts, delay_notified, last_code,
-            last_enhanced, last_text, forwarded_by, failure_notified
+            last_enhanced, last_text, forwarded_by, failure_notified, through
         FROM drop_queue_recipients WHERE next_attempt_at <= ?1 AND leased_until <= ?1
         ORDER BY next_attempt_at, queue, position LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
@@ -147,6 +147,7 @@ fn read_recipient(row: &Row<'_>) -> Result<QueuedRecipient, StoreError> {
         delay_notified: row.get(7)?,
         last_reply: read_reply(row, 8)?,
         failure_notified: row.get(12)?,
+        through: read_through(row.get::<_, Option<String>>(13)?.as_deref())?,
     })
 }
 

@@ -1,11 +1,26 @@
 //! Conversion between values of the queue and columns.
 
-use mailapi_model::Reply;
+use mailapi_model::{EmailAddress, Reply};
 use mailapi_smtp::{Notify, Ret};
 use mailapi_store::StoreError;
 use rusqlite::Row;
 
 use crate::message_store::damaged;
+
+/// Separator of addresses in a column; no address contains it.
+const SEPARATOR: &str = "\n";
+
+/// Returns addresses as a column; `None` without any.
+pub(super) fn through_column(addresses: &[EmailAddress]) -> Option<String> {
+    let addresses: Vec<_> = addresses.iter().map(EmailAddress::wire).collect();
+    (!addresses.is_empty()).then(|| addresses.join(SEPARATOR))
+}
+
+/// Reads such a column.
+pub(super) fn read_through(column: Option<&str>) -> Result<Vec<EmailAddress>, StoreError> {
+    let address = |text: &str| EmailAddress::as_given(text).map_err(|_| damaged("an address"));
+    column.unwrap_or_default().split_terminator(SEPARATOR).map(address).collect()
+}
 
 /// Returns code, enhanced code and text.
 pub(crate) fn reply_columns(reply: &Reply) -> (u16, Option<String>, &str) {
@@ -32,6 +47,15 @@ pub(super) fn read_ret(column: Option<&str>) -> Option<Ret> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_come_back() {
+        for addresses in [&[][..], &["*@here.example"], &["a@here.example", "\"b c\"@here.example"]] {
+            let addresses: Vec<EmailAddress> = addresses.iter().map(|one| one.parse().unwrap()).collect();
+            assert_eq!(read_through(through_column(&addresses).as_deref()).unwrap(), addresses);
+        }
+        assert!(read_through(Some("no address")).is_err());
+    }
 
     #[test]
     fn wishes_about_notices_come_back() {

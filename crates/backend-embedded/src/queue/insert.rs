@@ -6,6 +6,7 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, params};
 
 use super::Task;
+use super::columns::through_column;
 use crate::accept::{Prepared, Recipient, Relaying};
 use crate::message_store::ContentId;
 use crate::submitter::Submitter;
@@ -16,6 +17,8 @@ pub(crate) struct Waiting<'a> {
     pub(crate) task: Task,
     /// The member at another server, if the recipient is an alias.
     pub(crate) member: Option<&'a EmailAddress>,
+    /// The aliases and mailboxes that lead to the member.
+    pub(crate) through: &'a [EmailAddress],
     /// Whether another member of the alias has the message.
     pub(crate) alias_has_it: bool,
     /// Whether the sender gets a notice about another member of the alias already.
@@ -28,6 +31,15 @@ impl<'a> Waiting<'a> {
     /// Returns the address that another server gets the message for.
     pub(crate) fn address(&self) -> &'a EmailAddress {
         self.member.unwrap_or(&self.recipient.address)
+    }
+
+    /// Returns the aliases and mailboxes that lead to the member, without the recipient, which the queue stores anyway.
+    fn through_others(&self) -> &'a [EmailAddress] {
+        let recipient = &self.recipient.address;
+        match self.through {
+            [first, others @ ..] if first == recipient || recipient.without_tag().as_ref() == Some(first) => others,
+            through => through,
+        }
     }
 
     /// The next server reports what becomes of a member as that of the alias (RFC 3461 section 5.2.7.1).
@@ -60,8 +72,8 @@ pub(crate) fn insert(
     let queue = insert_message(connection, mail, content, now)?;
     let sql =
         "INSERT INTO drop_queue_recipients (queue, position, recipient, delivered, notify, orcpt, next_attempt_at,
-            forwarded_by, alias_has_it, failure_notified)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+            forwarded_by, alias_has_it, failure_notified, through)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     let mut statement = connection.prepare_cached(sql)?;
     for (position, waiting) in recipients.iter().enumerate() {
         statement.execute(params![
@@ -75,6 +87,7 @@ pub(crate) fn insert(
             waiting.member.map(|_| waiting.recipient.address.wire()),
             waiting.alias_has_it,
             waiting.failure_notified,
+            through_column(waiting.through_others()),
         ])?;
     }
     Ok(true)

@@ -100,6 +100,8 @@ pub struct QueuedRecipient {
     pub last_reply: Option<Reply>,
     /// The alias whose member it is.
     pub forwarded_by: Option<EmailAddress>,
+    /// Further aliases, and mailboxes with rules, that lead from there to the member.
+    pub through: Vec<EmailAddress>,
     /// Whether the sender was notified that a member of this alias failed.
     pub failure_notified: bool,
 }

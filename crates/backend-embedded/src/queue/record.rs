@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 use super::columns::reply_columns;
 use super::hold::HELD;
 use super::{QueueKey, QueuedMessage, QueuedRecipient};
-use crate::accept::{AcceptError, Prepared, accept_in_transaction, give_up};
+use crate::accept::{AcceptError, Prepared, accept_in_transaction, give_up, may_notify};
 use crate::message_store::Touched;
 use crate::{MessageStore, feed};
 
@@ -126,6 +126,13 @@ impl MessageStore {
             for notice in new {
                 if let Some(alias) = &notice.of_alias {
                     mark_failure_reported(connection, message.key, alias)?;
+                }
+                // The sender of mail from outside may be forged.
+                if let Some(sender) = message.sender.as_ref().filter(|_| message.from_outside)
+                    && !may_notify(connection, sender, now)?
+                {
+                    tracing::info!(queue_id = %message.queue_id, "delivery notice discarded: its sender had too many");
+                    continue;
                 }
                 match accept_in_transaction(connection, &notice.mail, &settings, now, touched) {
                     Ok(_) => {}

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use mailapi_backend::{InboundAction, Judgement, Refusal, read_bytes};
-use mailapi_model::{Blob, EmailAddress, MessageId, QueueId, Timestamp};
+use mailapi_model::{Blob, ClientNetwork, EmailAddress, MessageId, QueueId, Timestamp};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Notify, Reply};
 use mailapi_store::StoreError;
@@ -13,7 +13,8 @@ use mailapi_store::StoreError;
 use super::{Body, TraceFields, forward_path, is_mailer_daemon, not_looked_up, reverse_path};
 use crate::MessageStore;
 use crate::accept::{
-    AcceptError, Expanded, Incoming, NotTogether, Recipient, RecipientCheck, Relaying, Submitter, Taken, to_client,
+    AcceptError, Expanded, Incoming, NotTogether, PreparedNotice, Recipient, RecipientCheck, Relaying, Submitter,
+    Taken, to_client,
 };
 use crate::dsn::{self, Action, RecipientOutcome, Report, Returned};
 use crate::replies::to_wire;
@@ -183,7 +184,10 @@ async fn accept(
     // Each attempt prepares the notice for the recipients that failed in the last transaction.
     for _ in 0..TRIES {
         let notice = match notice(delivery, &incoming, queue_id, &failures, now).await? {
-            Some(notice) => Some(delivery.message_store.prepare(notice).await?),
+            Some(notice) => {
+                let (mail, client) = (delivery.message_store.prepare(notice).await?, ClientNetwork::of(delivery.peer));
+                Some(PreparedNotice { mail, client })
+            }
             None => None,
         };
         match delivery.message_store.accept_with_notice(message.clone(), failures, notice).await {

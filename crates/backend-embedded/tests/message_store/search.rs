@@ -142,7 +142,8 @@ const WITHOUT_LATER_TABLES: &str = "
     ALTER TABLE drop_folders DROP COLUMN source_uid_next;
     DROP TABLE drop_imported;
     DROP TABLE drop_imports;
-    DROP TABLE drop_forwarded;
+    DROP TABLE drop_hourly;
+    DROP TABLE drop_expanded;
     DROP TABLE drop_sts_policies;
     ALTER TABLE drop_entries DROP COLUMN saved_at;
     DROP INDEX drop_entries_deleted;
@@ -165,6 +166,7 @@ const WITHOUT_LATER_TABLES: &str = "
     ALTER TABLE drop_queue DROP COLUMN submitter;
     ALTER TABLE drop_queue DROP COLUMN author;
     DROP TABLE drop_aliases;
+    ALTER TABLE drop_queue_recipients DROP COLUMN through;
     ALTER TABLE drop_queue_recipients DROP COLUMN forwarded_by;
     ALTER TABLE drop_queue_recipients DROP COLUMN alias_has_it;
     ALTER TABLE drop_queue DROP COLUMN from_outside;

@@ -1,0 +1,185 @@
+//! Bounds what one message becomes through aliases and rules, and what they forward in an hour.
+//!
+//! Each copy that comes back looks like new mail, but all copies have one identity ([`super::loops`]). So one message
+//! reaches a bounded number of addresses through this server, whatever ways its copies take. With `s` such servers and a
+//! message to `r` recipients, at most `r + s * max_reached` deliveries follow: each address that an alias or a rule adds
+//! is a mailbox, or one copy that is delivered elsewhere or refused.
+//!
+//! Mail without aliases and rules costs no look-up here.
+
+use std::collections::HashMap;
+
+use mailapi_backend::Refusal;
+use mailapi_model::{DomainName, EmailAddress, EnhancedCode, Reply, Timestamp};
+use mailapi_store::StoreError;
+use rusqlite::Connection;
+
+use super::expansion::{Expansion, OutsideMember};
+use super::routing::Route;
+use super::transaction::{Local, Routes};
+use super::{Prepared, loops, notified};
+use crate::MessageStoreSettings;
+use crate::message_store::expanded;
+use crate::message_store::hourly::{HourlyCounts, HourlyLimit};
+
+/// Maximum number of copies that an alias sends to other servers in an hour: 50 messages for 1,000 members. Mail to the
+/// alias counts against no limit of what its sender sends.
+const MOST_OF_ALIAS: u64 = 50_000;
+
+/// The same for the rules of a mailbox. Otherwise an owner could make this server the origin of a flood, by mail to the
+/// mailbox.
+const MOST_OF_RULES: u64 = 1_000;
+
+/// The same for all aliases and rules of a domain: its managers can create any number of aliases.
+const MOST_OF_DOMAIN: u64 = 100_000;
+
+/// What a message adds to the counters, once it is accepted.
+pub(super) struct Bounds<'a> {
+    connection: &'a Connection,
+    mail: &'a Prepared,
+    most: u64,
+    now: Timestamp,
+    hourly: HourlyCounts,
+    /// The addresses that the message has reached before; unknown until an alias or a rule adds some.
+    before: Option<u64>,
+    added: u64,
+}
+
+/// Refuses the aliases, and drops the copies by rules, that exceed a limit.
+pub(super) fn apply<'a>(
+    connection: &'a Connection,
+    mail: &'a Prepared,
+    settings: &MessageStoreSettings,
+    routes: &mut Routes<'_>,
+    now: Timestamp,
+) -> Result<Bounds<'a>, StoreError> {
+    let (hourly, most) = (HourlyCounts::new(now), settings.max_reached);
+    let mut bounds = Bounds { connection, mail, most, now, hourly, before: None, added: 0 };
+    for mut local in std::mem::take(&mut routes.local) {
+        match bounds.refusal(&local)? {
+            Some(reply) => routes.refused.push(Refusal { recipient: local.recipient.address.clone(), reply }),
+            None => {
+                bounds.shorten(&mut local.forwarded)?;
+                routes.local.push(local);
+            }
+        }
+    }
+    for recipient in std::mem::take(&mut routes.remote) {
+        if recipient.comes_back && !notified::admit(connection, &mut bounds.hourly, &recipient.address, None)? {
+            let (recipient, reply) = (recipient.address.clone(), notified::too_many());
+            routes.refused.push(Refusal { recipient, reply });
+        } else {
+            routes.remote.push(recipient);
+        }
+    }
+    Ok(bounds)
+}
+
+/// Refuses an alias at RCPT that has reached its limit of the hour. The other server sends to it later, and to the other
+/// recipients now.
+pub(super) fn checked(connection: &Connection, route: Route, now: Timestamp) -> Result<Route, StoreError> {
+    let Route::Alias(expansion) = &route else { return Ok(route) };
+    let refusal = busy(connection, &mut HourlyCounts::new(now), expansion)?;
+    Ok(refusal.map_or(route, Route::Refused))
+}
+
+impl Bounds<'_> {
+    /// Stores the counters. The transaction must not refuse the message any more.
+    pub(super) fn write(&self) -> Result<(), StoreError> {
+        self.hourly.write(self.connection)?;
+        match self.before {
+            Some(before) if self.added > 0 => {
+                expanded::put(self.connection, self.mail.earlier.identity(), before + self.added, self.now)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns why an alias does not get the message.
+    fn refusal(&mut self, local: &Local<'_>) -> Result<Option<Reply>, StoreError> {
+        let Some(expansion) = local.alias() else { return Ok(None) };
+        if !self.has_room_for(expansion.reached())? {
+            tracing::warn!(
+                alias = %local.recipient.address, queue_id = %self.mail.queue_id,
+                "the message has reached too many addresses through aliases and rules; it is refused"
+            );
+            return Ok(Some(if self.mail.earlier.lead_back() { loops::looping() } else { reached_too_many() }));
+        }
+        let refusal = busy(self.connection, &mut self.hourly, expansion)?;
+        if refusal.is_none() {
+            self.added += expansion.reached();
+        }
+        Ok(refusal)
+    }
+
+    /// Removes the copies by rules that exceed a limit. The mailbox has the message.
+    fn shorten(&mut self, forwarded: &mut Expansion) -> Result<(), StoreError> {
+        if forwarded.reached() == 0 {
+            return Ok(());
+        }
+        if !self.has_room_for(forwarded.reached())? {
+            tracing::warn!(queue_id = %self.mail.queue_id, "the message has reached too many addresses; rules do not forward it");
+            *forwarded = Expansion::default();
+            return Ok(());
+        }
+        let mut copies: HashMap<EmailAddress, u64> = HashMap::new();
+        let mailbox = |member: &OutsideMember| member.through.first().cloned();
+        forwarded.elsewhere.iter().filter_map(mailbox).for_each(|mailbox| *copies.entry(mailbox).or_default() += 1);
+        for (mailbox, copies) in copies {
+            if is_full(self.connection, &mut self.hourly, &mailbox, MOST_OF_RULES, copies)? {
+                forwarded.elsewhere.retain(|member| member.through.first() != Some(&mailbox));
+            }
+        }
+        self.added += forwarded.reached();
+        Ok(())
+    }
+
+    fn has_room_for(&mut self, more: u64) -> Result<bool, StoreError> {
+        let before = match self.before {
+            Some(before) => before,
+            None => expanded::addresses(self.connection, self.mail.earlier.identity(), self.now)?,
+        };
+        self.before = Some(before);
+        Ok(before.saturating_add(self.added).saturating_add(more) <= self.most)
+    }
+}
+
+/// Counts the copies that an alias sends to other servers. Returns why it sends none.
+fn busy(
+    connection: &Connection,
+    hourly: &mut HourlyCounts,
+    expansion: &Expansion,
+) -> Result<Option<Reply>, StoreError> {
+    let Some(alias) = expansion.forwarder() else { return Ok(None) };
+    let copies = expansion.elsewhere.len() as u64;
+    Ok(is_full(connection, hourly, alias, MOST_OF_ALIAS, copies)?.then(forwards_too_much))
+}
+
+/// Counts copies of an alias or of the rules of a mailbox, and of their domain, unless they exceed a limit.
+fn is_full(
+    connection: &Connection,
+    hourly: &mut HourlyCounts,
+    forwarder: &EmailAddress,
+    most: u64,
+    copies: u64,
+) -> Result<bool, StoreError> {
+    let of_domain = |domain: &DomainName| HourlyLimit { name: format!("copies @{domain}"), most: MOST_OF_DOMAIN };
+    let limits = [HourlyLimit { name: format!("copies {}", forwarder.as_str()), most }, of_domain(&forwarder.domain())];
+    let full = hourly.raise(connection, &limits, copies)?;
+    if let Some(full) = &full {
+        tracing::warn!(%forwarder, limit = full, "too many copies were forwarded in this hour; no further one is");
+    }
+    Ok(full.is_some())
+}
+
+/// Another server tries again in the next hour.
+fn forwards_too_much() -> Reply {
+    let text = "The alias has forwarded too many messages in this hour; try again later";
+    Reply::new(452, EnhancedCode::new(4, 4, 5), text)
+}
+
+/// Copies of the message that were here before are refused for ever; this one may be the first of a way.
+fn reached_too_many() -> Reply {
+    let text = "The message has reached too many addresses through aliases; try again tomorrow";
+    Reply::new(452, EnhancedCode::new(4, 5, 3), text)
+}
