@@ -34,7 +34,7 @@ const MOST_OF_RULES: u64 = 1_000;
 const MOST_OF_DOMAIN: u64 = 100_000;
 
 /// What a message adds to the counters, once it is accepted.
-pub(super) struct Bounds<'a> {
+pub(super) struct ReachedCounts<'a> {
     connection: &'a Connection,
     mail: &'a Prepared,
     most: u64,
@@ -52,9 +52,9 @@ pub(super) fn apply<'a>(
     settings: &MessageStoreSettings,
     routes: &mut Routes<'_>,
     now: Timestamp,
-) -> Result<Bounds<'a>, StoreError> {
+) -> Result<ReachedCounts<'a>, StoreError> {
     let (hourly, most) = (HourlyCounts::new(now), settings.max_reached);
-    let mut bounds = Bounds { connection, mail, most, now, hourly, before: None, added: 0 };
+    let mut bounds = ReachedCounts { connection, mail, most, now, hourly, before: None, added: 0 };
     for mut local in std::mem::take(&mut routes.local) {
         match bounds.refusal(&local)? {
             Some(reply) => routes.refused.push(Refusal { recipient: local.recipient.address.clone(), reply }),
@@ -83,7 +83,7 @@ pub(super) fn checked(connection: &Connection, route: Route, now: Timestamp) -> 
     Ok(refusal.map_or(route, Route::Refused))
 }
 
-impl Bounds<'_> {
+impl ReachedCounts<'_> {
     /// Stores the counters. The transaction must not refuse the message any more.
     pub(super) fn write(&self) -> Result<(), StoreError> {
         self.hourly.write(self.connection)?;

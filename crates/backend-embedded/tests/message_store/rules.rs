@@ -236,3 +236,18 @@ async fn a_quarantined_mailbox_sends_no_answers() {
         assert_eq!(test_store.number(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
     }
 }
+
+#[tokio::test]
+async fn a_sender_gets_few_answers_of_all_mailboxes_together() {
+    let test_store = with_rules("").await;
+    for n in 0..25 {
+        let mailbox = address(&format!("u{n}@example.org"));
+        test_store.message_store.put_mailbox(&mailbox, None).await.unwrap();
+        put(&test_store, &mailbox, &format!("rule\ton\tx\ndo\tvacation\t3\t\tAway\t{}\n", ann())).await;
+        accept(&test_store, &[mailbox.as_str()]).await.unwrap();
+    }
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_answers"), 20);
+    test_store.clock.advance(Duration::from_secs(60 * 60));
+    accept(&test_store, &["u24@example.org"]).await.unwrap();
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_answers"), 21, "a later message is answered");
+}

@@ -244,3 +244,94 @@ async fn junk_and_loops_are_not_forwarded() {
     assert!(reply.starts_with("550 5.7.1"), "{reply}");
     assert!(forwarded(&host, &sink).await.is_empty() && host.queue_is_empty().await);
 }
+
+async fn add(host: &MailHost, name: &str, members: &[&str]) {
+    let members = members.iter().map(|member| address(member)).collect();
+    let (address, created_at) = (address(name), Timestamp::from_seconds(0));
+    host.message_store.put_alias(&Alias { address, members, active: true, created_at }).await.unwrap();
+}
+
+/// Returns the fields Delivered-To of a message.
+fn named(data: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(data).into_owned();
+    text.lines().filter_map(|line| line.strip_prefix("Delivered-To: ")).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_copy_names_what_was_expanded() {
+    let (host, sink) = with_team(&["tim@other.example"]).await;
+    add(&host, "*@here.example", &["team@here.example", "joe@other.example", "bob@here.example"]).await;
+    let (_, reply) = arrives(&host, "zoe@far.example", "any@here.example", SIGNED).await;
+    assert!(reply.starts_with("250"), "{reply}");
+    let mut received = forwarded(&host, &sink).await;
+    received.sort_by(|one, other| one.recipients.cmp(&other.recipients));
+    let [to_joe, to_tim] = &received[..] else { panic!("{received:?}") };
+    assert_eq!(named(&to_joe.data), ["*@here.example", "any@here.example"]);
+    assert_eq!(named(&to_tim.data), ["team@here.example", "*@here.example", "any@here.example"]);
+    // It comes back to the catch-all by another address, and to the alias among its members.
+    let again = |recipient: &'static str, data: &[u8]| {
+        let (data, host) = (String::from_utf8(data.to_vec()).unwrap(), &host);
+        async move { arrives(host, "joe@other.example", recipient, &data).await.1 }
+    };
+    assert!(again("other@here.example", &to_joe.data).await.starts_with("550 5.4.6"));
+    assert!(again("team@here.example", &to_tim.data).await.starts_with("550 5.4.6"));
+    assert!(again("team@here.example", &to_joe.data).await.starts_with("250"), "joe sends it to the team");
+    // An alias that is new to it leads to one that is not.
+    add(&host, "all@here.example", &["team@here.example", "ann@here.example"]).await;
+    assert!(again("all@here.example", &to_tim.data).await.starts_with("250"));
+    assert_eq!(host.inbox("ann@here.example").await.len(), 1, "she has it, and gets no notice");
+    assert_eq!(forwarded(&host, &sink).await.len(), 3, "to the team by joe");
+}
+
+#[tokio::test]
+async fn an_alias_forwards_no_message_that_passed_twice_before() {
+    let (host, _) = with_team(&["tim@other.example"]).await;
+    let passed = "Received: from a by mx.here.example; x\r\nReceived: from b by mx.other.example; x\r\n";
+    for (times, code) in [(1, "250"), (2, "550 5.4.6")] {
+        let (_, reply) = arrives(&host, "zoe@far.example", "team@here.example", &(passed.repeat(times) + SIGNED)).await;
+        assert!(reply.starts_with(code), "{times}: {reply}");
+    }
+}
+
+#[tokio::test]
+async fn an_alias_forwards_so_much_in_an_hour() {
+    let (host, _) = with_team(&["tim@other.example", "joe@other.example"]).await;
+    arrives(&host, "zoe@far.example", "team@here.example", SIGNED).await;
+    let count = "UPDATE drop_hourly SET number = 49997 WHERE name = 'copies team@here.example' AND number = 2";
+    assert_eq!(host.database().execute(count, []).unwrap(), 1);
+    let (_, reply) = arrives(&host, "zoe@far.example", "team@here.example", SIGNED).await;
+    assert!(reply.starts_with("250"), "{reply}");
+    let (to_recipient, _) = arrives(&host, "zoe@far.example", "team@here.example", SIGNED).await;
+    assert!(to_recipient.starts_with("452 4.4.5"), "{to_recipient}");
+    let outgoing = host.outgoing(&["team@here.example", "bob@here.example"], &mail("Hi"));
+    let taken = host.message_store.accept(outgoing).await.unwrap();
+    assert_eq!((taken.refused[0].reply.code, taken.delivered), (452, vec![address("bob@here.example")]));
+    host.wait(60);
+    let (_, reply) = arrives(&host, "zoe@far.example", "team@here.example", SIGNED).await;
+    assert!(reply.starts_with("250"), "{reply}");
+    let count = "UPDATE drop_hourly SET number = 99999 WHERE name = 'copies @here.example' AND number = 2";
+    assert_eq!(host.database().execute(count, []).unwrap(), 1);
+    let (to_recipient, _) = arrives(&host, "zoe@far.example", "team@here.example", SIGNED).await;
+    assert!(to_recipient.starts_with("452 4.4.5"), "{to_recipient}");
+}
+
+#[tokio::test]
+async fn one_message_reaches_a_bounded_number_of_addresses() {
+    let host = MailHost::open_with(|_, message_store| message_store.max_reached = 5).await;
+    add(&host, "team@here.example", &["tim@other.example", "ann@here.example"]).await;
+    let message = format!("Message-ID: <1@far.example>\r\n{SIGNED}");
+    for expected in ["250", "250", "452 4.5.3"] {
+        let (_, reply) = arrives(&host, "zoe@far.example", "team@here.example", &message).await;
+        assert!(reply.starts_with(expected), "{reply}");
+    }
+    let back = format!("Received: from a by mx.here.example; x\r\n{message}");
+    let (_, reply) = arrives(&host, "zoe@far.example", "team@here.example", &back).await;
+    assert!(reply.starts_with("550 5.4.6"), "{reply}");
+    let (_, reply) = arrives(&host, "zoe@far.example", "bob@here.example", &message).await;
+    assert!(reply.starts_with("250"), "a mailbox is no alias: {reply}");
+    let (_, reply) = arrives(&host, "zoe@far.example", "team@here.example", SIGNED).await;
+    assert!(reply.starts_with("250"), "another message: {reply}");
+    host.clock.advance(DAY);
+    let (_, reply) = arrives(&host, "zoe@far.example", "team@here.example", &message).await;
+    assert!(reply.starts_with("250"), "{reply}");
+}

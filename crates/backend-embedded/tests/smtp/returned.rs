@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use mailapi_backend::{BounceKey, ReturnAddress};
-use mailapi_model::{EmailAddress, Entropy, Evidence, MessageId, Outcome, Timestamp};
+use mailapi_backend::{BounceKey, Provisioning, ReturnAddress};
+use mailapi_model::{Alias, EmailAddress, Entropy, Evidence, MessageId, Outcome, Timestamp};
 use mailapi_testkit::{SeededEntropy, SmtpSink};
 
 use crate::mail_host::{MailHost, mail};
@@ -183,4 +183,25 @@ async fn a_return_address_leads_nowhere_in_another_domain() {
         let moved = address_of(id).replace("here.example", domain);
         assert!(line.say(&format!("RCPT TO:<{moved}>")).await.starts_with(answer), "{moved}");
     }
+}
+
+#[tokio::test]
+async fn a_bounce_to_an_alias_causes_no_further_one() {
+    let (host, sink) = (open().await, SmtpSink::start().await);
+    let address = |text: &str| text.parse::<EmailAddress>().unwrap();
+    let members = vec![address("bob@here.example"), address("tim@other.example")];
+    let team =
+        Alias { address: address("team@here.example"), members, active: true, created_at: Timestamp::from_millis(0) };
+    host.message_store.put_alias(&team).await.unwrap();
+    let id = MessageId::random(Timestamp::from_millis(0), &SeededEntropy::new(1));
+    let mut outgoing = host.outgoing(&[ZOE], &mail("Hi"));
+    (outgoing.message_id, outgoing.sender) = (Some(id), Some(team.address));
+    host.message_store.accept(outgoing).await.unwrap();
+    sink.refuse("tim@other.example", &["550 5.1.1 Unknown"]);
+    let agent = host.agent_to(&sink);
+    agent.deliver_due_once().await.unwrap();
+    assert!(submitted(host.smtp, &address_of(id), id).await.starts_with("250"));
+    agent.deliver_due_once().await.unwrap();
+    assert_eq!(host.inbox("bob@here.example").await.len(), 1);
+    assert!(host.queue_is_empty().await && sink.received().len() == 1, "the null sender gets no notice");
 }
