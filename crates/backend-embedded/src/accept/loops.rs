@@ -87,7 +87,8 @@ fn receiving_host(field: &str) -> Option<String> {
         words.nth(1)?;
     }
     words.find(|word| word.eq_ignore_ascii_case("by"))?;
-    words.next().map(str::to_ascii_lowercase)
+    // The date may follow at once.
+    words.next().map(|host| host.trim_end_matches(';').to_ascii_lowercase())
 }
 
 /// Returns what all copies of a message have in common, since servers on the way must not change it (RFC 5322 section
@@ -187,6 +188,7 @@ mod tests {
         for (field, host) in [
             ("from by (mx.far.example [192.0.2.1]) by MX.here.example with ESMTP id 1; date", Some("mx.here.example")),
             ("by mx.here.example id 1", Some("mx.here.example")),
+            ("from a by mx.here.example; date", Some("mx.here.example")),
             ("from a.example", None),
             ("from", None),
             ("", None),
