@@ -24,6 +24,7 @@ mod error;
 mod fair_permits;
 mod monitoring;
 mod name_locks;
+mod pruning;
 mod reconcile;
 mod recovery;
 mod settings;
@@ -42,6 +43,7 @@ use tokio::sync::{Mutex, Notify};
 pub use caller::Caller;
 pub use error::Unavailable;
 pub use mailapi_metrics::Metrics;
+pub use pruning::ExpiringRows;
 pub use reconcile::Reconciled;
 pub use recovery::Recovered;
 pub use settings::{MailPrograms, Settings, WebhookSettings, is_local_name};
@@ -51,7 +53,7 @@ use crate::cache::Epoch;
 use crate::domains::SendingDomains;
 use crate::events::EventReader;
 use crate::health::LastChecks;
-use crate::mail::{AccountAges, LossesStored, SentToday, Verifier};
+use crate::mail::{AccountAges, GreylistSize, LossesStored, SentToday, Verifier};
 use crate::mailbox::KnownMailboxes;
 use crate::monitoring::LastMeasured;
 use crate::recovery::InFlight;
@@ -106,6 +108,7 @@ struct Inner {
     verifier: Verifier,
     rspamd: Option<Rspamd>,
     refusals: Refusals,
+    greylist: GreylistSize,
     events: EventReader,
     webhooks: WebhookState,
     last_checks: LastChecks,
@@ -142,6 +145,7 @@ impl Service {
             verifier: Verifier::default(),
             rspamd: settings.inbound.rspamd.clone().map(Rspamd::new),
             refusals: Refusals::default(),
+            greylist: GreylistSize::default(),
             events: EventReader::default(),
             webhooks: WebhookState::new(Arc::clone(&dns), &settings),
             last_checks: LastChecks::default(),

@@ -122,25 +122,4 @@ impl Service {
         }
         Ok(())
     }
-
-    /// Deletes expired data: events, idempotency keys, sessions that ended a while ago, closed accounts, and domains that
-    /// were not approved in time. Returns the number of rows.
-    ///
-    /// # Errors
-    /// [`Unavailable`] if the account database is.
-    pub async fn prune_once(&self) -> Result<u64, Unavailable> {
-        let now = self.0.clock.now();
-        let ended = now.minus(self.0.settings.ended_sessions_kept);
-        if self.0.store.tokens().end_sessions_until(now).await? > 0 {
-            self.changed();
-        }
-        let sessions = self.0.store.tokens().forget_sessions(ended).await?;
-        let requests = self.0.store.sent().forget_requests(now).await?;
-        let events = self.prune_events(now).await?;
-        let failures = self.0.store.webhooks().forget_failures(now.minus(self.0.settings.event_retention)).await?;
-        let greylist = self.prune_greylist(now).await?;
-        // Last, since these need the mail server too.
-        let closed = self.remove_closed_accounts().await?;
-        Ok(sessions + requests + events + failures + greylist + closed + self.expire_pending_domains().await?)
-    }
 }

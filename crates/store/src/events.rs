@@ -286,9 +286,9 @@ impl Events<'_> {
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn prune(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<u64, StoreError> {
+    pub async fn prune(&self, before: Timestamp, now: Timestamp, limit: u64) -> Result<u64, StoreError> {
         // In the order of the log, so that the kept events have no gaps.
-        let oldest = Stmt::new("SELECT number, at FROM events ORDER BY number LIMIT $1").bind(count(limit));
+        let oldest = Stmt::new("SELECT number, at FROM events ORDER BY number LIMIT $1").bind(number(limit));
         let oldest = self.0.query(oldest).await?;
         let read = |mut row: Row| Ok::<_, StoreError>((row.unsigned()?, row.time()?));
         let oldest: Vec<_> = oldest.into_iter().map(read).collect::<Result<_, _>>()?;
@@ -298,7 +298,9 @@ impl Events<'_> {
         let last = match (expired, passed.last()) {
             (Some(last), _) => last,
             // All of them have wrong times, so the first one after them decides.
-            (None, Some((last, _))) if passed.len() == limit && self.has_expired_after(*last, before, now).await? => {
+            (None, Some((last, _)))
+                if passed.len() as u64 == limit && self.has_expired_after(*last, before, now).await? =>
+            {
                 *last
             }
             _ => return Ok(0),

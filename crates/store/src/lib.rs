@@ -48,7 +48,7 @@ pub use domains::{DomainChange, DomainDeleted, DomainFilter, Domains};
 pub use error::StoreError;
 pub use events::{EventFilter, EventPage, EventScope, Events, OwnEvents, StoredEvent, insert_event};
 pub use foreign_changes::ForeignChanges;
-pub use greylist::{Greylist, GreylistKept};
+pub use greylist::{Greylist, GreylistAnswer, GreylistAttempt, GreylistRemoval, GreylistRoom, GreylistRows};
 pub use name_locks::NameLock;
 pub use permissions::{NewGrant, PermissionFilter, Permissions};
 pub use received_mail::{WaitingMail, WaitingMails};

@@ -43,6 +43,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 24, sql: include_str!("../migrations/sqlite/0024_greylist.sql") },
     Migration { version: 25, sql: include_str!("../migrations/sqlite/0025_sieve.sql") },
     Migration { version: 26, sql: include_str!("../migrations/sqlite/0026_save_sent.sql") },
+    Migration { version: 27, sql: include_str!("../migrations/sqlite/0027_bounded_rows.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -73,6 +74,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 24, sql: include_str!("../migrations/postgres/0024_greylist.sql") },
     Migration { version: 25, sql: include_str!("../migrations/postgres/0025_sieve.sql") },
     Migration { version: 26, sql: include_str!("../migrations/postgres/0026_save_sent.sql") },
+    Migration { version: 27, sql: include_str!("../migrations/postgres/0027_bounded_rows.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.

@@ -7,7 +7,7 @@ use mailapi_model::{EmailAddress, Listed, NewToken, Page, StoredToken, Timestamp
 
 use crate::StoreError;
 use crate::accounts::{Verified, hold_account, hold_account_alone, note_login};
-use crate::db::{BatchLock, Db, Effect, Filter, List, Row, Stmt, exactly_one, first_guard_held};
+use crate::db::{BatchLock, Db, Effect, Filter, List, Row, Stmt, exactly_one, first_guard_held, number};
 use crate::events::Log;
 
 /// The tokens.
@@ -150,22 +150,24 @@ impl Tokens<'_> {
         Ok(self.0.execute(Stmt::new(sql).bind(id).bind(now).bind(idle_since)).await?.touched > 0)
     }
 
-    /// Ends all sessions that expired by `now`; returns their number.
+    /// Ends at most `limit` sessions that expired by `now`; returns their number.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn end_sessions_until(&self, now: Timestamp) -> Result<u64, StoreError> {
-        let sql = "UPDATE tokens SET is_active = FALSE WHERE is_session AND is_active AND expires_at <= $1";
-        Ok(self.0.execute(Stmt::new(sql).bind(now)).await?.touched)
+    pub async fn end_sessions_until(&self, now: Timestamp, limit: u64) -> Result<u64, StoreError> {
+        let sql = "UPDATE tokens SET is_active = FALSE WHERE id IN (SELECT id FROM tokens \
+                   WHERE is_session AND expires_at <= $1 AND is_active ORDER BY expires_at LIMIT $2)";
+        Ok(self.0.execute(Stmt::new(sql).bind(now).bind(number(limit))).await?.touched)
     }
 
-    /// Deletes sessions that expired before `moment`; returns their number.
+    /// Deletes at most `limit` sessions that expired before `moment`; returns their number.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn forget_sessions(&self, moment: Timestamp) -> Result<u64, StoreError> {
-        let sql = "DELETE FROM tokens WHERE is_session AND expires_at < $1";
-        Ok(self.0.execute(Stmt::new(sql).bind(moment)).await?.touched)
+    pub async fn forget_sessions(&self, moment: Timestamp, limit: u64) -> Result<u64, StoreError> {
+        let sql = "DELETE FROM tokens WHERE id IN (SELECT id FROM tokens WHERE is_session AND expires_at < $1 \
+                   ORDER BY expires_at LIMIT $2)";
+        Ok(self.0.execute(Stmt::new(sql).bind(moment).bind(number(limit))).await?.touched)
     }
 
     /// Returns the token whose value has this hash, even if it is no longer usable.

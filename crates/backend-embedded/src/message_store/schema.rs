@@ -30,4 +30,5 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 22, sql: include_str!("../../migrations/0022_forwarded.sql") },
     Migration { version: 23, sql: include_str!("../../migrations/0023_sts_policies.sql") },
     Migration { version: 24, sql: include_str!("../../migrations/0024_loops.sql") },
+    Migration { version: 25, sql: include_str!("../../migrations/0025_sts_policies_by_end.sql") },
 ];

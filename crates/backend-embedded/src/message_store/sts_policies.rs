@@ -8,6 +8,9 @@ use super::{MessageStore, MessageStoreError};
 /// Maximum number of policies. Users choose the domains that they write to.
 const MOST: i64 = 10_000;
 
+/// Maximum number of expired policies that a new one removes.
+const REMOVED_AT_ONCE: i64 = 20;
+
 /// A policy that was fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredPolicy {
@@ -46,8 +49,7 @@ impl MessageStore {
         .await
     }
 
-    /// Stores the policy of a domain, and removes those that have expired. Beyond [`MOST`] policies no new domain is
-    /// added.
+    /// Stores the policy of a domain, and removes some that have expired. Beyond [`MOST`] policies no new domain is added.
     pub(crate) async fn put_sts_policy(
         &self,
         domain: &DomainName,
@@ -56,11 +58,13 @@ impl MessageStore {
     ) -> Result<(), MessageStoreError> {
         let domain = domain.as_str().to_owned();
         self.write(move |connection, _| {
-            let expired = "DELETE FROM drop_sts_policies WHERE expires_at <= ?1";
-            connection.prepare_cached(expired)?.execute(params![now.as_millis()])?;
+            let expired = "DELETE FROM drop_sts_policies WHERE domain IN
+                (SELECT domain FROM drop_sts_policies WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)";
+            connection.prepare_cached(expired)?.execute(params![now.as_millis(), REMOVED_AT_ONCE])?;
             let sql = "INSERT INTO drop_sts_policies (domain, record_id, policy, refresh_at, expires_at)
                 SELECT ?1, ?2, ?3, ?4, ?5
-                WHERE (SELECT count(*) FROM drop_sts_policies WHERE domain <> ?1) < ?6
+                WHERE (SELECT count(*) FROM drop_sts_policies) < ?6
+                    OR EXISTS (SELECT 1 FROM drop_sts_policies WHERE domain = ?1)
                 ON CONFLICT (domain) DO UPDATE SET record_id = excluded.record_id, policy = excluded.policy,
                     refresh_at = excluded.refresh_at, expires_at = excluded.expires_at";
             let StoredPolicy { record_id, policy, refresh_at, expires_at } = stored;

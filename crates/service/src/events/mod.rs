@@ -2,7 +2,6 @@
 
 mod event;
 mod list;
-mod prune;
 mod reader;
 mod scope;
 mod stream;

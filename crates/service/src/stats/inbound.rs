@@ -1,8 +1,8 @@
 //! Counts of mail from outside, as reported by the listeners.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::mem;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mailapi_backend::InboundLog;
 use mailapi_events::{NewEvent, rejected};
@@ -13,7 +13,11 @@ use crate::{Service, Unavailable};
 
 /// Events not yet stored. Losing them in a crash makes a count too low, without further effect.
 #[derive(Default)]
-pub(crate) struct InboundTally(Mutex<Vec<InboundEvent>>);
+pub(crate) struct InboundTally(Mutex<VecDeque<InboundEvent>>);
+
+/// Maximum number of events in one transaction: as many as one roll-up counts, so that a flood cannot make the journal
+/// grow.
+const AT_ONCE: usize = 1_000;
 
 impl InboundLog for Service {
     /// Above [`super::StatsLimits::max_unwritten_inbound`] events are dropped: a flood must not fill the memory.
@@ -25,9 +29,13 @@ impl InboundLog for Service {
         });
         // An accepted message has stored its event.
         self.0.events.wake();
-        let mut unwritten = self.0.inbound.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Rankings count accepted mail only, and the senders of refused mail are mostly invented: each would be a group of
+        // its own.
+        let is_rejected = event.outcome == InboundOutcome::Rejected;
+        let sender_domain = event.sender_domain.filter(|_| !is_rejected);
+        let mut unwritten = self.unwritten();
         if unwritten.len() < self.0.settings.stats.max_unwritten_inbound {
-            unwritten.push(event);
+            unwritten.push_back(InboundEvent { sender_domain, ..event });
         }
     }
 
@@ -96,19 +104,32 @@ impl Service {
         Ok(self.0.store.stats().record_inbound(events).await?)
     }
 
-    /// Stores the events of the listeners since the previous run, for local domains only: relay attempts name other
-    /// domains. Returns the number of events.
+    fn unwritten(&self) -> MutexGuard<'_, VecDeque<InboundEvent>> {
+        self.0.inbound.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether events of the listeners wait to be stored.
+    pub(super) fn has_unwritten_inbound(&self) -> bool {
+        !self.unwritten().is_empty()
+    }
+
+    /// Stores the oldest events of the listeners, for local domains only: relay attempts name other domains. Returns the
+    /// number of events.
     ///
     /// # Errors
     /// [`Unavailable`] if the store is; the events are kept for the next run.
     pub async fn write_inbound_once(&self) -> Result<usize, Unavailable> {
-        let events = mem::take(&mut *self.0.inbound.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let events: Vec<InboundEvent> = {
+            let mut unwritten = self.unwritten();
+            let count = unwritten.len().min(AT_ONCE);
+            unwritten.drain(..count).collect()
+        };
         match self.record_ours(&events).await {
             Ok(count) => Ok(count),
             Err(error) => {
-                let mut unwritten = self.0.inbound.0.lock().unwrap_or_else(PoisonError::into_inner);
-                // Put them before the events that arrived meanwhile.
-                unwritten.splice(0..0, events);
+                // Put them before the others.
+                let mut unwritten = self.unwritten();
+                events.into_iter().rev().for_each(|event| unwritten.push_front(event));
                 Err(error)
             }
         }
@@ -119,7 +140,9 @@ impl Service {
     /// # Errors
     /// [`Unavailable`] if the store is.
     pub async fn write_last_inbound(&self) -> Result<(), Unavailable> {
-        self.write_inbound_once().await?;
+        while self.has_unwritten_inbound() {
+            self.write_inbound_once().await?;
+        }
         self.0.refusals.note_last();
         self.write_refusals(&self.local_domains().await?).await
     }

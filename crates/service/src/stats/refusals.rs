@@ -4,13 +4,51 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mailapi_model::{ClientNetwork, InboundRefusal};
+use mailapi_model::{ClientNetwork, InboundRefusal, Timestamp};
 
-/// Maximum number of events a minute for each client, so that a stranger cannot fill the log. A person who looks for
-/// lost mail needs a few; statistics count all refusals.
-const OF_CLIENT: u32 = 20;
-/// Maximum number of clients a minute with events, and of events in memory.
+/// Maximum number of events of each client, and of all clients. A stranger must not fill the log, and a person who looks
+/// for lost mail needs a few; statistics count all refusals. The clients of an hour together make some 100 MB of events
+/// in a day.
+const OF_MINUTE: Limits = Limits { seconds: 60, of_client: 20, of_all: 1_000 };
+const OF_HOUR: Limits = Limits { seconds: 60 * 60, of_client: 200, of_all: 5_000 };
+/// Maximum number of events in memory.
 const MOST: usize = 1_000;
+
+/// Maximum numbers of events in a period.
+struct Limits {
+    seconds: i64,
+    of_client: u32,
+    of_all: u32,
+}
+
+/// The events of a period.
+#[derive(Default)]
+struct Period {
+    number: i64,
+    /// By the client's subscriber, which may use any number of networks; those of unknown clients count together.
+    clients: HashMap<Option<String>, u32>,
+    all: u32,
+}
+
+impl Period {
+    /// Begins a new period if the last one is over, also if the clock was set back.
+    fn move_to(&mut self, at: Timestamp, limits: &Limits) {
+        let number = at.as_seconds().div_euclid(limits.seconds);
+        if self.number != number {
+            *self = Self { number, ..Self::default() };
+        }
+    }
+
+    fn has_room(&self, client: Option<&String>, limits: &Limits) -> bool {
+        let count = self.clients.get(&client.cloned()).copied().unwrap_or_default();
+        self.all < limits.of_all && count < limits.of_client
+    }
+
+    fn count(&mut self, client: Option<String>) {
+        *self.clients.entry(client).or_default() += 1;
+        self.all += 1;
+    }
+}
 
 /// Refusals that wait; a crash loses them.
 #[derive(Default)]
@@ -18,9 +56,8 @@ pub(crate) struct Refusals(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
-    minute: i64,
-    /// The number of events in this minute; those of unknown clients count together.
-    clients: HashMap<Option<ClientNetwork>, u32>,
+    minute: Period,
+    hour: Period,
     refusals: Vec<(InboundRefusal, u64)>,
     /// The number of refusals since the last one that waited.
     left_out: u64,
@@ -32,20 +69,18 @@ impl Refusals {
     /// Adds a refusal if the limits allow it.
     pub(crate) fn note(&self, refusal: InboundRefusal) {
         let mut waiting = self.waiting();
-        let minute = refusal.at.as_seconds().div_euclid(60);
-        if waiting.minute != minute {
-            waiting.minute = minute;
-            waiting.clients.clear();
-        }
-        let client = refusal.client.map(ClientNetwork::of);
-        let count = waiting.clients.get(&client).copied();
-        let has_room = waiting.refusals.len() < MOST && (count.is_some() || waiting.clients.len() < MOST);
-        if !has_room || count.is_some_and(|count| count >= OF_CLIENT) {
+        waiting.minute.move_to(refusal.at, &OF_MINUTE);
+        waiting.hour.move_to(refusal.at, &OF_HOUR);
+        let client = refusal.client.map(|client| ClientNetwork::of(client).subscriber());
+        let is_within =
+            waiting.minute.has_room(client.as_ref(), &OF_MINUTE) && waiting.hour.has_room(client.as_ref(), &OF_HOUR);
+        if !is_within || waiting.refusals.len() >= MOST {
             waiting.left_out += 1;
             waiting.last_left_out = Some(refusal);
             return;
         }
-        waiting.clients.insert(client, count.unwrap_or_default() + 1);
+        waiting.minute.count(client.clone());
+        waiting.hour.count(client);
         let left_out = mem::take(&mut waiting.left_out);
         waiting.last_left_out = None;
         waiting.refusals.push((refusal, left_out));
@@ -88,7 +123,7 @@ impl Refusals {
 
 #[cfg(test)]
 mod tests {
-    use mailapi_model::{RefusalStage, Reply, Timestamp};
+    use mailapi_model::{RefusalStage, Reply};
 
     use super::*;
 
@@ -114,7 +149,7 @@ mod tests {
             // One subscriber with many addresses.
             refusals.note(refusal(60, &format!("2001:db8::{number:x}")));
         }
-        assert_eq!(left_out(&refusals), [0; OF_CLIENT as usize]);
+        assert_eq!(left_out(&refusals), [0; OF_MINUTE.of_client as usize]);
         refusals.note(refusal(61, "192.0.2.1"));
         refusals.note(refusal(62, "unknown"));
         assert_eq!(left_out(&refusals), [80, 0]);
@@ -125,10 +160,27 @@ mod tests {
     }
 
     #[test]
+    fn an_hour_has_a_limit_for_each_subscriber_and_for_all() {
+        let refusals = Refusals::default();
+        let events = |client: &dyn Fn(i64) -> String| -> usize {
+            (0..60)
+                .map(|minute| {
+                    (0..100).for_each(|number| refusals.note(refusal(minute * 60, &client(100 * minute + number))));
+                    refusals.take().len()
+                })
+                .sum()
+        };
+        // One subscriber with a network for each message.
+        assert_eq!(events(&|number| format!("2001:db8:1:{number:x}::1")), OF_HOUR.of_client as usize);
+        let others = OF_HOUR.of_all - OF_HOUR.of_client;
+        assert_eq!(events(&|number| format!("2001:db8:{number:x}::1")), others as usize);
+    }
+
+    #[test]
     fn the_last_refusal_that_was_left_out_has_the_count_at_the_end() {
         let refusals = Refusals::default();
         refusals.note_last();
-        (0..=OF_CLIENT).for_each(|_| refusals.note(refusal(60, "192.0.2.1")));
+        (0..=OF_MINUTE.of_client).for_each(|_| refusals.note(refusal(60, "192.0.2.1")));
         refusals.note(refusal(61, "192.0.2.1"));
         refusals.take();
         refusals.note_last();

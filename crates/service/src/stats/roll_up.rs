@@ -12,6 +12,7 @@ impl Service {
     /// [`Unavailable`]; nothing was counted, and the next run tries again.
     pub async fn roll_up_once(&self) -> Result<RolledUp, Unavailable> {
         self.write_inbound_once().await?;
-        Ok(self.0.store.stats().roll_up_once(self.stats_limits().roll_up).await?)
+        let done = self.0.store.stats().roll_up_once(self.stats_limits().roll_up).await?;
+        Ok(RolledUp { more: done.more || self.has_unwritten_inbound(), ..done })
     }
 }

@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use mailapi_backend::{InboundAction, Judgement};
+use mailapi_model::Clock as _;
+use mailapi_service::ExpiringRows;
+use mailapi_store::{GreylistAttempt, GreylistRoom};
 use mailapi_testkit::{ScriptedRspamd, TestApp};
 
 use crate::inbound::{CLIENT, FarKey, judged_from, message};
@@ -60,6 +63,56 @@ async fn a_known_sender_is_forgotten_after_a_while() {
     app.clock.advance(minutes(60 * 24 * 37));
     app.service.prune_once().await.unwrap();
     assert_eq!(attempt(&app, CLIENT, SENDER).await, deferred());
+}
+
+#[tokio::test]
+async fn a_flood_of_one_network_has_a_bounded_number_of_rows_and_delays_no_other() {
+    /// A network's share of the rows that wait.
+    const SHARE: u64 = 1_000;
+    let app = app().await;
+    attempt(&app, CLIENT, SENDER).await;
+    app.clock.advance(minutes(3));
+    assert_eq!(attempt(&app, CLIENT, SENDER).await, InboundAction::Deliver);
+    let waiting = async || app.store.greylist().rows().await.unwrap().waiting;
+    for number in 0..SHARE + 50 {
+        let client = format!("192.0.2.{}", number % 250);
+        assert_eq!(attempt(&app, &client, &format!("s{number}@far.example")).await, deferred());
+    }
+    assert_eq!(waiting().await, SHARE);
+    // A sender without a row is deferred again and again, until the flood's rows have expired.
+    app.clock.advance(minutes(3));
+    assert_eq!(attempt(&app, CLIENT, "late@far.example").await, deferred());
+    app.clock.advance(minutes(3));
+    assert_eq!(attempt(&app, CLIENT, "late@far.example").await, deferred());
+    // Known senders of the same network pass, and those of others get their rows.
+    assert_eq!(attempt(&app, CLIENT, SENDER).await, InboundAction::Deliver);
+    assert_eq!(attempt(&app, "192.0.3.7", SENDER).await, deferred());
+    app.clock.advance(minutes(3));
+    assert_eq!(attempt(&app, "192.0.3.7", SENDER).await, InboundAction::Deliver);
+
+    app.clock.advance(minutes(60 * 24));
+    let step = app.service.prune_step(ExpiringRows::Greylist).await.unwrap();
+    assert!(step > 0 && step < SHARE / 2, "one step deletes {step} rows");
+    app.service.prune_once().await.unwrap();
+    assert_eq!(waiting().await, 0);
+    assert_eq!(attempt(&app, CLIENT, "late@far.example").await, deferred());
+    app.clock.advance(minutes(3));
+    assert_eq!(attempt(&app, CLIENT, "late@far.example").await, InboundAction::Deliver);
+}
+
+#[tokio::test]
+async fn a_flood_of_many_networks_ends_greylisting_for_the_others() {
+    let app = app().await;
+    let room = GreylistRoom { waiting: u64::MAX, passed: u64::MAX, is_full_of_passed: false };
+    for network in 0..100 {
+        let keys = (0..1_000).map(|number| format!("{network} {number}")).collect();
+        let (now, before) = (app.clock.now(), app.clock.now().minus(minutes(3)));
+        let attempt = GreylistAttempt { keys, network: format!("10.0.{network}.0/24"), now, before, room };
+        app.store.greylist().attempt(&attempt).await.unwrap();
+    }
+    assert_eq!(attempt(&app, "10.0.7.1", SENDER).await, deferred(), "one of the networks that fill the greylist");
+    assert_eq!(attempt(&app, CLIENT, SENDER).await, InboundAction::Deliver);
+    assert_eq!(app.store.greylist().rows().await.unwrap().waiting, 100_000);
 }
 
 #[tokio::test]

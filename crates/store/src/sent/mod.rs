@@ -10,7 +10,7 @@ use mailapi_events::NewEvent;
 use mailapi_model::{EmailAddress, MessageId, QueueId, RecipientKind, Reply, Timestamp, TokenId};
 
 use crate::StoreError;
-use crate::db::{Db, Stmt, count};
+use crate::db::{Db, Stmt, count, number};
 use crate::events::Log;
 use crate::{delivery_log, statuses};
 pub use begin::{Begun, StoredAnswer};
@@ -191,13 +191,14 @@ impl Sent<'_> {
         rows.into_iter().map(read::read_pending).collect()
     }
 
-    /// Deletes expired request keys; returns their number.
+    /// Deletes at most `limit` expired request keys; returns their number.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn forget_requests(&self, now: Timestamp) -> Result<u64, StoreError> {
-        let sql = "DELETE FROM idempotency WHERE expires_at <= $1";
-        Ok(self.0.execute(Stmt::new(sql).bind(now)).await?.touched)
+    pub async fn forget_requests(&self, now: Timestamp, limit: u64) -> Result<u64, StoreError> {
+        let sql = "DELETE FROM idempotency WHERE (token_id, key) IN (SELECT token_id, key FROM idempotency \
+                   WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)";
+        Ok(self.0.execute(Stmt::new(sql).bind(now).bind(number(limit))).await?.touched)
     }
 }
 

@@ -9,6 +9,10 @@ use super::hours::Span;
 use crate::db::Stmt;
 use mailapi_model::InboundOutcome;
 
+/// Maximum number of sender domains of a local domain that are counted in an hour or a day. A stranger can invent any
+/// number of them; rankings show the first few, and the totals count all mail.
+const MOST_SENDER_DOMAINS: i64 = 500;
+
 /// The additions of a number of changes. The maps are ordered like the tables: two nodes take row locks in
 /// the same order, and neighbouring rows are written together.
 #[derive(Debug, Default)]
@@ -176,8 +180,13 @@ fn add_to_inbound(key: Key, delta: InboundDelta) -> Stmt {
 }
 
 fn add_from_domain(key: Key, sender_domain: String, accepted: i64) -> Stmt {
+    // A trigger counts the rows of the period. `WHERE` also keeps SQLite from reading `ON` as a join's.
     let sql = "INSERT INTO inbound_from_domains (domain, span, start_at, sender_domain, accepted) \
-               VALUES ($1, $2, $3, $4, $5) ON CONFLICT (domain, span, start_at, sender_domain) DO UPDATE SET \
+               SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($4 AS TEXT), CAST($5 AS BIGINT) \
+               WHERE (SELECT sender_domains FROM inbound_totals WHERE domain = $1 AND span = $2 AND start_at = $3) < $6 \
+               OR EXISTS (SELECT 1 FROM inbound_from_domains \
+               WHERE domain = $1 AND span = $2 AND start_at = $3 AND sender_domain = $4) \
+               ON CONFLICT (domain, span, start_at, sender_domain) DO UPDATE SET \
                accepted = inbound_from_domains.accepted + EXCLUDED.accepted";
-    for_key(sql, key).bind(sender_domain).bind(accepted)
+    for_key(sql, key).bind(sender_domain).bind(accepted).bind(MOST_SENDER_DOMAINS)
 }

@@ -65,13 +65,14 @@ impl Webhooks<'_> {
         FAILURES.page(self.0, failure_conditions(id), page, read).await
     }
 
-    /// Deletes failures that were first stored before `moment`; returns their number.
+    /// Deletes at most `limit` failures that were first stored before `moment`; returns their number.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn forget_failures(&self, moment: Timestamp) -> Result<u64, StoreError> {
-        let sql = "DELETE FROM webhook_failures WHERE created_at < $1";
-        Ok(self.0.execute(Stmt::new(sql).bind(moment)).await?.touched)
+    pub async fn forget_failures(&self, moment: Timestamp, limit: u64) -> Result<u64, StoreError> {
+        let sql = "DELETE FROM webhook_failures WHERE id IN (SELECT id FROM webhook_failures WHERE created_at < $1 \
+                   ORDER BY created_at LIMIT $2)";
+        Ok(self.0.execute(Stmt::new(sql).bind(moment).bind(number(limit))).await?.touched)
     }
 }
 

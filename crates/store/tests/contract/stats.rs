@@ -229,6 +229,31 @@ async fn inbound_mail_is_counted_by_outcome_and_sender() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn invented_sender_domains_do_not_fill_the_rankings() {
+    on_every_engine(async |store| {
+        let ours = domain("example.org");
+        let received = |number: usize| InboundEvent {
+            at: at(0),
+            domain: domain("example.org"),
+            sender_domain: Some(domain(&format!("s{number}.example"))),
+            outcome: InboundOutcome::Spam,
+        };
+        let events: Vec<_> = (0..1_200).map(received).collect();
+        store.stats().record_inbound(&events).await.unwrap();
+        while store.stats().roll_up_once(changes(1_000)).await.unwrap().more {}
+        let known = store.stats().inbound_from_domains(&ours, always(), 10_000).await.unwrap();
+        assert_eq!(known.len(), 500, "sender domains of an hour");
+        assert_eq!(store.stats().inbound(&ours, always()).await.unwrap().accepted, 1_200, "all mail counts");
+        // Known ones are still counted.
+        store.stats().record_inbound(&events[..2]).await.unwrap();
+        while store.stats().roll_up_once(changes(1_000)).await.unwrap().more {}
+        let ranked = store.stats().inbound_from_domains(&ours, always(), 2).await.unwrap();
+        assert_eq!(ranked.iter().map(|(_, accepted)| *accepted).collect::<Vec<_>>(), [2, 2]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_roll_up_ends_when_it_has_enough_to_write() {
     on_every_engine(async |store| {
         submit(store, 1, &["a@one.example", "b@one.example", "a@two.example", "a@three.example"]).await;

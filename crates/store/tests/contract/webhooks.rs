@@ -228,8 +228,8 @@ async fn results_are_stored_whole_or_not_at_all() {
         assert_eq!(webhooks.retry_failures(id, all.0, all.1, at(4)).await, Ok(1));
         let again = webhooks.open_failures(id, 10).await.unwrap().remove(0);
         assert_eq!((again.attempts, again.next_try_at), (0, Some(at(4))));
-        assert_eq!(webhooks.forget_failures(at(2)).await, Ok(0));
-        assert_eq!(webhooks.forget_failures(at(3)).await, Ok(1));
+        assert_eq!(webhooks.forget_failures(at(2), 9).await, Ok(0));
+        assert_eq!(webhooks.forget_failures(at(3), 9).await, Ok(1));
     })
     .await;
 }

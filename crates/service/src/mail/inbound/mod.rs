@@ -33,6 +33,7 @@ pub use mailapi_rspamd::RspamdAddress;
 
 pub(crate) use answers::Verifier;
 pub use dnsbl::MAX_LISTS as MAX_DNSBL;
+pub(crate) use greylist::GreylistSize;
 
 use crate::Service;
 use crate::mail::LONG_WORK_BYTES;
