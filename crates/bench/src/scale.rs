@@ -25,6 +25,8 @@ pub(crate) struct Scale {
     pub(crate) flood: usize,
     /// Number of messages that are copied, moved and expunged.
     pub(crate) bulk: usize,
+    /// Number of expired rows of the largest table that is pruned.
+    pub(crate) pruned: usize,
     /// Events per second for webhooks, two for each message.
     pub(crate) webhook_events: u32,
     /// The time for which a receiver hangs. An attempt ends after 15 seconds.
@@ -42,6 +44,7 @@ pub(crate) const FULL: Scale = Scale {
     big_attachment: 50_000_000,
     flood: 200,
     bulk: 14_000,
+    pruned: 1_000_000,
     webhook_events: 500,
     hang: Duration::from_secs(30),
 };
@@ -57,6 +60,7 @@ pub(crate) const SMOKE: Scale = Scale {
     big_attachment: 2_000_000,
     flood: 20,
     bulk: 1_000,
+    pruned: 4_000,
     webhook_events: 60,
     hang: Duration::from_secs(1),
 };

@@ -26,10 +26,10 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const LAST_USED_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two removals of expired records. Records that are kept for days may stay some minutes longer.
 const TIDY_INTERVAL: Duration = Duration::from_secs(10 * 60);
-/// Time between two searches for idle IMAP connections: the age at which the pool closes one.
 /// Interval between two reads of all mailboxes of a user database that is not ours. A login reads its own mailbox at
 /// once, so this only delays the names and quotas of others.
 const DIRECTORY_SYNC_INTERVAL: Duration = Duration::from_secs(60);
+/// Time between two searches for idle IMAP connections: the age at which the pool closes one.
 const IDLE_CHECK: Duration = Duration::from_secs(5 * 60);
 
 /// Starts the loops; they end after `shutdown`.
@@ -39,6 +39,9 @@ const IDLE_CHECK: Duration = Duration::from_secs(5 * 60);
 pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -> Outcome<JoinSet<()>> {
     let ticks = |name, interval| Ticks::new(Rounds::of(name), interval, shutdown.clone());
     let mut tasks = follow(assembly, config, shutdown);
+    if let Some(lease) = assembly.lease.clone() {
+        tasks.spawn(lease.keep(shutdown.clone()));
+    }
     match &assembly.mail {
         MailServer::Embedded(embedded) => {
             tasks.spawn(deliver(assembly.delivery_agent(embedded, config)?, shutdown.clone()));
@@ -287,10 +290,17 @@ async fn recover(service: Service, pending_grace: Duration, mut ticks: Ticks) {
     }
 }
 
-/// Removes expired records.
+/// Removes expired records. Begins at the start: a server that is restarted every few minutes would never do it.
 async fn prune(service: Service, mut ticks: Ticks) {
-    while ticks.next().await {
-        log_failure("failed to remove expired records", service.prune_once().await);
+    loop {
+        // Can be dropped at any point: each step is one transaction.
+        tokio::select! {
+            () = ticks.stopped() => return,
+            done = service.prune_once() => log_failure("failed to remove expired records", done),
+        }
+        if !ticks.next().await {
+            return;
+        }
     }
 }
 
@@ -312,6 +322,11 @@ impl Ticks {
         let mut interval = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self { rounds, interval, shutdown }
+    }
+
+    /// Waits for shutdown.
+    async fn stopped(&mut self) {
+        self.shutdown.requested().await;
     }
 
     /// Waits for the next tick; returns false at shutdown.

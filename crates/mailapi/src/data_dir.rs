@@ -109,6 +109,12 @@ impl DataDir {
         Ok(name)
     }
 
+    /// Returns the identifier of the directory; `None` if no server has run on it.
+    pub(crate) fn known_node(&self) -> Option<String> {
+        let name = std::fs::read_to_string(self.0.join(NODE_FILE)).ok()?;
+        (name.trim().len() == 2 * NODE_BYTES).then(|| name.trim().to_owned())
+    }
+
     /// Locks the directory, so that no other server runs on it.
     pub(crate) fn lock(&self) -> Outcome<ServerLock> {
         let path = self.0.join(LOCK_FILE);

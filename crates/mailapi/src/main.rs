@@ -11,6 +11,7 @@ mod host_name;
 mod hosted_certificates;
 mod listeners;
 mod logging;
+mod mail_owner;
 mod open_files;
 mod reload;
 mod signals;

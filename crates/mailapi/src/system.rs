@@ -29,6 +29,16 @@ impl Clock for SystemClock {
     }
 }
 
+/// Returns the name of this machine, and an identifier of the present run of its kernel.
+pub(crate) fn machine() -> (String, String) {
+    // proc(5)
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+        text.trim().to_owned()
+    };
+    (read("hostname"), read("random/boot_id"))
+}
+
 /// Operating-system user of this process, for the audit log: the name from `/etc/passwd`, otherwise the number.
 /// With sudo(8), the name of the calling user follows.
 #[expect(clippy::disallowed_methods, reason = "sudo(8) sets the variable; it is not a setting of this product")]

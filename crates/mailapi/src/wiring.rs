@@ -22,6 +22,7 @@ use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use crate::config::{Config, Database, DatabasePlace};
 use crate::data_dir::{DataDir, ServerLock, no_installation};
 use crate::failure::{Failure, Outcome};
+use crate::mail_owner::{self, MailLease, MailPlace};
 use crate::reload::LiveSecrets;
 use crate::system::{SystemClock, SystemEntropy};
 
@@ -35,6 +36,8 @@ pub(crate) struct Assembly {
     pub(crate) service: Service,
     /// Secrets that can be replaced while they are in use.
     pub(crate) secrets: LiveSecrets,
+    /// The lease of the mail, if its accounts are in PostgreSQL.
+    pub(crate) lease: Option<MailLease>,
     /// Keeps the service alive for `LateInboundLog`, which holds a weak reference to it.
     _inbound: Arc<Service>,
 }
@@ -94,6 +97,8 @@ enum Role<'a> {
     Follower,
     /// Runs one command.
     Command,
+    /// Makes the data directory the one that has the mail.
+    Adopter(&'a ServerLock),
 }
 
 impl Assembly {
@@ -105,6 +110,11 @@ impl Assembly {
     /// Opens the parts for the server that holds the lock and submits messages to the mail server.
     pub(crate) async fn open_server(config: &Config, directory: &DataDir, lock: &ServerLock) -> Outcome<Self> {
         Self::open_as(config, directory, Role::Server(lock)).await
+    }
+
+    /// Opens the parts, and makes the data directory the one that has the mail of accounts in PostgreSQL.
+    pub(crate) async fn open_adopting(config: &Config, directory: &DataDir, lock: &ServerLock) -> Outcome<Self> {
+        Self::open_as(config, directory, Role::Adopter(lock)).await
     }
 
     /// Opens the parts for a process that follows the log of messages that other processes submit.
@@ -121,9 +131,11 @@ impl Assembly {
         let inbound_log = Arc::new(LateInboundLog::default());
         let is_one_file = file.is_some() && !config.is_external();
         let node = match role {
-            Role::Server(lock) if !is_one_file => Some(directory.node(lock, entropy.as_ref())?),
-            Role::Server(_) | Role::Follower | Role::Command => None,
+            Role::Server(lock) | Role::Adopter(lock) if !is_one_file => Some(directory.node(lock, entropy.as_ref())?),
+            Role::Server(_) | Role::Adopter(_) | Role::Follower | Role::Command => None,
         };
+        let sources: (&dyn Clock, &dyn Entropy) = (clock.as_ref(), entropy.as_ref());
+        let lease = lease(config, directory, (&store, node.as_deref()), role, sources).await?;
         let mail = if config.is_external() {
             let mut settings = config.external(directory.path())?;
             secrets.add_external(&settings);
@@ -162,7 +174,7 @@ impl Assembly {
         });
         let inbound = Arc::new(service.clone());
         inbound_log.attach(&inbound);
-        Ok(Self { store, file, dns, mail, service, secrets, _inbound: inbound })
+        Ok(Self { store, file, dns, mail, service, secrets, lease, _inbound: inbound })
     }
 
     /// Creates the agent that delivers messages to other servers.
@@ -183,6 +195,9 @@ impl Assembly {
 
     /// Writes pending data and closes the database.
     pub(crate) async fn close(self) {
+        if let Some(lease) = &self.lease {
+            lease.release().await;
+        }
         self.store.close().await;
         // Unless accounts are in PostgreSQL, this file is the store's own.
         if let Some(file) = self.file {
@@ -207,6 +222,31 @@ const fn label_of(result: TlsResult) -> OutboundTls {
         TlsResult::PolicyInvalid => OutboundTls::PolicyInvalid,
         TlsResult::TlsaInvalid => OutboundTls::TlsaInvalid,
         TlsResult::DnssecInvalid => OutboundTls::DnssecInvalid,
+    }
+}
+
+/// Takes the lease of the mail, or checks that a command works where the mail is. Only the built-in mail server has mail of
+/// its own, and only accounts in PostgreSQL can be used from several data directories.
+async fn lease(
+    config: &Config,
+    directory: &DataDir,
+    (store, node): (&Store, Option<&str>),
+    role: Role<'_>,
+    sources: (&dyn Clock, &dyn Entropy),
+) -> Outcome<Option<MailLease>> {
+    if config.is_external() || !store.is_shared() {
+        return Ok(None);
+    }
+    match role {
+        Role::Server(_) | Role::Adopter(_) => {
+            let adopts = matches!(role, Role::Adopter(_));
+            MailLease::take(store, MailPlace { directory, node }, adopts, sources).await.map(Some)
+        }
+        Role::Command | Role::Follower => {
+            let node = directory.known_node();
+            mail_owner::check(store, MailPlace { directory, node: node.as_deref() }).await?;
+            Ok(None)
+        }
     }
 }
 

@@ -5,9 +5,9 @@ mod support;
 use std::process::Command;
 use std::sync::Arc;
 
-use mailapi_testkit::{PostgresDatabase, PostgresServer};
+use mailapi_testkit::{PostgresDatabase, PostgresServer, SmtpSink};
 use serde_json::{Value, json};
-use support::{Server, WorkDir};
+use support::{Answer, Server, WorkDir};
 
 /// Maximum time until a server reconnects.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -20,6 +20,23 @@ fn on(database: &PostgresDatabase, mut command: Command) -> Command {
     command
 }
 
+/// Adds a mail server that several nodes can be in front of.
+fn in_front_of(mail_server: &SmtpSink, mut command: Command) -> Command {
+    command.env("MAILAPI_MAIL__BACKEND", "external");
+    command.env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", mail_server.address().port().to_string());
+    command.env("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "not used");
+    command
+}
+
+/// A node in front of a mail server that others share.
+fn shared_node(work_dir: &WorkDir, database: &PostgresDatabase, mail_server: &SmtpSink) -> Server {
+    let command = on(database, work_dir.command(&["serve", "--log-format", "json"]));
+    let mut server = Server::start(in_front_of(mail_server, command));
+    server.drain();
+    server
+}
+
+/// A node with the built-in mail server.
 fn node(work_dir: &WorkDir, database: &PostgresDatabase) -> Server {
     let mut server = Server::start(on(database, work_dir.command(&["serve", "--log-format", "json"])));
     server.drain();
@@ -35,14 +52,15 @@ async fn get(server: &Server, path: &str, token: &str) -> (u16, Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_on_one_database_share_tokens_and_revocations() {
     let database = PostgresServer::shared().empty_database();
-    let (one, two) = (WorkDir::new(), WorkDir::new());
-    let (here, there) = (node(&one, &database), node(&two, &database));
+    let (one, two, mail_server) = (WorkDir::new(), WorkDir::new(), SmtpSink::start().await);
+    let (here, there) = (shared_node(&one, &database, &mail_server), shared_node(&two, &database, &mail_server));
     let admin = here.token();
     assert!(there.first_start.is_none(), "the other node made the first start");
     assert_eq!(get(&there, "/tokens/me", &admin).await.0, 200);
 
-    let made = on(&database, two.command(&["token", "create", "--type", "admin", "--name", "second"])).output();
-    let value = String::from_utf8(made.unwrap().stdout).unwrap().trim_end().to_owned();
+    let made = on(&database, two.command(&["token", "create", "--type", "admin", "--name", "second"]));
+    let value =
+        String::from_utf8(in_front_of(&mail_server, made).output().unwrap().stdout).unwrap().trim_end().to_owned();
     let (status, me) = get(&here, "/tokens/me", &value).await;
     assert_eq!((status, get(&there, "/tokens/me", &value).await.0), (200, 200), "both nodes cache it now");
 
@@ -54,6 +72,54 @@ async fn nodes_on_one_database_share_tokens_and_revocations() {
     while get(&there, "/tokens/me", &value).await.0 != 401 {
         tokio::task::yield_now().await;
     }
+}
+
+/// Runs a command beside the built-in mail server; returns its error.
+fn complaint(work_dir: &WorkDir, database: &PostgresDatabase, arguments: &[&str]) -> String {
+    Answer::of_command(on(database, work_dir.command(arguments)), "").complaint()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_built_in_server_is_refused_with_the_reason() {
+    let database = PostgresServer::shared().empty_database();
+    let (one, two) = (WorkDir::new(), WorkDir::new());
+    let here = node(&one, &database);
+    let place = format!(":{}", one.data().canonicalize().unwrap().display());
+    for arguments in [&["serve"][..], &["domain", "add", "--init", "example.org"], &["adopt-mail"]] {
+        let why = complaint(&two, &database, arguments);
+        let start = "database.url: the mail of these accounts is in the data directory ";
+        assert!(why.starts_with(start) && why.contains(&place), "{why}");
+        assert!(why.contains("a server has been running on it since 20") && why.contains("\"external\""), "{why}");
+    }
+    // Commands on the right directory work, and so do servers without mail of their own.
+    let added = on(&database, one.command(&["domain", "add", "example.org"])).output().unwrap();
+    assert!(added.status.success(), "{added:?}");
+    let mail_server = SmtpSink::start().await;
+    let beside = shared_node(&two, &database, &mail_server);
+    assert_eq!(get(&beside, "/domains", &here.token()).await.0, 200);
+    drop(beside);
+
+    here.kill();
+    let again = node(&one, &database);
+    assert_eq!(again.stop("TERM").0, Some(0), "the next start follows a kill at once");
+    let why = complaint(&two, &database, &["serve"]);
+    assert!(why.contains("no server is running on it") && why.contains("`mailapi adopt-mail`"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_mail_can_move_and_another_directory_can_adopt_it() {
+    let database = PostgresServer::shared().empty_database();
+    let (one, two, three) = (WorkDir::new(), WorkDir::new(), WorkDir::new());
+    assert_eq!(node(&one, &database).stop("TERM").0, Some(0));
+    // The directory is moved.
+    std::fs::rename(one.data(), two.data()).unwrap();
+    assert_eq!(node(&two, &database).stop("TERM").0, Some(0));
+    assert!(complaint(&one, &database, &["serve"]).contains("`mailapi adopt-mail`"));
+
+    let adopted = on(&database, three.command(&["adopt-mail"])).output().unwrap();
+    assert!(adopted.status.success(), "{adopted:?}");
+    assert_eq!(node(&three, &database).stop("TERM").0, Some(0));
+    assert!(complaint(&two, &database, &["serve"]).contains("`mailapi adopt-mail`"), "the former directory");
 }
 
 #[test]
@@ -92,8 +158,8 @@ async fn a_lost_database_is_503_and_used_again_when_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_request_at_two_nodes_at_once_has_one_answer() {
     let database = PostgresServer::shared().empty_database();
-    let (one, two) = (WorkDir::new(), WorkDir::new());
-    let (here, there) = (node(&one, &database), node(&two, &database));
+    let (one, two, mail_server) = (WorkDir::new(), WorkDir::new(), SmtpSink::start().await);
+    let (here, there) = (shared_node(&one, &database, &mail_server), shared_node(&two, &database, &mail_server));
     let admin = here.token();
     let post = async |server: &Server, path: &str, key: &str, body: &Value| {
         let request = reqwest::Client::new().post(server.api(path)).header("X-MAILAPI-TOKEN", &admin);

@@ -11,8 +11,8 @@ use crate::name_locks::NameLocks;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use crate::{
-    Accounts, Aliases, AppPasswords, DeliveryLog, DkimKeys, Domains, Events, ForeignChanges, Greylist, Permissions,
-    Rules, Secrets, Sent, Stats, StoreError, Tokens, WaitingMails, Webhooks,
+    Accounts, Aliases, AppPasswords, DeliveryLog, DkimKeys, Domains, Events, ForeignChanges, Greylist, MailOwners,
+    Permissions, Rules, Secrets, Sent, Stats, StoreError, Tokens, WaitingMails, Webhooks,
 };
 
 /// The migrations for SQLite; a released migration never changes.
@@ -44,6 +44,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 25, sql: include_str!("../migrations/sqlite/0025_sieve.sql") },
     Migration { version: 26, sql: include_str!("../migrations/sqlite/0026_save_sent.sql") },
     Migration { version: 27, sql: include_str!("../migrations/sqlite/0027_bounded_rows.sql") },
+    Migration { version: 28, sql: include_str!("../migrations/sqlite/0028_mail_owner.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -75,6 +76,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 25, sql: include_str!("../migrations/postgres/0025_sieve.sql") },
     Migration { version: 26, sql: include_str!("../migrations/postgres/0026_save_sent.sql") },
     Migration { version: 27, sql: include_str!("../migrations/postgres/0027_bounded_rows.sql") },
+    Migration { version: 28, sql: include_str!("../migrations/postgres/0028_mail_owner.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.
@@ -217,6 +219,12 @@ impl Store {
     #[must_use]
     pub const fn greylist(&self) -> Greylist<'_> {
         Greylist(&self.db)
+    }
+
+    /// The data directory that has the mail of the accounts.
+    #[must_use]
+    pub const fn mail_owners(&self) -> MailOwners<'_> {
+        MailOwners(&self.db)
     }
 
     /// The aliases.

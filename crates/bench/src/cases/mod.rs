@@ -8,6 +8,7 @@ mod delays;
 mod event_stream;
 mod external;
 mod flood;
+mod pruning;
 mod reading;
 mod rest;
 mod sending;
@@ -76,6 +77,8 @@ pub(crate) enum Case {
     Flood,
     /// Sends while another mailbox copies, moves and expunges
     Bulk,
+    /// Sends while a table is pruned from twice its maximum number of rows
+    Pruning,
     /// In front of Dovecot: pages of 50 messages that were not shown before
     ExternalList,
     /// In front of Dovecot: the page of 50 messages that was just shown
@@ -139,6 +142,7 @@ impl Bench {
             Case::Rest => rest::measure(&self.product, &scale).await,
             Case::Flood => flood::measure(self.reading().await?, &scale).await,
             Case::Bulk => bulk::measure(&self.product, &scale).await,
+            Case::Pruning => pruning::measure(&self.product, &scale).await,
             Case::ExternalList => self.external().await?.list(&scale).await,
             Case::ExternalListAgain => self.external().await?.list_again(&scale).await,
             Case::ExternalRead => self.external().await?.read(&scale).await,

@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+mod adopt_mail;
 mod alias;
 mod app_password;
 mod backup;
@@ -138,6 +139,11 @@ enum Command {
     ///
     /// The server does the same at its start. Other commands update the tables, but create no database.
     Migrate,
+    /// Make this data directory the one that has the mail of accounts in PostgreSQL
+    ///
+    /// The built-in mail server works on one data directory, and refuses to start on another one. Use this command when the
+    /// former directory is lost: the accounts get new, empty mailboxes. Otherwise move the directory, or restore a backup.
+    AdoptMail,
 }
 
 /// Returns the author of a command's changes.
@@ -237,6 +243,7 @@ impl Arguments {
             Command::Setup(setup) => setup::run(setup, self.config.as_deref()).await,
             Command::Doctor => doctor::run(&config).await,
             Command::Migrate => migrate::run(&config).await,
+            Command::AdoptMail => adopt_mail::run(&config).await,
         }
     }
 }

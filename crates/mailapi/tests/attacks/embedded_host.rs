@@ -59,7 +59,7 @@ pub(crate) struct EmbeddedHost {
     pub(crate) ann: String,
     pub(crate) bob: String,
     client: reqwest::Client,
-    _work_dir: WorkDir,
+    work_dir: WorkDir,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -72,8 +72,7 @@ impl EmbeddedHost {
         server.drain();
         // These requests come from other clients, not from the attacker.
         let client = reqwest::Client::builder().local_address(std::net::IpAddr::V4(OTHERS)).build().unwrap();
-        let mut host =
-            Self { server, ann: String::new(), bob: String::new(), client, _work_dir: work_dir, _alone: alone };
+        let mut host = Self { server, ann: String::new(), bob: String::new(), client, work_dir, _alone: alone };
         let admin = host.server.token();
         host.made("/domains", &admin, json!({ "domain": "example.org" })).await;
         host.ann = host.user("ann").await;
@@ -109,6 +108,12 @@ impl EmbeddedHost {
         let request = self.client.post(self.server.api(path)).header("X-MAILAPI-TOKEN", token);
         let answer = request.header("Content-Type", "application/json").body(body).send().await.unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    }
+
+    /// Counts rows in the server's database.
+    pub(crate) fn count(&self, sql: &str) -> u64 {
+        let file = self.work_dir.data().join("mailapi.db");
+        rusqlite::Connection::open(file).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
     pub(crate) fn listener(&self, name: &str) -> SocketAddr {

@@ -12,6 +12,7 @@ mod bodies;
 mod connections;
 mod embedded_host;
 mod encrypted;
+mod greylist;
 mod hanging_receivers;
 mod hostile_imap;
 mod reading;

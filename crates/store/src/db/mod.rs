@@ -35,6 +35,9 @@ use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use postgres::Work;
 
+/// The time of the database in milliseconds, on PostgreSQL. The clocks of nodes differ.
+pub(crate) const DATABASE_TIME: &str = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)";
+
 /// The database engine.
 #[derive(Debug, Clone)]
 pub(crate) enum Db {

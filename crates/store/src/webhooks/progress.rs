@@ -8,7 +8,7 @@ use mailapi_model::{MessageId, Timestamp, WebhookDisabled, WebhookId};
 use super::failures::{keep, settle};
 use super::{COLUMNS, Webhook, WebhookFailure, Webhooks, read};
 use crate::StoreError;
-use crate::db::{Db, Stmt, exactly_one, millis, number};
+use crate::db::{DATABASE_TIME, Db, Stmt, exactly_one, millis, number};
 use crate::events::Log;
 
 /// The results of one group of attempts.
@@ -78,9 +78,6 @@ pub struct PassedWebhook {
     /// Its stored position.
     pub stored: EventCursor,
 }
-
-/// The time of the database in milliseconds, on PostgreSQL.
-const DATABASE_TIME: &str = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)";
 
 impl Webhooks<'_> {
     /// Reserves a webhook for this node for a while. A reservation that has three quarters of this time left is not

@@ -3,6 +3,7 @@
 mod connecting;
 mod events;
 mod faults;
+mod mail_owner;
 mod migrating;
 mod nodes;
 mod support;
