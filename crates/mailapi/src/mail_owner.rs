@@ -83,7 +83,7 @@ impl MailLease {
             match self.store.mail_owners().renew(&self.server).await {
                 Ok(true) => {}
                 Ok(false) => {
-                    tracing::error!("another server has taken over the mail of this database");
+                    tracing::error!("another server has the mail of this database now");
                     return;
                 }
                 Err(error) => tracing::warn!(%error, "failed to renew the lease of the mail; retrying"),

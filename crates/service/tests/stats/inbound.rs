@@ -45,6 +45,28 @@ async fn only_mail_for_local_domains_is_counted() {
     }
 }
 
+#[tokio::test]
+async fn a_flood_is_stored_a_little_at_a_time_and_counted() {
+    const EVENTS: u64 = 2_500;
+    let app = TestApp::start().await;
+    app.domain("one.example").await;
+    for number in 0..EVENTS {
+        let sender_domain = format!("s{number}.example").parse().ok();
+        let (at, domain) = (moment("2026-11-20T09:00:00Z"), "one.example".parse().unwrap());
+        app.service.note(InboundEvent { at, domain, sender_domain, outcome: InboundOutcome::Rejected });
+    }
+    assert_eq!(app.service.write_inbound_once().await.unwrap(), 1_000);
+    let mut steps = 0;
+    while app.service.roll_up_once().await.unwrap().more {
+        steps += 1;
+    }
+    // The senders of refused mail are invented, so they make no groups that a step would count one by one.
+    assert!(steps <= 4, "{steps} steps");
+    let name: DomainName = "one.example".parse().unwrap();
+    let stats = app.service.domain_stats(&Caller::operator(), &name, PeriodQuery::default()).await.unwrap();
+    assert_eq!(stats.inbound, InboundCounts { accepted: 0, rejected: EVENTS, spam: 0 });
+}
+
 /// Refuses a message, as the listener does.
 fn refuse(app: &TestApp, recipient: &str, client: &str) {
     let (at, recipient): (_, EmailAddress) = (moment("2026-11-20T09:00:00Z"), recipient.parse().unwrap());
