@@ -1,8 +1,11 @@
 //! Renames entries, and replaces files whole.
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
+
+use rustix::fs::Mode;
 
 use crate::OpenDirectory;
 use crate::entry::FileOwner;
@@ -26,8 +29,8 @@ impl OpenDirectory {
         renamed.map_err(|error| FileError::system(&path, error))
     }
 
-    /// Writes a whole file, replaces an earlier one in one step, and makes it durable. It belongs to `owner` if the
-    /// caller is root.
+    /// Writes a whole file with exactly this mode, replaces an earlier one in one step, and makes it durable. It belongs to
+    /// `owner` if the caller is root.
     ///
     /// # Errors
     /// When something else than a file is in the place of the file or of its new version, or it cannot be written. The
@@ -45,13 +48,25 @@ impl OpenDirectory {
         part.push(".new");
         // A crash may have left one.
         self.remove_file(&part)?;
-        let mut file = self.create_file(&part, mode)?;
+        let file = self.write_new_file(&part, content, mode)?;
         if let Some(owner) = owner {
             self.give(&file, &part, owner)?;
         }
-        let written = file.write_all(content).and_then(|()| file.sync_all());
-        written.map_err(|error| FileError::system(&self.path().join(&part), error))?;
         self.rename(&part, self, name)?;
         self.sync()
+    }
+    /// Creates a file with this content and exactly this mode, and makes the content durable. It belongs to the caller.
+    ///
+    /// # Errors
+    /// When the name is taken, or the file cannot be written.
+    pub fn write_new_file(&self, name: impl AsRef<OsStr>, content: &[u8], mode: u32) -> Result<File, FileError> {
+        let path = self.path().join(name.as_ref());
+        let failed = |error: io::Error| FileError::system(&path, error);
+        let mut file = self.create_file(name, mode)?;
+        file.write_all(content).map_err(failed)?;
+        // Whatever the umask is: other programs may have to read the file.
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(|error| failed(error.into()))?;
+        file.sync_all().map_err(failed)?;
+        Ok(file)
     }
 }
