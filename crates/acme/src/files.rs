@@ -1,11 +1,10 @@
 //! The account, the certificate and the last failure in the data directory.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use instant_acme::AccountCredentials;
+use mailapi_files::{FileError, OpenDirectory};
 use mailapi_model::Entropy;
 use mailapi_tls::ServerTls;
 use serde::{Deserialize, Serialize};
@@ -21,10 +20,13 @@ const FAILURE: &str = "failure.json";
 /// Only the owner may read keys.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
+/// Longer files are refused. A certificate with its chain and key has some kilobytes.
+const LONGEST_FILE: u64 = 1024 * 1024;
 
 /// The files of one authority.
 pub(crate) struct Files {
-    /// The directory of the account, which all certificates share.
+    data_dir: PathBuf,
+    /// The directory of the account in the data directory, which all certificates share.
     directory: PathBuf,
     /// The directory of the certificate within it; empty for that of the listeners.
     certificate: PathBuf,
@@ -72,8 +74,8 @@ impl Files {
     fn new(data_dir: &Path, directory_url: &str) -> Self {
         let url = directory_url.trim_start_matches("https://");
         let name: String = url.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
-        let directory = data_dir.join("acme").join(name.trim_matches(['.', '-']));
-        Self { directory, certificate: PathBuf::new() }
+        let directory = Path::new("acme").join(name.trim_matches(['.', '-']));
+        Self { data_dir: data_dir.to_owned(), directory, certificate: PathBuf::new() }
     }
 
     /// Reads the certificate into `tls`, and returns the last failure.
@@ -90,7 +92,7 @@ impl Files {
     pub(crate) fn account(&self) -> Result<Option<AccountCredentials>, AcmeError> {
         let Some(bytes) = self.read(ACCOUNT)? else { return Ok(None) };
         let account = serde_json::from_slice(&bytes);
-        account.map(Some).map_err(|error| AcmeError::file(&self.directory.join(ACCOUNT), error))
+        account.map(Some).map_err(|error| AcmeError::file(&self.path(ACCOUNT), error))
     }
 
     pub(crate) fn write_account(&self, account: &AccountCredentials) -> Result<(), AcmeError> {
@@ -114,11 +116,11 @@ impl Files {
     }
 
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, AcmeError> {
-        let path = self.path(name);
-        match std::fs::read(&path) {
+        let read = self.opened(name).and_then(|directory| directory.read_limited(name, LONGEST_FILE));
+        match read {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(AcmeError::file(&path, error)),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(failed(error)),
         }
     }
 
@@ -127,41 +129,44 @@ impl Files {
         self.write(name, &bytes)
     }
 
+    /// Replaces a file at once, and durably.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), AcmeError> {
-        let path = self.path(name);
-        replace(&path, bytes).map_err(|error| AcmeError::file(&path, error))
+        let write = || {
+            let mut directory = OpenDirectory::open_or_create(&self.data_dir, DIRECTORY_MODE)?;
+            for component in &self.place(name) {
+                directory = directory.directory_or_create(component, DIRECTORY_MODE)?;
+            }
+            directory.replace_file(name, bytes, FILE_MODE, None)
+        };
+        write().map_err(failed)
+    }
+
+    /// Returns the directory of a file, relative to the data directory.
+    fn place(&self, name: &str) -> PathBuf {
+        if name == ACCOUNT { self.directory.clone() } else { self.directory.join(&self.certificate) }
+    }
+
+    fn opened(&self, name: &str) -> Result<OpenDirectory, FileError> {
+        OpenDirectory::open(&self.data_dir)?.below(&self.place(name))
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        if name == ACCOUNT { self.directory.join(name) } else { self.directory.join(&self.certificate).join(name) }
+        self.data_dir.join(self.place(name)).join(name)
     }
 
     fn remove(&self, name: &str) -> Result<(), AcmeError> {
-        let path = self.path(name);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(AcmeError::file(&path, error)),
+        match self.opened(name).and_then(|directory| directory.remove_file(name)) {
+            Err(error) if !error.is_missing() => Err(failed(error)),
             _ => Ok(()),
         }
     }
 }
 
-/// Replaces a file at once, and durably.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(path);
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)?;
-    let new = path.with_extension("new");
-    // A crash may have left one; with `create_new`, a new file has the right mode from the beginning.
-    if let Err(error) = std::fs::remove_file(&new)
-        && error.kind() != ErrorKind::NotFound
-    {
-        return Err(error);
+fn failed(error: FileError) -> AcmeError {
+    match error {
+        FileError::Refused { path, refusal } => AcmeError::file(&path, io::Error::other(refusal)),
+        FileError::System { path, error } => AcmeError::file(&path, error),
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
-    // The new name is durable only with its directory.
-    File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]
@@ -174,15 +179,30 @@ mod tests {
     fn others_cannot_read_the_keys() {
         let data = tempfile::tempdir().unwrap();
         let files = Files::new(data.path(), "https://ca.example:14000/dir?x=../y");
-        assert_eq!(files.directory, data.path().join("acme/ca.example-14000-dir-x-..-y"));
-        let path = files.directory.join(CERTIFICATE);
+        let directory = data.path().join("acme/ca.example-14000-dir-x-..-y");
+        let path = directory.join(CERTIFICATE);
         files.write_certificate("first").unwrap();
-        std::fs::write(path.with_extension("new"), "left by a crash").unwrap();
+        std::fs::write(directory.join("certificate.pem.new"), "left by a crash").unwrap();
         files.write_certificate("second").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "second");
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&path), mode(&files.directory)), (0o600, 0o700));
-        assert_eq!(std::fs::read_dir(&files.directory).unwrap().count(), 1);
+        assert_eq!((mode(&path), mode(&directory)), (0o600, 0o700));
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn no_link_is_followed() {
+        let data = tempfile::tempdir().unwrap();
+        let files = Files::new(data.path(), "https://ca.example/dir");
+        files.write_certificate("of the server").unwrap();
+        let path = files.path(CERTIFICATE);
+        std::fs::rename(&path, data.path().join("outside")).unwrap();
+        std::os::unix::fs::symlink(data.path().join("outside"), &path).unwrap();
+        for refused in [files.read(CERTIFICATE).map(drop), files.write_certificate("x"), files.remove(CERTIFICATE)] {
+            let shown = refused.unwrap_err().to_string();
+            assert!(shown.contains("is a symbolic link"), "{shown}");
+        }
+        assert_eq!(std::fs::read_to_string(data.path().join("outside")).unwrap(), "of the server");
     }
 
     #[test]

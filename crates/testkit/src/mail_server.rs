@@ -15,6 +15,7 @@ use mailapi_backend_external::mailboxes::MailboxSettings;
 use mailapi_backend_external::printed::{DovecotConfiguration, LookupDatabase, PostfixConfiguration, PrintedFile};
 use mailapi_backend_external::search_index::SearchSettings;
 use mailapi_backend_external::smtp_pool::SmtpSettings;
+use mailapi_files::OpenDirectory;
 use mailapi_model::Secret;
 use mailapi_tls::Trust;
 
@@ -195,8 +196,9 @@ fn is_administered() -> bool {
 fn write_all(directory: &Path, name: &str, files: impl FnOnce(&str) -> Vec<PrintedFile>) {
     let place = directory.join(name);
     fs::create_dir(&place).expect("a directory");
+    let opened = OpenDirectory::open(&place).expect("the directory is there");
     for file in files(place.to_str().expect("a path in UTF-8")) {
-        file.write(&place).expect("a file is written");
+        file.write(&opened).expect("a file is written");
     }
 }
 

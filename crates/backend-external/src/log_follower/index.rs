@@ -164,6 +164,10 @@ impl MessageIndex {
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
             let name = entry.file_name();
+            // Anything else in its place could block the reader.
+            if !entry.file_type()?.is_file() {
+                continue;
+            }
             let begun = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|begun| begun.parse().ok());
             files.extend(begun.map(|begun: i64| (begun, entry.path())));
         }

@@ -4,10 +4,10 @@
 //! database. After a restart, the lines between the two are replayed without reporting their events.
 
 use std::borrow::Cow;
-use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Read};
 use std::path::Path;
 
+use mailapi_files::OpenDirectory;
 use mailapi_model::FeedCursor;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,9 @@ use super::tracked_messages::TrackedMessages;
 /// A state of another version is not loaded.
 const VERSION: u32 = 4;
 const FILE: &str = "state";
+const NEW_FILE: &str = "state.new";
+/// Only root and mailapi's user need the addresses in it.
+const FILE_MODE: u32 = 0o600;
 
 /// A saved state.
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,23 +48,28 @@ impl Stored for Place {
 /// Saves a state durably, and returns its size.
 pub(super) fn save(dir: &Path, place: &Place, tracked: &TrackedMessages, notes: &Notes) -> io::Result<u64> {
     let (tracked, notes) = (Cow::Borrowed(tracked), Cow::Borrowed(notes));
-    let new = dir.join("state.new");
-    let mut file = BufWriter::new(File::create(&new)?);
+    let directory = OpenDirectory::open(dir)?;
+    directory.remove_file(NEW_FILE)?;
+    let mut file = BufWriter::new(directory.create_file(NEW_FILE, FILE_MODE)?);
     serde_json::to_writer(&mut file, &Saved { version: VERSION, place: place.clone(), tracked, notes })?;
     let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
     // Data first, then the rename, then the directory: a crash leaves the old or the new state.
     file.sync_all()?;
-    fs::rename(&new, dir.join(FILE))?;
-    File::open(dir)?.sync_all()?;
+    directory.rename(NEW_FILE, &directory, FILE)?;
+    directory.sync()?;
     Ok(file.metadata()?.len())
 }
 
 /// Loads the saved state; `None` if there is none or it is damaged.
 pub(super) fn load(dir: &Path) -> io::Result<Option<Saved<'static>>> {
-    match fs::read(dir.join(FILE)) {
-        Ok(bytes) => Ok(parse(&bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+    match OpenDirectory::open(dir).and_then(|directory| directory.open_file(FILE)) {
+        Ok(mut file) => {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(parse(&bytes))
+        }
+        Err(error) if error.is_missing() => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -72,6 +80,8 @@ fn parse(bytes: &[u8]) -> Option<Saved<'static>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use proptest::prelude::*;
 
     use super::*;

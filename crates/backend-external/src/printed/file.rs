@@ -1,9 +1,6 @@
 //! A file for another program.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use mailapi_files::{FileError, OpenDirectory};
 
 /// Readable by owner and group only: the file contains a password.
 const SECRET_MODE: u32 = 0o640;
@@ -42,15 +39,8 @@ impl PrintedFile {
     /// from the start.
     ///
     /// # Errors
-    /// If the file cannot be written.
-    pub fn write(&self, directory: &Path) -> std::io::Result<()> {
-        let new = directory.join(format!("{}.new", self.name));
-        match std::fs::remove_file(&new) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(self.mode).open(&new)?;
-        file.write_all(self.text.as_bytes())?;
-        std::fs::rename(&new, directory.join(self.name))
+    /// If the file cannot be written, or something else than a file is in its place.
+    pub fn write(&self, directory: &OpenDirectory) -> Result<(), FileError> {
+        directory.replace_file(self.name, self.text.as_bytes(), self.mode, None)
     }
 }

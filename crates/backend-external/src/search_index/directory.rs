@@ -1,11 +1,12 @@
 //! The directory of the indexes: which exist, which are open, and which must be removed.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mailapi_files::OpenDirectory;
 use mailapi_model::{EmailAddress, Timestamp};
 
 use super::catalogue::{Catalogue, Listed};
@@ -229,8 +230,8 @@ impl Directory {
 
 /// Locks a directory; `None` while another process holds the lock.
 fn lock(directory: &Path) -> Result<Option<File>, IndexError> {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(false).mode(FILE_MODE).open(directory.join(LOCK_FILE))?;
+    let file = OpenDirectory::open(directory).and_then(|directory| directory.change_file(LOCK_FILE, FILE_MODE));
+    let file = file.map_err(std::io::Error::from)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),

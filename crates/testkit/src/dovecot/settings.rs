@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mailapi_backend_external::printed::{DovecotConfiguration, DovecotVersion, LookupDatabase};
+use mailapi_files::OpenDirectory;
 use mailapi_model::Secret;
 
 use super::{Dovecot, MAIL_UID, PROGRAM};
@@ -81,8 +82,9 @@ pub(super) fn print(directory: &Path, imap: SocketAddr, accounts: PathBuf, setti
         certificate: certificate.map(|(certificate, key)| (certificate.as_path(), key.as_path())),
     };
     fs::create_dir(directory).expect("a directory for the printed files");
+    let opened = OpenDirectory::open(directory).expect("the directory is there");
     for file in configuration.files(directory.to_str().expect("a path in UTF-8")) {
-        file.write(directory).expect("a file is written");
+        file.write(&opened).expect("a file is written");
         let mode = Permissions::from_mode(0o644);
         fs::set_permissions(directory.join(file.name()), mode).expect("permissions can be set");
     }

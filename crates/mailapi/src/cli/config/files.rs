@@ -3,9 +3,13 @@
 use std::path::Path;
 
 use mailapi_backend_external::printed::PrintedFile;
+use mailapi_files::OpenDirectory;
 
 use crate::cli::print;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
+
+/// Postfix and Dovecot read the directory as users of their own.
+const DIRECTORY_MODE: u32 = 0o755;
 
 /// Writes the files into `directory`, which is created if missing; without one, prints them one after the other.
 pub(super) fn put(files: &[PrintedFile], directory: Option<&Path>) -> Outcome {
@@ -13,11 +17,6 @@ pub(super) fn put(files: &[PrintedFile], directory: Option<&Path>) -> Outcome {
         let shown = files.iter().map(|file| format!("#### {}\n{}\n", file.name(), file.text()));
         return print(&shown.collect::<String>());
     };
-    std::fs::create_dir_all(directory)
-        .map_err(|error| Failure::new(format!("{} cannot be created: {error}", directory.display())))?;
-    files.iter().try_for_each(|file| {
-        let failed =
-            |error| Failure::new(format!("{} cannot be written: {error}", directory.join(file.name()).display()));
-        file.write(directory).map_err(failed)
-    })
+    let directory = OpenDirectory::open_or_create(directory, DIRECTORY_MODE)?;
+    Ok(files.iter().try_for_each(|file| file.write(&directory))?)
 }
