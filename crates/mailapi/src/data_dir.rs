@@ -1,10 +1,10 @@
 //! The data directory, which holds all durable state.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use mailapi_files::{FileError, OpenDirectory};
 use mailapi_model::Entropy;
 
 use crate::failure::{Failure, Outcome};
@@ -19,14 +19,16 @@ const NODE_FILE: &str = "node";
 pub(crate) const RESTORING: &str = "restoring";
 /// Bytes of the identifier, written in hexadecimal digits; long enough to be unique.
 const NODE_BYTES: usize = 16;
+/// Longer files with an identifier are refused.
+const LONGEST_NODE_FILE: u64 = 4096;
 /// Only the owner may open the directory: it holds mail, password hashes and private keys.
-const DIRECTORY_MODE: u32 = 0o700;
+pub(crate) const DIRECTORY_MODE: u32 = 0o700;
 /// Only the owner may read a file with a secret.
 const FILE_MODE: u32 = 0o600;
 
-/// An existing data directory.
+/// An existing data directory. Its owner can replace each name in it, so all files are used by the directory's handle.
 #[derive(Debug)]
-pub(crate) struct DataDir(PathBuf);
+pub(crate) struct DataDir(OpenDirectory);
 
 /// Lock of a running server on a data directory. It is released on drop, or when the process ends in any way.
 #[derive(Debug)]
@@ -35,77 +37,84 @@ pub(crate) struct ServerLock(#[expect(dead_code, reason = "the open file holds t
 impl DataDir {
     /// Opens the directory; creates it with access for its owner alone if it is missing.
     pub(crate) fn open(path: &Path) -> Outcome<Self> {
-        let failed = |error| Failure::new(format!("the data directory {} cannot be used: {error}", path.display()));
-        DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path).map_err(failed)?;
-        path.canonicalize().map_err(failed).and_then(Self::unless_restoring)
+        Self(OpenDirectory::open_or_create(path, DIRECTORY_MODE).map_err(unusable)?).unless_restoring()
     }
 
-    /// Creates the directory, or opens an empty one, and locks it for a restore.
-    pub(crate) fn for_restore(path: &Path) -> Outcome<(Self, ServerLock)> {
-        let failed = |error| Failure::new(format!("the data directory {} cannot be used: {error}", path.display()));
-        DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path).map_err(failed)?;
-        let directory = Self(path.canonicalize().map_err(failed)?);
+    /// Creates the directory, or opens an empty one, and locks it for a restore. Then it has the mark of an incomplete
+    /// restore, so that no server starts on it.
+    pub(crate) fn for_restore(path: &Path) -> Outcome<(Self, ServerLock, OpenDirectory)> {
+        let directory = Self(OpenDirectory::open_or_create(path, DIRECTORY_MODE).map_err(unusable)?);
         // A running server is the more helpful reason. Otherwise nothing is created in a directory that is refused.
-        let lock = directory.0.join(LOCK_FILE).exists().then(|| directory.lock()).transpose()?;
-        for entry in std::fs::read_dir(&directory.0).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            // A new file system may have `lost+found`.
-            if name != LOCK_FILE && name != "lost+found" {
-                let path = directory.0.display();
-                return Err(Failure::new(format!("the data directory {path} is not empty; nothing was restored")));
-            }
+        let lock = directory.0.facts(LOCK_FILE)?.map(|_| directory.lock_file()).transpose()?;
+        // A new file system may have `lost+found`.
+        if directory.0.entries()?.iter().any(|entry| entry.name != LOCK_FILE && entry.name != "lost+found") {
+            let path = directory.path().display();
+            return Err(Failure::new(format!("the data directory {path} is not empty; nothing was restored")));
         }
-        let lock = lock.map_or_else(|| directory.lock(), Ok)?;
-        Ok((directory, lock))
+        // The mark comes first: a restore can be killed at any time.
+        let mark = directory.0.create_directory(RESTORING, DIRECTORY_MODE)?;
+        let lock = lock.map_or_else(|| directory.lock_file(), Ok);
+        if lock.is_err() {
+            directory.0.remove_directory(RESTORING)?;
+        }
+        Ok((directory, lock?, mark))
     }
 
     /// Refuses a directory that has a part of a backup: a server would start without the rest.
-    fn unless_restoring(path: PathBuf) -> Outcome<Self> {
-        if path.join(RESTORING).exists() {
-            let path = path.display();
-            return Err(Failure::new(format!(
-                "a restore into the data directory {path} runs or was interrupted; if none runs, empty the directory \
-                 and restore again"
-            )));
+    fn unless_restoring(self) -> Outcome<Self> {
+        self.refuse_restoring()?;
+        Ok(self)
+    }
+
+    fn refuse_restoring(&self) -> Outcome {
+        if self.0.facts(RESTORING)?.is_none() {
+            return Ok(());
         }
-        Ok(Self(path))
+        let path = self.path().display();
+        Err(Failure::new(format!(
+            "a restore into the data directory {path} runs or was interrupted; if none runs, empty the directory and \
+             restore again"
+        )))
     }
 
     /// Opens the directory if it exists.
     pub(crate) fn existing(path: &Path) -> Outcome<Self> {
-        let found = path.canonicalize().map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => no_installation("data directory", path),
-            _ => Failure::new(format!("the data directory {} cannot be used: {error}", path.display())),
+        let found = OpenDirectory::open(path).map_err(|error| {
+            if error.is_missing() { no_installation("data directory", path) } else { unusable(error) }
         });
-        found.and_then(Self::unless_restoring)
+        Self(found?).unless_restoring()
     }
 
     /// Returns the absolute path.
     pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Returns the handle.
+    pub(crate) fn handle(&self) -> &OpenDirectory {
         &self.0
     }
 
     /// Path of the file for the admin token of the first start.
     pub(crate) fn admin_token_file(&self) -> PathBuf {
-        self.0.join(ADMIN_TOKEN_FILE)
+        self.path().join(ADMIN_TOKEN_FILE)
     }
 
     /// Returns the identifier of the directory, and creates it at the first call. The caller must hold the lock.
     pub(crate) fn node(&self, _: &ServerLock, entropy: &dyn Entropy) -> Outcome<String> {
-        let path = self.0.join(NODE_FILE);
-        let failed = |error| Failure::new(format!("{} cannot be used: {error}", path.display()));
-        match std::fs::read_to_string(&path) {
-            Ok(name) if name.trim().len() == 2 * NODE_BYTES => return Ok(name.trim().to_owned()),
-            // A crash left an incomplete file.
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(error)),
+        match self.0.read_limited(NODE_FILE, LONGEST_NODE_FILE) {
+            // A crash may have left an incomplete file.
+            Ok(bytes) => match str::from_utf8(&bytes).map(str::trim) {
+                Ok(name) if name.len() == 2 * NODE_BYTES => return Ok(name.to_owned()),
+                _ => {}
+            },
+            Err(error) if error.is_missing() => {}
+            Err(error) => return Err(error.into()),
         }
         let mut bytes = [0; NODE_BYTES];
         entropy.fill(&mut bytes);
         let name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut file = File::create(&path).map_err(failed)?;
-        writeln!(file, "{name}").and_then(|()| file.sync_all()).map_err(failed)?;
+        self.0.replace_file(NODE_FILE, format!("{name}\n").as_bytes(), FILE_MODE, Some(self.0.owner()))?;
         Ok(name)
     }
 
@@ -117,12 +126,17 @@ impl DataDir {
 
     /// Locks the directory, so that no other server runs on it.
     pub(crate) fn lock(&self) -> Outcome<ServerLock> {
-        let path = self.0.join(LOCK_FILE);
+        let lock = self.lock_file()?;
+        // A restore may have begun since the directory was opened, and may have been killed.
+        self.refuse_restoring()?;
+        Ok(lock)
+    }
+
+    fn lock_file(&self) -> Outcome<ServerLock> {
+        let path = self.path().join(LOCK_FILE);
         let failed = |error| Failure::new(format!("{} cannot be locked: {error}", path.display()));
-        let mut options = OpenOptions::new();
         // The file names the running process, so it must not be truncated before the lock is held.
-        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
-        let mut file = options.open(&path).map_err(failed)?;
+        let mut file = self.0.change_file(LOCK_FILE, FILE_MODE)?;
         match file.try_lock() {
             Ok(()) => {
                 // The process id is for people; only the lock counts.
@@ -136,40 +150,27 @@ impl DataDir {
 
     fn in_use(&self, file: &mut File) -> Failure {
         let mut owner = String::new();
-        let read = file.rewind().and_then(|()| file.read_to_string(&mut owner));
+        let read = file.rewind().and_then(|()| file.take(LONGEST_NODE_FILE).read_to_string(&mut owner));
         let owner = if read.is_ok() && !owner.is_empty() { format!(" (process {owner})") } else { String::new() };
-        Failure::new(format!("another server{owner} is running on the data directory {}", self.0.display()))
+        Failure::new(format!("another server{owner} is running on the data directory {}", self.path().display()))
     }
 
     /// Writes the admin token to its file, readable by the owner alone. The file is then durable.
     pub(crate) fn write_admin_token(&self, value: &str) -> Outcome {
-        // An existing file may have another mode or be a link.
-        self.remove_admin_token()?;
-        let path = self.admin_token_file();
-        let mut options = OpenOptions::new();
-        // `create_new` refuses a link that appeared meanwhile.
-        options.write(true).create_new(true).mode(FILE_MODE);
-        let written = options.open(&path).and_then(|mut file| {
-            writeln!(file, "{value}")?;
-            file.sync_all()?;
-            // The file's name is durable only with its directory.
-            File::open(&self.0)?.sync_all()
-        });
-        written.map_err(|error| token_file_failed(&path, &error))
+        // Replaced whole, because an existing file may have another mode.
+        self.0.replace_file(ADMIN_TOKEN_FILE, format!("{value}\n").as_bytes(), FILE_MODE, Some(self.0.owner()))?;
+        Ok(())
     }
 
     /// Removes the file of the admin token, if it exists.
     pub(crate) fn remove_admin_token(&self) -> Outcome {
-        let path = self.admin_token_file();
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(token_file_failed(&path, &error)),
-            _ => Ok(()),
-        }
+        self.0.remove_file(ADMIN_TOKEN_FILE)?;
+        Ok(())
     }
 }
 
-fn token_file_failed(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("{} cannot be written: {error}", path.display()))
+fn unusable(error: FileError) -> Failure {
+    Failure::new(format!("the data directory cannot be used: {error}"))
 }
 
 /// Failure of a command that must not create anything: wrong directory, or no first start yet.

@@ -5,10 +5,12 @@ mod backup;
 mod cli;
 mod config;
 mod data_dir;
+mod database_file;
 mod failure;
 mod first_token;
 mod host_name;
 mod hosted_certificates;
+mod identity;
 mod listeners;
 mod logging;
 mod mail_owner;
@@ -21,10 +23,9 @@ mod wiring;
 
 use std::process::ExitCode;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     // Both rustls providers may be compiled in; without a choice the first TLS connection would panic. An error
     // means that the choice was made already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    cli::run().await
+    cli::run()
 }

@@ -21,6 +21,7 @@ use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 
 use crate::config::{Config, Database, DatabasePlace};
 use crate::data_dir::{DataDir, ServerLock, no_installation};
+use crate::database_file::{self, DatabaseFile};
 use crate::failure::{Failure, Outcome};
 use crate::mail_owner::{self, MailLease, MailPlace};
 use crate::reload::LiveSecrets;
@@ -308,7 +309,8 @@ async fn return_key(store: &Store, entropy: &dyn Entropy) -> Outcome<BounceKey> 
 
 fn open_file(file: &Path) -> Outcome<Sqlite> {
     let failed = |error| Failure::new(format!("the database {} cannot be opened: {error}", file.display()));
-    Sqlite::open(file, SqliteSettings::default()).map_err(failed)
+    let DatabaseFile { path, follows_links } = database_file::checked(file)?;
+    Sqlite::open(&path, SqliteSettings { follows_links, ..SqliteSettings::default() }).map_err(failed)
 }
 
 /// Creates the DNS client. Without configured name servers it uses this machine, as resolv.conf(5) specifies. So a

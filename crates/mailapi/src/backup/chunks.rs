@@ -1,18 +1,17 @@
 //! Pieces of files, each stored once.
 
-use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::str::FromStr;
 
+use mailapi_files::{DirectoryEntry, EntryKind, FileError, FileRefusal, OpenDirectory};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
 use super::{DIRECTORY_MODE, FILE_MODE, about};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 
 /// Length of all chunks of a file but the last: 32 pages of the database. Smaller ones would make many small files,
 /// larger ones would store more unchanged pages again.
@@ -72,9 +71,16 @@ impl<'de> Deserialize<'de> for Sha {
     }
 }
 
+/// Directory of all chunks.
+const CHUNKS: &str = "chunks";
+/// Name of an unfinished chunk in the directory for unfinished files.
+pub(super) const PART: &str = "chunk";
+/// Digits of a checksum that name the subdirectory of its chunk; the others name the file.
+const GROUP_DIGITS: usize = 2;
+
 /// The chunks of a backup directory, in one subdirectory for each first byte.
 #[derive(Debug)]
-pub(super) struct Chunks(PathBuf);
+pub(super) struct Chunks<'a>(&'a OpenDirectory);
 
 /// What storing a chunk did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,54 +92,78 @@ pub(super) enum Kept {
     Repaired,
 }
 
-impl Chunks {
-    pub(super) fn in_directory(backups: &Path) -> Self {
-        Self(backups.join("chunks"))
+impl<'a> Chunks<'a> {
+    pub(super) const fn in_directory(backups: &'a OpenDirectory) -> Self {
+        Self(backups)
     }
 
     fn path(&self, id: Sha) -> PathBuf {
         let name = id.to_string();
-        self.0.join(&name[..2]).join(&name[2..])
+        self.0.path().join(CHUNKS).join(&name[..GROUP_DIGITS]).join(&name[GROUP_DIGITS..])
+    }
+
+    fn group(&self, id: Sha) -> Result<OpenDirectory, FileError> {
+        self.0.directory(CHUNKS)?.directory(&id.to_string()[..GROUP_DIGITS])
+    }
+
+    /// Reads a chunk, and at most one byte more than `length`, which shows that it is too long.
+    fn read_at_most(&self, id: Sha, length: usize) -> Result<Vec<u8>, FileError> {
+        self.group(id)?.read_limited(&id.to_string()[GROUP_DIGITS..], length as u64)
     }
 
     /// Stores a chunk. An existing one is read and compared, so that no backup relies on a damaged one.
     ///
     /// The chunk is durable only after a flush of the file system.
-    pub(super) fn keep(&self, id: Sha, bytes: &[u8], work: &Path) -> io::Result<Kept> {
-        let path = self.path(id);
-        let kept = match read_at_most(&path, bytes.len()) {
+    pub(super) fn keep(&self, id: Sha, bytes: &[u8], work: &OpenDirectory) -> Outcome<Kept> {
+        let kept = match self.read_at_most(id, bytes.len()) {
             Ok(there) if there == bytes => return Ok(Kept::There),
             Ok(_) => Kept::Repaired,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::Written,
-            Err(error) => return Err(error),
+            Err(error) if is_too_long(&error) => Kept::Repaired,
+            Err(error) if error.is_missing() => Kept::Written,
+            Err(error) => return Err(error.into()),
         };
-        let directory = path.parent().unwrap_or(&self.0);
-        DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)?;
-        let part = work.join("chunk");
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(FILE_MODE).open(&part)?.write_all(bytes)?;
-        std::fs::rename(&part, &path)?;
+        let name = id.to_string();
+        let group = self.0.directory_or_create(CHUNKS, DIRECTORY_MODE)?;
+        let group = group.directory_or_create(&name[..GROUP_DIGITS], DIRECTORY_MODE)?;
+        // A failed write leaves one.
+        work.remove_file(PART)?;
+        work.create_file(PART, FILE_MODE)?.write_all(bytes).map_err(|error| about(&work.path().join(PART), error))?;
+        work.rename(PART, &group, &name[GROUP_DIGITS..])?;
         Ok(kept)
     }
 
     /// Returns the content of a chunk after a check.
     pub(super) fn read(&self, id: Sha) -> Outcome<Vec<u8>> {
-        let path = self.path(id);
-        let bytes = read_at_most(&path, CHUNK_BYTES).map_err(|error| about(&path, error))?;
-        if Sha::of(&bytes) == id { Ok(bytes) } else { Err(about(&path, "the file is damaged")) }
+        let damaged = || about(&self.path(id), "the file is damaged");
+        match self.read_at_most(id, CHUNK_BYTES) {
+            Ok(bytes) if Sha::of(&bytes) == id => Ok(bytes),
+            Ok(_) => Err(damaged()),
+            Err(error) if is_too_long(&error) => Err(damaged()),
+            Err(error) => Err(error.into()),
+        }
     }
 
-    pub(super) fn remove(&self, id: Sha) -> io::Result<()> {
-        std::fs::remove_file(self.path(id))
+    pub(super) fn remove(&self, id: Sha) -> Result<bool, FileError> {
+        self.group(id)?.remove_file(&id.to_string()[GROUP_DIGITS..])
     }
 
-    /// Removes all chunks but these; returns their number.
-    pub(super) fn retain(&self, used: &HashSet<Sha>) -> Outcome<usize> {
+    /// Removes all chunks but those for which `is_used` holds; returns their number. Other entries stay: a backup did not
+    /// make them.
+    pub(super) fn retain(&self, is_used: impl Fn(Sha) -> bool) -> Outcome<usize> {
+        let chunks = match self.0.directory(CHUNKS) {
+            Ok(chunks) => chunks,
+            Err(error) if error.is_missing() => return Ok(0),
+            Err(error) => return Err(error.into()),
+        };
         let mut removed = 0;
-        for group in entries(&self.0)? {
-            for chunk in entries(&group)? {
-                if !id_of(&group, &chunk).is_some_and(|id| used.contains(&id)) {
-                    std::fs::remove_file(&chunk).map_err(|error| about(&chunk, error))?;
+        for entry in chunks.entries()? {
+            if !has_digits(&entry.name, GROUP_DIGITS) || !is_kind(&entry, EntryKind::Directory, &chunks) {
+                continue;
+            }
+            let group = chunks.directory(&entry.name)?;
+            for chunk in group.entries()? {
+                let Some(id) = id_of(&entry.name, &chunk.name) else { continue };
+                if !is_used(id) && is_kind(&chunk, EntryKind::File, &group) && group.remove_file(&chunk.name)? {
                     removed += 1;
                 }
             }
@@ -142,25 +172,26 @@ impl Chunks {
     }
 }
 
-fn id_of(group: &Path, chunk: &Path) -> Option<Sha> {
-    format!("{}{}", group.file_name()?.to_str()?, chunk.file_name()?.to_str()?).parse().ok()
-}
-
-/// Returns the paths in a directory; none if it is missing.
-fn entries(directory: &Path) -> Outcome<Vec<PathBuf>> {
-    let failed = |error| about(directory, error);
-    match std::fs::read_dir(directory) {
-        Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err::<_, Failure>(failed(error)),
+/// Returns whether an entry with the name of a chunk or a group is one; warns otherwise.
+fn is_kind(entry: &DirectoryEntry, expected: EntryKind, within: &OpenDirectory) -> bool {
+    if entry.kind != expected {
+        let path = within.path().join(&entry.name);
+        tracing::warn!(path = %path.display(), "not removed: it has the name of a chunk, but no backup made it");
     }
+    entry.kind == expected
 }
 
-/// Reads a file, and at most one byte more than `length`, which shows that it is too long.
-fn read_at_most(path: &Path, length: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(length + 1);
-    File::open(path)?.take(length as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
+fn is_too_long(error: &FileError) -> bool {
+    matches!(error.refusal(), Some(FileRefusal::TooLong { .. }))
+}
+
+fn has_digits(name: &OsStr, count: usize) -> bool {
+    let digits = name.as_encoded_bytes();
+    digits.len() == count && digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn id_of(group: &OsStr, chunk: &OsStr) -> Option<Sha> {
+    format!("{}{}", group.to_str()?, chunk.to_str()?).parse().ok()
 }
 
 #[cfg(test)]
@@ -172,18 +203,51 @@ mod tests {
     #[test]
     fn a_damaged_chunk_is_found_and_written_again() {
         let directory = tempfile::tempdir().unwrap();
-        let (chunks, id) = (Chunks::in_directory(directory.path()), Sha::of(b"mail"));
+        let directory = OpenDirectory::open(directory.path()).unwrap();
+        let (chunks, id) = (Chunks::in_directory(&directory), Sha::of(b"mail"));
         assert!(chunks.read(id).is_err(), "there is none yet");
-        assert_eq!(chunks.keep(id, b"mail", directory.path()).unwrap(), Kept::Written);
-        assert_eq!(chunks.keep(id, b"mail", directory.path()).unwrap(), Kept::There);
+        assert_eq!(chunks.keep(id, b"mail", &directory).unwrap(), Kept::Written);
+        assert_eq!(chunks.keep(id, b"mail", &directory).unwrap(), Kept::There);
         for damage in ["mall", "mail and more", "m", ""] {
             std::fs::write(chunks.path(id), damage).unwrap();
             assert!(chunks.read(id).unwrap_err().to_string().ends_with("the file is damaged"), "{damage}");
-            assert_eq!(chunks.keep(id, b"mail", directory.path()).unwrap(), Kept::Repaired);
+            assert_eq!(chunks.keep(id, b"mail", &directory).unwrap(), Kept::Repaired);
             assert_eq!(chunks.read(id).unwrap(), b"mail");
         }
-        assert_eq!(chunks.retain(&HashSet::from([id])).unwrap(), 0);
-        assert_eq!(chunks.retain(&HashSet::new()).unwrap(), 1);
+        assert_eq!(chunks.retain(|used| used == id).unwrap(), 0);
+        assert_eq!(chunks.retain(|_| false).unwrap(), 1);
+    }
+
+    #[test]
+    fn only_what_a_backup_made_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let directory = OpenDirectory::open(folder.path()).unwrap();
+        let chunks = Chunks::in_directory(&directory);
+        let (id, name) = (Sha::of(b"mail"), "0".repeat(62));
+        chunks.keep(id, b"mail", &directory).unwrap();
+        for group in ["00", "strange", "0G", "000"] {
+            std::fs::create_dir(path("chunks").join(group)).unwrap();
+            std::fs::write(path("chunks").join(group).join("notes.txt"), "keep me").unwrap();
+        }
+        for strange in ["strange", "0G", "000"] {
+            std::fs::write(path("chunks").join(strange).join(&name), "keep me").unwrap();
+        }
+        std::fs::write(path("chunks/notes.txt"), "keep me").unwrap();
+        std::fs::create_dir(path("chunks/00").join(&name)).unwrap();
+        std::fs::create_dir(path("outside")).unwrap();
+        std::fs::write(path("outside").join(&name), "keep me").unwrap();
+        std::os::unix::fs::symlink(path("outside"), path("chunks/11")).unwrap();
+        std::os::unix::fs::symlink(path("outside").join(&name), path("chunks/00").join("1".repeat(62))).unwrap();
+        assert_eq!(chunks.retain(|_| false).unwrap(), 1);
+        for kept in ["chunks/00/notes.txt", "chunks/strange/notes.txt", "chunks/0G/notes.txt", "chunks/notes.txt"] {
+            assert!(path(kept).exists(), "{kept}");
+        }
+        assert!(path("outside").join(&name).exists() && path("chunks/00").join("1".repeat(62)).is_symlink());
+        std::fs::rename(path("chunks"), path("moved")).unwrap();
+        std::os::unix::fs::symlink(path("moved"), path("chunks")).unwrap();
+        let refused = chunks.retain(|_| false).unwrap_err().to_string();
+        assert!(refused.ends_with("chunks: refused, because it is a symbolic link"), "{refused}");
     }
 
     proptest! {

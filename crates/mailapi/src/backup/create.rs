@@ -1,17 +1,18 @@
 //! Makes a backup of a running server.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use mailapi_files::{FileError, OpenDirectory};
 use mailapi_model::Timestamp;
 use mailapi_store::sqlite::{check_database, copy_database};
 use sha2::{Digest, Sha256};
 
 use super::about;
 use super::chunks::{CHUNK_BYTES, Chunks, Kept, Sha};
-use super::contents::{Source, text_of, with_suffix};
+use super::contents::{DATABASE_COPY, Source, left_out, text_of, with_suffix};
 use super::directory::BackupDir;
 use super::manifest::{FileEntry, Manifest};
 use crate::failure::{Failure, Outcome};
@@ -29,7 +30,7 @@ pub(crate) struct Created {
 
 /// Makes a backup. After a failure, everything that it wrote is removed, and earlier backups are as before.
 pub(crate) fn create(to: &BackupDir, source: &Source, now: Timestamp) -> Outcome<Created> {
-    if to.path().starts_with(&source.data_dir) {
+    if to.path().starts_with(source.data_dir.path()) {
         return Err(about(to.path(), "a backup must be outside the data directory"));
     }
     let mut writing = Writing::begin(to)?;
@@ -47,16 +48,16 @@ pub(crate) fn create(to: &BackupDir, source: &Source, now: Timestamp) -> Outcome
 }
 
 /// A backup that is not complete.
-struct Writing {
-    work: PathBuf,
-    chunks: Chunks,
+struct Writing<'a> {
+    work: OpenDirectory,
+    chunks: Chunks<'a>,
     added: Vec<Sha>,
     written: u64,
     repaired: usize,
 }
 
-impl Writing {
-    fn begin(to: &BackupDir) -> Outcome<Self> {
+impl<'a> Writing<'a> {
+    fn begin(to: &'a BackupDir) -> Outcome<Self> {
         Ok(Self { work: to.begin_work()?, chunks: to.chunks(), added: Vec::new(), written: 0, repaired: 0 })
     }
 
@@ -64,12 +65,10 @@ impl Writing {
         let database = self.save_database(&source.database)?;
         let mut files = Vec::new();
         for path in source.other_files()? {
-            let place = source.data_dir.join(&path);
-            match self.save_file(&place, text_of(&path)?) {
-                Ok(file) => files.push(file),
+            match open_below(&source.data_dir, &path) {
+                Ok(file) => files.push(self.save_file(file, &source.data_dir.path().join(&path), text_of(&path)?)?),
                 // A file that is replaced or removed at this moment has no content to save.
-                Err(_) if !place.exists() => {}
-                Err(failure) => return Err(failure),
+                Err(error) => left_out(error)?,
             }
         }
         Ok(Manifest::new(now.to_string(), source.accounts, database, files))
@@ -78,22 +77,23 @@ impl Writing {
     /// Copies the database, checks the copy, and cuts it into chunks.
     fn save_database(&mut self, database: &Path) -> Outcome<FileEntry> {
         require_space(&self.work, database)?;
-        let copy = self.work.join("database");
+        let name = DATABASE_COPY[0];
+        let copy = self.work.path().join(name);
         let failed = |error| Failure::new(format!("the database {} cannot be copied: {error}", database.display()));
         copy_database(database, &copy).map_err(failed)?;
         check_database(&copy).map_err(|error| about(database, error))?;
-        let name = database.file_name().map_or_else(|| database.to_owned(), PathBuf::from);
-        let file = self.save_file(&copy, text_of(&name)?)?;
-        std::fs::remove_file(&copy).map_err(|error| about(&copy, error))?;
+        let shown = database.file_name().map_or_else(|| database.to_owned(), PathBuf::from);
+        let file = self.work.open_file(name)?;
+        let file = self.save_file(file, &copy, text_of(&shown)?)?;
+        self.work.remove_file(name)?;
         // Users of the database's group keep their access.
-        let mode = mode_of(&std::fs::metadata(database).map_err(|error| about(database, error))?);
-        Ok(FileEntry { mode, ..file })
+        let source = database.symlink_metadata().map_err(|error| about(database, error))?;
+        Ok(FileEntry { mode: source.mode() & 0o777, ..file })
     }
 
-    fn save_file(&mut self, file: &Path, path: String) -> Outcome<FileEntry> {
-        let failed = |error: io::Error| about(file, error);
-        let mut open = File::open(file).map_err(failed)?;
-        let mode = mode_of(&open.metadata().map_err(failed)?);
+    fn save_file(&mut self, mut open: File, place: &Path, path: String) -> Outcome<FileEntry> {
+        let failed = |error: io::Error| about(place, error);
+        let mode = open.metadata().map_err(failed)?.permissions().mode() & 0o777;
         let (mut chunks, mut sha, mut size) = (Vec::new(), Sha256::new(), 0);
         loop {
             let mut bytes = Vec::with_capacity(CHUNK_BYTES);
@@ -128,16 +128,15 @@ impl Writing {
     }
 }
 
-/// Permissions of a file.
-fn mode_of(metadata: &Metadata) -> u32 {
-    metadata.permissions().mode() & 0o777
+fn open_below(data_dir: &OpenDirectory, path: &Path) -> Result<File, FileError> {
+    data_dir.below(path.parent().unwrap_or(Path::new("")))?.open_file(path.file_name().unwrap_or_default())
 }
 
 /// Fails if the file system has too little space for the copy of the database.
-fn require_space(work: &Path, database: &Path) -> Outcome {
+fn require_space(work: &OpenDirectory, database: &Path) -> Outcome {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     let needed = size(database) + size(&with_suffix(database, "-wal"));
-    let disk = rustix::fs::statvfs(work).map_err(|error| about(work, error))?;
+    let disk = rustix::fs::fstatvfs(work).map_err(|error| about(work.path(), error))?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     if free >= needed {
         return Ok(());

@@ -1,11 +1,13 @@
 //! A directory with backups.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::{File, TryLockError};
+use std::io::Write;
+use std::path::Path;
 
-use super::chunks::Chunks;
+use mailapi_files::{EntryKind, FileError, OpenDirectory};
+
+use super::chunks::{self, Chunks};
+use super::contents::DATABASE_COPY;
 use super::manifest::Manifest;
 use super::{DIRECTORY_MODE, FILE_MODE, about};
 use crate::failure::{Failure, Outcome};
@@ -16,70 +18,73 @@ const MARKER: &str = "mailapi-backups";
 const MANIFESTS: &str = "backups";
 /// Holds unfinished files of a running backup.
 const WORK: &str = "work";
+/// Name of an unfinished manifest.
+const MANIFEST_PART: &str = "manifest";
 /// Maximum length of a manifest: it is in memory while it is read. Enough for 900 GiB of mail.
 const LONGEST_MANIFEST: u64 = 512 * 1024 * 1024;
 
-/// A locked directory with backups.
+/// A locked directory with backups. Another user may be able to change its entries.
 #[derive(Debug)]
 pub(crate) struct BackupDir {
-    path: PathBuf,
+    directory: OpenDirectory,
     _lock: File,
 }
 
 impl BackupDir {
     /// Opens the directory for a backup; creates a missing one, and accepts an empty one.
     pub(crate) fn for_backup(path: &Path) -> Outcome<Self> {
-        let failed = |error: io::Error| about(path, error);
-        DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path).map_err(failed)?;
-        let path = path.canonicalize().map_err(failed)?;
-        let marker = path.join(MARKER);
-        if !marker.exists() && !is_empty(&path)? {
-            return Err(about(&path, "the directory is not empty, and has no backups of mailapi"));
+        let directory = OpenDirectory::open_or_create(path, DIRECTORY_MODE)?;
+        let path = directory.path();
+        // A new file system may have `lost+found`.
+        let is_empty = || Ok::<_, FileError>(directory.entries()?.iter().all(|entry| entry.name == "lost+found"));
+        if directory.facts(MARKER)?.is_none() && !is_empty()? {
+            return Err(about(path, "the directory is not empty, and has no backups of mailapi"));
         }
-        let mut options = OpenOptions::new();
-        options.append(true).create(true).mode(FILE_MODE);
-        let lock = options.open(&marker).map_err(|error| about(&marker, error))?;
+        let lock = directory.append_file(MARKER, FILE_MODE)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path, _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(about(&path, "another backup or restore is using the directory")),
-            Err(TryLockError::Error(error)) => Err(about(&marker, error)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(about(path, "another backup or restore is using the directory"));
+            }
+            Err(TryLockError::Error(error)) => return Err(about(&path.join(MARKER), error)),
         }
+        Ok(Self { directory, _lock: lock })
     }
 
     /// Opens the directory to read its backups. It may be on a medium that cannot be written.
     pub(crate) fn to_read(path: &Path) -> Outcome<Self> {
-        let path = path.canonicalize().map_err(|error| about(path, error))?;
-        let lock = File::open(path.join(MARKER)).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => about(&path, "the directory has no backups of mailapi"),
-            _ => about(&path, error),
+        let directory = OpenDirectory::open(path)?;
+        let path = directory.path();
+        let lock = directory.open_file(MARKER).map_err(|error| {
+            if error.is_missing() { about(path, "the directory has no backups of mailapi") } else { error.into() }
         })?;
         match lock.try_lock_shared() {
-            Err(TryLockError::WouldBlock) => Err(about(&path, "a backup is using the directory; try again later")),
+            Err(TryLockError::WouldBlock) => Err(about(path, "a backup is using the directory; try again later")),
             // Some file systems have no locks.
-            Ok(()) | Err(TryLockError::Error(_)) => Ok(Self { path, _lock: lock }),
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Self { directory, _lock: lock }),
         }
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.directory.path()
     }
 
-    pub(super) fn chunks(&self) -> Chunks {
-        Chunks::in_directory(&self.path)
+    pub(super) fn chunks(&self) -> Chunks<'_> {
+        Chunks::in_directory(&self.directory)
     }
 
     /// Returns the numbers of all backups, oldest first.
     pub(crate) fn numbers(&self) -> Outcome<Vec<u32>> {
-        let directory = self.path.join(MANIFESTS);
-        let entries = match std::fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(about(&directory, error)),
+        let manifests = match self.directory.directory(MANIFESTS) {
+            Ok(manifests) => manifests,
+            Err(error) if error.is_missing() => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
         };
         let mut numbers = Vec::new();
-        for entry in entries {
-            let name = entry.map_err(|error| about(&directory, error))?.file_name();
-            numbers.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+        for entry in manifests.entries()?.iter().filter(|entry| entry.kind == EntryKind::File) {
+            let number = entry.name.to_str().and_then(|name| name.parse::<u32>().ok());
+            // `+1` and `01` are numbers, and no names of manifests.
+            numbers.extend(number.filter(|number| entry.name == *number.to_string()));
         }
         numbers.sort_unstable();
         Ok(numbers)
@@ -87,83 +92,65 @@ impl BackupDir {
 
     /// Returns the number of the newest backup.
     pub(crate) fn newest(&self) -> Outcome<u32> {
-        self.numbers()?.pop().ok_or_else(|| about(&self.path, "the directory has no complete backup"))
-    }
-
-    fn manifest_file(&self, number: u32) -> PathBuf {
-        self.path.join(MANIFESTS).join(number.to_string())
+        self.numbers()?.pop().ok_or_else(|| about(self.path(), "the directory has no complete backup"))
     }
 
     /// Reads the manifest of a backup.
     pub(crate) fn manifest(&self, number: u32) -> Outcome<Manifest> {
-        let path = self.manifest_file(number);
-        let read = File::open(&path).and_then(|file| {
-            let mut bytes = Vec::new();
-            io::Read::read_to_end(&mut io::Read::take(file, LONGEST_MANIFEST), &mut bytes)?;
-            Ok(bytes)
-        });
-        let bytes = read.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Failure::new(format!("there is no backup {number}; see --list")),
-            _ => about(&path, error),
+        let name = number.to_string();
+        let manifests = self.directory.directory(MANIFESTS);
+        let read = manifests.and_then(|manifests| manifests.read_limited(&name, LONGEST_MANIFEST));
+        let bytes = read.map_err(|error| {
+            if error.is_missing() {
+                Failure::new(format!("there is no backup {number}; see --list"))
+            } else {
+                error.into()
+            }
         })?;
-        Manifest::decode(&bytes).map_err(|why| about(&path, why))
+        Manifest::decode(&bytes).map_err(|why| about(&self.path().join(MANIFESTS).join(name), why))
     }
 
     /// Creates an empty directory for unfinished files, and removes that of an interrupted backup.
-    pub(super) fn begin_work(&self) -> Outcome<PathBuf> {
+    pub(super) fn begin_work(&self) -> Outcome<OpenDirectory> {
         self.end_work()?;
-        let work = self.path.join(WORK);
-        DirBuilder::new().mode(DIRECTORY_MODE).create(&work).map_err(|error| about(&work, error))?;
-        Ok(work)
+        self.directory.create_directory(WORK, DIRECTORY_MODE).map_err(|error| {
+            let why = "the directory has files that no backup made; move them away";
+            if error.is_taken() { about(&self.path().join(WORK), why) } else { error.into() }
+        })
     }
 
+    /// Removes unfinished files. Others stay, and their directory.
     pub(super) fn end_work(&self) -> Outcome {
-        let work = self.path.join(WORK);
-        match std::fs::remove_dir_all(&work) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(about(&work, error)),
-            _ => Ok(()),
+        let work = match self.directory.directory(WORK) {
+            Ok(work) => work,
+            Err(error) if error.is_missing() => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        for name in [chunks::PART, MANIFEST_PART].iter().copied().chain(DATABASE_COPY) {
+            work.remove_file(name)?;
         }
+        if work.entries()?.is_empty() {
+            self.directory.remove_directory(WORK)?;
+        }
+        Ok(())
     }
 
     /// Completes a backup; returns its number. All its chunks are durable before.
-    pub(super) fn publish(&self, manifest: &Manifest, work: &Path) -> Outcome<u32> {
+    pub(super) fn publish(&self, manifest: &Manifest, work: &OpenDirectory) -> Outcome<u32> {
         let number = self.numbers()?.pop().unwrap_or(0).saturating_add(1);
-        let (part, path) = (work.join("manifest"), self.manifest_file(number));
         let text = manifest.encode()?;
-        let written = || {
-            flush_file_system(&self.path)?;
-            DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(self.path.join(MANIFESTS))?;
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&part)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&part, &path)?;
-            flush_file_system(&self.path)
-        };
-        written().map_err(|error| about(&path, error))?;
+        self.directory.sync_file_system()?;
+        let manifests = self.directory.directory_or_create(MANIFESTS, DIRECTORY_MODE)?;
+        let mut file = work.create_file(MANIFEST_PART, FILE_MODE)?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        written.map_err(|error| about(&work.path().join(MANIFEST_PART), error))?;
+        work.rename(MANIFEST_PART, &manifests, number.to_string())?;
+        self.directory.sync_file_system()?;
         Ok(number)
     }
 
     pub(super) fn remove_manifest(&self, number: u32) -> Outcome {
-        let path = self.manifest_file(number);
-        std::fs::remove_file(&path).map_err(|error| about(&path, error))
+        self.directory.directory(MANIFESTS)?.remove_file(number.to_string())?;
+        Ok(())
     }
-}
-
-/// Waits until everything that was written to the file system of a directory is durable. One flush replaces thousands,
-/// one for each chunk.
-#[cfg(target_os = "linux")]
-pub(super) fn flush_file_system(directory: &Path) -> io::Result<()> {
-    Ok(rustix::fs::syncfs(File::open(directory)?)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn flush_file_system(_: &Path) -> io::Result<()> {
-    rustix::fs::sync();
-    Ok(())
-}
-
-/// Returns whether a directory is empty. A new file system may have `lost+found`.
-fn is_empty(directory: &Path) -> Outcome<bool> {
-    let entries = std::fs::read_dir(directory).map_err(|error| about(directory, error))?;
-    Ok(entries.flatten().all(|entry| entry.file_name() == "lost+found"))
 }

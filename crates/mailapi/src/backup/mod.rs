@@ -22,7 +22,7 @@ use crate::failure::Failure;
 pub(crate) use contents::Source;
 pub(crate) use create::create;
 pub(crate) use directory::BackupDir;
-pub(crate) use manifest::Accounts;
+pub(crate) use manifest::{Accounts, Manifest};
 pub(crate) use restore::{Destination, restore};
 pub(crate) use retention::retain;
 pub(crate) use verify::{verify, verify_all};

@@ -3,23 +3,27 @@
 //! All files are written under `restoring` first, and then renamed to their places. No server starts on a directory
 //! that has `restoring`, so a restore that was killed is never taken for a whole one.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::cell::Cell;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use mailapi_backend_embedded::message_store::pass_over_used_numbers;
+use mailapi_files::{FileOwner, OpenDirectory};
 use mailapi_model::Timestamp;
 use mailapi_store::sqlite::{Sqlite, SqliteSettings, check_database};
+use rustix::fs::Mode;
 use sha2::{Digest, Sha256};
 
 use super::chunks::{Chunks, Sha};
-use super::contents::with_suffix;
-use super::directory::{BackupDir, flush_file_system};
+use super::contents::{DATABASE_COPY, with_suffix};
+use super::directory::BackupDir;
 use super::manifest::{FileEntry, Manifest};
 use super::{DIRECTORY_MODE, FILE_MODE, about, verify};
 use crate::data_dir::{DataDir, LOCK_FILE, RESTORING};
 use crate::failure::Outcome;
+
+/// What a group of users may have of the database besides its owner. A manifest can name any mode.
+const DATABASE_GROUP_MODE: u32 = 0o060;
 
 /// Where a backup is restored.
 #[derive(Debug)]
@@ -28,153 +32,194 @@ pub(crate) struct Destination {
     pub(crate) database: PathBuf,
 }
 
-/// Restores a backup; returns its manifest. Checks every byte before the first is written.
-pub(crate) async fn restore(from: &BackupDir, number: u32, to: &Destination, now: Timestamp) -> Outcome<Manifest> {
-    for suffix in ["", "-wal", "-journal"] {
-        let path = with_suffix(&to.database, suffix);
-        if path.exists() && !path.starts_with(&to.data_dir) {
-            return Err(about(&path, "the file exists; nothing was restored"));
-        }
-    }
-    let (directory, lock) = DataDir::for_restore(&to.data_dir)?;
-    let restored = restore_into(&directory, from, number, to, now).await;
-    // The server may run as another user, who could not open the file.
-    let _ = std::fs::remove_file(directory.path().join(LOCK_FILE));
-    drop(lock);
-    restored
-}
-
-async fn restore_into(
-    directory: &DataDir,
+/// Restores a backup; returns its manifest. Checks every byte before the first is written, and that `is_suitable`.
+pub(crate) async fn restore(
     from: &BackupDir,
     number: u32,
     to: &Destination,
     now: Timestamp,
+    is_suitable: impl FnOnce(&Manifest) -> Outcome,
 ) -> Outcome<Manifest> {
-    let manifest = verify(from, number)?;
-    let restoring = Restoring::begin(directory, to, from.chunks())?;
-    let mut written = restoring.write_all(&manifest, now).await;
-    if written.is_ok() {
-        written = restoring.put_in_place(&manifest);
+    for suffix in ["", "-wal", "-journal"] {
+        let path = with_suffix(&to.database, suffix);
+        // A link that leads to nothing is in the way, too.
+        if path.symlink_metadata().is_ok() && !path.starts_with(&to.data_dir) {
+            return Err(about(&path, "the file exists; nothing was restored"));
+        }
     }
-    written.inspect_err(|_| restoring.discard(&manifest))?;
+    let (directory, lock, part) = DataDir::for_restore(&to.data_dir)?;
+    let restored: Outcome<Manifest> = async {
+        let manifest = from.manifest(number)?;
+        is_suitable(&manifest)?;
+        let restoring = Restoring::begin(&directory, part, to, from.chunks())?;
+        let written = restoring.restore(from, number, &manifest, now).await;
+        written.inspect_err(|_| restoring.discard(&manifest))?;
+        Ok(manifest)
+    }
+    .await;
+    // The mark goes last. After a success it is gone already.
+    let unmarked = directory.handle().remove_tree(RESTORING);
+    // The server may run as another user, who could not open the file.
+    let _ = directory.handle().remove_file(LOCK_FILE);
+    drop(lock);
+    let manifest = restored?;
+    unmarked?;
     Ok(manifest)
 }
 
+/// A restore that is not complete. Its files are in directories that only the user of this process can open: no other
+/// user can replace them until they are complete.
 struct Restoring<'a> {
-    data_dir: &'a Path,
-    /// Directory of all files but the database.
-    part: PathBuf,
-    /// The database until it is complete, on the file system of its place.
-    database_part: PathBuf,
-    database: PathBuf,
-    chunks: Chunks,
-    owner: (u32, u32),
+    data_dir: &'a OpenDirectory,
+    /// Directory of all files but the database. It is the mark of an incomplete restore.
+    part: OpenDirectory,
+    /// The directory of the database, which may be on another file system.
+    database_dir: OpenDirectory,
+    database_name: PathBuf,
+    /// The directory in it that has the database until it is complete.
+    database_part: OpenDirectory,
+    database_part_name: PathBuf,
+    /// Whether the database is in its place.
+    is_placed: Cell<bool>,
+    chunks: Chunks<'a>,
+    owner: FileOwner,
 }
 
 impl<'a> Restoring<'a> {
-    fn begin(directory: &'a DataDir, to: &Destination, chunks: Chunks) -> Outcome<Self> {
-        let (data_dir, part) = (directory.path(), directory.path().join(RESTORING));
-        let owner = std::fs::metadata(data_dir).map_err(|error| about(data_dir, error))?;
-        let owner = (owner.uid(), owner.gid());
-        DirBuilder::new().mode(DIRECTORY_MODE).create(&part).map_err(|error| about(&part, error))?;
-        let database_part = with_suffix(&to.database, ".restoring");
-        Ok(Self { data_dir, part, database_part, database: to.database.clone(), chunks, owner })
+    fn begin(directory: &'a DataDir, part: OpenDirectory, to: &Destination, chunks: Chunks<'a>) -> Outcome<Self> {
+        let data_dir = directory.handle();
+        let name = |path: &Path| path.file_name().map(PathBuf::from).ok_or_else(|| about(path, "is no name of a file"));
+        let (database_name, owner) = (name(&to.database)?, data_dir.owner());
+        let database_dir = match parent(&to.database).strip_prefix(&to.data_dir) {
+            Ok(below) => create_directories(data_dir, below, owner)?,
+            Err(_) => OpenDirectory::open_or_create(parent(&to.database), DIRECTORY_MODE)?,
+        };
+        let database_part_name = with_suffix(&database_name, ".restoring");
+        // An interrupted restore left one, if the database is outside the data directory.
+        database_dir.remove_tree(&database_part_name)?;
+        let database_part = database_dir.create_directory(&database_part_name, DIRECTORY_MODE)?;
+        Ok(Self {
+            data_dir,
+            part,
+            database_dir,
+            database_name,
+            database_part,
+            database_part_name,
+            is_placed: Cell::new(false),
+            chunks,
+            owner,
+        })
+    }
+
+    async fn restore(&self, from: &BackupDir, number: u32, manifest: &Manifest, now: Timestamp) -> Outcome {
+        verify(from, number)?;
+        self.write_all(manifest, now).await?;
+        self.put_in_place(manifest)
     }
 
     /// Writes all files, and checks the database. Then everything is durable.
     async fn write_all(&self, manifest: &Manifest, now: Timestamp) -> Outcome {
-        let database = parent(&self.database);
-        let mut options = DirBuilder::new();
-        options.recursive(true).mode(DIRECTORY_MODE).create(database).map_err(|error| about(database, error))?;
-        self.write(&manifest.database, &self.database_part)?;
+        let database = self.database_part.path().join(DATABASE_COPY[0]);
+        self.write(&manifest.database, &self.database_part, DATABASE_COPY[0].as_ref())?;
         for file in &manifest.files {
-            self.create_directories(Path::new(&file.path))?;
-            self.write(file, &self.part.join(&file.path))?;
+            let path = Path::new(&file.path);
+            let directory = create_directories(&self.part, parent_in(path), self.owner)?;
+            let name = Path::new(path.file_name().unwrap_or_default());
+            self.write(file, &directory, name)?;
+            self.give(&directory, name, FILE_MODE)?;
         }
-        self.prepare_database(now).await?;
-        let flushed = flush_file_system(&self.part).and_then(|()| flush_file_system(database));
-        flushed.map_err(|error| about(&self.part, error))
+        prepare_database(&database, now).await?;
+        let mode = FILE_MODE | manifest.database.mode & DATABASE_GROUP_MODE;
+        self.give(&self.database_part, DATABASE_COPY[0].as_ref(), mode)?;
+        self.part.sync_file_system()?;
+        Ok(self.database_part.sync_file_system()?)
     }
 
-    /// Checks the database, and passes over the numbers that the server used after the backup.
-    async fn prepare_database(&self, now: Timestamp) -> Outcome {
-        let path = &self.database_part;
-        check_database(path).map_err(|error| about(path, error))?;
-        let sqlite = Sqlite::open(path, SqliteSettings::default()).map_err(|error| about(path, error))?;
-        let passed = pass_over_used_numbers(&sqlite, now).await;
-        sqlite.close().await;
-        passed.map_err(|error| about(path, error))?;
-        let log = with_suffix(path, "-wal");
-        // The last connection empties the log and removes it. The file alone is renamed.
-        if log.exists() { Err(about(&log, "the log was not removed")) } else { Ok(()) }
-    }
-
-    fn create_directories(&self, file: &Path) -> Outcome {
-        let mut path = self.part.clone();
-        for name in file.parent().into_iter().flat_map(Path::components) {
-            path.push(name);
-            if !path.is_dir() {
-                DirBuilder::new().mode(DIRECTORY_MODE).create(&path).map_err(|error| about(&path, error))?;
-                self.give(&path);
-            }
-        }
-        Ok(())
-    }
-
-    fn write(&self, entry: &FileEntry, path: &Path) -> Outcome {
-        let failed = |error| about(path, error);
-        let mut options = OpenOptions::new();
-        let mut file: File = options.write(true).create_new(true).mode(FILE_MODE).open(path).map_err(failed)?;
+    fn write(&self, entry: &FileEntry, directory: &OpenDirectory, name: &Path) -> Outcome {
+        let path = directory.path().join(name);
+        let mut file = directory.create_file(name, FILE_MODE)?;
         let mut sha = Sha256::new();
         for id in &entry.chunks {
             let bytes = self.chunks.read(*id)?;
             sha.update(&bytes);
-            file.write_all(&bytes).map_err(failed)?;
+            file.write_all(&bytes).map_err(|error| about(&path, error))?;
         }
-        if Sha(sha.finalize().into()) != entry.sha256 {
-            return Err(about(path, "the checksum of the file is wrong"));
+        if Sha(sha.finalize().into()) == entry.sha256 {
+            Ok(())
+        } else {
+            Err(about(&path, "the checksum of the file is wrong"))
         }
-        file.set_permissions(PermissionsExt::from_mode(entry.mode & 0o777)).map_err(failed)?;
-        self.give(path);
-        Ok(())
     }
 
     /// Gives a file to the owner of the data directory, if the caller is root.
-    fn give(&self, path: &Path) {
-        let _ = chown(path, Some(self.owner.0), Some(self.owner.1));
+    fn give(&self, directory: &OpenDirectory, name: &Path, mode: u32) -> Outcome {
+        let file = directory.change_file(name, FILE_MODE)?;
+        let set = rustix::fs::fchmod(&file, Mode::from_raw_mode(mode));
+        set.map_err(|error| about(&directory.path().join(name), error))?;
+        Ok(directory.give(&file, name, self.owner)?)
     }
 
-    /// Renames all files to their places. The directory of the incomplete restore goes last.
+    /// Renames all files to their places. The mark of the incomplete restore goes last.
     fn put_in_place(&self, manifest: &Manifest) -> Outcome {
         for name in top_names(manifest) {
-            let path = self.data_dir.join(&name);
-            std::fs::rename(self.part.join(&name), &path).map_err(|error| about(&path, error))?;
+            self.part.rename(&name, self.data_dir, &name)?;
         }
-        let renamed = std::fs::rename(&self.database_part, &self.database);
-        renamed.map_err(|error| about(&self.database, error))?;
-        let flush = || {
-            flush_file_system(parent(&self.database))?;
-            flush_file_system(self.data_dir)?;
-            std::fs::remove_dir(&self.part)?;
-            flush_file_system(self.data_dir)
-        };
-        flush().map_err(|error| about(&self.part, error))
+        if self.database_dir.facts(&self.database_name)?.is_some() {
+            return Err(about(&self.database_dir.path().join(&self.database_name), "the file exists"));
+        }
+        self.database_part.rename(DATABASE_COPY[0], &self.database_dir, &self.database_name)?;
+        self.is_placed.set(true);
+        self.database_dir.remove_directory(&self.database_part_name)?;
+        self.database_dir.sync_file_system()?;
+        self.data_dir.sync_file_system()?;
+        self.data_dir.remove_directory(RESTORING)?;
+        Ok(self.data_dir.sync_file_system()?)
     }
 
-    /// Removes everything that was written. The directory of the incomplete restore goes last.
+    /// Removes everything that was written but the mark of the incomplete restore.
     fn discard(&self, manifest: &Manifest) {
-        for file in [&self.database, &self.database_part] {
-            for suffix in ["", "-wal", "-shm"] {
-                let _ = std::fs::remove_file(with_suffix(file, suffix));
-            }
+        let _ = self.database_dir.remove_tree(&self.database_part_name);
+        if self.is_placed.get() {
+            let _ = self.database_dir.remove_file(&self.database_name);
         }
         for name in top_names(manifest) {
-            let path = self.data_dir.join(name);
-            let _ = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+            let _ = match self.data_dir.remove_file(&name) {
+                Ok(_) => Ok(true),
+                Err(_) => self.data_dir.remove_tree(&name),
+            };
         }
-        let _ = std::fs::remove_dir_all(&self.part);
     }
+}
+
+/// Creates the directories of a path, which belong to `owner` if the caller is root; returns the last one.
+fn create_directories(above: &OpenDirectory, path: &Path, owner: FileOwner) -> Outcome<OpenDirectory> {
+    let mut directory = above.try_clone()?;
+    for name in path.components() {
+        let is_new = directory.facts(name)?.is_none();
+        directory = directory.directory_or_create(name, DIRECTORY_MODE)?;
+        if is_new {
+            directory.give_to(owner)?;
+        }
+    }
+    Ok(directory)
+}
+
+/// Returns the directories of a relative path; none for a name.
+fn parent_in(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+/// Checks the database, and passes over the numbers that the server used after the backup.
+async fn prepare_database(path: &Path, now: Timestamp) -> Outcome {
+    check_database(path).map_err(|error| about(path, error))?;
+    let settings = SqliteSettings { follows_links: false, ..SqliteSettings::default() };
+    let sqlite = Sqlite::open(path, settings).map_err(|error| about(path, error))?;
+    let passed = pass_over_used_numbers(&sqlite, now).await;
+    sqlite.close().await;
+    passed.map_err(|error| about(path, error))?;
+    let log = with_suffix(path, "-wal");
+    // The last connection empties the log and removes it. The file alone is renamed.
+    if log.exists() { Err(about(&log, "the log was not removed")) } else { Ok(()) }
 }
 
 /// Names of the files and directories that are directly in the data directory.

@@ -18,6 +18,6 @@ pub(crate) fn retain(backups: &BackupDir, keep: Option<u32>) -> Outcome<usize> {
         let manifest = backups.manifest(*number)?;
         used.extend(manifest.all_files().flat_map(|file| file.chunks.iter().copied()));
     }
-    backups.chunks().retain(&used)?;
+    backups.chunks().retain(|id| used.contains(&id))?;
     Ok(old.len())
 }

@@ -11,6 +11,7 @@ use super::table::table;
 use crate::backup::{self, Accounts, BackupDir, Source};
 use crate::config::{Config, Database, DatabasePlace};
 use crate::data_dir::DataDir;
+use crate::database_file;
 use crate::failure::{Failure, Outcome};
 use crate::system::SystemClock;
 use crate::wiring::check_database;
@@ -48,8 +49,8 @@ fn create(directory: &Path, keep: Option<u32>, config: &Config) -> Outcome {
     if std::path::absolute(directory)?.starts_with(data_dir.path()) {
         return Err(Failure::new("a backup must be outside the data directory"));
     }
-    let database = database.canonicalize()?;
-    let source = Source { data_dir: data_dir.path().to_owned(), database, accounts };
+    let database = database_file::checked(&database)?.path.canonicalize()?;
+    let source = Source { data_dir: data_dir.handle().try_clone()?, database, accounts };
     let backups = BackupDir::for_backup(directory)?;
     let created = backup::create(&backups, &source, SystemClock::new().now())?;
     if created.repaired > 0 {

@@ -12,6 +12,7 @@ mod events;
 mod export;
 mod follow;
 mod import;
+mod input_file;
 mod migrate;
 mod openapi;
 mod output;
@@ -28,6 +29,7 @@ mod user;
 mod user_import;
 mod webhook;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -35,9 +37,11 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use mailapi_model::EmailAddress;
 use mailapi_service::Caller;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{Config, LogFormat, environment};
 use crate::failure::{Failure, Outcome};
+use crate::identity::Identity;
 use crate::logging::{self, Destination};
 use crate::system::os_user;
 use crate::wiring::Create;
@@ -185,12 +189,12 @@ struct Shown {
 }
 
 /// Runs the command that the arguments name.
-pub(crate) async fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return answer_to_arguments(&error),
     };
-    match arguments.run().await {
+    match arguments.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::log_failure(&failure);
@@ -199,51 +203,87 @@ pub(crate) async fn run() -> ExitCode {
     }
 }
 
+/// Starts the threads of a command. The process must have its identity before, which each thread inherits.
+fn runtime() -> Outcome<Runtime> {
+    Ok(Builder::new_multi_thread().enable_all().build()?)
+}
+
 impl Arguments {
-    async fn run(self) -> Outcome {
-        let command = self.command.unwrap_or(Command::Serve);
-        // The document does not depend on the configuration, so an invalid one must not prevent it.
-        if matches!(command, Command::Openapi) {
-            return openapi::run();
+    fn run(self) -> Outcome {
+        match self.command.unwrap_or(Command::Serve) {
+            // The document does not depend on the configuration, so an invalid one must not prevent it.
+            Command::Openapi => openapi::run(),
+            // The configuration does not exist yet.
+            Command::Setup(setup) => setup::run(setup, self.config.as_deref()),
+            command => {
+                let environment = environment::of_this_process();
+                let mut config = Config::load(self.config.as_deref(), &environment)?;
+                config.log.format = self.log_format.unwrap_or(config.log.format);
+                command.identity(&config).take(&config.data_dir)?;
+                runtime()?.block_on(command.run(&config, &environment))
+            }
         }
-        // The configuration does not exist yet.
-        if let Command::Setup(setup) = command {
-            return setup::run(setup, self.config.as_deref()).await;
+    }
+}
+
+impl Command {
+    /// Returns whose rights the command needs.
+    fn identity(&self, config: &Config) -> Identity {
+        match self {
+            Self::Serve | Self::Follow => Identity::StartedByOwner,
+            // They read or write places that the caller names, which the owner of the data directory may not.
+            Self::Import(_) | Self::Export(_) | Self::Backup(_) | Self::Restore(_) | Self::Config(_) => {
+                Identity::OfCaller
+            }
+            // Only root can read Postfix's tables.
+            Self::Doctor if config.is_external() => Identity::OfCaller,
+            Self::Token(_)
+            | Self::Domain(_)
+            | Self::User(_)
+            | Self::Alias(_)
+            | Self::Events(_)
+            | Self::Queue(_)
+            | Self::Webhook(_)
+            | Self::Openapi
+            | Self::Setup(_)
+            | Self::Doctor
+            | Self::Migrate
+            | Self::AdoptMail => Identity::OfOwner,
         }
-        let environment = environment::of_this_process();
-        let mut config = Config::load(self.config.as_deref(), &environment)?;
-        config.log.format = self.log_format.unwrap_or(config.log.format);
+    }
+
+    async fn run(self, config: &Config, environment: &[(OsString, OsString)]) -> Outcome {
         let destination =
-            if matches!(command, Command::Serve | Command::Follow) { Destination::Stdout } else { Destination::Stderr };
+            if matches!(self, Self::Serve | Self::Follow) { Destination::Stdout } else { Destination::Stderr };
         let logging = logging::start(&config.log, destination, &config.data_dir)?;
-        let ignored = Config::ignored_variables(&environment);
+        let ignored = Config::ignored_variables(environment);
         if !ignored.is_empty() {
             tracing::warn!(variables = ignored.join(", "), "ignored environment variables that are not settings");
         }
         // `config check` prints them with its result.
-        if !matches!(command, Command::Config(config::Command::Check)) {
+        if !matches!(self, Self::Config(config::Command::Check)) {
             config.warnings().iter().for_each(|setting| tracing::warn!(setting, "outdated setting"));
         }
-        match command {
-            Command::Serve => serve::run(&config, logging.style).await,
-            Command::Follow => follow::run(&config).await,
-            Command::Token(command) => token::run(command, &config).await,
-            Command::Domain(command) => domain::run(command, &config).await,
-            Command::User(command) => user::run(command, &config).await,
-            Command::Alias(command) => alias::run(command, &config).await,
-            Command::Import(arguments) => import::run(arguments, &config).await,
-            Command::Export(arguments) => export::run(arguments, &config).await,
-            Command::Events(arguments) => events::run(arguments, &config).await,
-            Command::Queue(command) => queue::run(command, &config).await,
-            Command::Webhook(command) => webhook::run(command, &config).await,
-            Command::Backup(arguments) => backup::run(&arguments, &config),
-            Command::Restore(arguments) => restore::run(&arguments, &config).await,
-            Command::Config(command) => config::run(&command, &config),
-            Command::Openapi => openapi::run(),
-            Command::Setup(setup) => setup::run(setup, self.config.as_deref()).await,
-            Command::Doctor => doctor::run(&config).await,
-            Command::Migrate => migrate::run(&config).await,
-            Command::AdoptMail => adopt_mail::run(&config).await,
+        match self {
+            Self::Serve => serve::run(config, logging.style).await,
+            Self::Follow => follow::run(config).await,
+            Self::Token(command) => token::run(command, config).await,
+            Self::Domain(command) => domain::run(command, config).await,
+            Self::User(command) => user::run(command, config).await,
+            Self::Alias(command) => alias::run(command, config).await,
+            Self::Import(arguments) => import::run(arguments, config).await,
+            Self::Export(arguments) => export::run(arguments, config).await,
+            Self::Events(arguments) => events::run(arguments, config).await,
+            Self::Queue(command) => queue::run(command, config).await,
+            Self::Webhook(command) => webhook::run(command, config).await,
+            Self::Backup(arguments) => backup::run(&arguments, config),
+            Self::Restore(arguments) => restore::run(&arguments, config).await,
+            Self::Config(command) => config::run(&command, config),
+            // Both ran before the configuration was read.
+            Self::Openapi | Self::Setup(_) => Ok(()),
+            Self::Doctor => doctor::run(config).await,
+            Self::Migrate => migrate::run(config).await,
+            Self::AdoptMail => adopt_mail::run(config).await,
         }
     }
 }

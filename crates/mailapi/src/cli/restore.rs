@@ -8,7 +8,7 @@ use mailapi_model::Clock;
 
 use super::backup::place;
 use super::print;
-use crate::backup::{self, Accounts, BackupDir, Destination};
+use crate::backup::{self, Accounts, BackupDir, Destination, Manifest};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::system::SystemClock;
@@ -28,17 +28,17 @@ pub(super) async fn run(arguments: &Restore, config: &Config) -> Outcome {
     let (database, accounts) = place(config, &data_dir)?;
     let backups = BackupDir::to_read(&arguments.directory)?;
     let number = arguments.number.map_or_else(|| backups.newest(), Ok)?;
-    match (backups.manifest(number)?.accounts, accounts) {
+    let destination = Destination { data_dir, database };
+    let is_suitable = |manifest: &Manifest| match (manifest.accounts, accounts) {
         (Accounts::Postgres, Accounts::Sqlite) => {
-            return Err(Failure::new("the accounts of this backup are in PostgreSQL: set database.url"));
+            Err(Failure::new("the accounts of this backup are in PostgreSQL: set database.url"))
         }
         (Accounts::Sqlite, Accounts::Postgres) => {
-            return Err(Failure::new("the accounts of this backup are in its SQLite file: remove database.url"));
+            Err(Failure::new("the accounts of this backup are in its SQLite file: remove database.url"))
         }
-        _ => {}
-    }
-    let manifest =
-        backup::restore(&backups, number, &Destination { data_dir, database }, SystemClock::new().now()).await?;
+        _ => Ok(()),
+    };
+    let manifest = backup::restore(&backups, number, &destination, SystemClock::new().now(), is_suitable).await?;
     let (time, files, size) = (&manifest.created_at, manifest.file_count(), ByteSize(manifest.size()));
     print(&format!("restored backup {number} of {time}: {files} files, {size}\n"))
 }

@@ -1,6 +1,6 @@
 //! `mailapi user rules`.
 
-use std::path::{Path, PathBuf};
+use std::io::Read;
 
 use clap::Subcommand;
 use mailapi_http::{rules_from_json, rules_json};
@@ -8,6 +8,7 @@ use mailapi_model::{EmailAddress, Violations};
 use mailapi_service::Service;
 use mailapi_service::users::UserError;
 
+use super::input_file::InputFile;
 use super::{about, caller, print};
 use crate::failure::{Failure, Outcome};
 
@@ -23,7 +24,7 @@ pub(super) enum Command {
         /// The user's address
         email: EmailAddress,
         /// A file with the rules, as `get` prints them
-        file: PathBuf,
+        file: InputFile,
     },
 }
 
@@ -37,8 +38,10 @@ pub(super) async fn run(command: Command, service: &Service) -> Outcome {
     }
 }
 
-async fn set(service: &Service, email: &EmailAddress, file: &Path) -> Outcome {
-    let json = std::fs::read(file).map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+async fn set(service: &Service, email: &EmailAddress, file: &InputFile) -> Outcome {
+    let mut json = Vec::new();
+    let read = file.reader().and_then(|mut reader| reader.read_to_end(&mut json));
+    read.map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
     let rules = rules_from_json(&json).map_err(|violations| in_file(file, &violations))?;
     let replaced = service.replace_rules(&caller(), email, rules).await;
     replaced.map(drop).map_err(|error| match error {
@@ -47,6 +50,6 @@ async fn set(service: &Service, email: &EmailAddress, file: &Path) -> Outcome {
     })
 }
 
-fn in_file(file: &Path, violations: &Violations) -> Failure {
+fn in_file(file: &InputFile, violations: &Violations) -> Failure {
     Failure::new(format!("{}: {violations}", file.display()))
 }

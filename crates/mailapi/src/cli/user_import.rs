@@ -1,9 +1,7 @@
 //! `mailapi user import`.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
 
 use clap::Args;
 use csv::ByteRecord;
@@ -12,6 +10,7 @@ use mailapi_service::Service;
 use mailapi_service::auth::{ImportedHash, NewCredential};
 use mailapi_service::users::{CreateUser, UserError};
 
+use super::input_file::InputFile;
 use super::output::print_if_open;
 use super::{caller, print};
 use crate::failure::{Failure, Outcome};
@@ -19,7 +18,7 @@ use crate::failure::{Failure, Outcome};
 #[derive(Debug, Args)]
 pub(super) struct Import {
     /// A CSV file whose first line names the columns: email, name, quota_bytes, and password or password_hash
-    file: PathBuf,
+    file: InputFile,
     /// Check every line, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -31,7 +30,7 @@ const MAX_LINE: usize = 64 * 1024;
 pub(super) async fn run(arguments: Import, service: &Service) -> Outcome {
     let Import { file, dry_run } = arguments;
     let failed = |error: io::Error| in_file(&file, &error);
-    let mut lines = Lines::new(BufReader::new(File::open(&file).map_err(failed)?));
+    let mut lines = Lines::new(BufReader::new(file.reader().map_err(failed)?));
     let header = lines.next().map_err(failed)?.ok_or_else(|| in_file(&file, &"the file is empty"))?;
     let columns = header.and_then(|header| Columns::read(&header)).map_err(|error| in_file(&file, &error))?;
     let mut summary = Summary { is_dry: dry_run, ..Summary::default() };
@@ -57,7 +56,7 @@ pub(super) async fn run(arguments: Import, service: &Service) -> Outcome {
     }
 }
 
-fn in_file(file: &Path, error: &dyn std::fmt::Display) -> Failure {
+fn in_file(file: &InputFile, error: &dyn std::fmt::Display) -> Failure {
     Failure::new(format!("{}: {error}", file.display()))
 }
 

@@ -10,7 +10,8 @@ use crate::StoreError;
 /// Pages copied at once: 1 MiB, so that neither side is busy for long.
 const STEP_PAGES: std::ffi::c_int = 256;
 
-/// Copies the database `source`, as it is when the copy begins, to the file `target`, which must not exist.
+/// Copies the database `source`, as it is when the copy begins, to the file `target`, which must not exist. Neither path may
+/// contain symbolic links.
 ///
 /// Blocks the calling thread. Writers in this or another process never wait for it. Meanwhile the write-ahead log of
 /// the source keeps what is committed, and grows. The copy is not flushed to disk.
@@ -18,7 +19,7 @@ const STEP_PAGES: std::ffi::c_int = 256;
 /// # Errors
 /// When the source cannot be read or the target cannot be written; an incomplete target may be left.
 pub fn copy_database(source: &Path, target: &Path) -> Result<(), StoreError> {
-    let settings = SqliteSettings::default();
+    let settings = SqliteSettings { follows_links: false, ..SqliteSettings::default() };
     let source = open::reader(source, &settings, settings.reader_cache_kib)?;
     let mut target = open::unlogged(target)?;
     // Without an open transaction, each commit of another process would make the copy start again.
@@ -34,7 +35,8 @@ pub fn copy_database(source: &Path, target: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Checks the structure of a database file that no other process uses: every page, index and constraint.
+/// Checks the structure of a database file that no other process uses: every page, index and constraint. Its path must not
+/// contain symbolic links.
 ///
 /// Blocks the calling thread; it reads the whole file.
 ///

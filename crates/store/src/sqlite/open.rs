@@ -22,7 +22,8 @@ const LOCK_RETRY: Duration = Duration::from_millis(1);
 /// Opens the connection of the writer thread; creates a missing file.
 pub(super) fn writer(path: &Path, settings: &SqliteSettings) -> Result<Connection, StoreError> {
     create_private(path)?;
-    let mut connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?;
+    let mut connection =
+        Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE, settings.follows_links))?;
     look_often_for_the_lock(&mut connection, settings.busy_timeout)?;
     use_write_ahead_log(&connection, settings)?;
     // A commit only writes. The flusher thread flushes the log before a job is answered as durable.
@@ -62,7 +63,8 @@ fn keep_what_is_there(connection: &Connection) -> Result<(), StoreError> {
 
 /// Opens one more reader connection.
 pub(super) fn reader(path: &Path, settings: &SqliteSettings, cache_kib: u32) -> Result<Connection, StoreError> {
-    let connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_ONLY))?;
+    let flags = flags(OpenFlags::SQLITE_OPEN_READ_ONLY, settings.follows_links);
+    let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(settings.busy_timeout)?;
     tune(&connection, settings, cache_kib)?;
     Ok(connection)
@@ -80,9 +82,9 @@ pub(super) fn unlogged(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Opens an existing file that no other process uses.
+/// Opens an existing file that no other process uses. Its path must not contain symbolic links.
 pub(super) fn existing(path: &Path) -> Result<Connection, StoreError> {
-    Ok(Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?)
+    Ok(Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE, false))?)
 }
 
 /// Identity of a file: its device and its inode.
@@ -102,9 +104,10 @@ pub(super) const fn file_id(_: &Path) -> Option<FileId> {
     None
 }
 
-fn flags(access: OpenFlags) -> OpenFlags {
+fn flags(access: OpenFlags, follows_links: bool) -> OpenFlags {
+    let links = if follows_links { OpenFlags::empty() } else { OpenFlags::SQLITE_OPEN_NOFOLLOW };
     // One thread at a time uses a connection, so SQLite need not lock it.
-    access | OpenFlags::SQLITE_OPEN_NO_MUTEX
+    access | links | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
 
 fn tune(connection: &Connection, settings: &SqliteSettings, cache_kib: u32) -> Result<(), StoreError> {

@@ -40,6 +40,9 @@ pub struct SqliteSettings {
     pub checkpoint_pages: u32,
     /// The write-ahead log is truncated to this many bytes after a checkpoint. Default 64 MiB.
     pub wal_limit_bytes: u64,
+    /// Whether the path of the file may contain symbolic links. Default true. SQLite never follows a link in place of the
+    /// log or the index of the log.
+    pub follows_links: bool,
 }
 
 impl Default for SqliteSettings {
@@ -61,6 +64,7 @@ impl Default for SqliteSettings {
             mmap_bytes: 0,
             checkpoint_pages: 2000,
             wal_limit_bytes: 64 * 1024 * 1024,
+            follows_links: true,
         }
     }
 }

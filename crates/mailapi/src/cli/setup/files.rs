@@ -1,10 +1,9 @@
 //! The files of an installation: the configuration and the systemd unit.
 
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use mailapi_files::{FileError, OpenDirectory};
 use mailapi_model::Timestamp;
 use toml::Value;
 
@@ -13,6 +12,10 @@ use crate::failure::{Failure, Outcome};
 
 /// Every user may read the files: they contain no secret.
 const FILE_MODE: u32 = 0o644;
+/// Every user may look into the directory of the configuration.
+const DIRECTORY_MODE: u32 = 0o755;
+/// Longer files are no configuration, and stay as they are.
+const LONGEST_FILE: u64 = 16 * 1024 * 1024;
 /// systemd creates this directory for the server's user.
 const STATE_DIRECTORY: &str = "/var/lib/mailapi";
 
@@ -53,62 +56,38 @@ impl PlannedFile {
     /// Replaces the file if it differs, after a copy of the previous one was made. Returns a line for people.
     fn write(&self, now: Timestamp) -> Outcome<String> {
         let path = self.path.display();
-        let failed = |error: io::Error| {
+        self.replace(now).map_err(|error| {
+            let is_denied =
+                matches!(&error, FileError::System { error, .. } if error.kind() == ErrorKind::PermissionDenied);
             let advice = "; run the command as root, or name other files with --config, --unit and --data-dir";
-            let advice = if error.kind() == ErrorKind::PermissionDenied { advice } else { "" };
-            Failure::new(format!("{path} cannot be written: {error}{advice}"))
+            Failure::new(format!("{path} cannot be written: {error}{}", if is_denied { advice } else { "" }))
+        })
+    }
+
+    fn replace(&self, now: Timestamp) -> Result<String, FileError> {
+        let path = self.path.display();
+        let directory = self.path.parent().filter(|directory| !directory.as_os_str().is_empty());
+        let directory = OpenDirectory::open_or_create(directory.unwrap_or(Path::new(".")), DIRECTORY_MODE)?;
+        let name = self.path.file_name().unwrap_or_default();
+        let previous = match directory.facts(name)? {
+            Some(facts) => Some((directory.read_limited(name, LONGEST_FILE)?, facts.mode)),
+            None => None,
         };
-        let previous = match fs::read(&self.path) {
-            Ok(previous) => Some(previous),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(failed(error)),
-        };
+        let write = || directory.replace_file(name, self.text.as_bytes(), FILE_MODE, None);
         match previous {
-            Some(previous) if previous == self.text.as_bytes() => return Ok(format!("{path}: unchanged\n")),
-            None => self.replace().map_err(failed)?,
-            Some(previous) => {
-                let copy = self.copy_path(now);
-                write_new(&copy, &previous, &fs::metadata(&self.path).map_err(failed)?.permissions())
-                    .map_err(failed)?;
-                self.replace().map_err(failed)?;
-                return Ok(format!("{path}: written; the previous file is {}\n", copy.display()));
+            Some((previous, _)) if previous == self.text.as_bytes() => Ok(format!("{path}: unchanged\n")),
+            None => write().map(|()| format!("{path}: written\n")),
+            Some((previous, mode)) => {
+                let mut copy = name.to_owned();
+                // A colon separates paths in several programs.
+                copy.push(format!(".{}", now.to_string().replace(':', "-")));
+                directory.write_new_file(&copy, &previous, mode & 0o777)?;
+                write()?;
+                let copy = directory.path().join(copy);
+                Ok(format!("{path}: written; the previous file is {}\n", copy.display()))
             }
         }
-        Ok(format!("{path}: written\n"))
     }
-
-    fn copy_path(&self, now: Timestamp) -> PathBuf {
-        let mut copy = self.path.clone().into_os_string();
-        // A colon separates paths in several programs.
-        copy.push(format!(".{}", now.to_string().replace(':', "-")));
-        copy.into()
-    }
-
-    fn replace(&self) -> io::Result<()> {
-        if let Some(directory) = self.path.parent() {
-            fs::create_dir_all(directory)?;
-        }
-        let mut new = self.path.clone().into_os_string();
-        new.push(".new");
-        let new = PathBuf::from(new);
-        // An interrupted command may have left one.
-        if let Err(error) = fs::remove_file(&new)
-            && error.kind() != ErrorKind::NotFound
-        {
-            return Err(error);
-        }
-        write_new(&new, self.text.as_bytes(), &Permissions::from_mode(FILE_MODE))?;
-        fs::rename(&new, &self.path)
-    }
-}
-
-/// Writes a file that does not exist yet.
-fn write_new(path: &Path, bytes: &[u8], permissions: &Permissions) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    // Whatever the umask is: the server's user must be able to read the file.
-    file.set_permissions(permissions.clone())?;
-    file.sync_all()
 }
 
 /// The configuration of a server that faces the internet.
@@ -199,6 +178,9 @@ fn argument(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn planned(directory: &Path, text: &str) -> PlannedFile {

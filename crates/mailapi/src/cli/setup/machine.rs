@@ -12,9 +12,7 @@ use tokio::time::timeout;
 
 use super::Choices;
 use crate::cli::doctor::Finding;
-use crate::cli::print;
 use crate::config::Config;
-use crate::failure::Outcome;
 use crate::wiring;
 
 /// The ports of a mail server, and what they are for.
@@ -38,8 +36,8 @@ pub(super) fn any_address() -> &'static str {
     if TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok() { "[::]" } else { "0.0.0.0" }
 }
 
-/// Prints what was found.
-pub(super) async fn show(config: &Config, choices: &Choices, mx: Option<&str>) -> Outcome {
+/// Returns what was found, as text.
+pub(super) async fn findings(config: &Config, choices: &Choices, mx: Option<&str>) -> String {
     let mut findings = vec![
         usable("program", &choices.program, "copy the program to /usr/local/bin, and run `mailapi setup` there"),
         usable("configuration", &choices.config_file, "name a file elsewhere with --config"),
@@ -48,8 +46,7 @@ pub(super) async fn show(config: &Config, choices: &Choices, mx: Option<&str>) -
     findings.extend(addresses(config, choices).await);
     findings.extend(PORTS.map(|(port, what, purpose)| listening(choices.any_address, port, what, purpose)));
     findings.push(outwards(mx).await);
-    print("### This machine\n")?;
-    print(&findings.iter().map(Finding::shown).collect::<String>())
+    format!("### This machine\n{}", findings.iter().map(Finding::shown).collect::<String>())
 }
 
 /// Checks that the unit lets the server use a path.

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mailapi_model::{Clock as _, DomainName, EmailAddress};
 
-use super::print;
+use super::{print, runtime};
 use crate::config::{Config, environment};
 use crate::failure::{Failure, Outcome};
+use crate::identity::{Identity, become_user};
 use crate::logging::{self, Destination};
 use crate::system::{ServiceUser, SystemClock};
 use files::{Plan, PlannedFile};
@@ -63,7 +64,7 @@ struct Choices {
 }
 
 /// Shows what the server needs, and with `--write` creates it. `named` is the configuration file.
-pub(super) async fn run(setup: Setup, named: Option<&Path>) -> Outcome {
+pub(super) fn run(setup: Setup, named: Option<&Path>) -> Outcome {
     let environment = environment::of_this_process();
     let choices = setup.choices(named)?;
     let plan = Plan::new(&choices, &setup.unit);
@@ -73,10 +74,23 @@ pub(super) async fn run(setup: Setup, named: Option<&Path>) -> Outcome {
     if setup.write {
         logging::start(&config.log, Destination::Stderr, &config.data_dir)?;
         print(&plan.write(SystemClock::new().now())?)?;
-        accounts::create(&config, &choices, user).await?;
     }
-    accounts::show_records(&config, &choices.domain, setup.write).await?;
-    machine::show(&config, &choices, setup.mx.as_deref()).await?;
+    // Only root can look at every port. The runtime ends here, because threads keep their identity.
+    let machine = runtime()?.block_on(machine::findings(&config, &choices, setup.mx.as_deref()));
+    match &user {
+        Some(user) => {
+            accounts::prepare_directory(&config.data_dir, user)?;
+            become_user(user)?;
+        }
+        None => Identity::OfOwner.take(&config.data_dir)?,
+    }
+    runtime()?.block_on(async {
+        if setup.write {
+            accounts::create(&config, &choices).await?;
+        }
+        accounts::show_records(&config, &choices.domain, setup.write).await
+    })?;
+    print(&machine)?;
     print(&next_steps(&setup, &choices))
 }
 

@@ -1,6 +1,5 @@
 //! `[mail.external.log]`: the mail server's log, the source of delivery events.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use mailapi_backend_external::log_follower::{LogSettings, LogSource};
@@ -77,7 +76,7 @@ impl LogKeys {
         advanced.external_log.apply(&mut settings);
         settings.syslog_name.clone_from(&self.syslog_name);
         settings.postqueue.clone_from(&self.postqueue);
-        settings.postsuper = postsuper(&self.postqueue, is_root());
+        settings.postsuper = postsuper(&self.postqueue, rustix::process::geteuid().is_root());
         Some(settings)
     }
 
@@ -103,11 +102,6 @@ fn postsuper(postqueue: &[String], is_root: bool) -> Vec<String> {
     command[place] = Path::new(&command[place]).with_file_name("postsuper").display().to_string();
     let by_sudo = place == 0 && !is_root;
     SUDO.into_iter().filter(|_| by_sudo).map(str::to_owned).chain(command).collect()
-}
-
-/// Returns whether this process runs as root.
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
 #[cfg(test)]

@@ -1,0 +1,51 @@
+//! Checks the files of an SQLite database before SQLite opens them by their paths.
+
+use std::path::{Path, PathBuf};
+
+use mailapi_files::OpenDirectory;
+
+use crate::failure::{Failure, Outcome};
+
+/// Endings of the files that SQLite opens, creates and truncates.
+const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+/// Number of root.
+const ROOT: u32 = 0;
+
+/// A database file that may be opened.
+#[derive(Debug)]
+pub(crate) struct DatabaseFile {
+    pub(crate) path: PathBuf,
+    /// Whether SQLite may follow a symbolic link in the path.
+    pub(crate) follows_links: bool,
+}
+
+/// Checks the files of a database. A missing one is created later.
+///
+/// If root works in a directory of another user, each file must be regular, have one name, and belong to that user or to
+/// root. The user may change the files after this check, but SQLite then follows no link. In all other cases links are the
+/// operator's.
+pub(crate) fn checked(file: &Path) -> Outcome<DatabaseFile> {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = match OpenDirectory::open(parent) {
+        Ok(directory) => directory,
+        // SQLite reports it with the reason.
+        Err(_) => return Ok(DatabaseFile { path: file.to_owned(), follows_links: true }),
+    };
+    let name = file.file_name().unwrap_or_default();
+    let is_guarded = rustix::process::geteuid().is_root() && directory.owner().uid != ROOT;
+    for suffix in SUFFIXES {
+        let mut name = name.to_owned();
+        name.push(suffix);
+        if is_guarded {
+            directory.check_file(&name)?;
+        } else {
+            let path = parent.join(&name);
+            // SQLite would wait for the other end of a FIFO.
+            if path.metadata().is_ok_and(|found| !found.is_file()) {
+                return Err(Failure::new(format!("{} is no regular file", path.display())));
+            }
+        }
+    }
+    let path = if is_guarded { directory.path().join(name) } else { file.to_owned() };
+    Ok(DatabaseFile { path, follows_links: !is_guarded })
+}
