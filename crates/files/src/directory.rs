@@ -3,6 +3,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::DirBuilder;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
@@ -145,8 +146,21 @@ impl OpenDirectory {
     /// # Errors
     /// When the directory cannot be read.
     pub fn entries(&self) -> Result<Vec<DirectoryEntry>, FileError> {
-        let failed = |error: Errno| FileError::system(&self.path, error);
         let mut entries = Vec::new();
+        self.visit_entries(|entry| {
+            entries.push(entry);
+            ControlFlow::Continue(())
+        })?;
+        Ok(entries)
+    }
+
+    /// Passes each entry except `.` and `..` to `look` until it breaks: a directory may have more entries than memory
+    /// should hold.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn visit_entries(&self, mut look: impl FnMut(DirectoryEntry) -> ControlFlow<()>) -> Result<(), FileError> {
+        let failed = |error: Errno| FileError::system(&self.path, error);
         for entry in Dir::read_from(&self.handle).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name();
@@ -162,9 +176,11 @@ impl OpenDirectory {
                 },
                 known => EntryKind::of(known),
             };
-            entries.push(DirectoryEntry { name: OsString::from_vec(name.to_bytes().to_vec()), kind });
+            if look(DirectoryEntry { name: OsString::from_vec(name.to_bytes().to_vec()), kind }).is_break() {
+                break;
+            }
         }
-        Ok(entries)
+        Ok(())
     }
 
     /// Returns the metadata of an entry itself, not of a link's target; `None` if it is missing.

@@ -23,3 +23,4 @@ mod replacement;
 pub use directory::OpenDirectory;
 pub use entry::{DirectoryEntry, EntryFacts, EntryKind, FileOwner};
 pub use error::{FileError, FileRefusal};
+pub use open_file::open_named_file;

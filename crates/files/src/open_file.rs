@@ -20,6 +20,25 @@ const FILE_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags
 /// How often a file is opened or created whose name appears and disappears meanwhile.
 const MOST_ATTEMPTS: usize = 16;
 
+/// Opens a file that the operator names, to read it. Links in this path are followed, and every owner is allowed.
+///
+/// # Errors
+/// When the file is missing, is no regular file, or cannot be opened.
+pub fn open_named_file(path: &Path) -> Result<File, FileError> {
+    let flags = OFlags::RDONLY.union(FILE_FLAGS).difference(OFlags::NOFOLLOW);
+    let failed = |error: Errno| FileError::system(path, error);
+    // The open of a device can have an effect, so the kind is checked before; and after, since it may be replaced.
+    let before = EntryFacts::of(&rustix::fs::stat(path).map_err(failed)?);
+    let check = |facts: EntryFacts| match facts.kind.refusal_as_file() {
+        Some(refusal) => Err(FileError::refused(path, refusal)),
+        None => Ok(()),
+    };
+    check(before)?;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?);
+    check(EntryFacts::of(&rustix::fs::fstat(&file).map_err(failed)?))?;
+    Ok(file)
+}
+
 /// What the caller does with a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileUse {
