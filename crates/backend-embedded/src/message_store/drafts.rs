@@ -6,6 +6,7 @@ use mailapi_model::{EmailAddress, FolderName};
 use rusqlite::Connection;
 
 use super::id::FolderId;
+use super::renumber::with_room;
 use super::transfer::{NewMessage, store};
 use super::{MessageStore, MessageStoreError, entry, folder, mailbox};
 
@@ -38,6 +39,7 @@ impl MessageStore {
             if !mailbox::by_id(connection, id)?.has_room_for(parsed.content.size()) {
                 return Err(MessageStoreError::OverQuota);
             }
+            let target = with_room(connection, folder::by_id(connection, target)?, now, touched)?.id;
             let uid = store(connection, target, &parsed, &settings, now)?;
             touched.mailbox(id);
             touched.chores();

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::id::{FolderId, MailboxId};
 use super::removed::REMOVED;
+use super::renumber::HIGHEST_MODSEQ;
 use super::{EntryState, MessageStoreError, damaged, entry, vanished};
 
 const COLUMNS: &str = "id, mailbox_id, name, uid_validity, uid_next, highest_modseq, special_use, messages, unread, size, \
@@ -194,11 +195,13 @@ pub(crate) fn has_special_use(
 }
 
 /// Returns the current second, or one above the last value if that is higher. A store that lost its file
-/// therefore does not reuse old values.
+/// therefore does not reuse old values. After the highest value, as after a clock that was far ahead, the values start again
+/// at the current second: no folder could be created otherwise.
 pub(super) fn next_uid_validity(connection: &Connection, now: Timestamp) -> Result<u32, StoreError> {
-    let sql = "UPDATE drop_uid_validity SET last = MAX(last + 1, ?1) RETURNING last";
-    let seconds = now.as_seconds().clamp(1, i64::from(u32::MAX));
-    Ok(connection.prepare_cached(sql)?.query_row(params![seconds], |row| row.get(0))?)
+    let sql = "UPDATE drop_uid_validity
+        SET last = CASE WHEN typeof(last) = 'integer' AND last < ?2 THEN MAX(last + 1, ?1) ELSE ?1 END RETURNING last";
+    let seconds = now.as_seconds().clamp(1, i64::from(u32::MAX) - 1);
+    Ok(connection.prepare_cached(sql)?.query_row(params![seconds, u32::MAX], |row| row.get(0))?)
 }
 
 /// UIDs of new entries, and their common modification sequence.
@@ -210,23 +213,28 @@ pub(crate) struct Numbers {
 
 pub(crate) fn allocate(connection: &Connection, folder: FolderId, count: u32) -> Result<Numbers, MessageStoreError> {
     let sql = "UPDATE drop_folders SET uid_next = uid_next + ?2, highest_modseq = highest_modseq + 1
-        WHERE id = ?1 AND uid_next + ?2 <= ?3 RETURNING uid_next - ?2, highest_modseq";
+        WHERE id = ?1 AND uid_next BETWEEN 1 AND ?3 - ?2 AND highest_modseq BETWEEN 0 AND ?4
+        RETURNING uid_next - ?2, highest_modseq";
+    let values = params![folder, count, u32::MAX, HIGHEST_MODSEQ];
     let numbers = connection
         .prepare_cached(sql)?
-        .query_row(params![folder, count, u32::MAX], |row| Ok(Numbers { first_uid: row.get(0)?, modseq: row.get(1)? }))
+        .query_row(values, |row| Ok(Numbers { first_uid: row.get(0)?, modseq: row.get(1)? }))
         .optional()?;
-    match numbers {
-        Some(numbers) => Ok(numbers),
-        // No row: the folder was removed, or its UIDs are used up.
-        None => Err(by_id(connection, folder).err().unwrap_or(MessageStoreError::FolderIsFull)),
-    }
+    numbers.ok_or_else(|| without_numbers(connection, folder))
+}
+
+/// Returns why a folder has no further numbers: it was removed, or they are used up or damaged.
+fn without_numbers(connection: &Connection, folder: FolderId) -> MessageStoreError {
+    by_id(connection, folder).err().unwrap_or(MessageStoreError::FolderIsFull)
 }
 
 /// Returns the modification sequence of a change without new entries.
 pub(crate) fn next_modseq(connection: &Connection, folder: FolderId) -> Result<u64, MessageStoreError> {
-    let sql = "UPDATE drop_folders SET highest_modseq = highest_modseq + 1 WHERE id = ?1 RETURNING highest_modseq";
-    let modseq = connection.prepare_cached(sql)?.query_row(params![folder], |row| row.get(0)).optional()?;
-    modseq.ok_or(MessageStoreError::NoSuchFolder)
+    let sql = "UPDATE drop_folders SET highest_modseq = highest_modseq + 1
+        WHERE id = ?1 AND highest_modseq BETWEEN 0 AND ?2 RETURNING highest_modseq";
+    let modseq =
+        connection.prepare_cached(sql)?.query_row(params![folder, HIGHEST_MODSEQ], |row| row.get(0)).optional()?;
+    modseq.ok_or_else(|| without_numbers(connection, folder))
 }
 
 pub(crate) fn rename(connection: &Connection, id: FolderId, name: &FolderName) -> Result<(), StoreError> {

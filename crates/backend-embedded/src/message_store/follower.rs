@@ -55,13 +55,7 @@ impl Follower {
                 }
                 mailbox::put_with(connection, email, *options, now)
             }
-            Followed::AccountGone(email) => {
-                if let Some(gone) = mailbox::remove(connection, email)? {
-                    touched.mailbox(gone);
-                    touched.chores();
-                }
-                Ok(())
-            }
+            Followed::AccountGone(email) => mailbox::remove(connection, email, self.clock.now(), touched).map(drop),
             Followed::Alias(changed) => Ok(alias::put(connection, changed)?),
             Followed::AliasGone(address) => Ok(alias::remove(connection, address)?),
             Followed::Rules(email, changed) => Ok(rules::put(connection, email, changed)?),

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use super::flag_bits::to_columns;
 use super::folder_names::for_import;
 use super::id::FolderId;
+use super::renumber::with_room;
 use super::{
     Folder, MessageStore, MessageStoreError, NewContent, NewEntry, Touched, content, entry, folder, imported, index,
     mailbox,
@@ -22,6 +23,18 @@ pub struct SourceUids {
     pub uid_validity: u32,
     /// The UID of the next message.
     pub uid_next: u32,
+}
+
+impl SourceUids {
+    /// The highest UIDNEXT that a folder adopts. Half of all UIDs are left then, enough for a message a second for 68 years,
+    /// whatever a source claims.
+    const HIGHEST: u32 = 1 << 31;
+
+    /// Returns whether a folder can have these numbers and still has UIDs for future messages.
+    #[must_use]
+    pub const fn leave_room(&self) -> bool {
+        self.uid_next <= Self::HIGHEST
+    }
 }
 
 /// A folder that an import fills.
@@ -74,6 +87,7 @@ const LONGEST_REST: Duration = Duration::from_millis(100);
 impl MessageStore {
     /// Prepares a folder for messages of a source. A missing folder is created and subscribed. A folder that never
     /// had a message gets the UIDVALIDITY of the source, unless that is far in the future: later folders need higher ones.
+    /// Nor does it get numbers that would leave few UIDs for future messages.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchMailbox`], [`MessageStoreError::TooManyFolders`].
@@ -87,7 +101,7 @@ impl MessageStore {
         let most = self.settings().max_folders;
         self.write(move |connection, touched| {
             let mailbox = mailbox::expect(connection, &address)?.id;
-            let folder = for_import(connection, mailbox, &name, most, now)?;
+            let folder = with_room(connection, for_import(connection, mailbox, &name, most, now)?, now, touched)?;
             touched.mailbox(mailbox);
             let keeps_uids = adopt(connection, &folder, source, now)?;
             Ok(ImportFolder { id: folder.id, keeps_uids })
@@ -163,7 +177,7 @@ impl MessageStore {
                 return Ok(true);
             }
             touched.mailbox(folder.mailbox);
-            if folder.uid_next == after_import {
+            if folder.uid_next == after_import && source.leave_room() {
                 imported::set_uid_next(connection, folder.id, source.uid_next)?;
                 return Ok(true);
             }
@@ -191,7 +205,12 @@ fn adopt(
         return Ok(folder.uid_validity == source.uid_validity);
     }
     let is_too_high = i64::from(source.uid_validity) > now.as_seconds() + MAX_AHEAD;
-    if folder.uid_next != 1 || source.uid_validity == 0 || is_too_high {
+    let is_usable = source.uid_validity > 0 && !is_too_high && source.leave_room();
+    if folder.uid_next != 1 || !is_usable {
+        // Other UIDs need another UIDVALIDITY than that of the source, which a mail program may remember.
+        if folder.uid_next == 1 && folder.uid_validity == source.uid_validity {
+            imported::leave_numbers(connection, folder, now)?;
+        }
         return Ok(false);
     }
     imported::take_numbers(connection, folder.id, source.uid_validity)?;
@@ -241,7 +260,7 @@ fn source_uid(
     let after_import = imported::source_uid_next(connection, folder.id)?.filter(|_| target.keeps_uids);
     let Some(after_import) = after_import else { return Ok(false) };
     match message.uid {
-        Some(uid) if folder.uid_next == after_import && uid >= after_import && uid < u32::MAX => {
+        Some(uid) if folder.uid_next == after_import && uid >= after_import && uid < SourceUids::HIGHEST => {
             imported::set_uid_next(connection, folder.id, uid)?;
             Ok(true)
         }

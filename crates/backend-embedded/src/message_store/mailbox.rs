@@ -5,7 +5,7 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::id::MailboxId;
-use super::{MessageStoreError, damaged, folder, import_progress, removed, rules};
+use super::{MessageStoreError, Touched, damaged, folder, import_progress, removed, renumber, rules};
 
 /// Initial folders of a mailbox and their special uses (RFC 6154).
 const FIRST_FOLDERS: [(&str, Option<&str>); 6] = [
@@ -49,6 +49,12 @@ pub(crate) fn find(connection: &Connection, address: &EmailAddress) -> Result<Op
     let sql = "SELECT id, quota_bytes, used_bytes, messages FROM drop_mailboxes WHERE address = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     Ok(statement.query_row(params![address.as_str()], read).optional()?)
+}
+
+/// Returns the number of a mailbox, even if the rest of its row is damaged.
+pub(super) fn number(connection: &Connection, address: &EmailAddress) -> Result<Option<MailboxId>, StoreError> {
+    let sql = "SELECT id FROM drop_mailboxes WHERE address = ?1";
+    Ok(connection.prepare_cached(sql)?.query_row(params![address.as_str()], |row| row.get(0)).optional()?)
 }
 
 pub(crate) fn expect(connection: &Connection, address: &EmailAddress) -> Result<Mailbox, MessageStoreError> {
@@ -132,23 +138,32 @@ fn quota_column(quota_bytes: Option<u64>) -> Option<i64> {
     quota_bytes.and_then(|limit| i64::try_from(limit).ok())
 }
 
-/// Removes the mailbox and its contents. Returns its number.
-pub(crate) fn remove(connection: &Connection, address: &EmailAddress) -> Result<Option<MailboxId>, MessageStoreError> {
-    let Some(mailbox) = find(connection, address)? else { return Ok(None) };
+/// Removes the mailbox and its contents. Returns whether there was one.
+pub(crate) fn remove(
+    connection: &Connection,
+    address: &EmailAddress,
+    now: Timestamp,
+    touched: &mut Touched,
+) -> Result<bool, MessageStoreError> {
+    let Some(id) = number(connection, address)? else { return Ok(false) };
+    // Its counters move with its folders.
+    renumber::mend(connection, id, now, touched)?;
     // A later owner of the address must not get notices about queued mail of this one. Such mail is still delivered.
     let silence = "UPDATE drop_queue_recipients SET notify = 'NEVER'
         WHERE queue IN (SELECT id FROM drop_queue WHERE LOWER(sender) = ?1)";
     connection.prepare_cached(silence)?.execute(params![address.as_str()])?;
-    rules::remove(connection, mailbox.id)?;
-    import_progress::remove(connection, mailbox.id)?;
+    rules::remove(connection, id)?;
+    import_progress::remove(connection, id)?;
     // The folders are only detached here; their entries are deleted in the background.
-    for folder in folder::list(connection, mailbox.id)? {
+    for folder in folder::list(connection, id)? {
         removed::take_away(connection, &folder)?;
     }
     for sql in ["DELETE FROM drop_subscriptions WHERE mailbox_id = ?1", "DELETE FROM drop_mailboxes WHERE id = ?1"] {
-        connection.prepare_cached(sql)?.execute(params![mailbox.id])?;
+        connection.prepare_cached(sql)?.execute(params![id])?;
     }
-    Ok(Some(mailbox.id))
+    touched.mailbox(id);
+    touched.chores();
+    Ok(true)
 }
 
 /// Returns whether mail for the domain is delivered here. Takes A-labels.

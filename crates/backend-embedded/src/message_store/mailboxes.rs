@@ -112,6 +112,8 @@ impl MessageStore {
 impl MessageStore {
     /// Removes the messages that the folders contain at the start. Other writers run between the steps.
     async fn purge_in_steps(&self, address: EmailAddress) -> Result<Purged, MessageStoreError> {
+        // A folder whose numbers are used up or damaged could not be emptied, and would take no mail afterwards.
+        self.mend_mailbox(&address).await?;
         let folders = self.list_folders(&address).await?;
         let mut messages = 0;
         for folder in &folders {

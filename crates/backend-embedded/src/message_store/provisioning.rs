@@ -72,16 +72,10 @@ impl Provisioning for MessageStore {
     }
 
     async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
-        let address = mailbox.clone();
-        self.write(move |connection, touched| {
-            if let Some(mailbox) = mailbox::remove(connection, &address)? {
-                touched.mailbox(mailbox);
-                touched.chores();
-            }
-            Ok(())
-        })
-        .await
-        .map_err(provisioning_error)
+        let (address, now) = (mailbox.clone(), self.clock().now());
+        self.write(move |connection, touched| mailbox::remove(connection, &address, now, touched).map(drop))
+            .await
+            .map_err(provisioning_error)
     }
 
     async fn put_alias(&self, alias: &Alias) -> Result<(), ProvisioningError> {

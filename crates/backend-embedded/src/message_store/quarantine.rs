@@ -17,7 +17,7 @@ pub(super) fn set_apart(
     let Some(found) = mailbox::find(connection, address)? else { return Ok(()) };
     touched.mailbox(found.id);
     if found.quota.messages == 0 {
-        mailbox::remove(connection, address)?;
+        mailbox::remove(connection, address, now, touched)?;
         return Ok(());
     }
     // An answer that waits would leave in the name of the next owner.

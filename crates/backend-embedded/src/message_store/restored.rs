@@ -5,6 +5,7 @@ use mailapi_store::StoreError;
 use mailapi_store::sqlite::Sqlite;
 use rusqlite::params;
 
+use super::renumber::HIGHEST_MODSEQ;
 use super::schema;
 
 /// More numbers than a folder used between a backup and its restore. A folder has enough for 4,000 restores.
@@ -20,9 +21,10 @@ const PASSED_OVER: u32 = 1_000_000;
 pub async fn pass_over_used_numbers(sqlite: &Sqlite, now: Timestamp) -> Result<(), StoreError> {
     sqlite.migrate(schema::COMPONENT, schema::MIGRATIONS, now).await?;
     let job = |connection: &rusqlite::Connection| {
-        let sql = "UPDATE drop_folders SET uid_next = MIN(uid_next + ?1, ?2), highest_modseq = highest_modseq + ?1,
-            vanished_after = highest_modseq + ?1";
-        connection.execute(sql, params![PASSED_OVER, u32::MAX])?;
+        // A folder whose numbers are used up, or whose modification sequence is damaged, gets new ones at the start.
+        let sql = "UPDATE drop_folders SET uid_next = MIN(uid_next + ?1, ?2),
+            highest_modseq = MIN(highest_modseq, ?3) + ?1, vanished_after = MIN(highest_modseq, ?3) + ?1";
+        connection.execute(sql, params![PASSED_OVER, u32::MAX, HIGHEST_MODSEQ])?;
         connection.execute("DELETE FROM drop_vanished", [])?;
         let sql = "UPDATE drop_entries
             SET modseq = (SELECT highest_modseq FROM drop_folders WHERE id = drop_entries.folder_id)";

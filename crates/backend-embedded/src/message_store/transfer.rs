@@ -6,6 +6,7 @@ use rusqlite::Connection;
 
 use super::flag_bits::{FlagColumns, to_columns};
 use super::id::{FolderId, MailboxId};
+use super::renumber::with_room;
 use super::{
     Folder, MessageStore, MessageStoreError, NewContent, NewEntry, STEP, content, entry, folder, index, mailbox,
 };
@@ -94,6 +95,7 @@ impl MessageStore {
         self.write(move |connection, touched| {
             let mailbox = mailbox::expect(connection, &address)?;
             let folder = folder::expect(connection, mailbox.id, &name)?;
+            let folder = with_room(connection, folder, now, touched)?;
             let sizes = parsed.iter().map(|message| message.content.size());
             if !mailbox.has_room_for(sizes.fold(0, u64::saturating_add)) {
                 return Err(MessageStoreError::OverQuota);
@@ -163,7 +165,7 @@ impl MessageStore {
         }
         let now = self.clock().now();
         self.write(move |connection, touched| {
-            let target = target_of(connection, source, &target)?;
+            let target = with_room(connection, target_of(connection, source, &target)?, now, touched)?;
             let uids = step(connection, source, &target, &uids, mode, now)?;
             touched.mailbox(target.mailbox);
             Ok(Transferred { uid_validity: target.uid_validity, uids })
@@ -190,6 +192,10 @@ impl MessageStore {
             })
             .await?;
         let (mut done, now) = (Vec::with_capacity(uids.len()), self.clock().now());
+        let target = match target.is_used_up() {
+            true => self.write(move |connection, touched| with_room(connection, target, now, touched)).await?,
+            false => target,
+        };
         for uids in uids.chunks(STEP) {
             let (uids, id) = (uids.to_vec(), target.id);
             let stepped = self.write(move |connection, touched| {

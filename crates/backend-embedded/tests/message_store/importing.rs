@@ -218,3 +218,34 @@ async fn the_progress_of_an_import_is_known_until_it_ends() {
     let refused = message_store.note_import(&bob(), &folder("INBOX"), 1, None).await;
     assert_eq!(refused, Err(MessageStoreError::NoSuchMailbox));
 }
+
+#[tokio::test]
+async fn absurd_numbers_of_a_source_are_not_kept() {
+    for (uid_next, source_uids) in
+        [(u32::MAX, vec![7]), (9, vec![7, u32::MAX]), (u32::MAX, vec![u32::MAX - 1, u32::MAX])]
+    {
+        let test_store = TestStore::new().await;
+        let target = prepared(&test_store, numbers(uid_next)).await;
+        let outcomes = imported(&test_store, target, &source_uids).await;
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, ImportOutcome::Imported { uid, .. } if *uid < 100)));
+        let kept = test_store.message_store.finish_import(target.id, numbers(u32::MAX).unwrap()).await.unwrap();
+        let after = inbox(&test_store).await;
+        assert!(!kept && after.uid_validity != VALIDITY && after.uid_next < 100, "{after:?}");
+        test_store.deliver(&["ann@example.org", "bob@example.org"], &mail("new", ".")).await;
+        assert_eq!(inbox(&test_store).await.messages, source_uids.len() as u64 + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_folder_whose_uids_an_import_used_up_can_be_imported_again() {
+    let test_store = TestStore::new().await;
+    let target = prepared(&test_store, numbers(9)).await;
+    imported(&test_store, target, &[3]).await;
+    // An earlier version kept these numbers.
+    let sql = "UPDATE drop_folders SET uid_next = 4294967295, source_uid_next = 4294967295 WHERE uid_validity = ?1";
+    assert_eq!(test_store.database().execute(sql, [VALIDITY]).unwrap(), 1);
+    let again = prepared(&test_store, numbers(u32::MAX)).await;
+    assert!(!again.keeps_uids);
+    assert_eq!(imported(&test_store, again, &[3, 4]).await, [ImportOutcome::Known, at(2, false)]);
+    assert_eq!(uids(&test_store).await, [1, 2]);
+}

@@ -100,7 +100,11 @@ impl<'a> Filled<'a> {
         self.flush(report).await?;
         let Some(source) = self.source else { return report.folder(&self.name, "") };
         let keeps_uids = self.folder.keeps_uids && self.target.store.finish_import(self.folder.id, source).await?;
-        let uids = if keeps_uids { "; UIDs kept" } else { "; new UIDs, since the folder was not new and empty" };
+        let uids = match (keeps_uids, source.leave_room()) {
+            (true, _) => "; UIDs kept",
+            (false, true) => "; new UIDs, since the folder was not new and empty",
+            (false, false) => "; new UIDs, since those of the source leave too few for future messages",
+        };
         report.folder(&self.name, uids)
     }
 }
