@@ -12,6 +12,7 @@ use rusqlite::Connection;
 
 use super::loops::{EarlierHops, looping};
 use super::routing::{Target, full, target, unknown};
+use super::unusable::unusable;
 use super::{Prepared, Relaying};
 use crate::MessageStoreSettings;
 use crate::message_store::{MailboxId, mailbox};
@@ -91,13 +92,13 @@ pub(crate) struct Expansion {
 }
 
 impl Expansion {
-    /// Returns why the alias cannot receive the message at all; `None` if a member can. A full mailbox may have room
-    /// later, so it decides.
+    /// Returns why the alias cannot receive the message at all; `None` if a member can. A full or damaged
+    /// mailbox may take mail later, so it decides.
     pub(super) fn refusal(&self) -> Option<Reply> {
         if !self.mailboxes.is_empty() || !self.elsewhere.is_empty() {
             return None;
         }
-        let decisive = [full(), junk(), looping()].into_iter().find(|reply| self.has_failed_with(reply));
+        let decisive = [full(), unusable(), junk(), looping()].into_iter().find(|reply| self.has_failed_with(reply));
         Some(decisive.unwrap_or_else(not_expanded))
     }
 
@@ -179,6 +180,7 @@ pub(super) fn expand(
             }
             Target::Alias(further) => waiting.extend(members(&through, further.address, further.members)),
             Target::Nothing => expansion.fail(member, unknown()),
+            Target::Unusable => expansion.fail(member, unusable()),
         }
     }
     Ok(expansion)

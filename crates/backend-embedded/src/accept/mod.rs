@@ -22,6 +22,7 @@ mod rules;
 mod sent_copy;
 mod submission;
 mod transaction;
+mod unusable;
 
 use std::borrow::Cow;
 use std::io;

@@ -6,6 +6,7 @@ use rusqlite::Connection;
 
 use super::Relaying;
 use super::expansion::{Expanded, Expansion, expand};
+use super::unusable::{Failed, unusable, unusable_for_now};
 use crate::MessageStoreSettings;
 use crate::message_store::mailbox::Mailbox;
 use crate::message_store::{MailboxId, alias, mailbox};
@@ -41,6 +42,8 @@ pub(super) enum Target {
     /// An active alias.
     Alias(Alias),
     Nothing,
+    /// A row of it is damaged.
+    Unusable,
 }
 
 impl RecipientCheck {
@@ -84,6 +87,7 @@ pub(crate) fn route(
             expansion.refusal().map_or(Route::Alias(expansion), Route::Refused)
         }
         Target::Nothing => Route::Refused(unknown()),
+        Target::Unusable => Route::Refused(unusable()),
     })
 }
 
@@ -91,6 +95,20 @@ pub(crate) fn route(
 /// the delimiter (`bob+tag` is delivered to `bob`), or the catch-all of the domain. Mail for the postmaster of a domain
 /// without any of them goes to the postmaster of the server.
 pub(super) fn target(
+    connection: &Connection,
+    address: &EmailAddress,
+    settings: &MessageStoreSettings,
+) -> Result<Target, StoreError> {
+    match look_up(connection, address, settings) {
+        Err(error) if Failed::is_of_row(&error) => {
+            tracing::error!(%address, %error, "mailbox or alias cannot take mail: its row is damaged");
+            Ok(Target::Unusable)
+        }
+        target => target,
+    }
+}
+
+fn look_up(
     connection: &Connection,
     address: &EmailAddress,
     settings: &MessageStoreSettings,
@@ -153,14 +171,15 @@ pub(super) fn full() -> Reply {
     Reply::new(552, EnhancedCode::new(5, 2, 2), "The mailbox is full")
 }
 
-/// Returns the reply for the client. Another server retries for days, while the owner can make room or the
-/// quota can be raised (RFC 3463 section 3.3). A local author has no queue that retries and gets the
-/// permanent refusal.
+/// Returns the reply for the client. Another server retries for days, while the owner can make room, the
+/// quota can be raised, or the operator mends the mailbox (RFC 3463 section 3.3). A local author has no queue that retries
+/// and gets the permanent refusal.
 pub(crate) fn to_client(reply: Reply, relaying: Relaying) -> Reply {
     match relaying {
         Relaying::Denied if reply == full() => {
             Reply::new(452, EnhancedCode::new(4, 2, 2), "The mailbox is full, try again later")
         }
+        Relaying::Denied if reply == unusable() => unusable_for_now(),
         Relaying::Denied | Relaying::Allowed => reply,
     }
 }

@@ -17,6 +17,7 @@ use super::Prepared;
 use super::answering::deserves_answer;
 use super::expansion::{self, Expanded, Expansion, expand};
 use super::transaction::{Local, LocalTo, Routes};
+use super::unusable::{Failed, Unusable, unusable};
 use crate::MessageStoreSettings;
 use crate::message_store::{MailboxId, mailbox, rules, unreadable};
 
@@ -39,16 +40,17 @@ pub(super) fn apply(
     connection: &Connection,
     mail: &Prepared,
     settings: &MessageStoreSettings,
+    unusable: &Unusable,
     routes: &mut Routes<'_>,
     expanded: &mut Expanded,
     now: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<(), Failed> {
     let mailboxes: Vec<MailboxId> = routes.local.iter().flat_map(|local| local.to.mailboxes()).collect();
     let mut has_rules = false;
-    for mailbox in &mailboxes {
-        has_rules = has_rules || rules::find(connection, *mailbox)?.is_some();
+    for mailbox in mailboxes.iter().filter(|mailbox| !unusable.contains(**mailbox)) {
+        has_rules = has_rules || rules::find(connection, *mailbox).map_err(blamed(*mailbox))?.is_some();
     }
-    if !has_rules {
+    if !has_rules && unusable.is_empty() {
         return Ok(());
     }
     let length = usize::try_from(mail.content.structure().header_len).unwrap_or(usize::MAX);
@@ -56,7 +58,8 @@ pub(super) fn apply(
     let bytes = header.to_bytes().map_err(unreadable)?;
     let header = Header::of(&bytes);
     let facts = Facts::new(&header, mail);
-    let mut judged = Judged { connection, mail, settings, facts, now, known: HashSet::new(), rulings: Rulings::new() };
+    let (known, rulings) = (HashSet::new(), Rulings::new());
+    let mut judged = Judged { connection, mail, settings, unusable, facts, now, known, rulings };
     for mailbox in mailboxes {
         judged.judge(mailbox)?;
     }
@@ -71,6 +74,7 @@ struct Judged<'a> {
     connection: &'a Connection,
     mail: &'a Prepared,
     settings: &'a MessageStoreSettings,
+    unusable: &'a Unusable,
     facts: Facts<'a>,
     now: Timestamp,
     known: HashSet<MailboxId>,
@@ -79,11 +83,12 @@ struct Judged<'a> {
 
 impl Judged<'_> {
     /// Applies the rules of a mailbox, once.
-    fn judge(&mut self, mailbox: MailboxId) -> Result<(), StoreError> {
-        if !self.known.insert(mailbox) {
+    fn judge(&mut self, mailbox: MailboxId) -> Result<(), Failed> {
+        if !self.known.insert(mailbox) || self.unusable.contains(mailbox) {
             return Ok(());
         }
-        let Some(rules) = rules::find(self.connection, mailbox)? else { return Ok(()) };
+        let rules = rules::find(self.connection, mailbox).map_err(blamed(mailbox))?;
+        let Some(rules) = rules else { return Ok(()) };
         let mut ruling = rules.ruling(&self.facts);
         // Notices are neither answered nor refused (RFC 5429 section 2.1.1, RFC 5230 section 4.5). A message whose sender
         // address is not valid here cannot be answered, but it can be refused.
@@ -102,8 +107,11 @@ impl Judged<'_> {
         Ok(())
     }
 
-    /// Returns the reply if the rules of a mailbox refuse the message.
+    /// Returns the reply if a mailbox cannot take mail, or its rules refuse the message.
     fn refusal(&self, mailbox: MailboxId) -> Option<Reply> {
+        if self.unusable.contains(mailbox) {
+            return Some(unusable());
+        }
         self.rulings.get(&mailbox)?.reject.as_deref().map(rejected)
     }
 
@@ -134,7 +142,7 @@ impl Judged<'_> {
     }
 
     /// Adds the addresses to which the rules forward the message. The rules of mailboxes here among them apply too.
-    fn forward(&mut self, routes: &mut Routes<'_>, expanded: &mut Expanded) -> Result<(), StoreError> {
+    fn forward(&mut self, routes: &mut Routes<'_>, expanded: &mut Expanded) -> Result<(), Failed> {
         if self.mail.earlier.are_too_many() {
             return Ok(());
         }
@@ -156,7 +164,7 @@ impl Judged<'_> {
     }
 
     /// Expands the addresses to which the rules of a mailbox forward the message.
-    fn targets(&mut self, mailbox: MailboxId, expanded: &mut Expanded) -> Result<Expansion, StoreError> {
+    fn targets(&mut self, mailbox: MailboxId, expanded: &mut Expanded) -> Result<Expansion, Failed> {
         let members = self.rulings.get(&mailbox).map(|ruling| ruling.forward.clone()).unwrap_or_default();
         if members.is_empty() || expanded.refusal().is_some() {
             return Ok(Expansion::default());
@@ -174,6 +182,11 @@ impl Judged<'_> {
         self.refuse_members(&mut found);
         Ok(found)
     }
+}
+
+/// Blames a mailbox for rules that cannot be read.
+fn blamed(mailbox: MailboxId) -> impl Fn(StoreError) -> Failed {
+    move |error| Failed::at(mailbox, error.into())
 }
 
 fn rejected(text: &str) -> Reply {

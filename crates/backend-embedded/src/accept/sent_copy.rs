@@ -5,31 +5,36 @@ use mailapi_model::{SaveSent, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::Connection;
 
-use super::transaction::database;
-use super::{AcceptError, Incoming, Prepared};
+use super::unusable::{Failed, Unusable};
+use super::{Incoming, Prepared};
 use crate::MessageStoreSettings;
 use crate::message_store::mailbox::Mailbox;
 use crate::message_store::{ContentId, NewEntry, Touched, enqueue_for_index, entry, folder, mailbox, to_flag_columns};
 
 /// Copies a sent message to its author's folder for sent mail, if the mailbox has that option. A copy that does not fit
-/// in the quota is left out: the message has been accepted for its recipients.
+/// in the quota, or whose mailbox is damaged, is left out: the message has been accepted for its recipients.
 pub(super) fn save(
     connection: &Connection,
     mail: &Prepared,
     settings: &MessageStoreSettings,
     content: ContentId,
+    unusable: &Unusable,
     now: Timestamp,
     touched: &mut Touched,
-) -> Result<(), AcceptError> {
-    let Some(mailbox) = mailbox_for(connection, mail)?.filter(|mailbox| mailbox.has_room_for(mail.content.size()))
-    else {
-        return Ok(());
+) -> Result<(), Failed> {
+    let takes = |mailbox: &Mailbox| mailbox.has_room_for(mail.content.size()) && !unusable.contains(mailbox.id);
+    let mailbox = match mailbox_for(connection, mail) {
+        // Without its row, there is no mailbox to blame.
+        Err(error) if Failed::is_of_row(&error) => None,
+        found => found?.filter(takes),
     };
-    let (folder, _) = folder::special(connection, mailbox.id, folder::SENT, now).map_err(database)?;
-    let flags = to_flag_columns(&Flags::from_words(["\\Seen"]), settings.max_keywords).map_err(database)?;
+    let Some(mailbox) = mailbox else { return Ok(()) };
+    let blamed = Failed::in_store(mailbox.id);
+    let (folder, _) = folder::special(connection, mailbox.id, folder::SENT, now).map_err(&blamed)?;
+    let flags = to_flag_columns(&Flags::from_words(["\\Seen"]), settings.max_keywords).map_err(&blamed)?;
     let size = mail.content.size();
     let entry = NewEntry { content, flags: &flags, internal_date: now, size, saved_at: now };
-    entry::add(connection, folder, &entry).map_err(database)?;
+    entry::add(connection, folder, &entry).map_err(&blamed)?;
     enqueue_for_index(connection, content)?;
     touched.mailbox(mailbox.id);
     touched.chores();

@@ -20,6 +20,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::expansion::{self, Expanded, Expansion};
 use super::routing::{Route, route};
 use super::rules::{self, Rulings};
+use super::unusable::{Failed, Unusable, in_savepoint};
 use super::{
     AcceptError, LeftFor, Prepared, Recipient, Relaying, Submitter, Taken, answering, bounds, loops, returned,
     sent_copy,
@@ -112,15 +113,35 @@ pub(crate) fn accept(
         let Accepted { queue_id, refused } = earlier;
         return Ok(Taken { queue_id, delivered: Vec::new(), queued: Vec::new(), refused, partly_failed: Vec::new() });
     }
-    let mut routes = routes(connection, mail, settings, now)?;
+    let mut unusable = Unusable::default();
+    loop {
+        let attempt = || attempt(connection, mail, settings, &unusable, now, touched);
+        match in_savepoint(connection, attempt) {
+            Ok(taken) => return Ok(taken),
+            Err(Failed::Message(error)) => return Err(error),
+            Err(Failed::Mailbox(mailbox, error)) => unusable.add(connection, mailbox, error, now, touched)?,
+        }
+    }
+}
+
+/// Writes the message for all recipients but those whose mailboxes are `unusable`.
+fn attempt(
+    connection: &Connection,
+    mail: &Prepared,
+    settings: &MessageStoreSettings,
+    unusable: &Unusable,
+    now: Timestamp,
+    touched: &mut Touched,
+) -> Result<Taken, Failed> {
+    let mut routes = routes(connection, mail, settings, unusable, now)?;
     let reached = bounds::apply(connection, mail, settings, &mut routes, now)?;
     if routes.local.is_empty() && routes.remote.is_empty() {
-        return Err(AcceptError::NoRecipients(routes.refused));
+        return Err(AcceptError::NoRecipients(routes.refused).into());
     }
     // A bounce that arrives during the delivery attempt gets a temporary failure until the attempt is recorded.
     for local in &routes.local {
         if returned::come_early(connection, local.recipient, &mail.failures, now)? {
-            return Err(AcceptError::Refused(temporary_failure()));
+            return Err(AcceptError::Refused(temporary_failure()).into());
         }
     }
     reached.write()?;
@@ -129,7 +150,7 @@ pub(crate) fn accept(
         report_submission(connection, mail, submitter, &routes, now, touched)?;
     }
     deliver(connection, mail, settings, &routes, content, now, touched)?;
-    sent_copy::save(connection, mail, settings, content, now, touched)?;
+    sent_copy::save(connection, mail, settings, content, unusable, now, touched)?;
     let waiting = queue::insert(connection, mail, content, &waiting(mail, &routes), now)?;
     if waiting {
         touched.queue();
@@ -206,8 +227,9 @@ fn routes<'a>(
     connection: &Connection,
     mail: &'a Prepared,
     settings: &MessageStoreSettings,
+    unusable: &Unusable,
     now: Timestamp,
-) -> Result<Routes<'a>, StoreError> {
+) -> Result<Routes<'a>, Failed> {
     let mut routes = Routes::default();
     let mut seen: HashSet<&EmailAddress> = HashSet::new();
     let mut expanded = Expanded::of(mail);
@@ -228,7 +250,7 @@ fn routes<'a>(
     }
     // Aliases come last: their members get no second copy.
     routes.local.sort_by_key(|local| local.alias().is_some());
-    rules::apply(connection, mail, settings, &mut routes, &mut expanded, now)?;
+    rules::apply(connection, mail, settings, unusable, &mut routes, &mut expanded, now)?;
     Ok(routes)
 }
 
@@ -259,7 +281,7 @@ fn deliver(
     content: ContentId,
     now: Timestamp,
     touched: &mut Touched,
-) -> Result<(), AcceptError> {
+) -> Result<(), Failed> {
     if routes.local.is_empty() {
         return Ok(());
     }
@@ -297,16 +319,17 @@ struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    /// Adds an entry to a mailbox, and the event.
-    fn deliver(&mut self, mailbox: MailboxId, event: DeliveryEvent) -> Result<(), AcceptError> {
+    /// Adds an entry to a mailbox, and the event. The mailbox is to blame if a row of it is damaged.
+    fn deliver(&mut self, mailbox: MailboxId, event: DeliveryEvent) -> Result<(), Failed> {
         self.delivered.insert(mailbox);
         let Self { connection, mail, now, .. } = *self;
-        let flags = self.flags(mailbox).map_err(database)?;
+        let blamed = Failed::in_store(mailbox);
+        let flags = self.flags(mailbox).map_err(&blamed)?;
         let (content, size) = (self.content, mail.content.size());
         let entry = NewEntry { content, flags: &flags, internal_date: now, size, saved_at: now };
-        let (folder, name) = self.folder_for(mailbox).map_err(database)?;
-        let uid = entry::add(connection, folder, &entry).map_err(database)?;
-        let address = mailbox::address(connection, mailbox)?;
+        let (folder, name) = self.folder_for(mailbox).map_err(&blamed)?;
+        let uid = entry::add(connection, folder, &entry).map_err(&blamed)?;
+        let address = mailbox::address(connection, mailbox).map_err(|error| blamed(error.into()))?;
         let authentication = mail.incoming.authentication.as_ref();
         let place = feed::Place { mailbox: &address, folder: &name, uid, authentication };
         // If the log of events is in another database, the reader of the feed stores the event.
@@ -319,7 +342,7 @@ impl Delivery<'_> {
         };
         feed::append_received(connection, &event, first_attempt(mail, now), received, self.touched)?;
         self.touched.mailbox(mailbox);
-        self.answer(mailbox, &address)
+        self.answer(mailbox, &address).map_err(|error| Failed::at(mailbox, error))
     }
 
     /// Returns the flags that rules set.
@@ -357,7 +380,7 @@ impl Delivery<'_> {
     }
 
     /// Delivers to the members of an alias. A mailbox that has the message already gets no second copy.
-    fn deliver_to_members(&mut self, recipient: &Recipient, expansion: &Expansion) -> Result<(), AcceptError> {
+    fn deliver_to_members(&mut self, recipient: &Recipient, expansion: &Expansion) -> Result<(), Failed> {
         let (mail, now) = (self.mail, self.now);
         let tried = |member: &EmailAddress, event| DeliveryEvent { final_recipient: Some(member.clone()), ..event };
         for Refusal { recipient: member, reply } in &expansion.failed {
@@ -536,7 +559,7 @@ pub(super) fn find(connection: &Connection, id: MessageId) -> Result<Option<Acce
     Ok(Some(Accepted { queue_id, refused: refused.collect::<Result<_, StoreError>>()? }))
 }
 
-/// A missing INBOX, or one without free UIDs, is a server error and not the sender's fault.
-pub(super) fn database(error: MessageStoreError) -> AcceptError {
+/// Bytes that cannot be stored are a server error and not the sender's fault.
+fn database(error: MessageStoreError) -> AcceptError {
     AcceptError::Store(error.into_store())
 }

@@ -9,6 +9,7 @@ mod feed;
 mod folders;
 mod garbage;
 mod importing;
+mod mended;
 mod queue;
 mod queue_changes;
 mod reading;

@@ -133,7 +133,7 @@ async fn a_bounce_and_what_it_reports_are_one_transaction() {
     let notice =
         Notice { mail: test_store.message_store.prepare(notice).await.unwrap(), of_delay: false, of_alias: None };
 
-    let stop = "CREATE TRIGGER stop AFTER INSERT ON drop_entries BEGIN SELECT RAISE(FAIL, 'stopped'); END";
+    let stop = "CREATE TRIGGER stop AFTER INSERT ON drop_chunks BEGIN SELECT RAISE(FAIL, 'stopped'); END";
     test_store.database().execute_batch(stop).unwrap();
     assert!(test_store.message_store.record(queued.clone(), vec![bounced(0)], vec![notice.clone()]).await.is_err());
     assert!(outcomes(&test_store).await.is_empty());

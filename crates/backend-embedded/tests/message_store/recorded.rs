@@ -89,7 +89,6 @@ async fn a_step_that_fails_leaves_neither_message_nor_record() {
         ("sent_messages", "INSERT"),
         ("sent_recipients", "INSERT"),
         ("drop_chunks", "INSERT"),
-        ("drop_entries", "INSERT"),
         ("drop_feed", "INSERT"),
         ("drop_queue_recipients", "INSERT"),
         ("drop_accepted", "INSERT"),

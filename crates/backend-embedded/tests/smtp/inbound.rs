@@ -71,6 +71,33 @@ async fn a_refusal_that_may_pass_is_not_counted() {
 }
 
 #[tokio::test]
+async fn a_broken_mailbox_does_not_keep_mail_from_others() {
+    let host = MailHost::open().await;
+    // An earlier import used up the UIDs of ann's INBOX; nothing can be added to that of bob.
+    let damage = "UPDATE drop_folders SET uid_next = 4294967295 WHERE name = 'INBOX' AND mailbox_id =
+            (SELECT id FROM drop_mailboxes WHERE address = 'ann@here.example');
+        CREATE TRIGGER refuse BEFORE INSERT ON drop_entries WHEN NEW.folder_id = (SELECT f.id FROM drop_folders f
+            JOIN drop_mailboxes m ON m.id = f.mailbox_id WHERE m.address = 'bob@here.example' AND f.name = 'INBOX')
+        BEGIN SELECT RAISE(ABORT, 'damaged'); END;";
+    host.database().execute_batch(damage).unwrap();
+    let mut line = Line::to(host.smtp).await;
+    line.reply().await;
+    line.say("EHLO client.example").await;
+    for (recipients, expected) in [(&["ann", "bob"][..], "250"), (&["bob"], "451 4.2.0")] {
+        line.say("MAIL FROM:<zoe@far.example>").await;
+        for recipient in recipients {
+            assert!(line.say(&format!("RCPT TO:<{recipient}@here.example>")).await.starts_with("250"));
+        }
+        line.say("DATA").await;
+        line.send(mail("Hello").as_bytes()).await;
+        let reply = line.say(".").await;
+        assert!(reply.starts_with(expected), "{recipients:?}: {reply}");
+    }
+    assert_eq!(host.inbox("ann@here.example").await.len(), 1);
+    assert_eq!(host.inbox("bob@here.example").await.len(), 0);
+}
+
+#[tokio::test]
 async fn senders_may_have_addresses_that_users_here_may_not() {
     let host = MailHost::open().await;
     for (sender, shown) in [
