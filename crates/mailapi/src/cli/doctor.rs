@@ -8,6 +8,7 @@ mod local;
 mod users;
 
 use mailapi_backend::Mailboxes;
+use mailapi_backend_embedded::Embedded;
 use mailapi_backend_external::External;
 use mailapi_backend_external::submission::Relaying;
 use mailapi_model::{Clock as _, EmailAddress, Page};
@@ -69,11 +70,12 @@ async fn open(config: &Config, findings: &mut Vec<Finding>) -> Option<Assembly> 
 
 async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Finding>) {
     findings.push(host_name(config, &assembly.service).await);
-    let MailServer::External(external) = &assembly.mail else {
-        findings.push(Finding::fine("mail server", "built in"));
-        findings.push(local::quarantine(assembly.service.quarantined().await));
-        findings.extend(spam_filter(&assembly.service).await);
-        return;
+    let external = match &assembly.mail {
+        MailServer::External(external) => external,
+        MailServer::Embedded(embedded) => {
+            examine_embedded(embedded, &assembly.service, findings).await;
+            return;
+        }
     };
     let backend = external.backend();
     let submission = check(
@@ -119,6 +121,13 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     // In front of an existing installation, Postfix has its own lookup of mailboxes.
     let maps = (!config.mail.external.users.is_set()).then_some(example);
     findings.extend(local::postfix(maps.as_ref()));
+}
+
+async fn examine_embedded(embedded: &Embedded, service: &Service, findings: &mut Vec<Finding>) {
+    findings.push(Finding::fine("mail server", "built in"));
+    findings.push(local::quarantine(service.quarantined().await));
+    findings.push(local::broken_mailboxes(embedded.message_store().broken_mailboxes().await));
+    findings.extend(spam_filter(service).await);
 }
 
 /// Checks that other servers can find the mail server by its name.

@@ -22,7 +22,7 @@ use crate::reload::{Files, keep_fresh};
 use crate::signals::{Hangups, Signals};
 use crate::system::{SystemClock, SystemEntropy};
 use crate::welcome::{Addresses, FirstStart};
-use crate::wiring::Assembly;
+use crate::wiring::{Assembly, MailServer};
 
 pub(super) async fn run(config: &Config, style: Style) -> Outcome {
     // A signal must be received even while the server still starts.
@@ -109,8 +109,11 @@ fn ended_early(what: &str, ended: Result<(), JoinError>) -> Failure {
     }
 }
 
-/// Repairs what a crash left, before the listeners open.
+/// Repairs what a crash left, and mailboxes that could take no mail, before the listeners open.
 async fn mend(assembly: &Assembly) -> Outcome {
+    if let MailServer::Embedded(embedded) = &assembly.mail {
+        embedded.message_store().mend_all().await?;
+    }
     let Reconciled { repaired, quarantined } = assembly.service.reconcile().await?;
     if repaired > 0 {
         tracing::warn!(repaired, "repaired domains or mailboxes of the mail server that differed from the accounts");

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
+use mailapi_backend_embedded::message_store::{BrokenMailbox, MessageStoreError};
 use mailapi_backend_external::log_follower::{FollowerStatus, LogSample, LogSettings};
 use mailapi_model::{Clock as _, EmailAddress};
 use mailapi_service::{Quarantined, Unavailable};
@@ -12,6 +13,9 @@ use super::Example;
 use super::finding::Finding;
 use crate::config::{Config, LogPlace};
 use crate::system::SystemClock;
+
+/// Mailboxes of one kind that are listed; a damaged database may have thousands.
+const LISTED: usize = 20;
 
 /// Checks for quarantined mail, which has no owner.
 pub(super) fn quarantine(found: Result<Vec<Quarantined>, Unavailable>) -> Finding {
@@ -28,6 +32,24 @@ pub(super) fn quarantine(found: Result<Vec<Quarantined>, Unavailable>) -> Findin
     let advice = "mailapi keeps this mail, but no account can read it; its account was deleted by an earlier version \
                   or between two starts";
     Finding::noted(WHAT, listed.join(", "), advice)
+}
+
+/// Checks that each mailbox of the built-in server can take mail.
+pub(super) fn broken_mailboxes(found: Result<Vec<BrokenMailbox>, MessageStoreError>) -> Finding {
+    const WHAT: &str = "mailboxes";
+    let found = match found {
+        Ok(found) if found.is_empty() => return Finding::fine(WHAT, "each can take mail"),
+        Ok(found) => found,
+        Err(error) => return Finding::wrong(WHAT, error, "restore the latest backup: the database is damaged"),
+    };
+    let mut listed: Vec<_> =
+        found.iter().take(LISTED).map(|BrokenMailbox { address, reason }| format!("{address}: {reason}")).collect();
+    if found.len() > LISTED {
+        listed.push(format!("and {} more", found.len() - LISTED));
+    }
+    let advice = "restart the server: it gives folders new UIDs, corrects counters and creates a missing INBOX; set damaged \
+                  rules again. The other mailboxes of a message get it anyway";
+    Finding::wrong(WHAT, listed.join(", "), advice)
 }
 
 /// Output of `postconf`, `postmap` and similar programs; `None` when the program is not installed.
