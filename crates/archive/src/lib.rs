@@ -2,6 +2,9 @@
 //!
 //! Everything blocks. A message is read into a [`Buffer`], so memory does not grow with it. Of a folder, only the names
 //! of its files are in memory, or a number for each message of an mbox file.
+//!
+//! Another user may control the directories, while root reads or writes them. Entries are therefore opened by the handle of
+//! their directory: no link is followed, and only regular files are read. What is refused is named, and the rest is read.
 
 mod error;
 mod folder_names;
@@ -17,6 +20,10 @@ use mailapi_model::{Blob, Timestamp};
 pub use error::ArchiveError;
 pub use folder_names::{folder_of, level_name};
 pub use key::SourceKey;
+
+/// Maximum number of messages in a folder of a Maildir, or in an mbox file. They take about 150 bytes of memory each; no
+/// mail program opens such a folder. A folder of the message store has more UIDs.
+pub const MOST_MESSAGES: usize = 10_000_000;
 
 /// A message in an archive.
 #[derive(Debug, Clone)]

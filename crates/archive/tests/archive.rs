@@ -7,6 +7,7 @@ use mailapi_archive::maildir::{Maildir, MaildirWriter};
 use mailapi_archive::mbox::{MboxReader, MboxWriter};
 use mailapi_archive::{ArchivedMessage, ExportedMessage, ReadSettings};
 use mailapi_backend::{Buffer, BufferSettings};
+use mailapi_files::OpenDirectory;
 use mailapi_imap::Flags;
 use mailapi_model::{FolderName, Timestamp};
 use proptest::prelude::*;
@@ -29,6 +30,11 @@ impl Place {
 
     fn path(&self, name: &str) -> std::path::PathBuf {
         self.directory.path().join(name)
+    }
+
+    /// Opens a directory, which is created if it is missing.
+    fn opened(&self, name: &str) -> OpenDirectory {
+        OpenDirectory::open_or_create(&self.path(name), 0o700).unwrap()
     }
 
     fn mbox_in(&self, bytes: &[u8], at_once: usize) -> Result<Vec<ArchivedMessage>, String> {
@@ -190,7 +196,7 @@ proptest! {
         let place = Place::new();
         let path = place.path("out.mbox");
         let messages: Vec<_> = messages.iter().enumerate().map(|(at, message)| exported(at, message)).collect();
-        let mut writer = MboxWriter::create(&path).unwrap();
+        let mut writer = MboxWriter::create(&place.opened(""), "out.mbox").unwrap();
         messages.iter().for_each(|message| writer.add(message).unwrap());
         writer.finish().unwrap();
         let read = place.mbox_in(&std::fs::read(&path).unwrap(), at_once).unwrap();
@@ -215,10 +221,10 @@ proptest! {
         let place = Place::new();
         let root = place.path("Maildir");
         let messages: Vec<_> = messages.iter().enumerate().map(|(at, message)| exported(at, message)).collect();
-        MaildirWriter::create(&root, &FolderName::inbox(), 3, 1).unwrap().finish().unwrap();
+        MaildirWriter::create(&place.opened("Maildir"), &FolderName::inbox(), 3, 1).unwrap().finish().unwrap();
         let root = if name == FolderName::inbox() { place.path("Other") } else { root };
         std::fs::create_dir_all(root.join("cur")).unwrap();
-        let mut writer = MaildirWriter::create(&root, &name, 77, 9).unwrap();
+        let mut writer = MaildirWriter::create(&OpenDirectory::open(&root).unwrap(), &name, 77, 9).unwrap();
         for message in &messages {
             prop_assert_eq!(writer.add(message).unwrap(), 0);
         }

@@ -329,3 +329,75 @@ async fn a_mailbox_of_dovecot_is_imported_byte_for_byte() {
     let again = work_dir.run(&import).answer();
     assert_eq!(last(&again), format!("{ANN}: 1 imported, {messages} skipped, 0 failed"));
 }
+
+/// Writes a Maildir with one message. Returns its path.
+fn small_maildir(work_dir: &WorkDir) -> std::path::PathBuf {
+    let root = work_dir.path().join("Maildir");
+    for part in ["cur", "new"] {
+        fs::create_dir_all(root.join(part)).unwrap();
+    }
+    fs::write(root.join("cur/1500000000.a:2,S"), "Subject: own\n\nx\n").unwrap();
+    root
+}
+
+fn fifo(path: &Path) {
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn an_import_reads_no_files_but_those_of_the_maildir() {
+    let work_dir = with_users(&[ANN]);
+    let root = small_maildir(&work_dir);
+    fs::create_dir_all(work_dir.path().join("other/cur")).unwrap();
+    fs::write(work_dir.path().join("other/cur/1500000001.b:2,S"), "Subject: secret\n\ny\n").unwrap();
+    let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, root.join(name)).unwrap();
+    link(&work_dir.path().join("other/cur/1500000001.b:2,S"), "cur/1500000002.c:2,S");
+    link(&work_dir.path().join("other"), ".Other");
+    link(Path::new("/dev/zero"), "dovecot-keywords");
+    fifo(&root.join("dovecot-uidlist"));
+    let answer = work_dir.run(&["import", ANN, "maildir", "Maildir"]);
+    assert_eq!((answer.code, last(&answer.stdout)), (Some(1), "ann@example.org: 1 imported, 0 skipped, 4 failed"));
+    for (name, reason) in [
+        ("cur/1500000002.c:2,S", "is a symbolic link"),
+        (".Other", "is a symbolic link"),
+        ("dovecot-keywords", "is a symbolic link"),
+        ("dovecot-uidlist", "is a FIFO"),
+    ] {
+        let expected = format!("Maildir/{name}: refused, because it {reason}\n");
+        assert!(answer.stdout.contains(&expected), "{expected}: {}", answer.stdout);
+    }
+    work_dir.run(&["export", ANN, "mbox", "out"]).answer();
+    let inbox = fs::read_to_string(work_dir.path().join("out/INBOX.mbox")).unwrap();
+    assert!(inbox.contains("Subject: own") && !inbox.contains("secret"), "{inbox}");
+    fifo(&work_dir.path().join("out/Fifo.mbox"));
+    let answer = work_dir.run(&["import", ANN, "mbox", "out"]);
+    assert!(answer.stdout.contains("out/Fifo.mbox: refused, because it is a FIFO\n"), "{}", answer.stdout);
+    assert!(answer.stdout.contains("INBOX: 1 imported"), "{}", answer.stdout);
+    let named = work_dir.run(&["import", ANN, "mbox", "out/Fifo.mbox"]);
+    assert_eq!(named.stderr, "mailapi: out/Fifo.mbox: refused, because it is a FIFO\n");
+}
+
+#[test]
+fn one_line_of_a_source_does_not_close_an_inbox() {
+    let work_dir = with_users(&[ANN]);
+    let root = small_maildir(&work_dir);
+    fs::write(root.join("dovecot-uidlist"), "3 V1400000000 N4294967295\n4294967295 :1500000000.a\n").unwrap();
+    let imported = work_dir.run(&["import", ANN, "maildir", "Maildir"]).answer();
+    let expected = "INBOX: 1 imported, 0 skipped, 0 failed; new UIDs, since those of the source leave too few for future \
+        messages\n";
+    assert!(imported.starts_with(expected), "{imported}");
+    old_mbox(&work_dir);
+    work_dir.run(&["import", ANN, "mbox", "old.mbox"]).answer();
+    let healthy = "ok     mailboxes: each can take mail\n";
+    let doctor = work_dir.run(&["doctor"]);
+    assert!(doctor.stdout.contains(healthy), "{}", doctor.stdout);
+    // What an earlier version has kept is named, and mended at the next start.
+    let database = rusqlite::Connection::open(work_dir.data().join("mailapi.db")).unwrap();
+    database.execute("UPDATE drop_folders SET uid_next = 4294967295 WHERE name = 'INBOX'", []).unwrap();
+    let doctor = work_dir.run(&["doctor"]);
+    let named = "WRONG  mailboxes: ann@example.org: the numbers of the folder INBOX are used up or damaged\n";
+    assert!(doctor.stdout.contains(named), "{}", doctor.stdout);
+    drop(work_dir.serve());
+    let doctor = work_dir.run(&["doctor"]);
+    assert!(doctor.stdout.contains(healthy), "{}", doctor.stdout);
+}

@@ -1,6 +1,16 @@
 //! Dovecot's list of UIDs.
 
 use std::collections::HashMap;
+use std::io::{self, BufRead};
+
+use crate::{MOST_MESSAGES, SourceKey};
+
+/// Maximum length of a line in bytes; a longer one names no file. File names have at most 255 bytes, and the other fields of
+/// a line are shorter.
+const MAX_LINE: usize = 2_048;
+
+/// Maximum size of a list in bytes: [`MOST_MESSAGES`] lines with names as Dovecot makes them.
+pub(super) const MAX_LIST: u64 = 200 * MOST_MESSAGES as u64;
 
 /// The UIDs of a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -9,28 +19,50 @@ pub(super) struct UidList {
     pub(super) validity: Option<u32>,
     /// The UID of the next message.
     pub(super) next: Option<u32>,
-    /// By the unique part of the file name.
-    pub(super) uids: HashMap<String, u32>,
+    /// By the key of the message, which needs less memory than its name.
+    uids: HashMap<SourceKey, u32>,
 }
 
 impl UidList {
-    /// Reads versions 1 and 3 of the format; any other text is an empty list.
-    pub(super) fn read(text: &str) -> Self {
-        let mut lines = text.lines();
-        let mut header = lines.next().unwrap_or_default().split(' ');
-        let version = header.next().unwrap_or_default();
-        let (validity, next) = match version {
-            "1" => (header.next().map(str::to_owned), header.next().map(str::to_owned)),
-            "3" => {
-                let fields: Vec<_> = header.collect();
-                let field = |letter| fields.iter().find_map(|field| field.strip_prefix(letter)).map(str::to_owned);
-                (field('V'), field('N'))
-            }
-            _ => return Self::default(),
+    /// Reads versions 1 and 3 of the format; any other text is an empty list. `None` if it has too many lines.
+    ///
+    /// # Errors
+    /// If the input fails.
+    pub(super) fn read(mut input: impl BufRead) -> io::Result<Option<Self>> {
+        let mut line = Vec::new();
+        read_line(&mut input, &mut line)?;
+        let Some((version, mut list)) = Self::of_header(&String::from_utf8_lossy(&line)) else {
+            return Ok(Some(Self::default()));
         };
-        let number = |text: Option<String>| text.and_then(|text| text.parse().ok()).filter(|number| *number > 0);
-        let uids = lines.filter_map(|line| entry(version, line)).collect();
-        Self { validity: number(validity), next: number(next), uids }
+        while read_line(&mut input, &mut line)? {
+            let Some((key, uid)) = entry(version, &String::from_utf8_lossy(&line)) else { continue };
+            list.uids.insert(key, uid);
+            if list.uids.len() > MOST_MESSAGES {
+                return Ok(None);
+            }
+        }
+        Ok(Some(list))
+    }
+
+    /// Reads the first line. Returns the version, and a list without UIDs.
+    fn of_header(line: &str) -> Option<(Version, Self)> {
+        let mut fields = line.split(' ');
+        let (version, validity, next) = match fields.next()? {
+            "1" => (Version::First, fields.next(), fields.next()),
+            "3" => {
+                let fields: Vec<_> = fields.collect();
+                let field = |letter| fields.iter().find_map(|field| field.strip_prefix(letter));
+                (Version::Third, field('V'), field('N'))
+            }
+            _ => return None,
+        };
+        let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).filter(|number| *number > 0);
+        Some((version, Self { validity: number(validity), next: number(next), uids: HashMap::new() }))
+    }
+
+    /// Returns the UID of a message.
+    pub(super) fn uid_of(&self, key: SourceKey) -> Option<u32> {
+        self.uids.get(&key).copied()
     }
 
     /// Returns the header of version 3.
@@ -39,47 +71,109 @@ impl UidList {
     }
 }
 
-fn entry(version: &str, line: &str) -> Option<(String, u32)> {
-    let (uid, rest) = line.split_once(' ')?;
-    // Version 3 has further fields between the UID and the file name.
-    let file = if version == "3" {
-        rest.strip_prefix(':').or_else(|| rest.split_once(" :").map(|(_, file)| file))?
-    } else {
-        rest
-    };
-    let uid = uid.parse().ok().filter(|uid| *uid > 0)?;
-    Some((unique_part(file).to_owned(), uid))
+/// The versions of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    First,
+    Third,
 }
 
-/// Returns the part of a file name that identifies the message: without sizes and flags.
-pub(super) fn unique_part(file: &str) -> &str {
-    file.split([',', ':']).next().unwrap_or(file)
+/// Reads a line without its end; the rest of a long one is passed over, and the line is empty then. Returns false at the end
+/// of the input.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    let (mut is_long, mut has_any) = (false, false);
+    loop {
+        let available = match input.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            available => available?,
+        };
+        let end = memchr::memchr(b'\n', available);
+        let part = &available[..end.unwrap_or(available.len())];
+        has_any |= !available.is_empty();
+        is_long |= line.len() + part.len() > MAX_LINE;
+        if is_long {
+            line.clear();
+        } else {
+            line.extend_from_slice(part);
+        }
+        let (taken, is_over) = (part.len() + usize::from(end.is_some()), end.is_some() || available.is_empty());
+        input.consume(taken);
+        if is_over {
+            if line.last() == Some(&b'\r') {
+                line.pop();
+            }
+            return Ok(has_any);
+        }
+    }
+}
+
+fn entry(version: Version, line: &str) -> Option<(SourceKey, u32)> {
+    let (uid, rest) = line.split_once(' ')?;
+    // Version 3 has further fields between the UID and the file name.
+    let file = match version {
+        Version::Third => rest.strip_prefix(':').or_else(|| rest.split_once(" :").map(|(_, file)| file))?,
+        Version::First => rest,
+    };
+    let uid = uid.parse().ok().filter(|uid| *uid > 0)?;
+    Some((key_of(file), uid))
+}
+
+/// Returns the key of a file: that of its name without sizes and flags, which change.
+pub(super) fn key_of(file: &str) -> SourceKey {
+    let unique = file.split([',', ':']).next().unwrap_or(file);
+    SourceKey::of(&[b"maildir", unique.as_bytes()])
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufReader;
+
     use proptest::prelude::*;
 
     use super::*;
+
+    fn read(text: &str) -> UidList {
+        UidList::read(text.as_bytes()).unwrap().unwrap()
+    }
 
     #[test]
     fn both_versions_are_read() {
         let third = "3 V1275660208 N25022 G3085f01b7f11094c501100008c4a11c1\n\
             25006 :1276528487.M364837P9451.kurkku,S=1355,W=1394:2,\n25017 W2481 G7 :1276533073.M242911P3632.kurkku:2,F\nx\n";
-        let list = UidList::read(third);
+        let list = read(third);
         assert_eq!((list.validity, list.next), (Some(1_275_660_208), Some(25_022)));
-        assert_eq!(list.uids.get("1276528487.M364837P9451.kurkku"), Some(&25_006));
-        assert_eq!(list.uids.get("1276533073.M242911P3632.kurkku"), Some(&25_017));
-        let first = UidList::read("1 77 3\n1 one:2,S\n2 two\n");
+        assert_eq!(list.uid_of(key_of("1276528487.M364837P9451.kurkku:2,S")), Some(25_006));
+        assert_eq!(list.uid_of(key_of("1276533073.M242911P3632.kurkku")), Some(25_017));
+        let first = read("1 77 3\n1 one:2,S\n2 two\n");
         assert_eq!((first.validity, first.next, first.uids.len()), (Some(77), Some(3), 2));
-        assert_eq!(UidList::read("2 x"), UidList::default());
+        assert_eq!(read("2 x"), UidList::default());
+    }
+
+    #[test]
+    fn a_line_of_any_length_takes_no_memory() {
+        let long = "9".repeat(MAX_LINE * 50);
+        let list = read(&format!("3 V7 N9\n{long} :a\n5 :b\n6 :{long}"));
+        assert_eq!((list.uids.len(), list.uid_of(key_of("b"))), (1, Some(5)));
+        assert_eq!(read(&long), UidList::default());
+    }
+
+    #[test]
+    fn numbers_at_their_ends_are_read_and_others_are_not() {
+        let list = read("3 V4294967295 N4294967295\n4294967295 :a\n4294967296 :b\n0 :c\n-1 :d\n");
+        assert_eq!((list.validity, list.next, list.uids.len()), (Some(u32::MAX), Some(u32::MAX), 1));
+        assert_eq!(read("3 V4294967296 N0\n").validity, None);
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic(text in "([13] |V|N|:|,|[0-9]{1,11}|\\PC|\n){0,40}") {
-            let list = UidList::read(&text);
+        fn any_text_reads_the_same_however_it_is_split(
+            text in "([13] |V|N|:|,|[0-9]{1,11}|\\PC|z{3000}|\n){0,40}", at_once in 1_usize..50,
+        ) {
+            let list = read(&text);
             prop_assert!(list.uids.values().all(|uid| *uid > 0) && list.validity != Some(0));
+            let split = UidList::read(BufReader::with_capacity(at_once, text.as_bytes())).unwrap().unwrap();
+            prop_assert_eq!(split, list);
         }
     }
 }

@@ -6,8 +6,8 @@ mod read;
 mod write;
 
 pub use read::{Maildir, MaildirFile, MaildirFiles, MaildirFolder};
+pub(crate) use write::FILE_MODE;
 pub use write::MaildirWriter;
-pub(crate) use write::create;
 
 /// Lists the UIDs of a folder; Dovecot's format.
 const UID_LIST: &str = "dovecot-uidlist";

@@ -35,7 +35,7 @@ impl Own {
         Some(Self {
             octets: field("octets=")?.parse().ok()?,
             is_verbatim: fields.contains(&"verbatim"),
-            at: Timestamp::from_millis(field("ms=")?.parse().ok().filter(|ms: &i64| ms.abs() < MAX_MILLIS)?),
+            at: Timestamp::from_millis(field("ms=")?.parse().ok().filter(|ms: &i64| ms.unsigned_abs() < MAX_MILLIS)?),
         })
     }
 
@@ -46,7 +46,10 @@ impl Own {
 }
 
 /// Beyond this, a time cannot be shown as a date.
-const MAX_MILLIS: i64 = 253_402_300_800_000;
+const MAX_MILLIS: u64 = 253_402_300_800_000;
+
+/// Flags and keywords of a message that are read. No mailbox takes a message with so many.
+const MOST_WORDS: usize = 1_000;
 
 impl State {
     /// Reads a header line, the first of a message or not. Returns whether it describes the state.
@@ -65,7 +68,7 @@ impl State {
         match name.to_ascii_lowercase().as_str() {
             "status" => self.letters(value, &[('R', SystemFlag::Seen)]),
             "x-status" => self.letters(value, &X_STATUS),
-            "x-keywords" | "x-mozilla-keys" => self.words.extend(value.split_ascii_whitespace().map(str::to_owned)),
+            "x-keywords" | "x-mozilla-keys" => value.split_ascii_whitespace().for_each(|word| self.note(word)),
             "x-mozilla-status" => self.bits(u16::from_str_radix(value, 16).unwrap_or_default()),
             "x-imap" => self.is_of_the_file = true,
             "x-imapbase" | "x-uid" | "x-mozilla-status2" | "content-length" => {}
@@ -81,12 +84,19 @@ impl State {
 
     fn letters(&mut self, value: &str, known: &[(char, SystemFlag)]) {
         let flags = known.iter().filter(|(letter, _)| value.contains(*letter));
-        self.words.extend(flags.map(|(_, flag)| flag.as_str().to_owned()));
+        flags.for_each(|(_, flag)| self.note(flag.as_str()));
     }
 
     fn bits(&mut self, value: u16) {
         let flags = MOZILLA_BITS.iter().filter(|(bit, _)| value & bit != 0);
-        self.words.extend(flags.map(|(_, flag)| flag.as_str().to_owned()));
+        flags.for_each(|(_, flag)| self.note(flag.as_str()));
+    }
+
+    /// Adds a flag. The header of a message, which has any length, may repeat a field.
+    fn note(&mut self, word: &str) {
+        if self.words.len() < MOST_WORDS && self.words.last().is_none_or(|last| last != word) {
+            self.words.push(word.to_owned());
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::headers::State;
 use super::separator::{self, MAX_SEPARATOR};
 use crate::line_ends::{Filling, Form, WithCrlf};
-use crate::{ArchiveError, ArchivedMessage, ReadSettings, SourceKey};
+use crate::{ArchiveError, ArchivedMessage, MOST_MESSAGES, ReadSettings, SourceKey};
 
 /// Longer lines are read in pieces of this size.
 const MAX_PIECE: usize = 8 * 1024;
@@ -92,6 +92,9 @@ impl<R: BufRead> MboxReader<R> {
 
     fn message(&mut self, begun: Timestamp) -> Result<Option<ArchivedMessage>, ArchiveError> {
         self.number += 1;
+        if self.seen.len() >= MOST_MESSAGES {
+            return Err(ArchiveError::Form { place: self.place.clone(), reason: "has more than 10,000,000 messages" });
+        }
         let mut message = Message::new(&self.settings);
         self.begun = None;
         loop {

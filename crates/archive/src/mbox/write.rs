@@ -2,13 +2,16 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use mailapi_files::OpenDirectory;
 
 use super::headers::{Own, lines_of};
 use super::separator;
 use crate::error::at;
 use crate::line_ends::{Form, PIECE, write_with_lf};
-use crate::{ArchiveError, ExportedMessage, maildir};
+use crate::maildir::FILE_MODE;
+use crate::{ArchiveError, ExportedMessage};
 
 /// Writes messages into an mbox file.
 #[derive(Debug)]
@@ -22,8 +25,9 @@ impl MboxWriter {
     ///
     /// # Errors
     /// If it exists, or cannot be created.
-    pub fn create(path: &Path) -> Result<Self, ArchiveError> {
-        Ok(Self { path: path.to_owned(), file: BufWriter::new(maildir::create(path)?) })
+    pub fn create(directory: &OpenDirectory, name: &str) -> Result<Self, ArchiveError> {
+        let file = directory.create_file(name, FILE_MODE)?;
+        Ok(Self { path: directory.path().join(name), file: BufWriter::new(file) })
     }
 
     /// Appends a message.

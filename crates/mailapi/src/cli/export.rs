@@ -1,5 +1,6 @@
 //! `mailapi export`.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -8,6 +9,7 @@ use mailapi_archive::mbox::MboxWriter;
 use mailapi_archive::{ArchiveError, ExportedMessage, level_name};
 use mailapi_backend_embedded::MessageStore;
 use mailapi_backend_embedded::message_store::{Folder, MessageStoreError};
+use mailapi_files::{FileError, OpenDirectory};
 use mailapi_model::EmailAddress;
 use tokio::task::spawn_blocking;
 
@@ -41,6 +43,9 @@ struct Destination {
     chosen: Chosen,
 }
 
+/// Mail is for its owner alone.
+const DIRECTORY_MODE: u32 = 0o700;
+
 /// Messages whose rows are read together.
 const STEP: usize = 200;
 
@@ -55,12 +60,12 @@ pub(super) async fn run(export: Export, config: &Config) -> Outcome {
         let store = embedded.message_store();
         let (Format::Maildir(Destination { directory, chosen }) | Format::Mbox(Destination { directory, chosen })) =
             &format;
-        prepare(directory)?;
+        let directory = prepare(directory)?;
         let folders = store.list_folders(&email).await?;
         chosen.check(folders.iter().map(|folder| &folder.name))?;
         let mut all = 0;
         for folder in folders.iter().filter(|folder| chosen.includes(&folder.name)) {
-            let writer = Writer::create(&format, directory, folder)?;
+            let writer = Writer::create(&format, &directory, folder)?;
             all += export_folder(store, folder, writer).await?;
         }
         audit_mail(&email, all, "mail exported");
@@ -81,14 +86,17 @@ fn doveadm_instead(email: &EmailAddress, format: &Format) -> String {
     )
 }
 
-/// Creates the directory, unless it is there and empty.
-fn prepare(directory: &Path) -> Outcome {
-    let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", directory.display()));
-    std::fs::create_dir_all(directory).map_err(failed)?;
-    match std::fs::read_dir(directory).map_err(failed)?.next() {
-        None => Ok(()),
-        Some(_) => Err(Failure::new(format!("{}: the directory is not empty", directory.display()))),
-    }
+/// Opens the directory, which is empty, or creates it. Its owner may be another user.
+fn prepare(path: &Path) -> Outcome<OpenDirectory> {
+    let failed = |error: FileError| Failure::new(error.to_string());
+    let directory = OpenDirectory::open_or_create(path, DIRECTORY_MODE).map_err(failed)?;
+    let mut is_empty = true;
+    let looked = directory.visit_entries(|_| {
+        is_empty = false;
+        ControlFlow::Break(())
+    });
+    looked.map_err(failed)?;
+    if is_empty { Ok(directory) } else { Err(Failure::new(format!("{}: the directory is not empty", path.display()))) }
 }
 
 /// Writes one folder.
@@ -98,13 +106,13 @@ enum Writer {
 }
 
 impl Writer {
-    fn create(format: &Format, directory: &Path, folder: &Folder) -> Result<Self, ArchiveError> {
+    fn create(format: &Format, directory: &OpenDirectory, folder: &Folder) -> Result<Self, ArchiveError> {
         Ok(match format {
             Format::Maildir(_) => {
                 Self::Maildir(MaildirWriter::create(directory, &folder.name, folder.uid_validity, folder.uid_next)?)
             }
             Format::Mbox(_) => {
-                Self::Mbox(MboxWriter::create(&directory.join(format!("{}.mbox", level_name(&folder.name))))?)
+                Self::Mbox(MboxWriter::create(directory, &format!("{}.mbox", level_name(&folder.name)))?)
             }
         })
     }

@@ -8,6 +8,7 @@ use mailapi_archive::maildir::{Maildir, MaildirFile, MaildirFolder};
 use mailapi_archive::mbox::MboxReader;
 use mailapi_archive::{ArchiveError, ArchivedMessage, folder_of};
 use mailapi_backend_embedded::message_store::{ImportMessage, SourceUids};
+use mailapi_files::{FileError, OpenDirectory, open_named_file};
 use mailapi_model::FolderName;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -25,28 +26,40 @@ const STEP: usize = 200;
 const MBOX: &str = ".mbox";
 
 pub(super) async fn mbox(target: &Target<'_>, path: &Path, folder: FolderName, report: &mut Report) -> Outcome {
+    let failed = |error: FileError| Failure::new(error.to_string());
     if !path.is_dir() {
-        return mbox_file(target, path, folder, report).await;
+        let file = open_named_file(path).map_err(failed)?;
+        return mbox_file(target, reader(target, file, path)?, folder, report).await;
     }
-    let failed = |error| Failure::new(format!("{}: {error}", path.display()));
-    let entries = std::fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(failed)?;
-    let mut files: Vec<_> = entries.into_iter().map(|entry| entry.path()).collect();
-    files.sort();
-    for file in files {
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Some(name) = name.strip_suffix(MBOX) else { continue };
-        match folder_of(name) {
-            Some(folder) => mbox_file(target, &file, folder, report).await?,
-            None => report.lost_folder(&file.display().to_string(), &"no folder can have this name")?,
+    let directory = OpenDirectory::open(path).map_err(failed)?;
+    let mut names: Vec<_> = directory.entries().map_err(failed)?.into_iter().map(|entry| entry.name).collect();
+    names.sort();
+    for name in names {
+        let shown = name.to_string_lossy();
+        let Some(level_name) = shown.strip_suffix(MBOX) else { continue };
+        let path = directory.path().join(&name);
+        let Some(folder) = folder_of(level_name) else {
+            report.lost_folder(&path.display().to_string(), &"no folder can have this name")?;
+            continue;
+        };
+        let opened = directory.open_file(&name).map_err(ArchiveError::from);
+        match opened.and_then(|file| reader(target, file, &path)) {
+            Ok(reader) => mbox_file(target, reader, folder, report).await?,
+            // Another user may control the directory.
+            Err(error) if error.is_of_content() => report.refused(&error)?,
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())
 }
 
-async fn mbox_file(target: &Target<'_>, path: &Path, folder: FolderName, report: &mut Report) -> Outcome {
-    let place = path.display().to_string();
-    let file = File::open(path).map_err(|error| Failure::new(format!("{place}: {error}")))?;
-    let mut reader = MboxReader::new(BufReader::new(file), &place, target.reading())?;
+type FileReader = MboxReader<BufReader<File>>;
+
+fn reader(target: &Target<'_>, file: File, path: &Path) -> Result<FileReader, ArchiveError> {
+    MboxReader::new(BufReader::new(file), &path.display().to_string(), target.reading())
+}
+
+async fn mbox_file(target: &Target<'_>, mut reader: FileReader, folder: FolderName, report: &mut Report) -> Outcome {
     let mut filled = Filled::open(target, folder, None, None).await?;
     let (sender, mut receiver) = mpsc::channel(AHEAD);
     // Ends with the file, or when nothing takes its messages any more.
@@ -68,10 +81,13 @@ async fn add(filled: &mut Filled<'_>, message: ArchivedMessage, report: &mut Rep
 
 pub(super) async fn maildir(target: &Target<'_>, path: &Path, chosen: &Chosen, report: &mut Report) -> Outcome {
     let root = path.to_owned();
-    let Maildir { folders, unnamed } = spawn_blocking(move || Maildir::open(&root)).await??;
+    let Maildir { folders, unnamed, refused } = spawn_blocking(move || Maildir::open(&root)).await??;
     chosen.check(folders.iter().map(|folder| &folder.name))?;
     for name in unnamed {
         report.lost_folder(&name, &"no folder can have this name, or another one has it")?;
+    }
+    for error in refused {
+        report.refused(&error)?;
     }
     for folder in folders.into_iter().filter(|folder| chosen.includes(&folder.name)) {
         maildir_folder(target, folder, report).await?;
@@ -80,8 +96,14 @@ pub(super) async fn maildir(target: &Target<'_>, path: &Path, chosen: &Chosen, r
 }
 
 async fn maildir_folder(target: &Target<'_>, folder: MaildirFolder, report: &mut Report) -> Outcome {
-    let name = folder.name.clone();
-    let files = spawn_blocking(move || folder.files()).await??;
+    let (name, place) = (folder.name.clone(), folder.place());
+    let files = match spawn_blocking(move || folder.files()).await? {
+        Err(error) if error.is_of_content() => return report.lost_folder(&place, &error),
+        files => files?,
+    };
+    for error in &files.refused {
+        report.refused(error)?;
+    }
     let highest = files.files.iter().filter_map(|file| file.uid).max().unwrap_or_default();
     let after_all = highest.saturating_add(1);
     let source = files
@@ -115,7 +137,7 @@ async fn read_file(filled: &mut Filled<'_>, file: MaildirFile, target: &Target<'
     match spawn_blocking(move || file.read(&settings)).await? {
         Ok(message) => add(filled, message, report).await,
         // One message is lost: another program moved or removed it, or it cannot be read.
-        Err(error @ ArchiveError::File { .. }) => report.failed(&place, &error),
+        Err(error @ (ArchiveError::File { .. } | ArchiveError::Entry(_))) => report.failed(&place, &error),
         Err(error) => Err(error.into()),
     }
 }

@@ -90,6 +90,12 @@ impl Report {
         self.note(&format!("{folder}: not imported: {reason}"))
     }
 
+    /// Reports a file or directory that is not read, because another user may have put it there. The error names it.
+    pub(super) fn refused(&mut self, error: &dyn std::fmt::Display) -> Outcome {
+        self.total.failed += 1;
+        self.note(&format!("{error}"))
+    }
+
     fn add(&mut self, counts: Counts) {
         self.total.imported += counts.imported;
         self.total.skipped += counts.skipped;
