@@ -149,7 +149,10 @@ impl Doveadm {
         let answers = self.run(&[status, expunge, recalculation(mailbox)]).await?;
         let folders = answers.first().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let count = |folder: &Value| folder["messages"].as_str().and_then(|count| count.parse::<u64>().ok());
-        Ok(Purged { folders: folders.len() as u64, messages: folders.iter().filter_map(count).sum() })
+        Ok(Purged {
+            folders: folders.len() as u64,
+            messages: folders.iter().filter_map(count).fold(0, u64::saturating_add),
+        })
     }
 
     /// Runs commands and returns their responses, in order.

@@ -61,7 +61,8 @@ impl Job for ReadNewMail<'_> {
         let folder = connection.open(self.folder).await?;
         let is_same = |place: &Place| place.uid_validity == folder.uid_validity;
         let from = self.place.filter(is_same).unwrap_or(Place::beginning_of(folder.uid_validity));
-        let newest = newest_uid(connection, folder.exists).await?.filter(|newest| *newest >= from.next_uid);
+        let newest =
+            newest_uid(connection, folder.exists).await?.filter(|newest| *newest >= from.next_uid && !from.is_end());
         let Some(newest) = newest else {
             return Ok(NewMail { from, messages: Vec::new(), to: from, more: false, stuck: None });
         };

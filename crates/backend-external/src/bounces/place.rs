@@ -13,6 +13,9 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// All failures of a message were reported.
+    const ALL: usize = usize::MAX;
+
     /// Returns the beginning of a folder.
     pub(super) const fn beginning_of(uid_validity: u32) -> Self {
         Self::at(uid_validity, 1)
@@ -25,7 +28,15 @@ impl Place {
 
     /// Returns the position after a message.
     pub(super) const fn behind(uid_validity: u32, uid: u32) -> Self {
-        Self::at(uid_validity, uid.saturating_add(1))
+        match uid.checked_add(1) {
+            Some(next) => Self::at(uid_validity, next),
+            None => Self { uid_validity, next_uid: uid, reported: Self::ALL },
+        }
+    }
+
+    /// Returns whether no message can follow: the last one had the highest UID.
+    pub(super) const fn is_end(&self) -> bool {
+        self.next_uid == u32::MAX && self.reported == Self::ALL
     }
 
     /// Encodes the position as a feed cursor.
@@ -58,6 +69,13 @@ mod tests {
         }
         let place = Place { uid_validity: 7, next_uid: 12, reported: 3 };
         assert_eq!(Place::decode(&place.encode()), Some(place));
+    }
+
+    #[test]
+    fn after_the_highest_uid_nothing_is_read_again() {
+        let end = Place::behind(7, u32::MAX);
+        assert!(end.is_end() && Place::decode(&end.encode()).unwrap().is_end());
+        assert!(!Place::behind(7, u32::MAX - 1).is_end());
     }
 
     proptest! {

@@ -20,6 +20,9 @@ use crate::tls::TlsMode;
 /// A server far away may need several seconds for a login.
 const CONNECT_TIME: Duration = Duration::from_secs(30);
 
+/// Maximum number of messages of a folder: a server may claim four billion, which would take 16 GiB of memory.
+const MOST_MESSAGES: u32 = 10_000_000;
+
 /// Where a mailbox is.
 #[derive(Debug, Clone)]
 pub struct RemoteSettings {
@@ -114,12 +117,15 @@ impl RemoteMailbox {
     /// Opens a folder read-only, and lists its messages.
     ///
     /// # Errors
-    /// If the server fails, or refuses the folder.
+    /// If the server fails, or refuses the folder; [`MailboxError::TooLarge`] if there are too many messages.
     pub async fn open(&mut self, folder: &FolderName) -> Result<RemoteUids, MailboxError> {
         // Servers may omit UIDNEXT when a folder is opened, and must not be asked for the status of an open one.
         self.connection.leave_folder().await?;
         let status = self.connection.status(folder, &[StatusItem::UidNext]).await?;
         let opened = self.connection.open(folder).await?;
+        if opened.exists > MOST_MESSAGES {
+            return Err(MailboxError::TooLarge);
+        }
         let mut uids: Vec<u32> = Vec::new();
         if opened.exists > 0 {
             let command = Command::uid_search_from(1, &self.connection.capabilities());

@@ -175,7 +175,7 @@ async fn sum_of_sizes(connection: &mut ImapConnection, folder: &FolderName) -> R
         asked.await?;
     }
     match sizes.len() as u64 == u64::from(open.exists) {
-        true => Ok(sizes.into_values().sum()),
+        true => Ok(sizes.into_values().fold(0, u64::saturating_add)),
         false => Err(ImapError::unavailable("the server did not send all sizes")),
     }
 }

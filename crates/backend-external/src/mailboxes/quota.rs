@@ -19,8 +19,9 @@ impl Job for ReadQuota {
         let folders = ListFolders.run(connection).await?;
         let limit_bytes = if connection.capabilities().has("QUOTA") { limit(connection).await? } else { None };
         Ok(Quota {
-            used_bytes: folders.iter().map(|folder| folder.size).sum(),
-            messages: folders.iter().map(|folder| folder.messages).sum(),
+            // A server may send any numbers.
+            used_bytes: folders.iter().map(|folder| folder.size).fold(0, u64::saturating_add),
+            messages: folders.iter().map(|folder| folder.messages).fold(0, u64::saturating_add),
             limit_bytes,
         })
     }

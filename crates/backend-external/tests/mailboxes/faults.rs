@@ -422,6 +422,30 @@ async fn a_folder_whose_update_fails_is_read_over_a_new_connection() {
 }
 
 #[tokio::test]
+async fn numbers_at_the_ends_of_their_ranges_are_read() {
+    let codes = "[UIDVALIDITY 4294967295] valid\nS: * OK [UIDNEXT 4294967295] next\n\
+        S: * OK [HIGHESTMODSEQ 9223372036854775808] highest";
+    let inbox = INBOX.replace("[UIDVALIDITY 7] valid", codes);
+    let summary = SUMMARY.replace("UID 5 FLAGS", "UID 4294967295 MODSEQ (9223372036854775808) FLAGS");
+    let setup = Setup::start(&[script(&[LOGIN, &inbox, &summary])]).await;
+    let listed = setup.inbox().await.unwrap();
+    assert_eq!((listed.items[0].uid, listed.items[0].subject.as_str()), (u32::MAX, "one"));
+    setup.assert_connections(1);
+}
+
+#[tokio::test]
+async fn sums_of_absurd_counts_have_an_end() {
+    let status = "(MESSAGES 18446744073709551615 UNSEEN 0 SIZE 18446744073709551615)";
+    let folders = format!(
+        "C: LIST\nS: * LIST () \"/\" INBOX\nS: * STATUS INBOX {status}\nS: * LIST () \"/\" Other\n\
+         S: * STATUS Other {status}\nS: {{tag}} OK"
+    );
+    let setup = Setup::start(&[script(&[LOGIN, &folders])]).await;
+    let quota = setup.mailboxes.quota(&bob()).await.unwrap();
+    assert_eq!((quota.messages, quota.used_bytes), (u64::MAX, u64::MAX));
+}
+
+#[tokio::test]
 async fn another_uid_validity_makes_everything_new() {
     let rebuilt = INBOX.replace("UIDVALIDITY 7", "UIDVALIDITY 8");
     let other = SUMMARY.replace("Subject: one", "Subject: two");

@@ -141,7 +141,7 @@ impl Prepare<'_> {
         }
         let distances =
             stale.iter().map(|(name, reported)| IndexedFolder::distance(index.folder(name).as_ref(), reported));
-        if self.effort.is_too_much(distances.sum()) {
+        if self.effort.is_too_much(distances.fold(0, u64::saturating_add)) {
             return Ok(Progress::More);
         }
         let writer = index.write().await;

@@ -62,6 +62,9 @@ pub(super) async fn import(target: &Target<'_>, imap: Imap, report: &mut Report)
             Err(mailapi_backend::MailboxError::NoSuchFolder) => {
                 report.lost_folder(name.as_str(), &"the server refuses to open the folder")?;
             }
+            Err(mailapi_backend::MailboxError::TooLarge) => {
+                report.lost_folder(name.as_str(), &"the folder has more than 10,000,000 messages")?;
+            }
             Err(error) => return Err(failed(error)),
         }
     }
