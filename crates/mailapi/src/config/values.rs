@@ -11,6 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HumanDuration(pub(crate) Duration);
 
+/// A hundred years. Durations are added to times and multiplied; longer ones would leave the range of a time.
+const LONGEST: Duration = Duration::from_secs(36_500 * 24 * 60 * 60);
+
 impl FromStr for HumanDuration {
     type Err = String;
 
@@ -20,7 +23,11 @@ impl FromStr for HumanDuration {
         };
         let span: jiff::Span = text.parse().map_err(|_| wrong())?;
         let signed = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
-        Duration::try_from(signed).map(Self).map_err(|_| wrong())
+        let duration = Duration::try_from(signed).map_err(|_| wrong())?;
+        if duration > LONGEST {
+            return Err(format!("`{text}` is too long; a duration is at most 36500d"));
+        }
+        Ok(Self(duration))
     }
 }
 
@@ -201,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_is_no_duration_or_size_is_refused() {
-        for text in ["", "10", "ten minutes", "-5s", "1y", "5 parsecs"] {
+        for text in ["", "10", "ten minutes", "-5s", "1y", "5 parsecs", "36501d", "9000000000000000s"] {
             assert!(text.parse::<HumanDuration>().is_err(), "{text}");
         }
         for text in ["", "MiB", "-1", "25 stones"] {
