@@ -53,10 +53,10 @@ impl Report {
         self.note(&format!("{place}: not imported: {reason}"))
     }
 
-    /// Prints a line.
+    /// Prints a line. Another user or server has chosen the names in it, which must not control the terminal.
     pub(super) fn note(&mut self, line: &str) -> Outcome {
         self.clear();
-        print(&format!("{line}\n"))
+        print(&format!("{}\n", line.replace(char::is_control, "\u{fffd}")))
     }
 
     /// Returns the number of messages of the current folder so far.
