@@ -138,3 +138,19 @@ async fn a_user_disabled_during_idle_reads_no_later_mail() {
     );
     assert_eq!(other.line().await, None);
 }
+
+#[tokio::test]
+async fn a_session_ends_when_its_folder_gets_new_uids() {
+    let server = TestServer::open().await;
+    server.deliver(MAIL).await;
+    let mut selected = server.ann_in("INBOX").await;
+    let used_up = "UPDATE drop_folders SET uid_next = 4294967295 WHERE name = 'INBOX'";
+    server.database().execute(used_up, []).unwrap();
+    server.deliver(MAIL).await;
+    // UID 1 is still the first message, but 2 could be another one than the session takes it for.
+    assert!(selected.run("UID STORE 1:2 +FLAGS (\\Deleted)").await.end.starts_with("NO "));
+    assert_eq!(selected.line().await.as_deref(), Some("* BYE Selected mailbox was deleted or renamed"));
+    let mut again = server.ann_in("INBOX").await;
+    let listed = again.ok("UID FETCH 1:* FLAGS").await;
+    assert_eq!(listed, ["* 1 FETCH (UID 1 FLAGS ())", "* 2 FETCH (UID 2 FLAGS (\\Recent))"]);
+}
