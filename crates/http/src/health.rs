@@ -46,7 +46,7 @@ struct HealthBody {
 /// Results of the checks: `ok`, or a word for the problem.
 #[derive(Serialize, ToSchema)]
 struct HealthChecks {
-    /// Account database.
+    /// Account database. `moved`: its file was renamed or replaced while it was open, so changes are refused.
     database: &'static str,
     /// Submission of mail to the mail server.
     smtp: &'static str,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mailapi_backend::DeliveryFeed;
 use mailapi_model::Timestamp;
+use mailapi_store::StoreError;
 use tokio::sync::Mutex;
 
 use crate::Service;
@@ -79,7 +80,7 @@ impl Service {
         let limit = self.0.settings.health_timeout;
         let backend = &self.0.backend;
         let (database, smtp, imap, log, log_is_whole, bounces, bounces_are_whole, users) = tokio::join!(
-            answered("database", limit, async { self.0.store.ping().await.map_err(|error| error.to_string()) }),
+            self.database_check(),
             answered("smtp", limit, backend.submission.check()),
             answered("imap", limit, backend.mailboxes.check()),
             self.feed_check("log", Some(&backend.delivery_feed)),
@@ -102,6 +103,17 @@ impl Service {
         });
         *last = Some((now, health.clone()));
         health
+    }
+
+    async fn database_check(&self) -> Check {
+        let mut is_moved = false;
+        let pinged = async {
+            let pinged = self.0.store.ping().await;
+            is_moved = matches!(pinged, Err(StoreError::Moved(_)));
+            pinged.map_err(|error| error.to_string())
+        };
+        let check = answered("database", self.0.settings.health_timeout, pinged).await;
+        check.map_err(|word| if is_moved { "moved" } else { word })
     }
 
     async fn directory_check(&self) -> Option<Check> {

@@ -8,6 +8,10 @@ pub enum StoreError {
     /// The database is closed, locked for too long, out of disk space, unreachable, or had an I/O error.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
+    /// The database file was renamed, removed or replaced while it was open; the text names the file. Nothing is
+    /// written to it: a restart would open another file.
+    #[error("{0} was renamed, removed or replaced while it was open; put it back, or restart mailapi")]
+    Moved(String),
     /// The change is committed and visible, but the disk failed afterwards. It may be lost on power failure,
     /// and all writes fail until the file is opened again.
     #[error("the change is committed but may not be durable: {0}")]
@@ -48,7 +52,7 @@ impl StoreError {
     /// Returns whether the database is unavailable for now; the caller can only wait and retry.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::DiskFailed(_))
+        matches!(self, Self::Unavailable(_) | Self::Moved(_) | Self::DiskFailed(_))
     }
 
     /// Returns whether a unique key is taken.

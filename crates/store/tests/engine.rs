@@ -48,6 +48,41 @@ async fn insert(sqlite: &Sqlite, name: impl Into<String>) -> Result<(), StoreErr
     sqlite.write(move |connection| add(connection, &name)).await
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_written_to_a_file_that_was_renamed_or_replaced() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    insert(&sqlite, "before").await.unwrap();
+    let is_moved = |outcome: Result<(), StoreError>| matches!(outcome, Err(StoreError::Moved(_)));
+    for suffix in ["", "-wal", "-shm"] {
+        let place = PathBuf::from(format!("{}{suffix}", file.path.display()));
+        let elsewhere = file.path.with_file_name("elsewhere");
+        std::fs::rename(&place, &elsewhere).unwrap();
+        assert!(is_moved(insert(&sqlite, "renamed").await), "{suffix}");
+        std::fs::copy(&elsewhere, &place).unwrap();
+        assert!(is_moved(insert(&sqlite, "replaced").await), "{suffix}");
+        std::fs::rename(&elsewhere, &place).unwrap();
+        insert(&sqlite, format!("back{suffix}")).await.unwrap();
+    }
+    // Open readers still read the file that is written.
+    assert_eq!(names(&sqlite).await, ["back", "back-shm", "back-wal", "before"]);
+    sqlite.close().await;
+    assert_eq!(names(&file.open()).await.len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_reader_does_not_open_another_file() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    std::fs::rename(&file.path, file.path.with_file_name("elsewhere")).unwrap();
+    let other = file.open_with_tables().await;
+    insert(&other, "other").await.unwrap();
+    let read = sqlite.read(|connection| {
+        Ok::<i64, StoreError>(connection.query_row("SELECT COUNT(*) FROM parents", [], |row| row.get(0))?)
+    });
+    assert!(matches!(read.await, Err(StoreError::Moved(_))));
+}
+
 async fn names(sqlite: &Sqlite) -> Vec<String> {
     let read = sqlite.read(|connection| {
         let mut statement = connection.prepare_cached("SELECT name FROM parents ORDER BY name")?;

@@ -133,6 +133,7 @@ mod tests {
     use futures_util::FutureExt;
     use rusqlite::Connection;
 
+    use super::super::home::FileHome;
     use super::super::writer::{Answered, Writer};
     use super::*;
     use crate::sqlite::SqliteSettings;
@@ -166,10 +167,12 @@ mod tests {
         disk: impl FnOnce(SyncSender<()>, Receiver<io::Result<()>>) -> F,
     ) -> TestWriter {
         let folder = tempfile::tempdir().unwrap();
-        let connection = crate::sqlite::open::writer(&folder.path().join("test.db"), &settings).unwrap();
+        let file = folder.path().join("test.db");
+        let connection = crate::sqlite::open::writer(&file, &settings).unwrap();
         connection.execute_batch("CREATE TABLE names (name TEXT PRIMARY KEY)").unwrap();
         let ((asked, hears), (orders, obeys)) = (std::sync::mpsc::sync_channel(100), channel());
-        let writer = Writer::start(connection, disk(asked, obeys), settings).unwrap().into();
+        let writer =
+            Writer::start(connection, disk(asked, obeys), FileHome::of(&file).unwrap(), settings).unwrap().into();
         TestWriter { _folder: folder, writer, asked: hears, orders }
     }
 

@@ -10,6 +10,7 @@ mod flusher;
 mod follower;
 mod foreign;
 mod held;
+mod home;
 mod migrate;
 mod open;
 mod readers;
@@ -33,6 +34,7 @@ pub use follower::{Followed, FollowsAccounts};
 pub(crate) use foreign::ForeignSqlite;
 pub(crate) use held::FileHeld;
 use held::HeldFile;
+use home::FileHome;
 use readers::{Owner, Readers};
 pub use settings::SqliteSettings;
 use writer::{Answered, Writer};
@@ -65,8 +67,9 @@ impl Sqlite {
         let connection = open::writer(path, &settings)?;
         let writer: i64 = connection.query_row("SELECT random()", [], |row| row.get(0))?;
         let facts = FactNumbers::of(writer.cast_unsigned());
-        let writer = Writer::start(connection, LogFile::of(path)?, settings.clone())?;
-        let readers = Readers::new(path.to_owned(), settings, Owner::Mailapi);
+        let writer = Writer::start(connection, LogFile::of(path)?, FileHome::of(path)?, settings.clone())?;
+        let owner = Owner::Mailapi { file: open::file_id(path) };
+        let readers = Readers::new(path.to_owned(), settings, owner);
         let (follower, held) = (OnceLock::new(), HeldFile::beside(path));
         Ok(Self(Arc::new(Inner { readers, writer, follower, held, facts })))
     }

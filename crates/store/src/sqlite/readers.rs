@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{SqliteSettings, open, run_guarded};
+use super::{SqliteSettings, home, open, run_guarded};
 use crate::StoreError;
 
 /// Connections for short reads, long reads and searches, opened on demand.
@@ -34,8 +34,11 @@ pub(super) struct Pool {
 /// The owner of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// This server: the file is never replaced.
-    Mailapi,
+    /// This server, which never replaces the file. Open connections are not checked: they read what the writer wrote.
+    Mailapi {
+        /// The file that the writer has open.
+        file: Option<open::FileId>,
+    },
     /// Another program, which may replace the file. An open connection would continue to read the old one.
     Other,
 }
@@ -136,7 +139,7 @@ impl Pool {
         // Read the identity before opening. If the file is replaced in between, the connection is opened once
         // more, but never reads a stale file.
         let file = match self.owner {
-            Owner::Mailapi => None,
+            Owner::Mailapi { file } => file,
             Owner::Other => open::file_id(&self.path),
         };
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|idle| {
@@ -148,6 +151,10 @@ impl Pool {
             Some(Some(opened)) => Ok(opened),
             Some(None) => {
                 let connection = open::reader(&self.path, &self.settings, self.cache_kib)?;
+                if self.owner != Owner::Other && open::file_id(&self.path) != file {
+                    // It would read another database.
+                    return Err(home::moved(&self.path));
+                }
                 Ok(Opened { connection, file })
             }
         }

@@ -14,6 +14,7 @@ use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::flusher::{Flush, Flusher};
+use super::home::FileHome;
 use super::{SqliteSettings, run_guarded};
 use crate::{ForeignChanges, StoreError};
 
@@ -111,6 +112,7 @@ impl Writer {
     pub(super) fn start(
         connection: Connection,
         flush: impl Flush + 'static,
+        home: FileHome,
         settings: SqliteSettings,
     ) -> Result<Self, StoreError> {
         let (queue, jobs) = mpsc::channel();
@@ -126,7 +128,7 @@ impl Writer {
         let disk = Disk { flusher, flushing: 0, behind, failed: Arc::clone(&failed) };
         let thread = thread::Builder::new()
             .name("sqlite-writer".to_owned())
-            .spawn(move || Thread { connection, settings, jobs, changes, seen_version, disk }.serve())
+            .spawn(move || Thread { connection, home, settings, jobs, changes, seen_version, disk }.serve())
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer thread: {error}")))?;
         let begun = AtomicU64::new(0);
         Ok(Self { queue, permits, begun, foreign, thread: Mutex::new(Some(thread)), flusher: flusher_id, failed })
@@ -237,6 +239,7 @@ impl Disk {
 /// The state of the writer thread.
 struct Thread {
     connection: Connection,
+    home: FileHome,
     settings: SqliteSettings,
     jobs: Receiver<Message>,
     changes: watch::Sender<u64>,
@@ -287,6 +290,7 @@ impl Thread {
     /// Runs when the writer is idle.
     fn look_around(&mut self) {
         // A failure here is not reported: the next group meets the same problem and reports it.
+        let _ = self.home.check();
         drop(self.notice_foreign_changes());
     }
 
@@ -354,12 +358,13 @@ impl Thread {
         self.execute("RELEASE job")
     }
 
-    fn begin(&self) -> Result<(), StoreError> {
+    fn begin(&mut self) -> Result<(), StoreError> {
         // After a failed flush, no further commit can be promised.
-        match self.disk.failed.get() {
-            Some(failed) => Err(failed.clone()),
-            None => self.execute("BEGIN IMMEDIATE"),
+        if let Some(failed) = self.disk.failed.get() {
+            return Err(failed.clone());
         }
+        self.home.check()?;
+        self.execute("BEGIN IMMEDIATE")
     }
 
     /// Returns the next waiting job. While an earlier group is being flushed, it waits up to `patience` for
