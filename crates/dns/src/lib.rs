@@ -4,6 +4,7 @@ mod root_keys;
 mod validation;
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,6 +15,7 @@ use hickory_resolver::proto::rr::domain::Label;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::{ResolverBuilder, TokioResolver};
 use mailapi_backend::{Dns, DnsError, MailExchange, Proven, ServiceLocation, TlsaRecords, reverse_name};
+use mailapi_tls::{Trust, client_config};
 pub use root_keys::RootKeys;
 use validation::Validation;
 
@@ -53,6 +55,9 @@ pub enum DnsSetupError {
     /// No server is configured and the system lists none.
     #[error("cannot read the system's name servers: {0}")]
     Servers(String),
+    /// The TLS library, which look-ups do not use, cannot be set up.
+    #[error("{0}")]
+    Tls(String),
     /// The keys of the root zone cannot be used.
     #[error("cannot read the keys of the root zone: {0}")]
     RootKeys(String),
@@ -130,7 +135,11 @@ fn query_name(name: &str) -> Result<Name, DnsError> {
 }
 
 fn builder(settings: &DnsSettings) -> Result<ResolverBuilder<TokioRuntimeProvider>, DnsSetupError> {
-    let mut builder = for_servers(&settings.servers).map_err(of_servers)?;
+    // Name servers are asked without TLS. The library would fail where no certificate is trusted, as in many container
+    // images.
+    let no_tls = client_config(&Trust::Nobody).map_err(|error| DnsSetupError::Tls(error.to_string()))?;
+    let builder = for_servers(&settings.servers).map_err(of_servers)?;
+    let mut builder = builder.with_tls_config(Arc::unwrap_or_clone(no_tls));
     let options = builder.options_mut();
     options.timeout = settings.timeout;
     options.attempts = settings.retries;

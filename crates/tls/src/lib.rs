@@ -10,6 +10,7 @@ mod server;
 
 use std::sync::Arc;
 
+use rustls::client::WantsClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -24,6 +25,8 @@ pub use server::ServerTls;
 /// Which certificates are accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Trust {
+    /// No certificate: for a library that demands a configuration and never uses it.
+    Nobody,
     /// Every certificate. This protects against passive eavesdropping only (RFC 7435 section 3).
     Anybody,
     /// Certificates for the requested name, issued by an authority that the system trusts.
@@ -45,16 +48,30 @@ impl TlsError {
     }
 }
 
-/// Returns the client configuration for this trust.
+/// Returned by every handshake that needs an authority of the system, if it has none, as in many container images.
+const NO_AUTHORITIES: &str = "this machine trusts no CA certificate; install the package ca-certificates and restart \
+                              mailapi";
+
+/// Returns whether the system trusts any authority.
+#[must_use]
+pub fn has_system_authorities() -> bool {
+    system_roots().is_ok()
+}
+
+/// Returns the client configuration for this trust. If the system trusts no authority, the handshake fails and names
+/// the missing package: most work needs no authority, least of all a look-up in DNS.
 ///
 /// # Errors
-/// [`TlsError`] if there are no authorities, or they cannot be read.
+/// [`TlsError`] if the text of [`Trust::Authorities`] has no authorities, or they cannot be read.
 pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
     let (provider, builder) = client_config_builder()?;
     let builder = match trust {
         Trust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
-        // Unusable certificates in the system's store are common, so do not log them.
-        Trust::System => builder.with_root_certificates(roots(rustls_native_certs::load_native_certs().certs)?.0),
+        Trust::Nobody => refusing(builder, provider, "no certificate is trusted here"),
+        Trust::System => match system_roots() {
+            Ok(roots) => builder.with_root_certificates(roots),
+            Err(_) => refusing(builder, provider, NO_AUTHORITIES),
+        },
         Trust::Authorities(pem) => {
             let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
             let unreadable = |error| TlsError(format!("cannot read the CA certificates: {error}"));
@@ -66,6 +83,20 @@ pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
         }
     };
     Ok(Arc::new(builder.with_no_client_auth()))
+}
+
+/// Returns the authorities of the system. Unusable certificates are common there, so they are not logged.
+fn system_roots() -> Result<RootCertStore, TlsError> {
+    roots(rustls_native_certs::load_native_certs().certs).map(|(roots, _)| roots)
+}
+
+/// Completes a configuration whose handshakes fail for this reason.
+fn refusing(
+    builder: ConfigBuilder<ClientConfig, WantsVerifier>,
+    provider: Arc<CryptoProvider>,
+    reason: &'static str,
+) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    builder.dangerous().with_custom_certificate_verifier(Arc::new(NoCertificate { reason, provider }))
 }
 
 /// Returns a configuration that lacks only the trust, and the cryptography that it uses.
@@ -122,6 +153,54 @@ impl ServerCertVerifier for AnyCertificate {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Accepts no certificate, for this reason.
+#[derive(Debug)]
+struct NoCertificate {
+    reason: &'static str,
+    provider: Arc<CryptoProvider>,
+}
+
+impl NoCertificate {
+    fn refusal<T>(&self) -> Result<T, rustls::Error> {
+        Err(rustls::Error::General(self.reason.to_owned()))
+    }
+}
+
+impl ServerCertVerifier for NoCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.refusal()
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.refusal()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.refusal()
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

@@ -36,6 +36,7 @@ pub(super) async fn run(config: &Config) -> Outcome {
     let is_configured = !findings.iter().any(Finding::is_wrong);
     if is_configured {
         findings.push(certificate::certificate(config, SystemClock::new().now()));
+        findings.extend(certificate::authorities(mailapi_tls::has_system_authorities()));
     }
     let opened = if is_configured { open(config, &mut findings).await } else { None };
     if let Some(assembly) = opened {

@@ -20,6 +20,14 @@ pub(super) fn certificate(config: &Config, now: Timestamp) -> Finding {
     }
 }
 
+/// Reports a machine that trusts no authority; `None` if it does.
+pub(super) fn authorities(are_there: bool) -> Option<Finding> {
+    let found = "this machine trusts none; webhooks, certificate orders, MTA-STS policies and other connections that \
+                 verify a certificate fail";
+    (!are_there)
+        .then(|| Finding::noted("CA certificates", found, "install the package ca-certificates and restart mailapi"))
+}
+
 fn of_listeners(config: &Config, tls: &ServerTls, now: Timestamp) -> Finding {
     let Some(settings) = config.acme(&config.data_dir) else {
         return dates(config, tls, now, "let the program that renews it run, and read its messages");
@@ -83,6 +91,12 @@ mod tests {
     fn shown(text: &str, now: &str) -> String {
         let config = Config::from_layers(Some(("mailapi.toml", text)), &[]).unwrap();
         certificate(&config, Timestamp::parse_date_or_time(now).unwrap()).shown()
+    }
+
+    #[test]
+    fn a_machine_without_authorities_is_reported() {
+        assert_eq!(authorities(true), None);
+        assert!(authorities(false).is_some_and(|noted| noted.shown().contains("the package ca-certificates")));
     }
 
     #[test]

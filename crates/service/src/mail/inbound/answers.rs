@@ -15,8 +15,12 @@ use mail_auth::common::parse::TxtRecordParser;
 use mail_auth::common::resolver::ToFqdn;
 use mail_auth::common::verify::DomainKey;
 use mail_auth::dmarc::Dmarc;
-use mail_auth::hickory_resolver::config::{ResolverConfig, ResolverOpts};
+use mail_auth::hickory_resolver::TokioResolver;
+use mail_auth::hickory_resolver::config::ResolverConfig;
+use mail_auth::hickory_resolver::net::runtime::TokioRuntimeProvider;
 use mail_auth::{DnsError, Error, MX, MessageAuthenticator, Parameters, RecordSet, ResolverCache, Txt};
+
+use mailapi_tls::{Trust, client_config};
 
 use super::key_record;
 use super::lookups::{Lookups, Unanswered};
@@ -30,13 +34,22 @@ impl Verifier {
     /// Returns mail-auth; `None` if its DNS client, which is not used, cannot be created.
     pub(super) fn get(&self) -> Option<&MessageAuthenticator> {
         let create = || {
-            let offline = ResolverConfig::from_parts(None, Vec::new(), Vec::new());
-            MessageAuthenticator::new(offline, ResolverOpts::default())
-                .inspect_err(|error| tracing::error!(%error, "signatures of inbound mail cannot be checked"))
-                .ok()
+            offline().inspect_err(|error| tracing::error!(error, "signatures of inbound mail cannot be checked")).ok()
         };
         self.0.get_or_init(create).as_ref()
     }
+}
+
+/// Creates mail-auth without name servers. Its own constructor would fail where no certificate is trusted, as in many
+/// container images.
+fn offline() -> Result<MessageAuthenticator, String> {
+    let no_tls = client_config(&Trust::Nobody).map_err(|error| error.to_string())?;
+    let nowhere = ResolverConfig::from_parts(None, Vec::new(), Vec::new());
+    let resolver = TokioResolver::builder_with_config(nowhere, TokioRuntimeProvider::default())
+        .with_tls_config(Arc::unwrap_or_clone(no_tls))
+        .build()
+        .map_err(|error| error.to_string())?;
+    Ok(MessageAuthenticator(resolver))
 }
 
 /// TXT records by name.
