@@ -21,6 +21,8 @@ use files::{Plan, PlannedFile};
 
 /// The configuration file of a server that systemd starts.
 const CONFIG_FILE: &str = "/etc/mailapi/mailapi.toml";
+/// Where the documentation installs the program.
+const USUAL_PROGRAM: &str = "/usr/local/bin/mailapi";
 
 #[derive(Debug, Args)]
 pub(super) struct Setup {
@@ -109,11 +111,16 @@ impl Setup {
             mailbox,
             config_file: absolute(named.unwrap_or_else(|| Path::new(CONFIG_FILE)))?,
             data_dir: absolute(&self.data_dir)?,
-            program: std::env::current_exe()?,
+            program: own_program(),
             user: self.user.clone(),
             any_address: machine::any_address(),
         })
     }
+}
+
+/// Returns the path of this program. The system reveals it in /proc, which some containers lack.
+fn own_program() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| PathBuf::from(USUAL_PROGRAM))
 }
 
 /// Checks the planned configuration as the server would.
