@@ -183,6 +183,10 @@ impl From<Unavailable> for ApiError {
                 tracing::error!(error = %cause, "account database unavailable");
                 ErrorCode::ServiceUnavailable.into()
             }
+            Unavailable::UserDatabase(cause) => {
+                tracing::error!(error = %cause, "external user database unavailable");
+                ErrorCode::ServiceUnavailable.into()
+            }
             Unavailable::Room(cause) => {
                 tracing::error!(error = %cause, "no buffer space for a large message");
                 Self::new(

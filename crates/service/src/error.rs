@@ -14,6 +14,9 @@ pub enum Unavailable {
     /// The account database is unreachable; a later retry may succeed.
     #[error("{0}")]
     Database(StoreError),
+    /// The external user database is unreachable, or one of the operator's queries fails; a later retry may succeed.
+    #[error("the user database: {0}")]
+    UserDatabase(StoreError),
     /// No disk space to buffer a large message; a later retry may succeed.
     #[error("no disk space for a large message: {0}")]
     Room(io::Error),

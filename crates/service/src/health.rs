@@ -1,7 +1,6 @@
 //! `GET /health`: checks all services that mailapi depends on.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mailapi_backend::DeliveryFeed;
@@ -121,7 +120,7 @@ impl Service {
         let asked = async {
             directory.ping().await.map_err(|error| error.to_string())?;
             // Logins may work even if the list of all mailboxes cannot be read.
-            match self.0.directory_failed.load(Ordering::Relaxed) {
+            match self.is_directory_sync_failed() {
                 true => Err("the last sync of all mailboxes failed".to_owned()),
                 false => Ok(()),
             }

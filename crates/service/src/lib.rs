@@ -30,7 +30,6 @@ mod recovery;
 mod settings;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 pub use mailapi_backend::Quarantined;
 use mailapi_backend::{Backend, Dns};
@@ -58,6 +57,7 @@ use crate::mailbox::KnownMailboxes;
 use crate::monitoring::LastMeasured;
 use crate::recovery::InFlight;
 use crate::stats::{InboundTally, Refusals};
+use crate::users::DirectoryState;
 use crate::webhooks::WebhookState;
 
 /// All operations. Clones are cheap and share their state.
@@ -119,8 +119,8 @@ struct Inner {
     losses_stored: LossesStored,
     /// Raised when received mail was stored that has no event.
     mail_received: Notify,
-    /// Whether the last sync of the whole user database failed.
-    directory_failed: AtomicBool,
+    /// What the last sync with the external user database found.
+    directory_state: DirectoryState,
     hashing: HashingThreads,
 }
 
@@ -153,7 +153,7 @@ impl Service {
             following: Mutex::default(),
             losses_stored: LossesStored::default(),
             mail_received: Notify::new(),
-            directory_failed: AtomicBool::new(false),
+            directory_state: DirectoryState::default(),
             hashing: HashingThreads::new(settings.concurrent_hashes),
             store,
             backend,

@@ -42,7 +42,7 @@ pub use app_passwords::AppPasswords;
 pub use delivery_log::{Appended, DeliveryLog, DeliveryLogFilter, Member, Reports};
 pub use directory::{
     Copied, Copies, Directory, DirectoryMailbox, DirectoryPage, DirectoryPlace, DirectoryQueries, DirectoryQueryError,
-    DirectorySettings,
+    DirectoryQuota, DirectorySettings, RowFault, RowFaultKind,
 };
 pub use dkim_keys::DkimKeys;
 pub use domains::{DomainChange, DomainDeleted, DomainFilter, Domains};

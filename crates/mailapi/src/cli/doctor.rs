@@ -97,8 +97,8 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     );
     let is_reached = !imap.is_wrong();
     findings.push(imap);
-    let (finding, first) = users::users(&assembly.service).await;
-    findings.extend(finding);
+    let (found, first) = users::users(&assembly.service).await;
+    findings.extend(found);
     let mut example = example(&assembly.service, findings).await;
     if example.mailbox.is_none() {
         // No account has been copied from the user database yet.

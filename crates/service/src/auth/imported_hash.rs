@@ -34,7 +34,8 @@ impl ImportedHash {
     }
 }
 
-fn is_well_formed(scheme: Scheme, hash: &str) -> bool {
+/// Whether a hash of this scheme has its usual form, and verifying it is bearable.
+pub(super) fn is_well_formed(scheme: Scheme, hash: &str) -> bool {
     match scheme {
         Scheme::Sha512Crypt => is_whole_sha512_crypt(hash),
         Scheme::SaltedSha512 => salted_sha512_parts(hash).is_some_and(|(_, salt)| !salt.is_empty()),

@@ -14,8 +14,9 @@ use mailapi_model::{
 use mailapi_store::Verified;
 
 use super::failures::{Attempt, Barred};
+use super::hash_fault::hash_fault;
 use super::hashing::Share;
-use super::password::{is_cheap, unknown_scheme};
+use super::password::is_cheap;
 use crate::error::store_errors_are_unavailable;
 use crate::mail::SendError;
 use crate::users::Found;
@@ -345,7 +346,7 @@ impl Service {
             return Ok(None);
         };
         let hash = found.credentials.password_hash.clone();
-        if let Some(scheme) = unknown_scheme(&hash) {
+        if let Some(scheme) = hash_fault(&hash) {
             let mailbox = found.credentials.email.as_str();
             tracing::warn!(mailbox, scheme, "unsupported password hash scheme; login refused");
         }

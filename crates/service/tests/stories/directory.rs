@@ -12,7 +12,7 @@ use mailapi_service::domains::{DomainChange, DomainError};
 use mailapi_service::mail::SendError;
 use mailapi_service::tokens::CreateToken;
 use mailapi_service::users::{CreateUser, DirectorySynced, UpdateUser, UserError, UserQuery};
-use mailapi_service::{Caller, Parts, Service, Settings};
+use mailapi_service::{Caller, Parts, Service, Settings, Unavailable};
 use mailapi_store::DirectorySettings;
 use mailapi_testkit::{ForeignSchema, ForeignUsers, TestApp};
 
@@ -24,6 +24,9 @@ const SALTED: &str =
 const BLOWFISH: &str = "$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItANCG.";
 
 const ADMIN: &str = "root@example.org";
+
+/// Shown for a hash that names no scheme.
+const UNNAMED: &str = "plain text or an unknown scheme";
 
 /// A service with the accounts of `app` and the mailboxes of `users`.
 fn service(app: &TestApp, users: &ForeignUsers, password: &str) -> Service {
@@ -394,7 +397,7 @@ async fn without_the_setting_the_copies_can_be_changed_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hash_that_names_no_scheme_is_not_printed() {
     let [place, _] = Installation::on_each_engine().await;
-    for (hash, shown) in [("{PLAIN}hidden", "{PLAIN}"), ("{hidden", "{"), ("hidden", "{CRYPT}")] {
+    for (hash, shown) in [("{PLAIN}hidden", "{PLAIN}"), ("{hidden", UNNAMED), ("hidden", UNNAMED)] {
         place.users.sql(&format!("UPDATE mailbox SET password = '{hash}' WHERE username = 'ann@example.org'")).await;
         assert_eq!(place.unknown_schemes().await, [(shown.to_owned(), 1, "ann@example.org".to_owned())]);
     }
@@ -433,4 +436,163 @@ async fn own_accounts_remain_and_an_outage_stops_only_logins() {
     place.service.sync_directory_once().await.unwrap_err();
     place.service.probe_directory().await.unwrap_err();
     assert_eq!(place.app.service.health().await.users, None);
+}
+
+/// A mailbox query in which one row fails, on each engine: its name or quota, or its state.
+fn failing(users: &ForeignUsers, part: &str) -> String {
+    let is_postgres = users.url().starts_with("postgres");
+    let failing = match is_postgres {
+        // A quota in MB, which overflows INT4.
+        true => "quota::integer * 1048576",
+        false => "json('[' || CASE WHEN quota > 2000 THEN ']' ELSE quota END || ']')",
+    };
+    let state = format!("(active AND ({failing}) IS NOT NULL)");
+    match part {
+        "quota" => format!("SELECT username AS email, name, active, {failing} AS quota_bytes FROM mailbox"),
+        "state" => format!("SELECT username AS email, name, {state} AS active, 0 AS quota_bytes FROM mailbox"),
+        // Not even the addresses can be listed.
+        _ => format!(
+            "SELECT username AS email, name, active, 0 AS quota_bytes FROM mailbox WHERE ({failing}) IS NOT NULL"
+        ),
+    }
+}
+
+impl Installation {
+    /// A service with another mailbox query.
+    fn listing(&self, mailboxes: &str) -> Service {
+        let settings = DirectorySettings { page: 2, ..DirectorySettings::default() };
+        let directory = self.users.directory(ForeignSchema::POSTFIXADMIN.password, mailboxes, settings);
+        let settings = Settings { admins: [address(ADMIN)].into(), password_rounds: 1000, ..Settings::default() };
+        Service::new(Parts { store: self.app.store.clone().with_directory(directory), settings, ..parts(&self.app) })
+    }
+}
+
+async fn is_in(service: &Service, token: &TokenValue) -> bool {
+    service.authenticate(token).await.is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_whose_quota_fails_stops_neither_its_user_nor_the_sync() {
+    for place in Installation::on_each_engine().await {
+        let service = place.listing(&failing(&place.users, "quota"));
+        service.sync_directory_once().await.unwrap();
+        let eve = service.login("eve@example.net", &secret("secret"), HERE).await.unwrap().value;
+        place.users.sql("UPDATE mailbox SET quota = 2048, name = 'M' WHERE username = 'ann@example.org'").await;
+        place.users.sql("UPDATE mailbox SET active = FALSE WHERE username = 'eve@example.net'").await;
+        let new = format!("INSERT INTO mailbox (username, password) VALUES ('new@example.org', '{SALTED}')");
+        place.users.sql(&new).await;
+        let synced = service.sync_directory_once().await.unwrap();
+        assert_eq!((synced.mailboxes, synced.changed, synced.gone, synced.unreadable), (5, 2, 0, 0));
+        assert!(!is_in(&service, &eve).await, "eve is disabled there");
+        let ann = service.login("ann@example.org", &secret("Hello world!"), HERE).await.unwrap().value;
+        assert!(is_in(&service, &ann).await);
+        let shown = service.get_user(&Caller::operator(), &address("ann@example.org")).await.unwrap();
+        assert_eq!(shown.account.name, "N", "the copy keeps what cannot be computed");
+        assert_eq!(service.health().await.users, Some(Ok(())));
+
+        let probe = service.probe_directory().await.unwrap().unwrap();
+        assert_eq!((probe.mailboxes, probe.unreadable.len()), (5, 1));
+        assert_eq!(probe.unreadable[0].examples, ["ann@example.org"]);
+        let fault = &probe.unreadable[0].fault;
+        assert!(fault.contains("integer out of range (22003)") || fault.contains("malformed JSON"), "{fault}");
+        place.users.sql("UPDATE mailbox SET active = FALSE WHERE username = 'ann@example.org'").await;
+        service.sync_directory_once().await.unwrap();
+        assert!(!is_in(&service, &ann).await, "the bad row itself is disabled");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_whose_state_fails_loses_access_until_it_is_readable() {
+    for place in Installation::on_each_engine().await {
+        let service = place.listing(&failing(&place.users, "state"));
+        service.sync_directory_once().await.unwrap();
+        let ann = service.login("ann@example.org", &secret("Hello world!"), HERE).await.unwrap().value;
+        let eve = service.login("eve@example.net", &secret("secret"), HERE).await.unwrap().value;
+        place.users.sql("UPDATE mailbox SET quota = 2048 WHERE username = 'ann@example.org'").await;
+        let synced = service.sync_directory_once().await.unwrap();
+        assert_eq!((synced.mailboxes, synced.unreadable), (3, 1));
+        assert_eq!((is_in(&service, &ann).await, is_in(&service, &eve).await), (false, true));
+        let refused = service.login("ann@example.org", &secret("Hello world!"), HERE).await.map(drop);
+        assert!(matches!(refused, Err(CredentialsError::Unavailable(Unavailable::UserDatabase(_)))), "{refused:?}");
+        // It is not forgotten, however long the row stays as it is.
+        place.app.clock.advance(Duration::from_secs(48 * 60 * 60));
+        assert_eq!(service.sync_directory_once().await.unwrap().forgotten, 0);
+        place.users.sql("UPDATE mailbox SET quota = 0").await;
+        service.sync_directory_once().await.unwrap();
+        service.login("ann@example.org", &secret("Hello world!"), HERE).await.unwrap();
+        // All rows fail: the query is broken, and all keep their access.
+        let eve = service.login("eve@example.net", &secret("secret"), HERE).await.unwrap().value;
+        place.users.sql("UPDATE mailbox SET quota = 2048").await;
+        service.sync_directory_once().await.unwrap_err();
+        assert!(is_in(&service, &eve).await);
+        place.app.clock.advance(Duration::from_secs(60));
+        assert_eq!(service.health().await.users, Some(Err("unavailable")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_with_access_are_looked_up_alone_if_the_list_fails() {
+    for place in Installation::on_each_engine().await {
+        let service = place.listing(&failing(&place.users, "list"));
+        service.sync_directory_once().await.unwrap();
+        let log_in =
+            async |user: &str, password: &str| service.login(user, &secret(password), HERE).await.unwrap().value;
+        let ann = log_in("ann@example.org", "Hello world!").await;
+        let eve = log_in("eve@example.net", "secret").await;
+        let root = log_in(ADMIN, "secret").await;
+        place.users.sql("UPDATE mailbox SET quota = 2048 WHERE username = 'ann@example.org'").await;
+        place.users.sql("UPDATE mailbox SET active = FALSE WHERE username = 'eve@example.net'").await;
+        // The list cannot be read, which health says.
+        let failed = service.sync_directory_once().await.unwrap_err();
+        assert!(failed.to_string().contains("22003") || failed.to_string().contains("malformed JSON"), "{failed}");
+        assert!(!is_in(&service, &eve).await, "eve is disabled there");
+        assert!(is_in(&service, &root).await);
+        assert!(!is_in(&service, &ann).await, "her row fails while others can be read");
+        assert_eq!(service.health().await.users, Some(Err("unavailable")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_query_is_an_unavailable_user_database() {
+    for place in Installation::on_each_engine().await {
+        let broken = place.reading("SELECT missing FROM mailbox WHERE username = $1");
+        let refused = broken.login("ann@example.org", &secret("Hello world!"), HERE).await.map(drop);
+        assert!(matches!(refused, Err(CredentialsError::Unavailable(Unavailable::UserDatabase(_)))), "{refused:?}");
+        assert_eq!(broken.health().await.users, Some(Err("unavailable")));
+    }
+    let place = Installation::open(ForeignUsers::on_postgres(&ForeignSchema::POSTFIXADMIN).await).await;
+    let bytes = place.reading("SELECT password::bytea FROM mailbox WHERE username = $1");
+    let refused = bytes.login("ann@example.org", &secret("Hello world!"), HERE).await.map(drop);
+    assert!(matches!(refused, Err(CredentialsError::Unavailable(Unavailable::UserDatabase(_)))), "{refused:?}");
+    assert_eq!(bytes.health().await.users, Some(Err("unavailable")));
+    assert!(bytes.probe_directory().await.unwrap_err().to_string().contains("bytea"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_probe_names_rows_that_are_dropped_or_can_never_log_in() {
+    for place in Installation::on_each_engine().await {
+        for (row, password, quota) in [
+            ("blank@example.org ", SALTED, "0"),
+            ("Mixed@example.org", SALTED, "0"),
+            ("@example.org", "", "0"),
+            ("padded@example.org", "$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItANCG.   ", "10"),
+            ("locked@example.org", "!$6$x", "0"),
+            ("md5@example.org", "$1$salt$hidden", "0"),
+        ] {
+            let row =
+                format!("INSERT INTO mailbox (username, password, quota) VALUES ('{row}', '{password}', {quota})");
+            place.users.sql(&row).await;
+        }
+        let probe = place.service.probe_directory().await.unwrap().unwrap();
+        let mut dropped: Vec<_> = probe.dropped.iter().flat_map(|rows| rows.examples.clone()).collect();
+        dropped.sort();
+        assert_eq!(dropped, ["@example.org", "blank@example.org "]);
+        assert_eq!(probe.not_found.unwrap().examples, ["Mixed@example.org"]);
+        assert_eq!(probe.small_quota.unwrap().examples, ["padded@example.org"]);
+        let named = |part: &str| probe.unknown_schemes.iter().any(|scheme| scheme.name.contains(part));
+        for part in ["followed by blanks", "a hash locked by", "MD5-CRYPT ($1$)"] {
+            assert!(named(part), "{part}: {:?}", probe.unknown_schemes);
+        }
+        assert!(!format!("{:?}", probe.unknown_schemes).contains("hidden"));
+    }
 }

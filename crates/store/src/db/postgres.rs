@@ -108,6 +108,18 @@ async fn prepare(client: &ClientWrapper, statements: &[Stmt]) -> Result<Vec<Stat
     Ok(all)
 }
 
+/// Checks that the first column of a query is text.
+pub(crate) async fn demand_text(client: &ClientWrapper, sql: &str) -> Result<(), Failed> {
+    let prepared = client.prepare_cached(sql).await.map_err(|error| Failed::of(&error, Kept::Nothing))?;
+    match prepared.columns().first().map(tokio_postgres::Column::type_) {
+        Some(kind) if *kind == Type::NAME || is_text(kind) => Ok(()),
+        kind => {
+            let kind = kind.map_or("no column", Type::name);
+            Err(Failed::refused(StoreError::unexpected(format!("the password query returns {kind} instead of text"))))
+        }
+    }
+}
+
 /// Checks the effects against the demanded row counts. The first failure wins; statements after it count as
 /// not sent.
 fn check(statements: &[Stmt], flown: Flown) -> Result<Vec<Effect>, Failed> {

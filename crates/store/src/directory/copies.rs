@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use mailapi_model::{DomainName, EmailAddress, Timestamp};
 
-use super::DirectoryMailbox;
+use super::{DirectoryMailbox, DirectoryQuota};
 use crate::StoreError;
 use crate::accounts::fold;
 use crate::db::{Db, Filter, Row, Stmt, Value, count, number};
@@ -60,34 +60,39 @@ impl Copies<'_> {
     /// copies changed.
     ///
     /// Accounts that were created here under these addresses stay unchanged. Copies that may no longer log in
-    /// lose their sessions.
+    /// lose their sessions. A copy keeps its name and its quota where they are unknown now.
     ///
     /// # Errors
     /// When the database cannot be read or written; then nothing was stored.
     pub async fn keep(&self, mailboxes: &[DirectoryMailbox], now: Timestamp) -> Result<usize, StoreError> {
         let known = self.known(mailboxes).await?;
-        let differs = |mailbox: &&DirectoryMailbox| match known.get(mailbox.email.as_str()) {
-            None => true,
-            Some((in_directory, columns)) => *in_directory && *columns != Columns::of(mailbox),
-        };
-        let mut changed: Vec<&DirectoryMailbox> = mailboxes.iter().filter(differs).collect();
+        let mut changed: Vec<(&DirectoryMailbox, Columns)> = mailboxes
+            .iter()
+            .filter_map(|mailbox| {
+                let former = known.get(mailbox.email.as_str());
+                let columns = Columns::of(mailbox, former.map(|(_, columns)| columns));
+                let differs = former.is_none_or(|(in_directory, former)| *in_directory && *former != columns);
+                differs.then_some((mailbox, columns))
+            })
+            .collect();
         if changed.is_empty() {
             return Ok(0);
         }
         // Lock rows in a fixed order, so that two nodes cannot deadlock.
-        changed.sort_by(|one, other| one.email.cmp(&other.email));
-        changed.dedup_by(|one, other| one.email == other.email);
+        changed.sort_by(|(one, _), (other, _)| one.email.cmp(&other.email));
+        changed.dedup_by(|(one, _), (other, _)| one.email == other.email);
         let mut statements = Vec::new();
         let mut domains = BTreeSet::new();
-        for mailbox in &changed {
+        for (mailbox, _) in &changed {
             let domain = mailbox.email.domain();
             if domains.insert(domain.as_str().to_owned()) {
                 statements.push(insert_domain(&domain, now));
             }
         }
-        statements.extend(changed.iter().map(|mailbox| put(mailbox, now)));
+        statements.extend(changed.iter().map(|(mailbox, columns)| put(mailbox, columns, now)));
         // The statements above lock the accounts, so no new session can be missed.
-        statements.extend(changed.iter().filter(|mailbox| !mailbox.active).map(|mailbox| end_sessions(&mailbox.email)));
+        let disabled = changed.iter().filter(|(mailbox, _)| !mailbox.active);
+        statements.extend(disabled.map(|(mailbox, _)| end_sessions(&mailbox.email)));
         self.0.batch(statements).await?;
         Ok(changed.len())
     }
@@ -99,11 +104,33 @@ impl Copies<'_> {
     pub async fn after(&self, after: Option<&EmailAddress>, limit: usize) -> Result<Vec<Copied>, StoreError> {
         let sql = "SELECT email, email_given, active, gone_since FROM accounts \
                    WHERE email > $1 AND in_directory ORDER BY email LIMIT $2";
-        let statement = Stmt::new(sql).bind(after.map_or("", EmailAddress::as_str)).bind(count(limit));
+        self.copies(Stmt::new(sql).bind(after.map_or("", EmailAddress::as_str)).bind(count(limit))).await
+    }
+
+    async fn copies(&self, statement: Stmt) -> Result<Vec<Copied>, StoreError> {
         let rows = self.0.query(statement).await?;
         let read =
             |mut row: Row| Ok(Copied { email: row.address()?, active: row.bool()?, gone_since: row.time_or_null()? });
         rows.into_iter().map(read).collect()
+    }
+
+    /// Returns at most `limit` copies after `after` whose owners have a session or a token, in alphabetical order.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn with_access(
+        &self,
+        after: Option<&EmailAddress>,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Copied>, StoreError> {
+        let sql = "SELECT email, email_given, active, gone_since FROM accounts \
+                   WHERE email > $1 AND in_directory AND active AND EXISTS (\
+                       SELECT 1 FROM tokens WHERE tokens.email = accounts.email AND tokens.is_active \
+                       AND tokens.is_removed = FALSE AND (tokens.expires_at IS NULL OR tokens.expires_at > $2)) \
+                   ORDER BY email LIMIT $3";
+        let after = after.map_or("", EmailAddress::as_str);
+        self.copies(Stmt::new(sql).bind(after).bind(now).bind(count(limit))).await
     }
 
     /// Records that a copy's mailbox is missing since `now`: disables the copy and ends its sessions.
@@ -133,9 +160,15 @@ impl Copies<'_> {
 }
 
 impl Columns {
-    fn of(mailbox: &DirectoryMailbox) -> Self {
-        let quota = mailbox.quota_bytes.map(number);
-        Self { name: mailbox.name.clone(), active: mailbox.active, quota, is_gone: false }
+    /// The columns of a mailbox; the former ones where its own are unknown.
+    fn of(mailbox: &DirectoryMailbox, former: Option<&Self>) -> Self {
+        let name = mailbox.name.clone().or_else(|| former.map(|former| former.name.clone()));
+        let quota = match mailbox.quota {
+            DirectoryQuota::Unlimited => None,
+            DirectoryQuota::Bytes(bytes) => Some(number(bytes)),
+            DirectoryQuota::Unknown => former.and_then(|former| former.quota),
+        };
+        Self { name: name.unwrap_or_default(), active: mailbox.active, quota, is_gone: false }
     }
 }
 
@@ -150,8 +183,7 @@ fn insert_domain(domain: &DomainName, now: Timestamp) -> Stmt {
     .bind(now)
 }
 
-fn put(mailbox: &DirectoryMailbox, now: Timestamp) -> Stmt {
-    let columns = Columns::of(mailbox);
+fn put(mailbox: &DirectoryMailbox, columns: &Columns, now: Timestamp) -> Stmt {
     Stmt::new(
         "INSERT INTO accounts (email, email_given, domain, name, name_folded, password_hash, active, quota_bytes, \
          created_at, updated_at, in_directory) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, TRUE) \

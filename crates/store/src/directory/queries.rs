@@ -1,7 +1,45 @@
 //! The operator's queries, and the SQL built around them.
 
-/// Columns of the mailbox query. They are read as text, because each schema has its own types.
-const COLUMNS: &str = "CAST(email AS TEXT), CAST(name AS TEXT), CAST(active AS TEXT), CAST(quota_bytes AS TEXT)";
+/// Which columns of the mailbox query are computed. An engine computes no others, unless the query is a
+/// `SELECT DISTINCT` or a UNION; so a row whose quota cannot be computed still has an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowColumns {
+    /// The address alone.
+    Address,
+    /// The address, and whether its owner may log in.
+    Identity,
+    /// These, the name and the quota.
+    All,
+}
+
+impl RowColumns {
+    /// The columns as text, because each schema has its own types.
+    const fn list(self) -> &'static str {
+        match self {
+            Self::Address => "CAST(email AS TEXT)",
+            Self::Identity => "CAST(email AS TEXT), CAST(active AS TEXT)",
+            Self::All => "CAST(email AS TEXT), CAST(active AS TEXT), CAST(name AS TEXT), CAST(quota_bytes AS TEXT)",
+        }
+    }
+}
+
+/// How addresses are compared and sorted. Both must follow one rule, or pages would skip rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AddressOrder {
+    /// By the column's own collation, which its index has.
+    Column,
+    /// As text. A `citext` column of PostgreSQL sorts without case, but is compared with a text by case.
+    Text,
+}
+
+impl AddressOrder {
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Column => "email",
+            Self::Text => "CAST(email AS TEXT)",
+        }
+    }
+}
 
 /// The queries of one schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,16 +82,26 @@ impl DirectoryQueries {
         &self.password
     }
 
-    pub(super) fn one_mailbox(&self) -> String {
-        format!("SELECT {COLUMNS} FROM ({}) AS mailboxes WHERE email = CAST($1 AS TEXT)", self.mailboxes)
+    /// The rows of the address `$1`.
+    pub(super) fn one_mailbox(&self, columns: RowColumns, order: AddressOrder) -> String {
+        format!("{} WHERE {} = CAST($1 AS TEXT)", self.select(columns), order.key())
     }
 
-    /// Pages in the database's own collation: it compares and sorts by the same rule.
-    pub(super) fn page_of_mailboxes(&self) -> String {
-        format!(
-            "SELECT {COLUMNS} FROM ({}) AS mailboxes WHERE email > CAST($1 AS TEXT) ORDER BY email LIMIT $2",
-            self.mailboxes
-        )
+    /// At most `$2` rows after the address `$1`.
+    pub(super) fn page_of_mailboxes(&self, columns: RowColumns, order: AddressOrder) -> String {
+        let key = order.key();
+        format!("{} WHERE {key} > CAST($1 AS TEXT) ORDER BY {key} LIMIT $2", self.select(columns))
+    }
+
+    /// The rows after the address `$1` up to and with the address `$2`.
+    pub(super) fn mailboxes_between(&self, columns: RowColumns, order: AddressOrder) -> String {
+        let key = order.key();
+        let select = self.select(columns);
+        format!("{select} WHERE {key} > CAST($1 AS TEXT) AND {key} <= CAST($2 AS TEXT) ORDER BY {key}")
+    }
+
+    fn select(&self, columns: RowColumns) -> String {
+        format!("SELECT {} FROM ({}) AS mailboxes", columns.list(), self.mailboxes)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Translates PostgreSQL errors, and decides whether the work can be retried.
 
+use std::borrow::Cow;
+
 use deadpool_postgres::PoolError;
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
@@ -97,7 +99,20 @@ fn translated(failure: &DbError) -> StoreError {
         "08" | "53" | "55" | "57" | "58" | "25" => StoreError::Unavailable(condition(code)),
         // Authentication failed, or the database does not exist.
         "28" | "3D" => StoreError::Unavailable(format!("{} ({})", failure.message(), code.code())),
+        // Data, limits, unsupported features, internal errors.
+        "0A" | "21" | "22" | "54" | "XX" => {
+            StoreError::Unexpected(format!("{} ({})", without_values(failure.message()), code.code()))
+        }
+        // A function of the operator's raised it, so its text may be anything.
         _ => StoreError::Unexpected(code.code().to_owned()),
+    }
+}
+
+/// Cuts a message of the server before the first quotation mark, of whatever language: values are quoted.
+fn without_values(message: &str) -> Cow<'_, str> {
+    match message.split_once(['"', '\'', '`', '«', '»', '„', '“', '”', '‘', '’', '‚', '「', '『']) {
+        None => message.into(),
+        Some((words, _)) => format!("{words}…").into(),
     }
 }
 

@@ -60,6 +60,17 @@ impl ForeignPostgres {
         failed.map_err(|failed| failed.error)
     }
 
+    /// Checks that the first column of a query is text.
+    pub(crate) async fn demand_text(&self, sql: &str) -> Result<(), StoreError> {
+        let (pooled, _permit) = self.connections.get().await?;
+        let client = pooled.client().ok_or_else(StoreError::closed)?;
+        let checked = statements::demand_text(client, sql).await;
+        if checked.as_ref().err().is_none_or(|failed| !failed.broken) {
+            pooled.give_back();
+        }
+        checked.map_err(|failed| failed.error)
+    }
+
     async fn once(&self, work: &Work) -> Result<Vec<Row<'static>>, Failed> {
         let (pooled, _permit) = self.connections.get().await.map_err(Failed::refused)?;
         let Some(client) = pooled.client() else { return Err(Failed::refused(StoreError::closed())) };

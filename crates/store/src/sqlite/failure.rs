@@ -4,6 +4,9 @@ use rusqlite::{Error, ErrorCode, ffi};
 
 use crate::StoreError;
 
+/// Texts of failed computations that repeat no value.
+const WITHOUT_VALUES: [&str; 2] = ["integer overflow", "malformed JSON"];
+
 impl From<Error> for StoreError {
     /// Keeps the error condition and drops all texts that may repeat a bound value, as full-text queries do.
     fn from(error: Error) -> Self {
@@ -50,6 +53,10 @@ fn from_failure(failure: ffi::Error, message: Option<&str>) -> StoreError {
         | ErrorCode::OperationInterrupted => StoreError::Unavailable(condition),
         // SQLite's own text speaks of an insertion.
         ErrorCode::DiskFull => StoreError::Unavailable("the disk is full".to_owned()),
+        // The condition alone is "SQL logic error".
+        _ if message.is_some_and(|text| WITHOUT_VALUES.contains(&text)) => {
+            StoreError::Unexpected(message.unwrap_or(&condition).to_owned())
+        }
         _ => StoreError::Unexpected(condition),
     }
 }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use mailapi_model::{NewAccount, Secret};
-use mailapi_store::{AccountFilter, Directory, DirectoryMailbox, DirectoryPlace, DirectorySettings, Store, StoreError};
+use mailapi_store::{
+    AccountFilter, Directory, DirectoryMailbox, DirectoryPage, DirectoryPlace, DirectoryQuota, DirectorySettings,
+    RowFault, RowFaultKind, Store, StoreError,
+};
 use mailapi_testkit::{ForeignSchema, ForeignUsers};
 
 use crate::engines::{at, domain, email, new_account, on_every_engine, page};
@@ -18,7 +21,7 @@ async fn everything(directory: &Directory) -> (Vec<String>, usize) {
     while let Some(place) = next {
         let page = directory.mailboxes(&place).await.unwrap();
         addresses.extend(page.mailboxes.into_iter().map(|mailbox| mailbox.email.to_string()));
-        odd_rows += page.odd_rows;
+        odd_rows += page.faults.len();
         next = page.next;
     }
     addresses.sort();
@@ -94,7 +97,7 @@ async fn passwords_and_mailboxes_of_postfixadmin_are_read() {
         assert_eq!(password("eve@example.net").await.as_deref(), Some("{CRYPT}$6$z"));
         assert_eq!(password("o'neil@example.net").await, None);
         let ann = directory.mailbox(&email("ann@example.org")).await.unwrap().unwrap();
-        assert_eq!((ann.name.as_str(), ann.active, ann.quota_bytes), ("Ann", true, Some(1024)));
+        assert_eq!((ann.name.as_deref(), ann.active, ann.quota), (Some("Ann"), true, DirectoryQuota::Bytes(1024)));
         assert!(!directory.mailbox(&email("bob@example.org")).await.unwrap().unwrap().active);
         assert_eq!(directory.mailbox(&email("nobody@example.org")).await, Ok(None));
         let all = ["ann@example.org", "bob@example.org", "eve@example.net"].map(str::to_owned).to_vec();
@@ -111,7 +114,7 @@ async fn a_shorter_table_and_columns_of_kindred_types_do_as_well() {
         users.sql("INSERT INTO virtual_users VALUES (1, 'ann@example.org', '$6$x')").await;
         let directory = open(&users, &schema, 10);
         let ann = directory.mailbox(&email("ann@example.org")).await.unwrap().unwrap();
-        assert_eq!((ann.name.as_str(), ann.active, ann.quota_bytes), ("", true, None));
+        assert_eq!((ann.name.as_deref(), ann.active, ann.quota), (Some(""), true, DirectoryQuota::Unlimited));
     }
     let users = ForeignUsers::on_postgres(&schema).await;
     users.sql("CREATE TABLE people (email CHAR(20), password NAME, active INTEGER, quota NUMERIC)").await;
@@ -123,7 +126,7 @@ async fn a_shorter_table_and_columns_of_kindred_types_do_as_well() {
     );
     assert!(directory.password(&email("ann@example.org")).await.unwrap().is_some());
     let ann = directory.mailbox(&email("ann@example.org")).await.unwrap().unwrap();
-    assert_eq!((ann.active, ann.quota_bytes), (true, Some(2048)));
+    assert_eq!((ann.active, ann.quota), (true, DirectoryQuota::Bytes(2048)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,8 +160,239 @@ async fn two_spellings_of_one_address_are_one_mailbox() {
     }
 }
 
+/// The two queries that `docs/operating.md` prints for a product.
+fn printed_queries(product: &str) -> (&'static str, &'static str) {
+    let page = include_str!("../../../../docs/operating.md");
+    let (_, block) = page.split_once(&format!("For **{product}**")).expect("a block for the product");
+    let value = |name: &str| {
+        let (_, rest) = block.split_once(&format!("{name} = ")).expect("a query");
+        match rest.strip_prefix("\"\"\"") {
+            Some(long) => long.split_once("\"\"\"").expect("its end").0,
+            None => rest[1..].split_once('"').expect("its end").0,
+        }
+    };
+    (value("password_query"), value("mailbox_query"))
+}
+
+/// A product's tables with ann, who may log in, bob, who may not, and eve, whose domain is switched off.
+async fn log_ins_as_printed(product: &str, users: &ForeignUsers, quota: DirectoryQuota) {
+    let (password, mailboxes) = printed_queries(product);
+    let directory = users.directory(password, mailboxes, DirectorySettings::default());
+    directory.ping().await.unwrap();
+    let page = pages(&directory).await;
+    let listed: Vec<_> = page.mailboxes.iter().map(|found| (found.email.as_str(), found.active)).collect();
+    let expected = [("ann@example.org", true), ("bob@example.org", false), ("eve@example.net", false)];
+    assert_eq!((listed.as_slice(), page.faults.as_slice()), (&expected[..], &[][..]), "{product}");
+    assert_eq!((page.mailboxes[0].name.as_deref(), page.mailboxes[0].quota), (Some("Ann A"), quota), "{product}");
+    for (address, may_log_in) in expected {
+        let found = directory.password(&email(address)).await.unwrap();
+        assert_eq!(found.is_some(), may_log_in, "{product}: {address}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn printed_queries_let_in_the_right_users() {
+    let schema = |tables| ForeignSchema { tables, password: "", mailboxes: "" };
+    let postfixadmin = schema(
+        "CREATE TABLE domain (domain VARCHAR(255) PRIMARY KEY, active BOOLEAN NOT NULL);
+         CREATE TABLE mailbox (username VARCHAR(255) PRIMARY KEY, password VARCHAR(255) NOT NULL, name VARCHAR(255),
+             quota BIGINT NOT NULL DEFAULT 0, domain VARCHAR(255) NOT NULL, active BOOLEAN NOT NULL);
+         INSERT INTO domain VALUES ('example.org', TRUE), ('example.net', FALSE);
+         INSERT INTO mailbox VALUES ('ann@example.org', '$6$x', 'Ann A', 2048000000, 'example.org', TRUE),
+             ('bob@example.org', '$6$x', 'Bob', 0, 'example.org', FALSE),
+             ('eve@example.net', '$6$x', 'Eve', 0, 'example.net', TRUE);",
+    );
+    let iredmail = schema(
+        "CREATE TABLE domain (domain VARCHAR(255) PRIMARY KEY, backupmx INT2 NOT NULL, active INT2 NOT NULL);
+         CREATE TABLE mailbox (username VARCHAR(255) PRIMARY KEY, password VARCHAR(255) NOT NULL, name VARCHAR(255),
+             quota INT8 NOT NULL, domain VARCHAR(255) NOT NULL, enableimap INT2 NOT NULL, active INT2 NOT NULL);
+         INSERT INTO domain VALUES ('example.org', 0, 1), ('example.net', 1, 1);
+         INSERT INTO mailbox VALUES ('ann@example.org', '{SSHA512}x', 'Ann A', 4096, 'example.org', 1, 1),
+             ('bob@example.org', '{SSHA512}x', 'Bob', 0, 'example.org', 0, 1),
+             ('eve@example.net', '{SSHA512}x', 'Eve', 0, 'example.net', 1, 1);",
+    );
+    let modoboa = schema(
+        "CREATE TABLE core_user (id INTEGER PRIMARY KEY, email VARCHAR(254) NOT NULL, first_name VARCHAR(30) NOT NULL,
+             last_name VARCHAR(30) NOT NULL, password VARCHAR(256) NOT NULL, is_active BOOLEAN NOT NULL);
+         CREATE TABLE admin_domain (id INTEGER PRIMARY KEY, name VARCHAR(100), enabled BOOLEAN NOT NULL);
+         CREATE TABLE admin_mailbox (id INTEGER PRIMARY KEY, user_id INTEGER, domain_id INTEGER, quota INTEGER NOT NULL);
+         INSERT INTO core_user VALUES (1, 'admin', '', '', 'x', TRUE),
+             (2, 'ann@example.org', 'Ann', 'A', '{SHA512-CRYPT}$6$x', TRUE),
+             (3, 'bob@example.org', 'Bob', 'B', 'x', FALSE), (4, 'eve@example.net', 'Eve', 'E', 'x', TRUE);
+         INSERT INTO admin_domain VALUES (1, 'example.org', TRUE), (2, 'example.net', FALSE);
+         INSERT INTO admin_mailbox VALUES (1, 2, 1, 4096), (2, 3, 1, 0), (3, 4, 2, 0);",
+    );
+    for users in ForeignUsers::on_each_engine(&postfixadmin).await {
+        log_ins_as_printed("postfixadmin", &users, DirectoryQuota::Bytes(2_048_000_000)).await;
+    }
+    let four_gigabytes = DirectoryQuota::Bytes(4096 * 1_048_576);
+    log_ins_as_printed("iRedMail", &ForeignUsers::on_postgres(&iredmail).await, four_gigabytes).await;
+    for users in ForeignUsers::on_each_engine(&modoboa).await {
+        log_ins_as_printed("Modoboa", &users, four_gigabytes).await;
+    }
+}
+
+/// Modoboa's tables, as far as the queries need them.
+const MODOBOA: ForeignSchema = ForeignSchema {
+    tables: "CREATE TABLE core_user (id INTEGER PRIMARY KEY, email VARCHAR(254), password TEXT, is_active INTEGER, \
+             flag TEXT); CREATE TABLE admin_mailbox (user_id INTEGER, quota INTEGER)",
+    password: "SELECT password FROM core_user WHERE email = $1 AND is_active = 1",
+    mailboxes: "",
+};
+
+/// Queries with a column that one row makes fail, on each engine; the second names the state of the mailbox.
+const FAILING: [[&str; 2]; 2] = [
+    // Numbers of SQLite do not overflow.
+    ["json('[' || m.quota)", "json('[' || u.flag || ']') <> '[0]'"],
+    ["m.quota * 1048576", "u.flag::integer <> 0"],
+];
+
+async fn many_with_one_bad_row(users: &ForeignUsers, count: usize) {
+    for number in 0..count {
+        let row = format!(
+            "INSERT INTO core_user VALUES ({number}, 'u{number:03}@example.org', 'x', 1, '1');
+             INSERT INTO admin_mailbox VALUES ({number}, NULL);"
+        );
+        users.sql(&row).await;
+    }
+}
+
+fn joined(active: &str, quota: &str) -> String {
+    format!(
+        "SELECT u.email, 'N' AS name, {active} AS active, {quota} AS quota_bytes \
+         FROM core_user u JOIN admin_mailbox m ON m.user_id = u.id"
+    )
+}
+
+async fn pages(directory: &Directory) -> DirectoryPage {
+    let (mut all, mut next) = (DirectoryPage::default(), Some(DirectoryPlace::default()));
+    while let Some(place) = next {
+        let page = directory.mailboxes(&place).await.unwrap();
+        all.mailboxes.extend(page.mailboxes);
+        all.faults.extend(page.faults);
+        next = page.next;
+    }
+    all.mailboxes.sort_by(|one, other| one.email.cmp(&other.email));
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_cannot_be_computed_hides_only_its_own_columns() {
+    let engines = ForeignUsers::on_each_engine(&MODOBOA).await;
+    for (users, [quota, state]) in engines.iter().zip(FAILING) {
+        many_with_one_bad_row(users, 20).await;
+        users.sql("UPDATE admin_mailbox SET quota = 2048 WHERE user_id IN (3, 17)").await;
+        users.sql("UPDATE core_user SET is_active = 0 WHERE id = 3").await;
+        for size in [1, 7, 20, 100] {
+            let settings = DirectorySettings { page: size, ..DirectorySettings::default() };
+            let directory = users.directory(MODOBOA.password, &joined("u.is_active", quota), settings.clone());
+            let all = pages(&directory).await;
+            assert_eq!(all.mailboxes.len(), 20, "pages of {size}");
+            let unknown: Vec<_> = all.mailboxes.iter().filter(|mailbox| mailbox.name.is_none()).collect();
+            let shown: Vec<_> = unknown.iter().map(|mailbox| (mailbox.email.as_str(), mailbox.active)).collect();
+            assert_eq!(shown, [("u003@example.org", false), ("u017@example.org", true)], "pages of {size}");
+            let mut named: Vec<_> = all.faults.iter().map(|RowFault { row, kind }| (row.as_str(), kind)).collect();
+            named.sort_by_key(|(row, _)| *row);
+            assert!(
+                matches!(
+                    named.as_slice(),
+                    [("u003@example.org", RowFaultKind::Details(one)), ("u017@example.org", RowFaultKind::Details(_))]
+                    if one.to_string().contains("malformed JSON") || one.to_string().contains("integer out of range (22003)")
+                ),
+                "{named:?}"
+            );
+            let alone = directory.mailbox(&email("u017@example.org")).await.unwrap().unwrap();
+            assert_eq!((alone.active, alone.name, alone.quota), (true, None, DirectoryQuota::Unknown));
+
+            users.sql("UPDATE core_user SET flag = 'odd]secret' WHERE id = 5").await;
+            let directory = users.directory(MODOBOA.password, &joined(state, "NULL"), settings);
+            let all = pages(&directory).await;
+            assert_eq!(all.mailboxes.len(), 19, "pages of {size}");
+            let states: Vec<_> =
+                all.faults.iter().filter(|fault| matches!(fault.kind, RowFaultKind::State(_))).collect();
+            assert_eq!(states.len(), 1);
+            assert_eq!(states[0].row, "u005@example.org");
+            assert!(!states[0].kind.to_string().contains("secret"), "{}", states[0].kind);
+            let alone = directory.mailbox(&email("u005@example.org")).await;
+            assert!(matches!(alone, Err(StoreError::Unexpected(_))), "{alone:?}");
+            assert!(directory.mailbox(&email("u006@example.org")).await.unwrap().is_some_and(|found| found.active));
+            users.sql("UPDATE core_user SET flag = '1'").await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_column_that_fails_for_all_rows_does_not_run_for_each() {
+    let engines = ForeignUsers::on_each_engine(&MODOBOA).await;
+    for (users, [quota, _]) in engines.iter().zip(FAILING) {
+        many_with_one_bad_row(users, 300).await;
+        users.sql("UPDATE admin_mailbox SET quota = 2048").await;
+        let settings = DirectorySettings { page: 100, ..DirectorySettings::default() };
+        let all = pages(&users.directory(MODOBOA.password, &joined("u.is_active", quota), settings.clone())).await;
+        assert_eq!((all.mailboxes.len(), all.faults.len()), (300, 300));
+        let broken = users.directory(MODOBOA.password, &joined("u.missing", "NULL"), settings);
+        let failed = broken.mailboxes(&DirectoryPlace::default()).await.unwrap_err();
+        assert!(failed.to_string().contains("missing"), "{failed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_column_of_bytes_is_no_password() {
+    let users = ForeignUsers::on_postgres(&ForeignSchema::VIRTUAL_USERS).await;
+    let mailboxes = ForeignSchema::VIRTUAL_USERS.mailboxes;
+    let query = "SELECT password::bytea FROM virtual_users WHERE email = $1";
+    let failed = users.directory(query, mailboxes, Default::default()).ping().await.unwrap_err();
+    assert!(failed.to_string().contains("bytea"), "{failed}");
+    for query in ["SELECT password FROM virtual_users WHERE email = $1", "SELECT $1", "SELECT 'x'::NAME WHERE $1 <> ''"]
+    {
+        users.directory(query, mailboxes, Default::default()).ping().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_that_compare_without_case_are_all_listed() {
+    let users = ForeignUsers::on_postgres(&ForeignSchema::VIRTUAL_USERS).await;
+    users.sql("CREATE EXTENSION citext; CREATE TABLE people (email CITEXT)").await;
+    users.sql("INSERT INTO people VALUES ('Ann@example.org'), ('bob@example.org'), ('CARL@example.org')").await;
+    for size in [1, 2, 10] {
+        let settings = DirectorySettings { page: size, ..DirectorySettings::default() };
+        let mailboxes = "SELECT email, '' AS name, TRUE AS active, 0 AS quota_bytes FROM people";
+        let directory = users.directory("SELECT email FROM people WHERE email = $1", mailboxes, settings);
+        let all = ["ann", "bob", "carl"].map(|name| format!("{name}@example.org")).to_vec();
+        assert_eq!(everything(&directory).await, (all, 0), "pages of {size}");
+        let page = directory.mailboxes(&DirectoryPlace::default()).await.unwrap();
+        assert!(page.spellings.iter().any(|(spelled, _)| spelled.starts_with('A') || spelled.starts_with('C')));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_keep_what_is_unknown_and_those_with_access_are_found() {
+    on_every_engine(async |store| {
+        let copies = store.copies();
+        let first =
+            [mailbox("ann@example.org", "Ann", true, Some(1024)), mailbox("bob@example.org", "Bob", true, None)];
+        copies.keep(&first, at(1)).await.unwrap();
+        let unknown = |address: &str, active| DirectoryMailbox {
+            email: email(address),
+            active,
+            name: None,
+            quota: DirectoryQuota::Unknown,
+        };
+        let now = [unknown("ann@example.org", true), unknown("new@example.org", true)];
+        assert_eq!(copies.keep(&now, at(2)).await, Ok(1), "nothing of ann's has changed");
+        assert_eq!(copies.keep(&[unknown("ann@example.org", false)], at(3)).await, Ok(1));
+        let ann = store.accounts().get(&email("ann@example.org")).await.unwrap().unwrap();
+        assert_eq!((ann.name.as_str(), ann.quota_bytes, ann.active), ("Ann", Some(1024), false));
+        let new = store.accounts().get(&email("new@example.org")).await.unwrap().unwrap();
+        assert_eq!((new.name.as_str(), new.quota_bytes, new.active), ("", None, true));
+        assert_eq!(copies.with_access(None, at(4), 10).await.unwrap(), []);
+    })
+    .await;
+}
+
 fn mailbox(address: &str, name: &str, active: bool, quota_bytes: Option<u64>) -> DirectoryMailbox {
-    DirectoryMailbox { email: email(address), name: name.to_owned(), active, quota_bytes }
+    let quota = quota_bytes.map_or(DirectoryQuota::Unlimited, DirectoryQuota::Bytes);
+    DirectoryMailbox { email: email(address), name: Some(name.to_owned()), active, quota }
 }
 
 async fn listed(store: &Store) -> Vec<(String, bool)> {
