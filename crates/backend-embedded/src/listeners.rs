@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use mailapi_backend::{InboundLog, JudgeInbound, Login, SignOutgoing};
 use mailapi_model::EmailAddress;
+use mailapi_proxy::{AnnouncingProxies, ProxiedListener, TrustedProxy};
 use mailapi_smtp::server::MessageBudget;
 use tokio::task::JoinSet;
 
@@ -56,6 +57,8 @@ pub struct ListenerSettings {
     /// Certificate and key. Default: none. Without one, or while it is empty, TLS is not offered, and passwords are
     /// accepted from loopback only.
     pub tls: Option<ServerTls>,
+    /// Proxies that announce the clients of their connections. Default: none.
+    pub trusted_proxies: Vec<TrustedProxy>,
     /// SMTP sessions of inbound mail.
     pub smtp: SmtpSettings,
     /// Connection limits of inbound mail.
@@ -84,6 +87,7 @@ impl ListenerSettings {
             postmasters: postmaster_at(&hostname).into_iter().collect(),
             hostname,
             tls: None,
+            trusted_proxies: Vec::new(),
             smtp: SmtpSettings::default(),
             smtp_connections: ConnectionLimits::default(),
             submission: SmtpSettings::default(),
@@ -152,12 +156,13 @@ impl Listeners {
     /// Accepts clients until `shutdown`. The tasks end when open work is finished, or after the grace period.
     #[must_use]
     pub fn open(
-        self,
+        mut self,
         embedded: &Embedded,
         settings: ListenerSettings,
         authenticators: Authenticators,
         shutdown: &Shutdown,
     ) -> JoinSet<()> {
+        self.announce(&settings.trusted_proxies);
         let mut tasks = JoinSet::new();
         let message_store = embedded.message_store();
         let budget = MessageBudget::new(settings.max_message_memory_bytes);
@@ -191,6 +196,21 @@ impl Listeners {
             tasks.spawn(submission_listener::serve(listener, message_store.clone(), setup, shutdown.clone()));
         }
         tasks
+    }
+
+    /// From now on, connections of these proxies begin with a PROXY header, at the listeners that each of them names.
+    fn announce(&mut self, trusted: &[TrustedProxy]) {
+        let listeners = [
+            (&mut self.smtp, ProxiedListener::Smtp, None),
+            (&mut self.submission, ProxiedListener::Submission, Some(ProxiedListener::Submissions)),
+            (&mut self.imap, ProxiedListener::Imap, Some(ProxiedListener::Imaps)),
+        ];
+        for (listener, plain, encrypted) in listeners {
+            let proxies = |listener| AnnouncingProxies::at(listener, trusted);
+            if let Some(listener) = listener {
+                listener.announce(proxies(plain), encrypted.map(proxies).unwrap_or_default());
+            }
+        }
     }
 }
 

@@ -32,7 +32,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("MAILAPI_LIMITS__MESSAGES_PER_DAY", "1000000000"),
     ("MAILAPI_LIMITS__RECIPIENTS_PER_DAY", "1000000000"),
     // Failed logins are counted by client address, and the flood uses many.
-    ("MAILAPI_HTTP__TRUSTED_PROXIES", "127.0.0.1"),
+    ("MAILAPI_TRUSTED_PROXIES", "127.0.0.1"),
 ];
 
 /// Limits for an attachment of 50 MB, above the defaults.

@@ -1,52 +1,14 @@
 //! The client's address of a request, also behind proxies.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use axum::http::Extensions;
 use axum::http::HeaderMap;
-use ipnet::IpNet;
+use mailapi_proxy::{Network, is_trusted};
 
 use crate::closing::Closing;
 use crate::limits::RateLimitNote;
-
-/// A network of addresses, `10.0.0.0/8`, or a single address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Network(IpNet);
-
-/// A text that is neither a network nor an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be an IP address or a network, such as 10.0.0.0/8")]
-pub struct NetworkError;
-
-impl Network {
-    /// Returns the network.
-    #[must_use]
-    pub const fn net(self) -> IpNet {
-        self.0
-    }
-
-    fn contains(&self, address: IpAddr) -> bool {
-        self.0.contains(&address)
-    }
-}
-
-impl FromStr for Network {
-    type Err = NetworkError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let single = || text.parse::<IpAddr>().map(IpNet::from);
-        text.parse().or_else(|_| single()).map(Self).map_err(|_| NetworkError)
-    }
-}
-
-impl fmt::Display for Network {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// Data attached to each request, in one extension: a second one would cost another allocation.
 #[derive(Debug, Clone, Default)]
@@ -82,11 +44,6 @@ pub(crate) fn client_address(extensions: &Extensions, headers: &HeaderMap, trust
     let peer = extensions.get::<Arrival>().and_then(|arrival| arrival.peer);
     let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
     forwarded(peer.to_canonical(), headers, trusted)
-}
-
-/// Whether an address belongs to a trusted proxy.
-pub(crate) fn is_trusted(address: IpAddr, trusted: &[Network]) -> bool {
-    trusted.iter().any(|network| network.contains(address))
 }
 
 /// Each proxy appends the address of its peer. Read from the end, the first address that is not a trusted proxy's is
@@ -140,14 +97,6 @@ mod tests {
         assert_eq!(from("::1", &["198.51.100.7:1234"]), "198.51.100.7");
         assert_eq!(from("10.0.0.1", &["1.1.1.1, 198.51.100.7", "10.0.0.3, 10.0.0.2"]), "198.51.100.7");
         assert_eq!(from("10.0.0.1", &["[2001:db8::1]:443"]), "2001:db8::1");
-    }
-
-    #[test]
-    fn a_network_is_read_with_and_without_a_length() {
-        for text in ["", "10.0.0.0/33", "10.0.0", "example.org"] {
-            assert!(text.parse::<Network>().is_err(), "{text}");
-        }
-        assert!("192.0.2.1".parse::<Network>().is_ok() && "2001:db8::/32".parse::<Network>().is_ok());
     }
 
     proptest! {

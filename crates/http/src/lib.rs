@@ -50,7 +50,6 @@ mod state;
 mod wrapped_stream;
 mod write_timeout;
 
-pub use client_address::{Network, NetworkError};
 pub use download::download;
 pub use error::ApiError;
 pub use interface::{Authenticated, BodyRoom, NoRoom, TokenUse, count_client, page, read_body};

@@ -20,6 +20,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use mailapi_model::{ClientNetwork, Connections, CountedConnection};
+use mailapi_proxy::{AnnounceError, AnnouncingProxies, announced_client, is_trusted};
 use mailapi_tls::{CHALLENGE_PROTOCOL, ServerTls};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,7 +30,7 @@ use tokio_rustls::server::TlsStream;
 use tower::Service;
 
 use crate::byte_budget::{ByteBudget, Share, byte_budget};
-use crate::client_address::{Arrival, is_trusted};
+use crate::client_address::Arrival;
 use crate::closing::Closing;
 use crate::head_room::{HEAD_ROOM, Head, HeadRoom, MAX_HEAD_BYTES};
 use crate::http2::{self, RequestRoom};
@@ -57,12 +58,14 @@ pub struct ApiListeners {
     pub encrypted: Option<TcpListener>,
     /// The certificate of HTTPS.
     pub tls: Option<ServerTls>,
+    /// The proxies that announce their clients by a PROXY header: without and with TLS.
+    pub proxies: [AnnouncingProxies; 2],
 }
 
 impl From<TcpListener> for ApiListeners {
     /// HTTP without TLS alone.
     fn from(plain: TcpListener) -> Self {
-        Self { plain, encrypted: None, tls: None }
+        Self { plain, encrypted: None, tls: None, proxies: Default::default() }
     }
 }
 
@@ -84,11 +87,11 @@ pub async fn serve(
             biased;
             () = &mut shutdown => break,
             accepted = accept(&listeners, &slots) => {
-                let Accepted { stream, peer, slot, tls } = accepted;
-                match connections.count(server.client(peer)) {
-                    Some(counted) => Arc::clone(&server).receive(stream, peer, tls, (slot, counted)),
-                    // Closed without a response, which would cost the resources that the limit saves.
-                    None => tracing::debug!(%peer, "connection closed: too many connections from this client"),
+                // Behind a proxy the client is still unknown; until then, the connection counts among all alone.
+                let client = if accepted.is_announced { None } else { server.client(accepted.peer) };
+                match connections.count(client) {
+                    Some(counted) => Arc::clone(&server).receive(accepted, counted),
+                    None => too_many(accepted.peer),
                 }
             }
         }
@@ -109,11 +112,18 @@ fn shared_by_clients(settings: &HttpSettings) -> Connections {
     Connections::new(most, CONNECTIONS_OF_CLIENT.min((most / 2).max(1)))
 }
 
+/// Closes a connection without a response, which would cost the resources that the limit saves.
+fn too_many(peer: SocketAddr) {
+    tracing::debug!(%peer, "connection closed: too many connections from this client");
+}
+
 /// A new connection.
 struct Accepted {
     stream: TcpStream,
     peer: SocketAddr,
     slot: OwnedSemaphorePermit,
+    /// The peer is a proxy, and announces the client in a PROXY header.
+    is_announced: bool,
     /// The certificate, if the connection begins with a handshake.
     tls: Option<ServerTls>,
 }
@@ -123,12 +133,15 @@ async fn accept(listeners: &ApiListeners, slots: &Arc<Semaphore>) -> Accepted {
     loop {
         // The semaphore is never closed, so waiting for it cannot fail.
         let Ok(slot) = Arc::clone(slots).acquire_owned().await else { continue };
-        let (accepted, tls) = tokio::select! {
-            accepted = listeners.plain.accept() => (accepted, None),
-            accepted = accept_encrypted(listeners) => (accepted, listeners.tls.clone()),
+        let [plain, encrypted] = &listeners.proxies;
+        let (accepted, tls, proxies) = tokio::select! {
+            accepted = listeners.plain.accept() => (accepted, None, plain),
+            accepted = accept_encrypted(listeners) => (accepted, listeners.tls.clone(), encrypted),
         };
         match accepted {
-            Ok((stream, peer)) => return Accepted { stream, peer, slot, tls },
+            Ok((stream, peer)) => {
+                return Accepted { stream, peer, slot, is_announced: proxies.contain(peer.ip()), tls };
+            }
             Err(error) => {
                 // Out of file descriptors until connections end, or the client has disconnected.
                 const PAUSE: Duration = Duration::from_millis(50);
@@ -167,33 +180,63 @@ impl Server {
 
     /// The client of a connection; `None` for a trusted proxy, which has many.
     fn client(&self, peer: SocketAddr) -> Option<ClientNetwork> {
-        let is_proxy = is_trusted(peer.ip().to_canonical(), &self.settings.trusted_proxies);
+        let is_proxy = is_trusted(peer.ip(), &self.settings.trusted_proxies);
         (!is_proxy).then(|| ClientNetwork::of(peer.ip()))
     }
 
-    /// Serves a new connection; `slot` is dropped when it ends.
-    fn receive(
-        self: Arc<Self>,
-        stream: TcpStream,
-        peer: SocketAddr,
-        tls: Option<ServerTls>,
-        slot: (OwnedSemaphorePermit, CountedConnection),
-    ) {
-        if let Err(error) = stream.set_nodelay(true) {
+    /// Serves a new connection.
+    fn receive(self: Arc<Self>, accepted: Accepted, counted: CountedConnection) {
+        if let Err(error) = accepted.stream.set_nodelay(true) {
             tracing::debug!(%error, "setting TCP_NODELAY failed");
         }
-        let Some(tls) = tls else { return self.start(stream, (peer, IsEncrypted(false)), slot) };
+        if accepted.tls.is_none() && !accepted.is_announced {
+            let from = (accepted.peer, IsEncrypted(false));
+            return self.start(accepted.stream, from, (accepted.slot, counted));
+        }
         let mut closing = Closing::new(self.closing.subscribe());
         tokio::spawn(async move {
-            let shaken = tokio::select! {
-                () = closing.begun() => return,
-                shaken = shake_hands(&tls, stream) => shaken,
-            };
-            match shaken {
-                Ok(stream) => self.start_encrypted(stream, peer, slot),
-                Err(error) => tracing::debug!(%peer, %error, "TLS handshake failed"),
+            tokio::select! {
+                () = closing.begun() => {}
+                () = self.prepare(accepted, counted) => {}
             }
         });
+    }
+
+    /// Reads what comes before the first request, and serves the connection.
+    async fn prepare(&self, mut accepted: Accepted, counted: CountedConnection) {
+        let Some((peer, counted)) = self.introduce(&mut accepted, counted).await else { return };
+        let Accepted { stream, slot, tls, .. } = accepted;
+        let Some(tls) = tls else { return self.start(stream, (peer, IsEncrypted(false)), (slot, counted)) };
+        match shake_hands(&tls, stream).await {
+            Ok(stream) => self.start_encrypted(stream, peer, (slot, counted)),
+            Err(error) => tracing::debug!(%peer, %error, "TLS handshake failed"),
+        }
+    }
+
+    /// Returns the client of a connection, also if a proxy announces it, counted among the connections of this client.
+    async fn introduce(
+        &self,
+        accepted: &mut Accepted,
+        counted: CountedConnection,
+    ) -> Option<(SocketAddr, CountedConnection)> {
+        let proxy = accepted.peer;
+        if !accepted.is_announced {
+            return Some((proxy, counted));
+        }
+        let peer = announced_client(&mut accepted.stream, proxy).await.inspect_err(|error| match error {
+            // Load balancers check whether a port is open.
+            AnnounceError::Ended(_) => tracing::debug!(%proxy, %error, "proxy disconnected"),
+            _ => tracing::warn!(%proxy, %error, "connection of a trusted proxy refused"),
+        });
+        let peer = peer.ok()?;
+        let counted = match self.client(peer) {
+            Some(client) => counted.of_client(client),
+            None => Some(counted),
+        };
+        if counted.is_none() {
+            too_many(peer);
+        }
+        Some((peer, counted?))
     }
 
     /// Serves a connection by the protocol that its client chose; `slot` is dropped when it ends.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use mailapi_proxy::Network;
 use mailapi_tls::ServerTls;
 use tracing::level_filters::LevelFilter;
 
-use crate::client_address::Network;
 use crate::limits::RequestLimits;
 
 /// Settings of the HTTP API.

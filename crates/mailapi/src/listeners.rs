@@ -6,6 +6,7 @@ use std::sync::Arc;
 use mailapi_backend_embedded::net::Shutdown;
 use mailapi_backend_embedded::{Authenticators, ListenerSettings, Listeners};
 use mailapi_http::{ApiListeners, HttpState};
+use mailapi_proxy::{AnnouncingProxies, ProxiedListener};
 use mailapi_service::Service;
 use mailapi_tls::ServerTls;
 use tokio::net::TcpListener;
@@ -87,7 +88,10 @@ impl ServerListeners {
                 mailapi_http::serve(listener, router, &settings, close.requested()).await;
             });
         }
-        let listeners = ApiListeners { plain: self.http, encrypted: self.https, tls: tls.cloned() };
+        let trusted = config.trusted_proxies();
+        let proxies =
+            [ProxiedListener::Http, ProxiedListener::Https].map(|listener| AnnouncingProxies::at(listener, &trusted));
+        let listeners = ApiListeners { plain: self.http, encrypted: self.https, tls: tls.cloned(), proxies };
         tasks.spawn(async move {
             mailapi_http::serve(listeners, router, &settings, close.requested()).await;
         });

@@ -23,24 +23,26 @@ const ARROWS: &[(&str, &[&str])] = &[
             "store",
             "tls",
             "metrics",
+            "proxy",
             "model",
         ],
     ),
     ("acme", &["files", "tls", "model"]),
     ("archive", &["backend", "imap", "files", "model"]),
     ("console", &["http", "service", "model"]),
-    ("http", &["service", "metrics", "tls", "model"]),
+    ("http", &["service", "metrics", "tls", "proxy", "model"]),
     ("service", &["backend", "rspamd", "store", "webhooks", "metrics", "tls", "events", "model"]),
     ("rspamd", &["backend", "model"]),
     ("webhooks", &["backend", "tls", "model"]),
     ("backend-external", &["backend", "smtp-client", "smtp", "imap", "files", "tls", "model"]),
-    ("backend-embedded", &["backend", "smtp-client", "smtp", "imap", "store", "tls", "events", "model"]),
+    ("backend-embedded", &["backend", "smtp-client", "smtp", "imap", "store", "tls", "proxy", "events", "model"]),
     ("smtp-client", &["smtp", "model"]),
     ("dns", &["backend", "tls", "model"]),
     ("backend", &["model"]),
     ("store", &["tls", "events", "model"]),
     ("tls", &[]),
     ("files", &[]),
+    ("proxy", &[]),
     ("metrics", &[]),
     ("events", &["model"]),
     ("smtp", &[]),
@@ -68,6 +70,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (&["rustls-native-certs"], &["tls"]),
     (&["hickory-resolver"], &["dns"]),
     (&["prometheus-client"], &["metrics"]),
+    (&["proxy-header"], &["proxy"]),
     // In `events` JSON is the stored body of an event. In `backend` it is the form of a stored message structure, in
     // `backend-external` and `acme` that of a state on disk, and in `mailapi` that of log lines: not of a protocol. In
     // `rspamd` it is the form of an answer.
@@ -130,6 +133,8 @@ fn the_environment_and_the_network_are_touched_only_at_home() {
                 "http",
                 "acme",
                 "rspamd",
+                // Reads the first bytes of connections that others accept.
+                "proxy",
                 "mailapi",
             ];
             if !homes.contains(&name.as_str()) {

@@ -68,6 +68,26 @@ impl<C: Copy + Eq + Hash> Connections<C> {
     }
 }
 
+impl<C: Copy + Eq + Hash> CountedConnection<C> {
+    /// The connection, counted without a client so far, turned out to be of this one. Returns `None` when the client
+    /// has too many.
+    #[must_use]
+    pub fn of_client(mut self, client: C) -> Option<Self> {
+        let connections = self.connections.clone();
+        let mut counts = connections.counts();
+        let of_client = counts.by_client.entry(client).or_default();
+        if *of_client >= connections.0.max_per_client {
+            // The lock is not reentrant, and dropping the connection takes it.
+            drop(counts);
+            return None;
+        }
+        *of_client += 1;
+        drop(counts);
+        self.client = Some(client);
+        Some(self)
+    }
+}
+
 impl<C: Copy + Eq + Hash> Drop for CountedConnection<C> {
     fn drop(&mut self) {
         let mut counts = self.connections.counts();
@@ -103,6 +123,19 @@ mod tests {
         let mapped = connections.count(client("::ffff:192.0.2.1")).unwrap();
         assert!(connections.count(client("192.0.2.1")).is_none());
         drop((second, other, proxy, mapped));
+        let counts = connections.counts();
+        assert_eq!((counts.all, counts.by_client.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_client_that_becomes_known_later_has_the_same_share() {
+        let connections = Connections::new(4, 2);
+        let announced = |text: &str| connections.count(None).unwrap().of_client(client(text).unwrap());
+        let (first, second) = (announced("192.0.2.1").unwrap(), connections.count(client("192.0.2.1")).unwrap());
+        assert!(announced("192.0.2.1").is_none());
+        let other = announced("192.0.2.2").unwrap();
+        assert_eq!(connections.counts().all, 3);
+        drop((first, second, other));
         let counts = connections.counts();
         assert_eq!((counts.all, counts.by_client.len()), (0, 0));
     }

@@ -28,12 +28,13 @@ use super::user::User;
 use crate::MessageStore;
 use crate::coming::Coming;
 use crate::message_store::{FlagChange, FolderId, Layout, MessageStoreError};
-use crate::net::{Arrival, ServerTls, Shutdown, Stream, encrypt};
+use crate::net::{Arrival, FirstBytes, ServerTls, Shutdown, Stream, encrypt};
 
 /// A client connection.
 pub(super) struct Connection<'a> {
     stream: Stream,
     peer: SocketAddr,
+    first_bytes: FirstBytes,
     session: Session,
     message_store: MessageStore,
     setup: &'a ImapSetup,
@@ -80,6 +81,7 @@ impl<'a> Connection<'a> {
             session: Session::new(config, arrival.stream.is_tls()),
             stream: arrival.stream,
             peer: arrival.peer,
+            first_bytes: FirstBytes::new(),
             coming: Coming::new(message_store.buffer().clone()),
             message_store,
             setup,
@@ -167,7 +169,13 @@ impl<'a> Connection<'a> {
             Heard::Blob(0) => return Ok(false),
             Heard::Blob(read) => {
                 self.heard_at = Instant::now();
-                self.session.feed(&buffer[..read]);
+                match self.first_bytes.look(&buffer[..read]) {
+                    Some(foreign) => {
+                        tracing::info!(peer = %self.peer, protocol = ?foreign, "IMAP session refused");
+                        self.session.bye(foreign.reason());
+                    }
+                    None => self.session.feed(&buffer[..read]),
+                }
             }
             // The next step checks what changed.
             Heard::Change => {}

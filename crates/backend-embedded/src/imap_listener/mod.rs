@@ -24,13 +24,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use mailapi_backend::Login;
 
 use crate::MessageStore;
-use crate::net::{Arrival, ConnectionLimits, Listener, ServerTls, Shutdown};
+use crate::net::{Arrival, ClosingWords, ConnectionLimits, Listener, ServerTls, Shutdown};
 use connection::Connection;
 use session_limits::SessionLimits;
 pub use settings::ImapSettings;
 
-/// Sent to a client above the connection limits.
-const BUSY: &[u8] = b"* BYE [UNAVAILABLE] Too many connections, try again later\r\n";
+/// Sent to clients without a session.
+const CLOSING_WORDS: ClosingWords = ClosingWords {
+    busy: b"* BYE [UNAVAILABLE] Too many connections, try again later\r\n",
+    not_announced: b"* BYE [UNAVAILABLE] A PROXY header is required from this address\r\n",
+};
 
 /// Configuration of the IMAP listener.
 #[derive(Clone)]
@@ -65,7 +68,7 @@ pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup
     let (tls, setup) = (setup.tls.clone(), Arc::new(setup));
     let session =
         move |arrival: Arrival| session(arrival, message_store.clone(), setup.clone(), session_limits.clone());
-    listener.serve(limits, tls, shutdown, BUSY, session).await;
+    listener.serve(limits, tls, shutdown, CLOSING_WORDS, session).await;
 }
 
 async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<ImapSetup>, session_limits: SessionLimits) {

@@ -4,13 +4,13 @@ use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use mailapi_model::{ClientNetwork, Connections, CountedConnection};
-use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
+use mailapi_model::{Connections, CountedConnection};
+use mailapi_proxy::AnnouncingProxies;
+use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
 
+use super::knock::{ClosingWords, Farewell, Introduced, Knock};
 use super::{ConnectionLimits, ServerTls, Shutdown, Stream, encrypt};
 
 /// A bound port. Clients that connect before [`Listener::serve`] wait.
@@ -18,6 +18,8 @@ use super::{ConnectionLimits, ServerTls, Shutdown, Stream, encrypt};
 pub struct Socket {
     socket: TcpListener,
     address: SocketAddr,
+    /// The proxies that announce their clients here.
+    proxies: AnnouncingProxies,
 }
 
 /// The sockets of one protocol, which share its limits.
@@ -32,14 +34,15 @@ pub struct Listener {
 pub struct Arrival {
     /// The connection, encrypted if it began with a handshake.
     pub stream: Stream,
-    /// The client's address.
+    /// The client's address, also behind a proxy that announces it.
     pub peer: SocketAddr,
     /// The shutdown signal. After it the protocol has [`ConnectionLimits::grace`] to finish.
     pub shutdown: Shutdown,
 }
 
 impl Arrival {
-    /// Returns whether the client is on this machine, so that the connection cannot be intercepted.
+    /// Returns whether the client is on this machine, so that the connection cannot be intercepted. A proxy elsewhere
+    /// never announces a loopback address.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.peer.ip().to_canonical().is_loopback()
@@ -54,7 +57,7 @@ impl Socket {
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpListener::bind(address).await?;
         let address = socket.local_addr()?;
-        Ok(Self { socket, address })
+        Ok(Self { socket, address, proxies: AnnouncingProxies::default() })
     }
 
     /// Returns the bound address.
@@ -64,11 +67,10 @@ impl Socket {
     }
 
     /// Waits for a client; forever without a socket. Cancel-safe.
-    async fn accept(socket: Option<&Self>) -> io::Result<(TcpStream, SocketAddr)> {
-        match socket {
-            Some(bound) => bound.socket.accept().await,
-            None => pending().await,
-        }
+    async fn accept(socket: Option<&Self>) -> io::Result<Knock> {
+        let Some(bound) = socket else { return pending().await };
+        let (stream, peer) = bound.socket.accept().await?;
+        Ok(Knock { stream, peer, is_announced: bound.proxies.contain(peer.ip()) })
     }
 }
 
@@ -79,8 +81,7 @@ struct Reception<P> {
     /// `None` also if no client begins with TLS.
     tls: Option<ServerTls>,
     shutdown: Shutdown,
-    /// Sent to a client above the limits.
-    busy: &'static [u8],
+    words: ClosingWords,
     protocol: Arc<P>,
 }
 
@@ -91,6 +92,15 @@ impl Listener {
         (plain.is_some() || encrypted.is_some()).then_some(Self { plain, encrypted })
     }
 
+    /// From now on, connections of these proxies begin with a PROXY header: without and with TLS from the beginning.
+    pub fn announce(&mut self, plain: AnnouncingProxies, encrypted: AnnouncingProxies) {
+        for (socket, proxies) in [(&mut self.plain, plain), (&mut self.encrypted, encrypted)] {
+            if let Some(socket) = socket {
+                socket.proxies = proxies;
+            }
+        }
+    }
+
     /// Returns the bound addresses: without and with TLS from the beginning.
     #[must_use]
     pub fn addresses(&self) -> [Option<SocketAddr>; 2] {
@@ -98,14 +108,14 @@ impl Listener {
     }
 
     /// Accepts clients until the shutdown signal, each in a task of `protocol`. Then waits for the tasks as
-    /// long as the limits allow and aborts the rest. A client above the limits is sent `busy` and
+    /// long as the limits allow and aborts the rest. A client above the limits is sent its `words` and
     /// disconnected. Connections that begin with TLS need `tls`.
     pub async fn serve<P, F>(
         self,
         limits: ConnectionLimits,
         tls: Option<ServerTls>,
         mut shutdown: Shutdown,
-        busy: &'static [u8],
+        words: ClosingWords,
         protocol: P,
     ) where
         P: Fn(Arrival) -> F + Send + Sync + 'static,
@@ -113,7 +123,7 @@ impl Listener {
     {
         let connections = Connections::new(limits.max_connections, limits.max_connections_per_client);
         let reception =
-            Reception { connections, limits, tls, shutdown: shutdown.clone(), busy, protocol: Arc::new(protocol) };
+            Reception { connections, limits, tls, shutdown: shutdown.clone(), words, protocol: Arc::new(protocol) };
         let mut tasks = JoinSet::new();
         loop {
             tokio::select! {
@@ -144,43 +154,39 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     /// Starts the session of a client, or refuses it.
-    async fn receive(
-        &self,
-        tasks: &mut JoinSet<()>,
-        accepted: io::Result<(TcpStream, SocketAddr)>,
-        begins_with_tls: bool,
-    ) {
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
+    async fn receive(&self, tasks: &mut JoinSet<()>, accepted: io::Result<Knock>, begins_with_tls: bool) {
+        let knock = match accepted {
+            Ok(knock) => knock,
             Err(error) => {
                 tracing::warn!(%error, "connection could not be accepted");
                 // Without a pause, a lack of file descriptors would make the loop spin.
                 return tokio::time::sleep(self.limits.accept_pause).await;
             }
         };
-        match self.connections.count(Some(ClientNetwork::of(peer.ip()))) {
-            Some(counted) => self.admit(tasks, stream, peer, counted, begins_with_tls),
+        let (words, timeout) = (self.words, self.limits.refusal_timeout);
+        let farewell = Farewell { words, timeout, begins_with_tls };
+        // A client that a proxy announces is counted later; until then, the connection counts among all alone.
+        match self.connections.count(knock.client()) {
+            Some(counted) => self.admit(tasks, knock, counted, farewell),
             None => {
-                // A client that expects TLS could not read the text.
-                let text: &[u8] = if begins_with_tls { &[] } else { self.busy };
-                tasks.spawn(refuse(stream, peer, text, self.limits.refusal_timeout));
+                tasks.spawn(farewell.busy(knock.stream, knock.peer));
             }
         }
     }
 
-    fn admit(
-        &self,
-        tasks: &mut JoinSet<()>,
-        stream: TcpStream,
-        peer: SocketAddr,
-        counted: CountedConnection,
-        begins_with_tls: bool,
-    ) {
-        // An error means that the client has already disconnected.
-        let Ok(mut stream) = Stream::plain(stream) else { return };
+    fn admit(&self, tasks: &mut JoinSet<()>, knock: Knock, counted: CountedConnection, farewell: Farewell) {
         let (protocol, mut shutdown) = (Arc::clone(&self.protocol), self.shutdown.clone());
+        let begins_with_tls = farewell.begins_with_tls;
         let tls = self.tls.clone().filter(|_| begins_with_tls);
         tasks.spawn(async move {
+            let introduced = tokio::select! {
+                biased;
+                introduced = knock.introduce(counted, farewell) => introduced,
+                () = shutdown.requested() => None,
+            };
+            let Some(Introduced { stream, peer, counted }) = introduced else { return };
+            // An error means that the client has already disconnected.
+            let Ok(mut stream) = Stream::plain(stream) else { return };
             if begins_with_tls && !shake_hands(tls.as_ref(), &mut stream, peer, &mut shutdown).await {
                 return;
             }
@@ -204,12 +210,6 @@ async fn shake_hands(tls: Option<&ServerTls>, stream: &mut Stream, peer: SocketA
             }
         }
     }
-}
-
-async fn refuse(mut stream: TcpStream, peer: SocketAddr, busy: &'static [u8], timeout: Duration) {
-    tracing::warn!(%peer, "connection refused: connection limit reached");
-    // The refusal is final whether or not its reason can be sent.
-    let _ = tokio::time::timeout(timeout, stream.write_all(busy)).await;
 }
 
 fn report(ended: Result<(), JoinError>) {

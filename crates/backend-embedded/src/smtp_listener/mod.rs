@@ -9,7 +9,7 @@ use mailapi_smtp::server::Role;
 
 use crate::MessageStore;
 use crate::net::{Arrival, Listener, Shutdown};
-use crate::smtp_session::{BUSY, SmtpSetup, converse};
+use crate::smtp_session::{CLOSING_WORDS, SmtpSetup, converse};
 use host::InboundHost;
 
 /// Configuration of the inbound listener.
@@ -24,7 +24,7 @@ pub(crate) struct InboundSetup {
 pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup: InboundSetup, shutdown: Shutdown) {
     let (tls, limits, setup) = (setup.smtp.tls.clone(), setup.smtp.limits.clone(), Arc::new(setup));
     let session = move |arrival: Arrival| session(arrival, message_store.clone(), setup.clone());
-    listener.serve(limits, tls, shutdown, BUSY, session).await;
+    listener.serve(limits, tls, shutdown, CLOSING_WORDS, session).await;
 }
 
 async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<InboundSetup>) {

@@ -1,6 +1,7 @@
 //! An SMTP session over a connection.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use mailapi_backend::Buffer;
@@ -11,7 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Body, Host, SmtpSettings};
 use crate::coming::Coming;
-use crate::net::{Arrival, ServerTls, Shutdown, Stream, encrypt};
+use crate::net::{Arrival, FirstBytes, ServerTls, Shutdown, Stream, encrypt};
 
 /// Resources of the listener for a session.
 pub(crate) struct SessionSetup<'a> {
@@ -43,6 +44,8 @@ pub(crate) async fn converse(
         replies: session.greeting().encode(),
         session,
         stream: arrival.stream,
+        peer: arrival.peer,
+        first_bytes: FirstBytes::new(),
         settings,
         tls,
         coming: Coming::new(buffer.clone()),
@@ -56,6 +59,8 @@ pub(crate) async fn converse(
 
 struct Conversation<'a> {
     stream: Stream,
+    peer: SocketAddr,
+    first_bytes: FirstBytes,
     session: Session,
     settings: &'a SmtpSettings,
     tls: Option<&'a ServerTls>,
@@ -84,7 +89,14 @@ impl Conversation<'_> {
         while self.advance(host).await? {
             match self.wait(&mut buffer).await? {
                 Wait::Data(0) => return Ok(()),
-                Wait::Data(read) => self.session.push(&buffer[..read]),
+                Wait::Data(read) => {
+                    if let Some(foreign) = self.first_bytes.look(&buffer[..read]) {
+                        tracing::info!(peer = %self.peer, protocol = ?foreign, "SMTP session refused");
+                        self.say(&Reply::new(554, (5, 5, 1), foreign.reason())).await?;
+                        break;
+                    }
+                    self.session.push(&buffer[..read]);
+                }
                 Wait::TooSlow => return self.say(&Reply::new(421, (4, 4, 2), "Time-out, closing connection")).await,
                 Wait::Leaving => return self.say(&Reply::new(421, (4, 3, 2), "The server is shutting down")).await,
             }

@@ -17,6 +17,8 @@ use async_trait::async_trait;
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo};
 
+use crate::net::ClosingWords;
+
 pub(crate) use accept::{Delivery, Source, accept_message};
 pub(crate) use body::Body;
 pub(crate) use conversation::{SessionSetup, converse};
@@ -25,8 +27,11 @@ pub use settings::SmtpSettings;
 pub(crate) use setup::SmtpSetup;
 pub(crate) use trace_fields::{TraceFields, check_hops, header_of};
 
-/// Sent to a client above the connection limits (RFC 5321 section 3.8).
-pub(crate) const BUSY: &[u8] = b"421 4.7.0 Too many connections, try again later\r\n";
+/// Sent to clients without a session (RFC 5321 section 3.8).
+pub(crate) const CLOSING_WORDS: ClosingWords = ClosingWords {
+    busy: b"421 4.7.0 Too many connections, try again later\r\n",
+    not_announced: b"421 4.7.0 A PROXY header is required from this address\r\n",
+};
 
 /// The decisions of a session.
 #[async_trait]

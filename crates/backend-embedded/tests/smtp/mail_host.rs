@@ -1,6 +1,6 @@
 //! A mail server with open listeners in a temporary directory. Its delivery agent runs only on request.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -343,6 +343,7 @@ pub(crate) struct TestJudge {
     judgement: Mutex<Option<Judgement>>,
     asked: Mutex<Vec<(String, String, Blob)>>,
     envelopes: Mutex<Vec<(Vec<EmailAddress>, String)>>,
+    clients: Mutex<Vec<IpAddr>>,
 }
 
 impl TestJudge {
@@ -355,6 +356,11 @@ impl TestJudge {
         self.asked.lock().unwrap().clone()
     }
 
+    /// Returns the client of each question.
+    pub(crate) fn clients(&self) -> Vec<String> {
+        self.clients.lock().unwrap().iter().map(ToString::to_string).collect()
+    }
+
     /// Returns the recipients and the queue id of each question.
     pub(crate) fn envelopes(&self) -> Vec<(Vec<EmailAddress>, String)> {
         self.envelopes.lock().unwrap().clone()
@@ -364,7 +370,8 @@ impl TestJudge {
 #[async_trait]
 impl JudgeInbound for TestJudge {
     async fn judge(&self, mail: InboundMail<'_>) -> Judgement {
-        assert!(mail.hostname.starts_with("mx.") && mail.client.is_loopback());
+        assert!(mail.hostname.starts_with("mx."));
+        self.clients.lock().unwrap().push(mail.client);
         self.envelopes.lock().unwrap().push((mail.recipients.to_vec(), mail.queue_id.0.clone()));
         let asked = (mail.client_name.to_owned(), mail.sender.to_owned(), mail.message);
         self.asked.lock().unwrap().push(asked);

@@ -17,6 +17,7 @@ mod loops;
 mod mail_host;
 mod marked;
 mod notified;
+mod proxied;
 mod relayed;
 mod retries;
 mod returned;

@@ -43,7 +43,11 @@ async fn run(change: impl FnOnce(&mut HttpSettings)) -> Running {
     let (certificate, key) = made();
     let tls = ServerTls::from_pem(certificate.as_bytes(), key.as_bytes()).unwrap();
     let bind = || TcpListener::bind("127.0.0.1:0");
-    let listeners = ApiListeners { plain: bind().await.unwrap(), encrypted: bind().await.ok(), tls: Some(tls.clone()) };
+    let listeners = ApiListeners {
+        encrypted: bind().await.ok(),
+        tls: Some(tls.clone()),
+        ..ApiListeners::from(bind().await.unwrap())
+    };
     let plain = listeners.plain.local_addr().unwrap();
     let encrypted = listeners.encrypted.as_ref().unwrap().local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();

@@ -19,6 +19,7 @@ mod metrics;
 mod openapi;
 mod permission_table;
 mod permissions;
+mod proxied;
 mod queue;
 mod requests;
 mod serve;

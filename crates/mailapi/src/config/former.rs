@@ -77,7 +77,7 @@ impl<'a> FormerValue<'a> {
         let span = self.value.span();
         let (sections, name) = new.rsplit_once('.').unwrap_or(("", new));
         let mut table = file;
-        for section in sections.split('.') {
+        for section in sections.split('.').filter(|section| !section.is_empty()) {
             let fresh = || Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
             let inner = table.entry(Spanned::new(span.clone(), section.into())).or_insert_with(fresh);
             // A value other than a table is rejected later, with its line.
@@ -108,6 +108,7 @@ impl Former {
 pub(super) const MOVED: &[(&str, &str)] = &[
     ("shutdown_grace", "advanced.shutdown_grace"),
     ("http.max_connections", "advanced.http.max_connections"),
+    ("http.trusted_proxies", "trusted_proxies"),
     ("mail.embedded.tls_cert", "tls.cert"),
     ("mail.embedded.tls_key", "tls.key"),
     ("auth.password_rounds", "advanced.auth.password_rounds"),

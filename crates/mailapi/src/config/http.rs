@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use mailapi_http::{HttpSettings, Network, RequestLimits};
+use mailapi_http::{HttpSettings, RequestLimits};
 use mailapi_model::DomainName;
 
 use super::advanced::Advanced;
 use super::limits::Limits;
 use super::mirror::mirror;
-use super::values::{ByteSize, ListenAddress, Text, Unset};
+use super::values::{ByteSize, ListenAddress, Unset};
 use super::{ConfigError, at_least_one, is_public};
 
 mirror!(
@@ -19,7 +19,6 @@ mirror!(
         listen: ListenAddress = ListenAddress(SocketAddr::from(([127, 0, 0, 1], 8080))),
         tls_listen: Unset<ListenAddress> = Unset(None),
         public_url: Unset<String> = Unset(None),
-        trusted_proxies: Vec<Text<Network>> = Vec::new(),
     }
 );
 
@@ -30,7 +29,6 @@ impl Http {
         self.apply(&mut settings);
         advanced.http.apply(&mut settings);
         settings.public_url.clone_from(&self.public_url.0);
-        settings.trusted_proxies = self.trusted_proxies.iter().map(|Text(network)| *network).collect();
         settings.limits = RequestLimits { per_minute: limits.requests_per_minute, per_hour: limits.requests_per_hour };
         settings.shutdown_grace = advanced.shutdown_grace.0;
         settings

@@ -256,7 +256,7 @@ mod tests {
             index in any::<prop::sample::Index>(), value in "([0-9]{0,25}(ms|s|d|MiB|KB)?|.{0,30})"
         ) {
             const NAMES: [&str; 6] = [
-                "SHUTDOWN_GRACE", "HTTP__LISTEN", "HTTP__TRUSTED_PROXIES", "AUTH__ADMINS", "LIMITS__MAX_MESSAGE_BYTES",
+                "SHUTDOWN_GRACE", "HTTP__LISTEN", "TRUSTED_PROXIES", "AUTH__ADMINS", "LIMITS__MAX_MESSAGE_BYTES",
                 "AUTH__LOGIN_ATTEMPTS",
             ];
             let _ = from_environment(&format!("MAILAPI_{}", index.get(&NAMES)), &value);

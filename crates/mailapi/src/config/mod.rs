@@ -39,6 +39,7 @@ use mailapi_backend_external::log_follower::LogSettings;
 use mailapi_dns::DnsSettings;
 use mailapi_http::HttpSettings;
 use mailapi_model::DomainName;
+use mailapi_proxy::TrustedProxy;
 use mailapi_service::{MailPrograms, Settings, is_local_name};
 use mailapi_store::postgres::PostgresSettings;
 use mailapi_tls::{ServerTls, Trust};
@@ -50,8 +51,8 @@ pub(crate) use log::{Log, LogFormat};
 pub(crate) use mail_external::LogPlace;
 pub(crate) use tls::{CertificateFiles, TlsMode};
 pub(crate) use values::ByteSize;
-use values::HumanDuration;
 pub(crate) use values::ListenAddress;
+use values::{HumanDuration, Text};
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,6 +66,8 @@ pub(crate) struct Config {
     warnings: Vec<String>,
     /// Directory of the database and all other durable state; relative to the working directory.
     pub(crate) data_dir: PathBuf,
+    /// Proxies in front of any listener.
+    trusted_proxies: Vec<Text<TrustedProxy>>,
     pub(crate) log: log::Log,
     pub(crate) http: http::Http,
     pub(crate) tls: tls::Tls,
@@ -85,6 +88,7 @@ impl Default for Config {
             file: None,
             warnings: Vec::new(),
             data_dir: PathBuf::from("mailapi-data"),
+            trusted_proxies: Vec::new(),
             log: log::Log::default(),
             http: http::Http::default(),
             tls: tls::Tls::default(),
@@ -210,7 +214,13 @@ impl Config {
     pub(crate) fn http(&self) -> HttpSettings {
         let mut settings = self.http.settings(&self.limits, &self.advanced);
         settings.access_log = self.log.access.0;
+        settings.trusted_proxies = self.trusted_proxies().iter().map(TrustedProxy::network).collect();
         settings
+    }
+
+    /// Returns the proxies in front of the listeners.
+    pub(crate) fn trusted_proxies(&self) -> Vec<TrustedProxy> {
+        self.trusted_proxies.iter().map(|Text(proxy)| proxy.clone()).collect()
     }
 
     /// Returns the settings of the message store.
@@ -220,7 +230,8 @@ impl Config {
 
     /// Returns the settings of the embedded mail server's listeners, without a certificate.
     pub(crate) fn listeners(&self) -> ListenerSettings {
-        self.mail.embedded.listeners(self.auth.admins(), &self.advanced)
+        let listeners = self.mail.embedded.listeners(self.auth.admins(), &self.advanced);
+        ListenerSettings { trusted_proxies: self.trusted_proxies(), ..listeners }
     }
 
     /// Returns the certificate of all listeners, if they offer TLS; reads it if it is in files.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use mailapi_http::Network;
+use mailapi_proxy::Network;
 use mailapi_service::WebhookSettings;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! `[mail.embedded.inbound]`: checks of mail from outside.
 
-use mailapi_http::Network;
 use mailapi_model::DomainName;
+use mailapi_proxy::Network;
 use mailapi_service::mail::{DmarcAction, InboundSettings, MAX_DNSBL, RspamdAddress};
 use serde::{Deserialize, Serialize};
 
