@@ -24,8 +24,15 @@ impl FromRequestParts<HttpState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
-        let value = parts.headers.get(&TOKEN_HEADER).filter(|value| !value.is_empty()).ok_or(ErrorCode::NoApiToken)?;
+        let mut values = parts.headers.get_all(&TOKEN_HEADER).iter();
+        let value = values.next().ok_or(ErrorCode::NoApiToken)?;
+        let has_second = values.next().is_some();
+        if value.is_empty() && !has_second {
+            return Err(ErrorCode::NoApiToken.into());
+        }
         let known = match value.to_str() {
+            // With two tokens, a proxy and this server could mean different callers.
+            _ if has_second => Err(AuthenticateError::Unknown),
             Ok(value) => state.service().authenticate(&TokenValue::from_caller(value)).await,
             // Tokens are visible ASCII only.
             Err(_) => Err(AuthenticateError::Unknown),

@@ -20,6 +20,7 @@ mod download;
 mod error;
 mod error_codes;
 mod guard;
+mod head_lines;
 mod head_room;
 mod health;
 mod hosted;

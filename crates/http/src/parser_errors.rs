@@ -9,16 +9,18 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::head_lines::HeadLines;
 use crate::wrapped_stream::forward_flush_and_shutdown;
 
 /// Longer than the head of any response of hyper's own.
 const BARE_HEAD: usize = 200;
 
-/// A stream that replaces hyper's own error responses.
+/// A stream that replaces hyper's own error responses, and makes hyper refuse heads that it would accept.
 pub(crate) struct ParserErrors<S> {
     stream: S,
     /// A line ended since the last response, so an oversized head is not just an oversized request line.
     line_ended: bool,
+    lines: HeadLines,
     replacement: Option<Replacement>,
 }
 
@@ -30,7 +32,7 @@ struct Replacement {
 
 impl<S> ParserErrors<S> {
     pub(crate) const fn new(stream: S) -> Self {
-        Self { stream, line_ended: false, replacement: None }
+        Self { stream, line_ended: false, lines: HeadLines::new(), replacement: None }
     }
 }
 
@@ -86,6 +88,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ParserErrors<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.lines.look(&mut buffer.filled_mut()[before..]);
         if !self.line_ended {
             self.line_ended = buffer.filled()[before..].contains(&b'\n');
         }

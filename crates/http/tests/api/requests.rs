@@ -40,3 +40,12 @@ async fn a_head_request_gets_the_head_of_the_answer() {
     let answer = app.send(request.unwrap()).await;
     assert_eq!((answer.status.as_u16(), answer.bytes.len()), (200, 0));
 }
+
+#[tokio::test]
+async fn a_request_with_two_tokens_is_refused() {
+    let app = App::start().await;
+    for (first, second) in [(app.admin.as_str(), app.admin.as_str()), (&app.admin, "mapi_other"), ("", &app.admin)] {
+        let request = api(Method::GET, "/users").header("X-MAILAPI-TOKEN", first).header("X-MAILAPI-TOKEN", second);
+        app.send(request.body(Body::empty()).unwrap()).await.assert_error(401, "INVALID_TOKEN");
+    }
+}

@@ -125,6 +125,21 @@ async fn errors_of_the_parser_have_the_form_of_all_errors() {
 }
 
 #[tokio::test]
+async fn a_bare_line_feed_in_a_head_is_refused() {
+    let running = run(|_| ()).await;
+    let whole = "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n";
+    let body = "POST /health/live HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n\n\n";
+    for (before, answered) in [("", 0), (whole, 1), (body, 1)] {
+        for head in ["GET /health/live HTTP/1.1\nHost: x\r\n\r\n", "GET /health/live HTTP/1.1\r\nHost: x\n\n"] {
+            let answer = exchange(running.address, format!("{before}{head}").as_bytes()).await;
+            assert_eq!(answer.matches("HTTP/1.1 ").count(), answered + 1, "{answer}");
+            let (_, last) = answer.rsplit_once("HTTP/1.1 ").unwrap();
+            assert!(last.starts_with("400 ") && last.contains("\"BAD_REQUEST\""), "{answer}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_head_is_read_no_further_than_its_limit() {
     let running = run(|_| ()).await;
     let start = "GET /health HTTP/1.1\r\nHost: x\r\nX: ";
