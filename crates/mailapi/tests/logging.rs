@@ -4,7 +4,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn http(running: &Value) -> String {
 
 fn server(work_dir: &WorkDir, settings: &[(&str, &str)]) -> Server {
     let mut command = work_dir.command(&["serve", "--log-format", "json"]);
-    command.env("MAILAPI_HTTP__TRUSTED_PROXIES", "127.0.0.1");
+    command.env("MAILAPI_TRUSTED_PROXIES", "127.0.0.1");
     command.envs(settings.iter().copied());
     Server::start(command)
 }
@@ -190,8 +190,36 @@ fn fail_everywhere(running: &Value) {
     assert!(heard.contains("535 "), "{heard}");
 }
 
-/// Counts the lines that the documented filter matches, with fail2ban's own program.
-fn found_by_fail2ban(log: &Path) -> String {
+/// Counts the lines that the documented filter matches in a file and in the journal, with fail2ban's own program.
+fn assert_fail2ban_finds_four(work_dir: &WorkDir, log: &str) {
+    let file = work_dir.path().join("server.log");
+    std::fs::write(&file, log).unwrap();
+    let found = found_by_fail2ban(&file.display().to_string());
+    assert!(found.contains(" 4 matched"), "{found}\n{log}");
+    let journal = journal(work_dir.path(), log);
+    let found = found_by_fail2ban(&format!("systemd-journal[journalfiles={}]", journal.display()));
+    assert!(found.contains(" 4 matched"), "in the journal: {found}\n{log}");
+}
+
+/// Writes the lines into a journal, as journald stores the output of the unit.
+fn journal(directory: &Path, log: &str) -> PathBuf {
+    let (exported, journal) = (directory.join("export"), directory.join("system.journal"));
+    let entry = |(number, line): (usize, &str)| {
+        format!(
+            "__REALTIME_TIMESTAMP={}\n__MONOTONIC_TIMESTAMP={}\n_BOOT_ID=11111111111111111111111111111111\n\
+             _SYSTEMD_UNIT=mailapi.service\n_HOSTNAME=mx\nSYSLOG_IDENTIFIER=mailapi\n_PID=123\nMESSAGE={line}\n\n",
+            1_795_800_000_000_000 + number,
+            1_000 + number,
+        )
+    };
+    std::fs::write(&exported, log.lines().enumerate().map(entry).collect::<String>()).unwrap();
+    let mut writer = Command::new("/usr/lib/systemd/systemd-journal-remote");
+    let written = writer.arg("-o").args([&journal, &exported]).output().expect("systemd-journal-remote is installed");
+    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+    journal
+}
+
+fn found_by_fail2ban(log: &str) -> String {
     let output = Command::new("fail2ban-regex").arg(log).arg(FILTER).output().expect("fail2ban is installed");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = shown.lines().find(|line| line.starts_with("Lines:"));
@@ -219,10 +247,7 @@ fn each_failed_log_in_is_one_line_that_fail2ban_finds() {
     ];
     assert_eq!(lines, expected, "{log}");
     assert!(!log.contains(WRONG), "{log}");
-    let file = work_dir.path().join("json.log");
-    std::fs::write(&file, &log).unwrap();
-    let found = found_by_fail2ban(&file);
-    assert!(found.contains(" 4 matched"), "{found}\n{log}");
+    assert_fail2ban_finds_four(&work_dir, &log);
 }
 
 #[test]
@@ -237,7 +262,7 @@ fn fail2ban_finds_the_lines_for_people_too() {
         command.env(format!("MAILAPI_{name}"), address);
     }
     command.env("MAILAPI_MAIL__EMBEDDED__SUBMISSION_LISTEN", running["submission"].as_str().unwrap());
-    let mut child = command.env("MAILAPI_HTTP__TRUSTED_PROXIES", "127.0.0.1").stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = command.env("MAILAPI_TRUSTED_PROXIES", "127.0.0.1").stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
     let mut shown = String::new();
     while !shown.contains("/docs") {
@@ -247,8 +272,5 @@ fn fail2ban_finds_the_lines_for_people_too() {
     assert!(mailapi_testkit::send_signal("TERM", &child));
     stdout.read_to_string(&mut shown).unwrap();
     child.wait().unwrap();
-    let file = work_dir.path().join("human.log");
-    std::fs::write(&file, &shown).unwrap();
-    let found = found_by_fail2ban(&file);
-    assert!(found.contains(" 4 matched"), "{found}\n{shown}");
+    assert_fail2ban_finds_four(&work_dir, &shown);
 }
