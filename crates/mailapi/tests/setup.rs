@@ -163,6 +163,54 @@ fn systemd_accepts_the_unit() {
     assert!(own.is_empty(), "{own:?}");
 }
 
+/// Settings of systemd that imply `NoNewPrivileges=yes` for a service with a user (systemd.exec(5)).
+const NO_NEW_PRIVILEGES: &[&str] = &[
+    "NoNewPrivileges",
+    "LockPersonality",
+    "MemoryDenyWriteExecute",
+    "PrivateDevices",
+    "ProtectClock",
+    "ProtectHostname",
+    "ProtectKernelLogs",
+    "ProtectKernelModules",
+    "ProtectKernelTunables",
+    "RestrictAddressFamilies",
+    "RestrictNamespaces",
+    "RestrictRealtime",
+    "RestrictSUIDSGID",
+    "SystemCallArchitectures",
+    "SystemCallFilter",
+];
+
+/// The part of a page between two texts.
+fn printed(page: &str, start: &str, end: &str) -> String {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page)).unwrap();
+    let (_, rest) = page.split_once(start).expect("the beginning of the example");
+    rest.split_once(end).expect("the end of the example").0.to_owned()
+}
+
+/// docs/operating.md prints a unit for a server in front of Postfix.
+#[test]
+fn the_unit_in_front_of_postfix_is_as_hardened() {
+    let machine = Machine::new();
+    machine.setup(&[&NAMES[..], &["--write"]].concat(), "correct horse battery\n").answer();
+    let own = fs::read_to_string(machine.path("units/mailapi.service")).unwrap();
+    let (_, hardening) = own.split_once("UMask=").unwrap();
+    let hardening = hardening.split_once("\n[Install]").unwrap().0.lines().skip(1);
+    // The directories differ.
+    let hardening: Vec<_> = hardening.filter(|line| !line.starts_with("ReadWritePaths=")).collect();
+    let unit = printed("operating.md", "mailapi.service <<'UNIT'\n", "\nUNIT\n");
+    let missing: Vec<_> = hardening.iter().filter(|line| !unit.lines().any(|printed| printed == **line)).collect();
+    assert!(hardening.len() > 20 && missing.is_empty(), "docs/operating.md lacks {missing:?}");
+    // Changes of Postfix's queue need sudo.
+    let undone = printed("queue.md", "```ini\n[Service]\n", "```");
+    let names = hardening.iter().filter_map(|line| line.split_once('=')).map(|(name, _)| name);
+    for name in names.filter(|name| NO_NEW_PRIVILEGES.contains(name)) {
+        let is_undone = |line: &str| line == format!("{name}=no") || line == format!("{name}=");
+        assert!(undone.lines().any(is_undone), "docs/queue.md does not undo {name}");
+    }
+}
+
 /// The commands of docs/server.md, with the paths and ports of this machine. Programs that change the system are
 /// replaced by ones that do nothing.
 #[test]
