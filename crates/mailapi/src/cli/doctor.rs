@@ -1,5 +1,6 @@
 //! `mailapi doctor`: checks the whole installation and suggests fixes.
 
+mod arrived;
 mod bounces;
 mod certificate;
 mod finding;
@@ -138,6 +139,7 @@ async fn host_name(config: &Config, service: &Service) -> Finding {
         Ok(None) => Finding::fine(WHAT, config.mail_host()),
         Ok(Some(why)) => Finding::wrong(WHAT, why, host_name::ADVICE),
         Err(error) => Finding::unknown(WHAT, error),
+    findings.push(arrived::mail_from_outside(service.arrived_mail().await));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sending, and the status of sent mail.
 
+mod arrived_mail;
 mod compose;
 mod delivery_log;
 mod discarded;
@@ -15,6 +16,7 @@ mod send;
 mod sent_today;
 mod status;
 
+pub use arrived_mail::ArrivedMail;
 pub(crate) use compose::message_id;
 pub use compose::{ComposeError, Form, compose, compose_large};
 pub(crate) use delivery_log::LossesStored;

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::{Backend, DeliveryFeed, FeedBatch, FeedError};
-use mailapi_model::{Clock, FeedCursor, FolderName, QueueId, ReceivedMail};
+use mailapi_model::{
+    Authentication, AuthenticationResult, CheckedDomain, Clock, FeedCursor, FolderName, QueueId, ReceivedMail,
+};
 use mailapi_service::events::{After, EventQuery};
+use mailapi_service::mail::ArrivedMail;
 use mailapi_service::{Caller, Parts, Service};
 use mailapi_testkit::TestApp;
 use serde_json::{Value, json};
@@ -127,4 +130,39 @@ async fn a_crash_between_report_and_event_loses_and_repeats_nothing() {
     assert_eq!((one.unwrap(), other.unwrap()), (false, false));
     complete(&second).await;
     assert_eq!(events_of(&second, "Q1").await.len(), 1);
+}
+
+#[tokio::test]
+async fn mail_that_arrived_unchecked_is_counted() {
+    let app = TestApp::start().await;
+    app.user("ann@example.org").await;
+    let log = Arc::new(Log::default());
+    let service = service(&app, &log);
+    assert_eq!(service.arrived_mail().await.unwrap(), ArrivedMail::default());
+    let none = || CheckedDomain { result: AuthenticationResult::None, domain: None };
+    let authentication =
+        Authentication { spf: none(), dkim: Vec::new(), dmarc: none(), arc: AuthenticationResult::None };
+    // Mail of another server that was checked, two that were not, and one of a user.
+    for (number, author, checked) in [
+        (1, "eve@example.net", true),
+        (2, "eve@example.net", false),
+        (3, "zoe@far.example", false),
+        (4, "bob@example.org", false),
+    ] {
+        let message =
+            format!("From: {author}\nMessage-ID: <{number}@x.example>\nReceived: by mx id Q{number}; Fri\n\nHi\n");
+        app.deliver(author, "ann@example.org", &message).await;
+        log.0.lock().unwrap().push(ReceivedMail {
+            at: app.clock.now(),
+            mailbox: "ann@example.org".parse().unwrap(),
+            queue_id: QueueId(format!("Q{number}")),
+            header_id: Some(format!("<{number}@x.example>")),
+            place: None,
+            authentication: checked.then(|| authentication.clone()),
+        });
+    }
+    service.follow_once().await.unwrap();
+    complete(&service).await;
+    while service.read_events_once().await.unwrap() {}
+    assert_eq!(service.arrived_mail().await.unwrap(), ArrivedMail { checked: 1, unchecked: 2 });
 }
