@@ -64,6 +64,8 @@ impl Identity {
 fn foreign_link(path: &Path) -> io::Result<Option<Metadata>> {
     let mut rest = path.to_owned();
     for _ in 0..MOST_LINKS {
+        // With a slash at its end, the path would mean the target of its last link.
+        rest = rest.components().collect();
         let is_link = |path: &&Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
         let prefixes: Vec<&Path> = rest.ancestors().collect();
         let Some(link) = prefixes.into_iter().rev().find(is_link).map(Path::to_owned) else { return Ok(None) };
@@ -129,6 +131,7 @@ mod tests {
         symlink("data", path("of-root")).unwrap();
         symlink(path("data"), path("foreign")).unwrap();
         symlink("foreign/inner/../..", path("behind")).unwrap();
+        symlink("foreign", path("to-foreign")).unwrap();
         symlink("endless", path("endless")).unwrap();
         lchown(path("foreign"), Some(48_213), None).unwrap();
         for (name, is_foreign) in [
@@ -138,6 +141,8 @@ mod tests {
             ("foreign", true),
             ("foreign/inner", true),
             ("behind/data", true),
+            ("to-foreign", true),
+            ("foreign/", true),
         ] {
             assert_eq!(foreign_link(&path(name)).unwrap().is_some(), is_foreign, "{name}");
         }

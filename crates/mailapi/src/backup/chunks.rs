@@ -227,7 +227,7 @@ mod tests {
         let (id, name) = (Sha::of(b"mail"), "0".repeat(62));
         chunks.keep(id, b"mail", &directory).unwrap();
         for group in ["00", "strange", "0G", "000"] {
-            std::fs::create_dir(path("chunks").join(group)).unwrap();
+            std::fs::create_dir_all(path("chunks").join(group)).unwrap();
             std::fs::write(path("chunks").join(group).join("notes.txt"), "keep me").unwrap();
         }
         for strange in ["strange", "0G", "000"] {

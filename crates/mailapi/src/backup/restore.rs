@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use mailapi_backend_embedded::message_store::pass_over_used_numbers;
-use mailapi_files::{FileOwner, OpenDirectory};
+use mailapi_files::{FileError, FileOwner, OpenDirectory};
 use mailapi_model::Timestamp;
 use mailapi_store::sqlite::{Sqlite, SqliteSettings, check_database};
 use rustix::fs::Mode;
@@ -96,7 +96,7 @@ impl<'a> Restoring<'a> {
         };
         let database_part_name = with_suffix(&database_name, ".restoring");
         // An interrupted restore left one, if the database is outside the data directory.
-        database_dir.remove_tree(&database_part_name)?;
+        remove_part(&database_dir, &database_part_name)?;
         let database_part = database_dir.create_directory(&database_part_name, DIRECTORY_MODE)?;
         Ok(Self {
             data_dir,
@@ -178,7 +178,7 @@ impl<'a> Restoring<'a> {
 
     /// Removes everything that was written but the mark of the incomplete restore.
     fn discard(&self, manifest: &Manifest) {
-        let _ = self.database_dir.remove_tree(&self.database_part_name);
+        let _ = remove_part(&self.database_dir, &self.database_part_name);
         if self.is_placed.get() {
             let _ = self.database_dir.remove_file(&self.database_name);
         }
@@ -189,6 +189,19 @@ impl<'a> Restoring<'a> {
             };
         }
     }
+}
+
+/// Removes the directory of an incomplete database; one with files of others stays, and is an error.
+fn remove_part(directory: &OpenDirectory, name: &Path) -> Result<(), FileError> {
+    let part = match directory.directory(name) {
+        Ok(part) => part,
+        Err(error) if error.is_missing() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for file in DATABASE_COPY {
+        part.remove_file(file)?;
+    }
+    directory.remove_directory(name).map(drop)
 }
 
 /// Creates the directories of a path, which belong to `owner` if the caller is root; returns the last one.

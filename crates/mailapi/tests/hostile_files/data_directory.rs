@@ -111,7 +111,7 @@ fn files_that_only_root_can_read_are_still_arguments() {
 }
 
 #[test]
-fn a_data_directory_behind_a_link_of_its_owner_is_no_other_directory() {
+fn a_link_in_place_of_the_directory_leads_nowhere() {
     let fixture = Fixture::new();
     fs::create_dir(fixture.path("outside/empty")).unwrap();
     let before = fixture.outside();
