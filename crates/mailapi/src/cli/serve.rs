@@ -111,8 +111,11 @@ fn ended_early(what: &str, ended: Result<(), JoinError>) -> Failure {
 
 /// Repairs what a crash left, and mailboxes that could take no mail, before the listeners open.
 async fn mend(assembly: &Assembly) -> Outcome {
-    if let MailServer::Embedded(embedded) = &assembly.mail {
-        embedded.message_store().mend_all().await?;
+    // A damaged mailbox must not keep the server from its start.
+    if let MailServer::Embedded(embedded) = &assembly.mail
+        && let Err(error) = embedded.message_store().mend_all().await
+    {
+        tracing::error!(%error, "mailboxes could not be checked; see `mailapi doctor`");
     }
     let Reconciled { repaired, quarantined } = assembly.service.reconcile().await?;
     if repaired > 0 {
