@@ -254,11 +254,12 @@ fn routes<'a>(
     Ok(routes)
 }
 
-/// Returns whether the alias has forwarded the message before. An alias without members elsewhere forwards nothing.
+/// Returns whether the alias has forwarded the message before. An alias without members elsewhere forwards nothing. A
+/// person with a login may send old mail again, which has passed this server before.
 fn is_loop(mail: &Prepared, recipient: &EmailAddress, expansion: &Expansion) -> bool {
     let earlier = &mail.earlier;
-    let is_named = |alias| earlier.are_too_many() || earlier.name(recipient) || earlier.name(alias);
-    expansion.forwarder().is_some_and(is_named)
+    let has_passed = earlier.are_too_many() && mail.incoming.relaying == Relaying::Denied;
+    expansion.forwarder().is_some_and(|alias| has_passed || earlier.name(recipient) || earlier.name(alias))
 }
 
 /// Returns the route of junk: no other server gets it.

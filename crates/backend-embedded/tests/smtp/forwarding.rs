@@ -291,6 +291,9 @@ async fn an_alias_forwards_no_message_that_passed_twice_before() {
         let (_, reply) = arrives(&host, "zoe@far.example", "team@here.example", &(passed.repeat(times) + SIGNED)).await;
         assert!(reply.starts_with(code), "{times}: {reply}");
     }
+    // An author here sends an old message again.
+    let again = host.outgoing(&["team@here.example"], &(passed.repeat(3) + &mail("Hi")));
+    assert_eq!(host.message_store.accept(again).await.unwrap().refused, []);
 }
 
 #[tokio::test]
