@@ -191,7 +191,8 @@ impl GreylistRemoval {
 
 /// Counts the rows of a network that wait, up to `most`.
 fn waiting_of(network: &str, most: u64) -> Stmt {
-    let sql = "SELECT COUNT(*) FROM (SELECT 1 FROM greylist WHERE network = $1 AND passed = FALSE LIMIT $2) AS some";
+    let sql = "SELECT COUNT(*) FROM (SELECT 1 FROM greylist WHERE network = $1 AND passed = FALSE LIMIT $2) \
+               AS waiting_rows";
     Stmt::new(sql).bind(network).bind(number(most.max(LEAST_COUNTED)))
 }
 
@@ -203,7 +204,7 @@ fn add(key: &str, attempt: &GreylistAttempt) -> Stmt {
     let sql = "INSERT INTO greylist (key, network, first_seen, last_seen, passed) \
                SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($3 AS BIGINT), FALSE \
                WHERE (SELECT COUNT(*) FROM (SELECT 1 FROM greylist WHERE network = $2 AND passed = FALSE LIMIT $4) \
-               AS some) < $4 ON CONFLICT (key) DO NOTHING";
+               AS waiting_rows) < $4 ON CONFLICT (key) DO NOTHING";
     let GreylistAttempt { network, now, room, .. } = attempt;
     Stmt::new(sql).bind(key).bind(network.as_str()).bind(*now).bind(number(room.waiting))
 }

@@ -4,7 +4,7 @@
 ALTER TABLE greylist ADD COLUMN network TEXT COLLATE "C" NOT NULL DEFAULT '';
 CREATE INDEX greylist_by_network ON greylist (network, passed, last_seen);
 
-CREATE INDEX tokens_sessions_by_end ON tokens (expires_at) WHERE is_session;
+CREATE INDEX tokens_sessions_by_end ON tokens (expires_at, id) WHERE is_session;
 
 -- The number of sender domains that are counted in a period.
 ALTER TABLE inbound_totals ADD COLUMN sender_domains BIGINT NOT NULL DEFAULT 0;

@@ -5,16 +5,16 @@ CREATE TABLE mail_owner (
     -- There is at most one row.
     id BIGINT NOT NULL PRIMARY KEY CHECK (id = 1),
     -- The identifier of the data directory.
-    node TEXT NOT NULL,
+    node TEXT COLLATE "C" NOT NULL,
     -- Its machine and its path, for people.
-    place TEXT NOT NULL,
+    place TEXT COLLATE "C" NOT NULL,
     -- The start of the machine's system.
-    machine TEXT NOT NULL,
+    machine TEXT COLLATE "C" NOT NULL,
     -- When the directory became the owner, and when the server started.
     since BIGINT NOT NULL,
     started_at BIGINT NOT NULL,
     -- The name of the running server; empty after it stopped.
-    server TEXT NOT NULL,
+    server TEXT COLLATE "C" NOT NULL,
     -- The database's time when that server was last seen, in milliseconds.
     seen_at BIGINT NOT NULL
 );
