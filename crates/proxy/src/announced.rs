@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loopback_address_of_another_machine_is_not_taken_for_this_one() {
+    fn a_loopback_address_of_another_machine_is_not_this_one() {
         let client = |reported: &str, proxy: &str| {
             let reported = ReportedClient::Address(reported.parse().unwrap());
             client_of(reported, proxy.parse().unwrap()).to_string()
