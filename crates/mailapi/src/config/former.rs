@@ -264,6 +264,9 @@ mod tests {
         match value {
             Value::Integer(number) => Value::Integer(number + 1),
             Value::Boolean(is_on) => Value::Boolean(!is_on),
+            Value::Array(_) if key.ends_with("trusted_proxies") => {
+                Value::Array(vec![Value::String("10.0.0.7/32".into())])
+            }
             Value::Array(items) if items.is_empty() => value.clone(),
             Value::Array(_) => Value::Array(vec![Value::String("17m".to_owned())]),
             Value::String(_) if key.contains(".tls_") => Value::String("a.pem".to_owned()),
