@@ -109,13 +109,19 @@ impl Directory {
     /// # Errors
     /// When the database cannot be read, or the query does not even return the addresses.
     pub async fn mailboxes(&self, after: &DirectoryPlace) -> Result<DirectoryPage, StoreError> {
-        if after.failures_left.is_none() {
-            match self.page_at_once(after).await {
-                Err(error) if !error.is_unavailable() => {}
+        let failed = match after.failures_left {
+            Some(_) => None,
+            None => match self.page_at_once(after).await {
+                Err(error) if !error.is_unavailable() => Some(error),
                 done => return done,
-            }
+            },
+        };
+        let page = self.page_by_address(after).await?;
+        match failed {
+            // No row is to blame.
+            Some(error) if page.mailboxes.is_empty() && page.faults.is_empty() => Err(error),
+            _ => Ok(page),
         }
-        self.page_by_address(after).await
     }
 
     async fn page_at_once(&self, after: &DirectoryPlace) -> Result<DirectoryPage, StoreError> {
