@@ -211,7 +211,7 @@ async fn many_aliases_that_lead_to_each_other_reach_few_addresses() {
 }
 
 #[tokio::test]
-async fn rules_forward_a_message_once_for_all_addresses_of_a_catch_all() {
+async fn rules_forward_once_for_all_addresses_of_a_catch_all() {
     let of = |server: usize, other: usize| ServerPlan {
         aliases: vec![("*".to_owned(), vec![format!("fwd@{}", domain(server))])],
         forward: numbered("u", 3, &format!("@{}", domain(other))),
