@@ -191,7 +191,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_alike_however_they_are_split(
-            bytes in "((GET|POST) / HTTP/1.1\r\n)?((content-length: [0-9]{1,2}|transfer-encoding: chunked|a: b)\r?\n){0,3}(\r?\n)?([0-9a-f]{0,2}\r?\n|[a-z\r\n]{0,9}){0,4}",
+            bytes in "((GET|POST) / HTTP\r\n)?((content-length: [0-9]{1,2}|transfer-encoding: chunked|a: b)\r?\n){0,3}(\r?\n)?([0-9a-f]{0,2}\r?\n|[a-z\r\n]{0,9}){0,4}",
             piece in 1..30_usize
         ) {
             let (whole, split) = (parsed(bytes.as_bytes(), 1000), parsed(bytes.as_bytes(), piece));

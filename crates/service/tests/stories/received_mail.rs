@@ -142,25 +142,22 @@ async fn mail_that_arrived_unchecked_is_counted() {
     let none = || CheckedDomain { result: AuthenticationResult::None, domain: None };
     let authentication =
         Authentication { spf: none(), dkim: Vec::new(), dmarc: none(), arc: AuthenticationResult::None };
-    // Mail of another server that was checked, two that were not, and one of a user.
-    for (number, author, checked) in [
-        (1, "eve@example.net", true),
-        (2, "eve@example.net", false),
-        (3, "zoe@far.example", false),
-        (4, "bob@example.org", false),
-    ] {
+    // Mail of other servers, and of a user.
+    for (number, author) in [(1, "eve@example.net"), (2, "zoe@far.example"), (3, "bob@example.org")] {
         let message =
             format!("From: {author}\nMessage-ID: <{number}@x.example>\nReceived: by mx id Q{number}; Fri\n\nHi\n");
         app.deliver(author, "ann@example.org", &message).await;
-        log.0.lock().unwrap().push(ReceivedMail {
-            at: app.clock.now(),
-            mailbox: "ann@example.org".parse().unwrap(),
-            queue_id: QueueId(format!("Q{number}")),
-            header_id: Some(format!("<{number}@x.example>")),
-            place: None,
-            authentication: checked.then(|| authentication.clone()),
-        });
     }
+    app.settle().await;
+    // A report of the first one says that it was checked.
+    log.0.lock().unwrap().push(ReceivedMail {
+        at: app.clock.now(),
+        mailbox: "ann@example.org".parse().unwrap(),
+        queue_id: QueueId("Q1".to_owned()),
+        header_id: Some("<1@x.example>".to_owned()),
+        place: None,
+        authentication: Some(authentication),
+    });
     service.follow_once().await.unwrap();
     complete(&service).await;
     while service.read_events_once().await.unwrap() {}
