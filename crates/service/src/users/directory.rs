@@ -37,7 +37,7 @@ pub(crate) struct DirectoryState {
 
 /// A list of all mailboxes that is being compared with the copies.
 #[derive(Default)]
-struct Comparison {
+struct ListComparison {
     synced: DirectorySynced,
     seen: HashSet<EmailAddress>,
     /// Whether any of them may log in.
@@ -69,7 +69,7 @@ impl Service {
     /// [`Unavailable`] if either database is. Changes made so far stay, and the next sync makes the others.
     pub async fn sync_directory_once(&self) -> Result<DirectorySynced, Unavailable> {
         let Some(directory) = self.0.store.directory() else { return Ok(DirectorySynced::default()) };
-        let mut comparison = Comparison::default();
+        let mut comparison = ListComparison::default();
         let outcome = self.compare(directory, &mut comparison).await;
         let failed = outcome.is_err();
         self.0.directory_state.failed.store(failed, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Service {
         self.0.directory_state.failed.load(Ordering::Relaxed)
     }
 
-    async fn compare(&self, directory: &Directory, comparison: &mut Comparison) -> Result<(), Unavailable> {
+    async fn compare(&self, directory: &Directory, comparison: &mut ListComparison) -> Result<(), Unavailable> {
         if let Err(error) = self.compare_list(directory, comparison).await {
             if is_query_failure(&error) {
                 // A user who is disabled there must lose access, whatever fails for other users.
@@ -106,7 +106,7 @@ impl Service {
         }
     }
 
-    async fn compare_list(&self, directory: &Directory, comparison: &mut Comparison) -> Result<(), Unavailable> {
+    async fn compare_list(&self, directory: &Directory, comparison: &mut ListComparison) -> Result<(), Unavailable> {
         let mut next = Some(DirectoryPlace::default());
         while let Some(place) = next {
             let page = directory.mailboxes(&place).await.map_err(Unavailable::UserDatabase)?;
@@ -123,9 +123,9 @@ impl Service {
         Ok(())
     }
 
-    async fn look_for_gone(&self, directory: &Directory, comparison: &mut Comparison) -> Result<(), Unavailable> {
+    async fn look_for_gone(&self, directory: &Directory, comparison: &mut ListComparison) -> Result<(), Unavailable> {
         let (copies, settings) = (self.0.store.copies(), directory.settings());
-        let Comparison { synced, seen, .. } = comparison;
+        let ListComparison { synced, seen, .. } = comparison;
         let mut after = None;
         loop {
             let piece = copies.after(after.as_ref(), settings.page).await?;
@@ -213,8 +213,8 @@ impl Service {
     }
 
     /// Logs the result of a sync, and each row that cannot be read once.
-    fn report_sync(&self, comparison: &Comparison) {
-        let Comparison { synced, faults, .. } = comparison;
+    fn report_sync(&self, comparison: &ListComparison) {
+        let ListComparison { synced, faults, .. } = comparison;
         let DirectorySynced { mailboxes, changed, gone, unreadable, forgotten } = *synced;
         if changed + gone + unreadable + forgotten > 0 {
             self.changed();

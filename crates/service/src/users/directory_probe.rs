@@ -33,7 +33,7 @@ pub struct DirectoryProbe {
     pub failed_passwords: Vec<ProbedRows>,
     /// Active mailboxes without a password.
     pub without_password: Option<ProbedRows>,
-    /// Mailboxes that no log-in finds, because the address is spelled differently.
+    /// Mailboxes that no login finds, because the address is spelled differently.
     pub not_found: Option<ProbedRows>,
     /// Rows that cannot be read, by reason.
     pub unreadable: Vec<ProbedRows>,
@@ -69,9 +69,9 @@ pub struct ProbedRows {
 
 /// Rows by fault.
 #[derive(Default)]
-struct Faults(BTreeMap<String, ProbedRows>);
+struct RowsByFault(BTreeMap<String, ProbedRows>);
 
-impl Faults {
+impl RowsByFault {
     fn add(&mut self, fault: impl ToString, row: impl Into<String>) {
         let fault = fault.to_string();
         let new = || ProbedRows { fault: fault.clone(), rows: 0, examples: Vec::new() };
@@ -94,10 +94,10 @@ impl Faults {
 /// The faults of all rows, by what they mean for a mailbox.
 #[derive(Default)]
 struct ListFaults {
-    unreadable: Faults,
-    dropped: Faults,
-    unknown_quota: Faults,
-    small_quota: Faults,
+    unreadable: RowsByFault,
+    dropped: RowsByFault,
+    unknown_quota: RowsByFault,
+    small_quota: RowsByFault,
 }
 
 impl ListFaults {
@@ -155,7 +155,7 @@ impl Service {
         mailboxes: &[&EmailAddress],
         probe: &mut DirectoryProbe,
     ) -> Result<(), Unavailable> {
-        let (mut schemes, mut failed, mut without) = (BTreeMap::new(), Faults::default(), Faults::default());
+        let (mut schemes, mut failed, mut without) = (BTreeMap::new(), RowsByFault::default(), RowsByFault::default());
         probe.sampled = mailboxes.len();
         for &email in mailboxes {
             let password = match directory.password(email).await {
@@ -195,11 +195,11 @@ async fn not_found(
     directory: &Directory,
     spellings: &[(String, EmailAddress)],
 ) -> Result<Option<ProbedRows>, Unavailable> {
-    let mut faults = Faults::default();
+    let mut faults = RowsByFault::default();
     for (spelled, email) in spellings.iter().step_by(spellings.len().div_ceil(SAMPLE).max(1)) {
         match directory.mailbox(email).await {
             Ok(Some(_)) => {}
-            Ok(None) => faults.add("its address is not in the form that log-ins look up", spelled.as_str()),
+            Ok(None) => faults.add("its address is not in the form that logins look up", spelled.as_str()),
             Err(error) if error.is_unavailable() => return Err(Unavailable::UserDatabase(error)),
             // The list has named the row already.
             Err(_) => {}

@@ -22,7 +22,7 @@ pub struct DirectoryPage {
     pub mailboxes: Vec<DirectoryMailbox>,
     /// Rows that are not, or not wholly, read.
     pub faults: Vec<RowFault>,
-    /// Spellings of listed addresses that log-ins may not find, because they look the canonical one up.
+    /// Spellings of listed addresses that logins may not find, because they look the canonical one up.
     pub spellings: Vec<(String, EmailAddress)>,
     /// Where the next page starts; `None` at the end.
     pub next: Option<DirectoryPlace>,
@@ -46,12 +46,12 @@ struct RowSpan {
 
 /// A page whose mailboxes are being collected.
 #[derive(Default)]
-struct Collected {
+struct CollectedPage {
     page: DirectoryPage,
     places: HashMap<EmailAddress, usize>,
 }
 
-impl Collected {
+impl CollectedPage {
     fn add(&mut self, row: RowRead) {
         let RowRead { spelled, mailbox, fault } = row;
         let is_new = mailbox.is_none_or(|mailbox| self.add_mailbox(&spelled, mailbox));
@@ -127,7 +127,7 @@ impl Directory {
     async fn page_at_once(&self, after: &DirectoryPlace) -> Result<DirectoryPage, StoreError> {
         let rows = self.page_of_rows(RowColumns::All, after).await?;
         let is_full = rows.len() >= self.page_size();
-        let mut collected = Collected::default();
+        let mut collected = CollectedPage::default();
         let mut last = None;
         for row in rows {
             let row = read_mailbox(row, RowColumns::All)?;
@@ -144,7 +144,7 @@ impl Directory {
         let rows = self.page_of_rows(RowColumns::Address, place).await?;
         let rows = rows.into_iter().map(|mut row| row.text()).collect::<Result<Vec<_>, _>>()?;
         let mut failures_left = place.failures_left.unwrap_or(FAILED_QUERIES);
-        let mut collected = Collected::default();
+        let mut collected = CollectedPage::default();
         let whole = RowSpan { from: 0, to: rows.len(), columns: RowColumns::All };
         let mut spans: Vec<_> = (!rows.is_empty()).then_some(whole).into_iter().collect();
         while let Some(span) = spans.pop() {
@@ -188,7 +188,7 @@ mod tests {
     fn of_several_spellings_the_lower_case_one_counts() {
         let spellings = ["Ann@Example.org", "ann@example.org", "ANN@example.org", "bob@example.org"];
         for turned in 0..spellings.len() {
-            let mut collected = Collected::default();
+            let mut collected = CollectedPage::default();
             for spelled in spellings.iter().cycle().skip(turned).take(spellings.len()) {
                 let email = spelled.parse().unwrap();
                 let name = Some((*spelled).to_owned());
