@@ -66,7 +66,7 @@ async fn a_known_sender_is_forgotten_after_a_while() {
 }
 
 #[tokio::test]
-async fn a_flood_of_one_network_has_a_bounded_number_of_rows_and_delays_no_other() {
+async fn a_flood_of_one_network_has_few_rows_and_delays_no_other() {
     /// A network's share of the rows that wait.
     const SHARE: u64 = 1_000;
     let app = app().await;

@@ -67,7 +67,7 @@ async fn parallel_attempts_do_not_wait_for_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_network_with_its_share_gets_no_further_row_and_takes_none_from_others() {
+async fn a_network_with_its_share_gets_no_further_row() {
     for engine in [Engine::sqlite().await, Engine::postgres().await] {
         let store = &engine.store;
         let room = GreylistRoom { waiting: 2, ..ROOM };
