@@ -355,6 +355,7 @@ fn the_doctor_runs_journalctl_once() {
 /// Every leaf of the command line, with its exit code in an empty directory.
 const COMMANDS: &[(&[&str], i32)] = &[
     (&["setup"], 1),
+    (&["adopt-mail"], 1),
     (&["follow"], 1),
     (&["token", "create", "--type", "admin", "--name", "x"], 1),
     (&["token", "list"], 1),
