@@ -49,6 +49,9 @@ impl Identity {
                 "the data directory {shown} is reached by a symbolic link of {}, who could let it lead anywhere",
                 user.shown()
             ))),
+            // The first start of a clone or a container, whose folder often belongs to another user. The directory that it
+            // creates is root's.
+            Self::StartedByOwner if link_owner.is_none() && !path.exists() => Ok(()),
             Self::StartedByOwner => Err(Failure::new(format!(
                 "the data directory {shown} belongs to {}; start the server as that user, not as root: with `User=` in \
                  its unit, or `--user {}:{}` of its container",
