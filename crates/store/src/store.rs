@@ -45,6 +45,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 26, sql: include_str!("../migrations/sqlite/0026_save_sent.sql") },
     Migration { version: 27, sql: include_str!("../migrations/sqlite/0027_bounded_rows.sql") },
     Migration { version: 28, sql: include_str!("../migrations/sqlite/0028_mail_owner.sql") },
+    Migration { version: 29, sql: include_str!("../migrations/sqlite/0029_sieve_of_all.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -77,6 +78,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 26, sql: include_str!("../migrations/postgres/0026_save_sent.sql") },
     Migration { version: 27, sql: include_str!("../migrations/postgres/0027_bounded_rows.sql") },
     Migration { version: 28, sql: include_str!("../migrations/postgres/0028_mail_owner.sql") },
+    Migration { version: 29, sql: include_str!("../migrations/postgres/0029_sieve_of_all.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.

@@ -79,27 +79,54 @@ async fn mail_servers_find_what_they_look_up(engine: Engine) {
     assert_eq!(app_passwords(), "ann@example.org|{SSHA512}ann@example.org", "bob is disabled");
     store.accounts().set_closed(&email("ann@example.org"), true).await.unwrap();
     assert_eq!(app_passwords(), "");
+}
 
-    let (ann, scripts) = (email("ann@example.org"), || engine.sql("SELECT email, version, script FROM mailapi_rules"));
+async fn each_mailbox_has_a_script(engine: Engine) {
+    let store = &engine.store;
+    for (at, mailbox) in (1..).zip(["ann@example.org", "bob@example.org", "eve@example.org", "zoe@example.org"]) {
+        add_account(store, mailbox, at).await;
+    }
+    let ann = email("ann@example.org");
+    let row = |mailbox: &str| {
+        engine.sql(&format!("SELECT email, version, script FROM mailapi_rules WHERE email = '{mailbox}'"))
+    };
     let put = async |text: &str| store.rules().put(&ann, &RuleSet::from_text(text).unwrap()).await.unwrap();
+    let empty = row(ann.as_str());
+    assert_eq!(empty, "ann@example.org|none|", "Pigeonhole 2.4 refuses mail for a mailbox without a script");
+    assert_eq!(row("nobody@example.org"), "");
+
+    // Mail arrives for a disabled mailbox, and its administration finds a closed one.
+    store.accounts().set_active(&email("bob@example.org"), false, at(9)).await.unwrap();
+    store.accounts().set_closed(&email("eve@example.org"), true).await.unwrap();
+    let all = "ann@example.org\nbob@example.org\neve@example.org\nzoe@example.org";
+    let listed = || engine.sql("SELECT email FROM mailapi_rules ORDER BY email");
+    assert_eq!(listed(), all);
+
     put("rule\toff\tx\ndo\tstop\n").await;
-    assert_eq!(scripts(), "", "no rule is enabled");
+    assert_eq!(row(ann.as_str()), empty, "no rule is enabled");
     put("rule\ton\tx\ndo\tflag\tone\n").await;
-    let one = scripts();
+    let one = row(ann.as_str());
     assert!(one.starts_with("ann@example.org|") && one.contains("addflag \"one\";"), "{one}");
     put("rule\ton\tx\ndo\tflag\ttwo\n").await;
-    let two = scripts();
+    let two = row(ann.as_str());
     assert!(two.contains("addflag \"two\";"), "{two}");
     let version = |row: &str| row.split('|').nth(1).unwrap().to_owned();
-    assert_ne!(version(&one), version(&two), "Dovecot compiles a script again if its version is another");
-    engine.sql("UPDATE mailbox_rules SET sieve = NULL");
+    let versions = [version(&empty), version(&one), version(&two)];
+    let is_new = |at: usize| !versions[..at].contains(&versions[at]);
+    assert!((0..3).all(is_new), "Dovecot compiles a script again if its version is another: {versions:?}");
+    assert_eq!(row("bob@example.org"), "bob@example.org|none|", "the rules of another mailbox change nothing");
+    assert_eq!(listed(), all, "one row for each mailbox");
+
+    engine.sql("UPDATE mailbox_rules SET sieve = NULL, sieve_version = NULL");
     assert_eq!(
         store.rules().without_script(5).await.unwrap(),
         std::slice::from_ref(&ann),
         "as an older version stored them"
     );
+    assert_eq!(row(ann.as_str()), empty);
+    put("rule\ton\tx\ndo\tflag\tone\n").await;
     put("").await;
-    assert_eq!(scripts(), "");
+    assert_eq!(row(ann.as_str()), empty);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,4 +137,14 @@ async fn mail_servers_find_what_they_look_up_on_sqlite() {
 #[tokio::test(flavor = "multi_thread")]
 async fn mail_servers_find_what_they_look_up_on_postgres() {
     mail_servers_find_what_they_look_up(Engine::postgres().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_mailbox_has_a_script_on_sqlite() {
+    each_mailbox_has_a_script(Engine::sqlite().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_mailbox_has_a_script_on_postgres() {
+    each_mailbox_has_a_script(Engine::postgres().await).await;
 }
