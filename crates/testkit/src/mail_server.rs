@@ -93,7 +93,7 @@ impl RealMailServer {
             master_password: Secret::new(Self::MASTER_PASSWORD.to_owned()),
             master_separator: "*",
             require_app_passwords: false,
-            applies_rules: false,
+            applies_rules: applies_rules(),
             doveadm: Some((ports.doveadm.port(), Secret::new(Self::API_KEY.to_owned()))),
             certificate: None,
         };
@@ -177,7 +177,7 @@ impl RealMailServer {
             search: SearchSettings::new(state_dir.join("search")),
             log: Some(log),
             log_host: None,
-            applies_rules: false,
+            applies_rules: applies_rules(),
             bounces: None,
             doveadm: is_administered().then_some(doveadm),
             trust: Trust::System,
@@ -188,9 +188,19 @@ impl RealMailServer {
 /// Returns whether doveadm over HTTP is used. With `MAILAPI_TEST_DOVEADM=off` in the environment, mail is
 /// removed over IMAP: Dovecot starts a process for each doveadm request, which costs more than the request.
 fn is_administered() -> bool {
+    !is_off("MAILAPI_TEST_DOVEADM")
+}
+
+/// Returns whether Dovecot applies rules, as in the printed configuration. With `MAILAPI_TEST_RULES=off` in the
+/// environment, it reads no scripts.
+fn applies_rules() -> bool {
+    !is_off("MAILAPI_TEST_RULES")
+}
+
+fn is_off(variable: &str) -> bool {
     #[expect(clippy::disallowed_methods, reason = "the backend of the tests is not a setting of the server")]
-    let doveadm = std::env::var("MAILAPI_TEST_DOVEADM").unwrap_or_default();
-    doveadm != "off"
+    let value = std::env::var(variable).unwrap_or_default();
+    value == "off"
 }
 
 fn write_all(directory: &Path, name: &str, files: impl FnOnce(&str) -> Vec<PrintedFile>) {
