@@ -84,6 +84,8 @@ set -eu
 # Long queue ids are never reused; with short ones, the log could mix up messages.
 postconf -e 'enable_long_queue_ids = yes'
 postconf -e 'syslog_name = {name}'
+# The group of its directory may read a log that Postfix 3.9 or later creates. Earlier versions warn about the name.
+[ "$(postconf -h maillog_file_permissions 2>/dev/null)" != 0600 ] || postconf -e 'maillog_file_permissions = 0640'
 
 # Domains, mailboxes and aliases come from mailapi's database; Dovecot delivers.
 postconf -e 'virtual_mailbox_domains = proxy:{kind}:{directory}/domains.cf'

@@ -6,6 +6,8 @@ mod certificate;
 mod finding;
 mod follower;
 mod local;
+mod log_access;
+mod logrotate;
 mod users;
 
 use mailapi_backend::Mailboxes;
@@ -115,6 +117,7 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     });
     findings.push(bounces::bounces(config, &backend).await);
     findings.push(local::log(config));
+    findings.extend(log_access::log_access(config));
     findings.extend(follower::losses(config, SystemClock::new().now()));
     findings.extend(follower::rotation(config));
     findings.extend(follower::clock(config));
