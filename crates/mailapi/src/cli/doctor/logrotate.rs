@@ -92,8 +92,8 @@ fn read(file: &str, path: &str, common: &mut Directives) -> Option<NextLog> {
                 _ => own.take(&words),
             }
         } else if first.starts_with(['/', '"', '\'', '{']) {
-            let patterns = line.trim_end_matches('{').split_whitespace().map(|word| word.trim_matches(['"', '\'']));
-            is_named |= patterns.into_iter().any(|pattern| matches(pattern, path));
+            let mut patterns = line.trim_end_matches('{').split_whitespace().map(|word| word.trim_matches(['"', '\'']));
+            is_named |= patterns.any(|pattern| matches(pattern, path));
             if line.ends_with('{') {
                 block = Some(Directives { create: common.create.clone(), copies: common.copies });
             }
