@@ -21,13 +21,13 @@ const SET_GROUP: u32 = 0o2000;
 
 /// Owner, group and mode of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Access {
+struct FileAccess {
     owner: String,
     group: String,
     mode: u32,
 }
 
-impl Access {
+impl FileAccess {
     fn shown(&self) -> String {
         format!("{}:{} with mode {:04o}", self.owner, self.group, self.mode & 0o7777)
     }
@@ -50,7 +50,7 @@ impl LogReader {
         Some(Self { uid, name: output_of("id", &["-un", &number])?.ok()?, groups })
     }
 
-    fn can_read(&self, file: &Access) -> bool {
+    fn can_read(&self, file: &FileAccess) -> bool {
         // The first class that fits decides, also if a later one permits more (path_resolution(7)).
         let bit = if self.uid == ROOT {
             return true;
@@ -98,19 +98,19 @@ pub(super) fn log_access(config: &Config) -> Vec<Finding> {
 }
 
 /// Owner, group and mode of a file that Postfix, as root, creates in the directory of `path`.
-fn by_postfix(path: &Path, mode: u32) -> Access {
+fn by_postfix(path: &Path, mode: u32) -> FileAccess {
     let shared = path.parent().and_then(access_of).filter(|directory| directory.mode & SET_GROUP != 0);
     let group = shared.map_or_else(|| "root".to_owned(), |directory| directory.group);
-    Access { owner: "root".to_owned(), group, mode }
+    FileAccess { owner: "root".to_owned(), group, mode }
 }
 
-fn access_of(path: &Path) -> Option<Access> {
+fn access_of(path: &Path) -> Option<FileAccess> {
     let found = fs::metadata(path).ok()?;
     let name = |kind: &str, id: u32| {
         let line = output_of("getent", &[kind, &id.to_string()]).and_then(Result::ok).unwrap_or_default();
         line.split(':').next().filter(|name| !name.is_empty()).map_or_else(|| id.to_string(), str::to_owned)
     };
-    Some(Access { owner: name("passwd", found.uid()), group: name("group", found.gid()), mode: found.mode() })
+    Some(FileAccess { owner: name("passwd", found.uid()), group: name("group", found.gid()), mode: found.mode() })
 }
 
 /// Returns the main file first, then the others by name, as logrotate reads them.
@@ -121,7 +121,7 @@ fn logrotate_files() -> Vec<String> {
     std::iter::once(text(Path::new(MAIN_FILE))).chain(paths.iter().map(|path| text(path))).collect()
 }
 
-fn unreadable(path: &str, reader: &LogReader, now: &Access) -> Finding {
+fn unreadable(path: &str, reader: &LogReader, now: &FileAccess) -> Finding {
     let (name, access) = (&reader.name, now.shown());
     Finding::wrong(
         ACCESS,
@@ -134,13 +134,19 @@ fn unreadable(path: &str, reader: &LogReader, now: &Access) -> Finding {
 }
 
 /// Looks ahead to the file after the next rotation.
-fn next(path: &str, reader: &LogReader, now: &Access, by_postfix: &Access, rotation: Option<NextLog>) -> Finding {
+fn next(
+    path: &str,
+    reader: &LogReader,
+    now: &FileAccess,
+    by_postfix: &FileAccess,
+    rotation: Option<NextLog>,
+) -> Finding {
     let is_rotated = rotation.is_some();
     let (creator, created) = match rotation {
         Some(NextLog::Kept) => return Finding::fine(NEXT, "logrotate keeps the file"),
         Some(NextLog::Created { mode, owner, group }) => {
             let values = (owner.unwrap_or_else(|| now.owner.clone()), group.unwrap_or_else(|| now.group.clone()));
-            ("logrotate", Access { owner: values.0, group: values.1, mode: mode.unwrap_or(now.mode) })
+            ("logrotate", FileAccess { owner: values.0, group: values.1, mode: mode.unwrap_or(now.mode) })
         }
         Some(NextLog::ByWriter) | None => ("Postfix", by_postfix.clone()),
     };
@@ -160,15 +166,15 @@ fn next(path: &str, reader: &LogReader, now: &Access, by_postfix: &Access, rotat
 mod tests {
     use super::*;
 
-    fn access(owner: &str, group: &str, mode: u32) -> Access {
-        Access { owner: owner.to_owned(), group: group.to_owned(), mode }
+    fn access(owner: &str, group: &str, mode: u32) -> FileAccess {
+        FileAccess { owner: owner.to_owned(), group: group.to_owned(), mode }
     }
 
     fn reader() -> LogReader {
         LogReader { uid: 999, name: "mailapi".to_owned(), groups: vec!["mailapi".to_owned(), "adm".to_owned()] }
     }
 
-    fn looked(by_postfix: &Access, rotation: Option<NextLog>) -> String {
+    fn looked(by_postfix: &FileAccess, rotation: Option<NextLog>) -> String {
         let now = access("postfix", "adm", 0o100_640);
         next("/var/log/mail.log", &reader(), &now, by_postfix, rotation).shown()
     }
@@ -189,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_will_be_unreadable_is_noted_before_its_first_rotation() {
+    fn an_unreadable_next_log_is_noted_before_the_rotation() {
         let (closed, open) = (access("root", "root", 0o600), access("root", "adm", 0o640));
         let created = |mode, owner: Option<&str>, group: Option<&str>| {
             let (owner, group) = (owner.map(str::to_owned), group.map(str::to_owned));
@@ -230,7 +236,7 @@ mod tests {
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o2750)).unwrap();
         assert_eq!(
             by_postfix(&log, 0o640),
-            Access { mode: 0o640, owner: "root".to_owned(), ..access_of(directory.path()).unwrap() }
+            FileAccess { mode: 0o640, owner: "root".to_owned(), ..access_of(directory.path()).unwrap() }
         );
     }
 }

@@ -20,12 +20,12 @@ pub(super) enum NextLog {
 
 /// A part of the configuration: one log, or the start of a file, which applies to all logs.
 #[derive(Default)]
-struct Directives {
+struct LogDirectives {
     create: Option<NextLog>,
     copies: bool,
 }
 
-impl Directives {
+impl LogDirectives {
     fn take(&mut self, words: &[&str]) {
         match words {
             ["create", values @ ..] => self.create = Some(created(values)),
@@ -53,9 +53,9 @@ fn created(values: &[&str]) -> NextLog {
 /// Returns how the log at `path` is rotated by these files; `None` if none of them names it. The first file is the main
 /// one: what it says outside of braces applies to all logs.
 pub(super) fn next_log(files: &[String], path: &str) -> Option<NextLog> {
-    let mut common = Directives::default();
+    let mut common = LogDirectives::default();
     for (at, file) in files.iter().enumerate() {
-        let mut local = Directives { create: common.create.clone(), copies: common.copies };
+        let mut local = LogDirectives { create: common.create.clone(), copies: common.copies };
         let found = read(file, path, &mut local);
         if found.is_some() {
             return found;
@@ -68,10 +68,10 @@ pub(super) fn next_log(files: &[String], path: &str) -> Option<NextLog> {
 }
 
 /// Reads one file. `common` are the directives outside of braces so far.
-fn read(file: &str, path: &str, common: &mut Directives) -> Option<NextLog> {
+fn read(file: &str, path: &str, common: &mut LogDirectives) -> Option<NextLog> {
     // The patterns before a brace, and the directives in it.
     let mut is_named = false;
-    let mut block: Option<Directives> = None;
+    let mut block: Option<LogDirectives> = None;
     let mut is_script = false;
     for line in file.lines().map(str::trim) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -95,7 +95,7 @@ fn read(file: &str, path: &str, common: &mut Directives) -> Option<NextLog> {
             let mut patterns = line.trim_end_matches('{').split_whitespace().map(|word| word.trim_matches(['"', '\'']));
             is_named |= patterns.any(|pattern| matches(pattern, path));
             if line.ends_with('{') {
-                block = Some(Directives { create: common.create.clone(), copies: common.copies });
+                block = Some(LogDirectives { create: common.create.clone(), copies: common.copies });
             }
         } else {
             common.take(&words);
