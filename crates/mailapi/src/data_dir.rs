@@ -102,14 +102,8 @@ impl DataDir {
 
     /// Returns the identifier of the directory, and creates it at the first call. The caller must hold the lock.
     pub(crate) fn node(&self, _: &ServerLock, entropy: &dyn Entropy) -> Outcome<String> {
-        match self.0.read_limited(NODE_FILE, LONGEST_NODE_FILE) {
-            // A crash may have left an incomplete file.
-            Ok(bytes) => match str::from_utf8(&bytes).map(str::trim) {
-                Ok(name) if name.len() == 2 * NODE_BYTES => return Ok(name.to_owned()),
-                _ => {}
-            },
-            Err(error) if error.is_missing() => {}
-            Err(error) => return Err(error.into()),
+        if let Some(name) = self.known_node()? {
+            return Ok(name);
         }
         let mut bytes = [0; NODE_BYTES];
         entropy.fill(&mut bytes);
@@ -119,9 +113,15 @@ impl DataDir {
     }
 
     /// Returns the identifier of the directory; `None` if no server has run on it.
-    pub(crate) fn known_node(&self) -> Option<String> {
-        let name = std::fs::read_to_string(self.0.join(NODE_FILE)).ok()?;
-        (name.trim().len() == 2 * NODE_BYTES).then(|| name.trim().to_owned())
+    pub(crate) fn known_node(&self) -> Outcome<Option<String>> {
+        let bytes = match self.0.read_limited(NODE_FILE, LONGEST_NODE_FILE) {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_missing() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        // A crash may have left an incomplete file.
+        let name = str::from_utf8(&bytes).ok().map(str::trim).filter(|name| name.len() == 2 * NODE_BYTES);
+        Ok(name.map(str::to_owned))
     }
 
     /// Locks the directory, so that no other server runs on it.

@@ -244,7 +244,7 @@ async fn lease(
             MailLease::take(store, MailPlace { directory, node }, adopts, sources).await.map(Some)
         }
         Role::Command | Role::Follower => {
-            let node = directory.known_node();
+            let node = directory.known_node()?;
             mail_owner::check(store, MailPlace { directory, node: node.as_deref() }).await?;
             Ok(None)
         }

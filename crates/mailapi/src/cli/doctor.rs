@@ -133,6 +133,7 @@ async fn examine_embedded(embedded: &Embedded, service: &Service, findings: &mut
     findings.push(local::quarantine(service.quarantined().await));
     findings.push(local::broken_mailboxes(embedded.message_store().broken_mailboxes().await));
     findings.extend(spam_filter(service).await);
+    findings.push(arrived::mail_from_outside(service.arrived_mail().await));
 }
 
 /// Checks that other servers can find the mail server by its name.
@@ -142,7 +143,6 @@ async fn host_name(config: &Config, service: &Service) -> Finding {
         Ok(None) => Finding::fine(WHAT, config.mail_host()),
         Ok(Some(why)) => Finding::wrong(WHAT, why, host_name::ADVICE),
         Err(error) => Finding::unknown(WHAT, error),
-    findings.push(arrived::mail_from_outside(service.arrived_mail().await));
     }
 }
 
