@@ -249,7 +249,7 @@ async fn a_certificate_that_the_disk_refuses_is_used() {
     let mut acme = site.acme();
     site.clock.advance(acme.step().await);
     assert!(!site.tls.is_ready(), "the first attempt only creates the account");
-    let obstacle = site.file("certificate.new");
+    let obstacle = site.file("certificate.pem.new");
     std::fs::create_dir(&obstacle).unwrap();
     let pause = acme.step().await;
     let issued = site.tls.leaf();

@@ -121,7 +121,7 @@ fn run_promptly(mut command: Command, arguments: &[&str]) -> Answer {
     let (done, result) = mpsc::channel();
     std::thread::spawn(move || done.send(child.wait_with_output()));
     let Ok(output) = result.recv_timeout(PATIENCE) else {
-        let _ = Command::new("kill").args(["-KILL", &id.to_string()]).status();
+        let _ = Command::new("sh").args(["-c", "kill -KILL \"$0\"", &id.to_string()]).status();
         panic!("{arguments:?} hangs");
     };
     let (output, text) = (output.unwrap(), |bytes| String::from_utf8_lossy(bytes).into_owned());
