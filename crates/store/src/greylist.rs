@@ -126,7 +126,8 @@ impl Greylist<'_> {
         let effects = if statements.is_empty() { Vec::new() } else { self.0.batch_in_order(statements).await? };
 
         let added = touched(&effects[others.min(effects.len())..]);
-        let answer = if known.iter().any(is_early) || added > 0 {
+        // Where there was room, a row that was not added is one that a parallel attempt added first.
+        let answer = if known.iter().any(is_early) || (unknown > 0 && has_room) {
             GreylistAnswer::Waits
         } else if unknown > 0 {
             GreylistAnswer::Unlisted { waiting }
