@@ -188,19 +188,17 @@ impl RealMailServer {
 /// Returns whether doveadm over HTTP is used. With `MAILAPI_TEST_DOVEADM=off` in the environment, mail is
 /// removed over IMAP: Dovecot starts a process for each doveadm request, which costs more than the request.
 fn is_administered() -> bool {
-    !is_off("MAILAPI_TEST_DOVEADM")
+    variable("MAILAPI_TEST_DOVEADM") != "off"
 }
 
-/// Returns whether Dovecot applies rules, as in the printed configuration. With `MAILAPI_TEST_RULES=off` in the
-/// environment, it reads no scripts.
+/// Returns whether Dovecot applies rules. It does with `MAILAPI_TEST_RULES=on` in the environment.
 fn applies_rules() -> bool {
-    !is_off("MAILAPI_TEST_RULES")
+    variable("MAILAPI_TEST_RULES") == "on"
 }
 
-fn is_off(variable: &str) -> bool {
+fn variable(name: &str) -> String {
     #[expect(clippy::disallowed_methods, reason = "the backend of the tests is not a setting of the server")]
-    let value = std::env::var(variable).unwrap_or_default();
-    value == "off"
+    std::env::var(name).unwrap_or_default()
 }
 
 fn write_all(directory: &Path, name: &str, files: impl FnOnce(&str) -> Vec<PrintedFile>) {
