@@ -312,6 +312,8 @@ async fn messages_of_a_killed_node_are_decided_by_another_one() {
         sending.push(tokio::spawn(async move { client.post("/mail/send", &message).await }));
         timeout(SOON, holds.recv()).await.unwrap().unwrap();
     }
+    // Postfix may answer before the record of the second message is durable, and a kill would then leave no trace of it.
+    host.until(SOON, async || host.get("/mail/sent").await.expect(200)["total"] == 2).await;
     host.submission = postfix;
     host.replace_mailapi();
     for send in sending {
