@@ -108,12 +108,11 @@ async fn after_any_kill_the_log_decides_each_message() {
 async fn with_a_separate_logger_the_queue_decides_each_message() {
     let mut host = MailHost::open(|settings| settings.separate_logger = true).await;
     let answers = interrupted(&mut host).await;
-    host.read().await;
     let (mut taken, mut never) = (Vec::new(), Vec::new());
     for (id, answer) in answers {
         match answer {
             Ok(_) => taken.push(id),
-            Err(SubmitError::OutcomeUnknown) => match decided(&host, id).await {
+            Err(SubmitError::OutcomeUnknown) => match decided(&mut host, id).await {
                 Some(_) => taken.push(id),
                 None => never.push(id),
             },
@@ -126,14 +125,19 @@ async fn with_a_separate_logger_the_queue_decides_each_message() {
     assert!(never.iter().all(|id| copies(&host, *id) == 0));
 }
 
-/// Looks up a message until the result is decided.
-async fn decided(host: &MailHost, id: MessageId) -> Option<Accepted> {
+/// Follows the log and looks up a message until the result is decided.
+async fn decided(host: &mut MailHost, id: MessageId) -> Option<Accepted> {
+    let mut open = None;
     let looking = async {
         loop {
-            if let Ok(found) = host.submission.find(&attempt(id)).await {
-                return found;
+            // Until the follower has read them, lines of others after the crash may be about this message.
+            host.read().await;
+            match host.submission.find(&attempt(id)).await {
+                Ok(found) => return found,
+                Err(error) => open = Some(error),
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), looking).await.expect("a decision")
+    let found = tokio::time::timeout(Duration::from_secs(60), looking).await;
+    found.unwrap_or_else(|_| panic!("{id} is still open: {open:?}\nPostfix logged:\n{}", host.postfix_log()))
 }

@@ -79,9 +79,14 @@ impl MailHost {
             }
         };
         if tokio::time::timeout(PATIENCE, reading).await.is_err() {
-            let log = std::fs::read_to_string(self.postfix.log()).unwrap_or_default();
+            let log = self.postfix_log();
             panic!("after {PATIENCE:?} only these events were read: {:?}\nPostfix logged:\n{log}", self.events);
         }
+    }
+
+    /// Returns what Postfix logged, for the text of a failure.
+    pub(crate) fn postfix_log(&self) -> String {
+        std::fs::read_to_string(self.postfix.log()).unwrap_or_default()
     }
 }
 

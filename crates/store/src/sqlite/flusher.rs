@@ -310,8 +310,14 @@ mod tests {
         let test_writer = test_writer(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() });
         drop(test_writer.orders);
         for answered in [Answered::OnDisk, Answered::InOrder] {
-            // These futures are dropped, so the threads must discard the answers.
-            drop(test_writer.writer.queue(answered, |_: &Connection| Ok::<_, StoreError>(Bomb)));
+            let (release, held) = channel::<()>();
+            let answer = test_writer.writer.queue(answered, move |_: &Connection| {
+                let _ = held.recv();
+                Ok::<_, StoreError>(Bomb)
+            });
+            // The future is dropped before its answer exists, so the threads must discard it.
+            drop(answer);
+            drop(release);
         }
         assert_eq!(test_writer.writer.queue(Answered::OnDisk, insert("later")).await, Ok(1));
         test_writer.writer.close().await;
