@@ -1,5 +1,11 @@
 //! Parses address fields, with source routes and groups, even empty ones. mail-parser drops both, and reads comments
 //! inside an address as its end (RFC 5322 section 3.2.2). Any text parses as a list of addresses, in linear time.
+//!
+//! What stands in angle brackets is the address, and text before it is the name, even if it looks like an address.
+//! Without brackets, the word around the `@` is the address, and other words are the name. Words are joined only at a dot
+//! (RFC 5322 section 4.4).
+
+use mailapi_model::EmailAddress;
 
 use super::encoded_word::{self, Hidden};
 use super::fields::one_line;
@@ -49,11 +55,11 @@ enum Item {
 
 /// One person of a list.
 struct Person {
-    /// The words before an address in brackets, or all words without an address.
+    /// The words beside an address, or all words without an address.
     words: Vec<String>,
     /// The comments, in order.
     comments: Vec<String>,
-    /// Number of comments before the `@` of an address without brackets.
+    /// Number of comments that are no name in the old form `address (name)`.
     early_comments: usize,
     address: Option<Address>,
 }
@@ -62,7 +68,6 @@ struct Address {
     route: Option<String>,
     local_part: String,
     domain: String,
-    is_in_brackets: bool,
 }
 
 /// Returns the entries of a field's unfolded value.
@@ -88,19 +93,33 @@ pub(super) fn correspondents(value: &Hidden) -> Vec<Correspondent> {
 fn items(value: &str) -> Vec<Item> {
     let mut reader = Reader { rest: value, comments: Vec::new() };
     let (mut items, mut is_in_group) = (Vec::new(), false);
+    // The first entry after the last comma.
+    let mut first = 0;
+    let mut words = reader.words();
     loop {
-        let words = reader.words();
         match reader.next() {
             // Groups cannot be nested (RFC 5322 section 3.4).
             Some(':') if !is_in_group => {
                 is_in_group = true;
-                items.push(Item::GroupStart(words));
+                items.push(Item::GroupStart(std::mem::take(&mut words)));
             }
-            Some('<') => items.push(Item::Person(reader.in_brackets(words))),
-            Some('@') => items.push(Item::Person(reader.without_brackets(&words))),
+            Some('<') => {
+                // Without a comma before it, all text before it is the name.
+                let mut name: Vec<String> = items.drain(first..).flat_map(Item::into_words).collect();
+                name.append(&mut words);
+                items.push(Item::Person(reader.in_brackets(name)));
+            }
+            Some('@') => {
+                let (person, behind) = reader.without_brackets(std::mem::take(&mut words));
+                items.extend(person.map(Item::Person));
+                if !behind.is_empty() {
+                    words = behind;
+                    continue;
+                }
+            }
             end => {
                 if !words.is_empty() {
-                    let comments = std::mem::take(&mut reader.comments);
+                    let (words, comments) = (std::mem::take(&mut words), std::mem::take(&mut reader.comments));
                     items.push(Item::Person(Person { words, comments, early_comments: 0, address: None }));
                 }
                 // An unclosed group ends with the field.
@@ -114,6 +133,17 @@ fn items(value: &str) -> Vec<Item> {
             }
         }
         reader.comments.clear();
+        first = items.len();
+        words = reader.words();
+    }
+}
+
+impl Item {
+    /// Returns the text of a person that turned out to be a part of a name.
+    fn into_words(self) -> Vec<String> {
+        let Self::Person(Person { mut words, address, .. }) = self else { return Vec::new() };
+        words.extend(address.map(|address| address.shown()));
+        words
     }
 }
 
@@ -126,30 +156,33 @@ impl Person {
             // Words without an address name a mailbox of this server.
             None => (comment(), None, words.concat(), String::new()),
             Some(address) => {
-                let name = if address.is_in_brackets { words.join(" ") } else { comment() };
+                let name = if words.is_empty() { comment() } else { words.join(" ") };
                 (name, address.route, address.local_part, address.domain)
             }
         };
         AddressEntry::Mailbox { name: one_line(&encoded_word::decoded(&name)), route, local_part, domain }
     }
 
-    /// Returns the person as people see it: a comment is a part of the name.
+    /// Returns the person as people see it. A comment is the name if there is no other (RFC 8621 section 4.1.2.3). An
+    /// address to which no mail can be sent is shown as a name.
     fn correspondent(self, hidden: &Hidden) -> Correspondent {
-        let Self { mut words, comments, address, .. } = self;
-        let email = match address {
-            Some(address) => address.shown(),
-            None if words.len() == 1 && !comments.is_empty() => words.swap_remove(0),
-            None => String::new(),
-        };
-        let (phrase, comment) = (words.join(" "), comments.join(" "));
-        let name = match (phrase.is_empty(), comment.is_empty()) {
-            (false, false) => format!("{phrase} ({comment})"),
-            (true, _) => comment,
-            (_, true) => phrase,
-        };
+        let Self { words, comments, address, .. } = self;
         let shown = |text: &str| one_line(&hidden.reveal(text));
-        Correspondent { name: shown(&name), email: shown(&email) }
+        // In the old form `login (Name)`, the comment says more.
+        let is_login = address.is_none() && words.len() == 1 && !comments.is_empty();
+        let phrase = if words.is_empty() || is_login { comments.join(" ") } else { words.join(" ") };
+        let written = address.map(|address| shown(&address.shown())).unwrap_or_default();
+        let email = sendable(&written).unwrap_or_default();
+        let name = if phrase.is_empty() && email.is_empty() { written.clone() } else { shown(&phrase) };
+        Correspondent { name, email: email.to_owned() }
     }
+}
+
+/// Returns the address to which mail can be sent, without quotes and dots that programs put around it.
+fn sendable(written: &str) -> Option<&str> {
+    let is_address = |text: &&str| EmailAddress::as_given(text).is_ok();
+    let inner = || written.trim_matches(|c: char| matches!(c, '\'' | '`' | '.') || c.is_whitespace());
+    Some(written).filter(is_address).or_else(|| Some(inner()).filter(is_address))
 }
 
 impl Address {
@@ -159,7 +192,8 @@ impl Address {
         if domain.is_empty() {
             return local_part.clone();
         }
-        if !local_part.is_empty() && !local_part.contains(|c| is_special(c) || c == '\\') {
+        let is_dotted = !local_part.starts_with('.') && !local_part.ends_with('.') && !local_part.contains("..");
+        if is_dotted && !local_part.is_empty() && !local_part.contains(|c| is_special(c) || c == '\\') {
             return format!("{local_part}@{domain}");
         }
         format!("\"{}\"@{domain}", local_part.replace('\\', "\\\\").replace('"', "\\\""))
@@ -253,25 +287,54 @@ impl Reader<'_> {
     }
 
     /// Reads an address in angle brackets, after the opening bracket.
-    fn in_brackets(&mut self, phrase: Vec<String>) -> Person {
-        let (mut local_part, mut route) = (self.words().concat(), None);
-        // A leading `@` starts a source route.
-        if local_part.is_empty() && self.rest.starts_with('@') {
-            route = self.route();
-            local_part = self.words().concat();
+    fn in_brackets(&mut self, mut phrase: Vec<String>) -> Person {
+        self.skip(&['<']);
+        let (mut words, mut route) = (self.words(), None);
+        // The scheme of a link (RFC 6068).
+        if self.rest.starts_with(':') && words.pop_if(|word| word.eq_ignore_ascii_case("mailto")).is_some() {
+            self.next();
+            words = self.words();
         }
+        // A leading `@` starts a source route.
+        if words.is_empty() && self.rest.starts_with('@') {
+            route = self.route();
+            words = self.words();
+        }
+        let local_part = joined_at_end(&mut words, true);
         let mut domain = String::new();
         if self.rest.starts_with('@') {
             self.next();
-            domain = self.words().concat();
+            domain = self.domain(true).0;
         }
         // Skip invalid characters before the closing bracket.
         let end = self.rest.find(['>', ',', ';']).unwrap_or(self.rest.len());
-        self.rest = self.rest[end..].strip_prefix('>').unwrap_or(&self.rest[end..]);
+        self.rest = &self.rest[end..];
+        self.skip(&['>']);
         // Skip words after the bracket: up to the next comma they belong to this entry.
         self.words();
-        let address = Some(Address { route, local_part, domain, is_in_brackets: true });
-        Person { words: phrase, comments: std::mem::take(&mut self.comments), early_comments: 0, address }
+        if phrase.is_empty() {
+            phrase = words;
+        }
+        let address = Some(Address { route, local_part, domain });
+        let comments = std::mem::take(&mut self.comments);
+        Person { words: phrase, early_comments: comments.len(), comments, address }
+    }
+
+    fn skip(&mut self, these: &[char]) {
+        self.rest = self.rest.trim_start_matches(|c: char| these.contains(&c));
+    }
+
+    /// Reads a domain, and the words behind it.
+    fn domain(&mut self, is_in_brackets: bool) -> (String, Vec<String>) {
+        self.rest = self.rest.trim_start();
+        // An address literal (RFC 5321 section 4.1.3) contains colons.
+        if let Some(end) = self.rest.find(']').filter(|_| self.rest.starts_with('[')) {
+            let (literal, rest) = self.rest.split_at(end + 1);
+            self.rest = rest;
+            return (literal.to_owned(), self.words());
+        }
+        let mut words = self.words();
+        (joined_at_start(&mut words, is_in_brackets), words)
     }
 
     /// Reads a source route up to its colon.
@@ -282,13 +345,52 @@ impl Reader<'_> {
         Some(route.chars().filter(|c| !c.is_whitespace()).collect())
     }
 
-    /// Reads an address without brackets, after its `@`.
-    fn without_brackets(&mut self, local_part: &[String]) -> Person {
+    /// Reads an address without brackets, after its `@`; returns also words that belong to the next entry. There is no
+    /// person yet if an address in brackets follows, for which all of this is the name.
+    fn without_brackets(&mut self, mut words: Vec<String>) -> (Option<Person>, Vec<String>) {
         let early_comments = self.comments.len();
-        let (local_part, domain) = (local_part.concat(), self.words().concat());
-        let address = Some(Address { route: None, local_part, domain, is_in_brackets: false });
-        Person { words: Vec::new(), comments: std::mem::take(&mut self.comments), early_comments, address }
+        let local_part = joined_at_end(&mut words, false);
+        let (domain, behind) = self.domain(false);
+        if self.rest.starts_with('<') {
+            words.push(format!("{local_part}@{domain}"));
+            words.extend(behind);
+            return (None, words);
+        }
+        let is_next = self.rest.starts_with('@') && !behind.is_empty();
+        let next = if is_next {
+            behind
+        } else {
+            words.extend(behind);
+            Vec::new()
+        };
+        let comments = std::mem::take(&mut self.comments);
+        let address = Some(Address { route: None, local_part, domain });
+        (Some(Person { words, comments, early_comments, address }), next)
     }
+}
+
+/// Takes the last word, with words before it that a dot joins to it.
+fn joined_at_end(words: &mut Vec<String>, is_in_brackets: bool) -> String {
+    let mut start = words.len().saturating_sub(1);
+    while start > 0 && are_joined(&words[start - 1], &words[start], is_in_brackets) {
+        start -= 1;
+    }
+    words.split_off(start).concat()
+}
+
+/// Takes the first word, with words after it that a dot joins to it.
+fn joined_at_start(words: &mut Vec<String>, is_in_brackets: bool) -> String {
+    let mut end = words.len().min(1);
+    while end < words.len() && are_joined(&words[end - 1], &words[end], is_in_brackets) {
+        end += 1;
+    }
+    words.drain(..end).collect()
+}
+
+/// Returns whether a dot joins two words with blanks or comments between them. Before an address without brackets, a word
+/// such as `B.` is an initial.
+fn are_joined(one: &str, next: &str, is_in_brackets: bool) -> bool {
+    next.starts_with('.') || one == "." || (is_in_brackets && one.ends_with('.'))
 }
 
 #[cfg(test)]
@@ -343,16 +445,60 @@ mod tests {
             ("(a) bob@x.test", "a", "bob@x.test"),
             ("bob@(a)x.test", "a", "bob@x.test"),
             ("bob@x(a).test", "a", "bob@x.test"),
+            ("bob@x(a). test", "a", "bob@x.test"),
+            ("bob@x(a) . test", "a", "bob@x.test"),
             ("(a) bob (b) @ (c) x.test (d)", "a b c d", "bob@x.test"),
-            ("Bob (Home) <bob(c)@x.test>", "Bob (Home c)", "bob@x.test"),
+            ("Bob (Home) <bob(c)@x.test>", "Bob", "bob@x.test"),
+            ("Bob (Home) Ray <bob@x.test>", "Bob Ray", "bob@x.test"),
             ("(Bob) <bob@x.test>", "Bob", "bob@x.test"),
             ("<bob@x.test> (Bob (B) Ray)", "Bob (B) Ray", "bob@x.test"),
             ("bob@x.test (eve@far.test)", "eve@far.test", "bob@x.test"),
             ("\"eve(c)@far.test\" <bob@x.test>", "eve(c)@far.test", "bob@x.test"),
-            ("bob (Bob Ray)", "Bob Ray", "bob"),
-            ("Bob Ray (Home)", "Bob Ray (Home)", ""),
+            ("bob (Bob Ray)", "Bob Ray", ""),
+            ("Bob Ray (Home)", "Bob Ray", ""),
         ] {
             assert_eq!(people(value), [(name.to_owned(), email.to_owned())], "{value}");
+        }
+    }
+
+    #[test]
+    fn what_stands_in_brackets_is_the_address() {
+        for (value, name, email) in [
+            ("ann@x.test <bob@y.test>", "ann@x.test", "bob@y.test"),
+            ("Ann of ann@x.test now <bob@y.test>", "Ann of ann@x.test now", "bob@y.test"),
+            ("Shop@Home <bob@y.test>", "Shop@Home", "bob@y.test"),
+            ("a@x.test b@x.test <bob@y.test>", "a@x.test b@x.test", "bob@y.test"),
+            ("Bob <<bob@y.test>>", "Bob", "bob@y.test"),
+            ("Bob <bob@y.test>>, ", "Bob", "bob@y.test"),
+            ("Bob <mailto:bob@y.test>", "Bob", "bob@y.test"),
+            ("<Bob Ray bob@y.test>", "Bob Ray", "bob@y.test"),
+            ("Bob <\"bob@y.test\">", "Bob", "bob@y.test"),
+            ("'bob@y.test' <'bob@y.test'>", "'bob@y.test'", "bob@y.test"),
+            ("Bob <bob@y.test.>", "Bob", "bob@y.test"),
+            ("Bob <bob. ray@y.test>", "Bob", "bob.ray@y.test"),
+        ] {
+            let read = people(value);
+            assert_eq!(read.first(), Some(&(name.to_owned(), email.to_owned())), "{value}");
+        }
+    }
+
+    #[test]
+    fn words_beside_an_address_are_never_glued_to_it() {
+        let one = |name: &str, email: &str| vec![(name.to_owned(), email.to_owned())];
+        let two = |first: &str, second: &str| [one("", first), one("", second)].concat();
+        for (value, expected) in [
+            ("Big Bob bob@x.test", one("Big Bob", "bob@x.test")),
+            ("Bob B. bob@x.test", one("Bob B.", "bob@x.test")),
+            ("\"Ray, Bob\" bob@x.test", one("Ray, Bob", "bob@x.test")),
+            ("bob@x.test Bob Ray", one("Bob Ray", "bob@x.test")),
+            ("bob@x.test. Bob", one("Bob", "bob@x.test")),
+            ("a@x.test b@y.test", two("a@x.test", "b@y.test")),
+            ("a@x.test\tb@y.test", two("a@x.test", "b@y.test")),
+            ("a@x.test; b@y.test", two("a@x.test", "b@y.test")),
+            ("a@x.test Bob b@y.test", [one("", "a@x.test"), one("Bob", "b@y.test")].concat()),
+            ("bob . ray @ x . test", one("", "bob.ray@x.test")),
+        ] {
+            assert_eq!(people(value), expected, "{value}");
         }
     }
 
@@ -362,10 +508,19 @@ mod tests {
             ("\"bob\"@x.test", "bob@x.test"),
             ("\"b ob\"@x.test", "\"b ob\"@x.test"),
             ("\"b\\\"o@b\"@x.test", "\"b\\\"o@b\"@x.test"),
+            ("b..ob@x.test", "\"b..ob\"@x.test"),
             ("<@a.test:bob@x.test>", "bob@x.test"),
-            ("<bob>", "bob"),
         ] {
             assert_eq!(people(value), [(String::new(), email.to_owned())], "{value}");
+        }
+        for (value, name) in [
+            ("<bob>", "bob"),
+            ("Bob <bob>", "Bob"),
+            ("bob@[192.0.2.1]", "bob@[192.0.2.1]"),
+            ("Bob <bob@[IPv6:2001:db8::1]>", "Bob"),
+            ("bob@x_y.test", "bob@x_y.test"),
+        ] {
+            assert_eq!(people(value), [(name.to_owned(), String::new())], "{value}");
         }
         assert_eq!(people(" ,, <>, one:;, (none)"), []);
     }
@@ -373,7 +528,9 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_a_list(value in "[a@<>,:;()\"\\\\ é=?]{0,60}") {
-            let _ = people(&value);
+            for (_, email) in people(&value) {
+                prop_assert!(email.is_empty() || EmailAddress::as_given(&email).is_ok(), "{}", email);
+            }
             let read = entries(&value);
             let starts = read.iter().filter(|entry| matches!(entry, AddressEntry::GroupStart(_))).count();
             let ends = read.iter().filter(|entry| matches!(entry, AddressEntry::GroupEnd)).count();

@@ -1,31 +1,116 @@
-//! Charset decoding.
+//! Charset decoding. Names are read by their kind: programs write `cp932`, `win-1251`, `koi8r` or `iso8859_5`, which no
+//! register has.
 
-use encoding_rs::{Encoding, REPLACEMENT, WINDOWS_1252};
+use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, REPLACEMENT, SHIFT_JIS, WINDOWS_1252};
 use mail_parser::decoders::charsets::map::charset_decoder;
 
+use super::iso2022;
 use super::shifted::{decode_hz, decode_utf7};
+
+/// How the text in a charset is decoded.
+enum Decoding {
+    Standard(&'static Encoding),
+    /// A code page of DOS.
+    Oem(u16),
+    Utf7,
+    Hz,
+    /// ISO 2022 with escape sequences, in Chinese, Japanese or Korean.
+    Iso2022,
+    /// By mail-parser, which knows some charsets that the Encoding Standard omits.
+    Other(fn(&[u8]) -> String),
+}
 
 /// Decodes text in the charset with this name; never fails. A missing or unknown charset, or US-ASCII, means
 /// UTF-8 if the bytes are valid UTF-8, otherwise Windows-1252.
 pub(super) fn decode(charset: Option<&str>, bytes: &[u8]) -> String {
-    let label = charset.unwrap_or_default().trim();
-    if label.is_empty() || is_ascii(label) {
-        return guess(bytes);
+    match charset.and_then(decoding) {
+        Some(Decoding::Standard(encoding)) => encoding.decode(bytes).0.into_owned(),
+        Some(Decoding::Oem(page)) => decode_oem(page, bytes),
+        Some(Decoding::Utf7) => decode_utf7(bytes),
+        Some(Decoding::Hz) => decode_hz(bytes),
+        Some(Decoding::Iso2022) => iso2022::decode(bytes),
+        Some(Decoding::Other(decode)) => decode(bytes),
+        None => guess(bytes),
     }
-    match label.to_ascii_lowercase().as_str() {
+}
+
+/// Returns whether text in this charset is decoded in another way than that of an unknown one.
+pub(super) fn is_known(charset: &str) -> bool {
+    decoding(charset).is_some()
+}
+
+/// Returns `None` for unknown names, and for US-ASCII: text with other bytes is in another charset.
+fn decoding(name: &str) -> Option<Decoding> {
+    let label = name.trim().trim_matches(['"', '\'']).to_ascii_lowercase();
+    if label.is_empty() || is_ascii(&label) {
+        return None;
+    }
+    match label.as_str() {
         "utf-7" | "unicode-1-1-utf-7" | "unicode-2-0-utf-7" | "x-unicode-2-0-utf-7" | "csunicode11utf7" => {
-            return decode_utf7(bytes);
+            return Some(Decoding::Utf7);
         }
-        "hz-gb-2312" | "hz" => return decode_hz(bytes),
+        "hz-gb-2312" | "hz" => return Some(Decoding::Hz),
         _ => {}
     }
     match Encoding::for_label(label.as_bytes()) {
-        // The Encoding Standard refuses some old charsets entirely; show what is readable in them.
-        Some(encoding) if encoding == REPLACEMENT => guess(bytes),
-        Some(encoding) => encoding.decode(bytes).0.into_owned(),
-        // Names that the Encoding Standard omits.
-        None => charset_decoder(label.as_bytes()).map_or_else(|| guess(bytes), |decode| decode(bytes)),
+        // The Encoding Standard refuses some old charsets entirely.
+        Some(encoding) if encoding == REPLACEMENT => by_kind(&label),
+        Some(encoding) => Some(Decoding::Standard(encoding)),
+        None => by_kind(&label).or_else(|| charset_decoder(label.as_bytes()).map(Decoding::Other)),
     }
+}
+
+/// Recognises a name by its letters and its number.
+fn by_kind(label: &str) -> Option<Decoding> {
+    let plain: String = label.chars().filter(char::is_ascii_alphanumeric).collect();
+    let plain = plain.strip_prefix('x').unwrap_or(&plain);
+    let has = |beginnings: &[&str]| beginnings.iter().any(|beginning| plain.starts_with(beginning));
+    // The code pages 50220 to 50227 are kinds of ISO 2022.
+    if has(&["iso2022", "csiso2022", "cp5022", "jis7", "jiscode"]) {
+        return Some(Decoding::Iso2022);
+    }
+    let standard = if has(&["shiftjis", "sjis", "mskanji"]) {
+        SHIFT_JIS
+    } else if has(&["eucj", "ujis", "cp51932"]) {
+        EUC_JP
+    } else if has(&["euckr", "ksc", "ksx", "uhc", "korean"]) {
+        EUC_KR
+    } else if has(&["gb", "euccn", "cngb", "eucgb", "cp51936"]) {
+        GB18030
+    } else if has(&["big5", "cnbig5"]) {
+        BIG5
+    } else {
+        let digits = plain.find(|c: char| c.is_ascii_digit())?;
+        let (family, number) = plain.split_at(digits);
+        return by_number(family, number);
+    };
+    Some(Decoding::Standard(standard))
+}
+
+/// Recognises the members of a numbered family, such as `windows1251`, `cp932`, `iso88591` and `koi8r`.
+fn by_number(family: &str, number: &str) -> Option<Decoding> {
+    let of_label = |label: String| Encoding::for_label(label.as_bytes()).map(Decoding::Standard);
+    match family {
+        "koi" => of_label(number.replacen('8', "koi8-", 1)),
+        "utf" => of_label(format!("utf-{number}")),
+        "iso" | "isoir" | "" => of_label(number.replacen("8859", "iso-8859-", 1)),
+        "latin" | "isolatin" => of_label(format!("latin{number}")),
+        "cp" | "windows" | "win" | "ms" | "mscp" | "ibm" | "dos" | "codepage" | "oem" | "mswin" | "microsoftcp"
+        | "cswindows" => {
+            let page = number.parse().ok()?;
+            let standard = codepage::to_encoding_no_replacement(page).map(Decoding::Standard);
+            standard.or_else(|| oem_table(page).map(|_| Decoding::Oem(page)))
+        }
+        _ => None,
+    }
+}
+
+fn oem_table(page: u16) -> Option<&'static oem_cp::code_table_type::TableType> {
+    oem_cp::code_table::DECODING_TABLE_CP_MAP.get(&page)
+}
+
+fn decode_oem(page: u16, bytes: &[u8]) -> String {
+    oem_table(page).map_or_else(|| guess(bytes), |table| table.decode_string_lossy(bytes))
 }
 
 /// Decodes text of unknown charset, such as raw bytes in a header.
@@ -53,6 +138,8 @@ mod tests {
         assert_eq!(decode(None, b"\xff\xfe\xfd"), "ÿþý");
         assert_eq!(decode(Some("utf-8"), b"a\xffb"), "a\u{fffd}b");
         assert_eq!(decode(Some("iso-2022-kr"), b"plain"), "plain");
+        assert_eq!(decode(Some("cp99999"), "naïve".as_bytes()), "naïve");
+        assert_eq!(decode(Some("iso-8859-99"), b"na\xefve"), "naïve");
     }
 
     #[test]
@@ -63,6 +150,41 @@ mod tests {
         assert_eq!(decode(Some("UTF-7"), b"caf+AOk, t+AOk"), "café, té");
         assert_eq!(decode(Some("HZ-GB-2312"), b"~{<:Ky~}!"), "己所!");
         assert_eq!(decode(Some("UTF-16"), b"\xfe\xff\x00h\x00i"), "hi");
+    }
+
+    #[test]
+    fn a_charset_is_known_by_other_spellings() {
+        for (names, bytes, expected) in [
+            (
+                "cp932 ms932 x-ms-cp932 windows-31j shift_jis-2004 sjis-win shift-jisx0213",
+                &b"\x93\xfa\x96{"[..],
+                "日本",
+            ),
+            ("eucjp euc-jp-ms eucjp-win cp51932 cp20932", b"\xc6\xfc\xcb\xdc", "日本"),
+            ("cp949 uhc ks_c_5601-1989 ksc_5601 x-windows-949 korean", b"\xc7\xd1", "한"),
+            ("cp936 gbk gb2312-80 euc-cn windows-936 gb18030-2005", b"\xd6\xd0", "中"),
+            ("cp950 big5-hkscs big-5 cn-big5 windows-950", b"\xa4\xa4", "中"),
+            ("windows1251 win-1251 cp-1251 cp1251 WIN1251 ms-cp1251 windows_1251", b"\xcf\xf0", "Пр"),
+            ("koi8r koi8-r koi8_r KOI8-RU", b"\xf0\xd2", "Пр"),
+            ("cp866 ibm866 dos-866", b"\x8f\xe0", "Пр"),
+            ("iso8859_5 iso88595 iso_8859-5 iso-8859-5:1988 8859-5", b"\xbf\xe0", "Пр"),
+            ("cp437 ibm437 dos-437 oem437", b"\x84\x94", "äö"),
+            ("cp850 ibm850 cp858", b"\x84\x94", "äö"),
+            ("cp852 ibm852", b"\xa5", "ą"),
+            ("cp874 tis-620 windows-874 dos-874", b"\xa1", "ก"),
+            ("utf8 utf_8 UTF-8 x-utf-8 utf8mb4 cp65001", "ü".as_bytes(), "ü"),
+            (
+                "iso-2022-jp iso-2022-jp-2 iso-2022-jp-3 iso-2022-jp-ms cp50220 cp50221 cp50222",
+                b"\x1b$BF|K\\\x1b(B",
+                "日本",
+            ),
+            ("iso-2022-kr cp50225 csISO2022KR", b"\x1b$)C\x0eGQ19\x0f", "한국"),
+            ("iso-2022-cn iso-2022-cn-ext", b"\x1b$)A\x0eVPND\x0f", "中文"),
+        ] {
+            for name in names.split(' ') {
+                assert_eq!(decode(Some(name), bytes), expected, "{name}");
+            }
+        }
     }
 
     proptest! {

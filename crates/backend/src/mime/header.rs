@@ -28,8 +28,8 @@ impl<'a> Header<'a> {
         Self { fields: fields::fields(block, Limits::default().max_fields), limits: Limits::default() }
     }
 
-    fn named<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'a [u8]> + 's {
-        self.fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+    fn named<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s [u8]> + 's {
+        self.fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| &*field.value)
     }
 
     /// Returns the decoded values of all fields with a name, each on one line with its spaces as sent.
@@ -39,7 +39,7 @@ impl<'a> Header<'a> {
 
     /// Returns every field with its name, decoded, each on one line.
     pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
-        let line = |field: &Field<'_>| format!("{}: {}", field.name, fields::text_line(field.value));
+        let line = |field: &Field<'_>| format!("{}: {}", field.name, fields::text_line(&field.value));
         self.fields.iter().map(line)
     }
 

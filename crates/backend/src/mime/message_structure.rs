@@ -181,7 +181,7 @@ impl MessageStructure {
             to: people("To").unwrap_or_default(),
             cc: people("Cc").unwrap_or_default(),
             subject: first("Subject").map(fields::text_line).unwrap_or_default(),
-            date: first("Date").and_then(|value| fields::date(value, limits.max_parameter_bytes)),
+            date: first("Date").and_then(|value| fields::moment(value, limits.max_parameter_bytes)),
             header_len: block.len() as u64,
             ..Self::default()
         }
@@ -301,7 +301,7 @@ pub fn headers(block: &[u8]) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = Vec::new();
     let mut places = HashMap::new();
     for field in fields::fields(block, Limits::default().max_fields) {
-        let value = without_controls(fields::decoded(field.value));
+        let value = without_controls(fields::decoded(&field.value));
         match place(&headers, &mut places, field.name).and_then(|place| headers.get_mut(place)) {
             Some((_, joined)) => {
                 joined.push('\n');
@@ -350,8 +350,8 @@ pub(super) fn authors(block: &[u8]) -> Vec<Correspondent> {
     from.unwrap_or_default()
 }
 
-fn value<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {
-    fields.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+fn value<'f>(fields: &'f [Field<'_>], name: &str) -> Option<&'f [u8]> {
+    fields.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| &*field.value)
 }
 
 fn body(part: &Part) -> BodyPart {

@@ -10,6 +10,7 @@
 
 mod addresses;
 mod charset;
+mod date;
 mod described;
 mod encoded_word;
 mod fields;
@@ -17,10 +18,12 @@ mod filename;
 mod fold;
 mod header;
 mod html;
+mod iso2022;
 mod limits;
 mod message_structure;
 mod parameters;
 mod plain;
+mod raw_octets;
 mod returned_mail;
 mod search;
 mod selection;

@@ -224,11 +224,13 @@ impl<S: Source> Scan<'_, S> {
                 break;
             }
             let continues = at > start && matches!(text[0], b' ' | b'\t');
-            // The first line of an mbox entry is not a field, but a header block follows it.
-            let is_mbox = at == start && text.starts_with(b"From ");
+            // The first line of an mbox entry is not a field, but a header block follows it. The same holds for a line of
+            // blanks, with which some programs begin a saved message.
+            let is_lead = at == start && (text.starts_with(b"From ") || (start == 0 && text.trim_ascii().is_empty()));
+            let text = if at == 0 { fields::without_mark(text) } else { text };
             if fields::field_name(text).is_some() {
                 no_fields_from = None;
-            } else if !continues && !is_mbox {
+            } else if !continues && !is_lead {
                 // These lines are the body, unless a field follows.
                 no_fields_from.get_or_insert(at);
                 if at == start {
@@ -244,7 +246,7 @@ impl<S: Source> Scan<'_, S> {
 /// Interprets the header block of a part. The result has no position and no children yet.
 pub(super) fn read_header(block: &[u8], default_type: &str, limits: &Limits) -> Part {
     let fields = fields::fields(block, limits.max_fields);
-    let first = |name: &str| fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value);
+    let first = |name: &str| fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| &*f.value);
     let parameterized = |name| first(name).and_then(|value| Parameterized::read(value, limits.max_parameter_bytes));
     let content_type = parameterized("Content-Type");
     let media_type = match &content_type {
@@ -361,6 +363,11 @@ mod tests {
         );
         assert_eq!(named(&shape("A: x\r\nno field\r\nB: y\r\n\r\nhello")), [("text/plain", "hello")]);
         assert_eq!(named(&shape("From a@b Sat Jan 3\nTo: x\n\nhello")), [("text/plain", "hello")]);
+        let html = "Content-Type: text/html\r\n\r\nhello";
+        for before in [" \r\n", "\t \n", "\u{feff}", "\u{feff}To: x\r\n"] {
+            assert_eq!(named(&shape(&format!("{before}{html}"))), [("text/html", "hello")], "{before:?}");
+        }
+        assert_eq!(named(&shape(" \r\nhello\r\n\r\nyou")), [("text/plain", "hello\r\n\r\nyou")]);
     }
 
     proptest! {

@@ -3,10 +3,12 @@
 //! Each encoding has a state machine that processes single bytes (`take`), and a fast path for almost all
 //! input: pure base64 lines, and literal runs of quoted-printable. Property tests check that both agree.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use base64::engine::general_purpose::NO_PAD;
 
+use super::parameters;
 use super::source::Source;
 
 /// The transfer encoding of a part. Unknown names count as [`TransferEncoding::Identity`], so that the reader
@@ -23,12 +25,18 @@ pub enum TransferEncoding {
 }
 
 impl TransferEncoding {
-    /// Returns the encoding with this Content-Transfer-Encoding name.
+    /// Returns the encoding with this Content-Transfer-Encoding name. Comments are part of the syntax (RFC 2045 section
+    /// 3); parameters, quotes and other spellings are not, but occur.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        match name.trim().to_ascii_lowercase().as_str() {
-            "base64" => Self::Base64,
-            "quoted-printable" => Self::QuotedPrintable,
+        // Almost all names are plain words.
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        let name = name.trim();
+        let written = if name.bytes().all(is_word) { Cow::Borrowed(name) } else { parameters::written(name).0.into() };
+        let name = written.trim_matches(|c: char| c == '"' || c.is_whitespace());
+        match name.to_ascii_lowercase().replace('_', "-").as_str() {
+            "base64" | "base-64" | "b64" => Self::Base64,
+            "quoted-printable" | "quotedprintable" | "quoted printable" => Self::QuotedPrintable,
             _ => Self::Identity,
         }
     }
@@ -417,6 +425,22 @@ mod tests {
     use super::super::limits::Limits;
     use super::super::source::Slice;
     use super::*;
+
+    #[test]
+    fn an_encoding_is_known_by_its_other_spellings() {
+        for (names, expected) in [
+            (["base64 (RFC 2045)", "BASE64;", "\"base64\"", "(x) Base-64 ; y=z"], TransferEncoding::Base64),
+            (
+                ["quoted-printable;", "Quoted_Printable", "quoted-printable (a (b))", "QUOTED-PRINTABLE "],
+                TransferEncoding::QuotedPrintable,
+            ),
+            (["8bit", "7bit; base64", "x-uuencode", "(base64)"], TransferEncoding::Identity),
+        ] {
+            for name in names {
+                assert_eq!(TransferEncoding::named(name), expected, "{name}");
+            }
+        }
+    }
 
     fn base64(encoded: &str) -> Vec<u8> {
         decode(TransferEncoding::Base64, encoded.as_bytes())
