@@ -8,7 +8,7 @@ use mailapi_backend::mime::{
     any_text, beginning, comparable, decode, delivered_to, fold, header_block, header_lines, headers, matches,
     returned_mail, returned_mail_in, snippet,
 };
-use mailapi_model::{Blob, Timestamp};
+use mailapi_model::{Blob, EmailAddress, Timestamp};
 
 use crate::script::Script;
 
@@ -16,6 +16,7 @@ use crate::script::Script;
 const SMALL: Limits = Limits {
     max_depth: 3,
     max_parts: 5,
+    max_bodies: 2,
     max_messages: 2,
     max_address_bytes: 60,
     max_parameter_bytes: 40,
@@ -53,7 +54,8 @@ pub(crate) fn check(input: &[u8]) {
 
 fn check_structure(raw: &[u8], structure: &MessageStructure, limits: &Limits) {
     assert!(structure.header_len <= raw.len() as u64);
-    let bodies = structure.text.iter().chain(&structure.html).map(|body| body.span);
+    assert!(structure.bodies.len() <= 2 * limits.max_bodies);
+    let bodies = structure.bodies.iter().map(|body| body.span);
     for span in bodies.chain(structure.attachments.iter().map(|attachment| attachment.span)) {
         assert!(span.offset >= structure.header_len && span.offset + span.length <= raw.len() as u64);
     }
@@ -108,12 +110,13 @@ fn check_pieces(script: Script<'_>, raw: &[u8], structure: &MessageStructure) {
 fn check_opened(raw: &[u8], structure: &MessageStructure) {
     let (at, size) = (Timestamp::from_seconds(0), raw.len() as u64);
     let whole = MessageStructure::uncut(raw).into_full_message(raw, 1, size, Vec::new(), at);
-    let bytes = |body: &Option<mailapi_backend::mime::BodyPart>| {
-        body.as_ref().map(|body| body.span.of(raw)).unwrap_or_default()
-    };
+    for person in std::iter::once(&whole.summary.from).chain(&whole.summary.to).chain(&whole.cc) {
+        assert!(person.email.is_empty() || EmailAddress::as_given(&person.email).is_ok(), "{person:?}");
+    }
+    let bodies: Vec<_> = structure.bodies.iter().map(|body| body.span.of(raw)).collect();
     let header = structure.header().of(raw);
     let summary = structure.summary(1, size, Vec::new(), at);
-    let opened = structure.full_message(summary, header, bytes(&structure.text), bytes(&structure.html));
+    let opened = structure.full_message(summary, header, &bodies);
     assert_eq!(opened, whole);
     for (name, value) in &opened.headers {
         assert!(!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic()));

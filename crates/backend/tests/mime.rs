@@ -1,24 +1,25 @@
 //! Messages of every kind: `mime/<name>.txt` holds the expected reading of each `mime/<name>.eml`. Hostile messages
 //! are in `mime_hostile.rs`.
 
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use mailapi_backend::mime::{BodyPart, MessageStructure, SearchableText, decode, headers};
+use mailapi_backend::mime::{MessageStructure, SearchableText, decode, headers};
 
 /// Formats everything that a reader of the message sees.
 fn shown(raw: &[u8]) -> String {
     let structure = MessageStructure::of(raw);
     let header = &raw[..usize::try_from(structure.header_len).unwrap()];
-    let body = |body: &BodyPart| body.decode(body.span.of(raw));
+    let Ok((plain, html)) = structure.decode_bodies(|span| Ok::<_, Infallible>(span.of(raw)));
     let mut text = format!("message_id: {}\n", structure.message_id);
     let _ = writeln!(text, "from: {:?}\nto: {:?}\ncc: {:?}", structure.from, structure.to, structure.cc);
     let _ = writeln!(text, "subject: {}\ndate: {:?}", structure.subject, structure.date);
     for (name, value) in headers(header) {
         let _ = writeln!(text, "header {name}: {value:?}");
     }
-    let _ = writeln!(text, "text: {:?}", structure.text.as_ref().map(body));
-    let _ = writeln!(text, "html: {:?}", structure.html.as_ref().map(body));
+    let _ = writeln!(text, "text: {:?}", plain);
+    let _ = writeln!(text, "html: {:?}", html);
     for attachment in &structure.attachments {
         let (info, content) = (&attachment.info, decode(attachment.span.encoding, attachment.span.of(raw)));
         assert_eq!(info.size, content.len() as u64);

@@ -88,24 +88,20 @@ pub(crate) fn read_range(
 }
 
 /// Reads several ranges. A short message is a single row, which is read once.
-pub(crate) fn read_ranges<const N: usize>(
+pub(crate) fn read_ranges(
     connection: &Connection,
     layout: &Layout,
-    ranges: [Range<u64>; N],
-) -> Result<[Vec<u8>; N], MessageStoreError> {
-    let mut answers = [const { Vec::new() }; N];
+    ranges: Vec<Range<u64>>,
+) -> Result<Vec<Vec<u8>>, MessageStoreError> {
     if layout.size > WHOLE_ROW {
-        for (answer, range) in answers.iter_mut().zip(ranges) {
-            *answer = read_range(connection, layout, range)?;
-        }
-        return Ok(answers);
+        return ranges.into_iter().map(|range| read_range(connection, layout, range)).collect();
     }
     let whole = read_range(connection, layout, layout.whole())?;
-    for (answer, range) in answers.iter_mut().zip(ranges) {
+    let part = |range: Range<u64>| {
         let part = position(range.start)?..position(range.end.min(layout.size))?;
-        *answer = whole.get(part).unwrap_or_default().to_vec();
-    }
-    Ok(answers)
+        Ok(whole.get(part).unwrap_or_default().to_vec())
+    };
+    ranges.into_iter().map(part).collect()
 }
 
 fn position(bytes: u64) -> Result<usize, MessageStoreError> {

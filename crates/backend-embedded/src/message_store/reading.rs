@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
-use mailapi_backend::mime::{AttachmentPart, BodyPart, PartSpan, TransferDecoder, TransferEncoding};
+use mailapi_backend::mime::{AttachmentPart, PartSpan, TransferDecoder, TransferEncoding};
 use mailapi_backend::{AttachmentInfo, FullMessage, OpenedAttachment, OpenedMessage};
 use mailapi_model::{EmailAddress, FolderName, Timestamp};
 use rusqlite::{Connection, Row, params};
@@ -67,17 +67,19 @@ fn full_message(
         let layout = content::read_layout(row)?;
         let structure = content::read_structure(connection, row)?;
         let header = 0..range(&layout, &structure.header()).end;
-        let body = |body: Option<&BodyPart>| body.map_or(0..0, |body| range(&layout, &body.span));
-        let parts = [header, body(structure.text.as_ref()), body(structure.html.as_ref())];
+        let bodies = structure.bodies.iter().map(|body| range(&layout, &body.span));
+        let parts: Vec<_> = std::iter::once(header).chain(bodies).collect();
         let bytes = parts.iter().map(|part| part.end - part.start).sum();
         if bytes > most {
             return Ok(Err(Long(bytes)));
         }
-        let [header, text, html] = pieces::read_ranges(connection, &layout, parts)?;
+        let mut pieces = pieces::read_ranges(connection, &layout, parts)?;
+        let bodies = pieces.split_off(1);
+        let header = pieces.pop().unwrap_or_default();
         let flags = from_columns(row.get(6)?, row.get_ref(7)?.as_str().map_err(|_| damaged("a keyword"))?);
         let (flags, date) = (flags.words().map(str::to_owned).collect(), Timestamp::from_millis(row.get(5)?));
         let summary = structure.summary(named.uid, layout.size, flags, date);
-        Ok(Ok(structure.full_message(summary, &header, &text, &html)))
+        Ok(Ok(structure.full_message(summary, &header, &bodies)))
     })
 }
 

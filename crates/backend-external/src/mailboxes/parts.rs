@@ -1,6 +1,6 @@
 //! Converts the server's BODYSTRUCTURE to the form that selects bodies and attachments.
 
-use mailapi_backend::mime::{DescribedAttachment, DescribedMessage, DescribedPart};
+use mailapi_backend::mime::{DescribedAttachment, DescribedBody, DescribedMessage, DescribedPart};
 use mailapi_imap::client::{BodyStructure, MediaDetails, SinglePart};
 
 /// The parts of a message and their part numbers.
@@ -28,8 +28,9 @@ impl Parts {
             let texts = texts.into_iter().chain(&one.info.content_id).map(String::len);
             size_of::<DescribedAttachment>() + texts.sum::<usize>()
         };
-        let bodies = [&self.chosen.text, &self.chosen.html].into_iter().flatten();
-        let charsets: usize = bodies.filter_map(|body| body.charset.as_ref()).map(String::len).sum();
+        let bodies = self.chosen.bodies.iter();
+        let charset = |body: &DescribedBody| body.charset.as_ref().map_or(0, String::len);
+        let charsets: usize = bodies.map(|body| size_of::<DescribedBody>() + charset(body)).sum();
         let paths: usize = self.paths.iter().map(|path| size_of::<Vec<u32>>() + size_of_val(path.as_slice())).sum();
         size_of::<Self>() + charsets + paths + self.chosen.attachments.iter().map(attachment).sum::<usize>()
     }
@@ -70,11 +71,12 @@ impl Walk {
                 let own = if path.is_empty() { vec![1] } else { path.clone() };
                 // Servers describe a header without an end as a part without bytes.
                 self.is_doubtful |= part.bytes == 0 && (path.is_empty() || part.media_type == "text");
-                self.push(describe(*part), own);
+                self.push(DescribedPart { level: path.len(), ..describe(*part) }, own);
             }
             BodyStructure::Multipart(multipart) => {
                 let (subtype, parts) = (multipart.subtype, multipart.parts);
-                let holder = DescribedPart { media_type: "multipart".to_owned(), subtype, ..DescribedPart::default() };
+                let media_type = "multipart".to_owned();
+                let holder = DescribedPart { media_type, subtype, level: path.len(), ..DescribedPart::default() };
                 self.push(DescribedPart { has_parts: !parts.is_empty(), ..holder }, path.clone());
                 for (part, number) in parts.into_iter().zip(1..) {
                     path.push(number);
@@ -85,7 +87,8 @@ impl Walk {
             BodyStructure::Opaque => {
                 self.is_doubtful = true;
                 let media_type = "application".to_owned();
-                let part = DescribedPart { media_type, subtype: "octet-stream".to_owned(), ..DescribedPart::default() };
+                let (subtype, level) = ("octet-stream".to_owned(), path.len());
+                let part = DescribedPart { media_type, subtype, level, ..DescribedPart::default() };
                 self.push(part, path.clone());
             }
         }
@@ -107,6 +110,7 @@ fn describe(part: SinglePart) -> DescribedPart {
         encoding: part.encoding,
         bytes: part.bytes,
         has_parts: false,
+        level: 0,
         forwarded_subject: match part.details {
             MediaDetails::Message { envelope, .. } => envelope.subject,
             MediaDetails::None => None,

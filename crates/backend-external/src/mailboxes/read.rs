@@ -1,6 +1,6 @@
 //! Reads one message.
 
-use mailapi_backend::mime::{DescribedBody, MessageStructure, headers};
+use mailapi_backend::mime::{MessageStructure, headers};
 use mailapi_backend::{AttachmentInfo, FullMessage};
 use mailapi_imap::client::{FetchAttribute, FetchedMessage, Section};
 use mailapi_model::{EmailAddress, FolderName, Timestamp};
@@ -82,7 +82,7 @@ pub(super) async fn of_parts(
 /// Returns the sections of the header and the bodies.
 fn sections(parts: &Parts, settings: &MailboxSettings) -> Vec<FetchAttribute> {
     let mut sections = vec![FetchAttribute::SectionSlice(Section::header(), 0, settings.header_bytes)];
-    for body in [&parts.chosen.text, &parts.chosen.html].into_iter().flatten() {
+    for body in &parts.chosen.bodies {
         let section = Section::part(parts.path(body.part));
         sections.push(FetchAttribute::SectionSlice(section, 0, settings.body_bytes));
     }
@@ -103,16 +103,9 @@ fn assembled(
     let cc = std::mem::take(&mut structure.cc);
     let mut summary = structure.into_summary(uid, size, flags, arrived);
     summary.has_attachments = !chosen.attachments.is_empty();
-    let text_of = |body: &DescribedBody| body.decode(bytes(found, &Section::part(parts.path(body.part))));
+    let (text, html) = chosen.decode_bodies(|body| bytes(found, &Section::part(parts.path(body.part))));
     let attachments: Vec<AttachmentInfo> = chosen.attachments.iter().map(|one| one.info.clone()).collect();
-    FullMessage {
-        summary,
-        headers: headers(header),
-        text: chosen.text.as_ref().map(text_of),
-        html: chosen.html.as_ref().map(text_of),
-        attachments,
-        cc,
-    }
+    FullMessage { summary, headers: headers(header), text, html, attachments, cc }
 }
 
 fn bytes<'a>(found: &'a FetchedMessage, section: &Section) -> &'a [u8] {

@@ -44,11 +44,9 @@ fn shown(message: &FullMessage) -> String {
 fn expected(raw: &[u8], summary: &mailapi_backend::MessageSummary) -> String {
     let structure = MessageStructure::of(raw);
     let header = &raw[..usize::try_from(structure.header_len).unwrap()];
-    let body = |body: &Option<mailapi_backend::mime::BodyPart>| {
-        body.as_ref().map(|body| body.span.of(raw)).unwrap_or_default()
-    };
+    let bodies: Vec<_> = structure.bodies.iter().map(|body| body.span.of(raw)).collect();
     let own = structure.summary(summary.uid, summary.size, summary.flags.clone(), summary.date);
-    let message = structure.full_message(own, header, body(&structure.text), body(&structure.html));
+    let message = structure.full_message(own, header, &bodies);
     assert_eq!(message.headers, headers(header));
     shown(&message)
 }

@@ -173,7 +173,11 @@ impl Person {
         let phrase = if words.is_empty() || is_login { comments.join(" ") } else { words.join(" ") };
         let written = address.map(|address| shown(&address.shown())).unwrap_or_default();
         let email = sendable(&written).unwrap_or_default();
-        let name = if phrase.is_empty() && email.is_empty() { written.clone() } else { shown(&phrase) };
+        let name = match (email.is_empty(), phrase.is_empty()) {
+            (true, true) => written.clone(),
+            (true, false) if !written.is_empty() => format!("{} <{written}>", shown(&phrase)),
+            _ => shown(&phrase),
+        };
         Correspondent { name, email: email.to_owned() }
     }
 }
@@ -515,9 +519,9 @@ mod tests {
         }
         for (value, name) in [
             ("<bob>", "bob"),
-            ("Bob <bob>", "Bob"),
+            ("Bob <bob>", "Bob <bob>"),
             ("bob@[192.0.2.1]", "bob@[192.0.2.1]"),
-            ("Bob <bob@[IPv6:2001:db8::1]>", "Bob"),
+            ("Bob <bob@[IPv6:2001:db8::1]>", "Bob <bob@[IPv6:2001:db8::1]>"),
             ("bob@x_y.test", "bob@x_y.test"),
         ] {
             assert_eq!(people(value), [(name.to_owned(), String::new())], "{value}");

@@ -8,7 +8,7 @@ use super::charset;
 use super::fields;
 use super::limits::Limits;
 use super::plain;
-use super::selection;
+use super::selection::{self, BodyRole};
 use super::structure::{self, Part};
 use super::transfer::{self, TransferEncoding};
 use crate::AttachmentInfo;
@@ -36,6 +36,8 @@ pub struct DescribedPart {
     pub bytes: u64,
     /// Whether it is a container of the parts that follow it.
     pub has_parts: bool,
+    /// Number of containers that it is in.
+    pub level: usize,
     /// The raw Subject of the message that it forwards.
     pub forwarded_subject: Option<Vec<u8>>,
 }
@@ -53,15 +55,13 @@ impl DescribedPart {
 /// The roles of the described parts: bodies and attachments.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DescribedMessage {
-    /// The first text/plain part that is not an attachment.
-    pub text: Option<DescribedBody>,
-    /// The first text/html part that is not an attachment.
-    pub html: Option<DescribedBody>,
+    /// The parts of the bodies, in message order.
+    pub bodies: Vec<DescribedBody>,
     /// Every other leaf, in message order.
     pub attachments: Vec<DescribedAttachment>,
 }
 
-/// A body of the message.
+/// A part of the bodies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescribedBody {
     /// Its index among the described parts.
@@ -70,10 +70,12 @@ pub struct DescribedBody {
     pub encoding: TransferEncoding,
     /// Its charset, if named.
     pub charset: Option<String>,
+    /// Where people see it.
+    pub role: BodyRole,
 }
 
 impl DescribedBody {
-    /// Decodes the body from its encoded bytes.
+    /// Decodes the part from its encoded bytes.
     #[must_use]
     pub fn decode(&self, encoded: &[u8]) -> String {
         charset::decode(self.charset.as_deref(), &transfer::decode(self.encoding, encoded))
@@ -100,18 +102,24 @@ impl DescribedMessage {
         let limits = Limits::default();
         let (parts, contents): (Vec<Part>, Vec<Content>) =
             described.into_iter().map(|part| read(part, &limits)).unzip();
-        let chosen = selection::choose(&parts);
-        let body = |at: usize| DescribedBody {
+        let chosen = selection::choose(&parts, &limits);
+        let body = |(at, role): (usize, BodyRole)| DescribedBody {
             part: at,
             encoding: parts[at].encoding,
             charset: parts[at].content_type.parameter("charset").map(ToOwned::to_owned),
+            role,
         };
         let attachment = |(index, at): (usize, usize)| attachment(&contents[at], &parts[at], index, at, &limits);
         Self {
-            text: chosen.text.map(body),
-            html: chosen.html.map(body),
+            bodies: chosen.bodies.into_iter().map(body).collect(),
             attachments: chosen.attachments.into_iter().enumerate().map(attachment).collect(),
         }
+    }
+
+    /// Returns the bodies for readers of plain text and of HTML; `bytes` returns the encoded bytes of a part.
+    pub fn decode_bodies<'a>(&self, bytes: impl Fn(&DescribedBody) -> &'a [u8]) -> (Option<String>, Option<String>) {
+        let decoded = |body: &DescribedBody| (body.role, body.decode(bytes(body)));
+        selection::joined(&self.bodies.iter().map(decoded).collect::<Vec<_>>())
     }
 }
 
@@ -136,11 +144,12 @@ fn attachment(content: &Content, part: &Part, index: usize, at: usize, limits: &
 
 fn read(mut described: DescribedPart, limits: &Limits) -> (Part, Content) {
     let content = Content { bytes: described.bytes, forwarded_subject: described.forwarded_subject.take() };
-    let has_parts = described.has_parts;
+    let (has_parts, level) = (described.has_parts, described.level);
     let is_plain = plain::is_plain_part(&described, limits);
     // Most parts need no parser, so the header is not written and parsed for them.
     let mut part = if is_plain { plain::part(described) } else { from_header(&described, limits) };
-    part.has_parts = has_parts;
+    (part.has_parts, part.level) = (has_parts, level);
+    part.is_blank = content.bytes <= structure::BLANK as u64;
     part.end();
     (part, content)
 }
@@ -219,7 +228,7 @@ mod tests {
 
     fn name_of(part: DescribedPart) -> String {
         let holder = DescribedPart { has_parts: true, ..leaf("multipart", "mixed") };
-        DescribedMessage::of(vec![holder, part]).attachments.remove(0).info.filename
+        DescribedMessage::of(vec![holder, DescribedPart { level: 1, ..part }]).attachments.remove(0).info.filename
     }
 
     #[test]
@@ -260,10 +269,12 @@ mod tests {
     fn an_invalid_type_is_bytes_and_an_empty_multipart_is_text() {
         let holder = || DescribedPart { has_parts: true, ..leaf("multipart", "mixed") };
         assert_eq!(
-            DescribedMessage::of(vec![holder(), leaf("foo", "")]).attachments[0].info.content_type,
+            DescribedMessage::of(vec![holder(), DescribedPart { level: 1, ..leaf("foo", "") }]).attachments[0]
+                .info
+                .content_type,
             "application/octet-stream"
         );
-        assert_eq!(DescribedMessage::of(vec![leaf("multipart", "mixed")]).text.map(|body| body.part), Some(0));
+        assert_eq!(DescribedMessage::of(vec![leaf("multipart", "mixed")]).bodies[0].part, 0);
         assert_eq!(DescribedMessage::of(Vec::new()), DescribedMessage::default());
     }
 
@@ -304,6 +315,7 @@ mod tests {
                 encoding: words[2].clone(),
                 bytes: 1,
                 has_parts: holds,
+                level: usize::from(holds),
                 forwarded_subject: Some(value),
             };
             let outline = DescribedMessage::of(vec![part.clone(), part]);

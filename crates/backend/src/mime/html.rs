@@ -17,6 +17,12 @@ const UNSEEN: [&str; 4] = ["script", "style", "template", "title"];
 /// Length of the longest entity: `&CounterClockwiseContourIntegral;`.
 const MAX_ENTITY: usize = 33;
 
+/// Returns a text as HTML, with its lines.
+pub(super) fn of_text(text: &str) -> String {
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    format!("<pre>{escaped}</pre>\n")
+}
+
 /// Returns the text between the tags, with decoded entities.
 #[must_use]
 pub fn text_of(html: &str) -> String {

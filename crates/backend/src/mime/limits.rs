@@ -8,6 +8,8 @@ pub struct Limits {
     pub max_depth: usize,
     /// Parts of a message, including multiparts; the last one keeps the rest of the message. 10,000.
     pub max_parts: usize,
+    /// Text parts that are joined to a body; later ones are attachments. 100.
+    pub max_bodies: usize,
     /// Nested forwarded messages; a deeper one is not parsed. 16.
     pub max_messages: usize,
     /// Bytes of a header value that are searched for addresses. 256 KiB.
@@ -42,6 +44,7 @@ impl Default for Limits {
         Self {
             max_depth: 256,
             max_parts: 10_000,
+            max_bodies: 100,
             max_messages: 16,
             max_address_bytes: 256 * 1024,
             max_parameter_bytes: 8 * 1024,

@@ -2,17 +2,19 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::io;
 use std::ops::Range;
 
 use mailapi_model::{Blob, Timestamp};
 
+use super::charset;
 use super::fields::{self, Field};
 use super::limits::Limits;
+use super::selection::{self, BodyRole};
 use super::source::{Slice, Source, Window};
 use super::structure::{self, Part};
 use super::transfer::{self, TransferDecoder, TransferEncoding};
-use super::{charset, selection};
 use crate::{AttachmentInfo, Correspondent, FullMessage, MessageSummary};
 
 /// The structure of a parsed message: the fields that lists show, and the position of its bodies and
@@ -35,10 +37,8 @@ pub struct MessageStructure {
     pub date: Option<Timestamp>,
     /// Length of the header block in bytes, including the empty line.
     pub header_len: u64,
-    /// The first text/plain part that is not an attachment.
-    pub text: Option<BodyPart>,
-    /// The first text/html part that is not an attachment.
-    pub html: Option<BodyPart>,
+    /// The parts of the bodies, in message order.
+    pub bodies: Vec<BodyPart>,
     /// Every other leaf, in message order.
     pub attachments: Vec<AttachmentPart>,
 }
@@ -74,17 +74,19 @@ impl PartSpan {
     }
 }
 
-/// A body of the message.
+/// A part of the bodies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyPart {
     /// Its position.
     pub span: PartSpan,
     /// Its charset, if named.
     pub charset: Option<String>,
+    /// Where people see it.
+    pub role: BodyRole,
 }
 
 impl BodyPart {
-    /// Decodes the body from its encoded bytes ([`PartSpan::of`]). Line ends and `format=flowed` (RFC 3676)
+    /// Decodes the part from its encoded bytes ([`PartSpan::of`]). Line ends and `format=flowed` (RFC 3676)
     /// stay as sent.
     #[must_use]
     pub fn decode(&self, encoded: &[u8]) -> String {
@@ -145,9 +147,8 @@ impl MessageStructure {
         let header_len = parts.first().map_or(0, |message| message.body.start);
         let header = source.get(0..header_len.min(limits.max_header_bytes))?;
         let mut structure = Self { header_len: header_len as u64, ..Self::of_header(&header, limits) };
-        let chosen = selection::choose(&parts);
-        structure.text = chosen.text.map(|at| body(&parts[at]));
-        structure.html = chosen.html.map(|at| body(&parts[at]));
+        let chosen = selection::choose(&parts, limits);
+        structure.bodies = chosen.bodies.into_iter().map(|(at, role)| body(&parts[at], role)).collect();
         let numbered = chosen.attachments.into_iter().enumerate();
         let read = numbered.map(|(index, at)| attachment(source, &parts[at], index, limits));
         structure.attachments = read.collect::<Result<_, _>>()?;
@@ -238,21 +239,34 @@ impl MessageStructure {
         arrived: Timestamp,
     ) -> FullMessage {
         let header = self.header().of(raw);
-        let text_of = |body: &BodyPart| body.decode(body.span.of(raw));
-        let (text, html) = (self.text.as_ref().map(text_of), self.html.as_ref().map(text_of));
+        let Ok((text, html)) = self.decode_bodies(|span| Ok::<_, Infallible>(span.of(raw)));
         let cc = std::mem::take(&mut self.cc);
         let attachments = self.attachments.iter().map(|attachment| attachment.info.clone()).collect();
         let summary = self.into_summary(uid, size, flags, arrived);
         FullMessage { summary, cc, headers: headers(header), text, html, attachments }
     }
 
-    /// Returns the full message, from its summary ([`MessageStructure::summary`]), the bytes of its header block
-    /// ([`MessageStructure::header`]), and the encoded bytes of its bodies ([`PartSpan::of`]).
+    /// Returns the bodies for readers of plain text and of HTML. `bytes` reads encoded pieces.
     ///
-    /// A store may prepend its own fields to the header block. A body without a part here is ignored.
-    /// Truncated list fields are parsed again from the header block.
+    /// # Errors
+    /// The errors of `bytes`.
+    pub fn decode_bodies<T: AsRef<[u8]>, E>(
+        &self,
+        mut bytes: impl FnMut(PartSpan) -> Result<T, E>,
+    ) -> Result<(Option<String>, Option<String>), E> {
+        let decoded = |body: &BodyPart| Ok((body.role, body.decode(bytes(body.span)?.as_ref())));
+        Ok(selection::joined(&self.bodies.iter().map(decoded).collect::<Result<Vec<_>, E>>()?))
+    }
+
+    /// Returns the full message, from its summary ([`MessageStructure::summary`]), the bytes of its header block
+    /// ([`MessageStructure::header`]), and the encoded bytes of each part of its bodies ([`PartSpan::of`]).
+    ///
+    /// A store may prepend its own fields to the header block. Truncated list fields are parsed again from it.
     #[must_use]
-    pub fn full_message(&self, summary: MessageSummary, header: &[u8], text: &[u8], html: &[u8]) -> FullMessage {
+    pub fn full_message<T: AsRef<[u8]>>(&self, summary: MessageSummary, header: &[u8], bodies: &[T]) -> FullMessage {
+        let mut bodies = bodies.iter();
+        let Ok((text, html)) =
+            self.decode_bodies(|_| Ok::<_, Infallible>(bodies.next().map(AsRef::as_ref).unwrap_or_default()));
         // Few messages are truncated, so the header is rarely parsed again.
         let (summary, cc) = if self.may_be_cut(&Limits::default()) {
             let Self { message_id, from, to, cc, subject, .. } = Self::of_header_block(header);
@@ -264,8 +278,8 @@ impl MessageStructure {
             summary,
             cc,
             headers: headers(header),
-            text: self.text.as_ref().map(|body| body.decode(text)),
-            html: self.html.as_ref().map(|body| body.decode(html)),
+            text,
+            html,
             attachments: self.attachments.iter().map(|attachment| attachment.info.clone()).collect(),
         }
     }
@@ -354,10 +368,11 @@ fn value<'f>(fields: &'f [Field<'_>], name: &str) -> Option<&'f [u8]> {
     fields.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| &*field.value)
 }
 
-fn body(part: &Part) -> BodyPart {
+fn body(part: &Part, role: BodyRole) -> BodyPart {
     BodyPart {
         span: PartSpan::new(&part.body, part.encoding),
         charset: part.content_type.parameter("charset").map(ToOwned::to_owned),
+        role,
     }
 }
 

@@ -45,6 +45,7 @@ pub use limits::Limits;
 pub use message_structure::{AttachmentPart, BodyPart, MessageStructure, PartSpan, header_block, headers};
 pub use returned_mail::{ReturnedAction, ReturnedReport, delivered_to, returned_mail, returned_mail_in};
 pub use search::{SearchableText, beginning, beginning_of, matches, snippet};
+pub use selection::BodyRole;
 pub use stored::MessageStructureError;
 pub use text_parts::{any_text, may_hold_text};
 pub use transfer::{TransferDecoder, TransferEncoding, decode};

@@ -42,6 +42,7 @@ pub(super) fn part(described: DescribedPart) -> Part {
         encoding: TransferEncoding::named(&encoding),
         has_parts: false,
         level: 0,
+        is_blank: false,
     }
 }
 

@@ -6,6 +6,7 @@ use super::fields::one_line;
 use super::fold::{begins_letter, find, fold};
 use super::html;
 use super::message_structure::{BodyPart, MessageStructure, PartSpan, authors};
+use super::selection::BodyRole;
 use crate::{Correspondent, FullMessage, SearchText};
 
 /// Maximum characters of an excerpt.
@@ -49,10 +50,7 @@ impl SearchableText {
         structure: &MessageStructure,
         mut bytes: impl FnMut(PartSpan) -> Result<T, E>,
     ) -> Result<Self, E> {
-        let mut decoded = |body: Option<&BodyPart>| {
-            body.map(|body| bytes(body.span).map(|encoded| body.decode(encoded.as_ref()))).transpose()
-        };
-        let (text, html) = (decoded(structure.text.as_ref())?, decoded(structure.html.as_ref())?);
+        let (text, html) = structure.decode_bodies(&mut bytes)?;
         // The stored structure has only the beginnings of long fields.
         let block = bytes(structure.header())?;
         Ok(Self { body: body_text(text.as_deref(), html.as_deref()), ..Self::of_header(block.as_ref()) })
@@ -143,15 +141,17 @@ pub fn beginning<T: AsRef<[u8]>, E>(
     structure: &MessageStructure,
     mut bytes: impl FnMut(PartSpan) -> Result<T, E>,
 ) -> Result<String, E> {
-    let mut first = |body: Option<&BodyPart>, most: u64| {
+    let mut first = |is_wanted: fn(&BodyRole) -> bool, most: u64| {
+        let body = structure.bodies.iter().find(|body| is_wanted(&body.role));
         let piece = |body: &BodyPart| PartSpan { length: body.span.length.min(most), ..body.span };
         body.map(|body| bytes(piece(body)).map(|encoded| body.decode(encoded.as_ref()))).transpose()
     };
-    let text = first(structure.text.as_ref(), BEGINNING_OF_TEXT)?.map(|text| one_line(&text)).unwrap_or_default();
+    let text = first(|role| role.in_text && !role.is_html, BEGINNING_OF_TEXT)?;
+    let text = text.map(|text| one_line(&text)).unwrap_or_default();
     if !text.is_empty() {
         return Ok(excerpt(&text, 0));
     }
-    let html = first(structure.html.as_ref(), BEGINNING_OF_HTML)?;
+    let html = first(|role| role.is_html, BEGINNING_OF_HTML)?;
     Ok(excerpt(&body_text(None, html.as_deref()), 0))
 }
 

@@ -5,11 +5,12 @@ use mailapi_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::message_structure::{AttachmentPart, BodyPart, MessageStructure, PartSpan};
+use super::selection::BodyRole;
 use super::transfer::TransferEncoding;
 use crate::{AttachmentInfo, Correspondent};
 
 /// The first byte. A structure of another version is parsed again from the message.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// The bytes are not a structure of this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +20,8 @@ pub struct MessageStructureError;
 type Person = (String, String);
 /// Offset, length and encoding.
 type Span = (u64, u64, u8);
-type Body = (Span, Option<String>);
+/// Position, charset, and the three bits of its role.
+type Body = (Span, Option<String>, u8);
 /// File name, media type with parameters, decoded size, Content-ID, and position.
 type Attachment = (String, String, u64, Option<String>, Span);
 
@@ -32,8 +34,7 @@ struct Stored {
     subject: String,
     date: Option<i64>,
     header_len: u64,
-    text: Option<Body>,
-    html: Option<Body>,
+    bodies: Vec<Body>,
     attachments: Vec<Attachment>,
 }
 
@@ -61,7 +62,7 @@ impl MessageStructure {
 
     fn to_stored(&self) -> Stored {
         let people = |people: &[Correspondent]| people.iter().map(person).collect();
-        let body = |body: &BodyPart| (span(&body.span), body.charset.clone());
+        let body = |body: &BodyPart| (span(&body.span), body.charset.clone(), role(body.role));
         Stored {
             message_id: self.message_id.clone(),
             from: person(&self.from),
@@ -70,8 +71,7 @@ impl MessageStructure {
             subject: self.subject.clone(),
             date: self.date.map(Timestamp::as_millis),
             header_len: self.header_len,
-            text: self.text.as_ref().map(body),
-            html: self.html.as_ref().map(body),
+            bodies: self.bodies.iter().map(body).collect(),
             attachments: self.attachments.iter().map(attachment).collect(),
         }
     }
@@ -87,8 +87,7 @@ impl MessageStructure {
             subject: stored.subject,
             date: stored.date.map(Timestamp::from_millis),
             header_len: stored.header_len,
-            text: stored.text.map(read_body).transpose()?,
-            html: stored.html.map(read_body).transpose()?,
+            bodies: stored.bodies.into_iter().map(read_body).collect::<Result<_, _>>()?,
             attachments: attachments.collect::<Result<_, _>>()?,
         })
     }
@@ -121,8 +120,16 @@ fn read_span((offset, length, encoding): Span) -> Result<PartSpan, MessageStruct
     Ok(PartSpan { offset, length, encoding })
 }
 
-fn read_body((span, charset): Body) -> Result<BodyPart, MessageStructureError> {
-    Ok(BodyPart { span: read_span(span)?, charset })
+fn role(role: BodyRole) -> u8 {
+    u8::from(role.is_html) | u8::from(role.in_text) << 1 | u8::from(role.in_html) << 2
+}
+
+fn read_body((span, charset, bits): Body) -> Result<BodyPart, MessageStructureError> {
+    if bits > 0b111 {
+        return Err(MessageStructureError);
+    }
+    let role = BodyRole { is_html: bits & 1 != 0, in_text: bits & 2 != 0, in_html: bits & 4 != 0 };
+    Ok(BodyPart { span: read_span(span)?, charset, role })
 }
 
 fn attachment(attachment: &AttachmentPart) -> Attachment {
@@ -152,7 +159,8 @@ mod tests {
     fn foreign_and_older_bytes_are_refused() {
         let good = MessageStructure::of(b"Subject: hi\r\n\r\nhello").to_bytes();
         assert!(MessageStructure::from_bytes(&good).is_ok());
-        for bytes in [&b""[..], b"\x01", b"\x01{}", b"\x00", b"\x02{}", &good[1..], &good[..good.len() - 1]] {
+        for bytes in [&b""[..], b"\x01", b"\x01{}", b"\x00", b"\x03{}", b"\x02{}", &good[1..], &good[..good.len() - 1]]
+        {
             assert_eq!(MessageStructure::from_bytes(bytes), Err(MessageStructureError));
         }
     }

@@ -32,6 +32,8 @@ pub(super) struct Part {
     pub(super) has_parts: bool,
     /// Number of multiparts that contain it.
     pub(super) level: usize,
+    /// Whether its body has no text, or only the delimiter that ends it.
+    pub(super) is_blank: bool,
 }
 
 impl Part {
@@ -40,6 +42,11 @@ impl Part {
         if !self.has_parts && self.media_type.starts_with("multipart/") {
             "text/plain".clone_into(&mut self.media_type);
         }
+    }
+
+    /// Returns whether it is a multipart with neither parts nor text: there is nothing to show.
+    pub(super) fn is_blank_multipart(&self) -> bool {
+        !self.has_parts && self.is_blank && self.content_type.value.starts_with("multipart/")
     }
 }
 
@@ -68,11 +75,16 @@ pub(super) fn read_parts<S: Source>(source: &mut S, limits: &Limits) -> Result<V
     Ok(scan.parts)
 }
 
+/// Most bytes of a multipart without text.
+pub(super) const BLANK: usize = b"\r\n\r\n".len();
+
 /// A multipart whose end has not been reached.
 struct Open {
     part: usize,
     /// `None` after the closing delimiter: the following lines are its epilogue.
     boundary: Option<Vec<u8>>,
+    /// Where the closing delimiter begins.
+    closed_at: Option<usize>,
 }
 
 /// A line that separates parts.
@@ -140,6 +152,7 @@ impl<S: Source> Scan<'_, S> {
         if delimiter.closes {
             // The following lines are the epilogue.
             self.forget_boundary(delimiter.level);
+            self.open[delimiter.level].closed_at = Some(line.start);
             return Ok(line.end);
         }
         let holder = &mut self.parts[self.open[delimiter.level].part];
@@ -167,6 +180,8 @@ impl<S: Source> Scan<'_, S> {
             self.forget_boundary(self.open.len() - 1);
             if let Some(open) = self.open.pop() {
                 end = self.end_part(open.part, end);
+                let part = &mut self.parts[open.part];
+                part.is_blank |= open.closed_at.is_some_and(|at| at <= part.body.start + BLANK);
             }
         }
     }
@@ -176,6 +191,7 @@ impl<S: Source> Scan<'_, S> {
         let part = &mut self.parts[index];
         let end = end.max(part.body.start);
         part.body.end = end;
+        part.is_blank = part.body.len() <= BLANK;
         part.end();
         end
     }
@@ -198,7 +214,7 @@ impl<S: Source> Scan<'_, S> {
         match boundary.filter(|boundary| !boundary.is_empty()) {
             Some(boundary) if part.media_type.starts_with("multipart/") && self.open.len() < self.limits.max_depth => {
                 self.boundaries.add(boundary.clone(), self.open.len());
-                self.open.push(Open { part: index, boundary: Some(boundary) });
+                self.open.push(Open { part: index, boundary: Some(boundary), closed_at: None });
             }
             _ => self.leaf = Some(index),
         }
@@ -264,6 +280,7 @@ pub(super) fn read_header(block: &[u8], default_type: &str, limits: &Limits) -> 
         encoding: encoding.as_deref().map(TransferEncoding::named).unwrap_or_default(),
         has_parts: false,
         level: 0,
+        is_blank: false,
     }
 }
 

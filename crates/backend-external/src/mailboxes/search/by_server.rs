@@ -161,7 +161,7 @@ impl Search<'_> {
                 return;
             }
             let parts = Parts::of(structure);
-            if let Some(html) = &parts.chosen.html {
+            for html in parts.chosen.bodies.iter().filter(|body| body.role.is_html) {
                 bodies.entry(parts.path(html.part).to_vec()).or_default().insert(uid, html.clone());
             }
         });
