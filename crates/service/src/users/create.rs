@@ -36,6 +36,8 @@ impl Service {
         let CreateUser { email, password, name, quota_bytes } = new;
         let password_hash = self.hash_of(caller, password).await?;
         let (quota_bytes, created_at) = (quota_bytes.or(self.0.settings.default_quota()), self.0.clock.now());
+        // Zero means no limit, as in the lists of other servers.
+        let quota_bytes = quota_bytes.filter(|bytes| *bytes > 0);
         let new = NewAccount { email: email.clone(), name, password_hash, quota_bytes, created_at };
         let by = caller.clone();
         let account =

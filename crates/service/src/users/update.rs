@@ -31,7 +31,9 @@ impl Service {
     ) -> Result<User, UserError> {
         self.may_manage(caller, email)?;
         self.demand_own(email).await?;
-        let UpdateUser { record, password } = change;
+        let UpdateUser { mut record, password } = change;
+        // Zero means no limit, as at the creation.
+        record.quota_bytes = record.quota_bytes.map(|quota| quota.filter(|bytes| *bytes > 0));
         // Hashing is slow, so compute the hash before the address is locked.
         let hash = match password {
             Some(password) => Some(self.hash(password, Share::ACCOUNTS).await?),

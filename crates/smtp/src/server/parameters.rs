@@ -18,7 +18,7 @@ pub(super) fn mail(argument: &str, auth_offered: bool) -> Result<MailFrom, Reply
     let path = after_keyword(argument, "FROM:")
         .ok_or_else(|| Reply::new(501, (5, 5, 4), "Syntax: MAIL FROM:<address> [parameters]"))?;
     // `<postmaster>` without a domain is valid for recipients only.
-    let (reverse_path, rest) = path::parse_sender(path)
+    let (reverse_path, rest) = path_of(path, path::parse_sender)
         .filter(|(address, _)| !address.eq_ignore_ascii_case("postmaster"))
         .ok_or_else(|| Reply::new(501, (5, 1, 7), "The sender address is malformed"))?;
     let mut mail = MailFrom::new(reverse_path);
@@ -67,7 +67,7 @@ fn mail_parameter(mail: &mut MailFrom, keyword: &str, value: Option<&str>, auth_
 pub(super) fn rcpt(argument: &str, smtputf8: bool) -> Result<RcptTo, Reply> {
     let path = after_keyword(argument, "TO:")
         .ok_or_else(|| Reply::new(501, (5, 5, 4), "Syntax: RCPT TO:<address> [parameters]"))?;
-    let (forward_path, rest) = path::parse(path)
+    let (forward_path, rest) = path_of(path, path::parse)
         .filter(|(address, _)| !address.is_empty())
         .ok_or_else(|| Reply::new(501, (5, 1, 3), "The recipient address is malformed"))?;
     let mut rcpt = RcptTo::new(forward_path);
@@ -83,6 +83,19 @@ pub(super) fn rcpt(argument: &str, smtputf8: bool) -> Result<RcptTo, Reply> {
         return Err(needs_smtputf8());
     }
     Ok(rcpt)
+}
+
+/// Parses a path. Devices and scripts leave its brackets out, which RFC 5321 section 4.1.2 does not allow; other servers
+/// accept that. Without them, a plain `local@domain` is read up to the next space.
+fn path_of(text: &str, parse: fn(&str) -> Option<(String, &str)>) -> Option<(String, &str)> {
+    if text.starts_with('<') {
+        return parse(text);
+    }
+    let (word, rest) = text.split_at(text.find(' ').unwrap_or(text.len()));
+    let is_plain = word.contains('@') && !word.contains(['<', '>', '"', '\\', ',', ';', ':']);
+    let bracketed = format!("<{word}>");
+    let (address, behind) = parse(&bracketed).filter(|_| is_plain)?;
+    behind.is_empty().then_some((address, rest))
 }
 
 /// Returns the text after `keyword`. Spaces after the colon violate the grammar but are common and harmless.
@@ -175,11 +188,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn brackets_may_be_missing() {
+        assert_eq!(mail("FROM: a@b.example SIZE=9", false).unwrap().size, Some(9));
+        assert_eq!(mail("FROM:a@b.example", false).unwrap().reverse_path, "a@b.example");
+        assert_eq!(rcpt("TO:a@b.example NOTIFY=NEVER", false).unwrap().forward_path, "a@b.example");
+        assert_eq!(rcpt("to: A+x@b.example ", false).unwrap().forward_path, "A+x@b.example");
+    }
+
+    #[test]
     fn wrong_parameters_are_refused_with_their_own_code() {
         for (argument, code) in [
             ("FROM:", 501),
             ("TO:<a@b>", 501),
-            ("FROM:a@b", 501),
+            ("FROM:a", 501),
+            ("FROM:a@b>", 501),
+            ("FROM:\"a b\"@b", 501),
+            ("FROM:a@b,c@d", 501),
             ("FROM:<postmaster>", 501),
             ("FROM:<a@b>SIZE=1", 501),
             ("FROM:<a@b> SIZE", 501),

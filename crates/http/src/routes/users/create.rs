@@ -30,7 +30,7 @@ request_body! {
         password_hash: Option<PasswordHash>,
         /// Display name: one line of at most 200 characters.
         name: Option<ShortText>,
-        /// Mailbox quota in bytes; the server's default quota by default.
+        /// Mailbox quota in bytes; 0 means unlimited. The server's default quota by default.
         quota_bytes: Option<u64>,
     }
     example { "email": "alice@example.test", "password": "correct horse battery staple", "name": "Alice Lee" }

@@ -19,7 +19,7 @@ request_body! {
     pub(crate) struct UpdateUserBody as "UpdateUser" {
         /// Display name: one line of at most 200 characters.
         name: Option<ShortText>,
-        /// Mailbox quota in bytes; null means unlimited.
+        /// Mailbox quota in bytes; null and 0 mean unlimited.
         quota_bytes: Change<u64>,
         /// New password: at least 8 characters. Ends all sessions of the user.
         password: Option<NewPassword>,

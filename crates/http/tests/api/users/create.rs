@@ -28,6 +28,20 @@ async fn every_broken_rule_is_named_at_once() {
     assert_eq!(app.post(&app.admin, "/users", body).await.assert_invalid(), ["email", "password", "quota_bytes"]);
 }
 
+#[tokio::test]
+async fn a_quota_of_zero_is_no_limit() {
+    let app = App::start().await;
+    app.domain("example.org").await;
+    let body = json!({ "email": "ann@example.org", "password": PASSWORD, "quota_bytes": 0 });
+    app.post(&app.admin, "/users", body).await.assert(StatusCode::CREATED);
+    let quota = async || app.get(&app.admin, "/users/ann@example.org").await.json()["user"]["quota_bytes"].clone();
+    assert_eq!(quota().await, Value::Null);
+    app.put(&app.admin, "/users/ann@example.org", json!({ "quota_bytes": 5000 })).await.assert(StatusCode::OK);
+    assert_eq!(quota().await, 5000);
+    app.put(&app.admin, "/users/ann@example.org", json!({ "quota_bytes": 0 })).await.assert(StatusCode::OK);
+    assert_eq!(quota().await, Value::Null);
+}
+
 /// `secret`, as hashed by Dovecot.
 const HASH: &str = "{BLF-CRYPT}$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItANCG.";
 

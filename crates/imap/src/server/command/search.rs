@@ -290,7 +290,8 @@ fn search_return(cursor: &mut Cursor) -> Result<SearchReturn, SyntaxError> {
 }
 
 fn charset(name: &[u8]) -> Result<(), CommandError> {
-    let known = [&b"UTF-8"[..], b"US-ASCII"].iter().any(|charset| name.eq_ignore_ascii_case(charset));
+    // Dovecot accepts the spelling without a hyphen, too.
+    let known = [&b"UTF-8"[..], b"UTF8", b"US-ASCII"].iter().any(|charset| name.eq_ignore_ascii_case(charset));
     if known { Ok(()) } else { Err(CommandError::Charset { saves: false }) }
 }
 
