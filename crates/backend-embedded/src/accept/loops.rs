@@ -6,7 +6,9 @@
 //! that comes to an alias it names already has been forwarded by it before.
 //!
 //! Aliases on two servers may lead to each other in more ways than any header names. So a message is also not forwarded
-//! after it has passed this server some times, and [`super::bounds`] limits all copies of a message together.
+//! after it has passed this server some times. A server on the way may even remove all trace fields, but it keeps the
+//! message's identifier and date. So [`super::bounds`] also counts how often each alias forwards a message, and limits all
+//! copies of a message together.
 //!
 //! A sender can forge all these fields, and thereby only prevents that the own message is forwarded.
 
@@ -71,6 +73,14 @@ impl EarlierHops {
     pub(super) const fn identity(&self) -> &MessageIdentity {
         &self.identity
     }
+
+    /// Returns what the copies of the message that come to this address, alias or mailbox have in common.
+    pub(super) fn identity_at(&self, forwarder: &EmailAddress) -> MessageIdentity {
+        let mut hash = Sha256::new();
+        hash.update(self.identity);
+        hash.update(without_tag(forwarder.clone()).as_str());
+        first_half(hash)
+    }
 }
 
 /// Returns how often a message has passed this server, which wrote its first Received field.
@@ -106,6 +116,10 @@ fn identity(header: &Header<'_>) -> MessageIdentity {
         add("From");
         add("Subject");
     }
+    first_half(hash)
+}
+
+fn first_half(hash: Sha256) -> MessageIdentity {
     let hash: [u8; 32] = hash.finalize().into();
     let (first, _) = hash.split_at(size_of::<MessageIdentity>());
     first.try_into().unwrap_or_default()
