@@ -5,7 +5,8 @@
 //! other servers remove from them:
 //!
 //! - An address forwards a message at most [`MOST_WAYS`] times in a day, and an alias, a catch-all among them, at most
-//!   [`MOST_OF_ONE_ALIAS`] times. So an alias with `m` members makes at most `m * MOST_OF_ONE_ALIAS` copies.
+//!   [`MOST_OF_ONE_ALIAS`] times. So an alias with `m` members makes at most `m * MOST_OF_ONE_ALIAS` copies. Messages without
+//!   both an identifier and a date are not counted: one device sends many of them.
 //! - All aliases and rules together bring it to at most `max_reached` addresses.
 //!
 //! With `s` such servers and a message to `r` recipients, at most `r + s * max_reached` deliveries follow: each address
@@ -141,7 +142,7 @@ impl ReachedCounts<'_> {
     /// Counts that each of these forwards the message once more, unless one of them has done so too often. Persons with a
     /// login may send old mail again. Their own limits count that, and copies in a loop come from other servers.
     fn may_forward(&mut self, forwarders: &[(&EmailAddress, u64)]) -> Result<bool, StoreError> {
-        if self.mail.incoming.relaying == Relaying::Allowed {
+        if self.mail.incoming.relaying == Relaying::Allowed || !self.mail.earlier.are_identified() {
             return Ok(true);
         }
         let mut raised = Vec::new();

@@ -38,6 +38,7 @@ pub(crate) struct EarlierHops {
     /// How often it has passed this server, now included.
     passes: usize,
     identity: MessageIdentity,
+    is_identified: bool,
 }
 
 impl EarlierHops {
@@ -52,7 +53,8 @@ impl EarlierHops {
         let values: Vec<_> = header.texts(FIELD).take(MOST).collect();
         let addresses = values.iter().filter_map(|value| value.trim().parse().ok());
         let forwarders = addresses.map(without_tag).collect();
-        Self { forwarders, passes: passes(&header), identity: identity(&header) }
+        let is_identified = ["Message-ID", "Date"].iter().any(|name| header.written(name).is_some());
+        Self { forwarders, passes: passes(&header), identity: identity(&header), is_identified }
     }
 
     /// Returns whether the alias or the mailbox has forwarded the message before.
@@ -72,6 +74,12 @@ impl EarlierHops {
 
     pub(super) const fn identity(&self) -> &MessageIdentity {
         &self.identity
+    }
+
+    /// Returns whether the message differs from others of the same author with the same subject. The alarms of some devices
+    /// have neither an identifier nor a date.
+    pub(super) const fn are_identified(&self) -> bool {
+        self.is_identified
     }
 
     /// Returns what the copies of the message that come to this address, alias or mailbox have in common.
@@ -195,6 +203,7 @@ mod tests {
             assert_ne!(of(other).identity, same, "{other}");
         }
         assert_ne!(of("Subject: a\r\n\r\n").identity, of("Subject: b\r\n\r\n").identity);
+        assert!(of("Date: x\r\n\r\n").are_identified() && !of("Subject: a\r\n\r\n").are_identified());
     }
 
     #[test]

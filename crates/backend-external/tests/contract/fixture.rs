@@ -10,8 +10,8 @@ use mailapi_backend::contract::Fixture;
 use mailapi_backend::{Backend, InboundLog};
 use mailapi_backend_external::External;
 use mailapi_model::{
-    AccountChange, Alias, Clock, DomainName, EmailAddress, FolderName, InboundEvent, MessageId, NewAccount, NewDomain, RuleSet,
-    Secret, Timestamp,
+    AccountChange, Alias, Clock, DomainName, EmailAddress, FolderName, InboundEvent, MessageId, NewAccount, NewDomain,
+    RuleSet, Secret, Timestamp,
 };
 use mailapi_store::{AliasStored, Store};
 use mailapi_testkit::{
