@@ -1,6 +1,7 @@
 //! Maildirs of users who want another's mail, or a command that never ends.
 
 use std::fs;
+use std::io::{self, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -184,6 +185,23 @@ fn a_sparse_message_is_too_long_at_once() {
     let files = fixture.inbox();
     let read: Vec<_> = files.files.iter().map(|file| file.read(&fixture.settings()).unwrap().content).collect();
     assert_eq!(read.iter().filter(|content| content.is_none()).count(), 1);
+}
+
+#[test]
+fn an_mbox_file_without_end_is_left() {
+    let fixture = Fixture::new();
+    let honest: &[u8] = b"From ann@example.org Fri Nov 20 10:15:30 2026\nSubject: own\n\nHello.\n\n\
+        From ann@example.org Fri Nov 20 10:15:31 2026\nSubject: huge\n\n";
+    // As a sparse file of any size, and as one long header.
+    for (beginning, filler) in [("", 0), ("X-Own: a\n\n", b'x'), ("X-Own: ", b'\n')] {
+        let input = honest.chain(beginning.as_bytes()).chain(io::repeat(filler));
+        let mut reader =
+            MboxReader::new(BufReader::with_capacity(1 << 16, input), "old.mbox", fixture.settings()).unwrap();
+        assert!(reader.next().unwrap().unwrap().content.is_some());
+        let error = reader.next().unwrap().unwrap_err();
+        assert!(error.is_of_content() && error.to_string().contains("far too long"), "{error}");
+        assert!(reader.next().is_none());
+    }
 }
 
 #[test]

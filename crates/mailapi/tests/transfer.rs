@@ -378,6 +378,23 @@ fn an_import_reads_no_files_but_those_of_the_maildir() {
 }
 
 #[test]
+fn an_import_names_the_reason_for_new_uids() {
+    for (list, reason) in [
+        ("3 V4294967295 N9\n5 :1500000000.a\n", "the UIDVALIDITY of the source is 0 or far in the future"),
+        ("3 V1400000000 N4294967295\n5 :1500000000.a\n", "those of the source leave too few for future messages"),
+        ("3 V1400000000 N9\n5 :1500000000.a\n5 :1500000001.b\n", "the source repeats a UID, or its UIDs do not rise"),
+    ] {
+        let work_dir = with_users(&[ANN]);
+        let root = small_maildir(&work_dir);
+        fs::write(root.join("cur/1500000001.b:2,S"), "Subject: second\n\n").unwrap();
+        fs::write(root.join("dovecot-uidlist"), list).unwrap();
+        let imported = work_dir.run(&["import", ANN, "maildir", "Maildir"]).answer();
+        let expected = format!("INBOX: 2 imported, 0 skipped, 0 failed; new UIDs, since {reason}\n");
+        assert!(imported.starts_with(&expected), "{imported}");
+    }
+}
+
+#[test]
 fn one_line_of_a_source_does_not_close_an_inbox() {
     let work_dir = with_users(&[ANN]);
     let root = small_maildir(&work_dir);

@@ -60,7 +60,7 @@ pub use sent::{
     Begun, EnlistedRecord, Failure, Idempotency, NewSent, OpenMessages, OpenRecipient, PendingMessage, Sent,
     SentFilter, SentOwner, SentRecord, StoredAnswer,
 };
-pub use sign_up::NewSignUp;
+pub use sign_up::{NewSignUp, SignUpRoom};
 pub use stats::{
     Hours, InboundCounts, InboundEvent, InboundOutcome, RollUpSize, RolledUp, SentCounts, SentScope, Span, Stats,
 };

@@ -14,6 +14,13 @@ use crate::{ArchiveError, ArchivedMessage, MOST_MESSAGES, ReadSettings, SourceKe
 /// Longer lines are read in pieces of this size.
 const MAX_PIECE: usize = 8 * 1024;
 
+/// Number of bytes that are read without the beginning of another message, as a multiple of the longest message. A longer
+/// one is passed over, but a sparse file takes no space on disk and hours to read.
+const MOST_LENGTHS: u64 = 64;
+
+/// The same in bytes where messages must be short.
+const LEAST_LIMIT: u64 = 4 * 1024 * 1024;
+
 /// Reads the messages of an mbox file, in order.
 pub struct MboxReader<R> {
     input: R,
@@ -97,6 +104,8 @@ impl<R: BufRead> MboxReader<R> {
         }
         let mut message = Message::new(&self.settings);
         self.begun = None;
+        let (mut read, most) =
+            (0, (self.settings.max_message_bytes as u64).saturating_mul(MOST_LENGTHS).max(LEAST_LIMIT));
         loop {
             if !self.next_piece().map_err(|error| self.failed(error))? {
                 self.is_over = true;
@@ -106,6 +115,11 @@ impl<R: BufRead> MboxReader<R> {
             if may_separate && let Some(at) = separator::read(line_of(&self.piece)) {
                 self.begun = Some(at);
                 break;
+            }
+            read += self.piece.len() as u64;
+            if read > most {
+                let reason = "has a message that is far too long, so the rest of the file is not read";
+                return Err(ArchiveError::Form { place: self.place.clone(), reason });
             }
             message.line(&self.piece, self.starts_line)?;
         }

@@ -1,13 +1,21 @@
 //! Bounds what one message becomes through aliases and rules, and what they forward in an hour.
 //!
 //! Each copy that comes back looks like new mail, but all copies have one identity ([`super::loops`]). So one message
-//! reaches a bounded number of addresses through this server, whatever ways its copies take. With `s` such servers and a
-//! message to `r` recipients, at most `r + s * max_reached` deliveries follow: each address that an alias or a rule adds
-//! is a mailbox, or one copy that is delivered elsewhere or refused.
+//! reaches a bounded number of addresses through this server, whatever ways its copies take, and whatever trace fields
+//! other servers remove from them:
+//!
+//! - An address forwards a message at most [`MOST_WAYS`] times in a day, and an alias, a catch-all among them, at most
+//!   [`MOST_OF_ONE_ALIAS`] times. So an alias with `m` members makes at most `m * MOST_OF_ONE_ALIAS` copies. Messages without
+//!   both an identifier and a date are not counted: one device sends many of them.
+//! - All aliases and rules together bring it to at most `max_reached` addresses.
+//!
+//! With `s` such servers and a message to `r` recipients, at most `r + s * max_reached` deliveries follow: each address
+//! that an alias or a rule adds is a mailbox, or one copy that is delivered elsewhere or refused. Automatic answers and
+//! notices are messages of their own, which [`super::notified`] and the rules of their mailboxes limit.
 //!
 //! Mail without aliases and rules costs no look-up here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use mailapi_backend::Refusal;
 use mailapi_model::{DomainName, EmailAddress, EnhancedCode, Reply, Timestamp};
@@ -17,9 +25,9 @@ use rusqlite::Connection;
 use super::expansion::{Expansion, OutsideMember};
 use super::routing::Route;
 use super::transaction::{Local, Routes};
-use super::{Prepared, loops, notified};
+use super::{Prepared, Relaying, loops, notified};
 use crate::MessageStoreSettings;
-use crate::message_store::expanded;
+use crate::message_store::expanded::{self, MessageIdentity};
 use crate::message_store::hourly::{HourlyCounts, HourlyLimit};
 
 /// Maximum number of copies that an alias sends to other servers in an hour: 50 messages for 1,000 members. Mail to the
@@ -33,6 +41,13 @@ const MOST_OF_RULES: u64 = 1_000;
 /// The same for all aliases and rules of a domain: its managers can create any number of aliases.
 const MOST_OF_DOMAIN: u64 = 100_000;
 
+/// How often an address or a mailbox with rules forwards a message in a day. A message rightly comes more than once: to its
+/// author's list and to the members, through another list, or again because its sender missed the reply.
+const MOST_WAYS: u64 = 3;
+
+/// The same for an alias under all its addresses. Some servers send a message to each address of a catch-all separately.
+const MOST_OF_ONE_ALIAS: u64 = 20;
+
 /// What a message adds to the counters, once it is accepted.
 pub(super) struct ReachedCounts<'a> {
     connection: &'a Connection,
@@ -43,6 +58,8 @@ pub(super) struct ReachedCounts<'a> {
     /// The addresses that the message has reached before; unknown until an alias or a rule adds some.
     before: Option<u64>,
     added: u64,
+    /// How often each address, alias and mailbox with rules has forwarded the message, now included.
+    forwarded: BTreeMap<MessageIdentity, u64>,
 }
 
 /// Refuses the aliases, and drops the copies by rules, that exceed a limit.
@@ -54,7 +71,8 @@ pub(super) fn apply<'a>(
     now: Timestamp,
 ) -> Result<ReachedCounts<'a>, StoreError> {
     let (hourly, most) = (HourlyCounts::new(now), settings.max_reached);
-    let mut bounds = ReachedCounts { connection, mail, most, now, hourly, before: None, added: 0 };
+    let forwarded = BTreeMap::new();
+    let mut bounds = ReachedCounts { connection, mail, most, now, hourly, before: None, added: 0, forwarded };
     for mut local in std::mem::take(&mut routes.local) {
         match bounds.refusal(&local)? {
             Some(reply) => routes.refused.push(Refusal { recipient: local.recipient.address.clone(), reply }),
@@ -87,6 +105,9 @@ impl ReachedCounts<'_> {
     /// Stores the counters. The transaction must not refuse the message any more.
     pub(super) fn write(&self) -> Result<(), StoreError> {
         self.hourly.write(self.connection)?;
+        for (identity, times) in &self.forwarded {
+            expanded::put(self.connection, identity, *times, self.now)?;
+        }
         match self.before {
             Some(before) if self.added > 0 => {
                 expanded::put(self.connection, self.mail.earlier.identity(), before + self.added, self.now)
@@ -105,11 +126,40 @@ impl ReachedCounts<'_> {
             );
             return Ok(Some(if self.mail.earlier.lead_back() { loops::looping() } else { reached_too_many() }));
         }
+        if let Some(alias) = expansion.forwarder()
+            && !self.may_forward(&[(&local.recipient.address, MOST_WAYS), (alias, MOST_OF_ONE_ALIAS)])?
+        {
+            tracing::warn!(%alias, queue_id = %self.mail.queue_id, "the alias has forwarded the message too often; it is refused");
+            return Ok(Some(loops::looping()));
+        }
         let refusal = busy(self.connection, &mut self.hourly, expansion)?;
         if refusal.is_none() {
             self.added += expansion.reached();
         }
         Ok(refusal)
+    }
+
+    /// Counts that each of these forwards the message once more, unless one of them has done so too often. Persons with a
+    /// login may send old mail again. Their own limits count that, and copies in a loop come from other servers.
+    fn may_forward(&mut self, forwarders: &[(&EmailAddress, u64)]) -> Result<bool, StoreError> {
+        if self.mail.incoming.relaying == Relaying::Allowed || !self.mail.earlier.are_identified() {
+            return Ok(true);
+        }
+        let mut raised = Vec::new();
+        for (forwarder, most) in forwarders {
+            let identity = self.mail.earlier.identity_at(forwarder);
+            // Several recipients of one message may share a catch-all.
+            if self.forwarded.contains_key(&identity) {
+                continue;
+            }
+            let before = expanded::addresses(self.connection, &identity, self.now)?;
+            if before >= *most {
+                return Ok(false);
+            }
+            raised.push((identity, before + 1));
+        }
+        self.forwarded.extend(raised);
+        Ok(true)
     }
 
     /// Removes the copies by rules that exceed a limit. The mailbox has the message.
@@ -126,7 +176,9 @@ impl ReachedCounts<'_> {
         let mailbox = |member: &OutsideMember| member.through.first().cloned();
         forwarded.elsewhere.iter().filter_map(mailbox).for_each(|mailbox| *copies.entry(mailbox).or_default() += 1);
         for (mailbox, copies) in copies {
-            if is_full(self.connection, &mut self.hourly, &mailbox, MOST_OF_RULES, copies)? {
+            if !self.may_forward(&[(&mailbox, MOST_WAYS)])?
+                || is_full(self.connection, &mut self.hourly, &mailbox, MOST_OF_RULES, copies)?
+            {
                 forwarded.elsewhere.retain(|member| member.through.first() != Some(&mailbox));
             }
         }

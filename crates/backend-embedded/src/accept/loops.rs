@@ -6,7 +6,9 @@
 //! that comes to an alias it names already has been forwarded by it before.
 //!
 //! Aliases on two servers may lead to each other in more ways than any header names. So a message is also not forwarded
-//! after it has passed this server some times, and [`super::bounds`] limits all copies of a message together.
+//! after it has passed this server some times. A server on the way may even remove all trace fields, but it keeps the
+//! message's identifier and date. So [`super::bounds`] also counts how often each alias forwards a message, and limits all
+//! copies of a message together.
 //!
 //! A sender can forge all these fields, and thereby only prevents that the own message is forwarded.
 
@@ -36,6 +38,7 @@ pub(crate) struct EarlierHops {
     /// How often it has passed this server, now included.
     passes: usize,
     identity: MessageIdentity,
+    is_identified: bool,
 }
 
 impl EarlierHops {
@@ -50,7 +53,8 @@ impl EarlierHops {
         let values: Vec<_> = header.texts(FIELD).take(MOST).collect();
         let addresses = values.iter().filter_map(|value| value.trim().parse().ok());
         let forwarders = addresses.map(without_tag).collect();
-        Self { forwarders, passes: passes(&header), identity: identity(&header) }
+        let is_identified = ["Message-ID", "Date"].iter().any(|name| header.written(name).is_some());
+        Self { forwarders, passes: passes(&header), identity: identity(&header), is_identified }
     }
 
     /// Returns whether the alias or the mailbox has forwarded the message before.
@@ -70,6 +74,20 @@ impl EarlierHops {
 
     pub(super) const fn identity(&self) -> &MessageIdentity {
         &self.identity
+    }
+
+    /// Returns whether the message differs from others of the same author with the same subject. The alarms of some devices
+    /// have neither an identifier nor a date.
+    pub(super) const fn are_identified(&self) -> bool {
+        self.is_identified
+    }
+
+    /// Returns what the copies of the message that come to this address, alias or mailbox have in common.
+    pub(super) fn identity_at(&self, forwarder: &EmailAddress) -> MessageIdentity {
+        let mut hash = Sha256::new();
+        hash.update(self.identity);
+        hash.update(without_tag(forwarder.clone()).as_str());
+        first_half(hash)
     }
 }
 
@@ -106,6 +124,10 @@ fn identity(header: &Header<'_>) -> MessageIdentity {
         add("From");
         add("Subject");
     }
+    first_half(hash)
+}
+
+fn first_half(hash: Sha256) -> MessageIdentity {
     let hash: [u8; 32] = hash.finalize().into();
     let (first, _) = hash.split_at(size_of::<MessageIdentity>());
     first.try_into().unwrap_or_default()
@@ -181,6 +203,7 @@ mod tests {
             assert_ne!(of(other).identity, same, "{other}");
         }
         assert_ne!(of("Subject: a\r\n\r\n").identity, of("Subject: b\r\n\r\n").identity);
+        assert!(of("Date: x\r\n\r\n").are_identified() && !of("Subject: a\r\n\r\n").are_identified());
     }
 
     #[test]

@@ -474,10 +474,14 @@ fn waiting<'a>(mail: &Prepared, routes: &'a Routes<'_>) -> Vec<queue::Waiting<'a
     };
     let local = local.map(|recipient| waiting(recipient, queue::Task::NotifySuccess));
     let remote = routes.remote.iter().map(|recipient| waiting(*recipient, queue::Task::Deliver));
-    let of_aliases = routes.local.iter().flat_map(|local| forwarded(local, mail));
-    let mut waiting: Vec<queue::Waiting<'a>> = remote.chain(local).chain(of_aliases).collect();
-    // Rules send no second copy to an address that gets the message anyway, or by the rules of another mailbox.
+    let mut waiting: Vec<queue::Waiting<'a>> = remote.chain(local).collect();
     let mut reached: HashSet<&EmailAddress> = waiting.iter().map(queue::Waiting::address).collect();
+    let of_aliases: Vec<_> = routes.local.iter().flat_map(|local| forwarded(local, mail)).collect();
+    // Authors see the status of each recipient, so they get a delivery for each. To strangers, a catch-all would otherwise
+    // send a copy for each of its addresses.
+    let is_from_author = mail.incoming.relaying == Relaying::Allowed;
+    waiting.extend(of_aliases.into_iter().filter(|copy| reached.insert(copy.address()) || is_from_author));
+    // Rules send no second copy to an address that gets the message anyway, or by the rules of another mailbox.
     let by_rules: Vec<_> = routes.local.iter().flat_map(forwarded_by_rules).collect();
     waiting.extend(by_rules.into_iter().filter(|copy| reached.insert(copy.address())));
     waiting

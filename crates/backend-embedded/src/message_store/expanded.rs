@@ -1,13 +1,14 @@
-//! The messages that aliases and rules brought to further addresses.
+//! The messages that aliases and rules brought to further addresses, and how often each address and each alias forwarded
+//! them.
 //!
 //! Copies of one message that come back by other ways have nothing in common but their identity. The table holds a
-//! constant number of messages, and each new one replaces the oldest.
+//! constant number of rows, and each new one replaces the oldest.
 
 use mailapi_model::Timestamp;
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// Number of messages that are remembered. They take about 10 MB, and are far more than loop at the same time.
+/// Number of rows: one for each message, and two for each alias that forwards it. They take about 10 MB, and are far more than loop at the same time.
 const MOST: i64 = 100_000;
 
 /// How long a message counts. Most copies that go round do so within minutes; those that a server deferred come later.

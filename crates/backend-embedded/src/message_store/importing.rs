@@ -42,8 +42,25 @@ impl SourceUids {
 pub struct ImportFolder {
     /// The folder.
     pub id: FolderId,
-    /// Whether it has the UIDVALIDITY of the source, and so the UIDs.
-    pub keeps_uids: bool,
+    /// Why it does not have the UIDVALIDITY of the source; `None` if it has, and so the UIDs.
+    pub uid_loss: Option<UidLoss>,
+}
+
+/// Why a folder has other UIDs than its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UidLoss {
+    /// The source has none.
+    Unnumbered,
+    /// The folder was not new and empty.
+    FolderInUse,
+    /// The folder received other messages during the import.
+    OtherMail,
+    /// The UIDVALIDITY of the source is 0, or so far in the future that later folders could not have higher ones.
+    BadValidity,
+    /// The UIDs of the source leave too few for future messages.
+    FewLeft,
+    /// A UID of the source is not higher than the one before it.
+    Disordered,
 }
 
 /// A message to import.
@@ -64,12 +81,12 @@ pub struct ImportMessage {
 /// What became of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportOutcome {
-    /// It is in the folder with this UID, which is that of the source if `is_kept`.
+    /// It is in the folder with this UID.
     Imported {
         /// The UID.
         uid: u32,
-        /// Whether it is the UID of the source.
-        is_kept: bool,
+        /// Why that is not the UID of the source; `None` if it is.
+        uid_loss: Option<UidLoss>,
     },
     /// An earlier import has stored it.
     Known,
@@ -103,8 +120,8 @@ impl MessageStore {
             let mailbox = mailbox::expect(connection, &address)?.id;
             let folder = with_room(connection, for_import(connection, mailbox, &name, most, now)?, now, touched)?;
             touched.mailbox(mailbox);
-            let keeps_uids = adopt(connection, &folder, source, now)?;
-            Ok(ImportFolder { id: folder.id, keeps_uids })
+            let uid_loss = adopt(connection, &folder, source, now)?;
+            Ok(ImportFolder { id: folder.id, uid_loss })
         })
         .await
     }
@@ -163,26 +180,31 @@ impl MessageStore {
         Ok(outcomes)
     }
 
-    /// Ends the import of a folder: UIDs that the source has given to removed messages stay unused. Returns whether
-    /// the folder still has the UIDs of the source.
+    /// Ends the import of a folder: UIDs that the source has given to removed messages stay unused. Returns why the folder no
+    /// longer has the UIDs of the source; `None` if it has.
     ///
     /// # Errors
     /// [`MessageStoreError::NoSuchFolder`].
-    pub async fn finish_import(&self, folder: FolderId, source: SourceUids) -> Result<bool, MessageStoreError> {
+    pub async fn finish_import(
+        &self,
+        folder: FolderId,
+        source: SourceUids,
+    ) -> Result<Option<UidLoss>, MessageStoreError> {
         let now = self.clock().now();
         self.write(move |connection, touched| {
             let folder = folder::by_id(connection, folder)?;
-            let Some(after_import) = imported::source_uid_next(connection, folder.id)? else { return Ok(false) };
+            let after_import = imported::source_uid_next(connection, folder.id)?;
+            let Some(after_import) = after_import else { return Ok(Some(UidLoss::OtherMail)) };
             if source.uid_next <= after_import {
-                return Ok(true);
+                return Ok(None);
             }
             touched.mailbox(folder.mailbox);
             if folder.uid_next == after_import && source.leave_room() {
                 imported::set_uid_next(connection, folder.id, source.uid_next)?;
-                return Ok(true);
+                return Ok(None);
             }
             imported::leave_numbers(connection, &folder, now)?;
-            Ok(false)
+            Ok(Some(if source.leave_room() { UidLoss::OtherMail } else { UidLoss::FewLeft }))
         })
         .await
     }
@@ -192,29 +214,35 @@ impl MessageStore {
 /// higher values, so a source must not use up the rest of the range.
 const MAX_AHEAD: i64 = 365 * 24 * 60 * 60;
 
-/// Adopts the numbers of the source, or keeps those of an earlier import.
+/// Adopts the numbers of the source, or keeps those of an earlier import. Returns why it does neither.
 fn adopt(
     connection: &Connection,
     folder: &Folder,
     source: Option<SourceUids>,
     now: Timestamp,
-) -> Result<bool, MessageStoreError> {
+) -> Result<Option<UidLoss>, MessageStoreError> {
     let after_import = imported::source_uid_next(connection, folder.id)?;
-    let Some(source) = source else { return Ok(false) };
+    let Some(source) = source else { return Ok(Some(UidLoss::Unnumbered)) };
     if after_import.is_some() {
-        return Ok(folder.uid_validity == source.uid_validity);
+        return Ok((folder.uid_validity != source.uid_validity).then_some(UidLoss::FolderInUse));
+    }
+    if folder.uid_next != 1 {
+        return Ok(Some(UidLoss::FolderInUse));
     }
     let is_too_high = i64::from(source.uid_validity) > now.as_seconds() + MAX_AHEAD;
-    let is_usable = source.uid_validity > 0 && !is_too_high && source.leave_room();
-    if folder.uid_next != 1 || !is_usable {
-        // Other UIDs need another UIDVALIDITY than that of the source, which a mail program may remember.
-        if folder.uid_next == 1 && folder.uid_validity == source.uid_validity {
-            imported::leave_numbers(connection, folder, now)?;
+    let loss = match () {
+        () if source.uid_validity == 0 || is_too_high => UidLoss::BadValidity,
+        () if !source.leave_room() => UidLoss::FewLeft,
+        () => {
+            imported::take_numbers(connection, folder.id, source.uid_validity)?;
+            return Ok(None);
         }
-        return Ok(false);
+    };
+    // Other UIDs need another UIDVALIDITY than that of the source, which a mail program may remember.
+    if folder.uid_validity == source.uid_validity {
+        imported::leave_numbers(connection, folder, now)?;
     }
-    imported::take_numbers(connection, folder.id, source.uid_validity)?;
-    Ok(true)
+    Ok(Some(loss))
 }
 
 fn store(
@@ -234,41 +262,47 @@ fn store(
     if !mailbox::by_id(connection, folder.mailbox)?.has_room_for(new.size()) {
         return Err(MessageStoreError::OverQuota);
     }
-    let kept = source_uid(connection, &folder, target, message, now)?;
+    let uid_loss = source_uid(connection, &folder, target, message, now)?;
     let content = content::insert(connection, new, settings)?;
     index::enqueue(connection, content)?;
     let (internal_date, size) = (new.received_at(), new.size());
     let row = NewEntry { content, flags: &columns, internal_date, size, saved_at: now };
     let uid = entry::add(connection, folder.id, &row)?;
-    if kept {
+    if uid_loss.is_none() {
         imported::set_uid_next(connection, folder.id, uid + 1)?;
     }
     imported::add(connection, folder.id, &message.key)?;
     touched.mailbox(folder.mailbox);
     touched.chores();
-    Ok(ImportOutcome::Imported { uid, is_kept: kept })
+    Ok(ImportOutcome::Imported { uid, uid_loss })
 }
 
-/// Sets the next UID of the folder to that of the source. If it cannot be kept, the folder leaves the source's numbers.
+/// Sets the next UID of the folder to that of the source. If it cannot be kept, the folder leaves the source's numbers, and
+/// this returns the reason.
 fn source_uid(
     connection: &Connection,
     folder: &Folder,
     target: ImportFolder,
     message: &ImportMessage,
     now: Timestamp,
-) -> Result<bool, MessageStoreError> {
-    let after_import = imported::source_uid_next(connection, folder.id)?.filter(|_| target.keeps_uids);
-    let Some(after_import) = after_import else { return Ok(false) };
-    match message.uid {
-        Some(uid) if folder.uid_next == after_import && uid >= after_import && uid < SourceUids::HIGHEST => {
-            imported::set_uid_next(connection, folder.id, uid)?;
-            Ok(true)
-        }
-        _ => {
-            imported::leave_numbers(connection, folder, now)?;
-            Ok(false)
-        }
+) -> Result<Option<UidLoss>, MessageStoreError> {
+    if target.uid_loss.is_some() {
+        return Ok(target.uid_loss);
     }
+    let after_import = imported::source_uid_next(connection, folder.id)?;
+    let Some(after_import) = after_import else { return Ok(Some(UidLoss::OtherMail)) };
+    let loss = match message.uid {
+        _ if folder.uid_next != after_import => UidLoss::OtherMail,
+        None => UidLoss::Unnumbered,
+        Some(uid) if uid < after_import => UidLoss::Disordered,
+        Some(SourceUids::HIGHEST..) => UidLoss::FewLeft,
+        Some(uid) => {
+            imported::set_uid_next(connection, folder.id, uid)?;
+            return Ok(None);
+        }
+    };
+    imported::leave_numbers(connection, folder, now)?;
+    Ok(Some(loss))
 }
 
 /// Separates errors of one message from those that end the transaction. Refusals come before the first change.

@@ -80,7 +80,7 @@ pub use error::MessageStoreError;
 pub use flagging::{FlagChange, Flagged};
 pub use folder::{Folder, FolderSnapshot};
 pub use id::{ContentId, FolderId, MailboxId};
-pub use importing::{ImportFolder, ImportMessage, ImportOutcome, SourceUids};
+pub use importing::{ImportFolder, ImportMessage, ImportOutcome, SourceUids, UidLoss};
 pub use renumber::BrokenMailbox;
 pub use restored::pass_over_used_numbers;
 use search_permits::SearchPermits;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mailapi_backend::{ImportProgress, Mailboxes, Provisioning};
 use mailapi_backend_embedded::MessageStoreSettings;
 use mailapi_backend_embedded::message_store::{
-    FlagChange, Folder, ImportFolder, ImportMessage, ImportOutcome, MessageStoreError, SourceUids,
+    FlagChange, Folder, ImportFolder, ImportMessage, ImportOutcome, MessageStoreError, SourceUids, UidLoss,
 };
 use mailapi_imap::Flags;
 use mailapi_model::{Clock, Timestamp};
@@ -49,8 +49,12 @@ async fn uids(test_store: &TestStore) -> Vec<u32> {
     test_store.message_store.uids(inbox(test_store).await.id).await.unwrap()
 }
 
-const fn at(uid: u32, is_kept: bool) -> ImportOutcome {
-    ImportOutcome::Imported { uid, is_kept }
+const fn kept(uid: u32) -> ImportOutcome {
+    ImportOutcome::Imported { uid, uid_loss: None }
+}
+
+const fn new(uid: u32, uid_loss: UidLoss) -> ImportOutcome {
+    ImportOutcome::Imported { uid, uid_loss: Some(uid_loss) }
 }
 
 #[tokio::test]
@@ -93,10 +97,10 @@ async fn a_refused_message_does_not_stop_the_others() {
     let outcomes = test_store.message_store.import(target, all).await.unwrap();
     let refused = ImportOutcome::Refused;
     let expected = [
-        at(1, true),
+        kept(1),
         refused(MessageStoreError::TooLong),
         refused(MessageStoreError::TooManyKeywords),
-        at(4, true),
+        kept(4),
         refused(MessageStoreError::OverQuota),
     ];
     assert_eq!(outcomes, expected);
@@ -113,11 +117,11 @@ async fn a_second_run_imports_what_is_missing() {
     test_store.message_store.store_flags(target.id, vec![3], FlagChange::Add, deleted).await.unwrap();
     test_store.message_store.expunge(target.id, None).await.unwrap();
     let again = prepared(&test_store, numbers(5)).await;
-    assert!(again.keeps_uids);
+    assert_eq!(again.uid_loss, None);
     let keys = messages(&[2, 3, 4]).iter().map(|message| message.key).collect::<Vec<_>>();
     assert_eq!(test_store.message_store.known_imports(again.id, &keys).await, Ok(vec![true, true, false]));
     let outcomes = imported(&test_store, again, &[2, 3, 4]).await;
-    assert_eq!(outcomes, [ImportOutcome::Known, ImportOutcome::Known, at(4, true)]);
+    assert_eq!(outcomes, [ImportOutcome::Known, ImportOutcome::Known, kept(4)]);
     assert_eq!(uids(&test_store).await, [2, 4]);
 }
 
@@ -125,8 +129,8 @@ async fn a_second_run_imports_what_is_missing() {
 async fn a_new_and_empty_folder_gets_the_numbers_of_the_source() {
     let test_store = TestStore::new().await;
     let target = prepared(&test_store, numbers(90)).await;
-    assert_eq!(imported(&test_store, target, &[7, 12]).await, [at(7, true), at(12, true)]);
-    assert_eq!(test_store.message_store.finish_import(target.id, numbers(90).unwrap()).await, Ok(true));
+    assert_eq!(imported(&test_store, target, &[7, 12]).await, [kept(7), kept(12)]);
+    assert_eq!(test_store.message_store.finish_import(target.id, numbers(90).unwrap()).await, Ok(None));
     let inbox = inbox(&test_store).await;
     assert_eq!((inbox.uid_validity, inbox.uid_next, inbox.messages), (VALIDITY, 90, 2));
     let metas = test_store.message_store.entries_above(inbox.id, 0, 10).await.unwrap();
@@ -143,11 +147,15 @@ async fn other_folders_keep_their_own_numbers() {
     let test_store = TestStore::new().await;
     let before = inbox(&test_store).await.uid_validity;
     let future = SourceUids { uid_validity: u32::MAX, uid_next: 9 };
-    assert!(!prepared(&test_store, Some(future)).await.keeps_uids, "later folders would need a higher one");
+    let refused = prepared(&test_store, Some(future)).await;
+    assert_eq!(refused.uid_loss, Some(UidLoss::BadValidity), "later folders would need a higher one");
     test_store.deliver(&["ann@example.org"], &mail("new", ".")).await;
     let target = prepared(&test_store, numbers(9)).await;
-    assert_eq!(imported(&test_store, target, &[7]).await, [at(2, false)]);
-    assert_eq!(test_store.message_store.finish_import(target.id, numbers(9).unwrap()).await, Ok(false));
+    assert_eq!(imported(&test_store, target, &[7]).await, [new(2, UidLoss::FolderInUse)]);
+    assert_eq!(
+        test_store.message_store.finish_import(target.id, numbers(9).unwrap()).await,
+        Ok(Some(UidLoss::OtherMail))
+    );
     assert_eq!(inbox(&test_store).await.uid_validity, before);
 }
 
@@ -158,13 +166,16 @@ async fn mail_that_arrives_between_ends_the_numbers_of_the_source() {
     imported(&test_store, target, &[3]).await;
     test_store.deliver(&["ann@example.org"], &mail("new", ".")).await;
     // UID 4 is the new message here, and another one in the source.
-    assert_eq!(imported(&test_store, target, &[4]).await, [at(5, false)]);
+    assert_eq!(imported(&test_store, target, &[4]).await, [new(5, UidLoss::OtherMail)]);
     let inbox_now = inbox(&test_store).await;
     assert!(inbox_now.uid_validity > VALIDITY, "clients must not mix up the two");
-    assert_eq!(test_store.message_store.finish_import(target.id, numbers(9).unwrap()).await, Ok(false));
+    assert_eq!(
+        test_store.message_store.finish_import(target.id, numbers(9).unwrap()).await,
+        Ok(Some(UidLoss::OtherMail))
+    );
     let again = prepared(&test_store, numbers(9)).await;
-    assert!(!again.keeps_uids);
-    assert_eq!(imported(&test_store, again, &[4, 8]).await, [ImportOutcome::Known, at(6, false)]);
+    assert_eq!(again.uid_loss, Some(UidLoss::FolderInUse));
+    assert_eq!(imported(&test_store, again, &[4, 8]).await, [ImportOutcome::Known, new(6, UidLoss::FolderInUse)]);
 }
 
 #[tokio::test]
@@ -174,7 +185,10 @@ async fn removed_messages_of_the_source_end_them_as_well() {
     imported(&test_store, target, &[3]).await;
     test_store.deliver(&["ann@example.org"], &mail("new", ".")).await;
     // The source gave UID 4 to a message that is gone, but a client may remember it.
-    assert_eq!(test_store.message_store.finish_import(target.id, numbers(9).unwrap()).await, Ok(false));
+    assert_eq!(
+        test_store.message_store.finish_import(target.id, numbers(9).unwrap()).await,
+        Ok(Some(UidLoss::OtherMail))
+    );
     assert!(inbox(&test_store).await.uid_validity > VALIDITY);
 }
 
@@ -189,7 +203,7 @@ async fn a_missing_folder_is_made_and_its_keys_go_with_it() {
     while test_store.message_store.remove_entries_once().await.unwrap() > 0 {}
     assert_eq!(test_store.number("SELECT count(*) FROM drop_imported"), 0);
     let again = test_store.message_store.prepare_import(&ann(), &work, numbers(9)).await.unwrap();
-    assert_eq!(imported(&test_store, again, &[1]).await, [at(1, true)]);
+    assert_eq!(imported(&test_store, again, &[1]).await, [kept(1)]);
 }
 
 #[tokio::test]
@@ -228,9 +242,9 @@ async fn absurd_numbers_of_a_source_are_not_kept() {
         let target = prepared(&test_store, numbers(uid_next)).await;
         let outcomes = imported(&test_store, target, &source_uids).await;
         assert!(outcomes.iter().all(|outcome| matches!(outcome, ImportOutcome::Imported { uid, .. } if *uid < 100)));
-        let kept = test_store.message_store.finish_import(target.id, numbers(u32::MAX).unwrap()).await.unwrap();
+        let uid_loss = test_store.message_store.finish_import(target.id, numbers(u32::MAX).unwrap()).await.unwrap();
         let after = inbox(&test_store).await;
-        assert!(!kept && after.uid_validity != VALIDITY && after.uid_next < 100, "{after:?}");
+        assert!(uid_loss.is_some() && after.uid_validity != VALIDITY && after.uid_next < 100, "{after:?}");
         test_store.deliver(&["ann@example.org", "bob@example.org"], &mail("new", ".")).await;
         assert_eq!(inbox(&test_store).await.messages, source_uids.len() as u64 + 1);
     }
@@ -245,7 +259,18 @@ async fn a_folder_whose_uids_an_import_used_up_can_be_imported_again() {
     let sql = "UPDATE drop_folders SET uid_next = 4294967295, source_uid_next = 4294967295 WHERE uid_validity = ?1";
     assert_eq!(test_store.database().execute(sql, [VALIDITY]).unwrap(), 1);
     let again = prepared(&test_store, numbers(u32::MAX)).await;
-    assert!(!again.keeps_uids);
-    assert_eq!(imported(&test_store, again, &[3, 4]).await, [ImportOutcome::Known, at(2, false)]);
+    assert_eq!(again.uid_loss, Some(UidLoss::FolderInUse));
+    assert_eq!(imported(&test_store, again, &[3, 4]).await, [ImportOutcome::Known, new(2, UidLoss::FolderInUse)]);
     assert_eq!(uids(&test_store).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn a_uid_that_a_source_repeats_ends_its_numbers() {
+    let test_store = TestStore::new().await;
+    let target = prepared(&test_store, numbers(9)).await;
+    let mut repeated = messages(&[3, 4]);
+    repeated[1].uid = Some(3);
+    let outcomes = test_store.message_store.import(target, repeated).await.unwrap();
+    assert_eq!(outcomes, [kept(3), new(4, UidLoss::Disordered)]);
+    assert!(inbox(&test_store).await.uid_validity > VALIDITY, "clients must not mix up the two");
 }

@@ -338,3 +338,46 @@ async fn one_message_reaches_a_bounded_number_of_addresses() {
     let (_, reply) = arrives(&host, "zoe@far.example", "team@here.example", &message).await;
     assert!(reply.starts_with("250"), "{reply}");
 }
+
+#[tokio::test]
+async fn addresses_that_lead_to_the_same_members_send_one_copy() {
+    let (host, sink) = with_team(&["tim@other.example", "ann@here.example"]).await;
+    add(&host, "*@here.example", &["tim@other.example", "joe@other.example", "ann@here.example"]).await;
+    let mut line = Line::to(host.smtp).await;
+    line.reply().await;
+    line.say("EHLO mx.far.example").await;
+    line.say("MAIL FROM:<zoe@far.example>").await;
+    for recipient in ["x1@here.example", "x2@here.example", "x3@here.example", "team@here.example"] {
+        assert!(line.say(&format!("RCPT TO:<{recipient}>")).await.starts_with("250"));
+    }
+    line.say("DATA").await;
+    line.send(SIGNED.as_bytes()).await;
+    assert!(line.say(".").await.starts_with("250"));
+    let received = forwarded(&host, &sink).await;
+    let mut recipients: Vec<_> = received.iter().flat_map(|received| received.recipients.clone()).collect();
+    recipients.sort_unstable();
+    assert_eq!(recipients, ["joe@other.example", "tim@other.example"]);
+    assert_eq!(host.inbox("ann@here.example").await.len(), 1);
+    // An author sees what became of each recipient.
+    let outgoing = host.outgoing(&["x1@here.example", "x2@here.example"], &mail("Hi"));
+    host.message_store.accept(outgoing).await.unwrap();
+    let received = forwarded(&host, &sink).await;
+    assert_eq!(received.iter().map(|received| received.recipients.len()).sum::<usize>(), 2 + 2 * 2);
+    assert_eq!(host.inbox("ann@here.example").await.len(), 2);
+}
+
+#[tokio::test]
+async fn alarms_without_an_identifier_are_different_messages() {
+    let (host, _) = with_team(&["tim@other.example"]).await;
+    for _ in 0..5 {
+        let (_, reply) = arrives(&host, "ups@far.example", "team@here.example", SIGNED).await;
+        assert!(reply.starts_with("250"), "{reply}");
+    }
+    let message = format!("Message-ID: <1@far.example>\r\n{SIGNED}");
+    for expected in ["250", "250", "250", "550 5.4.6"] {
+        let (_, reply) = arrives(&host, "zoe@far.example", "team@here.example", &message).await;
+        assert!(reply.starts_with(expected), "{reply}");
+    }
+    let (outgoing, author) = (host.outgoing(&["team@here.example"], &message), "an author may send old mail again");
+    assert_eq!(host.message_store.accept(outgoing).await.unwrap().refused, [], "{author}");
+}

@@ -11,7 +11,7 @@ use mailapi_backend::{Backend, InboundLog};
 use mailapi_backend_external::External;
 use mailapi_model::{
     AccountChange, Alias, Clock, DomainName, EmailAddress, FolderName, InboundEvent, MessageId, NewAccount, NewDomain,
-    Secret, Timestamp,
+    RuleSet, Secret, Timestamp,
 };
 use mailapi_store::{AliasStored, Store};
 use mailapi_testkit::{
@@ -131,6 +131,10 @@ impl Fixture for ExternalFixture {
 
     async fn remove_alias(&self, address: &EmailAddress) {
         assert!(self.store.aliases().delete(address, RealClock.now()).await.expect("the store"));
+    }
+
+    async fn put_rules(&self, mailbox: &EmailAddress, rules: &RuleSet) {
+        self.store.rules().put(mailbox, rules).await.expect("the store");
     }
 
     async fn deliver(&self, mailbox: &EmailAddress, message: &[u8]) {

@@ -26,7 +26,7 @@ mod mail;
 mod story;
 
 use async_trait::async_trait;
-use mailapi_model::{Alias, DomainName, EmailAddress, FolderName, MessageId};
+use mailapi_model::{Alias, DomainName, EmailAddress, FolderName, MessageId, RuleSet};
 
 use crate::Backend;
 
@@ -63,6 +63,11 @@ pub trait Fixture: Send + Sync {
     /// Removes an alias.
     async fn remove_alias(&self, address: &EmailAddress) {
         self.backend().provisioning.remove_alias(address).await.expect("the alias is removed");
+    }
+
+    /// Replaces the rules of a mailbox in [`Fixture::domain`], if the mail server applies rules.
+    async fn put_rules(&self, mailbox: &EmailAddress, rules: &RuleSet) {
+        self.backend().provisioning.put_rules(mailbox, rules).await.expect("the rules are put");
     }
 
     /// Delivers a message from another server to a mailbox, and waits until it is stored.

@@ -10,11 +10,10 @@ pub async fn a_rule_files_and_marks_messages(fixture: &dyn Fixture) {
     let bob = mailbox(fixture, "bob").await;
     let rules = "rule\ton\tnews\nif\tsubject\tcontains\tNEWS\ndo\tfolder\tLists/News\ndo\tflag\t\\\\Flagged\n";
     let rules = RuleSet::from_text(rules).expect("rules");
-    let provisioning = &fixture.backend().provisioning;
-    if provisioning.check_rules(&rules).is_err() {
+    if fixture.backend().provisioning.check_rules(&rules).is_err() {
         return;
     }
-    provisioning.put_rules(&bob, &rules).await.expect("the rules are put");
+    fixture.put_rules(&bob, &rules).await;
     for subject in ["The news of today", "Lunch"] {
         let message = format!("From: a@elsewhere.example\r\nTo: {bob}\r\nSubject: {subject}\r\n\r\nHello.\r\n");
         fixture.deliver(&bob, message.as_bytes()).await;
@@ -25,7 +24,7 @@ pub async fn a_rule_files_and_marks_messages(fixture: &dyn Fixture) {
     assert_eq!(fixture.flags(&bob, &news, filed[0].uid).await, ["\\Flagged"]);
     assert_eq!(listed(fixture, &bob, &FolderName::inbox()).await.len(), 1);
 
-    provisioning.put_rules(&bob, &RuleSet::default()).await.expect("the rules are removed");
+    fixture.put_rules(&bob, &RuleSet::default()).await;
     fixture.deliver(&bob, b"Subject: More news\r\n\r\nHello.\r\n").await;
     assert_eq!(listed(fixture, &bob, &FolderName::inbox()).await.len(), 2);
 }

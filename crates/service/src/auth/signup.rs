@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mailapi_model::{
-    ClientNetwork, DomainName, EmailAddress, NewAccount, NewDomain, Page, SecretText, TokenRecord, Violations, Visitor,
+    ClientNetwork, DomainName, EmailAddress, NewAccount, NewDomain, SecretText, TokenRecord, Violations, Visitor,
 };
-use mailapi_store::{DomainFilter, NewSignUp};
+use mailapi_store::{NewSignUp, SignUpRoom};
 
 use super::Session;
 use crate::error::store_errors_are_unavailable;
@@ -17,16 +17,13 @@ use crate::{Service, Unavailable};
 /// The period over which sign-ups are counted.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
 
-/// Number of domains, and of clients, whose sign-ups are kept before expired ones are removed.
+/// Maximum number of domains, and of clients, whose sign-ups are kept.
 const REMEMBERED: usize = 10_000;
 
 /// Maximum number of domains that wait for approval. Together with the sign-up quota it bounds the storage
-/// available to strangers, however many addresses they use.
-const MOST_PENDING: u64 = 100;
-
-/// Maximum number of pending domains per client. Ten clients are needed to block sign-up for others, and an
+/// available to strangers, however many addresses they use. Ten clients are needed to block sign-up for others, and an
 /// agency can still register several domains.
-const MOST_PENDING_OF_CLIENT: u64 = 10;
+const ROOM: SignUpRoom = SignUpRoom { of_all: 100, of_client: 10 };
 
 /// A sign-up request.
 #[derive(Debug, Clone)]
@@ -130,8 +127,9 @@ impl Service {
             return Err(SignUpError::DomainExists);
         }
         self.drop_former_aliases(&new.domain.name).await?;
-        let record = self.0.store.sign_up(new).await.map_err(|error| match error {
+        let record = self.0.store.sign_up(new, ROOM).await.map_err(|error| match error {
             error if error.is_conflict() => SignUpError::DomainExists,
+            error if error.is_guard_failed() => SignUpError::TooMany { retry_after: WINDOW },
             error => error.into(),
         })?;
         self.changed();
@@ -153,11 +151,8 @@ impl Service {
         if let Some(retry_after) = self.0.sign_ups.over_limit(domain, from.network(), now, limit) {
             return Err(SignUpError::TooMany { retry_after });
         }
-        let pending = DomainFilter { only: None, pending: true };
-        if self.0.store.domains().list(&pending, Page::new(1, 0)).await?.total >= MOST_PENDING {
-            return Err(SignUpError::TooMany { retry_after: WINDOW });
-        }
-        if self.0.store.pending_from(&from.network().subscriber()).await? >= MOST_PENDING_OF_CLIENT {
+        // Each of many concurrent requests may find room here; the store decides when it adds the domain.
+        if !self.0.store.has_room_for_sign_up(&from.network().subscriber(), ROOM).await? {
             return Err(SignUpError::TooMany { retry_after: WINDOW });
         }
         Ok(())
@@ -194,6 +189,11 @@ fn tries<K: Eq + Hash>(windows: &mut HashMap<K, Vec<Duration>>, key: K, now: Dur
     let counts = |at: &Duration| now.saturating_sub(*at) < WINDOW;
     if windows.len() >= REMEMBERED {
         windows.retain(|_, tries| tries.iter().any(counts));
+        // A network with many addresses can make as many of them as it likes. The store's limits still hold, and forgetting
+        // only some would cost such a network's next requests a look at all the others.
+        if windows.len() > REMEMBERED / 2 {
+            windows.clear();
+        }
     }
     let tries = windows.entry(key).or_default();
     tries.retain(counts);
@@ -225,6 +225,17 @@ mod tests {
         assert_eq!(windows.over_limit(&domain, client(3), 10 * MINUTE, 3), Some(50 * MINUTE));
         assert_eq!(windows.over_limit(&"example.net".parse().unwrap(), client(3), 10 * MINUTE, 3), None);
         assert_eq!(windows.over_limit(&domain, client(3), 60 * MINUTE, 3), None);
+    }
+
+    #[test]
+    fn a_network_of_many_clients_fills_no_memory() {
+        let windows = SignUpWindows::default();
+        for n in 0..3 * u32::try_from(REMEMBERED).unwrap() {
+            let client = ClientNetwork::of(std::net::Ipv4Addr::from(n).into());
+            assert_eq!(windows.over_limit(&format!("d{n}.example").parse().unwrap(), client, MINUTE, 3), None);
+        }
+        let windows = windows.0.lock().unwrap();
+        assert!(windows.domains.len() <= REMEMBERED && windows.clients.len() <= REMEMBERED);
     }
 
     #[test]

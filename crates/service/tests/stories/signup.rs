@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use mailapi_model::{AccountChange, EmailAddress, LoginProtocol, Secret, Visitor};
 use mailapi_service::auth::{SignUp, SignUpError};
 use mailapi_service::mail::SendError;
@@ -113,6 +114,26 @@ async fn strangers_from_everywhere_sign_up_only_so_many_domains() {
     let admin = caller(&app, app.admin()).await;
     app.service.approve_domain(&admin, &"d7.example".parse().unwrap()).await.unwrap();
     app.service.sign_up(request("more.example", "eve@more.example"), from(201)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sign_ups_at_the_same_time_are_counted_one_by_one() {
+    let app = TestApp::start_with(|settings| settings.service.signups_per_hour = u32::MAX).await;
+    let sign_up = async |n: u8| {
+        let domain = format!("d{n}.example");
+        app.service.sign_up(request(&domain, &format!("eve@{domain}")), HERE).await
+    };
+    let outcomes = join_all((0..30).map(sign_up)).await;
+    let added = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    assert_eq!(added, 10, "ten of a client");
+    for (n, outcome) in outcomes.iter().enumerate() {
+        let mailbox = format!("eve@d{n}.example").parse().unwrap();
+        let has_mailbox = app.mail_server.backend().mailboxes.quota(&mailbox).await.is_ok();
+        match outcome {
+            Ok(_) => assert!(has_mailbox),
+            Err(error) => assert!(matches!(error, SignUpError::TooMany { .. }) && !has_mailbox, "{error}"),
+        }
+    }
 }
 
 #[tokio::test]

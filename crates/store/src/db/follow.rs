@@ -102,8 +102,18 @@ impl Db {
         changed: Changed,
         statements: Vec<Stmt>,
     ) -> Result<Vec<Effect>, StoreError> {
+        self.batch_all_followed_with_lock(lock, vec![changed], statements).await
+    }
+
+    /// Like [`Db::batch_followed_with_lock`], for several changes.
+    pub(crate) async fn batch_all_followed_with_lock(
+        &self,
+        lock: BatchLock,
+        changed: Vec<Changed>,
+        statements: Vec<Stmt>,
+    ) -> Result<Vec<Effect>, StoreError> {
         match self {
-            Self::Sqlite(_) => self.batch_followed(changed, statements).await,
+            Self::Sqlite(_) => self.batch_all_followed(changed, statements).await,
             Self::Postgres(_) => self.batch_with_lock(lock, statements).await,
         }
     }

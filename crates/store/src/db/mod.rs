@@ -59,6 +59,8 @@ pub(crate) enum BatchLock {
     DkimKeys,
     /// Events get their numbers one batch after the other.
     Events,
+    /// The numbers of domains that wait for approval have limits.
+    SignUps,
     /// The numbers of webhooks have limits.
     Webhooks,
 }
@@ -72,6 +74,7 @@ impl BatchLock {
             Self::Events => 3,
             Self::Webhooks => 4,
             Self::Aliases => 5,
+            Self::SignUps => 6,
         }
     }
 }

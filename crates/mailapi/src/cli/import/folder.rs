@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mailapi_archive::SourceKey;
-use mailapi_backend_embedded::message_store::{ImportFolder, ImportMessage, ImportOutcome, SourceUids};
+use mailapi_backend_embedded::message_store::{ImportFolder, ImportMessage, ImportOutcome, SourceUids, UidLoss};
 use mailapi_model::FolderName;
 
 use super::Target;
@@ -72,8 +72,9 @@ impl<'a> Filled<'a> {
         let outcomes = self.target.store.import(self.folder, messages).await?;
         for (place, outcome) in places.iter().zip(outcomes) {
             match outcome {
-                ImportOutcome::Imported { is_kept, .. } => {
-                    self.folder.keeps_uids &= is_kept;
+                ImportOutcome::Imported { uid_loss, .. } => {
+                    // The first one ends the numbers of the source for all that follow.
+                    self.folder.uid_loss = self.folder.uid_loss.or(uid_loss);
                     report.imported();
                 }
                 ImportOutcome::Known => report.skipped(1),
@@ -99,12 +100,23 @@ impl<'a> Filled<'a> {
     pub(super) async fn end(mut self, report: &mut Report) -> Outcome {
         self.flush(report).await?;
         let Some(source) = self.source else { return report.folder(&self.name, "") };
-        let keeps_uids = self.folder.keeps_uids && self.target.store.finish_import(self.folder.id, source).await?;
-        let uids = match (keeps_uids, source.leave_room()) {
-            (true, _) => "; UIDs kept",
-            (false, true) => "; new UIDs, since the folder was not new and empty",
-            (false, false) => "; new UIDs, since those of the source leave too few for future messages",
+        let uid_loss = match self.folder.uid_loss {
+            Some(uid_loss) => Some(uid_loss),
+            None => self.target.store.finish_import(self.folder.id, source).await?,
         };
-        report.folder(&self.name, uids)
+        let uids =
+            uid_loss.map_or("; UIDs kept".to_owned(), |uid_loss| format!("; new UIDs, since {}", reason(uid_loss)));
+        report.folder(&self.name, &uids)
+    }
+}
+
+const fn reason(uid_loss: UidLoss) -> &'static str {
+    match uid_loss {
+        UidLoss::Unnumbered => "the source has none",
+        UidLoss::FolderInUse => "the folder was not new and empty",
+        UidLoss::OtherMail => "the folder received other messages during the import",
+        UidLoss::BadValidity => "the UIDVALIDITY of the source is 0 or far in the future",
+        UidLoss::FewLeft => "those of the source leave too few for future messages",
+        UidLoss::Disordered => "the source repeats a UID, or its UIDs do not rise",
     }
 }
