@@ -55,8 +55,10 @@ fn root_follows_no_link_of_another_user_to_a_place() {
         &["import", "ann@example.org", "maildir", "to-folder"],
         &["user", "import", "to-mail"],
     ] {
-        let refused = fixture.run(arguments).complaint();
-        assert!(refused.contains("symbolic link") && refused.contains(&OWNER.to_string()), "{arguments:?}: {refused}");
+        let refused = fixture.run(arguments);
+        assert_ne!(refused.code, Some(0), "{arguments:?}");
+        let why = &refused.stderr;
+        assert!(why.contains("symbolic link") && why.contains(&OWNER.to_string()), "{arguments:?}: {why}");
         assert_eq!(fixture.outside(), before, "{arguments:?}");
     }
     symlink(fixture.path("backups"), fixture.path("of-root")).unwrap();
@@ -120,6 +122,7 @@ fn a_restore_reads_what_only_root_can_read() {
     // The same for the other places.
     fs::rename(fixture.path("mail.mbox"), fixture.path("private/mail.mbox")).unwrap();
     fixture.run(&["import", "ann@example.org", "mbox", "private/mail.mbox"]).answer();
+    fixture.run(&["import", "ann@example.org", "mbox", "private"]).answer();
     fixture.run(&["export", "ann@example.org", "maildir", "private/exported"]).answer();
     assert_eq!(fs::read_dir(fixture.path("private/exported/cur")).unwrap().count(), 1);
     assert_eq!(fixture.path("private/exported").metadata().unwrap().uid(), 0);

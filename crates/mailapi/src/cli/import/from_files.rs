@@ -32,7 +32,10 @@ pub(super) async fn mbox(target: &Target<'_>, path: &Path, folder: FolderName, r
         Source::File(file) => return mbox_file(target, reader(target, file, path)?, folder, report).await,
         Source::Directory(directory) => Arc::new(directory),
     };
-    let mut names: Vec<_> = directory.entries().map_err(failed)?.into_iter().map(|entry| entry.name).collect();
+    let listed = Arc::clone(&directory);
+    // The right to list a directory is checked again, whatever its handle is.
+    let entries = target.place.call(move || listed.entries()).await?.map_err(failed)?;
+    let mut names: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
     names.sort();
     for name in names {
         let shown = name.to_string_lossy();
