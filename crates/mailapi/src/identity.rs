@@ -64,7 +64,7 @@ impl Identity {
 }
 
 /// Refuses a path that leads through a link of one user to a directory of another: the first one could let it lead anywhere.
-fn refuse_foreign_link(what: &str, path: &Path, control: &PathControl) -> Outcome {
+pub(crate) fn refuse_foreign_link(what: &str, path: &Path, control: &PathControl) -> Outcome {
     let end = control.end_owner;
     let Some(link) = control.strangers.iter().find(|stranger| stranger.is_link && stranger.owner.uid != end.uid) else {
         return Ok(());

@@ -12,7 +12,7 @@ use mailapi_files::{PathControl, control_of};
 use tokio::sync::oneshot;
 
 use crate::failure::{Failure, Outcome};
-use crate::identity::become_user;
+use crate::identity::{become_user, refuse_foreign_link};
 use crate::system::ServiceUser;
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -81,6 +81,7 @@ fn user_of_place<'a>(
     owner: Option<&'a ServiceUser>,
 ) -> Outcome<Option<&'a ServiceUser>> {
     let shown = path.display();
+    refuse_foreign_link("directory", path, control)?;
     let Some(first) = control.strangers.first() else {
         return match &control.open_to_others {
             None => Ok(None),
@@ -170,7 +171,7 @@ mod tests {
         for (name, expected) in [
             ("owner/of-root", "does not belong to uid 48213, who controls"),
             ("stranger/new", "stranger belongs to uid 48214"),
-            ("link", "link belongs to uid 48214"),
+            ("link", "link of uid 48214, and leads to a directory of root"),
             ("open/new", "other users can replace entries"),
         ] {
             let refused = user(name).unwrap_err().to_string();
