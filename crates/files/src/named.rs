@@ -129,7 +129,7 @@ impl Walk {
     }
 
     /// Walks to the directory of a file, whose name is no link of root; returns this name.
-    pub(crate) fn to_file(mut self) -> Result<(Self, OsString), FileError> {
+    pub(crate) fn file(mut self) -> Result<(Self, OsString), FileError> {
         while let Some(name) = self.rest.pop() {
             let is_last = self.rest.is_empty() && name != "..";
             if is_last && !self.is_link(&name)? {

@@ -28,7 +28,7 @@ const MOST_ATTEMPTS: usize = 16;
 /// When the file is missing, is no regular file, or cannot be opened, or root meets a link of another user.
 pub fn open_named_file(path: &Path) -> Result<File, FileError> {
     if rustix::process::geteuid().is_root() {
-        let (walk, name) = Walk::of(path, Missing::Fail, Links::OfRoot)?.to_file()?;
+        let (walk, name) = Walk::of(path, Missing::Fail, Links::OfRoot)?.file()?;
         return open_regular(&walk.here, Path::new(&name), path, FILE_FLAGS);
     }
     open_regular(rustix::fs::CWD, path, path, FILE_FLAGS.difference(OFlags::NOFOLLOW))
