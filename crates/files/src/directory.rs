@@ -15,6 +15,7 @@ use rustix::process::geteuid;
 
 use crate::entry::{DirectoryEntry, EntryFacts, EntryKind, FileOwner};
 use crate::error::{FileError, FileRefusal};
+use crate::named::{Links, Missing, Walk};
 
 /// Flags for every directory. Without `O_NONBLOCK` the open of a FIFO in its place would wait.
 const DIRECTORY_FLAGS: OFlags =
@@ -30,11 +31,14 @@ pub struct OpenDirectory {
 }
 
 impl OpenDirectory {
-    /// Opens the directory that the operator names; links in this path are followed.
+    /// Opens the directory that the operator names; links in this path are followed. Root follows only its own links.
     ///
     /// # Errors
-    /// When the directory is missing or cannot be opened.
+    /// When the directory is missing or cannot be opened, or root meets a link of another user.
     pub fn open(path: &Path) -> Result<Self, FileError> {
+        if geteuid().is_root() {
+            return Self::walked(path, Missing::Fail);
+        }
         let failed = |error: io::Error| FileError::system(path, error);
         let absolute = path.canonicalize().map_err(failed)?;
         let handle = rustix::fs::open(&absolute, DIRECTORY_FLAGS, Mode::empty());
@@ -46,9 +50,19 @@ impl OpenDirectory {
     /// # Errors
     /// When the directory cannot be created or opened.
     pub fn open_or_create(path: &Path, mode: u32) -> Result<Self, FileError> {
+        if geteuid().is_root() {
+            return Self::walked(path, Missing::Create(mode));
+        }
         let created = DirBuilder::new().recursive(true).mode(mode).create(path);
         created.map_err(|error| FileError::system(path, error))?;
         Self::open(path)
+    }
+
+    fn walked(path: &Path, missing: Missing) -> Result<Self, FileError> {
+        let walk = Walk::of(path, missing, Links::OfRoot)?.directories()?;
+        // The same directory, with the right to list it.
+        let handle = rustix::fs::openat(&walk.here, c".", DIRECTORY_FLAGS, Mode::empty());
+        Self::of(handle.map_err(|error| FileError::system(&walk.path, error))?, walk.path)
     }
 
     fn of(handle: OwnedFd, path: PathBuf) -> Result<Self, FileError> {
@@ -99,7 +113,13 @@ impl OpenDirectory {
         let (checked, path) = self.entry(name.as_ref())?;
         let created = rustix::fs::mkdirat(&self.handle, &checked, Mode::from_raw_mode(mode));
         created.map_err(|error| FileError::system(&path, error))?;
-        self.directory(name)
+        let directory = self.directory(name)?;
+        // The owner of this directory can put another one in its place.
+        if directory.owner().uid == geteuid().as_raw() {
+            Ok(directory)
+        } else {
+            Err(FileError::refused(&path, FileRefusal::OtherOwner))
+        }
     }
 
     /// Opens a directory in this one, or creates it.

@@ -30,6 +30,12 @@ pub enum FileRefusal {
     /// The target of a link is unknown.
     #[error("is a symbolic link")]
     SymbolicLink,
+    /// Root follows only its own links: another user can change the target of this one.
+    #[error("is a symbolic link of another user (uid {uid})")]
+    ForeignLink {
+        /// Number of the owner.
+        uid: u32,
+    },
     /// Reading a FIFO waits for its other end.
     #[error("is a FIFO")]
     Fifo,

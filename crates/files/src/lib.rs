@@ -11,11 +11,13 @@
 //!   or that user can change may have entries of every owner.
 //! - A file with a second name may be the file of another user. It is not written, truncated or given away.
 //!
-//! The path of the first directory is the operator's word: [`OpenDirectory::open`] follows links in it once.
+//! The path of the first directory is the operator's word: [`OpenDirectory::open`] follows links in it once. But root
+//! follows only its own: another user can change the target of each other link. [`control_of`] names these users.
 
 mod directory;
 mod entry;
 mod error;
+mod named;
 mod open_file;
 mod removal;
 mod replacement;
@@ -23,4 +25,5 @@ mod replacement;
 pub use directory::OpenDirectory;
 pub use entry::{DirectoryEntry, EntryFacts, EntryKind, FileOwner};
 pub use error::{FileError, FileRefusal};
+pub use named::{PathControl, PathStranger, control_of};
 pub use open_file::open_named_file;

@@ -6,12 +6,13 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::{Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use crate::OpenDirectory;
 use crate::entry::{EntryFacts, FileOwner};
 use crate::error::{FileError, FileRefusal};
+use crate::named::{Links, Missing, Walk};
 
 /// Flags for every file. `O_NONBLOCK` waits neither for the other end of a FIFO nor for the holder of a lease; it changes
 /// nothing for a regular file. `O_NOCTTY`: no terminal becomes that of this process.
@@ -20,21 +21,33 @@ const FILE_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags
 /// How often a file is opened or created whose name appears and disappears meanwhile.
 const MOST_ATTEMPTS: usize = 16;
 
-/// Opens a file that the operator names, to read it. Links in this path are followed, and every owner is allowed.
+/// Opens a file that the operator names, to read it. Links in this path are followed, and every owner is allowed. Root
+/// follows only its own links.
 ///
 /// # Errors
-/// When the file is missing, is no regular file, or cannot be opened.
+/// When the file is missing, is no regular file, or cannot be opened, or root meets a link of another user.
 pub fn open_named_file(path: &Path) -> Result<File, FileError> {
-    let flags = OFlags::RDONLY.union(FILE_FLAGS).difference(OFlags::NOFOLLOW);
-    let failed = |error: Errno| FileError::system(path, error);
+    if rustix::process::geteuid().is_root() {
+        let (walk, name) = Walk::of(path, Missing::Fail, Links::OfRoot)?.file()?;
+        return open_regular(&walk.here, Path::new(&name), path, FILE_FLAGS);
+    }
+    open_regular(rustix::fs::CWD, path, path, FILE_FLAGS.difference(OFlags::NOFOLLOW))
+}
+
+fn open_regular(directory: impl AsFd, name: &Path, path: &Path, flags: OFlags) -> Result<File, FileError> {
+    let failed = |error: Errno| match error {
+        Errno::LOOP if flags.contains(OFlags::NOFOLLOW) => FileError::refused(path, FileRefusal::SymbolicLink),
+        error => FileError::system(path, error),
+    };
+    let follow = if flags.contains(OFlags::NOFOLLOW) { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
     // The open of a device can have an effect, so the kind is checked before; and after, since it may be replaced.
-    let before = EntryFacts::of(&rustix::fs::stat(path).map_err(failed)?);
+    let before = EntryFacts::of(&rustix::fs::statat(&directory, name, follow).map_err(failed)?);
     let check = |facts: EntryFacts| match facts.kind.refusal_as_file() {
         Some(refusal) => Err(FileError::refused(path, refusal)),
         None => Ok(()),
     };
     check(before)?;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?);
+    let file = File::from(rustix::fs::openat(&directory, name, flags, Mode::empty()).map_err(failed)?);
     check(EntryFacts::of(&rustix::fs::fstat(&file).map_err(failed)?))?;
     Ok(file)
 }

@@ -1,11 +1,12 @@
 //! Renames entries, and replaces files whole.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
 use rustix::fs::Mode;
+use rustix::io::Errno;
 
 use crate::OpenDirectory;
 use crate::entry::FileOwner;
@@ -27,6 +28,30 @@ impl OpenDirectory {
         let (new_name, path) = to.entry(new_name.as_ref())?;
         let renamed = rustix::fs::renameat(self.as_fd(), &name, to.as_fd(), &new_name);
         renamed.map_err(|error| FileError::system(&path, error))
+    }
+
+    /// Renames an entry of this directory to a new name in `to`.
+    ///
+    /// # Errors
+    /// When the new name is taken, also by a link or a directory; or the system cannot rename the entry.
+    pub fn rename_new(
+        &self,
+        name: impl AsRef<OsStr>,
+        to: &OpenDirectory,
+        new_name: impl AsRef<OsStr>,
+    ) -> Result<(), FileError> {
+        let (old, new_name) = (name.as_ref(), new_name.as_ref());
+        let (from, _) = self.entry(old)?;
+        let (checked, path) = to.entry(new_name)?;
+        match rename_without_replacing(self, &from, to, &checked) {
+            Ok(()) => Ok(()),
+            // Some network file systems lack the flag.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if to.facts(new_name)?.is_none() => {
+                self.rename(old, to, new_name)
+            }
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Err(FileError::system(&path, Errno::EXIST)),
+            Err(error) => Err(FileError::system(&path, error)),
+        }
     }
 
     /// Writes a whole file with exactly this mode, replaces an earlier one in one step, and makes it durable. It belongs to
@@ -55,6 +80,7 @@ impl OpenDirectory {
         self.rename(&part, self, name)?;
         self.sync()
     }
+
     /// Creates a file with this content and exactly this mode, and makes the content durable. It belongs to the caller.
     ///
     /// # Errors
@@ -69,4 +95,19 @@ impl OpenDirectory {
         file.sync_all().map_err(failed)?;
         Ok(file)
     }
+}
+
+#[cfg(target_os = "linux")]
+fn rename_without_replacing(
+    from: &OpenDirectory,
+    name: &CStr,
+    to: &OpenDirectory,
+    new_name: &CStr,
+) -> Result<(), Errno> {
+    rustix::fs::renameat_with(from.as_fd(), name, to.as_fd(), new_name, rustix::fs::RenameFlags::NOREPLACE)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn rename_without_replacing(_: &OpenDirectory, _: &CStr, _: &OpenDirectory, _: &CStr) -> Result<(), Errno> {
+    Err(Errno::NOSYS)
 }

@@ -3,9 +3,9 @@
 use std::fs;
 use std::io::Read;
 use std::ops::ControlFlow;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
-use mailapi_files::{FileRefusal, OpenDirectory, open_named_file};
+use mailapi_files::{FileRefusal, OpenDirectory, control_of, open_named_file};
 use rustix::fs::{CWD, FileType, Mode};
 
 #[test]
@@ -45,4 +45,91 @@ fn a_visit_of_entries_ends_when_the_visitor_wants() {
     };
     directory.visit_entries(visit).unwrap();
     assert_eq!((seen, directory.entries().unwrap().len()), (7, 50));
+}
+
+/// Users without an entry in `/etc/passwd`.
+const USER: u32 = 48_213;
+const STRANGER: u32 = 48_214;
+
+#[test]
+fn root_follows_only_its_own_links() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir_all(path("data/inner")).unwrap();
+    fs::write(path("data/file"), "text").unwrap();
+    symlink("data", path("of-root")).unwrap();
+    symlink(path("data"), path("foreign")).unwrap();
+    symlink("foreign/inner/../..", path("behind")).unwrap();
+    symlink("foreign", path("to-foreign")).unwrap();
+    symlink("data/file", path("file-of-root")).unwrap();
+    symlink("data/file", path("foreign-file")).unwrap();
+    symlink("endless", path("endless")).unwrap();
+    for name in ["foreign", "foreign-file"] {
+        lchown(path(name), Some(USER), None).unwrap();
+    }
+    for name in ["data/inner", "data/inner/..", "of-root/inner", "of-root/"] {
+        OpenDirectory::open(&path(name)).expect(name);
+    }
+    let created = OpenDirectory::open_or_create(&path("of-root/new/one"), 0o700).unwrap();
+    assert_eq!(created.path(), path("data/new/one"), "the path has no links");
+    let expected = Some(FileRefusal::ForeignLink { uid: USER });
+    for name in ["foreign", "foreign/inner", "behind/data", "to-foreign", "foreign/"] {
+        assert_eq!(OpenDirectory::open(&path(name)).unwrap_err().refusal(), expected, "{name}");
+        let created = OpenDirectory::open_or_create(&path(name).join("new"), 0o700);
+        assert_eq!(created.unwrap_err().refusal(), expected, "{name}");
+    }
+    for name in ["foreign/file", "foreign-file"] {
+        assert_eq!(open_named_file(&path(name)).unwrap_err().refusal(), expected, "{name}");
+    }
+    open_named_file(&path("of-root/file")).unwrap();
+    open_named_file(&path("file-of-root")).unwrap();
+    assert!(OpenDirectory::open(&path("endless")).is_err());
+    assert!(OpenDirectory::open(&path("data/file/more")).is_err());
+}
+
+#[test]
+fn all_who_can_change_the_end_of_a_path_are_named() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir_all(path("home/data")).unwrap();
+    fs::create_dir(path("shared")).unwrap();
+    fs::set_permissions(path("shared"), PermissionsExt::from_mode(0o777)).unwrap();
+    symlink("home/data", path("link")).unwrap();
+    chown(path("home"), Some(USER), None).unwrap();
+    chown(path("home/data"), Some(STRANGER), None).unwrap();
+    lchown(path("link"), Some(STRANGER + 1), None).unwrap();
+    let uids = |name: &str| -> Vec<(u32, bool)> {
+        let control = control_of(&path(name)).unwrap();
+        control.strangers.iter().map(|stranger| (stranger.owner.uid, stranger.is_link)).collect()
+    };
+    assert_eq!(uids("home"), [(USER, false)]);
+    assert_eq!(uids("home/data/missing/too"), [(USER, false), (STRANGER, false)]);
+    assert_eq!(uids("link"), [(STRANGER + 1, true), (USER, false), (STRANGER, false)]);
+    assert_eq!(uids("shared"), []);
+    let found = control_of(&path("link/missing")).unwrap();
+    assert_eq!((found.end, found.end_owner.uid, found.exists), (path("home/data"), STRANGER, false));
+    assert_eq!(control_of(&path("shared/new")).unwrap().open_to_others, Some(path("shared")));
+    assert_eq!(control_of(folder.path()).unwrap().open_to_others, None, "the sticky bit protects entries");
+}
+
+#[test]
+fn a_new_name_replaces_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let directory = OpenDirectory::open(folder.path()).unwrap();
+    fs::write(path("file"), "new").unwrap();
+    fs::write(path("taken"), "old").unwrap();
+    fs::create_dir(path("directory")).unwrap();
+    symlink("nothing", path("link")).unwrap();
+    for name in ["taken", "directory", "link"] {
+        assert!(directory.rename_new("file", &directory, name).unwrap_err().is_taken(), "{name}");
+    }
+    directory.rename_new("file", &directory, "free").unwrap();
+    assert_eq!((fs::read(path("free")).unwrap(), fs::read(path("taken")).unwrap()), (b"new".to_vec(), b"old".to_vec()));
 }

@@ -44,6 +44,12 @@ impl DataDir {
     /// restore, so that no server starts on it.
     pub(crate) fn for_restore(path: &Path) -> Outcome<(Self, ServerLock, OpenDirectory)> {
         let directory = Self(OpenDirectory::open_or_create(path, DIRECTORY_MODE).map_err(unusable)?);
+        let owner = directory.0.owner().uid;
+        if rustix::process::geteuid().is_root() && owner != 0 {
+            // The command would have taken the identity of this user.
+            let shown = directory.path().display();
+            return Err(Failure::new(format!("the data directory {shown} was replaced by one of uid {owner}")));
+        }
         // A running server is the more helpful reason. Otherwise nothing is created in a directory that is refused.
         let lock = directory.0.facts(LOCK_FILE)?.map(|_| directory.lock_file()).transpose()?;
         // A new file system may have `lost+found`.

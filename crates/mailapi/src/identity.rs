@@ -1,60 +1,60 @@
 //! The identity in which a command works.
 //!
 //! The owner of the data directory can replace each name in it by a link, also while a command of root runs. SQLite and
-//! other libraries open files by their paths. So a command of root that needs no other right takes the identity of that
-//! owner before it opens anything there, and can then do nothing that the owner could not do alone.
+//! other libraries open files by their paths. So a command of root takes the identity of that owner before it opens anything
+//! there, and can then do nothing that the owner could not do alone. For the places that its caller names, it has a second
+//! thread (`rights_thread`).
 
-use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use mailapi_files::{PathControl, control_of};
 
 use crate::failure::{Failure, Outcome};
 use crate::system::{ServiceUser, os_user};
 
 /// Number of root.
 const ROOT: u32 = 0;
-/// As many links as the kernel follows in one path.
-const MOST_LINKS: usize = 40;
 
 /// Whose rights a command needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Identity {
     /// Those of the owner of the data directory.
     OfOwner,
-    /// Those of its caller: it reads or writes other places that the caller names. It uses the data directory by the rules
-    /// of `mailapi-files`.
+    /// Those of its caller: it reads or writes files of other programs, and nothing in the data directory.
     OfCaller,
     /// Those of the owner, and it must be started with them: a server also opens ports and reads keys.
     StartedByOwner,
 }
 
 impl Identity {
-    /// Takes the identity, before the process has a second thread.
-    pub(crate) fn take(self, data_dir: &Path) -> Outcome {
+    /// Returns the user whose identity the command takes; `None` if it keeps its own. `database` is its SQLite file outside
+    /// the data directory.
+    ///
+    /// # Errors
+    /// When a symbolic link of one user leads to a directory of another, or a server must not start.
+    pub(crate) fn user(self, data_dir: &Path, database: Option<&Path>) -> Outcome<Option<ServiceUser>> {
         if !rustix::process::geteuid().is_root() {
-            return Ok(());
+            return Ok(None);
         }
         let path = std::path::absolute(data_dir)?;
-        let link_owner = foreign_link(&path)?;
         // A missing directory is created for the owner of the nearest one above it.
-        let owner = path.ancestors().find_map(|path| path.metadata().ok()).filter(|owner| owner.uid() != ROOT);
-        let Some(owner) = owner.as_ref().or(link_owner.as_ref()) else { return Ok(()) };
-        let user = ServiceUser::with_id(owner.uid(), owner.gid());
-        let shown = path.display();
+        let control = control_of(&path)?;
+        refuse_foreign_link("data directory", &path, &control)?;
+        if control.end_owner.uid == ROOT {
+            return own_database(database, &path).map(|()| None);
+        }
+        let user = ServiceUser::with_id(control.end_owner.uid, control.end_owner.gid);
         match self {
-            Self::OfOwner => become_user(&user),
-            Self::OfCaller if link_owner.is_none() => Ok(()),
-            Self::OfCaller => Err(Failure::new(format!(
-                "the data directory {shown} is reached by a symbolic link of {}, who could let it lead anywhere",
-                user.shown()
-            ))),
+            Self::OfOwner => Ok(Some(user)),
+            Self::OfCaller => Ok(None),
             // The first start of a clone or a container, whose folder often belongs to another user. The directory that it
             // creates is root's.
-            Self::StartedByOwner if link_owner.is_none() && !path.exists() => Ok(()),
+            Self::StartedByOwner if !control.exists => Ok(None),
             Self::StartedByOwner => Err(Failure::new(format!(
-                "the data directory {shown} belongs to {}; start the server as that user, not as root: with `User=` in \
+                "the data directory {} belongs to {}; start the server as that user, not as root: with `User=` in \
                  its unit, or `--user {}:{}` of its container",
+                path.display(),
                 user.shown(),
                 user.uid,
                 user.gid
@@ -63,23 +63,43 @@ impl Identity {
     }
 }
 
-/// Returns the first symbolic link on the way to a path that belongs to another user than root.
-fn foreign_link(path: &Path) -> io::Result<Option<Metadata>> {
-    let mut rest = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        // With a slash at its end, the path would mean the target of its last link.
-        rest = rest.components().collect();
-        let is_link = |path: &&Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
-        let prefixes: Vec<&Path> = rest.ancestors().collect();
-        let Some(link) = prefixes.into_iter().rev().find(is_link).map(Path::to_owned) else { return Ok(None) };
-        let found = link.symlink_metadata()?;
-        if found.uid() != ROOT {
-            return Ok(Some(found));
-        }
-        let target = link.parent().unwrap_or(&link).join(link.read_link()?);
-        rest = target.join(rest.strip_prefix(&link).unwrap_or(Path::new("")));
+/// Refuses a path that leads through a link of one user to a directory of another: the first one could let it lead anywhere.
+pub(crate) fn refuse_foreign_link(what: &str, path: &Path, control: &PathControl) -> Outcome {
+    let end = control.end_owner;
+    let Some(link) = control.strangers.iter().find(|stranger| stranger.is_link && stranger.owner.uid != end.uid) else {
+        return Ok(());
+    };
+    let name = |owner: mailapi_files::FileOwner| ServiceUser::with_id(owner.uid, owner.gid).shown();
+    Err(Failure::new(format!(
+        "the {what} {} is reached by the symbolic link {} of {}, and leads to a directory of {}; name that directory \
+         itself, or give the link to root",
+        path.display(),
+        link.path.display(),
+        name(link.owner),
+        name(end)
+    )))
+}
+
+/// Refuses a database in a directory of another user: SQLite would open its files with the rights of root.
+fn own_database(database: Option<&Path>, data_dir: &Path) -> Outcome {
+    let Some(directory) = database.and_then(Path::parent) else { return Ok(()) };
+    let control = control_of(directory)?;
+    refuse_foreign_link("directory of the database", directory, &control)?;
+    if control.end_owner.uid == ROOT {
+        return Ok(());
     }
-    Err(io::Error::other("too many symbolic links"))
+    let user = ServiceUser::with_id(control.end_owner.uid, control.end_owner.gid).shown();
+    Err(Failure::new(format!(
+        "the directory of the database {} belongs to {user}, and the data directory {} to root; give both to {user}",
+        directory.display(),
+        data_dir.display()
+    )))
+}
+
+/// Returns the absolute path of an SQLite file that is not in the data directory.
+pub(crate) fn database_elsewhere(database: PathBuf, data_dir: &Path) -> io::Result<Option<PathBuf>> {
+    let (database, data_dir) = (std::path::absolute(database)?, std::path::absolute(data_dir)?);
+    Ok((!database.starts_with(data_dir)).then_some(database))
 }
 
 /// Takes the identity of a user until the end of the process. A process that is not root keeps its own.
@@ -119,36 +139,61 @@ fn set_identity(_: &ServiceUser) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{lchown, symlink};
+    use std::os::unix::fs::{chown, lchown, symlink};
 
     use super::*;
 
+    const OWNER: u32 = 48_213;
+    const STRANGER: u32 = 48_214;
+
     #[test]
-    fn a_link_of_another_user_is_found_behind_links_of_root() {
+    fn a_link_that_leads_to_another_user_is_named_with_its_owner() {
         if !rustix::process::geteuid().is_root() {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        std::fs::create_dir_all(path("data/inner")).unwrap();
-        symlink("data", path("of-root")).unwrap();
-        symlink(path("data"), path("foreign")).unwrap();
-        symlink("foreign/inner/../..", path("behind")).unwrap();
-        symlink("foreign", path("to-foreign")).unwrap();
-        symlink("endless", path("endless")).unwrap();
-        lchown(path("foreign"), Some(48_213), None).unwrap();
-        for (name, is_foreign) in [
-            ("data/inner", false),
-            ("of-root/inner", false),
-            ("of-root/missing", false),
-            ("foreign", true),
-            ("foreign/inner", true),
-            ("behind/data", true),
-            ("to-foreign", true),
-            ("foreign/", true),
-        ] {
-            assert_eq!(foreign_link(&path(name)).unwrap().is_some(), is_foreign, "{name}");
+        for (name, uid) in [("owner", OWNER), ("stranger", STRANGER), ("root", 0)] {
+            std::fs::create_dir(path(name)).unwrap();
+            chown(path(name), Some(uid), Some(uid)).unwrap();
         }
-        assert!(foreign_link(&path("endless")).is_err());
+        for (link, target, uid) in [
+            ("to-stranger", "stranger", OWNER),
+            ("to-root", "root", OWNER),
+            ("to-own", "owner", OWNER),
+            ("of-root", "owner", 0),
+        ] {
+            symlink(target, path(link)).unwrap();
+            lchown(path(link), Some(uid), None).unwrap();
+        }
+        let user = |name: &str| Identity::OfOwner.user(&path(name), None).map(|user| user.map(|user| user.uid));
+        for (name, end) in [("to-stranger", "uid 48214"), ("to-stranger/new", "uid 48214"), ("to-root", "root")] {
+            let refused = user(name).unwrap_err().to_string();
+            let link = path(name.trim_end_matches("/new"));
+            let expected =
+                format!("the symbolic link {} of uid 48213, and leads to a directory of {end}", link.display());
+            assert!(refused.contains(&expected), "{refused}");
+        }
+        for name in ["owner", "owner/new", "to-own", "of-root"] {
+            assert_eq!(user(name), Ok(Some(OWNER)), "{name}");
+        }
+        assert_eq!((user("root"), user("new")), (Ok(None), Ok(None)));
+    }
+
+    #[test]
+    fn root_opens_no_database_of_another_user() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (data_dir, place) = (folder.path().join("data"), folder.path().join("place"));
+        std::fs::create_dir(&data_dir).unwrap();
+        std::fs::create_dir(&place).unwrap();
+        let user = || Identity::OfOwner.user(&data_dir, Some(&place.join("mailapi.db"))).map(|user| user.is_some());
+        assert_eq!(user(), Ok(false));
+        chown(&place, Some(OWNER), None).unwrap();
+        assert!(user().unwrap_err().to_string().contains("give both to uid 48213"));
+        chown(&data_dir, Some(OWNER), None).unwrap();
+        assert_eq!(user(), Ok(true));
     }
 }

@@ -16,6 +16,7 @@ mod logging;
 mod mail_owner;
 mod open_files;
 mod reload;
+mod rights_thread;
 mod signals;
 mod system;
 mod welcome;

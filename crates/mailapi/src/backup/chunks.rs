@@ -2,11 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use mailapi_files::{DirectoryEntry, EntryKind, FileError, FileRefusal, OpenDirectory};
+use rustix::process::geteuid;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
@@ -118,7 +119,7 @@ impl<'a> Chunks<'a> {
         let kept = match self.read_at_most(id, bytes.len()) {
             Ok(there) if there == bytes => return Ok(Kept::There),
             Ok(_) => Kept::Repaired,
-            Err(error) if is_too_long(&error) => Kept::Repaired,
+            Err(error) if is_too_long(&error) || is_of_another(&error) => Kept::Repaired,
             Err(error) if error.is_missing() => Kept::Written,
             Err(error) => return Err(error.into()),
         };
@@ -155,18 +156,35 @@ impl<'a> Chunks<'a> {
             Err(error) if error.is_missing() => return Ok(0),
             Err(error) => return Err(error.into()),
         };
-        let mut removed = 0;
+        let (mut removed, mut strange) = (0, 0);
         for entry in chunks.entries()? {
             if !has_digits(&entry.name, GROUP_DIGITS) || !is_kind(&entry, EntryKind::Directory, &chunks) {
                 continue;
             }
-            let group = chunks.directory(&entry.name)?;
+            let group = match chunks.directory(&entry.name) {
+                Ok(group) => group,
+                Err(error) if is_of_another(&error) => {
+                    strange += 1;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
             for chunk in group.entries()? {
-                let Some(id) = id_of(&entry.name, &chunk.name) else { continue };
-                if !is_used(id) && is_kind(&chunk, EntryKind::File, &group) && group.remove_file(&chunk.name)? {
-                    removed += 1;
+                if id_of(&entry.name, &chunk.name).is_none_or(&is_used) {
+                    continue;
+                }
+                if !is_kind(&chunk, EntryKind::File, &group) {
+                    continue;
+                }
+                match group.facts(&chunk.name)? {
+                    Some(facts) if facts.owner.uid != geteuid().as_raw() => strange += 1,
+                    Some(_) if group.remove_file(&chunk.name)? => removed += 1,
+                    _ => {}
                 }
             }
+        }
+        if strange > 0 {
+            tracing::warn!(entries = strange, "not removed: files with names of chunks that belong to other users");
         }
         Ok(removed)
     }
@@ -179,6 +197,12 @@ fn is_kind(entry: &DirectoryEntry, expected: EntryKind, within: &OpenDirectory) 
         tracing::warn!(path = %path.display(), "not removed: it has the name of a chunk, but no backup made it");
     }
     entry.kind == expected
+}
+
+/// Returns whether the entry belongs to another user, who may have closed it.
+fn is_of_another(error: &FileError) -> bool {
+    let is_closed = matches!(error, FileError::System { error, .. } if error.kind() == ErrorKind::PermissionDenied);
+    is_closed || error.refusal() == Some(FileRefusal::OtherOwner)
 }
 
 fn is_too_long(error: &FileError) -> bool {

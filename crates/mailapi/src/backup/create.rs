@@ -2,17 +2,17 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use mailapi_files::{FileError, OpenDirectory};
+use mailapi_files::OpenDirectory;
 use mailapi_model::Timestamp;
-use mailapi_store::sqlite::{check_database, copy_database};
+use mailapi_store::sqlite::{CopyTarget, check_database};
 use sha2::{Digest, Sha256};
 
 use super::about;
 use super::chunks::{CHUNK_BYTES, Chunks, Kept, Sha};
-use super::contents::{DATABASE_COPY, Source, left_out, text_of, with_suffix};
+use super::contents::{DATABASE_COPY, Source, left_out, text_of};
 use super::directory::BackupDir;
 use super::manifest::{FileEntry, Manifest};
 use crate::failure::{Failure, Outcome};
@@ -62,10 +62,10 @@ impl<'a> Writing<'a> {
     }
 
     fn save(&mut self, source: &Source, now: Timestamp) -> Outcome<Manifest> {
-        let database = self.save_database(&source.database)?;
+        let database = self.save_database(source)?;
         let mut files = Vec::new();
         for path in source.other_files()? {
-            match open_below(&source.data_dir, &path) {
+            match source.open(&path)? {
                 Ok(file) => files.push(self.save_file(file, &source.data_dir.path().join(&path), text_of(&path)?)?),
                 // A file that is replaced or removed at this moment has no content to save.
                 Err(error) => left_out(error)?,
@@ -75,20 +75,22 @@ impl<'a> Writing<'a> {
     }
 
     /// Copies the database, checks the copy, and cuts it into chunks.
-    fn save_database(&mut self, database: &Path) -> Outcome<FileEntry> {
-        require_space(&self.work, database)?;
+    ///
+    /// SQLite opens the copy by its path, in a directory that only the user of this thread can change.
+    fn save_database(&mut self, source: &Source) -> Outcome<FileEntry> {
+        let database = source.database.as_path();
+        require_space(&self.work, source.database_size()?)?;
         let name = DATABASE_COPY[0];
         let copy = self.work.path().join(name);
         let failed = |error| Failure::new(format!("the database {} cannot be copied: {error}", database.display()));
-        copy_database(database, &copy).map_err(failed)?;
+        source.copy_database(CopyTarget::create(&copy).map_err(failed)?)?;
         check_database(&copy).map_err(|error| about(database, error))?;
         let shown = database.file_name().map_or_else(|| database.to_owned(), PathBuf::from);
         let file = self.work.open_file(name)?;
         let file = self.save_file(file, &copy, text_of(&shown)?)?;
         self.work.remove_file(name)?;
         // Users of the database's group keep their access.
-        let source = database.symlink_metadata().map_err(|error| about(database, error))?;
-        Ok(FileEntry { mode: source.mode() & 0o777, ..file })
+        Ok(FileEntry { mode: source.database_mode()?, ..file })
     }
 
     fn save_file(&mut self, mut open: File, place: &Path, path: String) -> Outcome<FileEntry> {
@@ -128,14 +130,8 @@ impl<'a> Writing<'a> {
     }
 }
 
-fn open_below(data_dir: &OpenDirectory, path: &Path) -> Result<File, FileError> {
-    data_dir.below(path.parent().unwrap_or(Path::new("")))?.open_file(path.file_name().unwrap_or_default())
-}
-
 /// Fails if the file system has too little space for the copy of the database.
-fn require_space(work: &OpenDirectory, database: &Path) -> Outcome {
-    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
-    let needed = size(database) + size(&with_suffix(database, "-wal"));
+fn require_space(work: &OpenDirectory, needed: u64) -> Outcome {
     let disk = rustix::fs::fstatvfs(work).map_err(|error| about(work.path(), error))?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     if free >= needed {

@@ -1,10 +1,12 @@
 //! A directory with backups.
 
 use std::fs::{File, TryLockError};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use mailapi_files::{EntryKind, FileError, OpenDirectory};
+use mailapi_files::{DirectoryEntry, FileError, FileRefusal, OpenDirectory};
+use rustix::process::geteuid;
 
 use super::chunks::{self, Chunks};
 use super::contents::DATABASE_COPY;
@@ -27,6 +29,10 @@ const LONGEST_MANIFEST: u64 = 512 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct BackupDir {
     directory: OpenDirectory,
+    /// Whether only entries of the user of this process count: those of others must not be removed.
+    is_own: bool,
+    /// Whether the entries that do not count have been named.
+    has_warned: AtomicBool,
     _lock: File,
 }
 
@@ -48,7 +54,7 @@ impl BackupDir {
             }
             Err(TryLockError::Error(error)) => return Err(about(&path.join(MARKER), error)),
         }
-        Ok(Self { directory, _lock: lock })
+        Ok(Self { directory, is_own: true, has_warned: AtomicBool::new(false), _lock: lock })
     }
 
     /// Opens the directory to read its backups. It may be on a medium that cannot be written.
@@ -61,7 +67,9 @@ impl BackupDir {
         match lock.try_lock_shared() {
             Err(TryLockError::WouldBlock) => Err(about(path, "a backup is using the directory; try again later")),
             // Some file systems have no locks.
-            Ok(()) | Err(TryLockError::Error(_)) => Ok(Self { directory, _lock: lock }),
+            Ok(()) | Err(TryLockError::Error(_)) => {
+                Ok(Self { directory, is_own: false, has_warned: AtomicBool::new(false), _lock: lock })
+            }
         }
     }
 
@@ -73,7 +81,8 @@ impl BackupDir {
         Chunks::in_directory(&self.directory)
     }
 
-    /// Returns the numbers of all backups, oldest first.
+    /// Returns the numbers of all backups, oldest first. The first call names all other entries with such names: they are
+    /// left alone.
     pub(crate) fn numbers(&self) -> Outcome<Vec<u32>> {
         let manifests = match self.directory.directory(MANIFESTS) {
             Ok(manifests) => manifests,
@@ -81,13 +90,44 @@ impl BackupDir {
             Err(error) => return Err(error.into()),
         };
         let mut numbers = Vec::new();
-        for entry in manifests.entries()?.iter().filter(|entry| entry.kind == EntryKind::File) {
+        let has_warned = self.has_warned.swap(true, Ordering::Relaxed);
+        for entry in manifests.entries()? {
             let number = entry.name.to_str().and_then(|name| name.parse::<u32>().ok());
             // `+1` and `01` are numbers, and no names of manifests.
-            numbers.extend(number.filter(|number| entry.name == *number.to_string()));
+            let Some(number) = number.filter(|number| entry.name == *number.to_string()) else { continue };
+            match self.why_not_counted(&manifests, &entry)? {
+                None => numbers.push(number),
+                Some(why) if !has_warned => {
+                    let path = manifests.path().join(&entry.name);
+                    tracing::warn!(path = %path.display(), why, "left alone: the entry is not counted as a backup");
+                }
+                Some(_) => {}
+            }
         }
         numbers.sort_unstable();
         Ok(numbers)
+    }
+
+    /// Returns why an entry with the name of a manifest is none.
+    fn why_not_counted(&self, manifests: &OpenDirectory, entry: &DirectoryEntry) -> Outcome<Option<String>> {
+        if let Some(refusal) = entry.kind.refusal_as_file() {
+            return Ok(Some(format!("it {refusal}")));
+        }
+        let Some(facts) = manifests.facts(&entry.name)? else { return Ok(Some("it is gone".to_owned())) };
+        if self.is_own && facts.owner.uid != geteuid().as_raw() {
+            return Ok(Some(format!("it {}", FileRefusal::OtherOwner)));
+        }
+        let file = match manifests.open_file(&entry.name) {
+            Ok(file) => file,
+            // An operator sees a damaged disk at the manifest itself.
+            Err(error) => {
+                return Ok(Some(error.refusal().map_or_else(|| error.to_string(), |why| format!("it {why}"))));
+            }
+        };
+        let mut head = Vec::new();
+        let read = file.take(Manifest::HEAD as u64).read_to_end(&mut head);
+        read.map_err(|error| about(&manifests.path().join(&entry.name), error))?;
+        Ok((!Manifest::may_begin(&head)).then(|| "it does not begin as a manifest".to_owned()))
     }
 
     /// Returns the number of the newest backup.
@@ -137,14 +177,21 @@ impl BackupDir {
 
     /// Completes a backup; returns its number. All its chunks are durable before.
     pub(super) fn publish(&self, manifest: &Manifest, work: &OpenDirectory) -> Outcome<u32> {
-        let number = self.numbers()?.pop().unwrap_or(0).saturating_add(1);
+        let mut number = self.numbers()?.pop().unwrap_or(0);
         let text = manifest.encode()?;
         self.directory.sync_file_system()?;
         let manifests = self.directory.directory_or_create(MANIFESTS, DIRECTORY_MODE)?;
         let mut file = work.create_file(MANIFEST_PART, FILE_MODE)?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
         written.map_err(|error| about(&work.path().join(MANIFEST_PART), error))?;
-        work.rename(MANIFEST_PART, &manifests, number.to_string())?;
+        loop {
+            // Something else may have the name.
+            number = number.checked_add(1).ok_or_else(|| about(manifests.path(), "no number is left"))?;
+            match work.rename_new(MANIFEST_PART, &manifests, number.to_string()) {
+                Err(error) if error.is_taken() => {}
+                renamed => break renamed?,
+            }
+        }
         self.directory.sync_file_system()?;
         Ok(number)
     }

@@ -58,6 +58,15 @@ impl Manifest {
         Ok(format!("{}\n{text}", Sha::of(text.as_bytes())))
     }
 
+    /// Bytes of the first line.
+    pub(super) const HEAD: usize = 65;
+
+    /// Returns whether bytes have the form of the first line of a manifest, also of a damaged one.
+    pub(super) fn may_begin(head: &[u8]) -> bool {
+        let line = head.strip_suffix(b"\n").and_then(|line| str::from_utf8(line).ok());
+        line.is_some_and(|line| line.parse::<Sha>().is_ok())
+    }
+
     /// Parses a manifest. Its paths stay inside the data directory.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         const DAMAGED: &str = "the file is damaged";
@@ -128,7 +137,9 @@ mod tests {
             ("/etc/passwd", false),
             ("", false),
         ] {
-            let decoded = Manifest::decode(manifest(path).encode().unwrap().as_bytes());
+            let encoded = manifest(path).encode().unwrap();
+            assert!(Manifest::may_begin(&encoded.as_bytes()[..Manifest::HEAD]));
+            let decoded = Manifest::decode(encoded.as_bytes());
             assert_eq!(decoded.is_ok(), is_good, "{path}");
         }
     }
@@ -155,6 +166,7 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic_or_leave_the_directory(text in "\\PC{0,200}", bytes: Vec<u8>) {
             let _ = Manifest::decode(&bytes);
+            prop_assert!(!Manifest::may_begin(&bytes) || bytes.len() == Manifest::HEAD);
             let signed = format!("{}\n{text}", Sha::of(text.as_bytes()));
             prop_assert!(Manifest::decode(signed.as_bytes()).is_err());
             let path = Manifest::decode(manifest(&text).encode().unwrap().as_bytes()).map(|read| read.files[0].path.clone());

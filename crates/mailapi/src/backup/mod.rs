@@ -11,6 +11,7 @@ mod contents;
 mod create;
 mod directory;
 mod manifest;
+mod reader;
 mod restore;
 mod retention;
 mod verify;
@@ -23,9 +24,10 @@ pub(crate) use contents::Source;
 pub(crate) use create::create;
 pub(crate) use directory::BackupDir;
 pub(crate) use manifest::{Accounts, Manifest};
+pub(crate) use reader::BackupReader;
 pub(crate) use restore::{Destination, restore};
 pub(crate) use retention::retain;
-pub(crate) use verify::{verify, verify_all};
+pub(crate) use verify::verify_all;
 
 /// Only the owner may open a directory of a backup: it holds mail, password hashes and private keys.
 const DIRECTORY_MODE: u32 = 0o700;

@@ -14,11 +14,11 @@ use mailapi_store::sqlite::{Sqlite, SqliteSettings, check_database};
 use rustix::fs::Mode;
 use sha2::{Digest, Sha256};
 
-use super::chunks::{Chunks, Sha};
+use super::chunks::Sha;
 use super::contents::{DATABASE_COPY, with_suffix};
-use super::directory::BackupDir;
 use super::manifest::{FileEntry, Manifest};
-use super::{DIRECTORY_MODE, FILE_MODE, about, verify};
+use super::reader::BackupReader;
+use super::{DIRECTORY_MODE, FILE_MODE, about};
 use crate::data_dir::{DataDir, LOCK_FILE, RESTORING};
 use crate::failure::Outcome;
 
@@ -34,7 +34,7 @@ pub(crate) struct Destination {
 
 /// Restores a backup; returns its manifest. Checks every byte before the first is written, and that `is_suitable`.
 pub(crate) async fn restore(
-    from: &BackupDir,
+    from: &BackupReader,
     number: u32,
     to: &Destination,
     now: Timestamp,
@@ -51,8 +51,8 @@ pub(crate) async fn restore(
     let restored: Outcome<Manifest> = async {
         let manifest = from.manifest(number)?;
         is_suitable(&manifest)?;
-        let restoring = Restoring::begin(&directory, part, to, from.chunks())?;
-        let written = restoring.restore(from, number, &manifest, now).await;
+        let restoring = Restoring::begin(&directory, part, to, from)?;
+        let written = restoring.restore(number, &manifest, now).await;
         written.inspect_err(|_| restoring.discard(&manifest))?;
         Ok(manifest)
     }
@@ -81,12 +81,12 @@ struct Restoring<'a> {
     database_part_name: PathBuf,
     /// Whether the database is in its place.
     is_placed: Cell<bool>,
-    chunks: Chunks<'a>,
+    from: &'a BackupReader,
     owner: FileOwner,
 }
 
 impl<'a> Restoring<'a> {
-    fn begin(directory: &'a DataDir, part: OpenDirectory, to: &Destination, chunks: Chunks<'a>) -> Outcome<Self> {
+    fn begin(directory: &'a DataDir, part: OpenDirectory, to: &Destination, from: &'a BackupReader) -> Outcome<Self> {
         let data_dir = directory.handle();
         let name = |path: &Path| path.file_name().map(PathBuf::from).ok_or_else(|| about(path, "is no name of a file"));
         let (database_name, owner) = (name(&to.database)?, data_dir.owner());
@@ -106,13 +106,13 @@ impl<'a> Restoring<'a> {
             database_part,
             database_part_name,
             is_placed: Cell::new(false),
-            chunks,
+            from,
             owner,
         })
     }
 
-    async fn restore(&self, from: &BackupDir, number: u32, manifest: &Manifest, now: Timestamp) -> Outcome {
-        verify(from, number)?;
+    async fn restore(&self, number: u32, manifest: &Manifest, now: Timestamp) -> Outcome {
+        self.from.verify(number)?;
         self.write_all(manifest, now).await?;
         self.put_in_place(manifest)
     }
@@ -140,7 +140,7 @@ impl<'a> Restoring<'a> {
         let mut file = directory.create_file(name, FILE_MODE)?;
         let mut sha = Sha256::new();
         for id in &entry.chunks {
-            let bytes = self.chunks.read(*id)?;
+            let bytes = self.from.chunk(*id)?;
             sha.update(&bytes);
             file.write_all(&bytes).map_err(|error| about(&path, error))?;
         }

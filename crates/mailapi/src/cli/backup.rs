@@ -1,6 +1,7 @@
 //! `mailapi backup`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytesize::ByteSize;
 use clap::Args;
@@ -13,7 +14,8 @@ use crate::config::{Config, Database, DatabasePlace};
 use crate::data_dir::DataDir;
 use crate::database_file;
 use crate::failure::{Failure, Outcome};
-use crate::system::SystemClock;
+use crate::rights_thread::RightsThread;
+use crate::system::{ServiceUser, SystemClock};
 use crate::wiring::check_database;
 
 #[derive(Debug, Args)]
@@ -32,27 +34,48 @@ pub(super) struct Backup {
     list: bool,
 }
 
-pub(super) fn run(arguments: &Backup, config: &Config) -> Outcome {
-    let directory = arguments.directory.as_path();
-    match (arguments.verify, arguments.list) {
-        (true, _) => verify(directory),
-        (_, true) => list(directory),
-        _ => create(directory, arguments.keep, config),
+impl Backup {
+    /// Starts a thread for the directory of the backups. `owner` is the user of the data directory.
+    pub(super) fn place(&self, owner: Option<&ServiceUser>) -> Outcome<RightsThread> {
+        if self.verify || self.list {
+            // A reader opens every file by the handle of its directory.
+            RightsThread::start()
+        } else {
+            RightsThread::for_place(&self.directory, owner)
+        }
     }
 }
 
-fn create(directory: &Path, keep: Option<u32>, config: &Config) -> Outcome {
+pub(super) fn run(arguments: Backup, config: &Config, place: RightsThread) -> Outcome {
+    let Backup { directory, keep, .. } = arguments;
+    match (arguments.verify, arguments.list) {
+        (true, _) => place.run(move || verify(&directory))?,
+        (_, true) => place.run(move || list(&directory))?,
+        _ => {
+            let source = source(&directory, config)?;
+            place.run(move || create(&directory, keep, &source))?
+        }
+    }
+}
+
+/// Opens the data with the rights of its owner.
+fn source(directory: &Path, config: &Config) -> Outcome<Source> {
     let data_dir = DataDir::existing(&config.data_dir)?;
-    let (database, accounts) = place(config, data_dir.path())?;
+    let (database, accounts) = database_place(config, data_dir.path())?;
     check_database(config, &data_dir)?;
     // Before the directory is created; links are resolved later.
     if std::path::absolute(directory)?.starts_with(data_dir.path()) {
         return Err(Failure::new("a backup must be outside the data directory"));
     }
     let database = database_file::checked(&database)?.path.canonicalize()?;
-    let source = Source { data_dir: data_dir.handle().try_clone()?, database, accounts };
+    let data_dir = Arc::new(data_dir.handle().try_clone()?);
+    Ok(Source { data_dir, database, accounts, thread: RightsThread::start()? })
+}
+
+/// Makes a backup with the rights for its directory.
+fn create(directory: &Path, keep: Option<u32>, source: &Source) -> Outcome {
     let backups = BackupDir::for_backup(directory)?;
-    let created = backup::create(&backups, &source, SystemClock::new().now())?;
+    let created = backup::create(&backups, source, SystemClock::new().now())?;
     if created.repaired > 0 {
         tracing::warn!(chunks = created.repaired, "files of earlier backups were damaged, and were written again");
     }
@@ -88,7 +111,7 @@ fn list(directory: &Path) -> Outcome {
 }
 
 /// Returns the path of the SQLite file, and where the accounts are.
-pub(super) fn place(config: &Config, data_dir: &Path) -> Outcome<(PathBuf, Accounts)> {
+pub(super) fn database_place(config: &Config, data_dir: &Path) -> Outcome<(PathBuf, Accounts)> {
     if config.is_external() {
         return Err(Failure::new(
             "mail.backend is external: save the database and the mail server's files as docs/operating.md describes",

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use mailapi_archive::maildir::MaildirWriter;
@@ -11,12 +12,12 @@ use mailapi_backend_embedded::MessageStore;
 use mailapi_backend_embedded::message_store::{Folder, MessageStoreError};
 use mailapi_files::{FileError, OpenDirectory};
 use mailapi_model::EmailAddress;
-use tokio::task::spawn_blocking;
 
 use super::import::Chosen;
 use super::{about, audit_mail, caller, print};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
+use crate::rights_thread::RightsThread;
 use crate::wiring::{self, Create, MailServer};
 
 #[derive(Debug, Args)]
@@ -49,7 +50,7 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// Messages whose rows are read together.
 const STEP: usize = 200;
 
-pub(super) async fn run(export: Export, config: &Config) -> Outcome {
+pub(super) async fn run(export: Export, config: &Config, place: RightsThread) -> Outcome {
     let Export { email, format } = export;
     if config.is_external() {
         return Err(Failure::new(doveadm_instead(&email, &format)));
@@ -60,13 +61,13 @@ pub(super) async fn run(export: Export, config: &Config) -> Outcome {
         let store = embedded.message_store();
         let (Format::Maildir(Destination { directory, chosen }) | Format::Mbox(Destination { directory, chosen })) =
             &format;
-        let directory = prepare(directory)?;
+        let path = directory.clone();
+        let directory = Arc::new(place.call(move || prepare(&path)).await??);
         let folders = store.list_folders(&email).await?;
         chosen.check(folders.iter().map(|folder| &folder.name))?;
         let mut all = 0;
         for folder in folders.iter().filter(|folder| chosen.includes(&folder.name)) {
-            let writer = Writer::create(&format, &directory, folder)?;
-            all += export_folder(store, folder, writer).await?;
+            all += export_folder(store, folder, (&format, &directory), &place).await?;
         }
         audit_mail(&email, all, "mail exported");
         print(&format!("{}: {all} messages exported\n", email.shown()))
@@ -106,15 +107,22 @@ enum Writer {
 }
 
 impl Writer {
-    fn create(format: &Format, directory: &OpenDirectory, folder: &Folder) -> Result<Self, ArchiveError> {
-        Ok(match format {
-            Format::Maildir(_) => {
-                Self::Maildir(MaildirWriter::create(directory, &folder.name, folder.uid_validity, folder.uid_next)?)
-            }
-            Format::Mbox(_) => {
-                Self::Mbox(MboxWriter::create(directory, &format!("{}.mbox", level_name(&folder.name)))?)
-            }
-        })
+    /// Returns the operation that creates the files of a folder.
+    fn creating(
+        format: &Format,
+        directory: &Arc<OpenDirectory>,
+        folder: &Folder,
+    ) -> impl FnOnce() -> Result<Self, ArchiveError> + use<> {
+        let is_maildir = matches!(format, Format::Maildir(_));
+        let (directory, name) = (Arc::clone(directory), folder.name.clone());
+        let (uid_validity, uid_next) = (folder.uid_validity, folder.uid_next);
+        move || {
+            Ok(if is_maildir {
+                Self::Maildir(MaildirWriter::create(&directory, &name, uid_validity, uid_next)?)
+            } else {
+                Self::Mbox(MboxWriter::create(&directory, &format!("{}.mbox", level_name(&name)))?)
+            })
+        }
     }
 
     /// Returns the number of flags that the format cannot hold.
@@ -133,8 +141,14 @@ impl Writer {
     }
 }
 
-/// Exports a folder. Returns the number of its messages.
-async fn export_folder(store: &MessageStore, folder: &Folder, mut writer: Writer) -> Outcome<u64> {
+/// Exports a folder. Returns the number of its messages. Only `place` can write the directory.
+async fn export_folder(
+    store: &MessageStore,
+    folder: &Folder,
+    (format, directory): (&Format, &Arc<OpenDirectory>),
+    place: &RightsThread,
+) -> Outcome<u64> {
+    let mut writer = place.call(Writer::creating(format, directory, folder)).await??;
     let (mut messages, mut lost_keywords, mut after) = (0, 0, 0);
     loop {
         let entries = store.entries_above(folder.id, after, STEP).await?;
@@ -148,7 +162,7 @@ async fn export_folder(store: &MessageStore, folder: &Folder, mut writer: Writer
             };
             let (uid, flags) = (entry.state.uid, entry.state.flags.clone());
             let message = ExportedMessage { uid, flags, internal_date: entry.internal_date, content };
-            let added = spawn_blocking(move || {
+            let added = place.call(move || {
                 let added = writer.add(&message);
                 (writer, added)
             });
@@ -158,7 +172,7 @@ async fn export_folder(store: &MessageStore, folder: &Folder, mut writer: Writer
             messages += 1;
         }
     }
-    writer.finish()?;
+    place.call(move || writer.finish()).await??;
     let lost = if lost_keywords == 0 {
         String::new()
     } else {

@@ -39,10 +39,11 @@ use mailapi_model::EmailAddress;
 use mailapi_service::Caller;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::config::{Config, LogFormat, environment};
+use crate::config::{Config, DatabasePlace, LogFormat, environment};
 use crate::failure::{Failure, Outcome};
-use crate::identity::Identity;
+use crate::identity::{Identity, become_user, database_elsewhere};
 use crate::logging::{self, Destination};
+use crate::rights_thread::RightsThread;
 use crate::system::os_user;
 use crate::wiring::Create;
 pub(crate) use output::print;
@@ -219,8 +220,8 @@ impl Arguments {
                 let environment = environment::of_this_process();
                 let mut config = Config::load(self.config.as_deref(), &environment)?;
                 config.log.format = self.log_format.unwrap_or(config.log.format);
-                command.identity(&config).take(&config.data_dir)?;
-                runtime()?.block_on(command.run(&config, &environment))
+                let place = command.take_identity(&config)?;
+                runtime()?.block_on(command.run(&config, &environment, place))
             }
         }
     }
@@ -231,19 +232,21 @@ impl Command {
     fn identity(&self, config: &Config) -> Identity {
         match self {
             Self::Serve | Self::Follow => Identity::StartedByOwner,
-            // They read or write places that the caller names, which the owner of the data directory may not.
-            Self::Import(_) | Self::Export(_) | Self::Backup(_) | Self::Restore(_) | Self::Config(_) => {
-                Identity::OfCaller
-            }
+            // It writes the configuration of other programs.
+            Self::Config(_) => Identity::OfCaller,
             // Only root can read Postfix's tables.
             Self::Doctor if config.is_external() => Identity::OfCaller,
             Self::Token(_)
             | Self::Domain(_)
             | Self::User(_)
             | Self::Alias(_)
+            | Self::Import(_)
+            | Self::Export(_)
             | Self::Events(_)
             | Self::Queue(_)
             | Self::Webhook(_)
+            | Self::Backup(_)
+            | Self::Restore(_)
             | Self::Openapi
             | Self::Setup(_)
             | Self::Doctor
@@ -252,7 +255,25 @@ impl Command {
         }
     }
 
-    async fn run(self, config: &Config, environment: &[(OsString, OsString)]) -> Outcome {
+    /// Takes the identity of the command. Returns a thread for the places that the caller names.
+    fn take_identity(&self, config: &Config) -> Outcome<Option<RightsThread>> {
+        let database = match config.database.place(&config.data_dir) {
+            Ok(DatabasePlace::Sqlite(file)) => database_elsewhere(file, &config.data_dir)?,
+            // The command itself reports a wrong setting.
+            Ok(DatabasePlace::Postgres(_)) | Err(_) => None,
+        };
+        let user = self.identity(config).user(&config.data_dir, database.as_deref())?;
+        let place = match self {
+            Self::Backup(arguments) => arguments.place(user.as_ref()).map(Some)?,
+            // They read a place, or write it by handles alone.
+            Self::Import(_) | Self::Export(_) | Self::Restore(_) => Some(RightsThread::start()?),
+            _ => None,
+        };
+        user.as_ref().map_or(Ok(()), become_user)?;
+        Ok(place)
+    }
+
+    async fn run(self, config: &Config, environment: &[(OsString, OsString)], place: Option<RightsThread>) -> Outcome {
         let destination =
             if matches!(self, Self::Serve | Self::Follow) { Destination::Stdout } else { Destination::Stderr };
         let logging = logging::start(&config.log, destination, &config.data_dir)?;
@@ -271,13 +292,19 @@ impl Command {
             Self::Domain(command) => domain::run(command, config).await,
             Self::User(command) => user::run(command, config).await,
             Self::Alias(command) => alias::run(command, config).await,
-            Self::Import(arguments) => import::run(arguments, config).await,
-            Self::Export(arguments) => export::run(arguments, config).await,
+            Self::Import(arguments) => {
+                import::run(arguments, config, place.map_or_else(RightsThread::start, Ok)?).await
+            }
+            Self::Export(arguments) => {
+                export::run(arguments, config, place.map_or_else(RightsThread::start, Ok)?).await
+            }
             Self::Events(arguments) => events::run(arguments, config).await,
             Self::Queue(command) => queue::run(command, config).await,
             Self::Webhook(command) => webhook::run(command, config).await,
-            Self::Backup(arguments) => backup::run(&arguments, config),
-            Self::Restore(arguments) => restore::run(&arguments, config).await,
+            Self::Backup(arguments) => backup::run(arguments, config, place.map_or_else(RightsThread::start, Ok)?),
+            Self::Restore(arguments) => {
+                restore::run(&arguments, config, place.map_or_else(RightsThread::start, Ok)?).await
+            }
             Self::Config(command) => config::run(&command, config),
             // Both ran before the configuration was read.
             Self::Openapi | Self::Setup(_) => Ok(()),

@@ -1,11 +1,10 @@
 //! Reads a password. It is never an argument, because every user of the machine can list those.
 
-use std::fs::File;
 use std::io::{IsTerminal, Read};
-use std::path::Path;
 
 use mailapi_model::SecretText;
 
+use super::input_file::InputFile;
 use crate::failure::{Failure, Outcome};
 
 /// More than the longest accepted password; bounds the read of an endless stream.
@@ -32,9 +31,9 @@ pub(super) fn read_known(question: &str) -> Outcome<SecretText> {
 }
 
 /// Reads the first line of a file.
-pub(super) fn read_file(path: &Path) -> Outcome<SecretText> {
-    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
-    first_line(File::open(path).map_err(|error| failed(&error))?).map_err(|error| failed(&error))
+pub(super) fn read_file(file: &InputFile) -> Outcome<SecretText> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", file.display()));
+    first_line(file.reader().map_err(|error| failed(&error))?).map_err(|error| failed(&error))
 }
 
 fn first_line(input: impl Read) -> Outcome<SecretText> {

@@ -6,11 +6,12 @@ use bytesize::ByteSize;
 use clap::Args;
 use mailapi_model::Clock;
 
-use super::backup::place;
+use super::backup::database_place;
 use super::print;
-use crate::backup::{self, Accounts, BackupDir, Destination, Manifest};
+use crate::backup::{self, Accounts, BackupReader, Destination, Manifest};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
+use crate::rights_thread::RightsThread;
 use crate::system::SystemClock;
 
 #[derive(Debug, Args)]
@@ -23,10 +24,10 @@ pub(super) struct Restore {
     number: Option<u32>,
 }
 
-pub(super) async fn run(arguments: &Restore, config: &Config) -> Outcome {
+pub(super) async fn run(arguments: &Restore, config: &Config, place: RightsThread) -> Outcome {
     let data_dir = std::path::absolute(&config.data_dir)?;
-    let (database, accounts) = place(config, &data_dir)?;
-    let backups = BackupDir::to_read(&arguments.directory)?;
+    let (database, accounts) = database_place(config, &data_dir)?;
+    let backups = BackupReader::open(place, &arguments.directory)?;
     let number = arguments.number.map_or_else(|| backups.newest(), Ok)?;
     let destination = Destination { data_dir, database };
     let is_suitable = |manifest: &Manifest| match (manifest.accounts, accounts) {

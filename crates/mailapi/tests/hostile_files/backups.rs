@@ -147,8 +147,10 @@ fn a_restored_database_elsewhere_follows_no_link() {
     let url = format!("sqlite:{}", place.display());
     for (kind, put) in traps() {
         for name in ["mailapi.db", "mailapi.db-wal", "mailapi.db-journal", "mailapi.db.restoring"] {
-            fs::create_dir(fixture.path("database")).unwrap();
-            fixture.give("database");
+            for directory in ["database", "restored"] {
+                fs::create_dir(fixture.path(directory)).unwrap();
+                fixture.give(directory);
+            }
             fixture.replace(&format!("database/{name}"), put);
             let data_dir = fixture.path("restored");
             let environment =

@@ -8,4 +8,6 @@ mod support;
 
 mod backups;
 mod data_directory;
+mod places;
+mod races;
 mod traps;

@@ -15,7 +15,7 @@ use rustix::fs::{CWD, FileType, Mode};
 use crate::support::{Answer, WorkDir};
 
 /// A user of the system that has no name, and runs the server.
-const OWNER: u32 = 48_213;
+pub(crate) const OWNER: u32 = 48_213;
 /// Longer than any command takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -129,7 +129,7 @@ fn run_promptly(mut command: Command, arguments: &[&str]) -> Answer {
 }
 
 /// Visits an entry and everything below it, and follows no link.
-fn each_entry(path: &Path, visit: &mut impl FnMut(&Path)) {
+pub(crate) fn each_entry(path: &Path, visit: &mut impl FnMut(&Path)) {
     visit(path);
     if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
         for entry in fs::read_dir(path).unwrap() {

@@ -2,13 +2,51 @@
 
 use std::path::Path;
 
+use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
+use rusqlite::config::DbConfig;
 
 use super::{SqliteSettings, open};
 use crate::StoreError;
 
 /// Pages copied at once: 1 MiB, so that neither side is busy for long.
 const STEP_PAGES: std::ffi::c_int = 256;
+
+/// A new database file that receives a copy.
+///
+/// SQLite opens it once, when it is created. So a thread without the right to open the file can copy into it.
+#[derive(Debug)]
+pub struct CopyTarget(Connection);
+
+impl CopyTarget {
+    /// Creates the file, which must not exist. The path may not contain symbolic links.
+    ///
+    /// # Errors
+    /// When the file exists or cannot be created.
+    pub fn create(path: &Path) -> Result<Self, StoreError> {
+        Ok(Self(open::unlogged(path)?))
+    }
+
+    /// Copies a database into the file, as [`copy_database`] does.
+    ///
+    /// # Errors
+    /// When the source cannot be read or the file cannot be written; the file is then incomplete.
+    pub fn fill_from(mut self, source: &Path) -> Result<(), StoreError> {
+        let settings = SqliteSettings { follows_links: false, ..SqliteSettings::default() };
+        let source = open::reader(source, &settings, settings.reader_cache_kib)?;
+        // Without an open transaction, each commit of another process would make the copy start again.
+        source.execute_batch("BEGIN")?;
+        source.query_row("SELECT COUNT(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        let copy = Backup::new(&source, &mut self.0)?;
+        loop {
+            match copy.step(STEP_PAGES)? {
+                StepResult::Done => return Ok(()),
+                StepResult::More => {}
+                _ => return Err(StoreError::Unavailable("the database is locked".to_owned())),
+            }
+        }
+    }
+}
 
 /// Copies the database `source`, as it is when the copy begins, to the file `target`, which must not exist. Neither path may
 /// contain symbolic links.
@@ -19,20 +57,7 @@ const STEP_PAGES: std::ffi::c_int = 256;
 /// # Errors
 /// When the source cannot be read or the target cannot be written; an incomplete target may be left.
 pub fn copy_database(source: &Path, target: &Path) -> Result<(), StoreError> {
-    let settings = SqliteSettings { follows_links: false, ..SqliteSettings::default() };
-    let source = open::reader(source, &settings, settings.reader_cache_kib)?;
-    let mut target = open::unlogged(target)?;
-    // Without an open transaction, each commit of another process would make the copy start again.
-    source.execute_batch("BEGIN")?;
-    source.query_row("SELECT COUNT(*) FROM sqlite_schema", [], |_| Ok(()))?;
-    let copy = Backup::new(&source, &mut target)?;
-    loop {
-        match copy.step(STEP_PAGES)? {
-            StepResult::Done => return Ok(()),
-            StepResult::More => {}
-            _ => return Err(StoreError::Unavailable("the database is locked".to_owned())),
-        }
-    }
+    CopyTarget::create(target)?.fill_from(source)
 }
 
 /// Checks the structure of a database file that no other process uses: every page, index and constraint. Its path must not
@@ -44,6 +69,8 @@ pub fn copy_database(source: &Path, target: &Path) -> Result<(), StoreError> {
 /// When the file cannot be read, or with the first fault that SQLite finds.
 pub fn check_database(file: &Path) -> Result<(), StoreError> {
     let connection = open::existing(file)?;
+    // The writer of a hostile file decides what its schema computes.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     let finding: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if finding == "ok" { Ok(()) } else { Err(StoreError::unexpected(format!("the file is damaged: {finding}"))) }
 }

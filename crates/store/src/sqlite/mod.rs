@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 use crate::fact_numbers::FactNumbers;
 pub use crate::migration::Migration;
 use crate::{ForeignChanges, StoreError};
-pub use copy::{check_database, copy_database};
+pub use copy::{CopyTarget, check_database, copy_database};
 use flusher::LogFile;
 pub use follower::{Followed, FollowsAccounts};
 pub(crate) use foreign::ForeignSqlite;

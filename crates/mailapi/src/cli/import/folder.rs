@@ -90,7 +90,7 @@ impl<'a> Filled<'a> {
         let now = Instant::now();
         if now >= self.next_note {
             self.next_note = now + BETWEEN_NOTES;
-            let Target { store, email } = self.target;
+            let Target { store, email, .. } = self.target;
             store.note_import(email, &self.name, report.done(), self.all).await?;
         }
         Ok(())

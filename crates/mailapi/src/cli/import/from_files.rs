@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
+use std::sync::Arc;
 
 use mailapi_archive::maildir::{Maildir, MaildirFile, MaildirFolder};
 use mailapi_archive::mbox::MboxReader;
 use mailapi_archive::{ArchiveError, ArchivedMessage, folder_of};
 use mailapi_backend_embedded::message_store::{ImportMessage, SourceUids};
-use mailapi_files::{FileError, OpenDirectory, open_named_file};
+use mailapi_files::{FileError, FileRefusal, OpenDirectory, open_named_file};
 use mailapi_model::FolderName;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -27,12 +28,14 @@ const MBOX: &str = ".mbox";
 
 pub(super) async fn mbox(target: &Target<'_>, path: &Path, folder: FolderName, report: &mut Report) -> Outcome {
     let failed = |error: FileError| Failure::new(error.to_string());
-    if !path.is_dir() {
-        let file = open_named_file(path).map_err(failed)?;
-        return mbox_file(target, reader(target, file, path)?, folder, report).await;
-    }
-    let directory = OpenDirectory::open(path).map_err(failed)?;
-    let mut names: Vec<_> = directory.entries().map_err(failed)?.into_iter().map(|entry| entry.name).collect();
+    let directory = match target.place.call(opening(path)).await?.map_err(failed)? {
+        Source::File(file) => return mbox_file(target, reader(target, file, path)?, folder, report).await,
+        Source::Directory(directory) => Arc::new(directory),
+    };
+    let listed = Arc::clone(&directory);
+    // The right to list a directory is checked again, whatever its handle is.
+    let entries = target.place.call(move || listed.entries()).await?.map_err(failed)?;
+    let mut names: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
     names.sort();
     for name in names {
         let shown = name.to_string_lossy();
@@ -42,7 +45,8 @@ pub(super) async fn mbox(target: &Target<'_>, path: &Path, folder: FolderName, r
             report.lost_folder(&path.display().to_string(), &"no folder can have this name")?;
             continue;
         };
-        let opened = directory.open_file(&name).map_err(ArchiveError::from);
+        let opening = Arc::clone(&directory);
+        let opened = target.place.call(move || opening.open_file(&name)).await?.map_err(ArchiveError::from);
         match opened.and_then(|file| reader(target, file, &path)) {
             Ok(reader) => mbox_file(target, reader, folder, report).await?,
             // Another user may control the directory.
@@ -51,6 +55,26 @@ pub(super) async fn mbox(target: &Target<'_>, path: &Path, folder: FolderName, r
         }
     }
     Ok(())
+}
+
+/// What a path names.
+enum Source {
+    File(File),
+    Directory(OpenDirectory),
+}
+
+/// Returns the operation that opens a path.
+fn opening(path: &Path) -> impl FnOnce() -> Result<Source, FileError> + use<> {
+    let path = path.to_owned();
+    move || match open_named_file(&path) {
+        Ok(file) => Ok(Source::File(file)),
+        // A slash at the end, `.` and `..` name directories as well.
+        Err(error) => match OpenDirectory::open(&path) {
+            Ok(directory) => Ok(Source::Directory(directory)),
+            Err(_) if error.refusal() != Some(FileRefusal::Directory) => Err(error),
+            Err(error) => Err(error),
+        },
+    }
 }
 
 type FileReader = MboxReader<BufReader<File>>;
@@ -81,7 +105,7 @@ async fn add(filled: &mut Filled<'_>, message: ArchivedMessage, report: &mut Rep
 
 pub(super) async fn maildir(target: &Target<'_>, path: &Path, chosen: &Chosen, report: &mut Report) -> Outcome {
     let root = path.to_owned();
-    let Maildir { folders, unnamed, refused } = spawn_blocking(move || Maildir::open(&root)).await??;
+    let Maildir { folders, unnamed, refused } = target.place.call(move || Maildir::open(&root)).await??;
     chosen.check(folders.iter().map(|folder| &folder.name))?;
     for name in unnamed {
         report.lost_folder(&name, &"no folder can have this name, or another one has it")?;
@@ -97,7 +121,7 @@ pub(super) async fn maildir(target: &Target<'_>, path: &Path, chosen: &Chosen, r
 
 async fn maildir_folder(target: &Target<'_>, folder: MaildirFolder, report: &mut Report) -> Outcome {
     let (name, place) = (folder.name.clone(), folder.place());
-    let files = match spawn_blocking(move || folder.files()).await? {
+    let files = match target.place.call(move || folder.files()).await? {
         Err(error) if error.is_of_content() => return report.lost_folder(&place, &error),
         files => files?,
     };
@@ -134,7 +158,7 @@ async fn maildir_folder(target: &Target<'_>, folder: MaildirFolder, report: &mut
 
 async fn read_file(filled: &mut Filled<'_>, file: MaildirFile, target: &Target<'_>, report: &mut Report) -> Outcome {
     let (settings, place) = (target.reading(), file.place());
-    match spawn_blocking(move || file.read(&settings)).await? {
+    match target.place.call(move || file.read(&settings)).await? {
         Ok(message) => add(filled, message, report).await,
         // One message is lost: another program moved or removed it, or it cannot be read.
         Err(error @ (ArchiveError::File { .. } | ArchiveError::Entry(_))) => report.failed(&place, &error),

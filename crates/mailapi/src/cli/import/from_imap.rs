@@ -1,6 +1,7 @@
 //! Imports from another IMAP server.
 
 use std::collections::HashMap;
+use std::io::Read;
 
 use mailapi_archive::SourceKey;
 use mailapi_backend_embedded::message_store::{ImportMessage, SourceUids};
@@ -43,7 +44,9 @@ pub(super) async fn import(target: &Target<'_>, imap: Imap, report: &mut Report)
     let trust = match &imap.ca_file {
         Some(file) => {
             let failed = |error| Failure::new(format!("{}: {error}", file.display()));
-            Trust::Authorities(std::fs::read(file).map_err(failed)?)
+            let mut bytes = Vec::new();
+            file.reader().and_then(|mut file| file.read_to_end(&mut bytes)).map_err(failed)?;
+            Trust::Authorities(bytes)
         }
         None => Trust::System,
     };

@@ -13,9 +13,11 @@ use mailapi_backend_embedded::MessageStore;
 use mailapi_backend_external::TlsMode;
 use mailapi_model::{EmailAddress, FolderName};
 
+use super::input_file::InputFile;
 use super::{about, caller};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
+use crate::rights_thread::RightsThread;
 use crate::wiring::{self, Create, MailServer};
 use report::Report;
 
@@ -65,10 +67,10 @@ struct Imap {
     tls: Encryption,
     /// A PEM file with the authorities to trust, instead of those of the system
     #[arg(long, value_name = "FILE")]
-    ca_file: Option<PathBuf>,
+    ca_file: Option<InputFile>,
     /// A file whose first line is the password
     #[arg(long, value_name = "FILE")]
-    password_file: Option<PathBuf>,
+    password_file: Option<InputFile>,
     /// A user that may read other users' mailboxes; the password is then this user's
     #[arg(long, value_name = "USER")]
     master_user: Option<String>,
@@ -125,6 +127,8 @@ impl Chosen {
 struct Target<'a> {
     store: &'a MessageStore,
     email: &'a EmailAddress,
+    /// Opens the files of the source, which the owner of the data directory may not be able to open.
+    place: &'a RightsThread,
 }
 
 impl Target<'_> {
@@ -133,7 +137,7 @@ impl Target<'_> {
     }
 }
 
-pub(super) async fn run(import: Import, config: &Config) -> Outcome {
+pub(super) async fn run(import: Import, config: &Config, place: RightsThread) -> Outcome {
     let Import { email, source } = import;
     if config.is_external() {
         return Err(Failure::new(doveadm_instead(&email, &source)));
@@ -141,7 +145,7 @@ pub(super) async fn run(import: Import, config: &Config) -> Outcome {
     wiring::with_assembly(config, Create::Nothing, async |assembly| {
         assembly.service.get_user(&caller(), &email).await.map_err(|error| about(&email, error))?;
         let MailServer::Embedded(embedded) = &assembly.mail else { return Ok(()) };
-        let target = Target { store: embedded.message_store(), email: &email };
+        let target = Target { store: embedded.message_store(), email: &email, place: &place };
         let mut report = Report::new();
         let outcome = match source {
             Source::Mbox { path, folder } => from_files::mbox(&target, &path, folder, &mut report).await,

@@ -84,7 +84,7 @@ pub(super) fn run(setup: Setup, named: Option<&Path>) -> Outcome {
             accounts::prepare_directory(&config.data_dir, user)?;
             become_user(user)?;
         }
-        None => Identity::OfOwner.take(&config.data_dir)?,
+        None => Identity::OfOwner.user(&config.data_dir, None)?.as_ref().map_or(Ok(()), become_user)?,
     }
     runtime()?.block_on(async {
         if setup.write {
