@@ -1,4 +1,3 @@
-use std::pin::pin;
 use std::time::Duration;
 
 use mailapi_model::{EmailAddress, NewToken, Outcome, QueueId, Secret, SecretText, TokenId, TokenKind};
