@@ -1,13 +1,18 @@
 //! The data directory, which holds all durable state.
 
 use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use mailapi_files::{FileError, OpenDirectory};
 use mailapi_model::Entropy;
+use mailapi_store::sqlite::HomeRecord;
 
 use crate::failure::{Failure, Outcome};
+use crate::served_database::ServedDatabase;
 
 /// Locked while a server runs.
 pub(crate) const LOCK_FILE: &str = "mailapi.lock";
@@ -21,6 +26,12 @@ pub(crate) const RESTORING: &str = "restoring";
 const NODE_BYTES: usize = 16;
 /// Longer files with an identifier are refused.
 const LONGEST_NODE_FILE: u64 = 4096;
+/// More than a number of a process and three identities of files.
+const LONGEST_LOCK_FILE: usize = 512;
+/// How long a server waits for commands that look at the lock; each needs some microseconds.
+const LOCK_PATIENCE: Duration = Duration::from_millis(250);
+/// Pause between two attempts.
+const LOCK_RETRY: Duration = Duration::from_millis(5);
 /// Only the owner may open the directory: it holds mail, password hashes and private keys.
 pub(crate) const DIRECTORY_MODE: u32 = 0o700;
 /// Only the owner may read a file with a secret.
@@ -32,7 +43,32 @@ pub(crate) struct DataDir(OpenDirectory);
 
 /// Lock of a running server on a data directory. It is released on drop, or when the process ends in any way.
 #[derive(Debug)]
-pub(crate) struct ServerLock(#[expect(dead_code, reason = "the open file holds the lock")] File);
+pub(crate) struct ServerLock {
+    file: File,
+    /// What an earlier process recorded.
+    left: Option<HomeRecord>,
+}
+
+impl ServerLock {
+    /// Returns what the last server recorded, which may have been killed.
+    pub(crate) const fn left(&self) -> Option<HomeRecord> {
+        self.left
+    }
+
+    /// Records the database that this process has open, so that no other process opens another file in its place.
+    pub(crate) fn record(&self, home: HomeRecord) -> Outcome {
+        write_lock(&self.file, Some(home))
+            .map_err(|error| Failure::new(format!("{LOCK_FILE} cannot be written: {error}")))
+    }
+}
+
+/// What the file of the lock says.
+#[derive(Debug, Default)]
+struct LockText {
+    /// Number of the process.
+    process: String,
+    home: Option<HomeRecord>,
+}
 
 impl DataDir {
     /// Opens the directory; creates it with access for its owner alone if it is missing.
@@ -130,6 +166,22 @@ impl DataDir {
         Ok(name.map(str::to_owned))
     }
 
+    /// Returns the database that a server has open now, or has left. A process that holds the lock itself must not call it.
+    pub(crate) fn served(&self) -> Outcome<Option<ServedDatabase>> {
+        let file = match self.0.open_file(LOCK_FILE) {
+            Ok(file) => file,
+            Err(error) if error.is_missing() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let is_running = match file.try_lock_shared() {
+            Ok(()) => false,
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Error(error)) => return Err(self.not_locked(error)),
+        };
+        let text = read_lock(&file);
+        Ok(text.home.map(|home| ServedDatabase { home, server: is_running.then_some(text.process) }))
+    }
+
     /// Locks the directory, so that no other server runs on it.
     pub(crate) fn lock(&self) -> Outcome<ServerLock> {
         let lock = self.lock_file()?;
@@ -139,25 +191,31 @@ impl DataDir {
     }
 
     fn lock_file(&self) -> Outcome<ServerLock> {
-        let path = self.path().join(LOCK_FILE);
-        let failed = |error| Failure::new(format!("{} cannot be locked: {error}", path.display()));
         // The file names the running process, so it must not be truncated before the lock is held.
-        let mut file = self.0.change_file(LOCK_FILE, FILE_MODE)?;
-        match file.try_lock() {
-            Ok(()) => {
-                // The process id is for people; only the lock counts.
-                file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(failed)?;
-                Ok(ServerLock(file))
+        let file = self.0.change_file(LOCK_FILE, FILE_MODE)?;
+        let give_up = Instant::now() + LOCK_PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                // A command may look at the lock at this moment.
+                Err(TryLockError::WouldBlock) if Instant::now() < give_up => thread::park_timeout(LOCK_RETRY),
+                Err(TryLockError::WouldBlock) => return Err(self.in_use(&file)),
+                Err(TryLockError::Error(error)) => return Err(self.not_locked(error)),
             }
-            Err(TryLockError::WouldBlock) => Err(self.in_use(&mut file)),
-            Err(TryLockError::Error(error)) => Err(failed(error)),
         }
+        let left = read_lock(&file).home;
+        // The record of a server that was killed stays until another database is open.
+        write_lock(&file, left).map_err(|error| self.not_locked(error))?;
+        Ok(ServerLock { file, left })
     }
 
-    fn in_use(&self, file: &mut File) -> Failure {
-        let mut owner = String::new();
-        let read = file.rewind().and_then(|()| file.take(LONGEST_NODE_FILE).read_to_string(&mut owner));
-        let owner = if read.is_ok() && !owner.is_empty() { format!(" (process {owner})") } else { String::new() };
+    fn not_locked(&self, error: io::Error) -> Failure {
+        Failure::new(format!("{} cannot be locked: {error}", self.path().join(LOCK_FILE).display()))
+    }
+
+    fn in_use(&self, file: &File) -> Failure {
+        let process = read_lock(file).process;
+        let owner = if process.is_empty() { String::new() } else { format!(" (process {process})") };
         Failure::new(format!("another server{owner} is running on the data directory {}", self.path().display()))
     }
 
@@ -173,6 +231,26 @@ impl DataDir {
         self.0.remove_file(ADMIN_TOKEN_FILE)?;
         Ok(())
     }
+}
+
+/// Reads the file of the lock. Only the lock counts: an unreadable text says nothing.
+fn read_lock(file: &File) -> LockText {
+    let mut bytes = vec![0; LONGEST_LOCK_FILE];
+    let length = file.read_at(&mut bytes, 0).unwrap_or(0);
+    let text = str::from_utf8(&bytes[..length]).unwrap_or_default();
+    let (process, rest) = text.split_once('\n').unwrap_or((text, ""));
+    // The end of the line proves that the record is complete.
+    let home = rest.split_once('\n').and_then(|(line, _)| line.parse().ok());
+    LockText { process: process.to_owned(), home }
+}
+
+/// Writes the number of this process, and the identities of the database that it has open.
+fn write_lock(file: &File, home: Option<HomeRecord>) -> io::Result<()> {
+    let record = home.map_or_else(String::new, |home| format!("\n{home}\n"));
+    let text = format!("{}{record}", std::process::id());
+    // Commands may read at any moment, so the file is never shorter than its text.
+    file.write_all_at(text.as_bytes(), 0)?;
+    file.set_len(text.len() as u64)
 }
 
 fn unusable(error: FileError) -> Failure {

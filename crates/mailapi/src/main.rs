@@ -17,6 +17,7 @@ mod mail_owner;
 mod open_files;
 mod reload;
 mod rights_thread;
+mod served_database;
 mod signals;
 mod system;
 mod welcome;

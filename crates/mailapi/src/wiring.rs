@@ -1,7 +1,7 @@
 //! Assembles the parts. A new mail server behind the API adds one arm here.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use crate::database_file::{self, DatabaseFile};
 use crate::failure::{Failure, Outcome};
 use crate::mail_owner::{self, MailLease, MailPlace};
 use crate::reload::LiveSecrets;
+use crate::served_database::{self, ReplacedDatabase};
 use crate::system::{SystemClock, SystemEntropy};
 
 /// Parts of a server, and of every command that works on its data. Nothing runs yet.
@@ -95,11 +96,21 @@ enum Role<'a> {
     /// Answers requests, and holds the lock of the data directory.
     Server(&'a ServerLock),
     /// Follows the log of messages that other processes submit.
-    Follower,
+    Follower(&'a ServerLock),
     /// Runs one command.
     Command,
     /// Makes the data directory the one that has the mail.
     Adopter(&'a ServerLock),
+}
+
+impl<'a> Role<'a> {
+    /// Returns the lock of the data directory, if this process holds it.
+    const fn lock(self) -> Option<&'a ServerLock> {
+        match self {
+            Self::Server(lock) | Self::Follower(lock) | Self::Adopter(lock) => Some(lock),
+            Self::Command => None,
+        }
+    }
 }
 
 impl Assembly {
@@ -119,23 +130,23 @@ impl Assembly {
     }
 
     /// Opens the parts for a process that follows the log of messages that other processes submit.
-    pub(crate) async fn open_follower(config: &Config, directory: &DataDir) -> Outcome<Self> {
-        Self::open_as(config, directory, Role::Follower).await
+    pub(crate) async fn open_follower(config: &Config, directory: &DataDir, lock: &ServerLock) -> Outcome<Self> {
+        Self::open_as(config, directory, Role::Follower(lock)).await
     }
 
     async fn open_as(config: &Config, directory: &DataDir, role: Role<'_>) -> Outcome<Self> {
         let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) =
             (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let secrets = LiveSecrets::default();
-        let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref(), &secrets).await?;
+        let sources: (&dyn Clock, &dyn Entropy) = (clock.as_ref(), entropy.as_ref());
+        let (store, mut file) = open_store(config, (directory, role), sources, &secrets).await?;
         let buffer = Buffer::new(config.buffer(directory.path()));
         let inbound_log = Arc::new(LateInboundLog::default());
         let is_one_file = file.is_some() && !config.is_external();
         let node = match role {
             Role::Server(lock) | Role::Adopter(lock) if !is_one_file => Some(directory.node(lock, entropy.as_ref())?),
-            Role::Server(_) | Role::Adopter(_) | Role::Follower | Role::Command => None,
+            Role::Server(_) | Role::Adopter(_) | Role::Follower(_) | Role::Command => None,
         };
-        let sources: (&dyn Clock, &dyn Entropy) = (clock.as_ref(), entropy.as_ref());
         let lease = lease(config, directory, (&store, node.as_deref()), role, sources).await?;
         let mail = if config.is_external() {
             let mut settings = config.external(directory.path())?;
@@ -143,11 +154,11 @@ impl Assembly {
             settings.bounces = bounces(config, &store, entropy.as_ref()).await?;
             if let Some(log) = &mut settings.log {
                 // With several submitting hosts, each has no record of the others' submissions.
-                log.hands_over_here = !matches!(role, Role::Follower) && settings.log_host.is_none();
+                log.hands_over_here = !matches!(role, Role::Follower(_)) && settings.log_host.is_none();
             }
             MailServer::External(External::open(settings, inbound_log.clone(), Arc::clone(&clock))?)
         } else {
-            let usual = || open_file(&Database::usual_file(directory.path()));
+            let usual = || open_file(&Database::usual_file(directory.path()), directory, role);
             let sqlite = file.take().map_or_else(usual, Ok)?;
             file = Some(sqlite.clone());
             let settings = MessageStoreSettings {
@@ -243,7 +254,7 @@ async fn lease(
             let adopts = matches!(role, Role::Adopter(_));
             MailLease::take(store, MailPlace { directory, node }, adopts, sources).await.map(Some)
         }
-        Role::Command | Role::Follower => {
+        Role::Command | Role::Follower(_) => {
             let node = directory.known_node()?;
             mail_owner::check(store, MailPlace { directory, node: node.as_deref() }).await?;
             Ok(None)
@@ -254,15 +265,14 @@ async fn lease(
 /// Opens the database and updates its tables. Also returns the SQLite file, if the database is one.
 async fn open_store(
     config: &Config,
-    directory: &DataDir,
-    clock: &dyn Clock,
-    entropy: &dyn Entropy,
+    (directory, role): (&DataDir, Role<'_>),
+    (clock, entropy): (&dyn Clock, &dyn Entropy),
     secrets: &LiveSecrets,
 ) -> Outcome<(Store, Option<Sqlite>)> {
     let place = config.database.place(directory.path())?;
     let (store, file) = match place {
         DatabasePlace::Sqlite(file) => {
-            let sqlite = open_file(&file)?;
+            let sqlite = open_file(&file, directory, role)?;
             (Store::on_sqlite(sqlite.clone()), Some(sqlite))
         }
         DatabasePlace::Postgres(url) => {
@@ -307,10 +317,18 @@ async fn return_key(store: &Store, entropy: &dyn Entropy) -> Outcome<BounceKey> 
     Ok(BounceKey::new(bytes))
 }
 
-fn open_file(file: &Path) -> Outcome<Sqlite> {
+/// Opens a database file. The process that holds the lock records which one; the others open no other one.
+fn open_file(file: &Path, directory: &DataDir, role: Role<'_>) -> Outcome<Sqlite> {
+    let served = match role.lock() {
+        Some(lock) => lock.left().map_or(Ok(None), |left| served_database::check_left(left, file).map(|()| None))?,
+        None => served_database::check(directory, file)??,
+    };
     let failed = |error| Failure::new(format!("the database {} cannot be opened: {error}", file.display()));
     let DatabaseFile { path, follows_links } = database_file::checked(file)?;
-    Sqlite::open(&path, SqliteSettings { follows_links, ..SqliteSettings::default() }).map_err(failed)
+    let settings = SqliteSettings { follows_links, served, ..SqliteSettings::default() };
+    let sqlite = Sqlite::open(&path, settings).map_err(failed)?;
+    role.lock().map_or(Ok(()), |lock| lock.record(sqlite.home()))?;
+    Ok(sqlite)
 }
 
 /// Creates the DNS client. Without configured name servers it uses this machine, as resolv.conf(5) specifies. So a
@@ -346,13 +364,29 @@ pub(crate) fn data_directory(config: &Config, create: Create) -> Outcome<DataDir
 
 /// Checks that each database file exists. A PostgreSQL database is named explicitly, so it cannot be the wrong one.
 pub(crate) fn check_database(config: &Config, directory: &DataDir) -> Outcome {
-    let file = match config.database.place(directory.path())? {
-        DatabasePlace::Sqlite(file) => file,
-        DatabasePlace::Postgres(_) if config.is_external() => return Ok(()),
+    let Some(file) = sqlite_file(config, directory)? else { return Ok(()) };
+    if file.exists() {
+        return Ok(());
+    }
+    // A server that still has the file open is the more helpful reason.
+    served_database::check(directory, &file)??;
+    Err(no_installation("database", &file))
+}
+
+/// Returns the finding of a database file that is not the one of the server.
+pub(crate) fn replaced_database(config: &Config, directory: &DataDir) -> Outcome<Option<ReplacedDatabase>> {
+    let Some(file) = sqlite_file(config, directory)? else { return Ok(None) };
+    Ok(served_database::check(directory, &file)?.err())
+}
+
+/// Returns the path of the SQLite file, if there is one.
+fn sqlite_file(config: &Config, directory: &DataDir) -> Outcome<Option<PathBuf>> {
+    Ok(match config.database.place(directory.path())? {
+        DatabasePlace::Sqlite(file) => Some(file),
+        DatabasePlace::Postgres(_) if config.is_external() => None,
         // Mail is in a file even then.
-        DatabasePlace::Postgres(_) => Database::usual_file(directory.path()),
-    };
-    if file.exists() { Ok(()) } else { Err(no_installation("database", &file)) }
+        DatabasePlace::Postgres(_) => Some(Database::usual_file(directory.path())),
+    })
 }
 
 /// Runs one command's work on the service, whether a server is running on it or not.

@@ -10,7 +10,9 @@ pub enum StoreError {
     Unavailable(String),
     /// The database file was renamed, removed or replaced while it was open; the text names the file. Nothing is
     /// written to it: a restart would open another file.
-    #[error("{0} was renamed, removed or replaced while it was open; put it back, or restart mailapi")]
+    #[error(
+        "{0} was renamed, removed or replaced while it was open; put it back, or stop mailapi, which then completes it"
+    )]
     Moved(String),
     /// The change is committed and visible, but the disk failed afterwards. It may be lost on power failure,
     /// and all writes fail until the file is opened again.

@@ -15,6 +15,7 @@ use crate::data_dir::DataDir;
 use crate::database_file;
 use crate::failure::{Failure, Outcome};
 use crate::rights_thread::RightsThread;
+use crate::served_database;
 use crate::system::{ServiceUser, SystemClock};
 use crate::wiring::check_database;
 
@@ -67,6 +68,7 @@ fn source(directory: &Path, config: &Config) -> Outcome<Source> {
     if std::path::absolute(directory)?.starts_with(data_dir.path()) {
         return Err(Failure::new("a backup must be outside the data directory"));
     }
+    served_database::check(&data_dir, &database)??;
     let database = database_file::checked(&database)?.path.canonicalize()?;
     let data_dir = Arc::new(data_dir.handle().try_clone()?);
     Ok(Source { data_dir, database, accounts, thread: RightsThread::start()? })

@@ -19,10 +19,11 @@ use mailapi_service::{Caller, Service};
 
 use super::print;
 use crate::config::Config;
+use crate::data_dir::DataDir;
 use crate::failure::{Failure, Outcome};
 use crate::host_name;
 use crate::system::SystemClock;
-use crate::wiring::{Assembly, Create, MailServer, data_directory};
+use crate::wiring::{self, Assembly, Create, MailServer, data_directory};
 pub(super) use finding::Finding;
 
 /// A local domain and mailbox, used as keys for lookups.
@@ -58,7 +59,21 @@ pub(super) async fn run(config: &Config) -> Outcome {
 async fn open(config: &Config, findings: &mut Vec<Finding>) -> Option<Assembly> {
     let mut asking = config.clone();
     asking.mail.external.forget_log();
-    let opened = async { Assembly::open(&asking, &data_directory(config, Create::Nothing)?).await }.await;
+    let opened = async {
+        let directory = DataDir::existing(&config.data_dir)?;
+        if let Some(replaced) = wiring::replaced_database(config, &directory)? {
+            return Ok(Err(replaced));
+        }
+        Assembly::open(&asking, &data_directory(config, Create::Nothing)?).await.map(Ok)
+    };
+    let opened = match opened.await {
+        Ok(Ok(assembly)) => Ok(assembly),
+        Ok(Err(replaced)) => {
+            findings.push(Finding::wrong("database", replaced.why, replaced.advice));
+            return None;
+        }
+        Err(error) => Err(error),
+    };
     match opened {
         Ok(assembly) => {
             findings.push(Finding::fine("database", "reachable, and its tables are up to date"));

@@ -17,9 +17,9 @@ pub(super) async fn run(config: &Config) -> Outcome {
     let mut signals = Signals::listen()?;
     let directory = DataDir::open(&config.data_dir)?;
     // Two followers of one log would overwrite each other's state.
-    let _lock = directory.lock()?;
+    let lock = directory.lock()?;
     check_database(config, &directory)?;
-    let assembly = Assembly::open_follower(config, &directory).await?;
+    let assembly = Assembly::open_follower(config, &directory, &lock).await?;
     let (end, shutdown) = Shutdown::channel();
     let loops = background::follow(&assembly, config, &shutdown);
     tracing::info!("following the mail server's log");

@@ -6,6 +6,7 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 
+use super::home::FileHome;
 use super::{SqliteSettings, open};
 use crate::StoreError;
 
@@ -33,6 +34,7 @@ impl CopyTarget {
     /// When the source cannot be read or the file cannot be written; the file is then incomplete.
     pub fn fill_from(mut self, source: &Path) -> Result<(), StoreError> {
         let settings = SqliteSettings { follows_links: false, ..SqliteSettings::default() };
+        let mut home = FileHome::of(source)?;
         let source = open::reader(source, &settings, settings.reader_cache_kib)?;
         // Without an open transaction, each commit of another process would make the copy start again.
         source.execute_batch("BEGIN")?;
@@ -40,7 +42,8 @@ impl CopyTarget {
         let copy = Backup::new(&source, &mut self.0)?;
         loop {
             match copy.step(STEP_PAGES)? {
-                StepResult::Done => return Ok(()),
+                // Otherwise the copy may have pages of two databases.
+                StepResult::Done => return home.check(),
                 StepResult::More => {}
                 _ => return Err(StoreError::Unavailable("the database is locked".to_owned())),
             }

@@ -4,12 +4,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::home_record::HomeRecord;
 use super::open::{FileId, file_id};
 use crate::StoreError;
 
 /// The database, its write-ahead log and its index of the log: a commit is lost without any of the first two, and
 /// another process would corrupt the file without the third.
-const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
+pub(super) const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
 /// Checks that the files of an open database are still in their place.
 #[derive(Debug)]
@@ -35,12 +36,26 @@ impl FileHome {
         // SQLite puts the other files beside the file that symbolic links lead to.
         let database = database.canonicalize().map_err(failed)?;
         let file = |suffix| {
-            let mut path = OsString::from(&database);
-            path.push(suffix);
-            let path = PathBuf::from(path);
+            let path = with_suffix(&database, suffix);
             HomeFile { id: file_id(&path), path }
         };
         Ok(Self { files: SUFFIXES.map(file), is_moved: false })
+    }
+
+    /// Returns the identities of the files.
+    pub(super) fn record(&self) -> HomeRecord {
+        HomeRecord(self.files.each_ref().map(|file| file.id))
+    }
+
+    /// Returns the path of the database, and the identity of the file that is open.
+    pub(super) fn database(&self) -> (&Path, Option<FileId>) {
+        (&self.files[0].path, self.files[0].id)
+    }
+
+    /// Returns the path of the log if the open one is there.
+    pub(super) fn own_log(&self) -> Option<&Path> {
+        let log = &self.files[1];
+        (log.id.is_some() && file_id(&log.path) == log.id).then_some(log.path.as_path())
     }
 
     /// Checks the files; logs when they disappear and when they are back. It costs a microsecond for each file.
@@ -67,6 +82,13 @@ impl HomeFile {
         }
         (now != self.id).then(|| moved(&self.path))
     }
+}
+
+/// Returns the path of a database with a suffix.
+pub(super) fn with_suffix(database: &Path, suffix: &str) -> PathBuf {
+    let mut path = OsString::from(database);
+    path.push(suffix);
+    path.into()
 }
 
 /// The error for a database whose file is no longer at its path.

@@ -11,6 +11,8 @@ mod follower;
 mod foreign;
 mod held;
 mod home;
+mod home_record;
+mod left_behind;
 mod migrate;
 mod open;
 mod readers;
@@ -35,6 +37,7 @@ pub(crate) use foreign::ForeignSqlite;
 pub(crate) use held::FileHeld;
 use held::HeldFile;
 use home::FileHome;
+pub use home_record::{HomeRecord, UnknownRecord};
 use readers::{Owner, Readers};
 pub use settings::SqliteSettings;
 use writer::{Answered, Writer};
@@ -54,6 +57,7 @@ struct Inner {
     follower: OnceLock<Arc<dyn FollowsAccounts>>,
     held: HeldFile,
     facts: FactNumbers,
+    home: HomeRecord,
 }
 
 impl Sqlite {
@@ -67,11 +71,19 @@ impl Sqlite {
         let connection = open::writer(path, &settings)?;
         let writer: i64 = connection.query_row("SELECT random()", [], |row| row.get(0))?;
         let facts = FactNumbers::of(writer.cast_unsigned());
-        let writer = Writer::start(connection, LogFile::of(path)?, FileHome::of(path)?, settings.clone())?;
+        let place = FileHome::of(path)?;
+        let home = place.record();
+        let writer = Writer::start(connection, LogFile::of(path)?, place, settings.clone())?;
         let owner = Owner::Mailapi { file: open::file_id(path) };
         let readers = Readers::new(path.to_owned(), settings, owner);
         let (follower, held) = (OnceLock::new(), HeldFile::beside(path));
-        Ok(Self(Arc::new(Inner { readers, writer, follower, held, facts })))
+        Ok(Self(Arc::new(Inner { readers, writer, follower, held, facts, home })))
+    }
+
+    /// Returns the identities of the open files, for a server to record.
+    #[must_use]
+    pub fn home(&self) -> HomeRecord {
+        self.0.home
     }
 
     /// Makes mailboxes in this file follow the accounts, for all clones. Only the first follower is used.

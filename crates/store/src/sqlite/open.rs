@@ -21,9 +21,9 @@ const LOCK_RETRY: Duration = Duration::from_millis(1);
 
 /// Opens the connection of the writer thread; creates a missing file.
 pub(super) fn writer(path: &Path, settings: &SqliteSettings) -> Result<Connection, StoreError> {
+    check_served(path, settings)?;
     create_private(path)?;
-    let mut connection =
-        Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE, settings.follows_links))?;
+    let mut connection = open_served(path, settings, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     look_often_for_the_lock(&mut connection, settings.busy_timeout)?;
     use_write_ahead_log(&connection, settings)?;
     // A commit only writes. The flusher thread flushes the log before a job is answered as durable.
@@ -63,10 +63,23 @@ fn keep_what_is_there(connection: &Connection) -> Result<(), StoreError> {
 
 /// Opens one more reader connection.
 pub(super) fn reader(path: &Path, settings: &SqliteSettings, cache_kib: u32) -> Result<Connection, StoreError> {
-    let flags = flags(OpenFlags::SQLITE_OPEN_READ_ONLY, settings.follows_links);
-    let connection = Connection::open_with_flags(path, flags)?;
+    check_served(path, settings)?;
+    let connection = open_served(path, settings, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.busy_timeout(settings.busy_timeout)?;
     tune(&connection, settings, cache_kib)?;
+    Ok(connection)
+}
+
+/// Checks that a running server has these files open, before SQLite reads or creates one.
+fn check_served(path: &Path, settings: &SqliteSettings) -> Result<(), StoreError> {
+    settings.served.map_or(Ok(()), |served| served.check(path))
+}
+
+/// Opens the file, and checks it once more before the first statement opens the log. The server may have closed the log
+/// since the first check, so only the database counts.
+fn open_served(path: &Path, settings: &SqliteSettings, access: OpenFlags) -> Result<Connection, StoreError> {
+    let connection = Connection::open_with_flags(path, flags(access, settings.follows_links))?;
+    settings.served.map_or(Ok(()), |served| served.check_database(path))?;
     Ok(connection)
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::HomeRecord;
+
 /// Limits and time-outs of the SQLite engine. The defaults suit some hundred mailboxes and keep an idle
 /// process small.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub struct SqliteSettings {
     /// Whether the path of the file may contain symbolic links. Default true. SQLite never follows a link in place of the
     /// log or the index of the log.
     pub follows_links: bool,
+    /// The files that a running server has open. Others are not opened. Default none.
+    pub served: Option<HomeRecord>,
 }
 
 impl Default for SqliteSettings {
@@ -65,6 +69,7 @@ impl Default for SqliteSettings {
             checkpoint_pages: 2000,
             wal_limit_bytes: 64 * 1024 * 1024,
             follows_links: true,
+            served: None,
         }
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::flusher::{Flush, Flusher};
 use super::home::FileHome;
-use super::{SqliteSettings, run_guarded};
+use super::{SqliteSettings, left_behind, run_guarded};
 use crate::{ForeignChanges, StoreError};
 
 /// A handle on the thread, which queues jobs.
@@ -263,8 +263,7 @@ impl Thread {
             self.take(message, &mut closing);
         }
         self.disk.flusher.end();
-        // A reader in another process may prevent it; the next process to open the file does it then.
-        let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        left_behind::end(&self.connection, &mut self.home);
         drop(self);
         for done in closing {
             let _ = done.send(());
