@@ -249,7 +249,7 @@ fn month(name: &str) -> Option<u8> {
     let name = name.to_ascii_lowercase();
     let is_it =
         |month: &&str| name.len() >= 3 && (month.starts_with(&name) || name == "sept" && **month == *"september");
-    let place = MONTHS.iter().position(|month| is_it(&month))?;
+    let place = MONTHS.iter().position(is_it)?;
     u8::try_from(place + 1).ok()
 }
 
