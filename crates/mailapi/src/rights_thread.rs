@@ -35,7 +35,7 @@ impl RightsThread {
         Ok(Self(sender))
     }
 
-    /// Starts a thread that may write files below a path which a library opens: nobody else may lead the path elsewhere.
+    /// Starts a thread that may write files below a path which a library opens: no other user may lead the path elsewhere.
     /// `owner` is the user of the data directory; `None` is the caller.
     ///
     /// # Errors

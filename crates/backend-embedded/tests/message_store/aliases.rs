@@ -200,7 +200,7 @@ async fn a_message_of_a_stranger_reaches_few_addresses() {
     let refusal = &taken.refused[0];
     assert_eq!(refusal.recipient.as_str(), "team+2@example.org");
     assert_eq!((refusal.reply.code, refusal.reply.enhanced.unwrap().to_string().as_str()), (452, "4.5.3"));
-    assert_eq!(test_store.number("SELECT count(*) FROM drop_queue_recipients"), 2 * 599);
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_queue_recipients"), 599, "one copy each");
     assert_eq!(test_store.number("SELECT count(*) FROM drop_feed"), 3, "ann for each tag, and bob");
     assert_eq!((held(&test_store, &ann()).await, held(&test_store, &bob()).await), (1, 1));
 }

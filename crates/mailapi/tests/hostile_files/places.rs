@@ -66,7 +66,7 @@ fn root_follows_no_link_of_another_user_to_a_place() {
 }
 
 #[test]
-fn a_backup_of_root_in_the_directory_of_the_owner_belongs_to_the_owner() {
+fn a_backup_of_root_in_an_owners_directory_is_the_owners() {
     if !is_root() {
         return;
     }
