@@ -4,6 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -47,12 +48,34 @@ pub(crate) struct ServerLock {
     file: File,
     /// What an earlier process recorded.
     left: Option<HomeRecord>,
+    /// The database file, locked too: it may be used from several data directories, and the file of the lock may be moved.
+    database: OnceLock<File>,
 }
 
 impl ServerLock {
     /// Returns what the last server recorded, which may have been killed.
     pub(crate) const fn left(&self) -> Option<HomeRecord> {
         self.left
+    }
+
+    /// Locks a database file, which must be that of `home`. Closing it would release locks of SQLite, so it stays open.
+    pub(crate) fn hold(&self, database: File, home: HomeRecord, shown: &Path) -> Outcome {
+        let facts = database.metadata()?;
+        if !home.is_database(&facts) {
+            return Err(Failure::new(format!(
+                "the database {} was replaced at this moment; start again",
+                shown.display()
+            )));
+        }
+        let held = database.try_lock();
+        // Also if it is not locked: the process ends, and SQLite closes its files first.
+        let _ = self.database.set(database);
+        held.map_err(|error| match error {
+            TryLockError::WouldBlock => {
+                Failure::new(format!("another server is running on the database {}", shown.display()))
+            }
+            TryLockError::Error(error) => Failure::new(format!("{} cannot be locked: {error}", shown.display())),
+        })
     }
 
     /// Records the database that this process has open, so that no other process opens another file in its place.
@@ -206,7 +229,7 @@ impl DataDir {
         let left = read_lock(&file).home;
         // The record of a server that was killed stays until another database is open.
         write_lock(&file, left).map_err(|error| self.not_locked(error))?;
-        Ok(ServerLock { file, left })
+        Ok(ServerLock { file, left, database: OnceLock::new() })
     }
 
     fn not_locked(&self, error: io::Error) -> Failure {

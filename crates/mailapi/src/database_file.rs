@@ -1,5 +1,7 @@
 //! Checks the files of an SQLite database before SQLite opens them by their paths.
 
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use mailapi_files::OpenDirectory;
@@ -48,4 +50,13 @@ pub(crate) fn checked(file: &Path) -> Outcome<DatabaseFile> {
     }
     let path = if is_guarded { directory.path().join(name) } else { file.to_owned() };
     Ok(DatabaseFile { path, follows_links: !is_guarded })
+}
+/// Opens a database file for its lock alone.
+pub(crate) fn opened(path: &Path, follows_links: bool) -> Outcome<File> {
+    let mut options = File::options();
+    options.read(true);
+    if !follows_links {
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    }
+    options.open(path).map_err(|error| Failure::new(format!("{} cannot be opened: {error}", path.display())))
 }

@@ -327,6 +327,9 @@ fn open_file(file: &Path, directory: &DataDir, role: Role<'_>) -> Outcome<Sqlite
     let DatabaseFile { path, follows_links } = database_file::checked(file)?;
     let settings = SqliteSettings { follows_links, served, ..SqliteSettings::default() };
     let sqlite = Sqlite::open(&path, settings).map_err(failed)?;
+    if let Role::Server(lock) = role {
+        lock.hold(database_file::opened(&path, follows_links)?, sqlite.home(), file)?;
+    }
     role.lock().map_or(Ok(()), |lock| lock.record(sqlite.home()))?;
     Ok(sqlite)
 }

@@ -5,7 +5,7 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use support::{Dialogue, Server, WorkDir};
+use support::{Answer, Dialogue, Server, WorkDir};
 
 /// Messages that the server accepts before its file is replaced.
 const MESSAGES: i64 = 10;
@@ -116,6 +116,28 @@ async fn health(server: &Server) -> (u16, String) {
     let status = answer.status().as_u16();
     let body: Value = answer.json().await.unwrap();
     (status, body["checks"]["database"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_second_server_on_the_same_database_is_refused() {
+    let fixture = Fixture::new();
+    let expect_refusal = |complaint: String| {
+        assert!(complaint.contains("another server is running on the database"), "{complaint}");
+    };
+    // With a data directory of its own.
+    let mut elsewhere = fixture.work_dir.command(&["serve"]);
+    elsewhere.env("MAILAPI_DATA_DIR", fixture.work_dir.path().join("elsewhere"));
+    elsewhere.env("MAILAPI_DATABASE__URL", format!("sqlite:{}", fixture.file("").display()));
+    expect_refusal(Answer::of_command(elsewhere, "").complaint());
+    // After the file of the lock was moved.
+    std::fs::rename(fixture.work_dir.data().join("mailapi.lock"), fixture.work_dir.path().join("moved.lock")).unwrap();
+    expect_refusal(fixture.work_dir.run(&["serve"]).complaint());
+    // The first server goes on, and after its end the next one starts.
+    fixture.receive_mail();
+    let Fixture { work_dir, server } = fixture;
+    assert_eq!(server.stop("TERM").0, Some(0));
+    assert_eq!(received(&work_dir.data().join("mailapi.db")), 2 * MESSAGES);
+    assert_eq!(work_dir.serve().stop("TERM").0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,6 +4,7 @@
 //! server's log as a part of it, and write the server's changes into it.
 
 use std::fmt;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -44,6 +45,13 @@ impl HomeRecord {
         let place = with_suffix(&resolved(database), "-wal");
         let is_left = log.is_some() && file_id(&place) == log && place.metadata().is_ok_and(|log| log.len() > 0);
         if is_left { same(database, file) } else { Ok(()) }
+    }
+
+    /// Returns whether an open file is the database.
+    #[must_use]
+    pub fn is_database(&self, file: &Metadata) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        self.0[0] == Some((file.dev(), file.ino()))
     }
 
     /// Checks the database file alone.
