@@ -128,7 +128,7 @@ impl Walk {
         Ok(self)
     }
 
-    /// Walks to the directory of a file, whose name is no link of root; returns this name.
+    /// Walks to the directory that has the file itself, behind all links of root; returns the name of the file there.
     pub(crate) fn file(mut self) -> Result<(Self, OsString), FileError> {
         while let Some(name) = self.rest.pop() {
             let is_last = self.rest.is_empty() && name != "..";
@@ -181,7 +181,7 @@ impl Walk {
                         Err(error) => return Err(failed(error)),
                     }
                 }
-                // Both mean a link, or something else that is no directory.
+                // Both errors mean that the entry is a link or a file.
                 (Err(Errno::NOTDIR | Errno::LOOP), _) => {
                     if self.follow(name, &path)? {
                         return Ok(true);

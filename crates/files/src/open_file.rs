@@ -25,7 +25,7 @@ const MOST_ATTEMPTS: usize = 16;
 /// follows only its own links.
 ///
 /// # Errors
-/// When the file is missing, is no regular file, or cannot be opened, or root meets a link of another user.
+/// When the file is missing, not regular, or cannot be opened, or root meets a link of another user.
 pub fn open_named_file(path: &Path) -> Result<File, FileError> {
     if rustix::process::geteuid().is_root() {
         let (walk, name) = Walk::of(path, Missing::Fail, Links::OfRoot)?.file()?;

@@ -51,7 +51,7 @@ impl Store {
     /// Stores a domain, its first account with `manage_domains` on it, and a session, in one transaction.
     ///
     /// # Errors
-    /// [`StoreError::Guard`] when there is no room, [`StoreError::Conflict`] when the domain or the account exists.
+    /// [`StoreError::Guard`] when a limit is reached, [`StoreError::Conflict`] when the domain or the account exists.
     pub async fn sign_up(&self, new: &NewSignUp, room: SignUpRoom) -> Result<TokenRecord, StoreError> {
         let grant = NewGrant {
             email: new.account.email.clone(),

@@ -1,7 +1,7 @@
 //! Parses address fields, with source routes and groups, even empty ones. mail-parser drops both, and reads comments
 //! inside an address as its end (RFC 5322 section 3.2.2). Any text parses as a list of addresses, in linear time.
 //!
-//! What stands in angle brackets is the address, and text before it is the name, even if it looks like an address.
+//! The text in angle brackets is the address, and the text before it is the name, even if it looks like an address.
 //! Without brackets, the word around the `@` is the address, and other words are the name. Words are joined only at a dot
 //! (RFC 5322 section 4.4).
 
@@ -59,7 +59,7 @@ struct Person {
     words: Vec<String>,
     /// The comments, in order.
     comments: Vec<String>,
-    /// Number of comments that are no name in the old form `address (name)`.
+    /// Number of comments before the one that is the name in the old form `address (name)`.
     early_comments: usize,
     address: Option<Address>,
 }
@@ -163,7 +163,7 @@ impl Person {
         AddressEntry::Mailbox { name: one_line(&encoded_word::decoded(&name)), route, local_part, domain }
     }
 
-    /// Returns the person as people see it. A comment is the name if there is no other (RFC 8621 section 4.1.2.3). An
+    /// Returns the person as people see it. Without words, a comment is the name (RFC 8621 section 4.1.2.3). An
     /// address to which no mail can be sent is shown as a name.
     fn correspondent(self, hidden: &Hidden) -> Correspondent {
         let Self { words, comments, address, .. } = self;

@@ -3,6 +3,8 @@
 
 use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, REPLACEMENT, SHIFT_JIS, WINDOWS_1252};
 use mail_parser::decoders::charsets::map::charset_decoder;
+use oem_cp::code_table::DECODING_TABLE_CP_MAP;
+use oem_cp::code_table_type::TableType;
 
 use super::iso2022;
 use super::shifted::{decode_hz, decode_utf7};
@@ -11,7 +13,7 @@ use super::shifted::{decode_hz, decode_utf7};
 enum Decoding {
     Standard(&'static Encoding),
     /// A code page of DOS.
-    Oem(u16),
+    Oem(&'static TableType),
     Utf7,
     Hz,
     /// ISO 2022 with escape sequences, in Chinese, Japanese or Korean.
@@ -25,7 +27,7 @@ enum Decoding {
 pub(super) fn decode(charset: Option<&str>, bytes: &[u8]) -> String {
     match charset.and_then(decoding) {
         Some(Decoding::Standard(encoding)) => encoding.decode(bytes).0.into_owned(),
-        Some(Decoding::Oem(page)) => decode_oem(page, bytes),
+        Some(Decoding::Oem(table)) => table.decode_string_lossy(bytes),
         Some(Decoding::Utf7) => decode_utf7(bytes),
         Some(Decoding::Hz) => decode_hz(bytes),
         Some(Decoding::Iso2022) => iso2022::decode(bytes),
@@ -99,18 +101,10 @@ fn by_number(family: &str, number: &str) -> Option<Decoding> {
         | "cswindows" => {
             let page = number.parse().ok()?;
             let standard = codepage::to_encoding_no_replacement(page).map(Decoding::Standard);
-            standard.or_else(|| oem_table(page).map(|_| Decoding::Oem(page)))
+            standard.or_else(|| DECODING_TABLE_CP_MAP.get(&page).map(Decoding::Oem))
         }
         _ => None,
     }
-}
-
-fn oem_table(page: u16) -> Option<&'static oem_cp::code_table_type::TableType> {
-    oem_cp::code_table::DECODING_TABLE_CP_MAP.get(&page)
-}
-
-fn decode_oem(page: u16, bytes: &[u8]) -> String {
-    oem_table(page).map_or_else(|| guess(bytes), |table| table.decode_string_lossy(bytes))
 }
 
 /// Decodes text of unknown charset, such as raw bytes in a header.

@@ -247,8 +247,7 @@ fn month(name: &str) -> Option<u8> {
         "december",
     ];
     let name = name.to_ascii_lowercase();
-    let is_it =
-        |month: &&str| name.len() >= 3 && (month.starts_with(&name) || name == "sept" && **month == *"september");
+    let is_it = |month: &&str| name.len() >= 3 && month.starts_with(&name);
     let place = MONTHS.iter().position(is_it)?;
     u8::try_from(place + 1).ok()
 }

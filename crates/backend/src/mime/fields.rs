@@ -18,7 +18,7 @@ use crate::Correspondent;
 pub(super) struct Field<'a> {
     /// The name as written.
     pub(super) name: &'a str,
-    /// The raw value, including folding; octets that are no UTF-8 are converted ([`raw_octets`]).
+    /// The raw value, including folding; octets outside UTF-8 are converted ([`raw_octets`]).
     pub(super) value: Cow<'a, [u8]>,
 }
 
