@@ -35,22 +35,38 @@ pub(crate) fn checked(file: &Path) -> Outcome<DatabaseFile> {
     };
     let name = file.file_name().unwrap_or_default();
     let is_guarded = rustix::process::geteuid().is_root() && directory.owner().uid != ROOT;
+    // SQLite puts its other files beside the file that an operator's link leads to.
+    let place = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     for suffix in SUFFIXES {
-        let mut name = name.to_owned();
-        name.push(suffix);
         if is_guarded {
-            directory.check_file(&name)?;
+            directory.check_file(with_suffix(name.as_ref(), suffix))?;
         } else {
-            let path = parent.join(&name);
-            // SQLite would wait for the other end of a FIFO.
-            if path.metadata().is_ok_and(|found| !found.is_file()) {
-                return Err(Failure::new(format!("{} is no regular file", path.display())));
-            }
+            check_type(&place, suffix)?;
         }
     }
     let path = if is_guarded { directory.path().join(name) } else { file.to_owned() };
     Ok(DatabaseFile { path, follows_links: !is_guarded })
 }
+
+/// Checks the type of a database, to which an operator's link may lead, or of a file beside it. SQLite follows no link to the
+/// latter, and its error does not name them.
+fn check_type(database: &Path, suffix: &str) -> Outcome {
+    let path = with_suffix(database, suffix);
+    let found = if suffix.is_empty() { path.metadata() } else { path.symlink_metadata() };
+    match found {
+        // SQLite would wait for the other end of a FIFO.
+        Ok(found) if !found.is_file() => Err(Failure::new(format!("{} is no regular file", path.display()))),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the path of a file beside `path`, whose name is longer.
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.to_owned().into_os_string();
+    name.push(suffix);
+    name.into()
+}
+
 /// Opens a database file for its lock alone.
 pub(crate) fn opened(path: &Path, follows_links: bool) -> Outcome<File> {
     let mut options = File::options();

@@ -12,6 +12,7 @@ use super::about;
 use super::manifest::Accounts;
 use crate::config::Database;
 use crate::data_dir::{LOCK_FILE, RESTORING};
+use crate::database_file::with_suffix;
 use crate::failure::{Failure, Outcome};
 use crate::rights_thread::RightsThread;
 
@@ -82,7 +83,7 @@ impl Source {
     fn add_files(&self, directory: &OpenDirectory, below: &Path, files: &mut Vec<PathBuf>) -> Outcome {
         for entry in directory.entries()? {
             let path = below.join(&entry.name);
-            if self.is_excluded(&path) {
+            if is_left_out(self.data_dir.path(), &self.database, &path) {
                 continue;
             }
             match entry.kind {
@@ -99,16 +100,18 @@ impl Source {
         }
         Ok(())
     }
+}
 
-    fn is_excluded(&self, path: &Path) -> bool {
-        let databases = [self.database.clone(), Database::usual_file(self.data_dir.path())];
-        let absolute = self.data_dir.path().join(path);
-        let is_database = databases.iter().any(|database| {
-            let beside = |suffix| with_suffix(database, suffix);
-            [database.clone(), beside("-wal"), beside("-shm"), beside("-journal")].contains(&absolute)
-        });
-        is_database || [LOCK_FILE, RESTORING, SEARCH_INDEX, "lost+found"].iter().any(|name| path == Path::new(name))
-    }
+/// Returns whether a backup leaves out this path in the data directory: the database, which it saves in another way, and what
+/// is useless elsewhere.
+pub(super) fn is_left_out(data_dir: &Path, database: &Path, path: &Path) -> bool {
+    let databases = [database.to_owned(), Database::usual_file(data_dir)];
+    let absolute = data_dir.join(path);
+    let is_database = databases.iter().any(|database| {
+        let beside = |suffix| with_suffix(database, suffix);
+        [database.clone(), beside("-wal"), beside("-shm"), beside("-journal")].contains(&absolute)
+    });
+    is_database || [LOCK_FILE, RESTORING, SEARCH_INDEX, "lost+found"].iter().any(|name| path == Path::new(name))
 }
 
 /// Warns of an entry that a backup must not follow or read. An entry that is gone was there for a moment only.
@@ -119,13 +122,6 @@ pub(super) fn left_out(error: FileError) -> Outcome {
         None => return Err(error.into()),
     }
     Ok(())
-}
-
-/// Returns the path of a file beside `path`, whose name is longer.
-pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.to_owned().into_os_string();
-    name.push(suffix);
-    name.into()
 }
 
 /// Returns the text of a path for a manifest.

@@ -10,11 +10,11 @@ use mailapi_model::Timestamp;
 use mailapi_store::sqlite::{CopyTarget, check_database};
 use sha2::{Digest, Sha256};
 
-use super::about;
 use super::chunks::{CHUNK_BYTES, Chunks, Kept, Sha};
 use super::contents::{DATABASE_COPY, Source, left_out, text_of};
 use super::directory::BackupDir;
 use super::manifest::{FileEntry, Manifest};
+use super::{about, require_space};
 use crate::failure::{Failure, Outcome};
 
 /// A complete backup.
@@ -79,7 +79,7 @@ impl<'a> Writing<'a> {
     /// SQLite opens the copy by its path, in a directory that only the user of this thread can change.
     fn save_database(&mut self, source: &Source) -> Outcome<FileEntry> {
         let database = source.database.as_path();
-        require_space(&self.work, source.database_size()?)?;
+        require_space(&self.work, "the copy of the database", source.database_size()?)?;
         let name = DATABASE_COPY[0];
         let copy = self.work.path().join(name);
         let failed = |error| Failure::new(format!("the database {} cannot be copied: {error}", database.display()));
@@ -128,19 +128,4 @@ impl<'a> Writing<'a> {
             let _ = self.chunks.remove(*id);
         }
     }
-}
-
-/// Fails if the file system has too little space for the copy of the database.
-fn require_space(work: &OpenDirectory, needed: u64) -> Outcome {
-    let disk = rustix::fs::fstatvfs(work).map_err(|error| about(work.path(), error))?;
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    if free >= needed {
-        return Ok(());
-    }
-    let shown = |bytes| bytesize::ByteSize(bytes);
-    Err(Failure::new(format!(
-        "the disk of the backup is full: the copy of the database needs {}, and {} are free",
-        shown(needed),
-        shown(free)
-    )))
 }

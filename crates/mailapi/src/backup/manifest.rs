@@ -88,6 +88,11 @@ impl Manifest {
         std::iter::once(&self.database).chain(&self.files)
     }
 
+    /// Size of the files but the database.
+    pub(super) fn size_of_others(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
+    }
+
     /// Number of files.
     pub(crate) fn file_count(&self) -> usize {
         self.files.len() + 1
@@ -95,7 +100,7 @@ impl Manifest {
 
     /// Size of all files.
     pub(crate) fn size(&self) -> u64 {
-        self.all_files().fold(0, |sum, file| sum.saturating_add(file.size))
+        self.size_of_others().saturating_add(self.database.size)
     }
 }
 

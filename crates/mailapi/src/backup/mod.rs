@@ -19,7 +19,9 @@ mod verify;
 use std::fmt::Display;
 use std::path::Path;
 
-use crate::failure::Failure;
+use mailapi_files::OpenDirectory;
+
+use crate::failure::{Failure, Outcome};
 pub(crate) use contents::Source;
 pub(crate) use create::create;
 pub(crate) use directory::BackupDir;
@@ -37,4 +39,15 @@ const FILE_MODE: u32 = 0o600;
 /// Returns the failure of an operation on a file.
 fn about(path: &Path, error: impl Display) -> Failure {
     Failure::new(format!("{}: {error}", path.display()))
+}
+
+/// Fails if the file system of a directory has too little space for `what`.
+fn require_space(directory: &OpenDirectory, what: &str, needed: u64) -> Outcome {
+    let disk = rustix::fs::fstatvfs(directory).map_err(|error| about(directory.path(), error))?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free >= needed {
+        return Ok(());
+    }
+    let (needed, free) = (bytesize::ByteSize(needed), bytesize::ByteSize(free));
+    Err(about(directory.path(), format_args!("the disk is full: {what} needs {needed}, and {free} are free")))
 }

@@ -15,12 +15,13 @@ use rustix::fs::Mode;
 use sha2::{Digest, Sha256};
 
 use super::chunks::Sha;
-use super::contents::{DATABASE_COPY, with_suffix};
+use super::contents::{DATABASE_COPY, is_left_out};
 use super::manifest::{FileEntry, Manifest};
 use super::reader::BackupReader;
-use super::{DIRECTORY_MODE, FILE_MODE, about};
+use super::{DIRECTORY_MODE, FILE_MODE, about, require_space};
 use crate::data_dir::{DataDir, LOCK_FILE, RESTORING};
-use crate::failure::Outcome;
+use crate::database_file::with_suffix;
+use crate::failure::{Failure, Outcome};
 
 /// What a group of users may have of the database besides its owner. A manifest can name any mode.
 const DATABASE_GROUP_MODE: u32 = 0o060;
@@ -51,6 +52,7 @@ pub(crate) async fn restore(
     let restored: Outcome<Manifest> = async {
         let manifest = from.manifest(number)?;
         is_suitable(&manifest)?;
+        check_names(&manifest, to)?;
         let restoring = Restoring::begin(&directory, part, to, from)?;
         let written = restoring.restore(number, &manifest, now).await;
         written.inspect_err(|_| restoring.discard(&manifest))?;
@@ -65,6 +67,12 @@ pub(crate) async fn restore(
     let manifest = restored?;
     unmarked?;
     Ok(manifest)
+}
+
+/// Fails if a manifest names a file that no backup has, such as a log that SQLite would write into the database.
+fn check_names(manifest: &Manifest, to: &Destination) -> Outcome {
+    let strange = manifest.files.iter().find(|file| is_left_out(&to.data_dir, &to.database, Path::new(&file.path)));
+    strange.map_or(Ok(()), |file| Err(Failure::new(format!("{}: no backup has this file", file.path))))
 }
 
 /// A restore that is not complete. Its files are in directories that only the user of this process can open: no other
@@ -112,6 +120,8 @@ impl<'a> Restoring<'a> {
     }
 
     async fn restore(&self, number: u32, manifest: &Manifest, now: Timestamp) -> Outcome {
+        require_space(&self.database_part, "the database", manifest.database.size)?;
+        require_space(&self.part, "the backup", manifest.size_of_others())?;
         self.from.verify(number)?;
         self.write_all(manifest, now).await?;
         self.put_in_place(manifest)

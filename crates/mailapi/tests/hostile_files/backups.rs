@@ -5,6 +5,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
 use crate::support::{Answer, WorkDir};
 use crate::traps::{Fixture, is_root, traps};
 
@@ -118,6 +121,42 @@ fn a_manifest_gives_no_rights_to_others() {
     restore(&fixture, "restored").answer();
     let mode = |name: &str| fixture.path(name).metadata().unwrap().mode() & 0o7777;
     assert_eq!((mode("restored/mailapi.db"), mode("restored/audit.log")), (0o660, 0o600));
+}
+
+/// Adds a file to the manifest of the backup, with the content of the database and another size.
+fn forge(fixture: &Fixture, path: &str, size: Option<u64>) {
+    let newest = fixture.path("backups/backups/1");
+    let written = fs::read_to_string(&newest).unwrap();
+    let mut manifest: Value = serde_json::from_str(written.split_once('\n').unwrap().1).unwrap();
+    let mut added = manifest["database"].clone();
+    added["path"] = json!(path);
+    added["size"] = size.map_or_else(|| added["size"].clone(), |size| json!(size));
+    manifest["files"] = json!([added]);
+    let text = manifest.to_string();
+    let sha: String = Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
+    fs::write(newest, format!("{sha}\n{text}")).unwrap();
+}
+
+#[test]
+fn a_manifest_with_a_file_that_no_backup_has_is_refused() {
+    let fixture = Fixture::new();
+    for path in ["mailapi.db", "mailapi.db-wal", "mailapi.db-journal", "mailapi.lock", "restoring", "search-index"] {
+        forge(&fixture, path, None);
+        let complaint = restore(&fixture, "restored").complaint();
+        assert!(complaint.contains(&format!("{path}: no backup has this file")), "{complaint}");
+        assert!(fs::read_dir(fixture.path("restored")).unwrap().next().is_none(), "{path}");
+    }
+    forge(&fixture, "audit.log", None);
+    restore(&fixture, "restored").answer();
+}
+
+#[test]
+fn a_backup_that_is_larger_than_the_disk_is_not_begun() {
+    let fixture = Fixture::new();
+    forge(&fixture, "audit.log", Some(1 << 60));
+    let complaint = restore(&fixture, "restored").complaint();
+    assert!(complaint.contains("the disk is full: the backup needs"), "{complaint}");
+    assert!(fs::read_dir(fixture.path("restored")).unwrap().next().is_none());
 }
 
 #[test]

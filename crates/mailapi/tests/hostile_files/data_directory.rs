@@ -68,6 +68,22 @@ fn the_journal_of_the_database_is_not_followed() {
 }
 
 #[test]
+fn a_link_beside_the_database_is_named() {
+    let fixture = Fixture::new();
+    for name in ["mailapi.db-wal", "mailapi.db-shm", "mailapi.db-journal"] {
+        fixture
+            .replace(&format!("mailapi-data/{name}"), |fixture, at| symlink(fixture.path("outside/new"), at).unwrap());
+        for arguments in [&["user", "list"][..], &["backup", "backups"], &["doctor"]] {
+            let answer = fixture.run(arguments);
+            let shown = answer.stdout + &answer.stderr;
+            assert!(answer.code == Some(1) && shown.contains(&format!("{name} is no regular file")), "{shown}");
+        }
+        fixture.put_back(&format!("mailapi-data/{name}"));
+    }
+    fixture.run(&["user", "list"]).answer();
+}
+
+#[test]
 fn the_mark_of_a_restore_is_not_followed() {
     meet(&["restoring", "mailapi.db.restoring"]);
 }
