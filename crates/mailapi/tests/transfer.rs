@@ -380,7 +380,9 @@ fn an_import_reads_no_files_but_those_of_the_maildir() {
 #[test]
 fn an_import_names_the_reason_for_new_uids() {
     for (list, reason) in [
-        ("3 V4294967295 N9\n5 :1500000000.a\n", "the UIDVALIDITY of the source is 0 or far in the future"),
+        ("3 V4294967295 N9\n5 :1500000000.a\n", "the UIDVALIDITY of the source is missing, 0, or far in the future"),
+        ("3 V0 N0\n5 :1500000000.a\n", "the UIDVALIDITY of the source is missing, 0, or far in the future"),
+        ("7 of another format\n", "the UIDVALIDITY of the source is missing, 0, or far in the future"),
         ("3 V1400000000 N4294967295\n5 :1500000000.a\n", "those of the source leave too few for future messages"),
         ("3 V1400000000 N9\n5 :1500000000.a\n5 :1500000001.b\n", "the source repeats a UID, or its UIDs do not rise"),
     ] {

@@ -15,7 +15,7 @@ pub(super) const MAX_LIST: u64 = 200 * MOST_MESSAGES as u64;
 /// The UIDs of a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct UidList {
-    /// UIDVALIDITY.
+    /// UIDVALIDITY; 0, which none has, if the list is in another format or has no such number. `None` without a list.
     pub(super) validity: Option<u32>,
     /// The UID of the next message.
     pub(super) next: Option<u32>,
@@ -24,7 +24,7 @@ pub(super) struct UidList {
 }
 
 impl UidList {
-    /// Reads versions 1 and 3 of the format; any other text is an empty list. `None` if it has too many lines.
+    /// Reads versions 1 and 3 of the format; any other text has no UIDs. `None` if it has too many lines.
     ///
     /// # Errors
     /// If the input fails.
@@ -32,7 +32,7 @@ impl UidList {
         let mut line = Vec::new();
         read_line(&mut input, &mut line)?;
         let Some((version, mut list)) = Self::of_header(&String::from_utf8_lossy(&line)) else {
-            return Ok(Some(Self::default()));
+            return Ok(Some(Self { validity: Some(0), ..Self::default() }));
         };
         while read_line(&mut input, &mut line)? {
             let Some((key, uid)) = entry(version, &String::from_utf8_lossy(&line)) else { continue };
@@ -57,7 +57,8 @@ impl UidList {
             _ => return None,
         };
         let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).filter(|number| *number > 0);
-        Some((version, Self { validity: number(validity), next: number(next), uids: HashMap::new() }))
+        let validity = Some(number(validity).unwrap_or(0));
+        Some((version, Self { validity, next: number(next), uids: HashMap::new() }))
     }
 
     /// Returns the UID of a message.
@@ -137,6 +138,10 @@ mod tests {
         UidList::read(text.as_bytes()).unwrap().unwrap()
     }
 
+    fn without_numbers() -> UidList {
+        UidList { validity: Some(0), ..UidList::default() }
+    }
+
     #[test]
     fn both_versions_are_read() {
         let third = "3 V1275660208 N25022 G3085f01b7f11094c501100008c4a11c1\n\
@@ -147,7 +152,7 @@ mod tests {
         assert_eq!(list.uid_of(key_of("1276533073.M242911P3632.kurkku")), Some(25_017));
         let first = read("1 77 3\n1 one:2,S\n2 two\n");
         assert_eq!((first.validity, first.next, first.uids.len()), (Some(77), Some(3), 2));
-        assert_eq!(read("2 x"), UidList::default());
+        assert_eq!(read("2 x"), without_numbers());
     }
 
     #[test]
@@ -155,14 +160,16 @@ mod tests {
         let long = "9".repeat(MAX_LINE * 50);
         let list = read(&format!("3 V7 N9\n{long} :a\n5 :b\n6 :{long}"));
         assert_eq!((list.uids.len(), list.uid_of(key_of("b"))), (1, Some(5)));
-        assert_eq!(read(&long), UidList::default());
+        assert_eq!(read(&long), without_numbers());
     }
 
     #[test]
     fn numbers_at_their_ends_are_read_and_others_are_not() {
         let list = read("3 V4294967295 N4294967295\n4294967295 :a\n4294967296 :b\n0 :c\n-1 :d\n");
         assert_eq!((list.validity, list.next, list.uids.len()), (Some(u32::MAX), Some(u32::MAX), 1));
-        assert_eq!(read("3 V4294967296 N0\n").validity, None);
+        for unusable in ["3 V4294967296 N0\n", "3 V0 N0\n", "1\n", "\n"] {
+            assert_eq!(read(unusable), without_numbers(), "{unusable:?}");
+        }
     }
 
     proptest! {
@@ -171,7 +178,7 @@ mod tests {
             text in "([13] |V|N|:|,|[0-9]{1,11}|\\PC|z{3000}|\n){0,40}", at_once in 1_usize..50,
         ) {
             let list = read(&text);
-            prop_assert!(list.uids.values().all(|uid| *uid > 0) && list.validity != Some(0));
+            prop_assert!(list.uids.values().all(|uid| *uid > 0) && list.validity.is_some());
             let split = UidList::read(BufReader::with_capacity(at_once, text.as_bytes())).unwrap().unwrap();
             prop_assert_eq!(split, list);
         }

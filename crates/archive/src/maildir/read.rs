@@ -48,7 +48,7 @@ pub struct MaildirFolder {
 /// The messages of a folder, without their contents.
 #[derive(Debug)]
 pub struct MaildirFiles {
-    /// UIDVALIDITY, if the folder has a list of UIDs.
+    /// UIDVALIDITY, if the folder has a list of UIDs; 0 if the list has none that can be read.
     pub uid_validity: Option<u32>,
     /// The UID of the next message.
     pub uid_next: Option<u32>,

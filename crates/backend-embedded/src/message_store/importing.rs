@@ -55,7 +55,7 @@ pub enum UidLoss {
     FolderInUse,
     /// The folder received other messages during the import.
     OtherMail,
-    /// The UIDVALIDITY of the source is 0, or so far in the future that later folders could not have higher ones.
+    /// The UIDVALIDITY of the source is missing, 0, or so far in the future that later folders could not have higher ones.
     BadValidity,
     /// The UIDs of the source leave too few for future messages.
     FewLeft,

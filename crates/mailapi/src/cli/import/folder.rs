@@ -115,7 +115,7 @@ const fn reason(uid_loss: UidLoss) -> &'static str {
         UidLoss::Unnumbered => "the source has none",
         UidLoss::FolderInUse => "the folder was not new and empty",
         UidLoss::OtherMail => "the folder received other messages during the import",
-        UidLoss::BadValidity => "the UIDVALIDITY of the source is 0 or far in the future",
+        UidLoss::BadValidity => "the UIDVALIDITY of the source is missing, 0, or far in the future",
         UidLoss::FewLeft => "those of the source leave too few for future messages",
         UidLoss::Disordered => "the source repeats a UID, or its UIDs do not rise",
     }
