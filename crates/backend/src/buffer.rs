@@ -182,6 +182,12 @@ impl BufferWriter {
         self.gathered.len() + self.file.as_ref().map_or(0, BlobSource::len)
     }
 
+    /// Returns the number of bytes that are in memory.
+    #[must_use]
+    pub const fn bytes_in_memory(&self) -> usize {
+        self.gathered.len()
+    }
+
     /// Returns whether nothing was written.
     #[must_use]
     pub fn is_empty(&self) -> bool {

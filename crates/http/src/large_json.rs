@@ -138,14 +138,15 @@ async fn arrived(
         let before = bytes.len();
         let ended = arriving.fill(&mut bytes, batch).await?;
         disk.grow(bytes.len() - before).map_err(|Full| Incomplete::Full)?;
+        // The buffer ends with this step: a body that waits for its client needs none.
+        let arrived = std::mem::take(&mut bytes);
         let taking_in = move || {
-            apart.take(&bytes)?;
-            bytes.clear();
-            Ok((apart, bytes))
+            apart.take(&arrived)?;
+            Ok(apart)
         };
-        (apart, bytes) = on_thread(taking_in).await?;
+        apart = on_thread(taking_in).await?;
         let kept = apart.splitter.kept();
-        arriving.keep(kept);
+        arriving.keep(kept + apart.splitter.aside().bytes_in_memory());
         if kept > MOST_TEXT {
             return Err(Incomplete::TooManyValues(MOST_TEXT));
         }

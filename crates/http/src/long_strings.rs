@@ -97,7 +97,12 @@ impl<W: Write> StringSplitter<W> {
         }
     }
 
-    /// Bytes in memory.
+    /// Where the long strings go.
+    pub(crate) const fn aside(&self) -> &W {
+        &self.aside
+    }
+
+    /// Bytes of the text in memory.
     pub(crate) fn kept(&self) -> usize {
         self.text.len()
     }

@@ -20,8 +20,9 @@ use crate::settings::HttpSettings;
 /// the process to 298 MiB.
 const MAX_ANSWER_BYTES_IN_FLIGHT: usize = 96 * 1024 * 1024;
 
-/// Maximum memory of bodies that are being received or parsed. Contents of attachments are on disk.
-const MAX_BODY_MEMORY: usize = 64 * 1024 * 1024;
+/// Maximum memory of bodies that are being received or parsed. A large body needs up to 1.25 MiB, and 0.5 MiB when its long
+/// strings are on disk, so that 190 of them arrive at once.
+const MAX_BODY_MEMORY: usize = 96 * 1024 * 1024;
 
 /// State shared by all handlers. Cheap to clone; all clones share the same state.
 #[derive(Clone)]

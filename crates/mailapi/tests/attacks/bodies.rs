@@ -1,5 +1,6 @@
 //! Bodies that need much more memory than their text, and bodies that do not end.
 
+use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
 use crate::embedded_host::{ATTACKER, EmbeddedHost, answered_during, connect_from, head, size, status};
@@ -103,4 +104,34 @@ async fn slow_uploads_stop_no_other_client() {
     }
     drop(slow);
     host.stands("slow uploads").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a machine without other work; ./test runs it alone"]
+async fn a_thousand_unfinished_texts_of_one_mailbox_stay_small() {
+    let host = EmbeddedHost::open(&[]).await;
+    let (count, length) = (size(1000, 100), MIB);
+    let admin = host.server.token();
+    let mut tokens = Vec::new();
+    for number in 0..20 {
+        let token = json!({ "name": number.to_string(), "token_type": "user", "email": "ann@example.org" });
+        tokens.push(host.made("/tokens", &admin, token).await["token"].as_str().unwrap().to_owned());
+    }
+    // The last byte is missing, so that all texts are there at once.
+    let text =
+        format!(r#"{{"from":"ann@example.org","to":["ann@example.org"],"body":{{"text":"{}"#, "x".repeat(length));
+    let one = |number: usize| {
+        let (listener, token, text) = (host.listener("http"), &tokens[number % tokens.len()], &text);
+        async move {
+            let mut stream = connect_from(ATTACKER, listener).await;
+            stream.write_all(head("/mail/send", token, text.len() + 3).as_bytes()).await.unwrap();
+            let _ = stream.write_all(text.as_bytes()).await;
+            status(&mut stream).await
+        }
+    };
+    let attack = futures_util::future::join_all((0..count).map(one));
+    let answers = answered_during(&host, "unfinished texts", attack).await;
+    assert!(answers.iter().all(|status| [408, 503].contains(status)), "{answers:?}");
+    assert!(answers.contains(&408), "some of them had room");
+    host.stands("unfinished texts").await;
 }
