@@ -1,13 +1,14 @@
 //! Bounds what one message becomes through aliases and rules, and what they forward in an hour.
 //!
-//! Each copy that comes back looks like new mail, but all copies have one identity ([`super::loops`]). So one message
-//! reaches a bounded number of addresses through this server, whatever ways its copies take, and whatever trace fields
-//! other servers remove from them:
+//! Each copy that comes back looks like new mail, but all copies have identities in common ([`super::identity`]). So one
+//! message reaches a bounded number of addresses through this server, whatever ways its copies take, and whatever trace
+//! fields other servers remove from them:
 //!
 //! - An address forwards a message at most [`MOST_WAYS`] times in a day, and an alias, a catch-all among them, at most
 //!   [`MOST_OF_ONE_ALIAS`] times. So an alias with `m` members makes at most `m * MOST_OF_ONE_ALIAS` copies. Messages without
-//!   both an identifier and a date are not counted: one device sends many of them.
-//! - All aliases and rules together bring it to at most `max_reached` addresses.
+//!   both an identifier and a date are not counted: one device sends many of them. Mailboxes here get each copy, as a
+//!   mailbox does that its sender names. They do not send it back.
+//! - All aliases and rules together bring it to at most `max_reached` addresses, mailboxes here among them.
 //!
 //! With `s` such servers and a message to `r` recipients, at most `r + s * max_reached` deliveries follow: each address
 //! that an alias or a rule adds is a mailbox, or one copy that is delivered elsewhere or refused. Automatic answers and
@@ -62,7 +63,7 @@ pub(super) struct ReachedCounts<'a> {
     forwarded: BTreeMap<MessageIdentity, u64>,
 }
 
-/// Refuses the aliases, and drops the copies by rules, that exceed a limit.
+/// Refuses the aliases, and drops the copies to other servers, that exceed a limit.
 pub(super) fn apply<'a>(
     connection: &'a Connection,
     mail: &'a Prepared,
@@ -74,7 +75,7 @@ pub(super) fn apply<'a>(
     let forwarded = BTreeMap::new();
     let mut bounds = ReachedCounts { connection, mail, most, now, hourly, before: None, added: 0, forwarded };
     for mut local in std::mem::take(&mut routes.local) {
-        match bounds.refusal(&local)? {
+        match bounds.refusal(&mut local)? {
             Some(reply) => routes.refused.push(Refusal { recipient: local.recipient.address.clone(), reply }),
             None => {
                 bounds.shorten(&mut local.forwarded)?;
@@ -106,31 +107,29 @@ impl ReachedCounts<'_> {
     pub(super) fn write(&self) -> Result<(), StoreError> {
         self.hourly.write(self.connection)?;
         for (identity, times) in &self.forwarded {
-            expanded::put(self.connection, identity, *times, self.now)?;
+            expanded::put(self.connection, std::slice::from_ref(identity), *times, self.now)?;
         }
         match self.before {
             Some(before) if self.added > 0 => {
-                expanded::put(self.connection, self.mail.earlier.identity(), before + self.added, self.now)
+                expanded::put(self.connection, self.mail.earlier.identities(), before + self.added, self.now)
             }
             _ => Ok(()),
         }
     }
 
-    /// Returns why an alias does not get the message.
-    fn refusal(&mut self, local: &Local<'_>) -> Result<Option<Reply>, StoreError> {
-        let Some(expansion) = local.alias() else { return Ok(None) };
-        if !self.has_room_for(expansion.reached())? {
-            tracing::warn!(
-                alias = %local.recipient.address, queue_id = %self.mail.queue_id,
-                "the message has reached too many addresses through aliases and rules; it is refused"
-            );
-            return Ok(Some(if self.mail.earlier.lead_back() { loops::looping() } else { reached_too_many() }));
+    /// Returns why an alias does not get the message. If only other servers must not get it, removes those of its members.
+    fn refusal(&mut self, local: &mut Local<'_>) -> Result<Option<Reply>, StoreError> {
+        let recipient = &local.recipient.address;
+        let Some(expansion) = local.alias_mut() else { return Ok(None) };
+        if let Some(reply) = self.ended_loop(recipient, expansion)? {
+            if expansion.mailboxes.is_empty() {
+                return Ok(Some(reply));
+            }
+            expansion.forward_nothing(reply);
         }
-        if let Some(alias) = expansion.forwarder()
-            && !self.may_forward(&[(&local.recipient.address, MOST_WAYS), (alias, MOST_OF_ONE_ALIAS)])?
-        {
-            tracing::warn!(%alias, queue_id = %self.mail.queue_id, "the alias has forwarded the message too often; it is refused");
-            return Ok(Some(loops::looping()));
+        if !self.has_room_for(expansion.reached())? {
+            self.warn(recipient, "the message has reached too many addresses through aliases and rules; it is refused");
+            return Ok(Some(if self.mail.earlier.lead_back() { loops::looping() } else { reached_too_many() }));
         }
         let refusal = busy(self.connection, &mut self.hourly, expansion)?;
         if refusal.is_none() {
@@ -139,24 +138,54 @@ impl ReachedCounts<'_> {
         Ok(refusal)
     }
 
+    /// Returns why an alias does not send the message to other servers.
+    fn ended_loop(&mut self, recipient: &EmailAddress, expansion: &Expansion) -> Result<Option<Reply>, StoreError> {
+        let Some(alias) = expansion.forwarder() else { return Ok(None) };
+        if self.is_from_outside() && self.mail.earlier.are_unclear() {
+            self.warn(alias, "the message has several fields Message-ID or Date; it is not forwarded");
+            return Ok(Some(loops::unclear()));
+        }
+        // A message that was not here before is refused for now, with the members here: they get it later.
+        if self.mail.earlier.lead_back() && !self.has_room_for(expansion.reached())? {
+            self.warn(
+                alias,
+                "the message has reached too many addresses through aliases and rules; it is not forwarded",
+            );
+            return Ok(Some(loops::looping()));
+        }
+        if !self.may_forward(&[(recipient, MOST_WAYS), (alias, MOST_OF_ONE_ALIAS)])? {
+            self.warn(alias, "the alias has forwarded the message too often; it does not forward it again");
+            return Ok(Some(loops::looping()));
+        }
+        Ok(None)
+    }
+
+    fn warn(&self, alias: &EmailAddress, text: &str) {
+        tracing::warn!(%alias, queue_id = %self.mail.queue_id, "{text}");
+    }
+
+    fn is_from_outside(&self) -> bool {
+        self.mail.incoming.relaying == Relaying::Denied
+    }
+
     /// Counts that each of these forwards the message once more, unless one of them has done so too often. Persons with a
     /// login may send old mail again. Their own limits count that, and copies in a loop come from other servers.
     fn may_forward(&mut self, forwarders: &[(&EmailAddress, u64)]) -> Result<bool, StoreError> {
-        if self.mail.incoming.relaying == Relaying::Allowed || !self.mail.earlier.are_identified() {
+        if !self.is_from_outside() || !self.mail.earlier.are_identified() {
             return Ok(true);
         }
         let mut raised = Vec::new();
         for (forwarder, most) in forwarders {
-            let identity = self.mail.earlier.identity_at(forwarder);
+            let identities = self.mail.earlier.identities_at(forwarder);
             // Several recipients of one message may share a catch-all.
-            if self.forwarded.contains_key(&identity) {
+            if identities.iter().any(|identity| self.forwarded.contains_key(identity)) {
                 continue;
             }
-            let before = expanded::addresses(self.connection, &identity, self.now)?;
+            let before = expanded::addresses(self.connection, &identities, self.now)?;
             if before >= *most {
                 return Ok(false);
             }
-            raised.push((identity, before + 1));
+            raised.extend(identities.into_iter().map(|identity| (identity, before + 1)));
         }
         self.forwarded.extend(raised);
         Ok(true)
@@ -167,8 +196,14 @@ impl ReachedCounts<'_> {
         if forwarded.reached() == 0 {
             return Ok(());
         }
+        let is_unclear = self.is_from_outside() && self.mail.earlier.are_unclear();
+        if is_unclear || !self.has_room_for(forwarded.reached())? {
+            let reason =
+                if is_unclear { "has several fields Message-ID or Date" } else { "has reached too many addresses" };
+            tracing::warn!(queue_id = %self.mail.queue_id, "the message {reason}; rules do not forward it");
+            forwarded.elsewhere.clear();
+        }
         if !self.has_room_for(forwarded.reached())? {
-            tracing::warn!(queue_id = %self.mail.queue_id, "the message has reached too many addresses; rules do not forward it");
             *forwarded = Expansion::default();
             return Ok(());
         }
@@ -189,7 +224,7 @@ impl ReachedCounts<'_> {
     fn has_room_for(&mut self, more: u64) -> Result<bool, StoreError> {
         let before = match self.before {
             Some(before) => before,
-            None => expanded::addresses(self.connection, self.mail.earlier.identity(), self.now)?,
+            None => expanded::addresses(self.connection, self.mail.earlier.identities(), self.now)?,
         };
         self.before = Some(before);
         Ok(before.saturating_add(self.added).saturating_add(more) <= self.most)

@@ -128,6 +128,14 @@ impl Expansion {
         });
     }
 
+    /// Sends the message to no other server. The alias failed for its members there.
+    pub(super) fn forward_nothing(&mut self, reply: Reply) {
+        if let Some(alias) = self.forwarder().cloned() {
+            self.elsewhere.clear();
+            self.fail(alias, reply);
+        }
+    }
+
     /// Forwards nothing: other servers would take this server for the origin of the junk.
     pub(super) fn keep_here(&mut self) {
         for member in std::mem::take(&mut self.elsewhere) {

@@ -6,9 +6,9 @@
 //! that comes to an alias it names already has been forwarded by it before.
 //!
 //! Aliases on two servers may lead to each other in more ways than any header names. So a message is also not forwarded
-//! after it has passed this server some times. A server on the way may even remove all trace fields, but it keeps the
-//! message's identifier and date. So [`super::bounds`] also counts how often each alias forwards a message, and limits all
-//! copies of a message together.
+//! after it has passed this server some times. A server on the way may even remove all trace fields, but its copies are
+//! still recognized ([`super::identity`]). So [`super::bounds`] also counts how often each alias forwards a message, and
+//! limits all copies of a message together.
 //!
 //! A sender can forge all these fields, and thereby only prevents that the own message is forwarded.
 
@@ -17,8 +17,9 @@ use std::io;
 
 use mailapi_backend::mime::{Header, MessageStructure};
 use mailapi_model::{Blob, EmailAddress, EnhancedCode, Reply};
-use sha2::{Digest, Sha256};
 
+use super::Relaying;
+use super::identity::{CommonIdentities, hash_of};
 use crate::message_store::expanded::MessageIdentity;
 
 const FIELD: &str = "Delivered-To";
@@ -37,24 +38,30 @@ pub(crate) struct EarlierHops {
     forwarders: Vec<EmailAddress>,
     /// How often it has passed this server, now included.
     passes: usize,
-    identity: MessageIdentity,
-    is_identified: bool,
+    identities: CommonIdentities,
 }
 
 impl EarlierHops {
     /// Reads them from a message. May block.
-    pub(super) fn of(message: &Blob, structure: &MessageStructure) -> io::Result<Self> {
-        let length = usize::try_from(structure.header().length).unwrap_or(usize::MAX);
-        Ok(Self::in_header(&message.slice(0..length.min(message.len())).to_bytes()?))
+    pub(super) fn of(message: &Blob, structure: &MessageStructure, relaying: Relaying) -> io::Result<Self> {
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(message.len());
+        let header = message.slice(0..place(structure.header().length)).to_bytes()?;
+        // The mail of authors here does not come back yet.
+        let body = match relaying {
+            Relaying::Allowed => None,
+            Relaying::Denied => Some(hash_of(&message.slice(place(structure.header_len)..message.len()))?),
+        };
+        let mut earlier = Self::in_header(&header, body.as_ref());
+        earlier.identities.is_unclear |= structure.header().length < structure.header_len;
+        Ok(earlier)
     }
 
-    fn in_header(header: &[u8]) -> Self {
+    fn in_header(header: &[u8], body: Option<&MessageIdentity>) -> Self {
         let header = Header::of(header);
         let values: Vec<_> = header.texts(FIELD).take(MOST).collect();
         let addresses = values.iter().filter_map(|value| value.trim().parse().ok());
         let forwarders = addresses.map(without_tag).collect();
-        let is_identified = ["Message-ID", "Date"].iter().any(|name| header.written(name).is_some());
-        Self { forwarders, passes: passes(&header), identity: identity(&header), is_identified }
+        Self { forwarders, passes: passes(&header), identities: CommonIdentities::of(&header, body) }
     }
 
     /// Returns whether the alias or the mailbox has forwarded the message before.
@@ -72,22 +79,23 @@ impl EarlierHops {
         self.passes > 1
     }
 
-    pub(super) const fn identity(&self) -> &MessageIdentity {
-        &self.identity
+    pub(super) fn identities(&self) -> &[MessageIdentity] {
+        self.identities.all()
     }
 
-    /// Returns whether the message differs from others of the same author with the same subject. The alarms of some devices
-    /// have neither an identifier nor a date.
+    /// Returns whether the message differs from others of the same author with the same subject.
     pub(super) const fn are_identified(&self) -> bool {
-        self.is_identified
+        self.identities.is_known
+    }
+
+    /// Returns whether copies of the message may come back that are not recognized.
+    pub(super) const fn are_unclear(&self) -> bool {
+        self.identities.is_unclear
     }
 
     /// Returns what the copies of the message that come to this address, alias or mailbox have in common.
-    pub(super) fn identity_at(&self, forwarder: &EmailAddress) -> MessageIdentity {
-        let mut hash = Sha256::new();
-        hash.update(self.identity);
-        hash.update(without_tag(forwarder.clone()).as_str());
-        first_half(hash)
+    pub(super) fn identities_at(&self, forwarder: &EmailAddress) -> Vec<MessageIdentity> {
+        self.identities.at(without_tag(forwarder.clone()).as_str())
     }
 }
 
@@ -107,30 +115,6 @@ fn receiving_host(field: &str) -> Option<String> {
     words.find(|word| word.eq_ignore_ascii_case("by"))?;
     // The date may follow at once.
     words.next().map(|host| host.trim_end_matches(';').to_ascii_lowercase())
-}
-
-/// Returns what all copies of a message have in common, since servers on the way must not change it (RFC 5322 section
-/// 3.6.4). A program that gives all its messages one Message-ID still gives them different dates.
-fn identity(header: &Header<'_>) -> MessageIdentity {
-    let mut hash = Sha256::new();
-    let mut add = |name: &str| {
-        let text = header.written(name).unwrap_or_default();
-        hash.update(text.trim());
-        hash.update([0]);
-        !text.is_empty()
-    };
-    add("Date");
-    if !add("Message-ID") {
-        add("From");
-        add("Subject");
-    }
-    first_half(hash)
-}
-
-fn first_half(hash: Sha256) -> MessageIdentity {
-    let hash: [u8; 32] = hash.finalize().into();
-    let (first, _) = hash.split_at(size_of::<MessageIdentity>());
-    first.try_into().unwrap_or_default()
 }
 
 /// Returns the fields of a copy that the recipient's alias or rules forward through these aliases and mailboxes, with
@@ -153,9 +137,20 @@ fn in_ascii(address: &str) -> String {
     word + "?="
 }
 
-/// The reply for a message that has been forwarded before. The sender gets no notice: each copy would cause one.
+/// The reply for a message that has been forwarded before.
 pub(super) fn looping() -> Reply {
     Reply::new(550, EnhancedCode::new(5, 4, 6), "The alias has forwarded this message before; it is in a loop")
+}
+
+/// The reply for a message whose copies would not be recognized.
+pub(super) fn unclear() -> Reply {
+    let text = "The alias does not forward a message with several fields Message-ID or Date";
+    Reply::new(550, EnhancedCode::new(5, 6, 0), text)
+}
+
+/// Returns whether a reply ends a loop. The sender gets no notice: each copy would cause one.
+pub(super) fn ends_loop(reply: &Reply) -> bool {
+    *reply == looping() || *reply == unclear()
 }
 
 fn without_tag(address: EmailAddress) -> EmailAddress {
@@ -173,7 +168,7 @@ mod tests {
     }
 
     fn of(header: &str) -> EarlierHops {
-        EarlierHops::in_header(header.as_bytes())
+        EarlierHops::in_header(header.as_bytes(), None)
     }
 
     #[test]
@@ -190,20 +185,6 @@ mod tests {
         assert!(earlier.name(&catch_all));
         assert!(!earlier.name(&address("team@there.example")) && !earlier.name(&address("other@here.example")));
         assert!(of("Delivered-To: nobody\r\n\r\n").forwarders.is_empty());
-    }
-
-    #[test]
-    fn a_message_is_recognized_by_its_identifier_and_date() {
-        let same = of("Message-ID: <1@a.example>\r\nDate: x\r\nSubject: y\r\n\r\n").identity;
-        assert_eq!(
-            of("Received: x\r\nSubject: [z] y\r\nDate:  x\r\nMessage-Id:\r\n <1@a.example>\r\n\r\n").identity,
-            same
-        );
-        for other in ["Message-ID: <2@a.example>\r\nDate: x\r\n\r\n", "Message-ID: <1@a.example>\r\nDate: y\r\n\r\n"] {
-            assert_ne!(of(other).identity, same, "{other}");
-        }
-        assert_ne!(of("Subject: a\r\n\r\n").identity, of("Subject: b\r\n\r\n").identity);
-        assert!(of("Date: x\r\n\r\n").are_identified() && !of("Subject: a\r\n\r\n").are_identified());
     }
 
     #[test]
@@ -232,7 +213,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_header_can_be_read(header in prop::collection::vec(any::<u8>(), 0..200), value in "\\PC{0,60}") {
-            let _ = EarlierHops::in_header(&header);
+            let _ = EarlierHops::in_header(&header, None);
             let _ = of(&format!("Delivered-To: {value}\r\nReceived: {value}\r\nMessage-ID: {value}\r\n\r\n"));
         }
 

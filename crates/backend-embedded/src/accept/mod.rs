@@ -14,6 +14,7 @@
 mod answering;
 mod bounds;
 mod expansion;
+mod identity;
 mod loops;
 mod notified;
 mod returned;
@@ -168,7 +169,7 @@ impl Taken {
         if is_junk {
             return Vec::new();
         }
-        let refused = self.refused.iter().filter(|refusal| refusal.reply != loops::looping());
+        let refused = self.refused.iter().filter(|refusal| !loops::ends_loop(&refusal.reply));
         refused.chain(&self.partly_failed).cloned().collect()
     }
 }
@@ -395,11 +396,12 @@ async fn failures(
 /// Returns the way of a message so far.
 async fn earlier(incoming: &Incoming, content: &NewContent, inline_bytes: usize) -> Result<EarlierHops, StoreError> {
     let (message, structure) = (incoming.message.clone(), content.structure().clone());
+    let relaying = incoming.relaying;
     if message.in_memory().is_some_and(|bytes| bytes.len() <= inline_bytes) {
-        return EarlierHops::of(&message, &structure).map_err(unreadable);
+        return EarlierHops::of(&message, &structure, relaying).map_err(unreadable);
     }
-    // Parsing a long header would block other tasks.
-    let reading = tokio::task::spawn_blocking(move || EarlierHops::of(&message, &structure));
+    // Reading a long message would block other tasks.
+    let reading = tokio::task::spawn_blocking(move || EarlierHops::of(&message, &structure, relaying));
     reading.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)
 }
 

@@ -79,6 +79,13 @@ impl Local<'_> {
         }
     }
 
+    pub(super) fn alias_mut(&mut self) -> Option<&mut Expansion> {
+        match &mut self.to {
+            LocalTo::Mailbox(_) => None,
+            LocalTo::Alias(expansion) => Some(expansion),
+        }
+    }
+
     /// Returns whether every member of an alias has the message.
     fn is_complete(&self) -> bool {
         self.alias().is_none_or(|expansion| expansion.failed.is_empty() && expansion.elsewhere.is_empty())
@@ -176,7 +183,7 @@ fn partly_failed<'a>(local: &'a Local<'_>) -> impl Iterator<Item = Refusal> + 'a
         reply: Reply { text: format!("A member of the alias: {}", failed.reply.text), ..failed.reply.clone() },
     };
     // The alias has sent the message before, so nothing is lost.
-    local.failed().iter().filter(|failed| failed.reply != loops::looping()).map(of_alias)
+    local.failed().iter().filter(|failed| !loops::ends_loop(&failed.reply)).map(of_alias)
 }
 
 /// Reports a message that a mail program submitted, and its recipients that were refused after RCPT.
@@ -238,10 +245,7 @@ fn routes<'a>(
         let relaying = if recipient.comes_back { Relaying::Allowed } else { mail.incoming.relaying };
         let route = route(connection, address, size, relaying, settings, expansion::MOST, &mut expanded)?;
         let route = if mail.incoming.is_junk { kept_here(route, recipient) } else { route };
-        match route {
-            Route::Alias(expansion) if is_loop(mail, address, &expansion) => {
-                routes.refused.push(Refusal { recipient: address.clone(), reply: loops::looping() });
-            }
+        match without_loop(mail, address, route) {
             Route::Local(mailbox) => routes.add_local(recipient, LocalTo::Mailbox(mailbox)),
             Route::Alias(expansion) => routes.add_local(recipient, LocalTo::Alias(expansion)),
             Route::Remote => routes.remote.push(recipient),
@@ -254,12 +258,23 @@ fn routes<'a>(
     Ok(routes)
 }
 
-/// Returns whether the alias has forwarded the message before. An alias without members elsewhere forwards nothing. A
-/// person with a login may send old mail again, which has passed this server before.
-fn is_loop(mail: &Prepared, recipient: &EmailAddress, expansion: &Expansion) -> bool {
+/// Refuses an alias that has forwarded the message before: its members have it. An alias without members elsewhere
+/// forwards nothing. After too many passes, only the members here get the message. A person with a login may send old mail
+/// again, which has passed this server before.
+fn without_loop(mail: &Prepared, recipient: &EmailAddress, route: Route) -> Route {
+    let Route::Alias(mut expansion) = route else { return route };
+    let Some(alias) = expansion.forwarder() else { return Route::Alias(expansion) };
     let earlier = &mail.earlier;
-    let has_passed = earlier.are_too_many() && mail.incoming.relaying == Relaying::Denied;
-    expansion.forwarder().is_some_and(|alias| has_passed || earlier.name(recipient) || earlier.name(alias))
+    if earlier.name(recipient) || earlier.name(alias) {
+        return Route::Refused(loops::looping());
+    }
+    if earlier.are_too_many() && mail.incoming.relaying == Relaying::Denied {
+        if expansion.mailboxes.is_empty() {
+            return Route::Refused(loops::looping());
+        }
+        expansion.forward_nothing(loops::looping());
+    }
+    Route::Alias(expansion)
 }
 
 /// Returns the route of junk: no other server gets it.

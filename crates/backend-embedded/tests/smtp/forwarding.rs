@@ -328,8 +328,11 @@ async fn one_message_reaches_a_bounded_number_of_addresses() {
         assert!(reply.starts_with(expected), "{reply}");
     }
     let back = format!("Received: from a by mx.here.example; x\r\n{message}");
-    let (_, reply) = arrives(&host, "zoe@far.example", "team@here.example", &back).await;
-    assert!(reply.starts_with("550 5.4.6"), "{reply}");
+    for (expected, held) in [("250", 3), ("550 5.4.6", 3)] {
+        let (_, reply) = arrives(&host, "zoe@far.example", "team@here.example", &back).await;
+        assert!(reply.starts_with(expected), "{reply}");
+        assert_eq!(host.inbox("ann@here.example").await.len(), held, "room for the member here alone");
+    }
     let (_, reply) = arrives(&host, "zoe@far.example", "bob@here.example", &message).await;
     assert!(reply.starts_with("250"), "a mailbox is no alias: {reply}");
     let (_, reply) = arrives(&host, "zoe@far.example", "team@here.example", SIGNED).await;

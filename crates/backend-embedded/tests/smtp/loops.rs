@@ -1,18 +1,21 @@
 //! Servers whose aliases, catch-alls and rules lead to each other.
 //!
-//! The servers are real ones, with their listeners and delivery agents on loopback addresses.
+//! The servers are real ones, with their listeners and delivery agents on loopback addresses. Another server takes mail for
+//! the domains `back0.example` and so on, and sends it back to the same names at `s0.example` and so on.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mailapi_backend::{BounceKey, Mailboxes, Provisioning};
 use mailapi_backend_embedded::delivery_agent::{DeliveryAgent, DeliveryAgentSettings};
 use mailapi_model::{Alias, DeliveryEvent, EmailAddress, FolderName, Outcome, Page, RuleSet, Timestamp};
-use mailapi_testkit::free_port;
+use mailapi_testkit::SmtpSink;
 use proptest::prelude::*;
 use tokio::runtime::Builder;
 
 use crate::mail_host::{MailHost, address};
+use crate::rewriting::Rewriting;
 use crate::socket::Line;
 
 /// Number of addresses that one message reaches through the aliases and rules of a server.
@@ -20,6 +23,9 @@ const MOST: u64 = 15;
 
 /// How long a test watches: the number of addresses counts for a day.
 const HOURS: u32 = 20;
+
+/// Number of messages after which the other server sends nothing back any more.
+const MOST_SENT_BACK: usize = 1_000;
 
 const MAILBOXES: [&str; 3] = ["box", "away", "fwd"];
 
@@ -35,16 +41,27 @@ struct ServerPlan {
 struct Servers {
     hosts: Vec<MailHost>,
     agents: Vec<DeliveryAgent>,
+    /// The other server.
+    peer: SmtpSink,
+    rewriting: Rewriting,
+    /// Number of messages that it has sent back.
+    sent_back: AtomicUsize,
 }
 
 fn domain(server: usize) -> String {
     format!("s{server}.example")
 }
 
+/// Returns the domain whose mail the other server sends back to a server.
+fn back_to(server: usize) -> String {
+    format!("back{server}.example")
+}
+
 impl Servers {
     /// Opens servers that find each other.
     async fn open(plans: &[ServerPlan], max_reached: u64) -> Self {
-        let port = free_port().port();
+        let peer = SmtpSink::start().await;
+        let port = peer.address().port();
         let (mut hosts, mut agents) = (Vec::new(), Vec::new());
         let ip = |server: usize| Ipv4Addr::new(127, 0, 1, u8::try_from(server + 1).unwrap());
         for (server, plan) in plans.iter().enumerate() {
@@ -60,17 +77,28 @@ impl Servers {
                 let exchange = format!("mx.{}", domain(other));
                 host.dns.set_mx(&domain(other), &[&exchange]);
                 host.dns.set_addresses(&exchange, &[&ip(other).to_string()]);
+                host.dns.set_mx(&back_to(other), &["mx.peer.example"]);
             }
+            host.dns.set_addresses("mx.peer.example", &[&peer.address().ip().to_string()]);
             furnish(&host, &domain(server), plan).await;
             let settings = DeliveryAgentSettings { port, allow_loopback: true, ..DeliveryAgentSettings::default() };
             agents.push(DeliveryAgent::new(host.message_store.clone(), name, host.dns.clone(), settings).unwrap());
             hosts.push(host);
         }
-        Self { hosts, agents }
+        Self { hosts, agents, peer, rewriting: Rewriting::Nothing, sent_back: AtomicUsize::new(0) }
     }
 
     /// Sends a message from outside. Returns whether the server took it.
     async fn arrives(&self, server: usize, sender: &str, recipients: &[String], subject: &str) -> bool {
+        let to = recipients.join(", ");
+        let message = format!(
+            "From: {sender}\r\nTo: {to}, away@s0.example\r\nSubject: {subject}\r\nMessage-ID: <{subject}@far.example>\r\n\
+             Date: Fri, 20 Nov 2026 10:15:30 +0000\r\n\r\nHello.\r\n"
+        );
+        self.takes(server, sender, recipients, &message).await
+    }
+
+    async fn takes(&self, server: usize, sender: &str, recipients: &[String], message: &str) -> bool {
         let mut line = Line::to(self.hosts[server].smtp).await;
         line.reply().await;
         line.say("EHLO client.example").await;
@@ -81,13 +109,25 @@ impl Servers {
         if !line.say("DATA").await.starts_with("354") {
             return false;
         }
-        let to = recipients.join(", ");
-        let message = format!(
-            "From: {sender}\r\nTo: {to}, away@s0.example\r\nSubject: {subject}\r\nMessage-ID: <{subject}@far.example>\r\n\
-             Date: Fri, 20 Nov 2026 10:15:30 +0000\r\n\r\nHello.\r\n"
-        );
         line.send(message.as_bytes()).await;
         line.say(".").await.starts_with("250")
+    }
+
+    /// Lets the other server send back what it has received since the last time. Returns whether it sent any.
+    async fn send_back(&self) -> bool {
+        let received = self.peer.received();
+        let from = self.sent_back.swap(received.len(), Ordering::Relaxed);
+        for (number, mail) in received.iter().enumerate().take(MOST_SENT_BACK).skip(from) {
+            let copy = self.rewriting.copy(str::from_utf8(&mail.data).unwrap(), number);
+            for recipient in &mail.recipients {
+                let (name, at) = recipient.split_once('@').unwrap();
+                let server = (0..self.hosts.len()).find(|server| back_to(*server) == at);
+                // A return address is at another domain.
+                let Some(server) = server else { continue };
+                self.takes(server, "", &[format!("{name}@{}", domain(server))], &copy).await;
+            }
+        }
+        from < received.len()
     }
 
     /// Delivers until all queues are empty, or the time has passed.
@@ -98,7 +138,7 @@ impl Servers {
                 for agent in &self.agents {
                     claimed += agent.deliver_due_once().await.unwrap();
                 }
-                if claimed == 0 {
+                if !self.send_back().await && claimed == 0 {
                     break;
                 }
             }
@@ -146,7 +186,7 @@ impl Servers {
             events
                 .iter()
                 .filter(is_copy)
-                .filter(|event| event.relay.as_deref() != Some(DeliveryEvent::LOCAL_RELAY))
+                .filter(|event| event.relay.as_deref().is_some_and(|relay| relay != DeliveryEvent::LOCAL_RELAY))
                 .count()
         };
         (of(Outcome::Sent), of(Outcome::Bounced))
@@ -265,10 +305,85 @@ async fn a_message_that_comes_on_several_ways_is_forwarded() {
     assert_eq!((servers.copies(0).await, servers.held(0, "box", "Marked").await), ((6 * 6, 0), 1));
 }
 
-/// An address of one of these servers: a mailbox, an alias, one with a tag, or one of the catch-all.
+#[tokio::test]
+async fn a_server_that_rewrites_the_header_gets_a_message_a_few_times() {
+    let names = ["a0".to_owned(), "a1".to_owned()];
+    let members = ["a0@back0.example", "a1@back0.example", "box@s0.example"].map(str::to_owned);
+    for rewriting in Rewriting::ALL {
+        let mut servers = Servers::open(&[aliases(&names, &members)], 10_000).await;
+        servers.rewriting = rewriting;
+        assert!(servers.arrives(0, "zoe@far.example", &["a0@s0.example".to_owned()], "Marked").await);
+        servers.settle().await;
+        let (copies, held) = (servers.copies(0).await, servers.held(0, "box", "Marked").await);
+        assert!((2..=2 * 3 * 2).contains(&copies.0) && copies.1 == 0, "{rewriting:?}: {copies:?}");
+        assert_eq!(held, 1 + copies.0 as u64, "the mailbox has each copy that came back ({rewriting:?})");
+    }
+}
+
+#[tokio::test]
+async fn rules_forward_a_rewritten_message_a_few_times() {
+    let forward = vec!["fwd@back0.example".to_owned(), "fwd+t@back0.example".to_owned()];
+    for rewriting in Rewriting::ALL {
+        let plan = ServerPlan { aliases: Vec::new(), forward: forward.clone() };
+        let mut servers = Servers::open(&[plan], 10_000).await;
+        servers.rewriting = rewriting;
+        assert!(servers.arrives(0, "zoe@far.example", &["fwd@s0.example".to_owned()], "Marked").await);
+        servers.settle().await;
+        let (copies, held) = (servers.copies(0).await, servers.held(0, "fwd", "Marked").await);
+        assert!((2..=2 * 3).contains(&copies.0) && copies.1 == 0, "{rewriting:?}: {copies:?}");
+        assert_eq!(held, 1 + copies.0 as u64, "{rewriting:?}");
+    }
+}
+
+/// Returns an alarm of a device that gives all its messages one identifier, and no date.
+fn alarm(text: &str) -> String {
+    format!("From: ups@far.example\r\nSubject: Alarm\r\nMessage-ID: <ups@far.example>\r\n\r\n{text}\r\n")
+}
+
+#[tokio::test]
+async fn a_device_with_one_identifier_reaches_everybody() {
+    let members = ["box@s0.example", "u1@s1.example"].map(str::to_owned);
+    let first = aliases(&["team".to_owned()], &members);
+    let second = aliases(&["*".to_owned()], &["box@s1.example".to_owned()]);
+    let servers = Servers::open(&[first, second], 10_000).await;
+    let team = ["team@s0.example".to_owned()];
+    for number in 0..5 {
+        assert!(servers.takes(0, "ups@far.example", &team, &alarm(&format!("Alarm {number}"))).await);
+    }
+    servers.settle().await;
+    assert_eq!([servers.held(0, "box", "Alarm").await, servers.held(1, "box", "Alarm").await], [5, 5]);
+    // The same text could be a copy that came back, so other servers get it a few times.
+    for _ in 0..5 {
+        assert!(servers.takes(0, "ups@far.example", &team, &alarm("No power")).await);
+    }
+    servers.settle().await;
+    assert_eq!([servers.held(0, "box", "Alarm").await, servers.held(1, "box", "Alarm").await], [10, 8]);
+    let failed = servers.hosts[0].all_events().await.into_iter().filter(|event| event.outcome == Outcome::Bounced);
+    let failed: Vec<_> = failed.map(|event| (event.recipient.to_string(), event.final_recipient)).collect();
+    assert_eq!(failed, vec![(team[0].clone(), Some(address(&team[0]))); 2], "the log has it, without a notice");
+}
+
+#[tokio::test]
+async fn members_here_get_a_message_that_has_passed_too_often() {
+    let members = ["box@s0.example", "u1@s1.example"].map(str::to_owned);
+    let names = ["team", "far"].map(str::to_owned);
+    let mut plan = aliases(&names[..1], &members);
+    plan.aliases.extend(aliases(&names[1..], &members[1..]).aliases);
+    let servers = Servers::open(&[plan], 10_000).await;
+    let message = "Received: from a by mx.s0.example; x\r\n".repeat(2) + "Subject: Marked\r\n\r\nx\r\n";
+    assert!(servers.takes(0, "zoe@far.example", &["team@s0.example".to_owned()], &message).await);
+    assert!(!servers.takes(0, "zoe@far.example", &["far@s0.example".to_owned()], &message).await);
+    assert_eq!((servers.held(0, "box", "Marked").await, servers.hosts[0].queue_is_empty().await), (1, true));
+}
+
+/// An address of one of these servers: a mailbox, an alias, one with a tag, or one of the catch-all. Mail for some goes
+/// through the other server.
 fn any_address(servers: usize) -> impl Strategy<Value = String> {
     const NAMES: &[&str] = &["box", "away", "fwd", "a0", "a1", "a2", "a0+t", "fwd+t", "x1", "x2", "x3"];
-    (prop::sample::select(NAMES), 0..servers).prop_map(|(name, server)| format!("{name}@{}", domain(server)))
+    let is_sent_back = prop::bool::weighted(0.3);
+    (prop::sample::select(NAMES), 0..servers, is_sent_back).prop_map(|(name, server, is_sent_back)| {
+        format!("{name}@{}", if is_sent_back { back_to(server) } else { domain(server) })
+    })
 }
 
 fn any_plan(servers: usize) -> impl Strategy<Value = ServerPlan> {
@@ -284,21 +399,23 @@ fn any_plan(servers: usize) -> impl Strategy<Value = ServerPlan> {
     })
 }
 
-type Sent = (Vec<ServerPlan>, Vec<String>, String);
+type Sent = (Vec<ServerPlan>, Vec<String>, String, Rewriting);
 
 fn any_message() -> impl Strategy<Value = Sent> {
     (2_usize..=4).prop_flat_map(|servers| {
-        let recipients = prop::collection::btree_set(any_address(1), 1..4).prop_map(|set| set.into_iter().collect());
+        let recipient = any_address(1).prop_map(|address| address.replace(&back_to(0), &domain(0)));
+        let recipients = prop::collection::btree_set(recipient, 1..4).prop_map(|set| set.into_iter().collect());
         let sender = prop_oneof![Just("zoe@far.example".to_owned()), any_address(servers)];
-        (prop::collection::vec(any_plan(servers), servers), recipients, sender)
+        (prop::collection::vec(any_plan(servers), servers), recipients, sender, Rewriting::any())
     })
 }
 
-async fn check((plans, recipients, sender): Sent) {
+async fn check((plans, recipients, sender, rewriting): Sent) {
     let mut plans = plans;
     let last = plans.len() - 1;
     plans[0].aliases.push(("quiet".to_owned(), vec![format!("box@{}", domain(last))]));
-    let servers = Servers::open(&plans, MOST).await;
+    let mut servers = Servers::open(&plans, MOST).await;
+    servers.rewriting = rewriting;
     servers.arrives(0, &sender, &recipients, "Marked").await;
     servers.settle().await;
     let (held, most) = (servers.held_by_all("Marked").await, recipients.len() as u64 + MOST * plans.len() as u64);

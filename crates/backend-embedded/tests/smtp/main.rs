@@ -21,6 +21,7 @@ mod proxied;
 mod relayed;
 mod retries;
 mod returned;
+mod rewriting;
 mod rules;
 mod socket;
 mod sts;

@@ -16,11 +16,15 @@ pub(super) fn read(text: &str) -> Option<DateTime> {
 }
 
 /// Removes comments, which nest (RFC 5322 section 3.2.2). An open one ends with the text.
-fn without_comments(text: &str) -> String {
-    let mut depth = 0_usize;
+pub(super) fn without_comments(text: &str) -> String {
+    let (mut depth, mut is_escaped) = (0_usize, false);
     let mut kept = String::with_capacity(text.len());
     for c in text.chars() {
+        if std::mem::take(&mut is_escaped) {
+            continue;
+        }
         match c {
+            '\\' if depth > 0 => is_escaped = true,
             '(' => depth += 1,
             ')' => depth = depth.saturating_sub(1),
             c if depth == 0 => kept.push(c),
@@ -317,6 +321,7 @@ mod tests {
             "Fri, 20 Nov 126 10:00:00 GMT",
             "Fri,20 Nov 2026 10:00:00 GMT",
             "Fri, 20 (twentieth) Nov 2026 10:00:00 XYZ",
+            "Fri, 20 (a \\) 21 (b)) Nov 2026 10:00:00",
             "Fri, 20 Nov 2026 10:00:00 +0000 remark 7",
             "Fri, 20 Nov 2026 12:00:00 GMT+0200",
             "Fri, 20 Nov 2026 12:00:00 GMT +02:00",

@@ -2,6 +2,7 @@
 //! mail-parser's field parsers; [`super::structure`] parses the structure of a message.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use mail_parser::parsers::MessageStream;
@@ -217,6 +218,33 @@ pub(super) fn identifier(value: &[u8]) -> Option<String> {
     Some(inner.trim()).filter(|id| !id.is_empty()).map(ToOwned::to_owned)
 }
 
+/// Adds the identifiers of a Message-ID field (RFC 5322 section 3.6.4) in the form in which they can be compared: without
+/// brackets, comments and white space, and with the domain in lower case. A value without brackets is one identifier.
+/// Ends after `most`.
+pub(super) fn add_identifiers(value: &[u8], most: usize, found: &mut BTreeSet<String>) {
+    let text = date::without_comments(&unfolded(value));
+    let bracketed = text.split('<').skip(1).map(|rest| rest.split('>').next().unwrap_or_default());
+    let mut has_any = false;
+    for id in bracketed.filter_map(comparable_identifier) {
+        has_any = true;
+        if found.len() >= most {
+            return;
+        }
+        found.insert(id);
+    }
+    if !has_any && found.len() < most {
+        found.extend(comparable_identifier(&text));
+    }
+}
+
+fn comparable_identifier(text: &str) -> Option<String> {
+    let mut id: String = text.chars().filter(|c| !c.is_whitespace() && !matches!(c, '<' | '>')).collect();
+    // The local part may depend on its case (RFC 5321 section 2.4).
+    let domain = id.rfind('@').unwrap_or(id.len());
+    id[domain..].make_ascii_lowercase();
+    Some(id).filter(|id| !id.is_empty())
+}
+
 /// A value with parameters (RFC 2045 section 5.1, RFC 2183), decoded by RFC 2231 and RFC 2047.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Parameterized {
@@ -316,6 +344,28 @@ mod tests {
     }
 
     #[test]
+    fn an_identifier_is_compared_in_one_form() {
+        for text in [
+            "<1.A@x.test>",
+            " <1.A@X.Test> (a (nested) \\) <2@x.test> comment)",
+            "(<2@x.test>)\r\n\t<1.A@x.test>",
+            "<1.A (a)@x.test> remark",
+            "< 1.A@x.\r\n test>",
+            "1.A@X.TEST",
+        ] {
+            let mut found = BTreeSet::new();
+            add_identifiers(text.as_bytes(), 9, &mut found);
+            assert_eq!(Vec::from_iter(found), ["1.A@x.test"], "{text}");
+        }
+        let mut found = BTreeSet::new();
+        add_identifiers(b"<a@x> <a@x> <b@x> <a@y> <> <a@z>", 3, &mut found);
+        assert_eq!(Vec::from_iter(found), ["a@x", "a@y", "b@x"]);
+        let mut found = BTreeSet::new();
+        add_identifiers(b" (none) <>", 3, &mut found);
+        assert!(found.is_empty());
+    }
+
+    #[test]
     fn names_are_decoded_and_groups_opened() {
         let people = correspondents(
             b" =?utf-8?q?J=C3=BCrgen?= <j@x.org>,\r\n \"Lee, Ann\" <ann@x.org>, Team: bob@x.org;, broken",
@@ -388,6 +438,9 @@ mod tests {
             for value in [&value[..], text.as_bytes()] {
                 let _ = (fields(value, MAX), decoded(value), correspondents(value, MAX), moment(value, MAX));
                 let _ = (identifier(value), Parameterized::read(value, 50));
+                let mut ids = BTreeSet::new();
+                add_identifiers(value, 2, &mut ids);
+                prop_assert!(ids.len() <= 2 && ids.iter().all(|id| !id.is_empty() && !id.contains(char::is_whitespace)));
                 prop_assert!(!one_line(&charset::guess(value)).chars().any(char::is_control));
                 prop_assert!(!text_line(value).chars().any(char::is_control));
             }

@@ -1,5 +1,9 @@
 //! A header block as IMAP reports it (RFC 3501 section 7.4.2): some fields decoded, others as written.
 
+use std::collections::BTreeSet;
+
+use mailapi_model::Timestamp;
+
 use super::addresses::AddressEntry;
 use super::fields::{self, Field};
 use super::limits::Limits;
@@ -77,6 +81,33 @@ impl<'a> Header<'a> {
         self.named("Date").next().and_then(|value| fields::day(value, self.limits.max_parameter_bytes))
     }
 
+    /// Returns the moments of all date fields with a name, without invalid ones.
+    pub fn moments<'s>(&'s self, name: &'s str) -> impl Iterator<Item = Timestamp> + 's {
+        self.named(name).filter_map(|value| fields::moment(value, self.limits.max_parameter_bytes))
+    }
+
+    /// Returns the different identifiers of all fields with a name, at most `most`. They have one form: without brackets,
+    /// comments and white space, and with the domain in lower case.
+    #[must_use]
+    pub fn identifiers(&self, name: &str, most: usize) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        for value in self.named(name) {
+            fields::add_identifiers(value, most, &mut found);
+        }
+        found
+    }
+
+    /// Returns the decoded entries of all address fields with a name.
+    pub fn all_addresses<'s>(&'s self, name: &'s str) -> impl Iterator<Item = AddressEntry> + 's {
+        self.named(name).flat_map(|value| fields::address_entries(value, self.limits.max_address_bytes))
+    }
+
+    /// Returns whether the block may have more fields than were read.
+    #[must_use]
+    pub const fn is_cut(&self) -> bool {
+        self.fields.len() >= self.limits.max_fields
+    }
+
     /// Returns a field with parameters, as written.
     #[must_use]
     pub fn parameters(&self, name: &str) -> Option<WrittenParameters> {
@@ -129,6 +160,8 @@ mod tests {
               Ann <ann@x.org>, b@x.org;, c@x.org\r\nx-tag: two\r\nEmpty:\r\n\r\n",
         );
         assert_eq!(header.day(), Some((2026, 11, 20)));
+        let moments: Vec<String> = header.moments("date").map(|moment| moment.to_string()).collect();
+        assert_eq!(moments, ["2026-11-21T07:15:30.000Z"]);
         assert_eq!(header.text("subject").as_deref(), Some("café"));
         assert_eq!(header.written("subject").as_deref(), Some("=?utf-8?q?caf=C3=A9?="));
         assert_eq!(header.texts("X-TAG").collect::<Vec<_>>(), ["one", "two"]);
@@ -143,6 +176,19 @@ mod tests {
         assert_eq!(header.addresses("To"), expected);
     }
 
+    #[test]
+    fn all_fields_with_a_name_are_read() {
+        let block = "Date: x\r\nMessage-ID: <a@x>\r\nMessage-id: <B@X>\r\nDate: 20 Nov 2026 10:00\r\nFrom: a@x\r\n\
+                     From: b@x, c@x\r\nDate: 21 Nov 2026 10:00\r\n";
+        let header = Header::of(block.as_bytes());
+        assert_eq!(Vec::from_iter(header.identifiers("Message-ID", 9)), ["B@x", "a@x"]);
+        assert_eq!(header.identifiers("Message-ID", 1).len(), 1);
+        assert_eq!((header.moments("Date").count(), header.all_addresses("From").count()), (2, 3));
+        assert!(!header.is_cut());
+        let many = "a: b\r\n".repeat(Limits::default().max_fields + 1) + block;
+        assert!(Header::of(many.as_bytes()).is_cut());
+    }
+
     proptest! {
         #[test]
         fn any_header_is_read(block in prop::collection::vec(any::<u8>(), 0..200), value in "[ -~]{0,80}") {
@@ -151,7 +197,7 @@ mod tests {
                 for name in ["Date", "To", "a"] {
                     let _ = (header.text(name), header.written(name), header.addresses(name), header.parameters(name));
                 }
-                let _ = header.day();
+                let _ = (header.day(), header.moments("Date").count(), header.all_addresses("To").count());
             }
         }
     }
