@@ -47,6 +47,7 @@ struct HealthBody {
 #[derive(Serialize, ToSchema)]
 struct HealthChecks {
     /// Account database. `moved`: its file was renamed or replaced while it was open, so changes are refused.
+    /// `disk_full`: the disk has no room, so only deletions work.
     database: &'static str,
     /// Submission of mail to the mail server.
     smtp: &'static str,

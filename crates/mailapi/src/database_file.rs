@@ -9,7 +9,7 @@ use mailapi_files::OpenDirectory;
 use crate::failure::{Failure, Outcome};
 
 /// Endings of the files that SQLite opens, creates and truncates.
-const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+const SUFFIXES: [&str; 5] = ["", "-wal", "-shm", "-journal", "-reserve"];
 /// Number of root.
 const ROOT: u32 = 0;
 

@@ -205,6 +205,16 @@ impl Assembly {
         Ok(delivery_agent)
     }
 
+    /// Returns the SQLite file and its path, if there is one.
+    pub(crate) fn database(&self, config: &Config) -> Option<(&Sqlite, PathBuf)> {
+        let usual = || Database::usual_file(&config.data_dir);
+        let path = match config.database.place(&config.data_dir).ok()? {
+            DatabasePlace::Sqlite(file) => file,
+            DatabasePlace::Postgres(_) => usual(),
+        };
+        self.file.as_ref().map(|file| (file, path))
+    }
+
     /// Writes pending data and closes the database.
     pub(crate) async fn close(self) {
         if let Some(lease) = &self.lease {
@@ -317,6 +327,9 @@ async fn return_key(store: &Store, entropy: &dyn Entropy) -> Outcome<BounceKey> 
     Ok(BounceKey::new(bytes))
 }
 
+/// The reserve for deletions on a full disk: twice the log that SQLite keeps before it writes it into the database.
+const RESERVE_BYTES: u64 = 16 * 1024 * 1024;
+
 /// Opens a database file. The process that holds the lock records which one; the others open no other one.
 fn open_file(file: &Path, directory: &DataDir, role: Role<'_>) -> Outcome<Sqlite> {
     let served = match role.lock() {
@@ -325,7 +338,7 @@ fn open_file(file: &Path, directory: &DataDir, role: Role<'_>) -> Outcome<Sqlite
     };
     let failed = |error| Failure::new(format!("the database {} cannot be opened: {error}", file.display()));
     let DatabaseFile { path, follows_links } = database_file::checked(file)?;
-    let settings = SqliteSettings { follows_links, served, ..SqliteSettings::default() };
+    let settings = SqliteSettings { follows_links, served, reserve_bytes: RESERVE_BYTES, ..SqliteSettings::default() };
     let sqlite = Sqlite::open(&path, settings).map_err(failed)?;
     if let Role::Server(lock) = role {
         lock.hold(database_file::opened(&path, follows_links)?, sqlite.home(), file)?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Programs in packages of every Debian system (`Essential: yes`, and bash).
-const ESSENTIAL: &[&str] = &["bash", "env", "gzip", "id", "mkfifo", "setpriv", "sh", "timeout", "unshare"];
+const ESSENTIAL: &[&str] = &["bash", "env", "gzip", "id", "mkfifo", "nsenter", "setpriv", "sh", "timeout", "unshare"];
 
 /// Programs from a package that is listed for another program.
 const SAME_PACKAGE: &[(&str, &str)] = &[

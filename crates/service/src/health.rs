@@ -105,14 +105,18 @@ impl Service {
     }
 
     async fn database_check(&self) -> Check {
-        let mut is_moved = false;
+        let mut reason = None;
         let pinged = async {
             let pinged = self.0.store.ping().await;
-            is_moved = matches!(pinged, Err(StoreError::Moved(_)));
+            reason = match &pinged {
+                Err(StoreError::Moved(_)) => Some("moved"),
+                Err(StoreError::DiskFull) => Some("disk_full"),
+                _ => None,
+            };
             pinged.map_err(|error| error.to_string())
         };
         let check = answered("database", self.0.settings.health_timeout, pinged).await;
-        check.map_err(|word| if is_moved { "moved" } else { word })
+        check.map_err(|word| reason.unwrap_or(word))
     }
 
     async fn directory_check(&self) -> Option<Check> {

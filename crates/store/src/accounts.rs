@@ -207,7 +207,7 @@ impl Accounts<'_> {
         let sql =
             format!("UPDATE accounts SET active = $2, updated_at = $3, sessions_ended = {ended} WHERE email = $1");
         let mut statements = vec![Stmt::new(sql).bind(email).bind(active).bind(now)];
-        statements.extend((!active).then(|| end_sessions(email)));
+        statements.extend((!active).then(|| end_sessions(email).urgent()));
         let event = user_updated(email, &AccountChange::default(), Some(active), now, self.0.next_fact());
         let is_there = "SELECT 1 FROM accounts WHERE email = $9";
         statements.push(Log::of(self.0).insert_if_found(&event, is_there, email));
@@ -285,10 +285,11 @@ fn touched_first(effects: &[Effect]) -> Result<bool, StoreError> {
 /// the batch.
 pub(crate) fn note_login(email: &EmailAddress, verified: Verified<'_>, at: Timestamp) -> Stmt {
     let note = "UPDATE accounts SET last_login_at = $2 WHERE email = $1 AND active";
-    match verified {
+    let note = match verified {
         Verified::Hash(hash) => Stmt::new(format!("{note} AND password_hash = $3")).bind(email).bind(at).bind(hash),
         Verified::Elsewhere => Stmt::new(format!("{note} AND in_directory")).bind(email).bind(at),
-    }
+    };
+    note.urgent()
 }
 
 /// Locks the account against changes until the end of the batch; others may share the lock.

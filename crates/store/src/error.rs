@@ -5,9 +5,12 @@
 /// No variant carries a bound value: messages name tables, columns and engine conditions only.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The database is closed, locked for too long, out of disk space, unreachable, or had an I/O error.
+    /// The database is closed, locked for too long, unreachable, or had an I/O error.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
+    /// The disk has no room for the change. Deletions still work, and make room.
+    #[error("the database is unavailable: the disk is full")]
+    DiskFull,
     /// The database file was renamed, removed or replaced while it was open; the text names the file. Nothing is
     /// written to it: a restart would open another file.
     #[error(
@@ -54,7 +57,7 @@ impl StoreError {
     /// Returns whether the database is unavailable for now; the caller can only wait and retry.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::Moved(_) | Self::DiskFailed(_))
+        matches!(self, Self::Unavailable(_) | Self::DiskFull | Self::Moved(_) | Self::DiskFailed(_))
     }
 
     /// Returns whether a unique key is taken.

@@ -145,6 +145,7 @@ impl Store {
     pub async fn ping(&self) -> Result<(), StoreError> {
         if let Db::Sqlite(engine) = &self.db {
             engine.keeps()?;
+            engine.has_room()?;
         }
         // As long as a sent message, so that the check also needs disk space.
         let sql = "INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = $2";

@@ -221,7 +221,7 @@ impl Tokens<'_> {
     /// When the database cannot be written.
     pub async fn end_session_of(&self, email: &EmailAddress, id: TokenId) -> Result<bool, StoreError> {
         let sql = "UPDATE tokens SET is_active = FALSE WHERE id = $1 AND email = $2 AND is_session AND is_active";
-        Ok(self.0.execute(Stmt::new(sql).bind(id).bind(email)).await?.touched > 0)
+        Ok(self.0.execute(Stmt::new(sql).bind(id).bind(email).urgent()).await?.touched > 0)
     }
 
     /// Changes a token; returns whether it exists.
@@ -254,7 +254,7 @@ impl Tokens<'_> {
     /// # Errors
     /// When the database cannot be written.
     pub async fn revoke(&self, id: TokenId, now: Timestamp) -> Result<bool, StoreError> {
-        let revoke = Stmt::new(REVOKE).bind(id).demand(1);
+        let revoke = Stmt::new(REVOKE).bind(id).demand(1).urgent();
         first_guard_held(self.0.batch(vec![revoke, self.event(EventType::TokenRevoked, id, now)]).await)
     }
 
@@ -264,7 +264,7 @@ impl Tokens<'_> {
     /// When the database cannot be written.
     pub async fn revoke_but_last_admin(&self, id: TokenId, now: Timestamp) -> Result<bool, StoreError> {
         let sql = format!("{REVOKE} AND {}", not_the_last_admin("$2"));
-        let revoke = Stmt::new(sql).bind(id).bind(now).demand(1);
+        let revoke = Stmt::new(sql).bind(id).bind(now).demand(1).urgent();
         let statements = vec![revoke, self.event(EventType::TokenRevoked, id, now)];
         first_guard_held(self.0.batch_with_lock(BatchLock::AdminTokens, statements).await)
     }

@@ -51,7 +51,7 @@ impl MessageStore {
     /// Removes a draft.
     pub(super) async fn remove_draft(&self, address: &EmailAddress, uid: u32) -> Result<(), MessageStoreError> {
         let address = address.clone();
-        self.write(move |connection, touched| {
+        self.write_freeing(move |connection, touched| {
             let id = mailbox::expect(connection, &address)?.id;
             let (source, _) =
                 folder::find_special(connection, id, folder::DRAFTS)?.ok_or(MessageStoreError::NoSuchMessage)?;

@@ -27,7 +27,7 @@ impl MessageStore {
         }
         let steps = wanted.chunks(STEP).map(|uids| {
             let uids = uids.to_vec();
-            self.write(move |connection: &Connection, touched: &mut Touched| {
+            self.write_freeing(move |connection: &Connection, touched: &mut Touched| {
                 let mailbox = folder::by_id(connection, folder)?.mailbox;
                 // Another session may have cleared the flag, or removed some messages, in the meantime.
                 let uids = still_deleted(connection, folder, &uids)?;

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::flag_bits::to_columns;
 use super::id::FolderId;
-use super::{EntryState, MessageStore, MessageStoreError, STEP, STEPS_AT_ONCE, entry, folder};
+use super::{EntryState, MessageStore, MessageStoreError, STEP, STEPS_AT_ONCE, Touched, entry, folder};
 
 /// The result of a flag change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -92,12 +92,14 @@ impl MessageStore {
     }
 
     async fn store_step(&self, step: StoreStep) -> Result<Flagged, MessageStoreError> {
-        self.write(move |connection, touched| {
-            let StoreStep { folder, uids, change, flags, unchanged_since, max_keywords } = step;
+        // Mail programs mark messages as deleted before they expunge them, which must work on a full disk.
+        let job = move |connection: &Connection, touched: &mut Touched| {
+            let StoreStep { folder, uids, change, flags, unchanged_since, max_keywords } = &step;
+            let (folder, max_keywords) = (*folder, *max_keywords);
             let mailbox = folder::by_id(connection, folder)?.mailbox;
             let (mut modseq, mut last) = (None, None::<(Flags, Flags)>);
             let mut flagged = Flagged::default();
-            for uid in uids {
+            for &uid in uids {
                 let Some(meta) = entry::find(connection, folder, uid)? else { continue };
                 if unchanged_since.is_some_and(|since| meta.state.modseq > since) {
                     flagged.modified.push(uid);
@@ -106,7 +108,7 @@ impl MessageStore {
                 // Messages with equal flags share the memory of their keywords.
                 let after = match last.as_ref().filter(|(before, _)| *before == meta.state.flags) {
                     Some((_, after)) => after.clone(),
-                    None => change.apply(&meta.state.flags, &flags),
+                    None => change.apply(&meta.state.flags, flags),
                 };
                 last = Some((meta.state.flags.clone(), after.clone()));
                 if after == meta.state.flags {
@@ -125,8 +127,8 @@ impl MessageStore {
                 touched.mailbox(mailbox);
             }
             Ok(flagged)
-        })
-        .await
+        };
+        self.write_freeing(job).await
     }
 }
 

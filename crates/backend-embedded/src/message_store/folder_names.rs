@@ -139,7 +139,7 @@ impl MessageStore {
     /// [`MessageStoreError::FolderIsFixed`] for INBOX; [`MessageStoreError::NoSuchFolder`].
     pub async fn delete_folder(&self, address: &EmailAddress, name: &FolderName) -> Result<(), MessageStoreError> {
         let (address, name) = (address.clone(), name.clone());
-        self.write(move |connection, touched| {
+        self.write_freeing(move |connection, touched| {
             let mailbox = mailbox::expect(connection, &address)?.id;
             let folder = folder::expect(connection, mailbox, &name)?;
             if folder.name == FolderName::inbox() {

@@ -16,7 +16,7 @@ impl MessageStore {
         if self.read(|connection| unreferenced(connection, 1)).await?.is_empty() {
             return Ok(0);
         }
-        self.write(move |connection, _| {
+        self.write_freeing(move |connection, _| {
             let unreferenced = unreferenced(connection, most)?;
             for content in &unreferenced {
                 content::remove(connection, *content)?;
@@ -42,7 +42,7 @@ impl MessageStore {
         if !any {
             return Ok(0);
         }
-        self.write(move |connection, _| {
+        self.write_freeing(move |connection, _| {
             let sql = "DELETE FROM drop_accepted WHERE message_uuid IN
                 (SELECT message_uuid FROM drop_accepted WHERE accepted_at < ?1 LIMIT ?2)";
             Ok(connection.prepare_cached(sql)?.execute(params![before.as_millis(), most])?)

@@ -119,7 +119,7 @@ impl MessageStore {
         for folder in &folders {
             let (id, below) = (folder.id, folder.uid_next);
             loop {
-                let step = self.write(move |connection, touched| purge_step(connection, id, below, touched));
+                let step = self.write_freeing(move |connection, touched| purge_step(connection, id, below, touched));
                 let removed = match step.await {
                     // Deleted by another session in the meantime.
                     Err(MessageStoreError::NoSuchFolder) => break,

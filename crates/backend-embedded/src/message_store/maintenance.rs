@@ -3,8 +3,12 @@
 use std::time::{Duration, Instant};
 
 use mailapi_backend::Rounds;
+use mailapi_store::StoreError;
 
 use super::{MessageStore, MessageStoreError};
+
+/// Pause after a failure, unless a change comes first.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// Time without a pause after which other processes get their turn. SQLite does not queue them: they look for the lock
 /// again and again, and would find it only by chance.
@@ -42,15 +46,24 @@ impl MessageStore {
 
     /// Like [`MessageStore::maintain_once`], but returns the number of transactions.
     async fn chores_once(&self) -> Result<u64, MessageStoreError> {
-        let done = [
+        let freed = [
             self.remove_entries_once().await?,
             self.collect_garbage_once().await?,
-            self.reread_once().await?,
-            self.index_once().await?,
             self.forget_accepted_once().await?,
             self.forget_answered_once().await?,
         ];
-        Ok(done.iter().filter(|count| **count > 0).count() as u64)
+        let freed = freed.iter().filter(|count| **count > 0).count() as u64;
+        match self.derive_once().await {
+            // What is removed makes the room that is missing.
+            Err(MessageStoreError::Store(StoreError::DiskFull)) if freed > 0 => Ok(freed),
+            derived => Ok(freed + derived?),
+        }
+    }
+
+    /// Computes some of what follows from stored messages. Returns the number of transactions.
+    async fn derive_once(&self) -> Result<u64, MessageStoreError> {
+        let derived = [self.reread_once().await?, self.index_once().await?];
+        Ok(derived.iter().filter(|count| **count > 0).count() as u64)
     }
 
     /// Runs [`MessageStore::maintain_once`] until no work is left.
@@ -66,11 +79,16 @@ impl MessageStore {
     pub async fn maintain(&self, mut rounds: Rounds) {
         loop {
             rounds.begin();
-            if let Err(error) = self.maintain_and_pause().await {
-                // The work remains in the database and is retried after the next change.
-                tracing::warn!(%error, "message store maintenance failed; it is retried after the next change");
+            let done = self.maintain_and_pause().await;
+            let next_change = self.raised(|changes| &changes.chores);
+            match done {
+                Ok(()) => next_change.await,
+                Err(error) => {
+                    // The work remains in the database. On a full disk, no change may come before it is done.
+                    tracing::warn!(%error, "message store maintenance failed; it is retried soon");
+                    let _ = tokio::time::timeout(RETRY, next_change).await;
+                }
             }
-            self.raised(|changes| &changes.chores).await;
         }
     }
 

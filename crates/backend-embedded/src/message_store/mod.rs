@@ -226,6 +226,24 @@ impl MessageStore {
         Ok(answer)
     }
 
+    /// Like [`MessageStore::write`], for a job that makes room on a full disk. It may be run twice.
+    pub(crate) async fn write_freeing<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: Fn(&Connection, &mut Touched) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let changes = Arc::clone(&self.0.changes);
+        let job = move |connection: &Connection| -> Result<_, E> {
+            let mut touched = Touched::default();
+            let answer = job(connection, &mut touched)?;
+            Ok((answer, Announcement::new(touched, Arc::clone(&changes))))
+        };
+        // Dropping the announcement notifies the readers.
+        let (answer, _announcement) = self.0.sqlite.write_freeing(job).await?;
+        Ok(answer)
+    }
+
     /// Returns whether this record belongs into the store's own file.
     pub(crate) fn is_file_of(&self, record: &EnlistedRecord) -> bool {
         record.is_in(&self.0.sqlite)
@@ -241,9 +259,10 @@ impl MessageStore {
         if self.follows_accounts() { Ok(()) } else { self.0.sqlite.flushed().await }
     }
 
-    /// Checks that the database still stores durably.
+    /// Checks that the database still stores durably, and has room.
     pub(crate) fn keeps(&self) -> Result<(), StoreError> {
-        self.0.sqlite.keeps()
+        self.0.sqlite.keeps()?;
+        self.0.sqlite.has_room()
     }
 
     /// Runs a job of many transactions to its end, even if the caller stops waiting: a part of it must not

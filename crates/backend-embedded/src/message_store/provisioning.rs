@@ -73,7 +73,7 @@ impl Provisioning for MessageStore {
 
     async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
         let (address, now) = (mailbox.clone(), self.clock().now());
-        self.write(move |connection, touched| mailbox::remove(connection, &address, now, touched).map(drop))
+        self.write_freeing(move |connection, touched| mailbox::remove(connection, &address, now, touched).map(drop))
             .await
             .map_err(provisioning_error)
     }
@@ -197,7 +197,7 @@ impl MessageStore {
         domain: &DomainName,
     ) -> Result<(), ProvisioningError> {
         let name = domain.clone();
-        self.write(move |connection, _| change(connection, &name)).await.map_err(provisioning_error)
+        self.write_freeing(move |connection, _| change(connection, &name)).await.map_err(provisioning_error)
     }
 }
 

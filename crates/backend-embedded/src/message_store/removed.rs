@@ -19,7 +19,7 @@ impl MessageStore {
         if self.read(next).await?.is_none() {
             return Ok(0);
         }
-        self.write(|connection, _| {
+        self.write_freeing(|connection, _| {
             let mut rows = 0;
             while let Some(folder) = next(connection)?.filter(|_| rows < STEP) {
                 let most = STEP - rows;

@@ -64,7 +64,8 @@ impl MessageStore {
     /// [`MessageStoreError::NoSuchMailbox`].
     pub async fn mend_mailbox(&self, address: &EmailAddress) -> Result<usize, MessageStoreError> {
         let (address, now) = (address.clone(), self.clock().now());
-        self.write(move |connection, touched| {
+        // A purge begins with it.
+        self.write_freeing(move |connection, touched| {
             let mailbox = mailbox::number(connection, &address)?.ok_or(MessageStoreError::NoSuchMailbox)?;
             mend(connection, mailbox, now, touched)
         })

@@ -51,7 +51,7 @@ impl Queue for MessageStore {
             touched.queue();
             Ok(())
         };
-        self.write(apply).await.map_err(|Failed(error)| error)
+        self.write_freeing(apply).await.map_err(|Failed(error)| error)
     }
 }
 

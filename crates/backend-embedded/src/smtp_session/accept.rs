@@ -118,8 +118,18 @@ pub(crate) async fn accept_message(
         Err(NotTaken::Accept(AcceptError::NoRecipients(refused))) => Answer::Refuse(of_all(refused, delivery.relaying)),
         Err(error) => {
             tracing::error!(%error, "message could not be accepted");
-            Answer::Refuse(Reply::new(451, (4, 3, 0), "The message cannot be stored at the moment, try again later"))
+            Answer::Refuse(not_stored(&error))
         }
+    }
+}
+
+fn not_stored(error: &NotTaken) -> Reply {
+    match error {
+        // RFC 5321 section 4.2.3: insufficient system storage; RFC 3463 section 3.4: the mail system is full.
+        NotTaken::Accept(AcceptError::Store(StoreError::DiskFull)) => {
+            Reply::new(452, (4, 3, 1), "There is no room for the message at the moment, try again later")
+        }
+        _ => Reply::new(451, (4, 3, 0), "The message cannot be stored at the moment, try again later"),
     }
 }
 

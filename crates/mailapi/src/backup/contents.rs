@@ -109,7 +109,7 @@ pub(super) fn is_left_out(data_dir: &Path, database: &Path, path: &Path) -> bool
     let absolute = data_dir.join(path);
     let is_database = databases.iter().any(|database| {
         let beside = |suffix| with_suffix(database, suffix);
-        [database.clone(), beside("-wal"), beside("-shm"), beside("-journal")].contains(&absolute)
+        [database.clone(), beside("-wal"), beside("-shm"), beside("-journal"), beside("-reserve")].contains(&absolute)
     });
     is_database || [LOCK_FILE, RESTORING, SEARCH_INDEX, "lost+found"].iter().any(|name| path == Path::new(name))
 }

@@ -3,6 +3,7 @@
 mod arrived;
 mod bounces;
 mod certificate;
+mod disk;
 mod finding;
 mod follower;
 mod local;
@@ -88,6 +89,9 @@ async fn open(config: &Config, findings: &mut Vec<Finding>) -> Option<Assembly> 
 }
 
 async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Finding>) {
+    if let Some((sqlite, database)) = assembly.database(config) {
+        findings.push(disk::disk(sqlite, &database).await);
+    }
     findings.push(host_name(config, &assembly.service).await);
     let external = match &assembly.mail {
         MailServer::External(external) => external,

@@ -304,6 +304,17 @@ impl Dialogue {
         self.0.get_mut().write_all(bytes).unwrap();
     }
 
+    /// Reads the last line of a response.
+    pub(crate) fn reply(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the connection ended before a response");
+            if line.as_bytes().get(3) != Some(&b'-') {
+                return line;
+            }
+        }
+    }
+
     /// Reads up to the line with this prefix; earlier lines are parts of a response (`250-`) or untagged (`*`).
     pub(crate) fn hear(&mut self, wanted: &str) {
         loop {

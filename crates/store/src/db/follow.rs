@@ -126,19 +126,20 @@ impl Db {
     ) -> Result<Vec<Effect>, StoreError> {
         let Self::Sqlite(engine) = self else { return self.batch(statements).await };
         let Some(follower) = engine.follower() else { return self.batch(statements).await };
-        let written = engine.write(move |connection| {
+        let uses_reserve = statements.iter().any(Stmt::uses_reserve);
+        let job = move |connection: &Connection| {
             // Expand before the batch, which may delete the accounts.
             let mut spelt_out = Vec::new();
-            for one in changed {
+            for one in changed.clone() {
                 spelt_out.extend(one.spelt_out(connection)?);
             }
             let effects = sqlite::batch(connection, &statements)?;
             let now: Vec<_> = spelt_out.into_iter().map(|one| one.now(connection)).collect::<Result<_, _>>()?;
             // In the same transaction, so that accounts and mailboxes cannot diverge.
             Ok::<_, StoreError>((effects, follower.follow(connection, &now)?))
-        });
+        };
         // The follower's value must be dropped only after the commit.
-        let (effects, _word) = written.await?;
+        let (effects, _word) = if uses_reserve { engine.write_freeing(job).await? } else { engine.write(job).await? };
         Ok(effects)
     }
 }

@@ -86,11 +86,23 @@ pub(crate) struct Stmt {
     params: Vec<Value>,
     demanded: Option<u64>,
     is_lock: bool,
+    is_urgent: bool,
 }
 
 impl Stmt {
     pub(crate) fn new(sql: impl Into<Cow<'static, str>>) -> Self {
-        Self { sql: sql.into(), params: Vec::new(), demanded: None, is_lock: false }
+        Self { sql: sql.into(), params: Vec::new(), demanded: None, is_lock: false, is_urgent: false }
+    }
+
+    /// Returns whether a batch with this statement works on a full disk. A deletion makes room.
+    fn uses_reserve(&self) -> bool {
+        self.is_urgent || self.sql.trim_start().starts_with("DELETE ")
+    }
+
+    /// Marks a statement that must work on a full disk: users log in to delete mail, and access must end at any time.
+    pub(crate) fn urgent(mut self) -> Self {
+        self.is_urgent = true;
+        self
     }
 
     /// Binds the next parameter.
@@ -148,6 +160,9 @@ impl Db {
     /// Runs the statements in one transaction; returns when they are durable.
     pub(crate) async fn batch(&self, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
         match self {
+            Self::Sqlite(engine) if statements.iter().any(Stmt::uses_reserve) => {
+                engine.write_freeing(move |connection| sqlite::batch(connection, &statements)).await
+            }
             Self::Sqlite(engine) => engine.write(move |connection| sqlite::batch(connection, &statements)).await,
             Self::Postgres(engine) => engine.change(Work::Change(statements, None)).await,
         }

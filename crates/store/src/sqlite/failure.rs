@@ -41,6 +41,8 @@ impl From<Error> for StoreError {
 fn from_failure(failure: ffi::Error, message: Option<&str>) -> StoreError {
     let condition = ffi::code_to_str(failure.extended_code).to_owned();
     match failure.code {
+        // SQLite had no room to enlarge the index of the log.
+        _ if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => StoreError::DiskFull,
         ErrorCode::ConstraintViolation => constraint(failure.extended_code, message),
         ErrorCode::DatabaseBusy
         | ErrorCode::DatabaseLocked
@@ -51,8 +53,7 @@ fn from_failure(failure: ffi::Error, message: Option<&str>) -> StoreError {
         | ErrorCode::PermissionDenied
         | ErrorCode::FileLockingProtocolFailed
         | ErrorCode::OperationInterrupted => StoreError::Unavailable(condition),
-        // SQLite's own text speaks of an insertion.
-        ErrorCode::DiskFull => StoreError::Unavailable("the disk is full".to_owned()),
+        ErrorCode::DiskFull => StoreError::DiskFull,
         // The condition alone is "SQL logic error".
         _ if message.is_some_and(|text| WITHOUT_VALUES.contains(&text)) => {
             StoreError::Unexpected(message.unwrap_or(&condition).to_owned())

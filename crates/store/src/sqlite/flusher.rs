@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle, ThreadId};
 
-use super::writer::{Job, Message, answer};
+use super::job::{Job, answer};
+use super::writer::Message;
 use crate::StoreError;
 
 /// Flushes everything that was committed before the call.
@@ -134,7 +135,8 @@ mod tests {
     use rusqlite::Connection;
 
     use super::super::home::FileHome;
-    use super::super::writer::{Answered, Writer};
+    use super::super::job::Answered;
+    use super::super::writer::Writer;
     use super::*;
     use crate::sqlite::SqliteSettings;
 
@@ -171,8 +173,9 @@ mod tests {
         let connection = crate::sqlite::open::writer(&file, &settings).unwrap();
         connection.execute_batch("CREATE TABLE names (name TEXT PRIMARY KEY)").unwrap();
         let ((asked, hears), (orders, obeys)) = (std::sync::mpsc::sync_channel(100), channel());
-        let writer =
-            Writer::start(connection, disk(asked, obeys), FileHome::of(&file).unwrap(), settings).unwrap().into();
+        let writer = Writer::start(connection, disk(asked, obeys), (FileHome::of(&file).unwrap(), None), settings)
+            .unwrap()
+            .into();
         TestWriter { _folder: folder, writer, asked: hears, orders }
     }
 

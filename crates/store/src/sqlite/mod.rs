@@ -5,6 +5,7 @@
 //! disk". A second thread waits for that `fsync` while the writer runs the next group.
 
 mod copy;
+mod disk_room;
 mod failure;
 mod flusher;
 mod follower;
@@ -12,16 +13,19 @@ mod foreign;
 mod held;
 mod home;
 mod home_record;
+mod job;
 mod left_behind;
 mod migrate;
 mod open;
 mod readers;
+mod reserve;
 mod search;
 mod settings;
 mod writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rusqlite::Connection;
@@ -31,6 +35,7 @@ use crate::fact_numbers::FactNumbers;
 pub use crate::migration::Migration;
 use crate::{ForeignChanges, StoreError};
 pub use copy::{CopyTarget, check_database, copy_database};
+use disk_room::DiskRoom;
 use flusher::LogFile;
 pub use follower::{Followed, FollowsAccounts};
 pub(crate) use foreign::ForeignSqlite;
@@ -38,9 +43,11 @@ pub(crate) use held::FileHeld;
 use held::HeldFile;
 use home::FileHome;
 pub use home_record::{HomeRecord, UnknownRecord};
+use job::Answered;
 use readers::{Owner, Readers};
+pub use reserve::reserve_of;
 pub use settings::SqliteSettings;
-use writer::{Answered, Writer};
+use writer::Writer;
 
 /// A SQLite database file; clones share it.
 ///
@@ -58,6 +65,7 @@ struct Inner {
     held: HeldFile,
     facts: FactNumbers,
     home: HomeRecord,
+    full: Arc<AtomicBool>,
 }
 
 impl Sqlite {
@@ -68,16 +76,17 @@ impl Sqlite {
     /// # Errors
     /// When the file cannot be opened, is not a SQLite database, or stays locked by another process.
     pub fn open(path: &Path, settings: SqliteSettings) -> Result<Self, StoreError> {
-        let connection = open::writer(path, &settings)?;
+        let full = Arc::new(AtomicBool::new(false));
+        let (connection, room) = open_with_room(path, &settings, &full)?;
         let writer: i64 = connection.query_row("SELECT random()", [], |row| row.get(0))?;
         let facts = FactNumbers::of(writer.cast_unsigned());
         let place = FileHome::of(path)?;
         let home = place.record();
-        let writer = Writer::start(connection, LogFile::of(path)?, place, settings.clone())?;
+        let writer = Writer::start(connection, LogFile::of(path)?, (place, room), settings.clone())?;
         let owner = Owner::Mailapi { file: open::file_id(path) };
         let readers = Readers::new(path.to_owned(), settings, owner);
         let (follower, held) = (OnceLock::new(), HeldFile::beside(path));
-        Ok(Self(Arc::new(Inner { readers, writer, follower, held, facts, home })))
+        Ok(Self(Arc::new(Inner { readers, writer, follower, held, facts, home, full })))
     }
 
     /// Returns the identities of the open files, for a server to record.
@@ -135,6 +144,36 @@ impl Sqlite {
         E: From<StoreError> + Send + 'static,
     {
         self.0.writer.write(Answered::OnDisk, job).await
+    }
+
+    /// Runs a `job` that makes room, like [`Sqlite::write`]. On a full disk it uses the reserve, and is run a second time if
+    /// it failed before.
+    ///
+    /// # Errors
+    /// As [`Sqlite::write`].
+    pub async fn write_freeing<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: Fn(&Connection) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.0.writer.write_freeing(job).await
+    }
+
+    /// Returns whether the disk has room for changes that are no deletions.
+    ///
+    /// # Errors
+    /// [`StoreError::DiskFull`] if it has none.
+    pub fn has_room(&self) -> Result<(), StoreError> {
+        if self.0.full.load(Ordering::Relaxed) { Err(StoreError::DiskFull) } else { Ok(()) }
+    }
+
+    /// Returns the bytes in the file that no data uses.
+    ///
+    /// # Errors
+    /// As [`Sqlite::read`].
+    pub async fn free_bytes(&self) -> Result<u64, StoreError> {
+        self.read(disk_room::free_bytes).await
     }
 
     /// Runs `job` like [`Sqlite::write`], in the same order, but returns after the commit without waiting for
@@ -253,6 +292,28 @@ impl Sqlite {
         self.0.readers.close();
         self.0.writer.close().await;
     }
+}
+
+/// Opens the connection of the writer. On a full disk, SQLite needs the reserve to create the log and its index.
+fn open_with_room(
+    path: &Path,
+    settings: &SqliteSettings,
+    full: &Arc<AtomicBool>,
+) -> Result<(Connection, Option<DiskRoom>), StoreError> {
+    let opened = open::writer(path, settings);
+    if matches!(opened, Err(StoreError::Moved(_))) {
+        // Nothing is created beside a file that must not be opened.
+        return opened.map(|connection| (connection, None));
+    }
+    let room = DiskRoom::beside(path, settings, Arc::clone(full));
+    let connection = match (opened, &room) {
+        (Err(error), Some(room)) if room.is_reason_for(&error) => room.open_again(|| open::writer(path, settings))?,
+        (opened, _) => opened?,
+    };
+    if let Some(room) = &room {
+        room.begin();
+    }
+    Ok((connection, room))
 }
 
 /// Calls `job` and turns a panic into an error. The caller must roll back the job's changes.

@@ -37,7 +37,8 @@ pub(super) fn writer(path: &Path, settings: &SqliteSettings) -> Result<Connectio
     Ok(connection)
 }
 
-fn look_often_for_the_lock(connection: &mut Connection, patience: Duration) -> Result<(), StoreError> {
+/// Sets how long the connection waits for a lock.
+pub(super) fn look_often_for_the_lock(connection: &mut Connection, patience: Duration) -> Result<(), StoreError> {
     let mut began = Instant::now();
     let may_go_on = move |earlier_looks| {
         if earlier_looks == 0 {
@@ -58,7 +59,11 @@ fn look_often_for_the_lock(connection: &mut Connection, patience: Duration) -> R
 /// checkpoint writes and flushes them again. Another process that reads or checkpoints at this moment may
 /// leave some of it for the next time.
 fn keep_what_is_there(connection: &Connection) -> Result<(), StoreError> {
-    Ok(connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?)
+    match connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(StoreError::from) {
+        // SQLite flushes the log before it enlarges the database.
+        Err(StoreError::DiskFull) => Ok(()),
+        checkpointed => checkpointed,
+    }
 }
 
 /// Opens one more reader connection.
@@ -115,6 +120,11 @@ pub(super) fn file_id(path: &Path) -> Option<FileId> {
 #[cfg(not(unix))]
 pub(super) const fn file_id(_: &Path) -> Option<FileId> {
     None
+}
+
+/// Returns the length of the file at a path.
+pub(super) fn file_length(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).map(|file| file.len()).ok()
 }
 
 fn flags(access: OpenFlags, follows_links: bool) -> OpenFlags {

@@ -45,6 +45,8 @@ pub struct SqliteSettings {
     /// Whether the path of the file may contain symbolic links. Default true. SQLite never follows a link in place of the
     /// log or the index of the log.
     pub follows_links: bool,
+    /// Size of the reserve beside the file, with which deletions work on a full disk. Default 0: there is none.
+    pub reserve_bytes: u64,
     /// The files that a running server has open. Others are not opened. Default none.
     pub served: Option<HomeRecord>,
 }
@@ -69,6 +71,7 @@ impl Default for SqliteSettings {
             checkpoint_pages: 2000,
             wal_limit_bytes: 64 * 1024 * 1024,
             follows_links: true,
+            reserve_bytes: 0,
             served: None,
         }
     }

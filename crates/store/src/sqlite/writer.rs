@@ -3,7 +3,6 @@
 //! A group accepts jobs until the previous group is flushed. So the writer never waits for the disk while
 //! there are jobs to run.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -11,11 +10,13 @@ use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
+use super::disk_room::DiskRoom;
 use super::flusher::{Flush, Flusher};
 use super::home::FileHome;
-use super::{SqliteSettings, left_behind, run_guarded};
+use super::job::{Answered, Freeing, Job, OneTime, Task, Work, answer, answer_all};
+use super::{SqliteSettings, left_behind};
 use crate::{ForeignChanges, StoreError};
 
 /// A handle on the thread, which queues jobs.
@@ -44,75 +45,11 @@ pub(super) enum Message {
     Close(oneshot::Sender<()>),
 }
 
-/// When a job's caller is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answered {
-    /// When the change is on disk.
-    OnDisk,
-    /// When the change is visible. It reaches the disk no later than anything written after it.
-    InOrder,
-}
-
-/// One unit of work: runs inside a savepoint, answered after the group's commit.
-pub(super) trait Job: Send {
-    /// When the caller is answered.
-    fn answered(&self) -> Answered;
-    /// Runs the job; returns whether to keep its changes.
-    fn run(&mut self, connection: &Connection) -> bool;
-    /// Sends the caller the job's outcome, or the error that lost its group.
-    fn answer(self: Box<Self>, lost: Option<&StoreError>);
-}
-
-/// Answers a job. Dropping the result or waking the receiver can run caller code; a panic there must not kill
-/// the thread.
-pub(super) fn answer(job: Box<dyn Job>, lost: Option<&StoreError>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| job.answer(lost)));
-}
-
-struct Task<F, T, E> {
-    answered: Answered,
-    job: Option<F>,
-    outcome: Option<Result<T, E>>,
-    caller: oneshot::Sender<Result<T, E>>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl<F, T, E> Job for Task<F, T, E>
-where
-    F: FnOnce(&Connection) -> Result<T, E> + Send,
-    T: Send,
-    E: From<StoreError> + Send,
-{
-    fn answered(&self) -> Answered {
-        // A failed job changed nothing, so it need not wait for the disk.
-        if matches!(self.outcome, Some(Err(_))) { Answered::InOrder } else { self.answered }
-    }
-
-    fn run(&mut self, connection: &Connection) -> bool {
-        let outcome = self.job.take().map(|job| run_guarded(job, connection));
-        let keep = matches!(outcome, Some(Ok(_)));
-        self.outcome = outcome;
-        keep
-    }
-
-    fn answer(self: Box<Self>, lost: Option<&StoreError>) {
-        let outcome = match (self.outcome, lost) {
-            // The job's own error is more informative than that of the group; either way nothing was stored.
-            (Some(Err(error)), _) => Err(error),
-            (_, Some(lost)) => Err(lost.clone().into()),
-            (Some(Ok(value)), None) => Ok(value),
-            (None, None) => Err(StoreError::closed().into()),
-        };
-        // The caller may have stopped waiting.
-        let _ = self.caller.send(outcome);
-    }
-}
-
 impl Writer {
     pub(super) fn start(
         connection: Connection,
         flush: impl Flush + 'static,
-        home: FileHome,
+        (home, room): (FileHome, Option<DiskRoom>),
         settings: SqliteSettings,
     ) -> Result<Self, StoreError> {
         let (queue, jobs) = mpsc::channel();
@@ -128,7 +65,7 @@ impl Writer {
         let disk = Disk { flusher, flushing: 0, behind, failed: Arc::clone(&failed) };
         let thread = thread::Builder::new()
             .name("sqlite-writer".to_owned())
-            .spawn(move || Thread { connection, home, settings, jobs, changes, seen_version, disk }.serve())
+            .spawn(move || Thread { connection, home, room, settings, jobs, changes, seen_version, disk }.serve())
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer thread: {error}")))?;
         let begun = AtomicU64::new(0);
         Ok(Self { queue, permits, begun, foreign, thread: Mutex::new(Some(thread)), flusher: flusher_id, failed })
@@ -140,10 +77,28 @@ impl Writer {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        self.run(answered, OneTime(Some(job))).await
+    }
+
+    pub(super) async fn write_freeing<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: Fn(&Connection) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.run(Answered::OnDisk, Freeing(job)).await
+    }
+
+    async fn run<T, E, W>(&self, answered: Answered, work: W) -> Result<T, E>
+    where
+        W: Work<T, E> + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
         self.begun.fetch_add(1, Ordering::Relaxed);
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| StoreError::closed())?;
         let (caller, answer) = oneshot::channel();
-        self.send(Message::Job(Box::new(Task { answered, job: Some(job), outcome: None, caller, _permit: permit })))?;
+        self.send(Message::Job(Box::new(Task::new(answered, work, caller, permit))))?;
         answer.await.unwrap_or_else(|_| Err(StoreError::closed().into()))
     }
 
@@ -240,6 +195,7 @@ impl Disk {
 struct Thread {
     connection: Connection,
     home: FileHome,
+    room: Option<DiskRoom>,
     settings: SqliteSettings,
     jobs: Receiver<Message>,
     changes: watch::Sender<u64>,
@@ -291,19 +247,73 @@ impl Thread {
         // A failure here is not reported: the next group meets the same problem and reports it.
         let _ = self.home.check();
         drop(self.notice_foreign_changes());
+        self.look_at_the_disk();
     }
 
     /// Runs one transaction: the first job and the jobs waiting after it.
     fn commit_group(&mut self, first: Box<dyn Job>, closing: &mut Vec<oneshot::Sender<()>>) {
         let mut group = vec![first];
-        let outcome = self.run_group(&mut group, closing);
-        if outcome.is_err() && !self.connection.is_autocommit() {
+        match self.run_group(&mut group, closing) {
+            Ok(()) => self.committed(group),
+            Err(lost) => self.rolled_back(group, &lost),
+        }
+        self.look_at_the_disk();
+    }
+
+    /// Answers the jobs of a group that was not committed. On a full disk, deletions are run again with the reserve.
+    fn rolled_back(&mut self, group: Vec<Box<dyn Job>>, lost: &StoreError) {
+        self.roll_back();
+        let Some(room) = self.room.take_if(|room| room.is_reason_for(lost)) else {
+            return answer_all(group, lost);
+        };
+        let (freeing, others): (Vec<_>, Vec<_>) = group.into_iter().partition(|job| job.frees());
+        answer_all(others, &StoreError::DiskFull);
+        if freeing.is_empty() {
+            room.refused(&mut self.connection);
+        } else {
+            self.run_with_reserve(freeing, &room);
+        }
+        self.room = Some(room);
+    }
+
+    /// Runs deletions again, each in a transaction of its own, so that one has the whole reserve.
+    fn run_with_reserve(&mut self, freeing: Vec<Box<dyn Job>>, room: &DiskRoom) {
+        room.give_up(&mut self.connection);
+        for mut job in freeing {
+            match self.run_again(job.as_mut()) {
+                Ok(()) => self.committed(vec![job]),
+                Err(lost) => {
+                    tracing::error!(error = %lost, "a deletion failed although it had the reserve");
+                    self.roll_back();
+                    answer(job, Some(&lost));
+                }
+            }
+            room.empty_log(&mut self.connection);
+        }
+        room.restore(&mut self.connection);
+    }
+
+    fn run_again(&mut self, job: &mut dyn Job) -> Result<(), StoreError> {
+        self.begin()?;
+        self.run_job(job)?;
+        self.execute("COMMIT")
+    }
+
+    fn roll_back(&self) {
+        if !self.connection.is_autocommit() {
             // If even this fails, the next BEGIN reports it.
             let _ = self.execute("ROLLBACK");
         }
-        if let Err(lost) = &outcome {
-            return group.into_iter().for_each(|job| answer(job, Some(lost)));
+    }
+
+    fn look_at_the_disk(&mut self) {
+        if let Some(room) = &mut self.room {
+            room.look(&mut self.connection);
         }
+    }
+
+    /// Answers the jobs of a committed group when its changes are durable.
+    fn committed(&mut self, group: Vec<Box<dyn Job>>) {
         let (on_disk, in_order): (Vec<_>, Vec<_>) =
             group.into_iter().partition(|job| job.answered() == Answered::OnDisk);
         // The commit is unflushed even if no job waits for the disk.
@@ -352,6 +362,10 @@ impl Thread {
             return Err(StoreError::Unavailable("SQLite rolled the transaction back".to_owned()));
         }
         if !keep {
+            // The whole group is then run again with the reserve, or refused.
+            if job.frees() && self.room.as_ref().is_some_and(DiskRoom::is_used_up) {
+                return Err(StoreError::DiskFull);
+            }
             self.execute("ROLLBACK TO job")?;
         }
         self.execute("RELEASE job")
