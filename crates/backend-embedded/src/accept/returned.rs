@@ -8,7 +8,7 @@
 
 use std::io;
 
-use mailapi_backend::mime::{Header, MessageStructure, ReturnedAction, ReturnedReport, returned_mail_in};
+use mailapi_backend::mime::{MessageStructure, ReturnedAction, ReturnedReport, returned_mail_in};
 use mailapi_model::{
     Blob, DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Outcome, QueueId, Timestamp,
 };
@@ -94,6 +94,22 @@ impl Sent {
         }
     }
 
+    /// Returns the failure as this server can understand it. Some servers name an original recipient that this server did
+    /// not give them, and the right one as the final recipient.
+    fn understood(&self, failure: &ReturnedReport) -> ReturnedReport {
+        let is_known = |address: &EmailAddress| {
+            let is_it =
+                |left: &LeftFor| left.recipient == address.as_str() || left.member.as_deref() == Some(address.as_str());
+            self.left_for.iter().any(is_it)
+        };
+        match &failure.final_recipient {
+            Some(tried) if !is_known(&failure.recipient) && is_known(tried) => {
+                ReturnedReport { recipient: tried.clone(), final_recipient: None, ..failure.clone() }
+            }
+            _ => failure.clone(),
+        }
+    }
+
     /// Returns the position in `left_for` that a failure concerns, if another server accepted the message for it.
     fn place_of(&self, failure: &ReturnedReport) -> Option<usize> {
         let waits = |place: &usize| self.waiting.iter().any(|(left, _)| *left == self.left_for[*place]);
@@ -121,22 +137,8 @@ impl Sent {
     }
 }
 
-/// Returns whether a header block belongs to a delivery status notification (RFC 6522 section 3).
-fn is_notification(header: &[u8]) -> bool {
-    let Some(kind) = Header::of(header).parameters("Content-Type") else { return false };
-    let is_of = |name: &str, value: &str| {
-        kind.parameters.iter().any(|(known, is)| known.eq_ignore_ascii_case(name) && is.eq_ignore_ascii_case(value))
-    };
-    kind.value.eq_ignore_ascii_case("multipart/report") && is_of("report-type", "delivery-status")
-}
-
-/// Returns the failures that a message reports, if it is a notification. May block.
+/// Returns the failures that a message reports, in whatever form. May block.
 pub(super) fn failures(message: &Blob, structure: &MessageStructure) -> io::Result<Vec<ReturnedReport>> {
-    let header = structure.header();
-    let header = message.slice(0..usize::try_from(header.length).unwrap_or(usize::MAX)).to_bytes()?;
-    if !is_notification(&header) {
-        return Ok(Vec::new());
-    }
     let mut reports = returned_mail_in(message, structure)?;
     reports.retain(|report| report.action == ReturnedAction::Failed);
     Ok(reports)
@@ -175,7 +177,7 @@ pub(super) fn come_early(
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let Some(sent) = sent(connection, at)?.filter(|_| !failures.is_empty()) else { return Ok(false) };
-    Ok(failures.iter().any(|failure| sent.is_early(failure, now)))
+    Ok(failures.iter().any(|failure| sent.is_early(&sent.understood(failure), now)))
 }
 
 /// Appends an event for each plausible failure.
@@ -189,6 +191,7 @@ pub(super) fn record(
     let Some(mut sent) = sent(connection, at)? else { return Ok(()) };
     let before = sent.left_for.len();
     for failure in failures {
+        let failure = &sent.understood(failure);
         let Some(place) = sent.place_of(failure) else { continue };
         let event = event(&at.address, failure, (&sent, &sent.left_for[place]), now);
         if sent.is_final(place, failure) {

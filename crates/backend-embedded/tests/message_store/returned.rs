@@ -192,6 +192,37 @@ async fn our_own_notices_are_no_returned_mail() {
 }
 
 #[tokio::test]
+async fn the_form_of_a_notice_does_not_matter() {
+    let mixed = |id: &str| {
+        let notice = notice(id, "failed (gave up)", "zoe@far.example (Zoe)");
+        notice.replace("multipart/report; report-type=\"delivery-status\"", "multipart/mixed")
+    };
+    let foreign = |id: &str| notice(id, "failed", "zoe@far.example\r\nOriginal-Recipient: rfc822; relay@other.example");
+    let text = |_: &str| "Subject: failure notice\r\n\r\n<Zoe@far.example>: 550 5.1.1 no such user\r\n".to_owned();
+    let forms: [&dyn Fn(&str) -> String; 3] = [&mixed, &foreign, &text];
+    for form in forms {
+        let test_store = TestStore::new().await;
+        let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
+        let reported = reported(&test_store, "", "ann@example.org", &form(&id)).await;
+        let shown: Vec<_> =
+            reported.iter().map(|event| (event.recipient.as_str(), event.final_recipient.is_none())).collect();
+        assert_eq!(shown, [("zoe@far.example", true)], "{}", form(&id));
+        assert_eq!(reported[0].dsn.unwrap().to_string(), "5.1.1");
+    }
+    // A text about others, or about a delay, changes nothing.
+    let test_store = TestStore::new().await;
+    sent(&test_store, &SeededEntropy::new(7)).await;
+    for text in [
+        "eve@far.example: 550 5.1.1 no",
+        "zoe@far.example: 450 4.2.0 busy",
+        "zoe@far.example: 550 x\r\n\r\nIt will be retried.",
+    ] {
+        let notice = format!("Subject: notice\r\n\r\n{text}\r\n");
+        assert_eq!(reported(&test_store, "", "ann@example.org", &notice).await, [], "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_returned_message_is_one_event_for_each_recipient() {
     let test_store = TestStore::new().await;
     let id = sent(&test_store, &SeededEntropy::new(7)).await;

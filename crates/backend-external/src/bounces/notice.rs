@@ -28,7 +28,7 @@ impl Notice {
         let message_id = recipients.iter().find_map(|address| addresses.message_id(address));
         let claimed = recipients.iter().any(|address| addresses.claims_to_be_ours(address));
         let mut reports = returned_mail(raw);
-        let is_report = !reports.is_empty();
+        let is_report = reports.iter().any(|report| !report.is_in_text);
         reports.retain(|report| report.action == ReturnedAction::Failed);
         match message_id {
             // Mail servers send notifications with the null reverse-path (RFC 3464 section 2). Any other mail is not

@@ -80,6 +80,10 @@ impl Known {
         if self.status_of(&event.recipient).is_some() {
             return Some(event);
         }
+        // Some servers name an original recipient that they were not given, and the right one as the final recipient.
+        if let Some(tried) = event.final_recipient.clone().filter(|tried| self.status_of(tried).is_some()) {
+            return Some(DeliveryEvent { recipient: tried, final_recipient: None, ..event });
+        }
         let mut owners = self.members.iter().filter(|member| member.address == event.recipient);
         let owner = owners.next().filter(|_| owners.next().is_none())?;
         Some(DeliveryEvent { recipient: owner.of.clone(), final_recipient: Some(event.recipient), ..event })
