@@ -48,6 +48,11 @@ impl LeftFor {
         self.recipient == recipient.as_str() && self.member.as_deref() == member.map(EmailAddress::as_str)
     }
 
+    /// Returns whether a server got the message for this address.
+    fn is_for(&self, address: &EmailAddress) -> bool {
+        self.member.as_ref().unwrap_or(&self.recipient) == address.as_str()
+    }
+
     fn parse(line: &str) -> Self {
         match line.split_once(BEFORE_MEMBER) {
             Some((recipient, member)) => Self { recipient: recipient.to_owned(), member: Some(member.to_owned()) },
@@ -84,29 +89,16 @@ impl Sent {
         };
         let mut found = places(&|left| left.is(named, tried));
         match tried {
-            // The recipient or a member represents others at its server.
-            Some(_) if found.is_empty() => places(&|left| left.recipient == named.as_str()),
+            Some(tried) if found.is_empty() => {
+                // The recipient or a member represents others at its server.
+                found = places(&|left| left.recipient == named.as_str());
+                if found.is_empty() { places(&|left| left.is_for(tried)) } else { found }
+            }
             Some(_) => found,
             None => {
                 found.extend(places(&|left| left.member.as_deref() == Some(named.as_str())));
                 found
             }
-        }
-    }
-
-    /// Returns the failure as this server can understand it. Some servers name an original recipient that this server did
-    /// not give them, and the right one as the final recipient.
-    fn understood(&self, failure: &ReturnedReport) -> ReturnedReport {
-        let is_known = |address: &EmailAddress| {
-            let is_it =
-                |left: &LeftFor| left.recipient == address.as_str() || left.member.as_deref() == Some(address.as_str());
-            self.left_for.iter().any(is_it)
-        };
-        match &failure.final_recipient {
-            Some(tried) if !is_known(&failure.recipient) && is_known(tried) => {
-                ReturnedReport { recipient: tried.clone(), final_recipient: None, ..failure.clone() }
-            }
-            _ => failure.clone(),
         }
     }
 
@@ -177,7 +169,7 @@ pub(super) fn come_early(
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let Some(sent) = sent(connection, at)?.filter(|_| !failures.is_empty()) else { return Ok(false) };
-    Ok(failures.iter().any(|failure| sent.is_early(&sent.understood(failure), now)))
+    Ok(failures.iter().any(|failure| sent.is_early(failure, now)))
 }
 
 /// Appends an event for each plausible failure.
@@ -191,7 +183,6 @@ pub(super) fn record(
     let Some(mut sent) = sent(connection, at)? else { return Ok(()) };
     let before = sent.left_for.len();
     for failure in failures {
-        let failure = &sent.understood(failure);
         let Some(place) = sent.place_of(failure) else { continue };
         let event = event(&at.address, failure, (&sent, &sent.left_for[place]), now);
         if sent.is_final(place, failure) {
@@ -261,6 +252,10 @@ fn event(
 ) -> DeliveryEvent {
     let parsed = |text: &String| text.parse::<EmailAddress>().ok();
     let member = || left.member.as_ref().and_then(parsed);
+    // Some servers name an original recipient that they were not given, beside the right final one. Only those that know
+    // all recipients of the message can tell it from one that was delivered here.
+    let is_named = left.recipient == failure.recipient.as_str() || left.is_for(&failure.recipient);
+    let recipient = parsed(&left.recipient).filter(|_| is_named);
     let said: String = one_line(&failure.diagnostic).chars().take(MAX_RESPONSE).collect();
     let response = if said.is_empty() { "returned by another server".to_owned() } else { said };
     DeliveryEvent {
@@ -268,7 +263,7 @@ fn event(
         message_id: Some(message.id),
         queue_id: message.queue_id.clone(),
         sender: Some(mailbox.clone()),
-        recipient: parsed(&left.recipient).unwrap_or_else(|| failure.recipient.clone()),
+        recipient: recipient.unwrap_or_else(|| failure.recipient.clone()),
         final_recipient: failure.final_recipient.clone().or_else(member),
         outcome: Outcome::Bounced,
         evidence: Evidence::ReturnedMail,

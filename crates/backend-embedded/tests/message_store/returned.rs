@@ -97,16 +97,26 @@ async fn reported(test_store: &TestStore, from: &str, to: &str, notice: &str) ->
 }
 
 #[tokio::test]
+async fn other_servers_get_the_recipients_of_an_api_message_as_original_ones() {
+    let test_store = TestStore::new().await;
+    submitted(&test_store, &SeededEntropy::new(7)).await;
+    let [message] = &test_store.message_store.claim_due(100, LEASE).await.unwrap()[..] else {
+        panic!("no due message")
+    };
+    let originals: Vec<_> = message.recipients.iter().map(|recipient| recipient.orcpt.as_deref()).collect();
+    assert_eq!(originals, [Some("rfc822;zoe@far.example"), Some("rfc822;joe@far.example")]);
+}
+
+#[tokio::test]
 async fn a_forged_notice_changes_nothing() {
     let test_store = TestStore::new().await;
     let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
     let unknown = MessageId::random(test_store.clock.now(), &SeededEntropy::new(8)).to_string();
     let good = notice(&id, "failed", "zoe@far.example");
     for (from, to, notice) in [
-        // To another address than the sender's, or not in the form of a bounce.
+        // To another address than the sender's, or from a person.
         ("", "bob@example.org", good.clone()),
         ("eve@far.example", "ann@example.org", good.clone()),
-        ("", "ann@example.org", good.replace("multipart/report", "multipart/mixed")),
         // For an unknown message, for a recipient to which it was not sent, and without a failure.
         ("", "ann@example.org", notice(&unknown, "failed", "zoe@far.example")),
         ("", "ann@example.org", notice("hello", "failed", "zoe@far.example")),
@@ -191,15 +201,19 @@ async fn our_own_notices_are_no_returned_mail() {
     assert_eq!(reported(&test_store, "", "ann@example.org", &notice(&id, "delayed", "zoe@far.example")).await, []);
 }
 
+/// Returns a notice that has only a text.
+fn text_notice(id: &str, subject: &str, text: &str) -> String {
+    format!("Subject: {subject}\r\n\r\n{text}\r\n\r\n--- Below is a copy.\r\n\r\nMessage-ID: <{id}@example.org>\r\n")
+}
+
 #[tokio::test]
 async fn the_form_of_a_notice_does_not_matter() {
     let mixed = |id: &str| {
         let notice = notice(id, "failed (gave up)", "zoe@far.example (Zoe)");
         notice.replace("multipart/report; report-type=\"delivery-status\"", "multipart/mixed")
     };
-    let foreign = |id: &str| notice(id, "failed", "zoe@far.example\r\nOriginal-Recipient: rfc822; relay@other.example");
-    let text = |_: &str| "Subject: failure notice\r\n\r\n<Zoe@far.example>: 550 5.1.1 no such user\r\n".to_owned();
-    let forms: [&dyn Fn(&str) -> String; 3] = [&mixed, &foreign, &text];
+    let text = |id: &str| text_notice(id, "failure notice", "<Zoe@far.example>: 550 5.1.1 no such user");
+    let forms: [&dyn Fn(&str) -> String; 2] = [&mixed, &text];
     for form in forms {
         let test_store = TestStore::new().await;
         let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
@@ -209,16 +223,34 @@ async fn the_form_of_a_notice_does_not_matter() {
         assert_eq!(shown, [("zoe@far.example", true)], "{}", form(&id));
         assert_eq!(reported[0].dsn.unwrap().to_string(), "5.1.1");
     }
-    // A text about others, or about a delay, changes nothing.
+}
+
+#[tokio::test]
+async fn a_text_about_others_or_a_delay_changes_nothing() {
     let test_store = TestStore::new().await;
-    sent(&test_store, &SeededEntropy::new(7)).await;
-    for text in [
-        "eve@far.example: 550 5.1.1 no",
-        "zoe@far.example: 450 4.2.0 busy",
-        "zoe@far.example: 550 x\r\n\r\nIt will be retried.",
+    let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
+    for (subject, text) in [
+        ("failure notice", "eve@far.example: 550 5.1.1 no"),
+        ("failure notice", "bob@example.org: 550 5.1.1 no"),
+        ("Warning", "zoe@far.example: 450 4.2.0 busy"),
+        ("notice", "zoe@far.example: 550 x\r\n\r\nIt will be retried."),
+        ("notice", "It was delivered: zoe@far.example: earlier 550"),
     ] {
-        let notice = format!("Subject: notice\r\n\r\n{text}\r\n");
+        let notice = text_notice(&id, subject, text);
         assert_eq!(reported(&test_store, "", "ann@example.org", &notice).await, [], "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_original_recipient_is_left_to_those_who_know_all_recipients() {
+    let test_store = TestStore::new().await;
+    let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
+    for original in ["relay@other.example", "bob@example.org"] {
+        let notice = notice(&id, "failed", &format!("zoe@far.example\r\nOriginal-Recipient: rfc822; {original}"));
+        let reported = reported(&test_store, "", "ann@example.org", &notice).await;
+        let last = reported.last().unwrap();
+        assert_eq!(last.recipient.as_str(), original);
+        assert_eq!(last.final_recipient.as_ref().unwrap().as_str(), "zoe@far.example");
     }
 }
 
@@ -319,9 +351,9 @@ async fn a_refused_member_leaves_the_direct_copy_alone() {
 async fn a_recipient_can_come_back_after_members_of_it_did() {
     let test_store = TestStore::new().await;
     let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
-    let alias = "joe@far.example\r\nOriginal-Recipient: rfc822; zoe@far.example";
+    let alias = "jon@far.example\r\nOriginal-Recipient: rfc822; zoe@far.example";
     let of_member = notice(&id, "failed", alias);
-    let of_other = notice(&id, "failed", &alias.replace("joe", "jim"));
+    let of_other = notice(&id, "failed", &alias.replace("jon", "jim"));
     let of_recipient = notice(&id, "failed", "zoe@far.example");
     for notice in [&of_member, &of_other, &of_recipient, &of_recipient] {
         reported(&test_store, "", "ann@example.org", notice).await;
@@ -331,7 +363,7 @@ async fn a_recipient_can_come_back_after_members_of_it_did() {
         .iter()
         .map(|event| (event.recipient.as_str(), event.final_recipient.as_ref().map(|member| member.as_str())))
         .collect();
-    let members = [("zoe@far.example", Some("joe@far.example")), ("zoe@far.example", Some("jim@far.example"))];
+    let members = [("zoe@far.example", Some("jon@far.example")), ("zoe@far.example", Some("jim@far.example"))];
     assert_eq!(
         reported,
         [members[0], members[1], ("zoe@far.example", None)],

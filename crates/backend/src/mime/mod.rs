@@ -21,7 +21,6 @@ mod html;
 mod iso2022;
 mod limits;
 mod message_structure;
-mod notice_text;
 mod parameters;
 mod plain;
 mod raw_octets;

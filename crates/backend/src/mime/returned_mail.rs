@@ -6,8 +6,16 @@ use std::io;
 
 use mailapi_model::{Blob, EmailAddress, EnhancedCode, MessageId};
 
-use super::notice_text::{NamedFailure, NoticeText, enhanced_code};
-use super::{Limits, MessageStructure, PartSpan, decode, fields, header_block, headers, html_text, parameters};
+use super::{Limits, MessageStructure, PartSpan, decode};
+
+mod lines;
+mod notice;
+mod notice_text;
+mod recipient_group;
+mod reply;
+mod verdict;
+
+use notice::Notice;
 
 /// Fields that name the recipient of a delivered mail, most reliable first.
 const RECIPIENT_FIELDS: [&str; 5] = ["X-Original-To", "Delivered-To", "Envelope-To", "To", "Cc"];
@@ -65,78 +73,42 @@ pub fn returned_mail_in(bytes: &Blob, structure: &MessageStructure) -> io::Resul
     })
 }
 
+/// Types of a whole message.
+const MESSAGE_TYPES: [&str; 2] = ["message/rfc822", "message/global"];
+/// More than a gateway that joins notices produces.
+const MAX_STATUS_PARTS: usize = 10;
+
 /// Returns the reports. `bytes` reads encoded bytes of the mail. Its outer type says nothing: servers write
 /// `multipart/mixed`, omit `report-type`, and gateways wrap notices.
 fn reports<T: AsRef<[u8]>, E>(
     structure: &MessageStructure,
     bytes: impl Fn(PartSpan) -> Result<T, E>,
 ) -> Result<Vec<ReturnedReport>, E> {
-    let parts = |wanted: &'static [&'static str]| {
-        let parts = structure.attachments.iter();
-        parts.filter(move |part| wanted.contains(&part.info.content_type.to_ascii_lowercase().as_str()))
-    };
-    let header = Fields(headers(bytes(structure.header())?.as_ref()));
-    let text = notice_text(structure, &bytes)?;
-    if parts(&STATUS_TYPES).next().is_none() {
-        let is_other_report = parts(&OTHER_REPORTS).next().is_some();
-        return Ok(if is_other_report { Vec::new() } else { named_reports(&header, &text) });
-    }
-    let returned = parts(&RETURNED_TYPES).next().map(|part| content(part.span, &bytes)).transpose()?;
-    let in_returned =
-        returned.and_then(|raw| MessageId::from_header(Fields(headers(header_block(&raw))).get("Message-ID")?));
-    let mut found = Vec::new();
-    for part in parts(&STATUS_TYPES).take(MAX_STATUS_PARTS) {
-        let status = content(part.span, &bytes)?;
-        let mut groups: Vec<_> = groups(&status).into_iter().map(|group| Fields(headers(group))).collect();
-        // Some servers omit the empty line between the fields of the message and those of its only recipient.
-        let is_alone = |first: &Fields| first.get("Final-Recipient").or(first.get("Original-Recipient")).is_some();
-        let about_message = groups.first().filter(|first| !is_alone(first)).is_some().then(|| groups.remove(0));
-        let envelope_id =
-            about_message.as_ref().or(groups.first()).and_then(|fields| fields.get("Original-Envelope-Id"));
-        // Most reliable first: the return address, the envelope id, the returned header.
-        let message_id = in_return_address(&header).or_else(|| envelope_id?.trim().parse().ok()).or(in_returned);
-        let actions: Vec<_> = groups.iter().map(written_action).collect();
-        // A group without action is one of several, or of a server that writes notices about failures alone.
-        let others = actions.iter().flatten().all(|action| *action == ReturnedAction::Failed);
-        found.extend(groups.iter().filter_map(|fields| report(fields, message_id, others, &text)));
+    let notice = Notice::of(structure, &bytes)?;
+    let mut found = notice.reports();
+    if found.is_empty() && notice.may_be_wrapper() {
+        for part in parts(structure, &MESSAGE_TYPES).take(MAX_STATUS_PARTS) {
+            let raw = content(part, &bytes)?;
+            let Ok(wrapped) =
+                Notice::of(&MessageStructure::of(&raw), |span: PartSpan| Ok::<_, Infallible>(span.of(&raw)));
+            if notice.wraps(&wrapped) {
+                found.extend(wrapped.reports().into_iter().map(|report| ReturnedReport {
+                    message_id: notice.in_return_address().or(report.message_id),
+                    ..report
+                }));
+            }
+        }
     }
     Ok(found)
 }
 
-/// Types of the part that a machine reads (RFC 3464, RFC 6533).
-const STATUS_TYPES: [&str; 2] = ["message/delivery-status", "message/global-delivery-status"];
-/// Types of the returned message or its header.
-const RETURNED_TYPES: [&str; 4] = ["message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers"];
-/// Reports about something else than delivery: that a message was shown (RFC 8098), or a complaint (RFC 5965).
-const OTHER_REPORTS: [&str; 2] = ["message/disposition-notification", "message/feedback-report"];
-/// More than a gateway that joins notices produces.
-const MAX_STATUS_PARTS: usize = 10;
-
-/// Reads the text for people.
-fn notice_text<T: AsRef<[u8]>, E>(
-    structure: &MessageStructure,
-    bytes: impl Fn(PartSpan) -> Result<T, E>,
-) -> Result<NoticeText, E> {
-    let max = Limits::default().max_report_bytes as u64;
-    let (text, html) = structure.decode_bodies(|span| bytes(PartSpan { length: span.length.min(max), ..span }))?;
-    Ok(NoticeText::of(&text.unwrap_or_else(|| html.map(|html| html_text(&html)).unwrap_or_default())))
-}
-
-/// Returns the failures of a notice without a part for machines.
-fn named_reports(header: &Fields, text: &NoticeText) -> Vec<ReturnedReport> {
-    let field = header.get("X-Failed-Recipients").unwrap_or_default();
-    let failed: Vec<EmailAddress> = field.split([',', '\n']).filter_map(|text| text.trim().parse().ok()).collect();
-    let message_id = in_return_address(header);
-    let report = |failure: NamedFailure| ReturnedReport {
-        message_id,
-        recipient: failure.recipient,
-        final_recipient: None,
-        action: ReturnedAction::Failed,
-        status: enhanced_code(&failure.reason),
-        diagnostic: failure.reason,
-        is_in_text: true,
-    };
-    text.failures(&failed).into_iter().map(report).collect()
+fn parts<'a>(
+    structure: &'a MessageStructure,
+    wanted: &'static [&'static str],
+) -> impl Iterator<Item = PartSpan> + use<'a> {
+    let attachments = structure.attachments.iter();
+    let is_wanted = |media_type: &str| wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(media_type));
+    attachments.filter(move |part| is_wanted(&part.info.content_type)).map(|part| part.span)
 }
 
 struct Fields(Vec<(String, String)>);
@@ -181,100 +153,6 @@ pub fn delivered_to(header: &[(String, String)]) -> impl Iterator<Item = &str> {
 /// Returns the message id after a plus sign in the local part of the notification's recipient address.
 fn in_return_address(header: &Fields) -> Option<MessageId> {
     delivered_to(&header.0).find_map(|address| address.split_once('@')?.0.rsplit_once('+')?.1.parse().ok())
-}
-
-/// Returns the action as written; `None` if it is missing or unknown. A comment may follow it.
-fn written_action(fields: &Fields) -> Option<ReturnedAction> {
-    let (written, _) = parameters::written(fields.get("Action")?);
-    Some(match written.split_whitespace().next()?.to_ascii_lowercase().as_str() {
-        "failed" | "failure" | "fail" => ReturnedAction::Failed,
-        "delayed" => ReturnedAction::Delayed,
-        "delivered" => ReturnedAction::Delivered,
-        "relayed" => ReturnedAction::Relayed,
-        "expanded" => ReturnedAction::Expanded,
-        _ => return None,
-    })
-}
-
-fn report(fields: &Fields, message_id: Option<MessageId>, others: bool, text: &NoticeText) -> Option<ReturnedReport> {
-    let written = fields.get("Status").unwrap_or_default();
-    let status = written.split_whitespace().next().and_then(|status| status.parse::<EnhancedCode>().ok());
-    let action = match (written_action(fields), status.map(|status| status.class)) {
-        (Some(action), _) => action,
-        // An action that is unknown says nothing.
-        (None, _) if fields.get("Action").is_some() => return None,
-        (None, Some(5)) => ReturnedAction::Failed,
-        (None, Some(4)) => ReturnedAction::Delayed,
-        (None, Some(_)) => ReturnedAction::Delivered,
-        (None, None) if others => ReturnedAction::Failed,
-        (None, None) => return None,
-    };
-    let named = |name| fields.get(name).and_then(recipient);
-    let (original, tried) = (named("Original-Recipient"), named("Final-Recipient"));
-    let recipient = original.or_else(|| tried.clone())?;
-    let behind = text.generated_from(&recipient);
-    let final_recipient = behind.or(tried).filter(|tried| *tried != recipient);
-    let diagnostic = diagnostic(fields, written)
-        .or_else(|| final_recipient.as_ref().map(|tried| text.reason_of(tried)).filter(|said| !said.is_empty()))
-        .unwrap_or_else(|| text.reason_of(&recipient));
-    let status = match status {
-        // Exim, Courier and others always write 5.0.0; the reply says more.
-        Some(EnhancedCode { subject: 0, detail: 0, .. }) | None => enhanced_code(&diagnostic).or(status),
-        status => status,
-    };
-    // A success is no failure.
-    let is_possible = |status: &EnhancedCode| action != ReturnedAction::Failed || matches!(status.class, 4 | 5);
-    Some(ReturnedReport {
-        message_id,
-        recipient,
-        final_recipient,
-        action,
-        status: status.filter(is_possible),
-        diagnostic,
-        is_in_text: false,
-    })
-}
-
-/// Returns the reply of the remote server: in its field, or in the comment of the status.
-fn diagnostic(fields: &Fields, status: &str) -> Option<String> {
-    let field = fields.get("Diagnostic-Code").unwrap_or_default();
-    let field = field.split_once(';').map_or(field, |(_, text)| text);
-    let comment = || status.split_once('(').map_or("", |(_, comment)| comment.trim_end().trim_end_matches(')'));
-    let said = if field.trim().is_empty() { comment() } else { field };
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(said).filter(|said| !said.is_empty())
-}
-
-/// Parses `rfc822; ann@example.org` or `utf-8; …` (RFC 6533 section 3), with brackets and comments. Some servers write the
-/// encoding that is for SMTP alone (xtext, RFC 3461 section 4).
-fn recipient(value: &str) -> Option<EmailAddress> {
-    let address = value.split_once(';').map_or(value, |(_, address)| address).trim();
-    let parse = |text: &str| {
-        let email =
-            fields::correspondents(text.as_bytes(), Limits::default().max_parameter_bytes).into_iter().next()?.email;
-        EmailAddress::as_given(&email).ok()
-    };
-    EmailAddress::as_given(address).ok().or_else(|| parse(address)).or_else(|| parse(&without_xtext(address)))
-}
-
-/// Decodes `+` with two hexadecimal digits.
-fn without_xtext(text: &str) -> String {
-    let mut parts = text.split('+');
-    let mut decoded = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let byte = part.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok()).filter(u8::is_ascii_graphic);
-        match byte {
-            Some(byte) => {
-                decoded.push(char::from(byte));
-                decoded.push_str(&part[2..]);
-            }
-            None => {
-                decoded.push('+');
-                decoded.push_str(part);
-            }
-        }
-    }
-    decoded
 }
 
 #[cfg(test)]
@@ -355,6 +233,7 @@ mod tests {
             "Final-Recipient: rfc822; a@b.example\nAction: failed\nStatus: 5.0.0",
             "Final-Recipient: rfc822; a@b.example (Ann)\nAction: failed (gave up)\nStatus: 5.0.0",
             "Final-Recipient: RFC822;<a@b.example>\nAction: Failure",
+            "Final-Recipient: rfc822; a@b.example\nAction: error",
             "Final-Recipient: rfc822; a@b.example\nStatus: 5.0.0 ",
             "Final-Recipient: rfc822; a@b.example",
             "Final-Recipient: a+40b.example\nAction: failed",
@@ -367,41 +246,137 @@ mod tests {
             ["- a@b.example Failed 5.2.2 550 5.2.2 Full"]
         );
         assert_eq!(of("Status: 5.1.2 (550 Nowhere to go)"), ["- a@b.example Failed 5.1.2 550 Nowhere to go"]);
+        assert_eq!(of("Status: 553 too large"), ["- a@b.example Failed - 553 too large"]);
+        let tagged =
+            "Original-Recipient: rfc822; zoe+2Btag@b.example\nFinal-Recipient: rfc822; z9@b.example\nAction: failed";
+        assert_eq!(status(tagged), ["- zoe+tag@b.example (z9@b.example) Failed - "]);
         assert_eq!(of("Status: 2.0.0\nDiagnostic-Code: smtp; 550 No"), ["- a@b.example Failed - 550 No"]);
     }
 
     #[test]
     fn what_is_no_failure_is_not_reported_as_one() {
-        for fields in
-            ["Action: delayed\nStatus: 4.0.0", "Action: delivered", "Action: strange\nStatus: 5.0.0", "Status: 4.4.1"]
-        {
+        for fields in [
+            "Action: delayed\nStatus: 4.0.0",
+            "Action: delivered",
+            "Action: relayed\nDiagnostic-Code: smtp; 550 earlier",
+            "Action: expanded",
+            "Action: strange\nStatus: 5.0.0",
+            "Status: 4.4.1",
+            "Status: 2.0.0",
+        ] {
             let reports = status(&format!("Final-Recipient: rfc822; a@b.example\n{fields}"));
             assert!(!reports.iter().any(|report| report.contains("Failed")), "{fields}: {reports:?}");
         }
-        // One group without action beside one that was delivered.
-        let mixed = "Final-Recipient: rfc822; c@b.example\nAction: delivered\n\nFinal-Recipient: rfc822; a@b.example";
-        assert_eq!(status(mixed).len(), 1);
+        // Groups without action beside one that was delivered or waits.
+        for other in ["Action: delivered", "Action: delayed", "Status: 4.4.1"] {
+            let mixed =
+                format!("Final-Recipient: rfc822; c@b.example\n{other}\n\nFinal-Recipient: rfc822; a@b.example");
+            assert_eq!(status(&mixed).len(), 1, "{other}");
+        }
+        let failed = "Final-Recipient: rfc822; c@b.example\nAction: failed\n\nFinal-Recipient: rfc822; a@b.example";
+        assert_eq!(status(failed).len(), 2);
+    }
+
+    /// Returns a report with a subject, a text, and the fields of one recipient.
+    fn report(subject: &str, text: &str, fields: &str) -> String {
+        format!(
+            "Subject: {subject}\nContent-Type: multipart/report; boundary=x\n\n--x\n\n{text}\n\n--x\n\
+             Content-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\n{fields}\n--x--\n"
+        )
     }
 
     #[test]
-    fn a_notice_without_report_names_its_recipients_in_the_text() {
+    fn a_group_without_action_fails_in_a_notice_of_failure_alone() {
+        let alone = "Final-Recipient: rfc822; a@b.example";
+        assert_eq!(shown(&report("Undelivered mail", "Sorry.", alone)), ["- a@b.example Failed - "]);
+        assert_eq!(shown(&report("Hello", "Sorry.", alone)), [""; 0]);
+        for fields in [alone, "Final-Recipient: rfc822; a@b.example\nStatus: 5.0.0"] {
+            for (subject, text) in [
+                ("Delayed mail", "It could not be delivered."),
+                ("Warning", "It could not be delivered."),
+                ("x", "It could not be delivered yet, and will be retried. a@b.example: 550 5.1.1 earlier"),
+                ("x", "It was delivered successfully."),
+            ] {
+                assert_eq!(shown(&report(subject, text, fields)), [""; 0], "{subject} {text} {fields}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_notice_without_groups_names_its_recipients_in_the_text() {
         let text = "X-Failed-Recipients: a@b.example\nSubject: Mail failure\n\nNot delivered:\n\n  a@b.example\n    Unrouteable address\n";
         assert_eq!(shown(text), ["- a@b.example Failed - a@b.example Unrouteable address"]);
         let text = "Subject: failure notice\n\n<a@b.example>: 550 5.1.1 No such user\n";
         assert_eq!(shown(text), ["- a@b.example Failed 5.1.1 <a@b.example>: 550 5.1.1 No such user"]);
-        let read = "Content-Type: multipart/report; boundary=x\n\n--x\n\na@b.example: 550 read\n--x\nContent-Type: message/disposition-notification\n\nx\n--x--\n";
-        assert_eq!(shown(read), [""; 0]);
+        let part = report("x", "Delivery to these failed permanently:\n\n * a@b.example", "Arrival-Date: today");
+        assert_eq!(shown(&part), ["- a@b.example Failed - * a@b.example"]);
+        let delay = "X-Failed-Recipients: a@b.example\nSubject: Warning: message delayed\n\nAttempts will continue.\n\n  a@b.example\n";
+        assert_eq!(shown(delay), [""; 0]);
+        for other in ["message/disposition-notification", "message/feedback-report"] {
+            let read = format!(
+                "Content-Type: multipart/report; boundary=x\n\n--x\n\nFailed: a@b.example: 550 read\n--x\nContent-Type: {other}\n\nx\n--x--\n"
+            );
+            assert_eq!(shown(&read), [""; 0]);
+        }
     }
 
     #[test]
-    fn a_list_is_named_with_the_address_behind_it() {
-        let raw = "Content-Type: multipart/report; boundary=x\n\n--x\n\n  bad@c.example\n    (generated from list@b.example)\n    550 no\n\n\
-            --x\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\nAction: failed\nFinal-Recipient: rfc822;list@b.example\nStatus: 5.0.0\n--x--\n";
-        let reports = shown(raw);
-        assert!(reports[0].starts_with("- list@b.example (bad@c.example) Failed 5.0.0"), "{reports:?}");
+    fn answers_of_programs_are_no_notices_of_servers() {
+        let of =
+            |from: &str| shown(&format!("From: {from}\nAuto-Submitted: auto-replied\n\na@b.example: 550 gone\n")).len();
+        assert_eq!((of("Ann <ann@b.example>"), of("MAILER-DAEMON@b.example")), (0, 1));
+    }
+
+    #[test]
+    fn a_wrapped_notice_is_read_and_an_older_one_is_not() {
+        let own = format!("bounce+{OURS}@example.org");
+        let wrapped = |from: &str, to: &str, text: &str| {
+            let inner = format!(
+                "From: {from}\nTo: {to}\n{}",
+                report("Failure", "Sorry.", "Final-Recipient: rfc822; a@b.example\nAction: failed")
+            );
+            let inner = inner.replace("=x", "=y").replace("--x", "--y");
+            shown(&format!(
+                "To: {own}\nContent-Type: multipart/mixed; boundary=x\n\n--x\n\n{text}\n--x\nContent-Type: message/rfc822\n\n{inner}\n--x--\n"
+            ))
+        };
+        assert_eq!(wrapped("x@b.example", &own, "See below."), [format!("{OURS} a@b.example Failed - ")]);
+        assert_eq!(wrapped("MAILER-DAEMON@b.example", "x@b.example", "See below.").len(), 1);
+        // The message itself, which someone returns, has an older notice attached.
+        assert_eq!(wrapped("ann@example.org", "zoe@b.example", "See below."), [""; 0]);
+        assert_eq!(wrapped("x@b.example", &own, "The message is delayed."), [""; 0]);
+    }
+
+    #[test]
+    fn a_list_is_named_with_the_addresses_behind_it() {
+        let group = "Action: failed\nFinal-Recipient: rfc822;list@b.example\nStatus: 5.0.0";
+        let text = "  bad@c.example\n    (generated from list@b.example)\n    550 5.1.1 no\n\n  worse@c.example\n    (generated from list@b.example)\n    550 5.2.1 off";
+        assert_eq!(
+            shown(&report("Mail delivery failed", text, &format!("{group}\n\n{group}"))),
+            [
+                "- list@b.example (bad@c.example) Failed 5.1.1 bad@c.example (generated from list@b.example) 550 5.1.1 no",
+                "- list@b.example (worse@c.example) Failed 5.2.1 worse@c.example (generated from list@b.example) 550 5.2.1 off",
+            ]
+        );
+        let concealed = "  an undisclosed address\n    (generated from list@b.example)";
+        assert_eq!(shown(&report("Mail delivery failed", concealed, group)), [""; 0]);
+        // A text in other words, with Exim's field.
+        let field = format!("X-Failed-Recipients: bad@c.example\n{}", report("x", "Leider.", group));
+        assert_eq!(shown(&field), ["- list@b.example (bad@c.example) Failed 5.0.0 "]);
     }
 
     proptest! {
+        #[test]
+        fn no_other_address_fails(subject in "(Warning: |Undelivered |\\PC{0,9}){0,2}", text in "(a@b[.]example|550 5[.]1[.]1 |\n|: |failed to deliver |\\PC){0,20}",
+            fields in "(Action: failed|Action: delayed|Status: 5[.]1[.]1|Final-Recipient: rfc822; a@b[.]example|Original-Recipient: a@b[.]example|\n){0,9}") {
+            for raw in [report(&subject, &text, &fields), format!("Subject: {subject}\n\n{text}")] {
+                for report in returned_mail(raw.as_bytes()) {
+                    prop_assert!(report.recipient.as_str().contains("@b."), "{} {raw}", report.recipient);
+                    prop_assert!(!raw.contains("Subject: Warning") || fields.contains("Action: failed") || report.action != ReturnedAction::Failed);
+                }
+            }
+        }
+
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0..BOUNCE.len()) {
             let _ = returned_mail(&bytes);

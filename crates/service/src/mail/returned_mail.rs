@@ -84,9 +84,15 @@ impl Known {
         if let Some(tried) = event.final_recipient.clone().filter(|tried| self.status_of(tried).is_some()) {
             return Some(DeliveryEvent { recipient: tried, final_recipient: None, ..event });
         }
-        let mut owners = self.members.iter().filter(|member| member.address == event.recipient);
-        let owner = owners.next().filter(|_| owners.next().is_none())?;
-        Some(DeliveryEvent { recipient: owner.of.clone(), final_recipient: Some(event.recipient), ..event })
+        let owned = |address: &EmailAddress| Some((self.owner_of(address)?, address.clone()));
+        let (owner, member) = owned(&event.recipient).or_else(|| owned(event.final_recipient.as_ref()?))?;
+        Some(DeliveryEvent { recipient: owner, final_recipient: Some(member), ..event })
+    }
+
+    /// Returns the recipient behind which the log has an address, unless several share it.
+    fn owner_of(&self, address: &EmailAddress) -> Option<EmailAddress> {
+        let mut owners = self.members.iter().filter(|member| member.address == *address);
+        owners.next().filter(|_| owners.next().is_none()).map(|owner| owner.of.clone())
     }
 
     /// Whether the event is new. The number of addresses of a recipient is unknown, so at most `most` of them may

@@ -181,6 +181,20 @@ async fn an_alias_member_bounces_once_and_the_alias_does_not() {
 }
 
 #[tokio::test]
+async fn a_foreign_original_recipient_gives_way_to_the_final_one() {
+    let story = Story::begin().await;
+    story.bounce_behind(story.id, "bob@example.org", Some("home@far.example"));
+    // A server names an original recipient that it was not given, beside an address behind Bob, and beside Bob.
+    story.bounce_behind(story.id, "relay@far.example", Some("home@far.example"));
+    assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 1);
+    story.bounce_behind(story.id, "relay@far.example", Some("bob@example.org"));
+    story.bounce_behind(story.id, "relay@far.example", Some("eve@example.org"));
+    assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 1);
+    let record = story.app.store.sent().get(story.id).await.unwrap().unwrap();
+    assert_eq!(record.message.status, MessageStatus::Bounced);
+}
+
+#[tokio::test]
 async fn bounces_cannot_add_addresses_without_limit() {
     let story = Story::begin().await;
     let most = Settings::default().bounce_members;
