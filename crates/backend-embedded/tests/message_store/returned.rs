@@ -97,7 +97,7 @@ async fn reported(test_store: &TestStore, from: &str, to: &str, notice: &str) ->
 }
 
 #[tokio::test]
-async fn other_servers_get_the_recipients_of_an_api_message_as_original_ones() {
+async fn other_servers_get_the_original_recipients_of_api_messages() {
     let test_store = TestStore::new().await;
     submitted(&test_store, &SeededEntropy::new(7)).await;
     let [message] = &test_store.message_store.claim_due(100, LEASE).await.unwrap()[..] else {
@@ -242,7 +242,7 @@ async fn a_text_about_others_or_a_delay_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_foreign_original_recipient_is_left_to_those_who_know_all_recipients() {
+async fn a_foreign_original_recipient_is_left_to_the_service() {
     let test_store = TestStore::new().await;
     let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
     for original in ["relay@other.example", "bob@example.org"] {

@@ -42,7 +42,7 @@ const COPIES: [&str; 18] = [
 ];
 /// Fields that begin the header of a copy.
 const COPIED_FIELDS: [&str; 5] = ["received:", "return-path:", "message-id:", "mime-version:", "dkim-signature:"];
-/// Fields that servers quote of the message. They say to whom it was sent, and not what became of it.
+/// Fields that servers quote of the message. They name the addressees, and not what became of it.
 const QUOTED_FIELDS: [&str; 11] =
     ["to:", "cc:", "bcc:", "from:", "sender:", "subject:", "sent:", "date:", "reply-to:", "x-mailer:", "with subject "];
 /// Words before the address of a sender or of someone who helps.

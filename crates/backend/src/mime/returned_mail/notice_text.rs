@@ -260,7 +260,7 @@ fn origin(text: &str) -> Option<EmailAddress> {
     rest.split(')').next()?.split_whitespace().find_map(address)
 }
 
-/// Whether a line is about whom to ask.
+/// Whether a line says where to ask.
 fn is_aside(line: &str) -> bool {
     const ASIDES: [&str; 6] = ["contact", "assistance", "questions", "write to", "mail to", "send "];
     let line = line.to_lowercase();
