@@ -268,8 +268,9 @@ fn is_aside(line: &str) -> bool {
 }
 
 fn on_one_line(lines: &[&str]) -> String {
-    let words: Vec<&str> = lines.iter().flat_map(|line| line.split_whitespace()).collect();
-    words.join(" ").chars().take(MAX_REASON).collect()
+    let is_blank = |c: char| c.is_whitespace() || c.is_control();
+    let words = lines.iter().flat_map(|line| line.split(is_blank)).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ").chars().take(MAX_REASON).collect()
 }
 
 #[cfg(test)]
@@ -385,11 +386,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read(text in "(<|>|a@b.example|list@b.example|550 |5\\.1\\.1|#|:|\n|could not be delivered|[(]generated from |to |\\PC){0,60}") {
+        fn any_text_is_read(text in "(<|>|\u{1}|a@b.example|list@b.example|550 |5\\.1\\.1|#|:|\n|could not be delivered|[(]generated from |to |\\PC){0,60}") {
             let known = ["a@b.example", "list@b.example"];
             let notice = NoticeText::of("", &text, &[]);
             for failure in notice.failures(&[]) {
-                prop_assert!(failure.reason.chars().count() <= MAX_REASON);
+                prop_assert!(failure.reason.chars().count() <= MAX_REASON && !failure.reason.contains(char::is_control));
                 prop_assert!(text.to_lowercase().contains(failure.recipient.as_str()) || !known.contains(&failure.recipient.as_str()));
             }
             let _ = notice.members_of(&"list@b.example".parse().unwrap());
