@@ -8,7 +8,10 @@
 
 use std::io;
 
-use mailapi_backend::mime::{MessageStructure, ReturnedAction, ReturnedReport, returned_mail_in};
+use mailapi_backend::ReturnedNotice;
+use mailapi_backend::mime::{
+    MessageStructure, NoticeSummary, ReturnedAction, ReturnedMail, ReturnedReport, returned_mail_in,
+};
 use mailapi_model::{
     Blob, DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Outcome, QueueId, Timestamp,
 };
@@ -22,6 +25,9 @@ use crate::replies::one_line;
 
 /// Maximum length in characters of the stored diagnostic text of the other server.
 const MAX_RESPONSE: usize = 1_000;
+
+/// Failed addresses that are kept with a notice that changes no status.
+const MAX_NAMED: usize = 100;
 
 /// Separator of the lines in the column `left_for`; no address contains it.
 const SEPARATOR: &str = "\n";
@@ -129,11 +135,11 @@ impl Sent {
     }
 }
 
-/// Returns the failures that a message reports, in whatever form. May block.
-pub(super) fn failures(message: &Blob, structure: &MessageStructure) -> io::Result<Vec<ReturnedReport>> {
-    let mut reports = returned_mail_in(message, structure)?;
-    reports.retain(|report| report.action == ReturnedAction::Failed);
-    Ok(reports)
+/// Reads a message as a notice, in whatever form, and keeps only the reports of failures. May block.
+pub(super) fn read(message: &Blob, structure: &MessageStructure) -> io::Result<ReturnedMail> {
+    let mut returned = returned_mail_in(message, structure)?;
+    returned.reports.retain(|report| report.action == ReturnedAction::Failed);
+    Ok(returned)
 }
 
 /// Formats addresses for the column `left_for`.
@@ -172,23 +178,27 @@ pub(super) fn come_early(
     Ok(failures.iter().any(|failure| sent.is_early(failure, now)))
 }
 
-/// Appends an event for each plausible failure.
+/// Appends an event for each plausible failure; the notice itself if there is none.
 pub(super) fn record(
     connection: &Connection,
     at: &Recipient,
-    failures: &[ReturnedReport],
+    returned: &ReturnedMail,
     now: Timestamp,
     touched: &mut Touched,
 ) -> Result<(), StoreError> {
     let Some(mut sent) = sent(connection, at)? else { return Ok(()) };
-    let before = sent.left_for.len();
-    for failure in failures {
+    let (before, mut is_noted) = (sent.left_for.len(), false);
+    for failure in &returned.reports {
         let Some(place) = sent.place_of(failure) else { continue };
         let event = event(&at.address, failure, (&sent, &sent.left_for[place]), now);
         if sent.is_final(place, failure) {
             sent.left_for.remove(place);
         }
         feed::append(connection, &event, None, touched)?;
+        is_noted = true;
+    }
+    if !is_noted {
+        feed::append_notice(connection, &notice(sent.id, returned, now), touched)?;
     }
     if sent.left_for.len() < before {
         write(connection, sent.id, sent.left_for)?;
@@ -241,6 +251,13 @@ fn write(connection: &Connection, id: MessageId, left_for: Vec<LeftFor>) -> Resu
     let sql = "UPDATE drop_accepted SET left_for = ?2 WHERE message_uuid = ?1";
     connection.prepare_cached(sql)?.execute(params![id.to_string(), to_column(left_for)])?;
     Ok(())
+}
+
+/// Returns what a mail says otherwise.
+fn notice(message_id: MessageId, returned: &ReturnedMail, at: Timestamp) -> ReturnedNotice {
+    let NoticeSummary { kind, server, text } = returned.summary.clone();
+    let failed = returned.reports.iter().flat_map(|report| [Some(&report.recipient), report.final_recipient.as_ref()]);
+    ReturnedNotice { at, message_id, kind, server, text, failed: failed.flatten().take(MAX_NAMED).cloned().collect() }
 }
 
 /// Returns the event of a failure. It names the alias and the member, whichever of them the other server named.

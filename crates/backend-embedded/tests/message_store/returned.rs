@@ -4,7 +4,8 @@ use mailapi_backend::{DeliveryFeed, Provisioning, Recorded, Submission};
 use mailapi_backend_embedded::accept::{AcceptError, Incoming, Relaying};
 use mailapi_backend_embedded::queue::{Attempt, QueuedRecipient, RecipientResult};
 use mailapi_model::{
-    Alias, Clock, DeliveryEvent, EnhancedCode, Entropy, Envelope, Evidence, FeedCursor, MessageId, Outcome, Reply,
+    Alias, Clock, DeliveryEvent, EnhancedCode, Entropy, Envelope, Evidence, FeedCursor, MessageId, NoticeKind, Outcome,
+    Reply,
 };
 use mailapi_testkit::SeededEntropy;
 
@@ -239,6 +240,26 @@ async fn a_text_about_others_or_a_delay_changes_nothing() {
         let notice = text_notice(&id, subject, text);
         assert_eq!(reported(&test_store, "", "ann@example.org", &notice).await, [], "{text}");
     }
+}
+
+#[tokio::test]
+async fn what_changes_no_status_is_a_notice() {
+    let test_store = TestStore::new().await;
+    let id = sent(&test_store, &SeededEntropy::new(7)).await;
+    let delay = notice(&id.to_string(), "delayed", "zoe@far.example");
+    let unknown = text_notice(&id.to_string(), "failure notice", "eve@far.example: 550 5.1.1 no");
+    let failure = notice(&id.to_string(), "failed", "zoe@far.example");
+    let person = ("eve@far.example", &delay);
+    for (from, notice) in [("", &delay), ("", &unknown), ("", &failure), person] {
+        reported(&test_store, from, "ann@example.org", notice).await;
+    }
+    let notices = test_store.message_store.read_after(&FeedCursor::default(), 1000).await.unwrap().notices;
+    let shown: Vec<_> = notices.iter().map(|notice| (notice.kind, notice.text.as_str(), notice.failed.len())).collect();
+    assert_eq!(shown, [(NoticeKind::Delayed, "Sorry.", 0), (NoticeKind::Other, "eve@far.example: 550 5.1.1 no", 1)]);
+    assert!(notices.iter().all(|notice| notice.message_id == id));
+    assert_eq!(notices[0].server, "far.example".parse().ok());
+    // Whether recipients wait for a report does not depend on notices.
+    assert_eq!(test_store.message_store.are_awaited(&[]).await.unwrap(), [false; 0]);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::io;
 
-use mailapi_model::{Blob, EmailAddress, EnhancedCode, MessageId};
+use mailapi_model::{Blob, DomainName, EmailAddress, EnhancedCode, MessageId, NoticeKind};
 
 use super::{Limits, MessageStructure, PartSpan, decode};
 
@@ -55,19 +55,39 @@ pub enum ReturnedAction {
     Expanded,
 }
 
-/// Returns the reports in a notification about a message sent here; none if the mail is not a notification.
+/// A mail, read as a notice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReturnedMail {
+    /// Its reports; none if it is not a notification.
+    pub reports: Vec<ReturnedReport>,
+    /// What it says otherwise.
+    pub summary: NoticeSummary,
+}
+
+/// What a notice says, besides its reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoticeSummary {
+    /// The action that is no failure, if there is one.
+    pub kind: NoticeKind,
+    /// The domain of its author.
+    pub server: Option<DomainName>,
+    /// The beginning of what its author wrote.
+    pub text: String,
+}
+
+/// Reads a mail as a notice about a message sent here.
 #[must_use]
-pub fn returned_mail(raw: &[u8]) -> Vec<ReturnedReport> {
-    let Ok(reports) = reports(&MessageStructure::of(raw), |span| Ok::<_, Infallible>(span.of(raw)));
-    reports
+pub fn returned_mail(raw: &[u8]) -> ReturnedMail {
+    let Ok(read) = read(&MessageStructure::of(raw), |span| Ok::<_, Infallible>(span.of(raw)));
+    read
 }
 
 /// Like [`returned_mail`], for a parsed mail that may not be in memory. May block.
 ///
 /// # Errors
 /// When the mail cannot be read.
-pub fn returned_mail_in(bytes: &Blob, structure: &MessageStructure) -> io::Result<Vec<ReturnedReport>> {
-    reports(structure, |span| {
+pub fn returned_mail_in(bytes: &Blob, structure: &MessageStructure) -> io::Result<ReturnedMail> {
+    read(structure, |span| {
         let start = usize::try_from(span.offset).unwrap_or(usize::MAX);
         bytes.slice(start..start.saturating_add(usize::try_from(span.length).unwrap_or(usize::MAX))).to_bytes()
     })
@@ -78,12 +98,12 @@ const MESSAGE_TYPES: [&str; 2] = ["message/rfc822", "message/global"];
 /// More than a gateway that joins notices produces.
 const MAX_STATUS_PARTS: usize = 10;
 
-/// Returns the reports. `bytes` reads encoded bytes of the mail. Its outer type says nothing: servers write
+/// Reads a mail. `bytes` reads its encoded bytes. Its outer type says nothing: servers write
 /// `multipart/mixed`, omit `report-type`, and gateways wrap notices.
-fn reports<T: AsRef<[u8]>, E>(
+fn read<T: AsRef<[u8]>, E>(
     structure: &MessageStructure,
     bytes: impl Fn(PartSpan) -> Result<T, E>,
-) -> Result<Vec<ReturnedReport>, E> {
+) -> Result<ReturnedMail, E> {
     let notice = Notice::of(structure, &bytes)?;
     let mut found = notice.reports();
     if found.is_empty() && notice.may_be_wrapper() {
@@ -99,7 +119,8 @@ fn reports<T: AsRef<[u8]>, E>(
             }
         }
     }
-    Ok(found)
+    let summary = notice.summary(&found, &structure.from.email);
+    Ok(ReturnedMail { reports: found, summary })
 }
 
 fn parts<'a>(
@@ -173,7 +194,7 @@ mod tests {
             let tried = report.final_recipient.map_or(String::new(), |tried| format!("({}) ", tried.as_str()));
             format!("{id} {} {tried}{:?} {status} {}", report.recipient.as_str(), report.action, report.diagnostic)
         };
-        returned_mail(raw.as_bytes()).into_iter().map(line).collect()
+        returned_mail(raw.as_bytes()).reports.into_iter().map(line).collect()
     }
 
     #[test]
@@ -212,7 +233,8 @@ mod tests {
                  Action: FAILED\nStatus: 5.0.0 (sorry)\n--x\nContent-Type: message/rfc822\n\n{returned}\n--x--\n"
             )
         };
-        let id = |text: &str| returned_mail(text.as_bytes()).first().unwrap().message_id.map(|id| id.to_string());
+        let id =
+            |text: &str| returned_mail(text.as_bytes()).reports.first().unwrap().message_id.map(|id| id.to_string());
         assert_eq!(id(&notice(&format!("<bounce+{OURS}@example.org>"), "")).as_deref(), Some(OURS));
         let returned = format!("Message-ID: <{OURS}@example.org>\n\nMessage-ID: <x@y>");
         assert_eq!(id(&notice("ann@example.org", &returned)).as_deref(), Some(OURS));
@@ -370,7 +392,7 @@ mod tests {
         fn no_other_address_fails(subject in "(Warning: |Undelivered |\\PC{0,9}){0,2}", text in "(a@b[.]example|550 5[.]1[.]1 |\n|: |failed to deliver |\\PC){0,20}",
             fields in "(Action: failed|Action: delayed|Status: 5[.]1[.]1|Final-Recipient: rfc822; a@b[.]example|Original-Recipient: a@b[.]example|\n){0,9}") {
             for raw in [report(&subject, &text, &fields), format!("Subject: {subject}\n\n{text}")] {
-                for report in returned_mail(raw.as_bytes()) {
+                for report in returned_mail(raw.as_bytes()).reports {
                     prop_assert!(report.recipient.as_str().contains("@b."), "{} {raw}", report.recipient);
                     prop_assert!(!raw.contains("Subject: Warning") || fields.contains("Action: failed") || report.action != ReturnedAction::Failed);
                 }
@@ -379,11 +401,11 @@ mod tests {
 
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0..BOUNCE.len()) {
-            let _ = returned_mail(&bytes);
+            let _ = returned_mail(&bytes).reports;
             let mut damaged = BOUNCE.as_bytes().to_vec();
             let end = (at + bytes.len()).min(damaged.len());
             damaged.splice(at..end, bytes);
-            let _ = returned_mail(&damaged);
+            let _ = returned_mail(&damaged).reports;
         }
     }
 }

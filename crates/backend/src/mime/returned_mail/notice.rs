@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 
-use mailapi_model::{EmailAddress, MessageId};
+use mailapi_model::{EmailAddress, MessageId, NoticeKind};
 
 use super::super::{Limits, MessageStructure, PartSpan, header_block, headers, html_text};
 use super::notice_text::{NamedFailure, NoticeText};
 use super::recipient_group::{GroupAction, RecipientGroup};
 use super::reply::enhanced_code;
 use super::{
-    Fields, MAX_STATUS_PARTS, ReturnedAction, ReturnedReport, content, delivered_to, groups, in_return_address, parts,
+    Fields, MAX_STATUS_PARTS, NoticeSummary, ReturnedAction, ReturnedReport, content, delivered_to, groups,
+    in_return_address, parts,
 };
 
 /// Types of the returned message or its header.
@@ -60,6 +61,22 @@ impl Notice {
     pub(super) fn reports(&self) -> Vec<ReturnedReport> {
         // A part for machines that names no recipient says less than the text.
         if self.groups.is_empty() { self.in_text() } else { self.in_groups() }
+    }
+
+    /// Returns what the notice says besides its reports. `author` is its From address.
+    pub(super) fn summary(&self, reports: &[ReturnedReport], author: &str) -> NoticeSummary {
+        let kind = |report: &ReturnedReport| match report.action {
+            ReturnedAction::Failed => None,
+            ReturnedAction::Delayed => Some(NoticeKind::Delayed),
+            ReturnedAction::Delivered => Some(NoticeKind::Delivered),
+            ReturnedAction::Relayed => Some(NoticeKind::Relayed),
+            ReturnedAction::Expanded => Some(NoticeKind::Expanded),
+        };
+        NoticeSummary {
+            kind: reports.iter().find_map(kind).unwrap_or(NoticeKind::Other),
+            server: author.rsplit_once('@').and_then(|(_, domain)| domain.parse().ok()),
+            text: self.text.beginning().to_owned(),
+        }
     }
 
     /// Returns the failures of a notice without groups.

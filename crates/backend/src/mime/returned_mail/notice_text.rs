@@ -14,6 +14,8 @@ use super::verdict::{Verdict, is_failure_statement};
 
 /// Characters of a reason.
 const MAX_REASON: usize = 1_000;
+/// Characters of the beginning: it has the reason in most notices.
+const MAX_BEGINNING: usize = 1_000;
 /// Failures that one text can name.
 const MAX_FAILURES: usize = 1_000;
 /// Paragraphs behind an address that may have its reply.
@@ -27,6 +29,8 @@ pub(super) struct NoticeText {
     /// Lists with members that the server does not name.
     concealing: HashSet<EmailAddress>,
     verdict: Verdict,
+    /// The beginning of what the author wrote.
+    beginning: String,
 }
 
 /// What the text says about some addresses.
@@ -70,12 +74,24 @@ impl NoticeText {
                 reading.entries[*entry].take_reply(paragraph);
             }
         }
-        reading.finished()
+        let beginning: String = paragraphs
+            .concat()
+            .join("\n")
+            .chars()
+            .filter(|c| *c == '\n' || !c.is_control())
+            .take(MAX_BEGINNING)
+            .collect();
+        NoticeText { beginning, ..reading.finished() }
     }
 
     /// Returns what the notice says about the delivery as a whole.
     pub(super) const fn verdict(&self) -> Verdict {
         self.verdict
+    }
+
+    /// Returns the beginning of what the author wrote.
+    pub(super) fn beginning(&self) -> &str {
+        &self.beginning
     }
 
     /// Returns the failures that the text proves. `failed` are addresses that a header field calls failed.
@@ -233,7 +249,13 @@ impl Reading<'_> {
                 }
             }
         }
-        NoticeText { entries: self.entries, by_address, concealing: self.concealing, verdict: self.verdict }
+        NoticeText {
+            entries: self.entries,
+            by_address,
+            concealing: self.concealing,
+            verdict: self.verdict,
+            beginning: String::new(),
+        }
     }
 }
 
