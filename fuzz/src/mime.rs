@@ -90,8 +90,9 @@ fn check_pieces(script: Script<'_>, raw: &[u8], structure: &MessageStructure) {
     }
     let blob = Blob::joined(pieces);
     assert_eq!(&MessageStructure::of_bytes(&blob).expect("memory can be read"), structure);
-    let reports = returned_mail(raw);
-    assert_eq!(returned_mail_in(&blob, structure).expect("memory can be read"), reports);
+    let read = returned_mail(raw);
+    assert_eq!(returned_mail_in(&blob, structure).expect("memory can be read"), read);
+    let reports = read.reports;
     assert!(!reports.iter().any(|report| report.diagnostic.chars().any(char::is_control)), "{reports:?}");
     for encoding in [TransferEncoding::Identity, TransferEncoding::Base64, TransferEncoding::QuotedPrintable] {
         let (mut decoder, mut decoded, mut number, mut rest) = (TransferDecoder::new(encoding), Vec::new(), 0, raw);

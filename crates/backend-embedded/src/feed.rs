@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::{Awaited, DeliveryFeed, FeedBatch, FeedError, QueueSize};
+use mailapi_backend::{Awaited, DeliveryFeed, FeedBatch, FeedError, QueueSize, ReturnedNotice};
 use mailapi_events::{authentication_from_json, authentication_to_json};
 use mailapi_model::{
-    Authentication, DeliveryEvent, EmailAddress, Evidence, FeedCursor, FolderName, QueueId, ReceivedMail,
+    Authentication, DeliveryEvent, DomainName, EmailAddress, Evidence, FeedCursor, FolderName, QueueId, ReceivedMail,
     SubmittedFact, SubmittedMail, SubmittedReport, Timestamp,
 };
 use mailapi_store::StoreError;
@@ -28,6 +28,9 @@ pub(crate) fn name(node: Option<&str>) -> String {
 /// The outcome in the row that reports the acceptance of a message from a mail program. No delivery has it.
 const ACCEPTED: &str = "accepted";
 
+/// The outcome in the row of a notice that changes no status. Its recipient is empty.
+const NOTICE: &str = "notice";
+
 /// Separator of the addresses in the column `recipients`; no address contains it.
 const SEPARATOR: &str = "\n";
 
@@ -39,6 +42,8 @@ struct Reported {
     received: Option<ReceivedMail>,
     /// The report for the mail program that submitted the message.
     submitted: Option<SubmittedReport>,
+    /// The mail of another server.
+    notice: Option<ReturnedNotice>,
 }
 
 /// Where a message was stored.
@@ -130,6 +135,26 @@ pub(crate) fn append_accepted(
     Ok(())
 }
 
+/// Appends mail of another server about a message.
+pub(crate) fn append_notice(
+    connection: &Connection,
+    notice: &ReturnedNotice,
+    touched: &mut Touched,
+) -> Result<(), StoreError> {
+    // `relay` has the domain of the author, and `author` the kind.
+    let sql =
+        "INSERT INTO drop_feed (at, message_uuid, queue_id, recipient, outcome, returned_mail, response, delay_ms,
+            relay, author, recipients)
+        VALUES (?1, ?2, '', '', ?3, 1, ?4, 0, ?5, ?6, ?7)";
+    let failed: Vec<_> = notice.failed.iter().map(EmailAddress::wire).collect();
+    let (id, server) = (notice.message_id.to_string(), notice.server.as_ref().map(DomainName::as_str));
+    let (at, kind) = (notice.at.as_millis(), notice.kind.as_str());
+    let values = params![at, id, NOTICE, notice.text, server, kind, failed.join(SEPARATOR)];
+    connection.prepare_cached(sql)?.execute(values)?;
+    touched.feed();
+    Ok(())
+}
+
 #[async_trait]
 impl DeliveryFeed for MessageStore {
     fn name(&self) -> &str {
@@ -151,10 +176,11 @@ impl DeliveryFeed for MessageStore {
         let last = rows.last().map_or(after, |(id, _)| *id);
         let (lines_read, cursor) = (rows.len() as u64, FeedCursor(last.to_string()));
         let mut batch = FeedBatch { lines_read, cursor, more, ..FeedBatch::default() };
-        for (_, Reported { event, received, submitted }) in rows {
+        for (_, Reported { event, received, submitted, notice }) in rows {
             batch.events.extend(event);
             batch.received.extend(received);
             batch.submitted.extend(submitted);
+            batch.notices.extend(notice);
         }
         Ok(batch)
     }
@@ -185,7 +211,8 @@ impl DeliveryFeed for MessageStore {
 }
 
 fn are_awaited(connection: &Connection, recipients: &[Awaited]) -> Result<Vec<bool>, StoreError> {
-    let sql = "SELECT message_uuid, recipient FROM drop_feed WHERE message_uuid IS NOT NULL";
+    let sql = "SELECT message_uuid, recipient FROM drop_feed
+        WHERE message_uuid IS NOT NULL AND outcome != 'notice'";
     let mut statement = connection.prepare_cached(sql)?;
     let reports = statement.query_and_then([], |row| Ok((row.get(0)?, read_address(row, 1)?)))?;
     let reports: HashSet<(String, EmailAddress)> = reports.collect::<Result<_, StoreError>>()?;
@@ -226,9 +253,26 @@ fn read_reported(row: &Row<'_>) -> Result<Reported, StoreError> {
     if row.get_ref(6)?.as_str().is_ok_and(|outcome| outcome == ACCEPTED) {
         return Ok(Reported { submitted: read_accepted(row)?, ..Reported::default() });
     }
+    if row.get_ref(6)?.as_str().is_ok_and(|outcome| outcome == NOTICE) {
+        return Ok(Reported { notice: Some(read_notice(row)?), ..Reported::default() });
+    }
     let event = read_event(row)?;
     let (received, submitted) = (read_received(row, &event)?, read_attempted(row, &event)?);
-    Ok(Reported { event: Some(event), received, submitted })
+    Ok(Reported { event: Some(event), received, submitted, notice: None })
+}
+
+fn read_notice(row: &Row<'_>) -> Result<ReturnedNotice, StoreError> {
+    let text = |column: usize| -> Result<String, StoreError> { Ok(row.get(column)?) };
+    let server: Option<String> = row.get(10)?;
+    let address = |text: &str| EmailAddress::as_given(text).map_err(|_| damaged("an address"));
+    Ok(ReturnedNotice {
+        at: Timestamp::from_millis(row.get(1)?),
+        message_id: text(2)?.parse().map_err(|_| damaged("an identifier"))?,
+        kind: text(19)?.parse().map_err(|_| damaged("a kind of notice"))?,
+        server: server.and_then(|server| server.parse().ok()),
+        text: text(9)?,
+        failed: text(22)?.split_terminator(SEPARATOR).map(address).collect::<Result<_, _>>()?,
+    })
 }
 
 /// Reads the message that a mail program submitted; `None` for other mail.

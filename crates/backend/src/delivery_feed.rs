@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use mailapi_model::{
-    DeliveryEvent, EmailAddress, FeedCursor, MessageId, QueueId, ReceivedMail, SubmittedReport, Timestamp,
+    DeliveryEvent, DomainName, EmailAddress, FeedCursor, MessageId, NoticeKind, QueueId, ReceivedMail, SubmittedReport,
+    Timestamp,
 };
 
 /// The mail server's delivery reports, read from a cursor.
@@ -127,6 +128,8 @@ pub struct FeedBatch {
     /// Reports about mail that mail programs submitted, oldest first, unless the mail server stored their events itself.
     /// They do not count towards `max`.
     pub submitted: Vec<SubmittedReport>,
+    /// Mail of other servers about messages, oldest first. They do not count towards `max`.
+    pub notices: Vec<ReturnedNotice>,
     /// The cursor after this batch.
     pub cursor: FeedCursor,
     /// Number of records read from the source, including those without an event.
@@ -152,6 +155,23 @@ pub struct Discarded {
     pub refused: Vec<EmailAddress>,
     /// The rule, in the mail server's words.
     pub response: String,
+}
+
+/// Mail that another server returned to the address of a message, and that may change no status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReturnedNotice {
+    /// When it arrived.
+    pub at: Timestamp,
+    /// The message.
+    pub message_id: MessageId,
+    /// What it is about.
+    pub kind: NoticeKind,
+    /// The domain of its author.
+    pub server: Option<DomainName>,
+    /// The beginning of its text, for people.
+    pub text: String,
+    /// The addresses that it calls failed. If one is a recipient, an event reports the failure, and not the notice.
+    pub failed: Vec<EmailAddress>,
 }
 
 /// Why the feed could not be read.

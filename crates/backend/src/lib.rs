@@ -31,7 +31,7 @@ mod validator;
 use std::sync::Arc;
 
 pub use buffer::{Buffer, BufferError, BufferSettings, BufferWriter, read_bytes};
-pub use delivery_feed::{Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, LostPart, QueueSize};
+pub use delivery_feed::{Awaited, DeliveryFeed, Discarded, FeedBatch, FeedError, LostPart, QueueSize, ReturnedNotice};
 pub use dns::{Dns, DnsError, MailExchange, Proven, ServiceLocation, TlsaRecord, TlsaRecords, reverse_name, reversed};
 pub use inbound_log::InboundLog;
 pub use judge_inbound::{InboundAction, InboundMail, JudgeInbound, Judgement};

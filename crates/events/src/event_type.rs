@@ -43,6 +43,8 @@ event_types! {
     MessageSuppressed = "message.suppressed",
     /// Final: the mail server refused the recipient temporarily, or did not accept the message at all.
     MessageFailed = "message.failed",
+    /// Another server returned mail about the message that changes no status.
+    MessageNotice = "message.notice",
     /// The recipient reported the message as spam.
     MessageComplained = "message.complained",
     /// The recipient unsubscribed.

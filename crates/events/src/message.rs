@@ -205,7 +205,7 @@ impl MessageFacts {
         }
     }
 
-    fn id_of(&self, event_type: EventType, at: Timestamp, source: &[&[u8]]) -> EventId {
+    pub(crate) fn id_of(&self, event_type: EventType, at: Timestamp, source: &[&[u8]]) -> EventId {
         let name = match &self.origin {
             Origin::Api(message_id) => message_id.to_string(),
             Origin::MailProgram(queue_id) => queue_id.0.clone(),
@@ -214,7 +214,7 @@ impl MessageFacts {
         EventId::of_fact(at, &[&subject[..], source].concat())
     }
 
-    fn event(&self, event_type: EventType, id: EventId, data: &impl Serialize) -> NewEvent {
+    pub(crate) fn event(&self, event_type: EventType, id: EventId, data: &impl Serialize) -> NewEvent {
         NewEvent {
             id,
             event_type,
@@ -229,7 +229,7 @@ impl MessageFacts {
 
 /// The members that all events about sent messages have.
 #[derive(Serialize)]
-struct Message<'a> {
+pub(crate) struct Message<'a> {
     message_id: Option<String>,
     mailbox: Option<&'a str>,
     domain: &'a str,
@@ -240,7 +240,7 @@ struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    fn of(message: &'a MessageFacts, domain: &'a DomainName, queue_id: Option<&'a QueueId>) -> Self {
+    pub(crate) fn of(message: &'a MessageFacts, domain: &'a DomainName, queue_id: Option<&'a QueueId>) -> Self {
         Self {
             message_id: message.message_id().map(|id| id.to_string()),
             mailbox: message.mailbox.as_ref().map(EmailAddress::shown),

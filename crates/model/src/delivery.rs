@@ -159,6 +159,22 @@ named_values! {
     }
 }
 
+named_values! {
+    /// What a notice of another server is about, if it changes no status.
+    NoticeKind, UnknownNoticeKind, "must be one of delayed, delivered, relayed, expanded, other" {
+        /// Delivery is being retried.
+        Delayed = "delayed",
+        /// The message was delivered.
+        Delivered = "delivered",
+        /// The message was relayed to a server that sends no notices.
+        Relayed = "relayed",
+        /// The message was sent to several recipients instead.
+        Expanded = "expanded",
+        /// Anything else: an answer, or a failure that names no known recipient.
+        Other = "other",
+    }
+}
+
 impl Outcome {
     /// Returns the outcome for a recipient rejected at submission with this reply. Replies 4yz are temporary;
     /// all others are permanent (RFC 5321 section 4.2.1).

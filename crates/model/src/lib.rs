@@ -48,7 +48,8 @@ pub use byte_budget::{ByteBudget, BytePermit, Full};
 pub use clock::{Clock, Entropy, Timestamp, TimestampError, TimestampText};
 pub use connections::{Connections, CountedConnection};
 pub use delivery::{
-    DeliveryEvent, DeliveryLogEntry, EnhancedCode, Evidence, FeedCursor, Outcome, QueueId, QueueState, Reply, Scope,
+    DeliveryEvent, DeliveryLogEntry, EnhancedCode, Evidence, FeedCursor, NoticeKind, Outcome, QueueId, QueueState,
+    Reply, Scope, UnknownNoticeKind,
 };
 pub use domain::{DkimAlgorithm, DkimKey, Domain, NewDomain};
 pub use draft::{AttachmentFields, Draft, DraftAttachment, DraftFields, DraftHeader, DraftLimits, RecipientKind};

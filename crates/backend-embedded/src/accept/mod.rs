@@ -30,7 +30,7 @@ use std::io;
 use std::sync::Arc;
 
 use mailapi_backend::Refusal;
-use mailapi_backend::mime::{MessageStructure, ReturnedReport, beginning};
+use mailapi_backend::mime::{MessageStructure, ReturnedMail, beginning};
 use mailapi_model::{
     Authentication, Blob, DomainName, EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath, Timestamp,
 };
@@ -212,8 +212,8 @@ pub struct Prepared {
     pub(crate) content: NewContent,
     pub(crate) queue_id: QueueId,
     pub(crate) expires_at: Timestamp,
-    /// Failures that it reports for our messages, if it is a delivery status notification.
-    pub(crate) failures: Vec<ReturnedReport>,
+    /// What it says as a notice about our messages, if it may be one.
+    pub(crate) returned: Option<ReturnedMail>,
     /// Its way so far.
     pub(crate) earlier: Arc<EarlierHops>,
     /// The beginning of its text, for the event of each mailbox that receives it. `None` if the log of events is in
@@ -293,13 +293,13 @@ impl MessageStore {
         let content = NewContent::delivered(&sender, message, incoming.received_at, settings).await?;
         let expires_at = incoming.received_at.plus(settings.queue_lifetime);
         let queue_id = incoming.queue_id.clone().unwrap_or_else(|| self.new_queue_id());
-        let failures = failures(&incoming, &content, settings.inline_bytes).await?;
+        let returned = read_returned(&incoming, &content, settings.inline_bytes).await?;
         let snippet = match self.follows_accounts() {
             true => Some(snippet(&incoming.message, &content, settings.inline_bytes).await?),
             false => None,
         };
         let earlier = Arc::new(earlier(&incoming, &content, settings.inline_bytes).await?);
-        Ok(Prepared { content, queue_id, expires_at, failures, incoming, earlier, snippet })
+        Ok(Prepared { content, queue_id, expires_at, returned, incoming, earlier, snippet })
     }
 
     /// Returns a new queue id.
@@ -373,24 +373,24 @@ impl MessageStore {
     }
 }
 
-/// Returns the failures that a bounce reports. Only inbound messages with a null reverse-path are read: our
+/// Reads what may be a bounce. Only inbound messages with a null reverse-path are read: our
 /// own notices report what is already recorded.
-async fn failures(
+async fn read_returned(
     incoming: &Incoming,
     content: &NewContent,
     inline_bytes: usize,
-) -> Result<Vec<ReturnedReport>, StoreError> {
+) -> Result<Option<ReturnedMail>, StoreError> {
     let has_sender = incoming.sender.is_some() || incoming.unanswerable.is_some();
     if has_sender || incoming.relaying == Relaying::Allowed {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let (message, structure) = (incoming.message.clone(), content.structure().clone());
     if message.in_memory().is_some_and(|bytes| bytes.len() <= inline_bytes) {
-        return returned::failures(&message, &structure).map_err(unreadable);
+        return returned::read(&message, &structure).map(Some).map_err(unreadable);
     }
     // Parsing a long message would block other tasks.
-    let reading = tokio::task::spawn_blocking(move || returned::failures(&message, &structure));
-    reading.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)
+    let reading = tokio::task::spawn_blocking(move || returned::read(&message, &structure));
+    reading.await.map_err(|_| StoreError::Panicked)?.map(Some).map_err(unreadable)
 }
 
 /// Returns the way of a message so far.

@@ -8,7 +8,10 @@
 
 use std::io;
 
-use mailapi_backend::mime::{Header, MessageStructure, ReturnedAction, ReturnedReport, returned_mail_in};
+use mailapi_backend::ReturnedNotice;
+use mailapi_backend::mime::{
+    MessageStructure, NoticeSummary, ReturnedAction, ReturnedMail, ReturnedReport, returned_mail_in,
+};
 use mailapi_model::{
     Blob, DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Outcome, QueueId, Timestamp,
 };
@@ -22,6 +25,9 @@ use crate::replies::one_line;
 
 /// Maximum length in characters of the stored diagnostic text of the other server.
 const MAX_RESPONSE: usize = 1_000;
+
+/// Failed addresses that are kept with a notice that changes no status.
+const MAX_NAMED: usize = 100;
 
 /// Separator of the lines in the column `left_for`; no address contains it.
 const SEPARATOR: &str = "\n";
@@ -46,6 +52,11 @@ impl LeftFor {
 
     fn is(&self, recipient: &EmailAddress, member: Option<&EmailAddress>) -> bool {
         self.recipient == recipient.as_str() && self.member.as_deref() == member.map(EmailAddress::as_str)
+    }
+
+    /// Returns whether a server got the message for this address.
+    fn is_for(&self, address: &EmailAddress) -> bool {
+        self.member.as_ref().unwrap_or(&self.recipient) == address.as_str()
     }
 
     fn parse(line: &str) -> Self {
@@ -84,8 +95,11 @@ impl Sent {
         };
         let mut found = places(&|left| left.is(named, tried));
         match tried {
-            // The recipient or a member represents others at its server.
-            Some(_) if found.is_empty() => places(&|left| left.recipient == named.as_str()),
+            Some(tried) if found.is_empty() => {
+                // The recipient or a member represents others at its server.
+                found = places(&|left| left.recipient == named.as_str());
+                if found.is_empty() { places(&|left| left.is_for(tried)) } else { found }
+            }
             Some(_) => found,
             None => {
                 found.extend(places(&|left| left.member.as_deref() == Some(named.as_str())));
@@ -121,25 +135,11 @@ impl Sent {
     }
 }
 
-/// Returns whether a header block belongs to a delivery status notification (RFC 6522 section 3).
-fn is_notification(header: &[u8]) -> bool {
-    let Some(kind) = Header::of(header).parameters("Content-Type") else { return false };
-    let is_of = |name: &str, value: &str| {
-        kind.parameters.iter().any(|(known, is)| known.eq_ignore_ascii_case(name) && is.eq_ignore_ascii_case(value))
-    };
-    kind.value.eq_ignore_ascii_case("multipart/report") && is_of("report-type", "delivery-status")
-}
-
-/// Returns the failures that a message reports, if it is a notification. May block.
-pub(super) fn failures(message: &Blob, structure: &MessageStructure) -> io::Result<Vec<ReturnedReport>> {
-    let header = structure.header();
-    let header = message.slice(0..usize::try_from(header.length).unwrap_or(usize::MAX)).to_bytes()?;
-    if !is_notification(&header) {
-        return Ok(Vec::new());
-    }
-    let mut reports = returned_mail_in(message, structure)?;
-    reports.retain(|report| report.action == ReturnedAction::Failed);
-    Ok(reports)
+/// Reads a message as a notice, in whatever form, and keeps only the reports of failures. May block.
+pub(super) fn read(message: &Blob, structure: &MessageStructure) -> io::Result<ReturnedMail> {
+    let mut returned = returned_mail_in(message, structure)?;
+    returned.reports.retain(|report| report.action == ReturnedAction::Failed);
+    Ok(returned)
 }
 
 /// Formats addresses for the column `left_for`.
@@ -178,23 +178,27 @@ pub(super) fn come_early(
     Ok(failures.iter().any(|failure| sent.is_early(failure, now)))
 }
 
-/// Appends an event for each plausible failure.
+/// Appends an event for each plausible failure; the notice itself if there is none.
 pub(super) fn record(
     connection: &Connection,
     at: &Recipient,
-    failures: &[ReturnedReport],
+    returned: &ReturnedMail,
     now: Timestamp,
     touched: &mut Touched,
 ) -> Result<(), StoreError> {
     let Some(mut sent) = sent(connection, at)? else { return Ok(()) };
-    let before = sent.left_for.len();
-    for failure in failures {
+    let (before, mut is_noted) = (sent.left_for.len(), false);
+    for failure in &returned.reports {
         let Some(place) = sent.place_of(failure) else { continue };
         let event = event(&at.address, failure, (&sent, &sent.left_for[place]), now);
         if sent.is_final(place, failure) {
             sent.left_for.remove(place);
         }
         feed::append(connection, &event, None, touched)?;
+        is_noted = true;
+    }
+    if !is_noted {
+        feed::append_notice(connection, &notice(sent.id, returned, now), touched)?;
     }
     if sent.left_for.len() < before {
         write(connection, sent.id, sent.left_for)?;
@@ -249,6 +253,13 @@ fn write(connection: &Connection, id: MessageId, left_for: Vec<LeftFor>) -> Resu
     Ok(())
 }
 
+/// Returns what a mail says otherwise.
+fn notice(message_id: MessageId, returned: &ReturnedMail, at: Timestamp) -> ReturnedNotice {
+    let NoticeSummary { kind, server, text } = returned.summary.clone();
+    let failed = returned.reports.iter().flat_map(|report| [Some(&report.recipient), report.final_recipient.as_ref()]);
+    ReturnedNotice { at, message_id, kind, server, text, failed: failed.flatten().take(MAX_NAMED).cloned().collect() }
+}
+
 /// Returns the event of a failure. It names the alias and the member, whichever of them the other server named.
 fn event(
     mailbox: &EmailAddress,
@@ -258,6 +269,10 @@ fn event(
 ) -> DeliveryEvent {
     let parsed = |text: &String| text.parse::<EmailAddress>().ok();
     let member = || left.member.as_ref().and_then(parsed);
+    // Some servers name an original recipient that they were not given, beside the right final one. Only those that know
+    // all recipients of the message can tell it from one that was delivered here.
+    let is_named = left.recipient == failure.recipient.as_str() || left.is_for(&failure.recipient);
+    let recipient = parsed(&left.recipient).filter(|_| is_named);
     let said: String = one_line(&failure.diagnostic).chars().take(MAX_RESPONSE).collect();
     let response = if said.is_empty() { "returned by another server".to_owned() } else { said };
     DeliveryEvent {
@@ -265,7 +280,7 @@ fn event(
         message_id: Some(message.id),
         queue_id: message.queue_id.clone(),
         sender: Some(mailbox.clone()),
-        recipient: parsed(&left.recipient).unwrap_or_else(|| failure.recipient.clone()),
+        recipient: recipient.unwrap_or_else(|| failure.recipient.clone()),
         final_recipient: failure.final_recipient.clone().or_else(member),
         outcome: Outcome::Bounced,
         evidence: Evidence::ReturnedMail,

@@ -147,7 +147,9 @@ fn attempt(
     }
     // A bounce that arrives during the delivery attempt gets a temporary failure until the attempt is recorded.
     for local in &routes.local {
-        if returned::come_early(connection, local.recipient, &mail.failures, now)? {
+        if let Some(returned) = &mail.returned
+            && returned::come_early(connection, local.recipient, &returned.reports, now)?
+        {
             return Err(AcceptError::Refused(temporary_failure()).into());
         }
     }
@@ -308,7 +310,9 @@ fn deliver(
             LocalTo::Mailbox(mailbox) => delivery.deliver(*mailbox, delivered(mail, recipient, now))?,
             LocalTo::Alias(expansion) => delivery.deliver_to_members(recipient, expansion)?,
         }
-        returned::record(connection, recipient, &mail.failures, now, delivery.touched)?;
+        if let Some(returned) = &mail.returned {
+            returned::record(connection, recipient, returned, now, delivery.touched)?;
+        }
     }
     // Copies come after all recipients: a recipient whose mailbox had a copy already would get the message twice.
     for Local { recipient, forwarded, .. } in &routes.local {

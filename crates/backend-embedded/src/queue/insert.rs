@@ -42,10 +42,12 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// The next server reports what becomes of a member as that of the alias (RFC 3461 section 5.2.7.1).
-    fn orcpt(&self) -> Option<String> {
-        let alias = || self.member.and_then(|_| RcptTo::default().meaning(&self.recipient.address.wire()).orcpt);
-        self.recipient.orcpt.clone().or_else(alias)
+    /// The next server reports what becomes of a member as that of the alias (RFC 3461 section 5.2.7.1). A later server that
+    /// rewrites a recipient of an API message still reports the original one (section 4.2).
+    fn orcpt(&self, is_of_api: bool) -> Option<String> {
+        let is_named = is_of_api || self.member.is_some();
+        let named = || RcptTo::default().meaning(&self.recipient.address.wire()).orcpt.filter(|_| is_named);
+        self.recipient.orcpt.clone().or_else(named)
     }
 
     /// The sender gets no success notice about a member.
@@ -82,7 +84,7 @@ pub(crate) fn insert(
             waiting.address().wire(),
             matches!(waiting.task, Task::NotifySuccess),
             waiting.notify(),
-            waiting.orcpt(),
+            waiting.orcpt(mail.incoming.message_id.is_some()),
             now.as_millis(),
             waiting.member.map(|_| waiting.recipient.address.wire()),
             waiting.alias_has_it,

@@ -4,7 +4,8 @@ use mailapi_backend::{DeliveryFeed, Provisioning, Recorded, Submission};
 use mailapi_backend_embedded::accept::{AcceptError, Incoming, Relaying};
 use mailapi_backend_embedded::queue::{Attempt, QueuedRecipient, RecipientResult};
 use mailapi_model::{
-    Alias, Clock, DeliveryEvent, EnhancedCode, Entropy, Envelope, Evidence, FeedCursor, MessageId, Outcome, Reply,
+    Alias, Clock, DeliveryEvent, EnhancedCode, Entropy, Envelope, Evidence, FeedCursor, MessageId, NoticeKind, Outcome,
+    Reply,
 };
 use mailapi_testkit::SeededEntropy;
 
@@ -97,16 +98,26 @@ async fn reported(test_store: &TestStore, from: &str, to: &str, notice: &str) ->
 }
 
 #[tokio::test]
+async fn other_servers_get_the_original_recipients_of_api_messages() {
+    let test_store = TestStore::new().await;
+    submitted(&test_store, &SeededEntropy::new(7)).await;
+    let [message] = &test_store.message_store.claim_due(100, LEASE).await.unwrap()[..] else {
+        panic!("no due message")
+    };
+    let originals: Vec<_> = message.recipients.iter().map(|recipient| recipient.orcpt.as_deref()).collect();
+    assert_eq!(originals, [Some("rfc822;zoe@far.example"), Some("rfc822;joe@far.example")]);
+}
+
+#[tokio::test]
 async fn a_forged_notice_changes_nothing() {
     let test_store = TestStore::new().await;
     let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
     let unknown = MessageId::random(test_store.clock.now(), &SeededEntropy::new(8)).to_string();
     let good = notice(&id, "failed", "zoe@far.example");
     for (from, to, notice) in [
-        // To another address than the sender's, or not in the form of a bounce.
+        // To another address than the sender's, or from a person.
         ("", "bob@example.org", good.clone()),
         ("eve@far.example", "ann@example.org", good.clone()),
-        ("", "ann@example.org", good.replace("multipart/report", "multipart/mixed")),
         // For an unknown message, for a recipient to which it was not sent, and without a failure.
         ("", "ann@example.org", notice(&unknown, "failed", "zoe@far.example")),
         ("", "ann@example.org", notice("hello", "failed", "zoe@far.example")),
@@ -189,6 +200,79 @@ async fn our_own_notices_are_no_returned_mail() {
     own.relaying = Relaying::Allowed;
     test_store.message_store.accept(own).await.unwrap();
     assert_eq!(reported(&test_store, "", "ann@example.org", &notice(&id, "delayed", "zoe@far.example")).await, []);
+}
+
+/// Returns a notice that has only a text.
+fn text_notice(id: &str, subject: &str, text: &str) -> String {
+    format!("Subject: {subject}\r\n\r\n{text}\r\n\r\n--- Below is a copy.\r\n\r\nMessage-ID: <{id}@example.org>\r\n")
+}
+
+#[tokio::test]
+async fn the_form_of_a_notice_does_not_matter() {
+    let mixed = |id: &str| {
+        let notice = notice(id, "failed (gave up)", "zoe@far.example (Zoe)");
+        notice.replace("multipart/report; report-type=\"delivery-status\"", "multipart/mixed")
+    };
+    let text = |id: &str| text_notice(id, "failure notice", "<Zoe@far.example>: 550 5.1.1 no such user");
+    let forms: [&dyn Fn(&str) -> String; 2] = [&mixed, &text];
+    for form in forms {
+        let test_store = TestStore::new().await;
+        let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
+        let reported = reported(&test_store, "", "ann@example.org", &form(&id)).await;
+        let shown: Vec<_> =
+            reported.iter().map(|event| (event.recipient.as_str(), event.final_recipient.is_none())).collect();
+        assert_eq!(shown, [("zoe@far.example", true)], "{}", form(&id));
+        assert_eq!(reported[0].dsn.unwrap().to_string(), "5.1.1");
+    }
+}
+
+#[tokio::test]
+async fn a_text_about_others_or_a_delay_changes_nothing() {
+    let test_store = TestStore::new().await;
+    let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
+    for (subject, text) in [
+        ("failure notice", "eve@far.example: 550 5.1.1 no"),
+        ("failure notice", "bob@example.org: 550 5.1.1 no"),
+        ("Warning", "zoe@far.example: 450 4.2.0 busy"),
+        ("notice", "zoe@far.example: 550 x\r\n\r\nIt will be retried."),
+        ("notice", "It was delivered: zoe@far.example: earlier 550"),
+    ] {
+        let notice = text_notice(&id, subject, text);
+        assert_eq!(reported(&test_store, "", "ann@example.org", &notice).await, [], "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_changes_no_status_is_a_notice() {
+    let test_store = TestStore::new().await;
+    let id = sent(&test_store, &SeededEntropy::new(7)).await;
+    let delay = notice(&id.to_string(), "delayed", "zoe@far.example");
+    let unknown = text_notice(&id.to_string(), "failure notice", "eve@far.example: 550 5.1.1 no");
+    let failure = notice(&id.to_string(), "failed", "zoe@far.example");
+    let person = ("eve@far.example", &delay);
+    for (from, notice) in [("", &delay), ("", &unknown), ("", &failure), person] {
+        reported(&test_store, from, "ann@example.org", notice).await;
+    }
+    let notices = test_store.message_store.read_after(&FeedCursor::default(), 1000).await.unwrap().notices;
+    let shown: Vec<_> = notices.iter().map(|notice| (notice.kind, notice.text.as_str(), notice.failed.len())).collect();
+    assert_eq!(shown, [(NoticeKind::Delayed, "Sorry.", 0), (NoticeKind::Other, "eve@far.example: 550 5.1.1 no", 1)]);
+    assert!(notices.iter().all(|notice| notice.message_id == id));
+    assert_eq!(notices[0].server, "far.example".parse().ok());
+    // Whether recipients wait for a report does not depend on notices.
+    assert_eq!(test_store.message_store.are_awaited(&[]).await.unwrap(), [false; 0]);
+}
+
+#[tokio::test]
+async fn a_foreign_original_recipient_is_left_to_the_service() {
+    let test_store = TestStore::new().await;
+    let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
+    for original in ["relay@other.example", "bob@example.org"] {
+        let notice = notice(&id, "failed", &format!("zoe@far.example\r\nOriginal-Recipient: rfc822; {original}"));
+        let reported = reported(&test_store, "", "ann@example.org", &notice).await;
+        let last = reported.last().unwrap();
+        assert_eq!(last.recipient.as_str(), original);
+        assert_eq!(last.final_recipient.as_ref().unwrap().as_str(), "zoe@far.example");
+    }
 }
 
 #[tokio::test]
@@ -288,9 +372,9 @@ async fn a_refused_member_leaves_the_direct_copy_alone() {
 async fn a_recipient_can_come_back_after_members_of_it_did() {
     let test_store = TestStore::new().await;
     let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
-    let alias = "joe@far.example\r\nOriginal-Recipient: rfc822; zoe@far.example";
+    let alias = "jon@far.example\r\nOriginal-Recipient: rfc822; zoe@far.example";
     let of_member = notice(&id, "failed", alias);
-    let of_other = notice(&id, "failed", &alias.replace("joe", "jim"));
+    let of_other = notice(&id, "failed", &alias.replace("jon", "jim"));
     let of_recipient = notice(&id, "failed", "zoe@far.example");
     for notice in [&of_member, &of_other, &of_recipient, &of_recipient] {
         reported(&test_store, "", "ann@example.org", notice).await;
@@ -300,7 +384,7 @@ async fn a_recipient_can_come_back_after_members_of_it_did() {
         .iter()
         .map(|event| (event.recipient.as_str(), event.final_recipient.as_ref().map(|member| member.as_str())))
         .collect();
-    let members = [("zoe@far.example", Some("joe@far.example")), ("zoe@far.example", Some("jim@far.example"))];
+    let members = [("zoe@far.example", Some("jon@far.example")), ("zoe@far.example", Some("jim@far.example"))];
     assert_eq!(
         reported,
         [members[0], members[1], ("zoe@far.example", None)],

@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::mime::ReturnedReport;
-use mailapi_backend::{DeliveryFeed, FeedBatch, FeedError, MailboxError};
+use mailapi_backend::mime::{NoticeSummary, ReturnedReport};
+use mailapi_backend::{DeliveryFeed, FeedBatch, FeedError, MailboxError, ReturnedNotice};
 use mailapi_model::{DeliveryEvent, EnhancedCode, Evidence, FeedCursor, MessageId, Outcome, QueueId, Timestamp};
 
 use super::doubt::{Doubt, SteppedOver};
@@ -111,7 +111,19 @@ impl BounceFeed {
             if notice == Notice::Unreadable {
                 held(&self.stepped_over).note(from.uid_validity, uid);
             }
-            let Notice::Failure { message_id, reports } = ignored.count(notice) else { continue };
+            let (message_id, reports) = match ignored.count(notice) {
+                Notice::Failure { message_id, reports, summary } => {
+                    if reported == 0 {
+                        batch.notices.push(returned(message_id, &reports, summary, arrived));
+                    }
+                    (message_id, reports)
+                }
+                Notice::Said { message_id, summary } => {
+                    batch.notices.push(returned(message_id, &[], summary, arrived));
+                    continue;
+                }
+                _ => continue,
+            };
             let (room, left) = (max.max(1) - batch.events.len(), reports.len().saturating_sub(reported));
             let new = reports.into_iter().skip(reported).take(room);
             batch.events.extend(new.map(|report| self.event(message_id, report, arrived)));
@@ -151,7 +163,7 @@ impl Ignored {
     fn count(&mut self, notice: Notice) -> Notice {
         match notice {
             // An unreadable mail was already logged where it was skipped.
-            Notice::Failure { .. } | Notice::Unreadable => {}
+            Notice::Failure { .. } | Notice::Said { .. } | Notice::Unreadable => {}
             Notice::Harmless => self.harmless += 1,
             Notice::Forged => self.forged += 1,
             Notice::Other => self.other += 1,
@@ -168,6 +180,18 @@ impl Ignored {
             tracing::debug!(harmless, other, "ignored mail without a failure report in the bounce mailbox");
         }
     }
+}
+
+/// Returns what a mail says besides its failures.
+fn returned(
+    message_id: MessageId,
+    reports: &[ReturnedReport],
+    summary: NoticeSummary,
+    at: Timestamp,
+) -> ReturnedNotice {
+    let NoticeSummary { kind, server, text } = summary;
+    let failed = reports.iter().flat_map(|report| [Some(&report.recipient), report.final_recipient.as_ref()]);
+    ReturnedNotice { at, message_id, kind, server, text, failed: failed.flatten().cloned().collect() }
 }
 
 fn held<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {

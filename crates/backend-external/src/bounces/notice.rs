@@ -1,6 +1,8 @@
 //! Parses a mail in the bounce mailbox, and decides whether it reports a failed message of this server.
 
-use mailapi_backend::mime::{ReturnedAction, ReturnedReport, delivered_to, header_block, headers, returned_mail};
+use mailapi_backend::mime::{
+    NoticeSummary, ReturnedAction, ReturnedMail, ReturnedReport, delivered_to, header_block, headers, returned_mail,
+};
 use mailapi_model::MessageId;
 
 use mailapi_backend::ReturnAddress;
@@ -9,8 +11,10 @@ use mailapi_backend::ReturnAddress;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Notice {
     /// A server gave up this message for these recipients.
-    Failure { message_id: MessageId, reports: Vec<ReturnedReport> },
-    /// Sent to a valid return address, but reports no failure: a delay, for example, or something unreadable.
+    Failure { message_id: MessageId, reports: Vec<ReturnedReport>, summary: NoticeSummary },
+    /// Sent to a valid return address by a server, but reports no failure: a delay, for example, or an answer.
+    Said { message_id: MessageId, summary: NoticeSummary },
+    /// Sent to a valid return address by a person.
     Harmless,
     /// Sent to an address that this server did not issue, with a report or in the form of a return address.
     Forged,
@@ -27,14 +31,15 @@ impl Notice {
         let recipients: Vec<&str> = delivered_to(&header).collect();
         let message_id = recipients.iter().find_map(|address| addresses.message_id(address));
         let claimed = recipients.iter().any(|address| addresses.claims_to_be_ours(address));
-        let mut reports = returned_mail(raw);
-        let is_report = !reports.is_empty();
+        let ReturnedMail { mut reports, summary } = returned_mail(raw);
+        let is_report = reports.iter().any(|report| !report.is_in_text);
         reports.retain(|report| report.action == ReturnedAction::Failed);
         match message_id {
             // Mail servers send notifications with the null reverse-path (RFC 3464 section 2). Any other mail is not
             // from a mail server.
-            Some(message_id) if !reports.is_empty() && !has_sender(&header) => Self::Failure { message_id, reports },
-            Some(_) => Self::Harmless,
+            Some(_) if has_sender(&header) => Self::Harmless,
+            Some(message_id) if reports.is_empty() => Self::Said { message_id, summary },
+            Some(message_id) => Self::Failure { message_id, reports, summary },
             None if claimed || is_report => Self::Forged,
             None => Self::Other,
         }
@@ -49,6 +54,7 @@ fn has_sender(header: &[(String, String)]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use mailapi_model::NoticeKind;
     use proptest::prelude::*;
 
     use super::*;
@@ -89,10 +95,13 @@ mod tests {
     fn a_delay_and_an_answer_of_a_person_are_no_failures() {
         let to = addresses().of(OURS.parse().unwrap());
         for action in ["delayed", "delivered", "relayed", "expanded", "nonsense"] {
-            assert_eq!(judged(&notice(&to, "<>", action)), Notice::Harmless, "{action}");
+            assert!(matches!(judged(&notice(&to, "<>", action)), Notice::Said { .. }), "{action}");
         }
         assert_eq!(judged(&notice(&to, "<eve@example.net>", "failed")), Notice::Harmless);
-        assert_eq!(judged(&format!("To: {to}\r\nSubject: I am away\r\n\r\nsoon back\r\n")), Notice::Harmless);
+        let away = judged(&format!("To: {to}\r\nFrom: a@far.example\r\nSubject: I am away\r\n\r\nsoon back\r\n"));
+        let Notice::Said { summary, .. } = away else { panic!("{away:?}") };
+        assert_eq!((summary.kind, summary.text.as_str()), (NoticeKind::Other, "soon back"));
+        assert_eq!(summary.server, "far.example".parse().ok());
     }
 
     #[test]
@@ -100,7 +109,7 @@ mod tests {
         let to = addresses().of(OURS.parse().unwrap());
         // The returned message could be any message, so its envelope id is ignored.
         let text = notice(&to, "<>", "failed").replace("Reporting-MTA", "Original-Envelope-Id: other\r\nReporting-MTA");
-        let Notice::Failure { message_id, reports } = judged(&text) else { panic!("no failure") };
+        let Notice::Failure { message_id, reports, .. } = judged(&text) else { panic!("no failure") };
         assert_eq!((message_id.to_string().as_str(), reports.len()), (OURS, 1));
         assert_eq!((reports[0].recipient.as_str(), reports[0].status), ("gone@example.net", "5.1.1".parse().ok()));
         let bare = text.replace("Return-Path: <>\r\nDelivered-To", "X-Delivered-To");

@@ -43,7 +43,9 @@ pub use header::{Header, WrittenParameters};
 pub use html::text_of as html_text;
 pub use limits::Limits;
 pub use message_structure::{AttachmentPart, BodyPart, MessageStructure, PartSpan, header_block, headers};
-pub use returned_mail::{ReturnedAction, ReturnedReport, delivered_to, returned_mail, returned_mail_in};
+pub use returned_mail::{
+    NoticeSummary, ReturnedAction, ReturnedMail, ReturnedReport, delivered_to, returned_mail, returned_mail_in,
+};
 pub use search::{SearchableText, beginning, beginning_of, matches, snippet};
 pub use selection::BodyRole;
 pub use stored::MessageStructureError;

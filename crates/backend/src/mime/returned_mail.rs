@@ -1,12 +1,21 @@
-//! Delivery status notifications received as mail (RFC 3464): reports of remote servers about messages that
-//! they had accepted.
+//! Notices received as mail: reports of remote servers about messages that they had accepted. Most are delivery status
+//! notifications (RFC 3464); others have only a text. The address that a notice came to proves it, not its form.
 
 use std::convert::Infallible;
 use std::io;
 
-use mailapi_model::{Blob, EmailAddress, EnhancedCode, MessageId};
+use mailapi_model::{Blob, DomainName, EmailAddress, EnhancedCode, MessageId, NoticeKind};
 
-use super::{Limits, MessageStructure, PartSpan, decode, header_block, headers};
+use super::{Limits, MessageStructure, PartSpan, decode};
+
+mod lines;
+mod notice;
+mod notice_text;
+mod recipient_group;
+mod reply;
+mod verdict;
+
+use notice::Notice;
 
 /// Fields that name the recipient of a delivered mail, most reliable first.
 const RECIPIENT_FIELDS: [&str; 5] = ["X-Original-To", "Delivered-To", "Envelope-To", "To", "Cc"];
@@ -25,8 +34,10 @@ pub struct ReturnedReport {
     pub action: ReturnedAction,
     /// The reason (RFC 3463).
     pub status: Option<EnhancedCode>,
-    /// The reply of the remote server, without its type; empty if missing.
+    /// The reply of the remote server, without its type, or what the notice says about the recipient; empty if missing.
     pub diagnostic: String,
+    /// Whether only the text for people names the recipient. Such a report counts only for a recipient of the message.
+    pub is_in_text: bool,
 }
 
 /// The action that a server took for a recipient (RFC 3464 section 2.3.3).
@@ -44,47 +55,81 @@ pub enum ReturnedAction {
     Expanded,
 }
 
-/// Returns the reports in a notification about a message sent here; none if the mail is not a notification.
+/// A mail, read as a notice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReturnedMail {
+    /// Its reports; none if it is not a notification.
+    pub reports: Vec<ReturnedReport>,
+    /// What it says otherwise.
+    pub summary: NoticeSummary,
+}
+
+/// What a notice says, besides its reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoticeSummary {
+    /// The action that is no failure, if there is one.
+    pub kind: NoticeKind,
+    /// The domain of its author.
+    pub server: Option<DomainName>,
+    /// The beginning of what its author wrote.
+    pub text: String,
+}
+
+/// Reads a mail as a notice about a message sent here.
 #[must_use]
-pub fn returned_mail(raw: &[u8]) -> Vec<ReturnedReport> {
-    let Ok(reports) = reports(&MessageStructure::of(raw), |span| Ok::<_, Infallible>(span.of(raw)));
-    reports
+pub fn returned_mail(raw: &[u8]) -> ReturnedMail {
+    let Ok(read) = read(&MessageStructure::of(raw), |span| Ok::<_, Infallible>(span.of(raw)));
+    read
 }
 
 /// Like [`returned_mail`], for a parsed mail that may not be in memory. May block.
 ///
 /// # Errors
 /// When the mail cannot be read.
-pub fn returned_mail_in(bytes: &Blob, structure: &MessageStructure) -> io::Result<Vec<ReturnedReport>> {
-    reports(structure, |span| {
+pub fn returned_mail_in(bytes: &Blob, structure: &MessageStructure) -> io::Result<ReturnedMail> {
+    read(structure, |span| {
         let start = usize::try_from(span.offset).unwrap_or(usize::MAX);
         bytes.slice(start..start.saturating_add(usize::try_from(span.length).unwrap_or(usize::MAX))).to_bytes()
     })
 }
 
-/// Returns the reports. `bytes` reads encoded bytes of the mail.
-fn reports<T: AsRef<[u8]>, E>(
+/// Types of a whole message.
+const MESSAGE_TYPES: [&str; 2] = ["message/rfc822", "message/global"];
+/// More than a gateway that joins notices produces.
+const MAX_STATUS_PARTS: usize = 10;
+
+/// Reads a mail. `bytes` reads its encoded bytes. Its outer type says nothing: servers write
+/// `multipart/mixed`, omit `report-type`, and gateways wrap notices.
+fn read<T: AsRef<[u8]>, E>(
     structure: &MessageStructure,
     bytes: impl Fn(PartSpan) -> Result<T, E>,
-) -> Result<Vec<ReturnedReport>, E> {
-    let part = |wanted: &[&str]| {
-        let mut parts = structure.attachments.iter();
-        let found = parts.find(|part| wanted.contains(&part.info.content_type.to_ascii_lowercase().as_str()));
-        found.map(|part| content(part.span, &bytes)).transpose()
-    };
-    let status = part(&["message/delivery-status", "message/global-delivery-status"])?;
-    // Without this part, the mail is not a notification.
-    let Some(status) = status else { return Ok(Vec::new()) };
-    let returned = part(&["message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers"])?;
-    let mut groups = groups(&status).into_iter().map(|group| Fields(headers(group)));
-    let Some(about_message) = groups.next() else { return Ok(Vec::new()) };
-    // Most reliable first: the return address, the envelope id, the returned header.
-    let message_id = in_return_address(&Fields(headers(bytes(structure.header())?.as_ref())))
-        .or_else(|| about_message.get("Original-Envelope-Id")?.trim().parse().ok())
-        .or_else(|| MessageId::from_header(Fields(headers(header_block(&returned?))).get("Message-ID")?));
-    // Some servers omit the empty line between the fields of the message and those of its only recipient.
-    let alone = about_message.get("Final-Recipient").is_some().then_some(about_message);
-    Ok(groups.chain(alone).filter_map(|fields| report(&fields, message_id)).collect())
+) -> Result<ReturnedMail, E> {
+    let notice = Notice::of(structure, &bytes)?;
+    let mut found = notice.reports();
+    if found.is_empty() && notice.may_be_wrapper() {
+        for part in parts(structure, &MESSAGE_TYPES).take(MAX_STATUS_PARTS) {
+            let raw = content(part, &bytes)?;
+            let Ok(wrapped) =
+                Notice::of(&MessageStructure::of(&raw), |span: PartSpan| Ok::<_, Infallible>(span.of(&raw)));
+            if notice.wraps(&wrapped) {
+                found.extend(wrapped.reports().into_iter().map(|report| ReturnedReport {
+                    message_id: notice.in_return_address().or(report.message_id),
+                    ..report
+                }));
+            }
+        }
+    }
+    let summary = notice.summary(&found, &structure.from.email);
+    Ok(ReturnedMail { reports: found, summary })
+}
+
+fn parts<'a>(
+    structure: &'a MessageStructure,
+    wanted: &'static [&'static str],
+) -> impl Iterator<Item = PartSpan> + use<'a> {
+    let attachments = structure.attachments.iter();
+    let is_wanted = |media_type: &str| wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(media_type));
+    attachments.filter(move |part| is_wanted(&part.info.content_type)).map(|part| part.span)
 }
 
 struct Fields(Vec<(String, String)>);
@@ -131,33 +176,6 @@ fn in_return_address(header: &Fields) -> Option<MessageId> {
     delivered_to(&header.0).find_map(|address| address.split_once('@')?.0.rsplit_once('+')?.1.parse().ok())
 }
 
-fn report(fields: &Fields, message_id: Option<MessageId>) -> Option<ReturnedReport> {
-    let action = match fields.get("Action")?.trim().to_ascii_lowercase().as_str() {
-        "failed" => ReturnedAction::Failed,
-        "delayed" => ReturnedAction::Delayed,
-        "delivered" => ReturnedAction::Delivered,
-        "relayed" => ReturnedAction::Relayed,
-        "expanded" => ReturnedAction::Expanded,
-        _ => return None,
-    };
-    let named = |name| fields.get(name).and_then(recipient);
-    let (original, tried) = (named("Original-Recipient"), named("Final-Recipient"));
-    let recipient = original.or_else(|| tried.clone())?;
-    let final_recipient = tried.filter(|tried| *tried != recipient);
-    let status = fields.get("Status").and_then(|status| status.split_whitespace().next()?.parse().ok());
-    let diagnostic = fields.get("Diagnostic-Code").unwrap_or_default();
-    let diagnostic = diagnostic.split_once(';').map_or(diagnostic, |(_, text)| text);
-    let diagnostic = diagnostic.split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(ReturnedReport { message_id, recipient, final_recipient, action, status, diagnostic })
-}
-
-/// Parses `rfc822; ann@example.org` or `utf-8; …` (RFC 6533 section 3).
-fn recipient(value: &str) -> Option<EmailAddress> {
-    let address = value.split_once(';').map_or(value, |(_, address)| address).trim();
-    let bare = address.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).unwrap_or(address);
-    EmailAddress::as_given(bare).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -176,7 +194,7 @@ mod tests {
             let tried = report.final_recipient.map_or(String::new(), |tried| format!("({}) ", tried.as_str()));
             format!("{id} {} {tried}{:?} {status} {}", report.recipient.as_str(), report.action, report.diagnostic)
         };
-        returned_mail(raw.as_bytes()).into_iter().map(line).collect()
+        returned_mail(raw.as_bytes()).reports.into_iter().map(line).collect()
     }
 
     #[test]
@@ -215,21 +233,179 @@ mod tests {
                  Action: FAILED\nStatus: 5.0.0 (sorry)\n--x\nContent-Type: message/rfc822\n\n{returned}\n--x--\n"
             )
         };
-        let id = |text: &str| returned_mail(text.as_bytes()).first().unwrap().message_id.map(|id| id.to_string());
+        let id =
+            |text: &str| returned_mail(text.as_bytes()).reports.first().unwrap().message_id.map(|id| id.to_string());
         assert_eq!(id(&notice(&format!("<bounce+{OURS}@example.org>"), "")).as_deref(), Some(OURS));
         let returned = format!("Message-ID: <{OURS}@example.org>\n\nMessage-ID: <x@y>");
         assert_eq!(id(&notice("ann@example.org", &returned)).as_deref(), Some(OURS));
         assert_eq!(id(&notice("ann@example.org", "Subject: x\n")), None);
     }
 
+    fn status(fields: &str) -> Vec<String> {
+        shown(&format!(
+            "Content-Type: multipart/mixed; boundary=x\n\n--x\n\nSorry.\n\n<a@b.example>: host mx said: 550 5.1.1 Unknown\n\n\
+             --x\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\n{fields}\n--x--\n"
+        ))
+    }
+
+    #[test]
+    fn fields_are_read_as_servers_write_them() {
+        let unknown = "- a@b.example Failed 5.1.1 <a@b.example>: host mx said: 550 5.1.1 Unknown";
+        for fields in [
+            "Final-Recipient: rfc822; a@b.example\nAction: failed\nStatus: 5.0.0",
+            "Final-Recipient: rfc822; a@b.example (Ann)\nAction: failed (gave up)\nStatus: 5.0.0",
+            "Final-Recipient: RFC822;<a@b.example>\nAction: Failure",
+            "Final-Recipient: rfc822; a@b.example\nAction: error",
+            "Final-Recipient: rfc822; a@b.example\nStatus: 5.0.0 ",
+            "Final-Recipient: rfc822; a@b.example",
+            "Final-Recipient: a+40b.example\nAction: failed",
+        ] {
+            assert_eq!(status(fields), [unknown], "{fields}");
+        }
+        let of = |rest: &str| status(&format!("Final-Recipient: rfc822; a@b.example\nAction: failed\n{rest}"));
+        assert_eq!(
+            of("Status: 5.0.0\nDiagnostic-Code: smtp; 550 5.2.2 Full"),
+            ["- a@b.example Failed 5.2.2 550 5.2.2 Full"]
+        );
+        assert_eq!(of("Status: 5.1.2 (550 Nowhere to go)"), ["- a@b.example Failed 5.1.2 550 Nowhere to go"]);
+        assert_eq!(of("Status: 553 too large"), ["- a@b.example Failed - 553 too large"]);
+        let tagged =
+            "Original-Recipient: rfc822; zoe+2Btag@b.example\nFinal-Recipient: rfc822; z9@b.example\nAction: failed";
+        assert_eq!(status(tagged), ["- zoe+tag@b.example (z9@b.example) Failed - "]);
+        assert_eq!(of("Status: 2.0.0\nDiagnostic-Code: smtp; 550 No"), ["- a@b.example Failed - 550 No"]);
+    }
+
+    #[test]
+    fn what_is_no_failure_is_not_reported_as_one() {
+        for fields in [
+            "Action: delayed\nStatus: 4.0.0",
+            "Action: delivered",
+            "Action: relayed\nDiagnostic-Code: smtp; 550 earlier",
+            "Action: expanded",
+            "Action: strange\nStatus: 5.0.0",
+            "Status: 4.4.1",
+            "Status: 2.0.0",
+        ] {
+            let reports = status(&format!("Final-Recipient: rfc822; a@b.example\n{fields}"));
+            assert!(!reports.iter().any(|report| report.contains("Failed")), "{fields}: {reports:?}");
+        }
+        // Groups without action beside one that was delivered or waits.
+        for other in ["Action: delivered", "Action: delayed", "Status: 4.4.1"] {
+            let mixed =
+                format!("Final-Recipient: rfc822; c@b.example\n{other}\n\nFinal-Recipient: rfc822; a@b.example");
+            assert_eq!(status(&mixed).len(), 1, "{other}");
+        }
+        let failed = "Final-Recipient: rfc822; c@b.example\nAction: failed\n\nFinal-Recipient: rfc822; a@b.example";
+        assert_eq!(status(failed).len(), 2);
+    }
+
+    /// Returns a report with a subject, a text, and the fields of one recipient.
+    fn report(subject: &str, text: &str, fields: &str) -> String {
+        format!(
+            "Subject: {subject}\nContent-Type: multipart/report; boundary=x\n\n--x\n\n{text}\n\n--x\n\
+             Content-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\n{fields}\n--x--\n"
+        )
+    }
+
+    #[test]
+    fn a_group_without_action_fails_in_a_notice_of_failure_alone() {
+        let alone = "Final-Recipient: rfc822; a@b.example";
+        assert_eq!(shown(&report("Undelivered mail", "Sorry.", alone)), ["- a@b.example Failed - "]);
+        assert_eq!(shown(&report("Hello", "Sorry.", alone)), [""; 0]);
+        for fields in [alone, "Final-Recipient: rfc822; a@b.example\nStatus: 5.0.0"] {
+            for (subject, text) in [
+                ("Delayed mail", "It could not be delivered."),
+                ("Warning", "It could not be delivered."),
+                ("x", "It could not be delivered yet, and will be retried. a@b.example: 550 5.1.1 earlier"),
+                ("x", "It was delivered successfully."),
+            ] {
+                assert_eq!(shown(&report(subject, text, fields)), [""; 0], "{subject} {text} {fields}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_notice_without_groups_names_its_recipients_in_the_text() {
+        let text = "X-Failed-Recipients: a@b.example\nSubject: Mail failure\n\nNot delivered:\n\n  a@b.example\n    Unrouteable address\n";
+        assert_eq!(shown(text), ["- a@b.example Failed - a@b.example Unrouteable address"]);
+        let text = "Subject: failure notice\n\n<a@b.example>: 550 5.1.1 No such user\n";
+        assert_eq!(shown(text), ["- a@b.example Failed 5.1.1 <a@b.example>: 550 5.1.1 No such user"]);
+        let part = report("x", "Delivery to these failed permanently:\n\n * a@b.example", "Arrival-Date: today");
+        assert_eq!(shown(&part), ["- a@b.example Failed - * a@b.example"]);
+        let delay = "X-Failed-Recipients: a@b.example\nSubject: Warning: message delayed\n\nAttempts will continue.\n\n  a@b.example\n";
+        assert_eq!(shown(delay), [""; 0]);
+        for other in ["message/disposition-notification", "message/feedback-report"] {
+            let read = format!(
+                "Content-Type: multipart/report; boundary=x\n\n--x\n\nFailed: a@b.example: 550 read\n--x\nContent-Type: {other}\n\nx\n--x--\n"
+            );
+            assert_eq!(shown(&read), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn answers_of_programs_are_no_notices_of_servers() {
+        let of =
+            |from: &str| shown(&format!("From: {from}\nAuto-Submitted: auto-replied\n\na@b.example: 550 gone\n")).len();
+        assert_eq!((of("Ann <ann@b.example>"), of("MAILER-DAEMON@b.example")), (0, 1));
+    }
+
+    #[test]
+    fn a_wrapped_notice_is_read_and_an_older_one_is_not() {
+        let own = format!("bounce+{OURS}@example.org");
+        let wrapped = |from: &str, to: &str, text: &str| {
+            let inner = format!(
+                "From: {from}\nTo: {to}\n{}",
+                report("Failure", "Sorry.", "Final-Recipient: rfc822; a@b.example\nAction: failed")
+            );
+            let inner = inner.replace("=x", "=y").replace("--x", "--y");
+            shown(&format!(
+                "To: {own}\nContent-Type: multipart/mixed; boundary=x\n\n--x\n\n{text}\n--x\nContent-Type: message/rfc822\n\n{inner}\n--x--\n"
+            ))
+        };
+        assert_eq!(wrapped("x@b.example", &own, "See below."), [format!("{OURS} a@b.example Failed - ")]);
+        assert_eq!(wrapped("MAILER-DAEMON@b.example", "x@b.example", "See below.").len(), 1);
+        // The message itself, which someone returns, has an older notice attached.
+        assert_eq!(wrapped("ann@example.org", "zoe@b.example", "See below."), [""; 0]);
+        assert_eq!(wrapped("x@b.example", &own, "The message is delayed."), [""; 0]);
+    }
+
+    #[test]
+    fn a_list_is_named_with_the_addresses_behind_it() {
+        let group = "Action: failed\nFinal-Recipient: rfc822;list@b.example\nStatus: 5.0.0";
+        let text = "  bad@c.example\n    (generated from list@b.example)\n    550 5.1.1 no\n\n  worse@c.example\n    (generated from list@b.example)\n    550 5.2.1 off";
+        assert_eq!(
+            shown(&report("Mail delivery failed", text, &format!("{group}\n\n{group}"))),
+            [
+                "- list@b.example (bad@c.example) Failed 5.1.1 bad@c.example (generated from list@b.example) 550 5.1.1 no",
+                "- list@b.example (worse@c.example) Failed 5.2.1 worse@c.example (generated from list@b.example) 550 5.2.1 off",
+            ]
+        );
+        let concealed = "  an undisclosed address\n    (generated from list@b.example)";
+        assert_eq!(shown(&report("Mail delivery failed", concealed, group)), [""; 0]);
+        // A text in other words, with Exim's field.
+        let field = format!("X-Failed-Recipients: bad@c.example\n{}", report("x", "Leider.", group));
+        assert_eq!(shown(&field), ["- list@b.example (bad@c.example) Failed 5.0.0 "]);
+    }
+
     proptest! {
         #[test]
+        fn no_other_address_fails(subject in "(Warning: |Undelivered |\\PC{0,9}){0,2}", text in "(a@b[.]example|550 5[.]1[.]1 |\n|: |failed to deliver |\\PC){0,20}",
+            fields in "(Action: failed|Action: delayed|Status: 5[.]1[.]1|Final-Recipient: rfc822; a@b[.]example|Original-Recipient: a@b[.]example|\n){0,9}") {
+            for raw in [report(&subject, &text, &fields), format!("Subject: {subject}\n\n{text}")] {
+                for report in returned_mail(raw.as_bytes()).reports {
+                    prop_assert!(report.recipient.as_str().contains("@b."), "{} {raw}", report.recipient);
+                    prop_assert!(!raw.contains("Subject: Warning") || fields.contains("Action: failed") || report.action != ReturnedAction::Failed);
+                }
+            }
+        }
+
+        #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0..BOUNCE.len()) {
-            let _ = returned_mail(&bytes);
+            let _ = returned_mail(&bytes).reports;
             let mut damaged = BOUNCE.as_bytes().to_vec();
             let end = (at + bytes.len()).min(damaged.len());
             damaged.splice(at..end, bytes);
-            let _ = returned_mail(&damaged);
+            let _ = returned_mail(&damaged).reports;
         }
     }
 }

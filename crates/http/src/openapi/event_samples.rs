@@ -15,12 +15,13 @@ macro_rules! samples {
     };
 }
 
-const SAMPLES: [(&str, &str); 26] = samples![
+const SAMPLES: [(&str, &str); 27] = samples![
     "message.accepted",
     "message.delivered",
     "message.deferred",
     "message.bounced",
     "message.failed",
+    "message.notice",
     "message.received",
     "message.rejected",
     "domain.created",

@@ -109,6 +109,8 @@ impl Service {
             self.0.events.wake();
             return Ok((Synced { lines_read: batch.lines_read, ..Synced::default() }, false));
         }
+        // Before the cursor: a repeated batch has the same notices, and each is stored once.
+        self.store_notices(&batch.notices).await?;
         let mut events = self.believable(batch.events).await?;
         let bounces = self.bounces_of_discarded(batch.discarded, &events).await?;
         events.extend(bounces);

@@ -7,6 +7,8 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
+use mailapi_backend::ReturnedNotice;
+use mailapi_events::{MessageFacts, Origin, ReturnedText, noticed};
 use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, MessageId, RecipientStatus, Scope, Timestamp};
 use mailapi_store::{Member, SentRecord};
 
@@ -62,6 +64,31 @@ impl Service {
         Ok(kept)
     }
 
+    /// Stores an event for each notice about a known message that names no recipient of it as failed.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if the account database is.
+    pub(super) async fn store_notices(&self, notices: &[ReturnedNotice]) -> Result<(), Unavailable> {
+        for notice in notices {
+            let Some(known) = self.known(notice.message_id).await? else { continue };
+            let is_in_time = notice.at.since(left_at(&known.record)) <= self.0.settings.bounce_lifetime;
+            if !is_in_time || notice.failed.iter().any(|address| known.has(address)) {
+                continue;
+            }
+            let message = &known.record.message;
+            let facts = MessageFacts {
+                origin: Origin::Api(message.message_id),
+                mailbox: message.mailbox.clone(),
+                from: message.from.clone(),
+                created_at: message.created_at,
+            };
+            let returned = ReturnedText { kind: notice.kind, server: notice.server.as_ref(), text: &notice.text };
+            let event = noticed(&facts, returned, message.queue_id.as_ref(), notice.at);
+            self.0.store.events().record_once(&event).await?;
+        }
+        Ok(())
+    }
+
     async fn known(&self, message_id: MessageId) -> Result<Option<Known>, Unavailable> {
         let Some(record) = self.0.store.sent().get(message_id).await? else { return Ok(None) };
         let members = self.0.store.delivery_log().members(message_id).await?;
@@ -70,6 +97,11 @@ impl Service {
 }
 
 impl Known {
+    /// Whether the message was for an address, or came to it behind a recipient.
+    fn has(&self, address: &EmailAddress) -> bool {
+        self.status_of(address).is_some() || self.members.iter().any(|member| member.address == *address)
+    }
+
     fn status_of(&self, recipient: &EmailAddress) -> Option<RecipientStatus> {
         self.record.recipients.iter().find(|known| known.email == *recipient).map(|known| known.status)
     }
@@ -80,9 +112,19 @@ impl Known {
         if self.status_of(&event.recipient).is_some() {
             return Some(event);
         }
-        let mut owners = self.members.iter().filter(|member| member.address == event.recipient);
-        let owner = owners.next().filter(|_| owners.next().is_none())?;
-        Some(DeliveryEvent { recipient: owner.of.clone(), final_recipient: Some(event.recipient), ..event })
+        // Some servers name an original recipient that they were not given, and the right one as the final recipient.
+        if let Some(tried) = event.final_recipient.clone().filter(|tried| self.status_of(tried).is_some()) {
+            return Some(DeliveryEvent { recipient: tried, final_recipient: None, ..event });
+        }
+        let owned = |address: &EmailAddress| Some((self.owner_of(address)?, address.clone()));
+        let (owner, member) = owned(&event.recipient).or_else(|| owned(event.final_recipient.as_ref()?))?;
+        Some(DeliveryEvent { recipient: owner, final_recipient: Some(member), ..event })
+    }
+
+    /// Returns the recipient behind which the log has an address, unless several share it.
+    fn owner_of(&self, address: &EmailAddress) -> Option<EmailAddress> {
+        let mut owners = self.members.iter().filter(|member| member.address == *address);
+        owners.next().filter(|_| owners.next().is_none()).map(|owner| owner.of.clone())
     }
 
     /// Whether the event is new. The number of addresses of a recipient is unknown, so at most `most` of them may

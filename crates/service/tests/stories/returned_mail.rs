@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::{Backend, DeliveryFeed, FeedBatch, FeedError};
+use mailapi_backend::{Backend, DeliveryFeed, FeedBatch, FeedError, ReturnedNotice};
 use mailapi_model::{
-    Clock, DeliveryEvent, Evidence, FeedCursor, MessageId, MessageStatus, Outcome, Page, QueueId, RecipientStatus,
+    Clock, DeliveryEvent, Evidence, FeedCursor, MessageId, MessageStatus, NoticeKind, Outcome, Page, QueueId,
+    RecipientStatus,
 };
+use mailapi_service::events::{After, EventQuery};
 use mailapi_service::mail::DeliveryLogFilter;
 use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_testkit::{SeededEntropy, TestApp};
@@ -16,7 +18,7 @@ use crate::{caller, message, parts};
 
 /// A mailbox for bounces, as reported by its backend.
 #[derive(Default)]
-struct Mailbox(Mutex<Vec<DeliveryEvent>>);
+struct Mailbox(Mutex<Vec<DeliveryEvent>>, Mutex<Vec<ReturnedNotice>>);
 
 #[async_trait]
 impl DeliveryFeed for Mailbox {
@@ -31,7 +33,8 @@ impl DeliveryFeed for Mailbox {
             return Err(FeedError("the mailbox does not exist".to_owned()));
         }
         let cursor = FeedCursor(events.len().to_string());
-        Ok(FeedBatch { events: events[read..].to_vec(), cursor, lines_read: 1, ..FeedBatch::default() })
+        let notices = self.1.lock().unwrap().clone();
+        Ok(FeedBatch { events: events[read..].to_vec(), notices, cursor, lines_read: 1, ..FeedBatch::default() })
     }
 
     async fn forget_until(&self, _: &FeedCursor) -> Result<(), FeedError> {
@@ -109,6 +112,37 @@ async fn a_bounce_of_what_never_was_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_notice_that_fails_no_recipient_is_an_event_once() {
+    let story = Story::begin().await;
+    let stranger = MessageId::random(story.app.clock.now(), &SeededEntropy::new(77));
+    let notice = |message_id, text: &str, failed: &str| ReturnedNotice {
+        at: story.app.clock.now(),
+        message_id,
+        kind: NoticeKind::Other,
+        server: "far.example".parse().ok(),
+        text: text.to_owned(),
+        failed: failed.parse().into_iter().collect(),
+    };
+    *story.mailbox.1.lock().unwrap() = vec![
+        notice(story.id, "eve is unknown", "eve@example.org"),
+        notice(story.id, "bob is unknown", "bob@example.org"),
+        notice(stranger, "no message", ""),
+    ];
+    // Each batch has the same notices, as if it were read again.
+    for recipient in ["eve@example.org", "joe@example.org"] {
+        story.bounce(story.id, recipient);
+        story.service.collect_bounces_once().await.unwrap();
+    }
+    while story.app.service.read_events_once().await.unwrap() {}
+    let query =
+        EventQuery { types: vec!["message.notice".parse().unwrap()], after: After::Start, ..EventQuery::default() };
+    let admin = caller(&story.app, story.app.admin()).await;
+    let found = story.app.service.list_events(&admin, &query, 100, Duration::ZERO).await.unwrap();
+    let [event] = &found.events[..] else { panic!("{:?}", found.events) };
+    assert_eq!((event.message_id, event.body.contains("eve is unknown")), (Some(story.id), true));
+}
+
+#[tokio::test]
 async fn a_bounce_counts_as_long_as_servers_try() {
     let story = Story::begin().await;
     let lifetime = Settings::default().bounce_lifetime;
@@ -178,6 +212,20 @@ async fn an_alias_member_bounces_once_and_the_alias_does_not() {
     story.bounce_behind(story.id, "bob@example.org", Some("third@far.example"));
     assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 1);
     assert_eq!(status().await.0, MessageStatus::Bounced);
+}
+
+#[tokio::test]
+async fn a_foreign_original_recipient_gives_way_to_the_final_one() {
+    let story = Story::begin().await;
+    story.bounce_behind(story.id, "bob@example.org", Some("home@far.example"));
+    // A server names an original recipient that it was not given, beside an address behind Bob, and beside Bob.
+    story.bounce_behind(story.id, "relay@far.example", Some("home@far.example"));
+    assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 1);
+    story.bounce_behind(story.id, "relay@far.example", Some("bob@example.org"));
+    story.bounce_behind(story.id, "relay@far.example", Some("eve@example.org"));
+    assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 1);
+    let record = story.app.store.sent().get(story.id).await.unwrap().unwrap();
+    assert_eq!(record.message.status, MessageStatus::Bounced);
 }
 
 #[tokio::test]

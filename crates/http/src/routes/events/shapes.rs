@@ -89,6 +89,8 @@ struct EventData {
     /// With `message.deferred`: when the built-in mail server tries again at the earliest; null if the mail server does
     /// not report it.
     next_attempt_at: Option<Moment>,
+    /// With `message.notice`: what the other server returned.
+    notice: Option<EventNotice>,
     /// With `message.bounced`: kind and origin of the bounce.
     bounce: Option<EventBounce>,
     /// With `message.failed`: the reason, as text for people. With `webhook.disabled`: `failures`, `gone` or
@@ -190,6 +192,19 @@ struct EventBounce {
     class: String,
     /// `smtp` or `returned_mail`.
     via: String,
+}
+
+/// Mail of another server about a sent message.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes events in the document")]
+struct EventNotice {
+    /// `delayed`, `delivered`, `relayed`, `expanded` or `other`.
+    kind: String,
+    /// Domain of its author; null if unknown.
+    #[schema(required)]
+    server: Option<String>,
+    /// Beginning of its text, at most 1,000 characters.
+    text: String,
 }
 
 /// Results of the checks of received mail, in the words of RFC 8601.

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use mailapi_backend::{InboundLog, LostPart, Refusal};
+use mailapi_backend::{InboundLog, LostPart, Refusal, ReturnedNotice};
 use mailapi_model::AuthenticationResult::{None as Nothing, Pass};
 use mailapi_model::{
-    Authentication, CheckedDomain, CheckedSignature, InboundEvent, InboundOutcome, InboundRefusal, RefusalStage, Reply,
+    Authentication, CheckedDomain, CheckedSignature, InboundEvent, InboundOutcome, InboundRefusal, NoticeKind,
+    RefusalStage, Reply,
 };
 use serde_json::{Value, json};
 
@@ -139,6 +140,21 @@ async fn refuse(app: &App) {
     app.service.write_inbound_once().await.unwrap();
 }
 
+/// Causes `message.notice`: another server returns a notice of delay.
+async fn return_a_notice(app: &App, message_id: &str) {
+    let message_id = message_id.parse().unwrap();
+    let (at, text) = (app.now(), "Your message is delayed.".to_owned());
+    let server = "elsewhere.example".parse().ok();
+    app.trouble.return_notice(ReturnedNotice {
+        at,
+        message_id,
+        kind: NoticeKind::Delayed,
+        server,
+        text,
+        failed: Vec::new(),
+    });
+}
+
 /// Causes `webhook.disabled`: the receiver is unreachable for five days.
 async fn fail_a_webhook(app: &App, token: &str) {
     let webhook = json!({ "url": "http://127.0.0.1:1/hook", "types": ["message.*"] });
@@ -155,7 +171,9 @@ async fn real_events_have_the_members_of_their_examples() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     let reply = Reply::new(450, "4.2.2".parse().unwrap(), "Mailbox full");
     app.trouble.refuse_next_for(vec![Refusal { recipient: "full@example.net".parse().unwrap(), reply }]);
-    send(&app, &ann, &["bob@example.org", "dan@elsewhere.example", EVE, GONE, "full@example.net"]).await;
+    let to = ["bob@example.org", "dan@elsewhere.example", EVE, GONE, "full@example.net"];
+    let sent = send(&app, &ann, &to).await;
+    return_a_notice(&app, &sent).await;
     app.trouble.lose(LostPart { at: app.now(), from: Some(app.now()), to: app.now(), reason: "truncated" });
     let lunch = "From: Dan <dan@elsewhere.example>\nSubject: Lunch\n\nOn Friday?\n";
     app.deliver("ann@example.org", lunch).await;

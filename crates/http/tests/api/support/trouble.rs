@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use mailapi_backend::{
     Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, KnownMailbox, LostPart,
     MailboxError, Mailboxes, NewDraft, OpenedAttachment, OpenedMessage, PageView, Provisioning, ProvisioningError,
-    Purged, Queue, QueueChange, QueueEntry, QueueError, QueueFilter, Record, RecordError, Refusal, SavedDraft,
-    SearchHit, SearchQuery, Submission, SubmitError, Validator,
+    Purged, Queue, QueueChange, QueueEntry, QueueError, QueueFilter, Record, RecordError, Refusal, ReturnedNotice,
+    SavedDraft, SearchHit, SearchQuery, Submission, SubmitError, Validator,
 };
 use mailapi_model::{
     Alias, Blob, DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Page, QueueId,
@@ -36,6 +36,7 @@ struct State {
     unchanged: u64,
     reported: Vec<DeliveryEvent>,
     lost: Vec<LostPart>,
+    notices: Vec<ReturnedNotice>,
     queue: Option<Arc<dyn Queue>>,
 }
 
@@ -96,6 +97,11 @@ impl Trouble {
     /// Loses a part of the reports.
     pub(crate) fn lose(&self, part: LostPart) {
         self.state().lost.push(part);
+    }
+
+    /// Returns mail of another server about a message.
+    pub(crate) fn return_notice(&self, notice: ReturnedNotice) {
+        self.state().notices.push(notice);
     }
 
     /// Replaces the queue.
@@ -368,7 +374,8 @@ impl DeliveryFeed for Trouble {
 
     async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError> {
         let (read, place) = parts(cursor);
-        let batch = self.behind.delivery_feed.read_after(&place, max).await?;
+        let mut batch = self.behind.delivery_feed.read_after(&place, max).await?;
+        batch.notices.append(&mut self.state().notices);
         if !batch.events.is_empty() || batch.cursor != place {
             let cursor = joined(read, &batch.cursor);
             return Ok(FeedBatch { cursor, more: true, ..batch });
