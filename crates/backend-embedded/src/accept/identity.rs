@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_recognized_whatever_a_server_writes_into_its_header() {
+    fn a_copy_is_recognized_whatever_servers_write_into_its_header() {
         let (id, date) = ("<1.A@far.example>", "Fri, 20 Nov 2026 10:15:30 +0000");
         for header in [
             SENT.replace(id, "<1.A@FAR.example> (a comment)"),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_an_identifier_is_recognized_by_its_author_and_text() {
+    fn without_an_identifier_the_author_and_the_text_identify() {
         let sent = SENT.replace("Message-ID: <1.A@far.example>\r\n", "");
         for (header, body) in [
             (sent.replace("z@far.example", "Zoe <z@FAR.example> (she)"), "y"),
