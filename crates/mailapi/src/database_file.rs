@@ -8,8 +8,8 @@ use mailapi_files::OpenDirectory;
 
 use crate::failure::{Failure, Outcome};
 
-/// Endings of the files that SQLite opens, creates and truncates.
-const SUFFIXES: [&str; 5] = ["", "-wal", "-shm", "-journal", "-reserve"];
+/// Endings of the database, of the files that SQLite creates beside it, and of the reserve for a full disk.
+pub(crate) const SUFFIXES: [&str; 5] = ["", "-wal", "-shm", "-journal", "-reserve"];
 /// Number of root.
 const ROOT: u32 = 0;
 

@@ -216,11 +216,7 @@ impl MessageStore {
         E: From<StoreError> + Send + 'static,
     {
         let changes = Arc::clone(&self.0.changes);
-        let job = move |connection: &Connection| -> Result<_, E> {
-            let mut touched = Touched::default();
-            let answer = job(connection, &mut touched)?;
-            Ok((answer, Announcement::new(touched, changes)))
-        };
+        let job = move |connection: &Connection| announced(job, connection, &changes);
         // Dropping the announcement notifies the readers.
         let (answer, _announcement) = self.0.sqlite.write(job).await?;
         Ok(answer)
@@ -234,11 +230,7 @@ impl MessageStore {
         E: From<StoreError> + Send + 'static,
     {
         let changes = Arc::clone(&self.0.changes);
-        let job = move |connection: &Connection| -> Result<_, E> {
-            let mut touched = Touched::default();
-            let answer = job(connection, &mut touched)?;
-            Ok((answer, Announcement::new(touched, Arc::clone(&changes))))
-        };
+        let job = move |connection: &Connection| announced(&job, connection, &changes);
         // Dropping the announcement notifies the readers.
         let (answer, _announcement) = self.0.sqlite.write_freeing(job).await?;
         Ok(answer)
@@ -302,6 +294,17 @@ impl MessageStore {
     {
         self.0.sqlite.scan(job).await
     }
+}
+
+/// Runs a job; returns its answer with the announcement of its changes.
+fn announced<T, E>(
+    job: impl FnOnce(&Connection, &mut Touched) -> Result<T, E>,
+    connection: &Connection,
+    changes: &Arc<Changes>,
+) -> Result<(T, Announcement), E> {
+    let mut touched = Touched::default();
+    let answer = job(connection, &mut touched)?;
+    Ok((answer, Announcement::new(touched, Arc::clone(changes))))
 }
 
 /// Returns the error for a stored value that cannot be read.

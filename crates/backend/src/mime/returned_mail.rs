@@ -67,7 +67,7 @@ pub struct ReturnedMail {
 /// What a notice says, besides its reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoticeSummary {
-    /// The action that is no failure, if there is one.
+    /// What the server did instead of failing: a delay, for example.
     pub kind: NoticeKind,
     /// The domain of its author.
     pub server: Option<DomainName>,

@@ -12,7 +12,7 @@ use super::about;
 use super::manifest::Accounts;
 use crate::config::Database;
 use crate::data_dir::{LOCK_FILE, RESTORING};
-use crate::database_file::with_suffix;
+use crate::database_file::{SUFFIXES, with_suffix};
 use crate::failure::{Failure, Outcome};
 use crate::rights_thread::RightsThread;
 
@@ -107,10 +107,8 @@ impl Source {
 pub(super) fn is_left_out(data_dir: &Path, database: &Path, path: &Path) -> bool {
     let databases = [database.to_owned(), Database::usual_file(data_dir)];
     let absolute = data_dir.join(path);
-    let is_database = databases.iter().any(|database| {
-        let beside = |suffix| with_suffix(database, suffix);
-        [database.clone(), beside("-wal"), beside("-shm"), beside("-journal"), beside("-reserve")].contains(&absolute)
-    });
+    let is_database =
+        databases.iter().any(|database| SUFFIXES.iter().any(|suffix| with_suffix(database, suffix) == absolute));
     is_database || [LOCK_FILE, RESTORING, SEARCH_INDEX, "lost+found"].iter().any(|name| path == Path::new(name))
 }
 

@@ -92,7 +92,7 @@ impl DiskRoom {
         is_used_up
     }
 
-    /// Judges the disk after changes that are no deletions were refused.
+    /// Judges the disk after it had no room for a change other than a deletion.
     pub(super) fn refused(&self, connection: &mut Connection) {
         self.set_full(true);
         self.keep(connection);

@@ -160,7 +160,7 @@ impl Sqlite {
         self.0.writer.write_freeing(job).await
     }
 
-    /// Returns whether the disk has room for changes that are no deletions.
+    /// Returns whether the disk has room for changes besides deletions.
     ///
     /// # Errors
     /// [`StoreError::DiskFull`] if it has none.

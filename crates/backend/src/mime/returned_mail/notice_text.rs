@@ -56,7 +56,7 @@ pub(super) struct NamedFailure {
 }
 
 impl NoticeText {
-    /// Reads a text. `own` are the addresses that the notice was sent to: they are no recipients of the message.
+    /// Reads a text. `own` has the return addresses, to which the notice was sent: none of them is a recipient.
     pub(super) fn of(subject: &str, text: &str, own: &[EmailAddress]) -> Self {
         let paragraphs = paragraphs(text);
         let verdict = Verdict::of(subject, &paragraphs.concat().join("\n"));

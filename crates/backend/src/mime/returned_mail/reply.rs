@@ -5,7 +5,7 @@ use mailapi_model::EnhancedCode;
 /// Words after which servers quote a reply.
 const BEFORE: [&str; 10] =
     ["said", "error", "code", "reply", "replied", "response", "responded", "status", "reason", "answered"];
-/// What a number counts, if it is no reply.
+/// Units behind a number, which is then a size or a time, not a reply.
 const UNITS: [&str; 9] = ["byte", "octet", "second", "minute", "hour", "day", "kb", "mb", "message"];
 
 /// Returns the class of the last reply in some lines: servers quote the last answer last.
