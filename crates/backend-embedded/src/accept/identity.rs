@@ -88,6 +88,11 @@ pub(super) fn hash_of(body: &Blob) -> io::Result<MessageIdentity> {
     Ok(first_half(hash))
 }
 
+/// Returns the same of a body in memory.
+pub(super) fn hash_of_bytes(body: &[u8]) -> MessageIdentity {
+    first_half(Sha256::new_with_prefix(body))
+}
+
 /// Something that copies have in common.
 #[derive(Debug, Clone)]
 enum Fact {

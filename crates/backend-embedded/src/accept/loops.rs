@@ -14,12 +14,14 @@
 
 use std::fmt::Write;
 use std::io;
+use std::sync::LazyLock;
 
+use bytes::Bytes;
 use mailapi_backend::mime::{Header, MessageStructure};
 use mailapi_model::{Blob, EmailAddress, EnhancedCode, Reply};
 
 use super::Relaying;
-use super::identity::{CommonIdentities, hash_of};
+use super::identity::{CommonIdentities, hash_of, hash_of_bytes};
 use crate::message_store::expanded::MessageIdentity;
 
 const FIELD: &str = "Delivered-To";
@@ -31,9 +33,13 @@ const MOST: usize = 100;
 /// list, and once from the list.
 const MOST_PASSES: usize = 2;
 
-/// What the header of a message says about its way so far.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct EarlierHops {
+/// What a message says about its way so far. It is read when it is first asked for: most messages are forwarded by
+/// nothing.
+#[derive(Debug)]
+pub(crate) struct EarlierHops(LazyLock<TraceFields, Box<dyn FnOnce() -> TraceFields + Send>>);
+
+#[derive(Debug)]
+struct TraceFields {
     /// What has forwarded it, without tags.
     forwarders: Vec<EmailAddress>,
     /// How often it has passed this server, now included.
@@ -42,61 +48,81 @@ pub(crate) struct EarlierHops {
 }
 
 impl EarlierHops {
-    /// Reads them from a message. May block.
-    pub(super) fn of(message: &Blob, structure: &MessageStructure, relaying: Relaying) -> io::Result<Self> {
+    /// Of a message in memory.
+    pub(super) fn in_memory(message: &Bytes, structure: &MessageStructure, relaying: Relaying) -> Self {
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(message.len());
-        let header = message.slice(0..place(structure.header().length)).to_bytes()?;
-        // The mail of authors here does not come back yet.
-        let body = match relaying {
-            Relaying::Allowed => None,
-            Relaying::Denied => Some(hash_of(&message.slice(place(structure.header_len)..message.len()))?),
-        };
-        let mut earlier = Self::in_header(&header, body.as_ref());
-        earlier.identities.is_unclear |= structure.header().length < structure.header_len;
-        Ok(earlier)
+        let header = message.slice(..place(structure.header().length));
+        let body = has_body(relaying).then(|| message.slice(place(structure.header_len)..));
+        let is_cut = is_cut(structure);
+        Self(LazyLock::new(Box::new(move || {
+            TraceFields::of(&header, body.map(|body| hash_of_bytes(&body)).as_ref(), is_cut)
+        })))
     }
 
-    fn in_header(header: &[u8], body: Option<&MessageIdentity>) -> Self {
-        let header = Header::of(header);
-        let values: Vec<_> = header.texts(FIELD).take(MOST).collect();
-        let addresses = values.iter().filter_map(|value| value.trim().parse().ok());
-        let forwarders = addresses.map(without_tag).collect();
-        Self { forwarders, passes: passes(&header), identities: CommonIdentities::of(&header, body) }
+    /// Reads a message in a file. May block.
+    pub(super) fn read(message: &Blob, structure: &MessageStructure, relaying: Relaying) -> io::Result<Self> {
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(message.len());
+        let header = message.slice(0..place(structure.header().length)).to_bytes()?;
+        let body = has_body(relaying).then(|| hash_of(&message.slice(place(structure.header_len)..message.len())));
+        let fields = TraceFields::of(&header, body.transpose()?.as_ref(), is_cut(structure));
+        Ok(Self(LazyLock::new(Box::new(|| fields))))
     }
 
     /// Returns whether the alias or the mailbox has forwarded the message before.
     pub(super) fn name(&self, forwarder: &EmailAddress) -> bool {
-        !self.forwarders.is_empty() && self.forwarders.contains(&without_tag(forwarder.clone()))
+        !self.0.forwarders.is_empty() && self.0.forwarders.contains(&without_tag(forwarder.clone()))
     }
 
     /// Returns whether the message has passed this server too often to be forwarded again.
-    pub(super) const fn are_too_many(&self) -> bool {
-        self.passes > MOST_PASSES
+    pub(super) fn are_too_many(&self) -> bool {
+        self.0.passes > MOST_PASSES
     }
 
     /// Returns whether the message was here before.
-    pub(super) const fn lead_back(&self) -> bool {
-        self.passes > 1
+    pub(super) fn lead_back(&self) -> bool {
+        self.0.passes > 1
     }
 
     pub(super) fn identities(&self) -> &[MessageIdentity] {
-        self.identities.all()
+        self.0.identities.all()
     }
 
     /// Returns whether the message differs from others of the same author with the same subject.
-    pub(super) const fn are_identified(&self) -> bool {
-        self.identities.is_known
+    pub(super) fn are_identified(&self) -> bool {
+        self.0.identities.is_known
     }
 
     /// Returns whether copies of the message may come back that are not recognized.
-    pub(super) const fn are_unclear(&self) -> bool {
-        self.identities.is_unclear
+    pub(super) fn are_unclear(&self) -> bool {
+        self.0.identities.is_unclear
     }
 
     /// Returns what the copies of the message that come to this address, alias or mailbox have in common.
     pub(super) fn identities_at(&self, forwarder: &EmailAddress) -> Vec<MessageIdentity> {
-        self.identities.at(without_tag(forwarder.clone()).as_str())
+        self.0.identities.at(without_tag(forwarder.clone()).as_str())
     }
+}
+
+impl TraceFields {
+    fn of(header: &[u8], body: Option<&MessageIdentity>, is_cut: bool) -> Self {
+        let header = Header::of(header);
+        let values: Vec<_> = header.texts(FIELD).take(MOST).collect();
+        let addresses = values.iter().filter_map(|value| value.trim().parse().ok());
+        let forwarders = addresses.map(without_tag).collect();
+        let mut identities = CommonIdentities::of(&header, body);
+        identities.is_unclear |= is_cut;
+        Self { forwarders, passes: passes(&header), identities }
+    }
+}
+
+/// Returns whether the body identifies the message. The mail of authors here does not come back yet.
+fn has_body(relaying: Relaying) -> bool {
+    relaying == Relaying::Denied
+}
+
+/// Returns whether the header is longer than what is read of it.
+fn is_cut(structure: &MessageStructure) -> bool {
+    structure.header().length < structure.header_len
 }
 
 /// Returns how often a message has passed this server, which wrote its first Received field.
@@ -168,7 +194,9 @@ mod tests {
     }
 
     fn of(header: &str) -> EarlierHops {
-        EarlierHops::in_header(header.as_bytes(), None)
+        let message = Bytes::copy_from_slice(header.as_bytes());
+        let structure = MessageStructure::of(&message);
+        EarlierHops::in_memory(&message, &structure, Relaying::Denied)
     }
 
     #[test]
@@ -184,7 +212,7 @@ mod tests {
         }
         assert!(earlier.name(&catch_all));
         assert!(!earlier.name(&address("team@there.example")) && !earlier.name(&address("other@here.example")));
-        assert!(of("Delivered-To: nobody\r\n\r\n").forwarders.is_empty());
+        assert!(of("Delivered-To: nobody\r\n\r\n").0.forwarders.is_empty());
     }
 
     #[test]
@@ -206,15 +234,15 @@ mod tests {
     fn passes_of_this_server_are_counted() {
         let (ours, others) = ("Received: from a by mx.a.example; x\r\n", "Received: from b by mx.b.example; x\r\n");
         for (header, passes) in [(String::new(), 0), (ours.repeat(2) + others, 2), (others.to_owned() + ours, 1)] {
-            assert_eq!(of(&format!("{header}\r\n")).passes, passes, "{header}");
+            assert_eq!(of(&format!("{header}\r\n")).0.passes, passes, "{header}");
         }
     }
 
     proptest! {
         #[test]
         fn any_header_can_be_read(header in prop::collection::vec(any::<u8>(), 0..200), value in "\\PC{0,60}") {
-            let _ = EarlierHops::in_header(&header, None);
-            let _ = of(&format!("Delivered-To: {value}\r\nReceived: {value}\r\nMessage-ID: {value}\r\n\r\n"));
+            let _ = TraceFields::of(&header, None, false);
+            let _ = of(&format!("Delivered-To: {value}\r\nReceived: {value}\r\nMessage-ID: {value}\r\n\r\n")).identities();
         }
 
         #[test]

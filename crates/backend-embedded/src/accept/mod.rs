@@ -395,13 +395,13 @@ async fn read_returned(
 
 /// Returns the way of a message so far.
 async fn earlier(incoming: &Incoming, content: &NewContent, inline_bytes: usize) -> Result<EarlierHops, StoreError> {
-    let (message, structure) = (incoming.message.clone(), content.structure().clone());
-    let relaying = incoming.relaying;
-    if message.in_memory().is_some_and(|bytes| bytes.len() <= inline_bytes) {
-        return EarlierHops::of(&message, &structure, relaying).map_err(unreadable);
+    let (message, relaying) = (incoming.message.clone(), incoming.relaying);
+    if let Some(bytes) = message.in_memory().filter(|bytes| bytes.len() <= inline_bytes) {
+        return Ok(EarlierHops::in_memory(bytes, content.structure(), relaying));
     }
     // Reading a long message would block other tasks.
-    let reading = tokio::task::spawn_blocking(move || EarlierHops::of(&message, &structure, relaying));
+    let structure = content.structure().clone();
+    let reading = tokio::task::spawn_blocking(move || EarlierHops::read(&message, &structure, relaying));
     reading.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)
 }
 
