@@ -1,5 +1,6 @@
 //! The attacked server, its clients, and the measurements.
 
+use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
@@ -155,11 +156,18 @@ impl EmbeddedHost {
             if self.server.running[listener].is_null() {
                 continue;
             }
+            let waits_for = Cell::new("a connection");
             let answering = async {
-                let mut dialogue = Talk::begin(connect_from(OTHERS, self.listener(listener)).await).await;
+                let stream = connect_from(OTHERS, self.listener(listener)).await;
+                waits_for.set("a greeting");
+                let mut dialogue = Talk::begin(stream).await;
+                waits_for.set("a reply");
                 dialogue.say(question, end).await;
             };
-            timeout(answer_time(), answering).await.unwrap_or_else(|_| panic!("{listener} is silent during {during}"));
+            let answered = timeout(answer_time(), answering).await;
+            answered.unwrap_or_else(|_| {
+                panic!("{listener} is silent during {during}: the client waits for {}", waits_for.get())
+            });
         }
     }
 
