@@ -110,12 +110,27 @@ fn thousands_of_texts_are_joined_up_to_a_limit() {
 
 #[test]
 fn what_stands_before_the_first_field_hides_no_field() {
-    for before in [" \r\n", "\t\r\n", "\u{feff}", " \r\n \r\n"] {
+    for before in [" \r\n", "\t\r\n", "\u{feff}", " \r\n \r\n", " ", "\u{feff}\t"] {
         let raw = format!("{before}From: Ann <ann@x.example>\r\nSubject: hi\r\n\r\nplain");
         let message = opened(raw.as_bytes());
         let ann = Correspondent { name: "Ann".to_owned(), email: "ann@x.example".to_owned() };
         assert_eq!((message.summary.from, message.summary.subject.as_str()), (ann, "hi"), "{before:?}");
         assert_eq!((message.text.as_deref(), message.headers.len()), (Some("plain"), 2));
+    }
+}
+
+#[test]
+fn a_forgotten_semicolon_hides_neither_charset_nor_name() {
+    let page = "Content-Type: text/html charset=koi8-r\nContent-Transfer-Encoding: quoted-printable\n\n<p>=F0=D2";
+    expect(page, None, Some("<p>Пр"), &[]);
+    let file = "Content-Type: application/pdf name=a.pdf\nContent-Disposition: attachment filename=\"b c.pdf\"\n\nx";
+    expect(file, None, None, &["b c.pdf"]);
+}
+
+#[test]
+fn an_empty_message_of_parts_has_no_attachment() {
+    for end in ["", "\n", "\n\n"] {
+        expect(&format!("Content-Type: multipart/mixed; boundary=b\n\n{end}"), None, None, &[]);
     }
 }
 

@@ -1,12 +1,13 @@
 //! Charset decoding. Names are read by their kind: programs write `cp932`, `win-1251`, `koi8r` or `iso8859_5`, which no
 //! register has.
 
-use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, REPLACEMENT, SHIFT_JIS, WINDOWS_1252};
+use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, ISO_2022_JP, REPLACEMENT, SHIFT_JIS, WINDOWS_1252};
 use mail_parser::decoders::charsets::map::charset_decoder;
 use oem_cp::code_table::DECODING_TABLE_CP_MAP;
 use oem_cp::code_table_type::TableType;
 
-use super::iso2022;
+use super::html;
+use super::iso2022::{self, ESCAPE};
 use super::shifted::{decode_hz, decode_utf7};
 
 /// How the text in a charset is decoded.
@@ -36,6 +37,17 @@ pub(super) fn decode(charset: Option<&str>, bytes: &[u8]) -> String {
     }
 }
 
+/// Decodes the text of a part. HTML without a charset in its header may name one itself, as it does for browsers.
+pub(super) fn decode_part(charset: Option<&str>, is_html: bool, bytes: &[u8]) -> String {
+    let is_unnamed = charset.is_none_or(|name| is_ascii(name.trim()));
+    // A server on the way may have converted the text, and left what it says of itself.
+    let is_converted = || std::str::from_utf8(bytes).is_ok() && memchr::memchr(ESCAPE, bytes).is_none();
+    if is_html && is_unnamed && !is_converted() {
+        return decode(html::charset_of(bytes).as_deref(), bytes);
+    }
+    decode(charset, bytes)
+}
+
 /// Returns whether text in this charset is decoded in another way than that of an unknown one.
 pub(super) fn is_known(charset: &str) -> bool {
     decoding(charset).is_some()
@@ -57,6 +69,8 @@ fn decoding(name: &str) -> Option<Decoding> {
     match Encoding::for_label(label.as_bytes()) {
         // The Encoding Standard refuses some old charsets entirely.
         Some(encoding) if encoding == REPLACEMENT => by_kind(&label),
+        // Its decoder puts U+FFFD between two escape sequences, as they stand where two encoded words of mail are joined.
+        Some(encoding) if encoding == ISO_2022_JP => Some(Decoding::Iso2022),
         Some(encoding) => Some(Decoding::Standard(encoding)),
         None => by_kind(&label).or_else(|| charset_decoder(label.as_bytes()).map(Decoding::Other)),
     }
@@ -140,6 +154,7 @@ mod tests {
     fn the_usual_charsets_are_known() {
         assert_eq!(decode(Some("ISO-8859-15"), b"\xa4"), "€");
         assert_eq!(decode(Some("shift_jis"), b"\x83n\x83\x8d\x81[").as_str(), "ハロー");
+        assert_eq!(decode(Some("iso-2022-jp"), b"\x1b$B%F\x1b(B\x1b$B%9\x1b(B\x1b(I1\x1b(J!"), "テスｱ!");
         assert_eq!(decode(Some("utf-7"), b"+AOk-"), "é");
         assert_eq!(decode(Some("UTF-7"), b"caf+AOk, t+AOk"), "café, té");
         assert_eq!(decode(Some("HZ-GB-2312"), b"~{<:Ky~}!"), "己所!");
@@ -181,7 +196,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn html_without_a_charset_is_read_in_its_own() {
+        let page = |meta: &str, text: &[u8]| [b"<html><head>", meta.as_bytes(), b"</head>", text].concat();
+        for (meta, text, expected) in [
+            ("<META content='text/html; charset=windows-1251' http-equiv=Content-Type>", &b"\xcf\xf0"[..], "Пр"),
+            ("<meta charset=\"koi8-r\">", b"\xf0\xd2", "Пр"),
+            ("<meta name=x><meta charset = iso-2022-jp >", b"\x1b$BF|\x1b(B", "日"),
+            ("<meta charset=koi8-r>", "ü".as_bytes(), "ü"),
+            ("<meta charset=utf-16>", b"\xfc", "ü"),
+            ("<meta charset=>", b"\xfc", "ü"),
+            ("<p>charset=koi8-r<metal charset=koi8-r>", b"\xfc", "ü"),
+        ] {
+            let page = page(meta, text);
+            for charset in [None, Some("US-ASCII")] {
+                assert!(decode_part(charset, true, &page).ends_with(expected), "{meta}");
+            }
+            assert!(!decode_part(Some("iso-8859-5"), true, &page).contains("Пр"), "{meta}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn any_page_is_read(page in "(<meta |charset|=|[\"'> a]|koi8-r|\\PC){0,30}", end in any::<u8>()) {
+            decode_part(None, true, &[page.as_bytes(), &[end, 0xff]].concat());
+        }
+
         #[test]
         fn any_bytes_are_text_in_any_charset(
             charset in prop_oneof![

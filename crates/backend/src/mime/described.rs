@@ -78,7 +78,7 @@ impl DescribedBody {
     /// Decodes the part from its encoded bytes.
     #[must_use]
     pub fn decode(&self, encoded: &[u8]) -> String {
-        charset::decode(self.charset.as_deref(), &transfer::decode(self.encoding, encoded))
+        charset::decode_part(self.charset.as_deref(), self.role.is_html, &transfer::decode(self.encoding, encoded))
     }
 }
 

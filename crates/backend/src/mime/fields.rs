@@ -60,14 +60,16 @@ fn name_and_colon(line: &[u8]) -> Option<(&str, usize)> {
     std::str::from_utf8(name).ok().filter(|_| fits).map(|name| (name, colon))
 }
 
-/// Removes the byte order mark that editors and exports put before the first field.
-pub(super) fn without_mark(line: &[u8]) -> &[u8] {
-    line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)
+/// Removes what editors and exports put before the first field: a byte order mark, and blanks.
+pub(super) fn without_lead(block: &[u8]) -> &[u8] {
+    let block = block.strip_prefix("\u{feff}".as_bytes()).unwrap_or(block);
+    let is_lead = |byte: &u8| matches!(byte, b' ' | b'\t');
+    &block[block.iter().position(|byte| !is_lead(byte)).unwrap_or(block.len())..]
 }
 
 /// Returns at most `max` fields of a header block, in order. Lines outside of fields are skipped.
 pub(super) fn fields(block: &[u8], max: usize) -> Vec<Field<'_>> {
-    let block = without_mark(block);
+    let block = without_lead(block);
     let mut fields: Vec<Field<'_>> = Vec::new();
     let (mut at, mut start, mut is_open) = (0, 0, false);
     while at < block.len() {
@@ -256,7 +258,10 @@ pub(super) struct Parameterized {
 
 impl Parameterized {
     pub(super) fn read(value: &[u8], max_bytes: usize) -> Option<Self> {
-        let text = terminated(value, max_bytes);
+        let mut text = terminated(value, max_bytes);
+        if let Cow::Owned(separated) = parameters::separated(&text.value) {
+            text.value = separated;
+        }
         let HeaderValue::ContentType(read) = MessageStream::new(text.value.as_bytes()).parse_content_type() else {
             return None;
         };

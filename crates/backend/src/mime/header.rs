@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use mailapi_model::Timestamp;
 
 use super::addresses::AddressEntry;
+use super::continued;
 use super::fields::{self, Field};
 use super::limits::Limits;
 use super::parameters;
@@ -108,13 +109,13 @@ impl<'a> Header<'a> {
         self.fields.len() >= self.limits.max_fields
     }
 
-    /// Returns a field with parameters, as written.
+    /// Returns a field with parameters, as written but for continued ones, which are joined.
     #[must_use]
     pub fn parameters(&self, name: &str) -> Option<WrittenParameters> {
         let text = fields::unfolded(self.named(name).next()?);
         let read = &text[..text.floor_char_boundary(self.limits.max_parameter_bytes)];
-        let (value, parameters) = parameters::written(read);
-        Some(WrittenParameters { value, parameters })
+        let (value, parameters) = parameters::written(&parameters::separated(read));
+        Some(WrittenParameters { value, parameters: continued::joined(parameters) })
     }
 }
 
@@ -149,7 +150,7 @@ mod tests {
             parameters(
                 " Text/Plain (a \\) ; \"comment); CHARSET = utf-8;\r\n name*0*=utf-8''na%C3%AFve; q=\"a;\\\"b\\\\c()\""
             ),
-            written("Text/Plain", [("CHARSET", "utf-8"), ("name*0*", "utf-8''na%C3%AFve"), ("q", "a;\"b\\c()")])
+            written("Text/Plain", [("CHARSET", "utf-8"), ("name*", "utf-8''na%C3%AFve"), ("q", "a;\"b\\c()")])
         );
     }
 

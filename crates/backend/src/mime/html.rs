@@ -17,6 +17,34 @@ const UNSEEN: [&str; 4] = ["script", "style", "template", "title"];
 /// Length of the longest entity: `&CounterClockwiseContourIntegral;`.
 const MAX_ENTITY: usize = 33;
 
+/// Number of bytes in which a page names its charset (HTML, section 4.2.5.4).
+const CHARSET_WITHIN: usize = 1024;
+
+/// Returns the charset that a page names in a `meta` element. It may not be one in which the element could not be read.
+pub(super) fn charset_of(page: &[u8]) -> Option<String> {
+    let beginning = page[..page.len().min(CHARSET_WITHIN)].to_ascii_lowercase();
+    let mut rest = beginning.as_slice();
+    while let Some(at) = memchr::memmem::find(rest, b"<meta") {
+        let tag = &rest[at + b"<meta".len()..];
+        let tag = &tag[..memchr::memchr(b'>', tag).unwrap_or(tag.len())];
+        let is_named = tag.first().is_some_and(|byte| byte.is_ascii_whitespace() || *byte == b'/');
+        if let Some(name) = charset_in(tag).filter(|name| is_named && !name.starts_with("utf-16")) {
+            return Some(name);
+        }
+        rest = &rest[at + 1..];
+    }
+    None
+}
+
+fn charset_in(tag: &[u8]) -> Option<String> {
+    let at = memchr::memmem::find(tag, b"charset")?;
+    let value = tag[at + b"charset".len()..].trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
+    let value = value.strip_prefix(b"\"").or_else(|| value.strip_prefix(b"'")).unwrap_or(value);
+    let is_end = |byte: &u8| byte.is_ascii_whitespace() || b"\"';,/".contains(byte);
+    let name = &value[..value.iter().position(is_end).unwrap_or(value.len())];
+    std::str::from_utf8(name).ok().filter(|name| !name.is_empty()).map(ToOwned::to_owned)
+}
+
 /// Returns a text as HTML, with its lines.
 pub(super) fn of_text(text: &str) -> String {
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");

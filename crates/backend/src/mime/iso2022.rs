@@ -3,7 +3,7 @@
 
 use encoding_rs::{EUC_JP, EUC_KR, Encoding, GBK, ISO_8859_7};
 
-const ESCAPE: u8 = 0x1b;
+pub(super) const ESCAPE: u8 = 0x1b;
 const SHIFT_OUT: u8 = 0x0e;
 const SHIFT_IN: u8 = 0x0f;
 

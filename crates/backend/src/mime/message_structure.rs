@@ -90,7 +90,7 @@ impl BodyPart {
     /// stay as sent.
     #[must_use]
     pub fn decode(&self, encoded: &[u8]) -> String {
-        charset::decode(self.charset.as_deref(), &transfer::decode(self.span.encoding, encoded))
+        charset::decode_part(self.charset.as_deref(), self.role.is_html, &transfer::decode(self.span.encoding, encoded))
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod addresses;
 mod charset;
+mod continued;
 mod date;
 mod described;
 mod encoded_word;

@@ -3,6 +3,7 @@
 //! mail-parser is not used because it decodes each section by itself. It loses characters split across
 //! sections, and the charset, which only the first section names.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use percent_encoding::percent_decode_str;
@@ -30,6 +31,18 @@ pub(super) fn written(text: &str) -> (String, Vec<(String, String)>) {
     }
     end(current, &mut value, &mut parameters);
     (value.unwrap_or_default(), parameters)
+}
+
+/// Adds the semicolon before the first parameter, which some programs forget (`text/html charset=utf-8`).
+pub(super) fn separated(text: &str) -> Cow<'_, str> {
+    let trimmed = text.trim_start();
+    let end = trimmed.find(|c: char| c.is_whitespace() || ";(\"=".contains(c)).unwrap_or(trimmed.len());
+    let (value, rest) = trimmed.split_at(end);
+    let parameter = rest.trim_start();
+    let name = parameter.find(|c: char| !c.is_ascii_alphanumeric() && !"-_*".contains(c)).unwrap_or(parameter.len());
+    let is_forgotten =
+        !value.is_empty() && name > 0 && parameter.len() < rest.len() && parameter[name..].starts_with('=');
+    if is_forgotten { Cow::Owned(format!("{value};{rest}")) } else { Cow::Borrowed(text) }
 }
 
 fn end(segment: Segment, value: &mut Option<String>, parameters: &mut Vec<(String, String)>) {
@@ -105,14 +118,15 @@ struct Section {
 }
 
 /// The parts of a name such as `filename*`, `filename*0` or `filename*0*`.
-struct Place {
-    name: String,
-    number: Option<u32>,
+pub(super) struct Place {
+    /// In lower case.
+    pub(super) name: String,
+    pub(super) number: Option<u32>,
     is_encoded: bool,
 }
 
 impl Place {
-    fn of(written: &str) -> Option<Self> {
+    pub(super) fn of(written: &str) -> Option<Self> {
         let (name, marks) = written.split_once('*')?;
         let name = name.trim_end().to_ascii_lowercase();
         let (digits, is_encoded) = marks.strip_suffix('*').map_or((marks, false), |digits| (digits, true));
@@ -174,6 +188,11 @@ impl<'a> Decoding<'a> {
         self.decode();
         self.text
     }
+}
+
+/// Returns the number of apostrophes. Two of them enclose the language, behind the charset.
+pub(super) fn apostrophes_of(section: &str) -> usize {
+    section.bytes().filter(|byte| *byte == b'\'').count()
 }
 
 /// Splits the first encoded section (RFC 2231 section 4) into charset and value. The value may contain
@@ -262,6 +281,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_forgotten_semicolon_is_added_and_no_other() {
+        for (text, expected) in [
+            (" text/html charset=utf-8", "text/html; charset=utf-8"),
+            ("attachment\r\n filename*0=a; x=y", "attachment;\r\n filename*0=a; x=y"),
+        ] {
+            assert_eq!(separated(text), expected);
+        }
+        for text in
+            ["", " ", "text/html", "text/html ;charset=x", "a b", "a b =c", "=a b=c", "a (b=c)", "a=b c=d", "a \"b=c\""]
+        {
+            assert_eq!(separated(text), text);
+        }
+    }
+
     /// Encodes a name as Python does: split wherever a line is full, with everything but letters and digits
     /// encoded.
     fn encoded(name: &str, bytes_each: usize) -> String {
@@ -289,6 +323,8 @@ mod tests {
             "([;=*'%\"\\\\() é]|a|filename\\*|[0-9]{1,2}|\\*=|utf-8''|iso-2022-jp'en'|%[0-9A-F]{2}){0,40}",
         ]) {
             let (value, parameters) = written(&text);
+            let separated = separated(&text);
+            prop_assert!(separated.len() <= text.len() + 1);
             prop_assert!(value.len() <= text.len() && parameters.iter().all(|(name, _)| !name.is_empty()));
             prop_assert!(extended(parameters).values().all(|value| !value.is_empty()));
         }

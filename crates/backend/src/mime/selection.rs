@@ -41,7 +41,7 @@ pub(super) fn choose(parts: &[Part], limits: &Limits) -> Chosen {
     for (at, (part, role)) in parts.iter().zip(walk.roles).enumerate().filter(|(_, (part, _))| !part.has_parts) {
         if role.in_text || role.in_html {
             chosen.bodies.push((at, role));
-        } else if at == 0 || !part.is_blank_multipart() {
+        } else if !part.is_blank_multipart() {
             chosen.attachments.push(at);
         }
     }

@@ -243,7 +243,7 @@ impl<S: Source> Scan<'_, S> {
             // The first line of an mbox entry is not a field, but a header block follows it. The same holds for a line of
             // blanks, with which some programs begin a saved message.
             let is_lead = at == start && (text.starts_with(b"From ") || (start == 0 && text.trim_ascii().is_empty()));
-            let text = if at == 0 { fields::without_mark(text) } else { text };
+            let text = if at == 0 { fields::without_lead(text) } else { text };
             if fields::field_name(text).is_some() {
                 no_fields_from = None;
             } else if !continues && !is_lead {

@@ -45,8 +45,9 @@ fn texts(header: &Header<'_>, media_type: &str, body: &[u8]) -> impl Iterator<It
     let encoding = header.written("Content-Transfer-Encoding").map(|name| TransferEncoding::named(&name));
     let parameters = header.parameters("Content-Type").map(|written| written.parameters).unwrap_or_default();
     let charset = parameters.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("charset")).map(|(_, name)| name);
-    let text = charset::decode(charset.as_deref(), &transfer::decode(encoding.unwrap_or_default(), body));
-    let shown = (media_type == "text/html").then(|| one_line(&html::text_of(&text)));
+    let is_html = media_type == "text/html";
+    let text = charset::decode_part(charset.as_deref(), is_html, &transfer::decode(encoding.unwrap_or_default(), body));
+    let shown = is_html.then(|| one_line(&html::text_of(&text)));
     std::iter::once(one_line(&text)).chain(shown)
 }
 
