@@ -35,6 +35,13 @@ pub(super) struct Link {
     pub(super) used: usize,
 }
 
+impl Link {
+    /// Returns whether the server takes no further message over this connection (RFC 9422 section 5).
+    pub(super) fn is_used_up(&self) -> bool {
+        self.connection.capabilities().limits.transactions.is_some_and(|most| self.used >= most)
+    }
+}
+
 /// Failure to connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NoLink {

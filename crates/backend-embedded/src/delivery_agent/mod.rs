@@ -30,6 +30,7 @@ mod settings;
 mod sts;
 mod tls_counts;
 
+mod transactions;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 

@@ -3,6 +3,7 @@
 mod aliases;
 mod bounces;
 mod dane;
+mod crowded;
 mod dialogs;
 mod direct;
 mod forwarding;
