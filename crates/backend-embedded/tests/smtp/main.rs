@@ -19,6 +19,7 @@ mod mail_host;
 mod marked;
 mod notified;
 mod proxied;
+mod odd_certificates;
 mod relayed;
 mod retries;
 mod returned;
