@@ -145,8 +145,15 @@ impl Delivery<'_> {
             };
             let offered = link.connection.capabilities();
             let envelope = self.envelope(message, offered).await;
+            let adapted = match self.delivery_agent.adapted(message, &envelope, outbound, offered).await {
+                Ok(adapted) => adapted,
+                Err(attempt_outcome) => {
+                    self.link = Some(link);
+                    return Settled::all(message, &attempt_outcome);
+                }
+            };
             link.used += 1;
-            let mut outcome = link.connection.send(&envelope, outbound).await;
+            let mut outcome = link.connection.send(&envelope, adapted.as_ref().unwrap_or(outbound)).await;
             if let End::Failed(Failure::Lost { cause: cause @ Cause::Unreadable(_), .. }) = &outcome.end {
                 tracing::error!(queue_id = %message.queue_id, error = %cause, "message transfer aborted; it is retried later");
                 return Settled::all(message, &AttemptOutcome::unreadable());

@@ -1,9 +1,10 @@
 //! Mail over sockets: the decisions of the listeners, and the work of the delivery agent.
 
+mod adapted;
 mod aliases;
 mod bounces;
-mod dane;
 mod crowded;
+mod dane;
 mod dialogs;
 mod direct;
 mod forwarding;
@@ -18,8 +19,8 @@ mod loops;
 mod mail_host;
 mod marked;
 mod notified;
-mod proxied;
 mod odd_certificates;
+mod proxied;
 mod relayed;
 mod retries;
 mod returned;

@@ -32,6 +32,16 @@ pub enum AddressEntry {
 }
 
 impl AddressEntry {
+    /// Returns the address alone, with quotes if it needs them; nothing for a group.
+    pub(super) fn address(&self) -> String {
+        match self {
+            Self::Mailbox { local_part, domain, .. } => {
+                Address { route: None, local_part: local_part.clone(), domain: domain.clone() }.shown()
+            }
+            Self::GroupStart(_) | Self::GroupEnd => String::new(),
+        }
+    }
+
     /// Returns `Name <address>`, the address alone, or the name of a group.
     pub(super) fn shown(&self) -> String {
         match self {
