@@ -20,7 +20,7 @@ pub enum AddressEntry {
         name: String,
         /// The obsolete source route, such as `@a.example,@b.example` (RFC 5322 section 4.4).
         route: Option<String>,
-        /// The local part, without quotes.
+        /// The local part, without quotes; empty if there is only a name.
         local_part: String,
         /// The domain; empty if missing.
         domain: String,
@@ -48,7 +48,11 @@ impl AddressEntry {
             Self::Mailbox { name, local_part, domain, .. } => {
                 let at = if domain.is_empty() { "" } else { "@" };
                 let address = format!("{local_part}{at}{domain}");
-                if name.is_empty() { address } else { format!("{name} <{address}>") }
+                match (name.is_empty(), address.is_empty()) {
+                    (true, _) => address,
+                    (false, true) => name.clone(),
+                    (false, false) => format!("{name} <{address}>"),
+                }
             }
             Self::GroupStart(name) => format!("{name}:"),
             Self::GroupEnd => ";".to_owned(),
@@ -163,7 +167,8 @@ impl Person {
         // The last comment is the display name in the old form `address (name)`.
         let comment = || comments.get(early_comments..).and_then(<[_]>::last).cloned().unwrap_or_default();
         let (name, route, local_part, domain) = match address {
-            // Words without an address name a mailbox of this server.
+            // A word without an address names a mailbox of this server. Several words are a name.
+            None if words.len() > 1 => (words.join(" "), None, String::new(), String::new()),
             None => (comment(), None, words.concat(), String::new()),
             Some(address) => {
                 let name = if words.is_empty() { comment() } else { words.join(" ") };
