@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use mailapi_backend::SearchText;
 use mailapi_backend::mime::{
     Header, Limits, MessageStructure, PartTree, PartTreeContent, SearchableText, TransferDecoder, TransferEncoding,
-    any_text, beginning, comparable, decode, delivered_to, fold, header_block, header_lines, headers, matches,
-    returned_mail, returned_mail_in, snippet,
+    any_text, beginning, comparable, decode, delivered_to, fold, header_block, header_lines, headers, in_seven_bits,
+    matches, returned_mail, returned_mail_in, snippet, with_ascii_header,
 };
 use mailapi_model::{Blob, EmailAddress, Timestamp};
 
@@ -49,7 +49,30 @@ pub(crate) fn check(input: &[u8]) {
         assert!(parts <= limits.max_parts.max(1) + limits.max_messages, "{parts} parts");
     }
     check_texts(raw, &structure);
+    check_conversions(raw);
     let _ = MessageStructure::from_bytes(raw);
+}
+
+/// A converted message is ASCII, has as many parts, and needs no further conversion.
+fn check_conversions(raw: &[u8]) {
+    let message = Blob::from(raw.to_vec());
+    if let Ok(header) = with_ascii_header(&message) {
+        let converted = header.to_bytes().unwrap();
+        assert!(header_block(&converted).is_ascii());
+    }
+    if let Ok(converted) = in_seven_bits(&message) {
+        let bytes = converted.to_bytes().unwrap();
+        assert!(bytes.is_ascii());
+        assert_eq!(parts(&PartTree::of(&bytes)), parts(&PartTree::of(raw)));
+    }
+}
+
+fn parts(tree: &PartTree) -> usize {
+    1 + match &tree.content {
+        PartTreeContent::Leaf => 0,
+        PartTreeContent::Multipart(children) => children.iter().map(parts).sum(),
+        PartTreeContent::Message(message) => parts(message),
+    }
 }
 
 fn check_structure(raw: &[u8], structure: &MessageStructure, limits: &Limits) {

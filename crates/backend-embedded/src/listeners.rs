@@ -51,8 +51,8 @@ pub struct BindError {
 pub struct ListenerSettings {
     /// Our host name in greetings, Received header fields and reports.
     pub hostname: String,
-    /// Recipients of mail for `postmaster` without a domain: the first address that is a local mailbox.
-    /// Default: postmaster at our host name.
+    /// Recipients of mail for `postmaster` without a domain: the first address that is a local mailbox or
+    /// alias, otherwise the oldest mailbox. Default: postmaster at our host name.
     pub postmasters: Vec<EmailAddress>,
     /// Certificate and key. Default: none. Without one, or while it is empty, TLS is not offered, and passwords are
     /// accepted from loopback only.

@@ -17,8 +17,8 @@ pub struct MessageStoreSettings {
     /// come back from other servers. Default 10,000: an alias has 1,000 members at most, and a message from an author here
     /// reaches 5,000.
     pub max_reached: u64,
-    /// Recipients of mail for the postmaster of a domain that has none: the first address that is a local mailbox.
-    /// Default: none.
+    /// Recipients of mail for the postmaster of a domain that has none: the first address that is a local mailbox or
+    /// alias, otherwise the oldest mailbox. Default: none.
     pub postmasters: Vec<EmailAddress>,
     /// Size in bytes of a database row of a message, and so the memory that reading needs. Default 128 KiB.
     /// Stored messages keep the size with which they were written.

@@ -1,8 +1,8 @@
 //! Domains and addresses: the only definition of validity and equality.
 //!
 //! The grammar is RFC 5321 section 4.1.2 with the extension of RFC 6531 section 3.3 for non-ASCII local
-//! parts. Both parts are compared case-insensitively; domains are stored as A-labels (RFC 5890 section
-//! 2.3.2.1).
+//! parts. Both parts are compared case-insensitively, and in Unicode's form NFC; domains are stored as A-labels (RFC 5890
+//! section 2.3.2.1).
 //!
 //! Only the host of an address may interpret its local part (RFC 5321 section 2.4), so mail is sent with the
 //! local part as given. Address literals (`user@[192.0.2.1]`) are rejected: no hosted domain has that form.
@@ -15,6 +15,7 @@ use std::str::FromStr;
 
 use idna::AsciiDenyList;
 use idna::uts46::{DnsLength, Hyphens, Uts46};
+use unicode_normalization::UnicodeNormalization;
 
 /// Why a text is not a valid address or domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -247,8 +248,8 @@ impl EmailAddress {
         if local.is_empty() || domain.is_empty() {
             return Err(AddressError::NotAnAddress);
         }
+        let folded = unquoted_local(&comparable_local(local)).ok_or(AddressError::LocalPart)?;
         let local = unquoted_local(local).ok_or(AddressError::LocalPart)?;
-        let folded = local.to_lowercase();
         // Lower-casing can lengthen the text: `İ` becomes two characters.
         if local.len().max(folded.len()) > Self::MAX_LOCAL {
             return Err(AddressError::LocalPart);
@@ -262,6 +263,15 @@ impl EmailAddress {
         let given = (!is_canonical).then(|| format!("{local}@{}", domain.shown()).into_boxed_str());
         Ok(Self { canonical, at: folded.len(), given })
     }
+}
+
+/// Returns a local part, with its quotes, in the form for comparison. Programs write `é` as one character or as two; both
+/// name one mailbox (RFC 6532 section 3.1). The form is checked like any other: a Greek question mark becomes `;`.
+fn comparable_local(local: &str) -> String {
+    if local.is_ascii() {
+        return local.to_ascii_lowercase();
+    }
+    local.nfc().collect::<String>().to_lowercase().nfc().collect()
 }
 
 /// Returns the position of the `@` in a text that is obviously a canonical address, as almost all are:
@@ -583,6 +593,17 @@ mod tests {
         assert_eq!("<ann@example.org>".parse::<NamedAddress>().unwrap().name, None);
     }
 
+    #[test]
+    fn decomposed_letters_name_the_same_mailbox() {
+        let (composed, decomposed) = ("jos\u{e9}@example.org", "Jose\u{301}@Example.org");
+        let (one, other): (EmailAddress, EmailAddress) = (composed.parse().unwrap(), decomposed.parse().unwrap());
+        assert_eq!((&one, one.as_str(), other.as_str()), (&other, composed, composed));
+        let given = EmailAddress::as_given(decomposed).unwrap();
+        assert_eq!((&given, &*given.wire()), (&one, "Jose\u{301}@example.org"), "mail is sent as given");
+        assert_eq!("\"A \u{301}\"@x.org".parse::<EmailAddress>().unwrap().local(), "\"a \u{301}\"");
+        assert_eq!("a\u{37e}b@example.org".parse::<EmailAddress>(), Err(AddressError::LocalPart));
+    }
+
     proptest! {
         #[test]
         fn any_text_parses_without_panic_to_a_stable_form(text in "\\PC{0,40}|[a-z.\"\\\\@ ]{0,20}@[a-zA-Z.ü-]{1,20}") {
@@ -599,6 +620,14 @@ mod tests {
                 prop_assert!(!address.as_str().chars().any(|c| c.is_control()));
             }
             let _ = text.parse::<NamedAddress>();
+        }
+
+        #[test]
+        fn composed_and_decomposed_letters_are_equal(text in "[a-zé-ü\u{301}\u{308}\u{ac00}-\u{ac20}]{1,12}@x\\.org") {
+            let forms = [text.clone(), text.nfc().collect(), text.nfd().collect()];
+            let parsed = forms.map(|form| form.parse::<EmailAddress>());
+            prop_assert_eq!(&parsed[0], &parsed[1]);
+            prop_assert_eq!(&parsed[0], &parsed[2]);
         }
 
         #[test]

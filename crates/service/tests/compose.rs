@@ -237,6 +237,35 @@ fn a_media_type_keeps_its_parameters() {
     }
 }
 
+#[test]
+fn old_programs_find_the_name_of_a_file() {
+    let composed_with = |filename: &str, content_type| {
+        composed(DraftFields { attachments: vec![file(filename, content_type)], ..fields() })
+    };
+    let plain = composed_with("plan.pdf", Some("application/pdf"));
+    assert!(plain.contains("\r\nContent-Type: application/pdf\r\n"), "ASCII needs no second name: {plain}");
+    let named = composed_with("Übersicht.csv", Some("text/csv; name=\"a.csv\""));
+    assert!(named.contains("\r\nContent-Type: text/csv; name=\"a.csv\"\r\n"), "{named}");
+    let message = composed_with("Übersicht.csv", Some("text/csv"));
+    assert!(message.contains("\r\nContent-Type: text/csv; name=\"=?utf-8?B?w5xiZXJzaWNodC5jc3Y=?=\"\r\n"), "{message}");
+    assert!(message.contains("filename*=UTF-8''%C3%9Cbersicht.csv\r\n"), "{message}");
+    let long = "Übersicht über alle Projekte und ihre Kosten im Jahr 2026, mit Anlagen.csv";
+    let message = composed_with(long, Some("text/csv"));
+    assert!(message.lines().all(|line| line.len() <= 78), "{message}");
+    let structure = MessageStructure::of(message.as_bytes());
+    assert_eq!(structure.attachments[0].info.filename, long);
+    let block = message.split("\r\n\r\n").find(|block| block.contains("name=")).unwrap();
+    let content_type = Header::of(block.as_bytes()).written("Content-Type").unwrap();
+    let word = |word: &str| String::from_utf8(from_base64(word.strip_suffix("?=").unwrap())).unwrap();
+    let words: String = content_type
+        .replace('"', " ")
+        .split_whitespace()
+        .filter_map(|text| text.strip_prefix("=?utf-8?B?"))
+        .map(word)
+        .collect();
+    assert_eq!(words, long);
+}
+
 /// Texts of which some look like encoded words, and some are long without a character that needs encoding.
 fn tricky_text() -> impl Strategy<Value = String> {
     let any = prop::collection::vec(tricky_piece(), 1..12).prop_map(|pieces| pieces.concat()).boxed();

@@ -37,7 +37,9 @@ impl OutboundMessage {
         &self.content
     }
 
-    pub(crate) fn facts(&self) -> MessageFacts {
+    /// Returns the facts that MAIL declares.
+    #[must_use]
+    pub fn facts(&self) -> MessageFacts {
         self.facts.clone()
     }
 

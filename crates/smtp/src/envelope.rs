@@ -29,7 +29,8 @@ impl Envelope {
     }
 
     /// Returns whether an address requires SMTPUTF8 (RFC 6531 section 3.3).
-    pub(crate) fn has_international_address(&self) -> bool {
+    #[must_use]
+    pub fn has_international_address(&self) -> bool {
         !self.mail.reverse_path.is_ascii() || self.recipients.iter().any(|recipient| !recipient.forward_path.is_ascii())
     }
 }

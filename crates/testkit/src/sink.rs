@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -35,7 +36,18 @@ struct Shared {
     data_replies: Mutex<Vec<String>>,
     /// Number of connections to close right after the final dot, without a reply.
     hang_ups: Mutex<usize>,
+    /// Extensions in the reply to EHLO, if other than the usual ones.
+    extensions: Mutex<Option<Vec<String>>>,
+    /// Number of recipients in one message, and the reply to further ones.
+    limit: Mutex<Option<(usize, String)>>,
+    /// Commands RCPT so far.
+    recipients_named: AtomicUsize,
+    /// Connections so far.
+    connections: AtomicUsize,
 }
+
+/// Extensions that a sink offers.
+const EXTENSIONS: [&str; 6] = ["PIPELINING", "SIZE 52428800", "8BITMIME", "ENHANCEDSTATUSCODES", "DSN", "SMTPUTF8"];
 
 impl SmtpSink {
     /// Starts a sink.
@@ -49,6 +61,7 @@ impl SmtpSink {
         let for_sessions = shared.clone();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                for_sessions.connections.fetch_add(1, Ordering::Relaxed);
                 tokio::spawn(session(stream, for_sessions.clone()));
             }
         });
@@ -70,6 +83,29 @@ impl SmtpSink {
     /// Scripts replies for the next messages, one each.
     pub fn refuse_data(&self, replies: &[&str]) {
         self.shared.data_replies.lock().unwrap().extend(replies.iter().map(ToString::to_string));
+    }
+
+    /// Sets the extensions that the sink offers from now on.
+    pub fn offer(&self, extensions: &[&str]) {
+        let extensions = extensions.iter().map(ToString::to_string).collect();
+        *self.shared.extensions.lock().unwrap() = Some(extensions);
+    }
+
+    /// Accepts at most `most` recipients in one message; further ones get this reply.
+    pub fn limit_recipients(&self, most: usize, reply: &str) {
+        *self.shared.limit.lock().unwrap() = Some((most, reply.to_owned()));
+    }
+
+    /// Returns the number of RCPT commands so far.
+    #[must_use]
+    pub fn recipients_named(&self) -> usize {
+        self.shared.recipients_named.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of connections so far.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::Relaxed)
     }
 
     /// Makes the sink accept the next `times` messages, but close the connection instead of replying.
@@ -102,9 +138,7 @@ async fn session(stream: TcpStream, shared: Arc<Shared>) -> Option<()> {
         line.clear();
         let verb = command.split([' ', ':']).next().unwrap_or_default().to_ascii_uppercase();
         let reply = match verb.as_str() {
-            "EHLO" => "250-sink.example\r\n250-PIPELINING\r\n250-SIZE 52428800\r\n250-8BITMIME\r\n\
-                       250-ENHANCEDSTATUSCODES\r\n250-DSN\r\n250 SMTPUTF8"
-                .to_owned(),
+            "EHLO" => shared.ehlo(),
             "MAIL" => {
                 message.sender = address_in(&command);
                 message.recipients.clear();
@@ -130,7 +164,22 @@ async fn session(stream: TcpStream, shared: Arc<Shared>) -> Option<()> {
 }
 
 impl Shared {
+    fn ehlo(&self) -> String {
+        let extensions = self.extensions.lock().unwrap();
+        let usual = || EXTENSIONS.map(str::to_owned).to_vec();
+        let mut lines = extensions.clone().unwrap_or_else(usual);
+        lines.insert(0, "sink.example".to_owned());
+        let last = lines.pop().unwrap_or_default();
+        lines.iter().map(|line| format!("250-{line}\r\n")).collect::<String>() + &format!("250 {last}")
+    }
+
     fn rcpt(&self, message: &mut Received, recipient: String) -> String {
+        self.recipients_named.fetch_add(1, Ordering::Relaxed);
+        if let Some((most, reply)) = &*self.limit.lock().unwrap()
+            && message.recipients.len() >= *most
+        {
+            return reply.clone();
+        }
         let mut replies = self.replies.lock().unwrap();
         if let Some(left) = replies.get_mut(&recipient.to_lowercase())
             && !left.is_empty()

@@ -5,6 +5,7 @@
 const SEQUENCE: u8 = 0x30;
 const BOOLEAN: u8 = 0x01;
 const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
@@ -72,6 +73,33 @@ pub(crate) fn public_key_info(certificate: &[u8]) -> Option<&[u8]> {
     let (_, key) = element(rest, SEQUENCE)?;
     let (_, rest) = element(key, SEQUENCE)?;
     key.get(..key.len() - rest.len())
+}
+
+/// The public key of a certificate, of any version and with any extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PublicKey<'a> {
+    /// The content of its algorithm's identifier (RFC 5280 section 4.1.1.2).
+    pub(crate) algorithm: &'a [u8],
+    /// The key itself.
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> PublicKey<'a> {
+    /// Returns the key of a certificate in DER; `None` if it cannot be read.
+    pub(crate) fn of(certificate: &'a [u8]) -> Option<Self> {
+        let (key, _) = element(public_key_info(certificate)?, SEQUENCE)?;
+        let (algorithm, rest) = element(key, SEQUENCE)?;
+        let (bits, _) = element(rest, BIT_STRING)?;
+        // A key is whole octets, so no bit of the last one is unused.
+        Some(Self { algorithm, bytes: bits.strip_prefix(&[0])? })
+    }
+
+    /// Returns the octets of the modulus of an RSA key; `None` if it cannot be read (RFC 8017 appendix A.1.1).
+    pub(crate) fn rsa_octets(&self) -> Option<usize> {
+        let (numbers, _) = element(self.bytes, SEQUENCE)?;
+        let (modulus, _) = element(numbers, INTEGER)?;
+        Some(modulus.len() - modulus.iter().take_while(|octet| **octet == 0).count())
+    }
 }
 
 /// Returns whether issuer and subject of a certificate are the same, as in one that no authority issued; `None` if they

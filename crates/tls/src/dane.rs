@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::version::TLS12;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore, SignatureScheme};
 use sha2::{Digest, Sha256, Sha512};
 
 use crate::certificate::public_key_info;
+use crate::handshake::{self, KeyVerdict, SHORT_KEY_SCHEMES};
 use crate::{TlsError, client_config_builder};
 
 /// What one TLSA record says of a server's certificate.
@@ -100,14 +102,32 @@ impl TlsAssociation {
 /// [`TlsError`] if a name is not a host name.
 pub fn dane_config(associations: &[TlsAssociation], names: &[&str]) -> Result<Arc<ClientConfig>, TlsError> {
     let (provider, builder) = client_config_builder()?;
-    let counts = |one: &&TlsAssociation| !associations.iter().any(|other| one.is_weaker_than(other));
-    let associations = associations.iter().filter(counts).cloned().collect();
-    let name = |name: &&str| ServerName::try_from((*name).to_owned());
-    let names = names.iter().map(name).collect::<Result<_, _>>();
-    let names = names.map_err(|_| TlsError::new("the name of the server is not a host name"))?;
-    let verifier = DaneVerifier { provider, associations, names };
+    let schemes = provider.signature_verification_algorithms.supported_schemes();
+    let verifier = DaneVerifier::new(associations, names, provider, schemes)?;
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     Ok(Arc::new(builder.with_no_client_auth()))
+}
+
+/// Returns a configuration for a server whose published certificate has an RSA key below 2048 bits; `None` if no record has
+/// usage 3. The library verifies the signatures of such a key only as TLS 1.2 has them.
+///
+/// # Errors
+/// As [`dane_config`].
+pub fn dane_config_for_short_keys(
+    associations: &[TlsAssociation],
+    names: &[&str],
+) -> Result<Option<Arc<ClientConfig>>, TlsError> {
+    let end_entities: Vec<_> = associations.iter().filter(|one| one.usage == Usage::EndEntity).cloned().collect();
+    if end_entities.is_empty() {
+        return Ok(None);
+    }
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&TLS12])
+        .map_err(|error| TlsError::new(error.to_string()))?;
+    let verifier = DaneVerifier::new(&end_entities, names, provider, SHORT_KEY_SCHEMES.to_vec())?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    Ok(Some(Arc::new(builder.with_no_client_auth())))
 }
 
 #[derive(Debug)]
@@ -115,9 +135,43 @@ struct DaneVerifier {
     provider: Arc<CryptoProvider>,
     associations: Vec<TlsAssociation>,
     names: Vec<ServerName<'static>>,
+    /// Signatures that the server may use.
+    schemes: Vec<SignatureScheme>,
 }
 
 impl DaneVerifier {
+    fn new(
+        associations: &[TlsAssociation],
+        names: &[&str],
+        provider: Arc<CryptoProvider>,
+        schemes: Vec<SignatureScheme>,
+    ) -> Result<Self, TlsError> {
+        let counts = |one: &&TlsAssociation| !associations.iter().any(|other| one.is_weaker_than(other));
+        let associations = associations.iter().filter(counts).cloned().collect();
+        let name = |name: &&str| ServerName::try_from((*name).to_owned());
+        let names = names.iter().map(name).collect::<Result<_, _>>();
+        let names = names.map_err(|_| TlsError::new("the name of the server is not a host name"))?;
+        Ok(Self { provider, associations, names, schemes })
+    }
+
+    /// Returns whether a record of usage 3 names this certificate. Nothing else of it counts then, so it need not be one
+    /// that others accept (RFC 7672 section 3.1.1).
+    fn is_published(&self, certificate: &[u8]) -> bool {
+        self.of_usage(Usage::EndEntity).any(|association| association.matches(certificate))
+    }
+
+    fn verify_by_key(
+        &self,
+        version: ProtocolVersion,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Option<HandshakeSignatureValid> {
+        let verdict = || handshake::verify_by_key(version, message, certificate, signature, &self.provider);
+        let is_valid = self.is_published(certificate) && verdict() == KeyVerdict::Valid;
+        is_valid.then(HandshakeSignatureValid::assertion)
+    }
+
     fn of_usage(&self, usage: Usage) -> impl Iterator<Item = &TlsAssociation> {
         self.associations.iter().filter(move |association| association.usage == usage)
     }
@@ -146,7 +200,7 @@ impl ServerCertVerifier for DaneVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.of_usage(Usage::EndEntity).any(|association| association.matches(end_entity)) {
+        if self.is_published(end_entity) {
             return Ok(ServerCertVerified::assertion());
         }
         let mut failure = CertificateError::UnknownIssuer.into();
@@ -172,6 +226,7 @@ impl ServerCertVerifier for DaneVerifier {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+            .or_else(|error| self.verify_by_key(ProtocolVersion::TLSv1_2, message, certificate, signature).ok_or(error))
     }
 
     fn verify_tls13_signature(
@@ -181,17 +236,17 @@ impl ServerCertVerifier for DaneVerifier {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+            .or_else(|error| self.verify_by_key(ProtocolVersion::TLSv1_3, message, certificate, signature).ok_or(error))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.schemes.clone()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, PublicKeyData, date_time_ymd};
-    use rustls::crypto::aws_lc_rs;
 
     use super::*;
 
@@ -223,7 +278,7 @@ mod tests {
         fn passes_in(&self, associations: &[TlsAssociation], seconds: u64) -> bool {
             let provider = Arc::new(aws_lc_rs::default_provider());
             let name = ServerName::try_from(NAME).unwrap();
-            let verifier = DaneVerifier { provider, associations: associations.to_vec(), names: vec![name.clone()] };
+            let verifier = DaneVerifier::new(associations, &[NAME], provider, Vec::new()).unwrap();
             let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
             verifier.verify_server_cert(&self.leaf, std::slice::from_ref(&self.authority), &name, &[], now).is_ok()
         }

@@ -6,6 +6,7 @@
 mod certificate;
 mod challenges;
 mod dane;
+mod handshake;
 mod server;
 
 use std::sync::Arc;
@@ -15,11 +16,15 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme, WantsVerifier};
+use rustls::{
+    ClientConfig, ConfigBuilder, DigitallySignedStruct, ProtocolVersion, RootCertStore, SignatureScheme, WantsVerifier,
+};
+
+use handshake::KeyVerdict;
 
 pub use certificate::{Validity, renewal_identity};
 pub use challenges::{CHALLENGE_PROTOCOL, Challenges, OpenChallenge};
-pub use dane::{TlsAssociation, dane_config};
+pub use dane::{TlsAssociation, dane_config, dane_config_for_short_keys};
 pub use server::ServerTls;
 
 /// Which certificates are accepted.
@@ -116,10 +121,27 @@ fn roots(certificates: Vec<CertificateDer<'static>>) -> Result<(RootCertStore, u
     if roots.is_empty() { Err(TlsError::new("there is no usable CA certificate")) } else { Ok((roots, unusable)) }
 }
 
-/// Accepts every certificate. It still verifies the handshake signature, so the peer holds the certificate's key; its
-/// identity remains unknown.
+/// Accepts every certificate, also one that cannot be read. It still verifies the handshake signature if the key allows
+/// it, so the peer holds the certificate's key; its identity remains unknown.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
+
+impl AnyCertificate {
+    /// Verifies the signature by the key alone. A key that cannot be used proves nothing; neither would a valid signature,
+    /// since an attacker may show any certificate. Encryption is still better than none (RFC 7435 section 3).
+    fn verify_by_key(
+        &self,
+        version: ProtocolVersion,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Option<HandshakeSignatureValid> {
+        match handshake::verify_by_key(version, message, certificate, signature, &self.0) {
+            KeyVerdict::Valid | KeyVerdict::UnusableKey => Some(HandshakeSignatureValid::assertion()),
+            KeyVerdict::Invalid => None,
+        }
+    }
+}
 
 impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
@@ -140,6 +162,7 @@ impl ServerCertVerifier for AnyCertificate {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+            .or_else(|error| self.verify_by_key(ProtocolVersion::TLSv1_2, message, certificate, signature).ok_or(error))
     }
 
     fn verify_tls13_signature(
@@ -149,6 +172,7 @@ impl ServerCertVerifier for AnyCertificate {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+            .or_else(|error| self.verify_by_key(ProtocolVersion::TLSv1_3, message, certificate, signature).ok_or(error))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

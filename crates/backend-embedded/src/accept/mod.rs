@@ -47,7 +47,7 @@ pub(crate) use notified::{PreparedNotice, may_notify};
 pub(crate) use returned::{LeftFor, give_up, sender_of};
 pub use routing::RecipientCheck;
 use routing::Route;
-pub(crate) use routing::to_client;
+pub(crate) use routing::{no_postmaster, to_client};
 pub(crate) use transaction::accept as accept_in_transaction;
 
 pub use crate::submitter::Submitter;
@@ -356,12 +356,12 @@ impl MessageStore {
         Ok(route)
     }
 
-    /// Returns the first address that is a local mailbox.
+    /// Returns the recipient of mail for the postmaster of this server.
     ///
     /// # Errors
     /// If the database cannot be read.
-    pub(crate) async fn first_mailbox(&self, candidates: &[EmailAddress]) -> Result<Option<EmailAddress>, StoreError> {
-        self.read(|connection| routing::first_mailbox(connection, candidates)).await
+    pub(crate) async fn postmaster(&self, candidates: &[EmailAddress]) -> Result<Option<EmailAddress>, StoreError> {
+        self.read(|connection| routing::postmaster(connection, candidates)).await
     }
 
     /// Returns whether mail for the domain is delivered here.

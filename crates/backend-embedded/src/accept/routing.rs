@@ -11,8 +11,11 @@ use crate::MessageStoreSettings;
 use crate::message_store::mailbox::Mailbox;
 use crate::message_store::{MailboxId, alias, mailbox};
 
-/// Names that every domain with mail should have (RFC 5321 section 4.5.1, RFC 2142 section 2).
-const ROLES: [&str; 2] = ["postmaster", "abuse"];
+/// The name that every domain with mail has (RFC 5321 section 4.5.1).
+const POSTMASTER: &str = "postmaster";
+
+/// Names that every domain with mail should have (RFC 2142 section 2).
+const ROLES: [&str; 2] = [POSTMASTER, "abuse"];
 
 /// Result of a recipient check at RCPT.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +89,7 @@ pub(crate) fn route(
             let expansion = expand(connection, alias, size, settings, largest, expanded)?;
             expansion.refusal().map_or(Route::Alias(expansion), Route::Refused)
         }
+        Target::Nothing if address.local() == POSTMASTER => Route::Refused(no_postmaster()),
         Target::Nothing => Route::Refused(unknown()),
         Target::Unusable => Route::Refused(unusable()),
     })
@@ -127,9 +131,11 @@ fn look_up(
     if !ROLES.contains(&address.local()) {
         return Ok(Target::Nothing);
     }
-    let postmaster = first_mailbox(connection, &settings.postmasters)?;
-    let mailbox = postmaster.map(|postmaster| mailbox::find(connection, &postmaster)).transpose()?.flatten();
-    Ok(mailbox.map_or(Target::Nothing, Target::Mailbox))
+    let Some(postmaster) = postmaster(connection, &settings.postmasters)? else { return Ok(Target::Nothing) };
+    if let Some(mailbox) = mailbox::find(connection, &postmaster)? {
+        return Ok(Target::Mailbox(mailbox));
+    }
+    Ok(active_alias(connection, &postmaster)?.map_or(Target::Nothing, Target::Alias))
 }
 
 /// An inactive alias does not exist for mail.
@@ -144,18 +150,21 @@ fn without_tag(address: &EmailAddress, delimiter: Option<char>) -> Option<EmailA
     format!("{name}@{}", address.domain_str()).parse().ok()
 }
 
-/// Returns the first address that is a local mailbox, with or without room.
-pub(super) fn first_mailbox(
+/// Returns the recipient of mail for the postmaster of the server: the first candidate that is a local mailbox, with or
+/// without room, or an alias; otherwise the oldest mailbox, which the person who set the server up has. Mail for the
+/// postmaster must be accepted (RFC 5321 section 4.5.1).
+pub(super) fn postmaster(
     connection: &Connection,
     candidates: &[EmailAddress],
 ) -> Result<Option<EmailAddress>, StoreError> {
     for address in candidates {
         let is_here = mailbox::is_local_domain(connection, address.domain_str())?;
-        if is_here && mailbox::find(connection, address)?.is_some() {
+        let exists = || Ok::<_, StoreError>(mailbox::find(connection, address)?.is_some());
+        if is_here && (exists()? || active_alias(connection, address)?.is_some()) {
             return Ok(Some(address.clone()));
         }
     }
-    Ok(None)
+    mailbox::oldest(connection)
 }
 
 /// Returns whether mail for the domain is delivered here.
@@ -165,6 +174,12 @@ pub(super) fn is_local_domain(connection: &Connection, domain: &DomainName) -> R
 
 pub(super) fn unknown() -> Reply {
     Reply::new(550, EnhancedCode::new(5, 1, 1), "No such mailbox")
+}
+
+/// Returns the reply for mail to the postmaster of a server without any mailbox. It is temporary, so that the message
+/// arrives when there is one.
+pub(crate) fn no_postmaster() -> Reply {
+    Reply::new(450, EnhancedCode::new(4, 2, 1), "There is no mailbox here yet")
 }
 
 pub(super) fn full() -> Reply {

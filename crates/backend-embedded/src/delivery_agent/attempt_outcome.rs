@@ -33,7 +33,11 @@ impl AttemptOutcome {
 
     /// Returns the result if the message cannot be read locally.
     pub(super) fn unreadable() -> Self {
-        let reply = Reply::new(451, EnhancedCode::new(4, 3, 0), "the message cannot be read at the moment");
+        Self::of_our_own(Reply::new(451, EnhancedCode::new(4, 3, 0), "the message cannot be read at the moment"))
+    }
+
+    /// Returns the result if the message was not sent, for this reason.
+    pub(super) const fn of_our_own(reply: Reply) -> Self {
         Self { taken: false, reply, said_by_server: false, relay: None, notifies: false }
     }
 }

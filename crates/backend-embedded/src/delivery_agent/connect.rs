@@ -35,6 +35,13 @@ pub(super) struct Link {
     pub(super) used: usize,
 }
 
+impl Link {
+    /// Returns whether the server takes no further message over this connection (RFC 9422 section 5).
+    pub(super) fn is_used_up(&self) -> bool {
+        self.connection.capabilities().limits.transactions.is_some_and(|most| self.used >= most)
+    }
+}
+
 /// Failure to connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NoLink {
@@ -186,7 +193,7 @@ impl Inner {
     /// Connects over TLS and verifies the certificate by the TLSA records. It never falls back to less (RFC 7672 section
     /// 2.2).
     async fn reach_by_dane(&self, target: &Target<'_>, dane: &Dane) -> Result<Link, NoLink> {
-        let failure = match self.open(target, TlsPolicy::Required, &dane.tls).await {
+        let failure = match self.open_by_dane(target, dane).await {
             Ok(link) => {
                 self.tls_counts.count(dane.success());
                 return Ok(link);
@@ -200,6 +207,17 @@ impl Inner {
                 let text = format!("the DANE records of {} demand verified TLS: {failure}", target.host);
                 Err(NoLink { reply: not_protected(&text), relay: Some(target.label()), said_by_server: false })
             }
+        }
+    }
+
+    /// Connects over TLS. After a failed handshake, a second one asks for signatures that a short RSA key can verify.
+    async fn open_by_dane(&self, target: &Target<'_>, dane: &Dane) -> Result<Link, Failure> {
+        let opened = self.open(target, TlsPolicy::Required, &dane.tls).await;
+        match (opened, &dane.tls_for_short_keys) {
+            (Err(failure @ Failure::Handshake(_)), Some(tls)) => {
+                self.open(target, TlsPolicy::Required, tls).await.map_err(|_| failure)
+            }
+            (opened, _) => opened,
         }
     }
 

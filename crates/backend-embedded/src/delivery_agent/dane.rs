@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mailapi_backend::TlsaRecords;
 use mailapi_model::{DomainName, EnhancedCode, Reply};
-use mailapi_tls::{TlsAssociation, dane_config};
+use mailapi_tls::{TlsAssociation, dane_config, dane_config_for_short_keys};
 use rustls::ClientConfig;
 
 use super::Inner;
@@ -18,6 +18,8 @@ pub(super) struct Dane {
     pub(super) base: String,
     /// Verifies the certificate by the records.
     pub(super) tls: Arc<ClientConfig>,
+    /// The same for a short RSA key.
+    pub(super) tls_for_short_keys: Option<Arc<ClientConfig>>,
     is_verified: bool,
 }
 
@@ -52,10 +54,13 @@ impl Inner {
         if associations.is_empty() {
             // Unusable records still require TLS (RFC 7672 section 2.2).
             self.tls_counts.count(TlsResult::TlsaInvalid);
-            return Ok(Dane { base, tls: Arc::clone(&self.any_tls), is_verified: false });
+            return Ok(Dane { base, tls: Arc::clone(&self.any_tls), tls_for_short_keys: None, is_verified: false });
         }
-        match dane_config(&associations, &[&base, host, domain.as_str()]) {
-            Ok(tls) => Ok(Dane { base, tls, is_verified: true }),
+        let names = [&base, host, domain.as_str()];
+        let configs = dane_config(&associations, &names)
+            .and_then(|tls| Ok((tls, dane_config_for_short_keys(&associations, &names)?)));
+        match configs {
+            Ok((tls, tls_for_short_keys)) => Ok(Dane { base, tls, tls_for_short_keys, is_verified: true }),
             Err(error) => {
                 let text = format!("the DANE records of {host} cannot be used: {error}");
                 Err(NoLink::without_server(Reply::new(451, EnhancedCode::new(4, 7, 5), text)))

@@ -1,17 +1,19 @@
 //! One connection's work: messages for one destination, sent one after another.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use mailapi_backend::read_bytes;
-use mailapi_model::{Blob, EmailAddress, Timestamp};
-use mailapi_smtp::client::{Cause, End, Failure, Outcome};
+use mailapi_model::{Blob, Timestamp};
+use mailapi_smtp::Envelope;
+use mailapi_smtp::client::{Capabilities, Cause, End, Failure, Outcome, ServerLimits};
 use mailapi_smtp_client::OutboundMessage;
 
 use super::attempt_outcome::{AttemptOutcome, attempt_outcomes, follow_up};
 use super::connect::{Destination, Link, NoLink};
 use super::envelope::envelope;
 use super::notices::{Tried, wants_notice};
+use super::transactions::{Settled, room, transactions};
 use super::{DeliveryAgent, Inner};
 use crate::accept::delivered_to;
 use crate::message_store::{MessageStoreError, unreadable};
@@ -30,12 +32,15 @@ struct Delivery<'a> {
     link: Option<Link>,
     /// A failed destination is not tried again within this delivery.
     unreachable: Option<NoLink>,
+    /// Recipients that the servers took in one transaction, if they refused others for their number.
+    most_recipients: Option<usize>,
 }
 
 /// Sends the messages to their destination.
 pub(super) async fn run(delivery_agent: DeliveryAgent, destination: Destination, work: Vec<Claimed>) {
     let inner = &*delivery_agent.0;
-    let mut delivery = Delivery { delivery_agent: inner, destination, link: None, unreachable: None };
+    let mut delivery =
+        Delivery { delivery_agent: inner, destination, link: None, unreachable: None, most_recipients: None };
     for claimed in work {
         let queue_id = claimed.message.queue_id.clone();
         if let Err(error) = delivery.carry(claimed).await {
@@ -45,17 +50,6 @@ pub(super) async fn run(delivery_agent: DeliveryAgent, destination: Destination,
     if let Some(link) = delivery.link {
         link.connection.close().await;
     }
-}
-
-/// Splits recipients into transactions of at most `max`. Forwarded mail has another envelope sender, which depends on the
-/// domain of the alias, and fields that name the aliases that lead to the recipient.
-fn parts(recipients: &[QueuedRecipient], max: usize) -> Vec<Vec<QueuedRecipient>> {
-    let mut by_alias: BTreeMap<Vec<&str>, Vec<QueuedRecipient>> = BTreeMap::new();
-    for recipient in recipients {
-        let aliases = recipient.forwarded_by.iter().chain(&recipient.through).map(EmailAddress::as_str);
-        by_alias.entry(aliases.collect()).or_default().push(recipient.clone());
-    }
-    by_alias.values().flat_map(|recipients| recipients.chunks(max)).map(<[_]>::to_vec).collect()
 }
 
 /// Returns the copy that an alias forwards; `None` for mail to recipients that the sender named.
@@ -81,7 +75,9 @@ impl Delivery<'_> {
             self.delivery_agent.message_store.buffer_range(message.layout, message.layout.as_submitted()).await?,
         );
         let outbound = outbound.await.map_err(unreadable)?;
-        for recipients in parts(&message.recipients, self.delivery_agent.settings.max_recipients.max(1)) {
+        let max = self.delivery_agent.settings.max_recipients.max(1);
+        let mut waiting: VecDeque<_> = transactions(&message.recipients, max).into();
+        while let Some(recipients) = waiting.pop_front() {
             let part = QueuedMessage { recipients, ..message.clone() };
             // The earlier recipients may have taken long.
             if self.is_too_late(leased_until) || self.is_stopped(&part).await? {
@@ -90,8 +86,12 @@ impl Delivery<'_> {
             // Marked as in flight before the attempt: a lease may end before its result is recorded.
             let _in_flight = self.delivery_agent.in_flight.take(&part);
             let copy = forwarded(&part.recipients, &outbound).await?;
-            let attempt_outcomes = self.try_once(&part, copy.as_ref().unwrap_or(&outbound)).await;
-            self.record(part, &attempt_outcomes, &outbound).await;
+            let settled = self.try_once(&part, copy.as_ref().unwrap_or(&outbound)).await;
+            self.record(settled.message, &settled.attempt_outcomes, &outbound).await;
+            // A transaction settles at least one recipient, so the rest gets shorter.
+            if !settled.rest.is_empty() {
+                waiting.push_front(settled.rest);
+            }
         }
         Ok(())
     }
@@ -136,20 +136,27 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// Attempts one SMTP transaction. Returns one result per recipient.
-    async fn try_once(&mut self, message: &QueuedMessage, outbound: &OutboundMessage) -> Vec<AttemptOutcome> {
+    /// Attempts one SMTP transaction, with as many of the recipients as the server takes in one.
+    async fn try_once(&mut self, message: &QueuedMessage, outbound: &OutboundMessage) -> Settled {
         loop {
             let mut link = match self.link().await {
                 Ok(link) => link,
-                Err(no_link) => return vec![AttemptOutcome::without_link(&no_link); message.recipients.len()],
+                Err(no_link) => return Settled::all(message, &AttemptOutcome::without_link(&no_link)),
             };
             let offered = link.connection.capabilities();
-            let envelope = envelope(message, self.delivery_agent.reverse_path(message).await);
+            let envelope = self.envelope(message, offered).await;
+            let adapted = match self.delivery_agent.adapted(message, &envelope, outbound, offered).await {
+                Ok(adapted) => adapted,
+                Err(attempt_outcome) => {
+                    self.link = Some(link);
+                    return Settled::all(message, &attempt_outcome);
+                }
+            };
             link.used += 1;
-            let outcome = link.connection.send(&envelope, outbound).await;
+            let mut outcome = link.connection.send(&envelope, adapted.as_ref().unwrap_or(outbound)).await;
             if let End::Failed(Failure::Lost { cause: cause @ Cause::Unreadable(_), .. }) = &outcome.end {
                 tracing::error!(queue_id = %message.queue_id, error = %cause, "message transfer aborted; it is retried later");
-                return vec![AttemptOutcome::unreadable(); message.recipients.len()];
+                return Settled::all(message, &AttemptOutcome::unreadable());
             }
             let (relay, was_kept) = (link.relay.clone(), link.used > 1);
             if link.connection.is_reusable() {
@@ -158,9 +165,22 @@ impl Delivery<'_> {
             // A reused connection may fail, for example at the server's message limit. The message was not
             // accepted, so it is sent again at once over a new connection.
             if !(was_kept && is_closed(&outcome)) {
-                return attempt_outcomes(&outcome, &relay, offered.dsn);
+                self.most_recipients = outcome.recipient_limit().or(self.most_recipients);
+                if is_for_all(&outcome.end) {
+                    outcome.rcpt_replies.resize(message.recipients.len(), None);
+                }
+                return Settled::of(message, &outcome, attempt_outcomes(&outcome, &relay, offered.dsn));
             }
         }
+    }
+
+    /// Returns the envelope with the first recipients, as many as fit in one transaction.
+    async fn envelope(&self, message: &QueuedMessage, offered: Capabilities) -> Envelope {
+        let learned = self.most_recipients.into_iter().chain(offered.limits.recipients).min();
+        let limits = ServerLimits { recipients: learned, ..offered.limits };
+        let mut envelope = envelope(message, self.delivery_agent.reverse_path(message).await);
+        envelope.recipients.truncate(room(message.recipients.iter().map(|recipient| &recipient.address), limits));
+        envelope
     }
 
     /// Returns the open connection, or a new one.
@@ -168,7 +188,10 @@ impl Delivery<'_> {
         if let Some(mut link) = self.link.take()
             && link.connection.is_reusable()
         {
-            return Ok(link);
+            if !link.is_used_up() {
+                return Ok(link);
+            }
+            link.connection.close().await;
         }
         if let Some(no_link) = &self.unreachable {
             return Err(no_link.clone());
@@ -243,4 +266,14 @@ impl Delivery<'_> {
 /// Returns whether the connection failed before the message was complete.
 fn is_closed(outcome: &Outcome) -> bool {
     matches!(outcome.end, End::Failed(_))
+}
+
+/// Returns whether a failure also holds for recipients that the transaction had no room for. A permanent refusal of the
+/// message may be that of one recipient's filter.
+fn is_for_all(end: &End) -> bool {
+    match end {
+        End::Failed(_) => true,
+        End::Refused { reply, .. } => reply.is_transient(),
+        End::Accepted(_) | End::NoRecipients | End::OutcomeUnknown(_) => false,
+    }
 }

@@ -34,8 +34,8 @@ impl Inner {
 /// Returns the envelope of a message with this reverse-path.
 pub(super) fn envelope(message: &QueuedMessage, reverse_path: String) -> Envelope {
     let mut mail = MailFrom::new(reverse_path);
-    // A message with UTF-8 in its header needs a server that announces it; otherwise it bounces with 5.6.7 (RFC 6531
-    // section 3.2). A plain message needs nothing.
+    // A message with UTF-8 in its header needs a server that announces it, or is converted (RFC 6531 section 3.2). A plain
+    // message needs nothing.
     mail.smtputf8 = true;
     mail.ret = message.ret;
     mail.envid.clone_from(&message.envid);

@@ -13,6 +13,7 @@
 //! may get it twice. No SMTP client can avoid this (RFC 1047). The queue's transaction limits the window to
 //! that moment. While this program runs, it waits for a failing database, and sends nothing twice.
 
+mod adapted;
 mod answers;
 mod attempt_outcome;
 mod connect;
@@ -29,6 +30,7 @@ mod return_hosts;
 mod settings;
 mod sts;
 mod tls_counts;
+mod transactions;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -63,7 +65,7 @@ struct Inner {
     in_flight: InFlight,
     return_hosts: ReturnHosts,
     pace: Pace,
-    /// Signs automatic answers.
+    /// Signs automatic answers, and messages that were converted for a server.
     signer: OnceLock<Arc<dyn SignOutgoing>>,
     /// Policies of other domains.
     sts: Sts,
@@ -106,7 +108,7 @@ impl DeliveryAgent {
         })))
     }
 
-    /// Signs automatic answers with this signer. Without one they have no signature.
+    /// Signs automatic answers and converted messages with this signer. Without one they have no signature.
     pub fn sign_with(&self, signer: Arc<dyn SignOutgoing>) {
         // A second signer would be the same one.
         let _ = self.0.signer.set(signer);

@@ -63,7 +63,9 @@ fn first(header: &Header<'_>, name: &str) -> Person {
     match header.addresses(name).into_iter().next() {
         Some(AddressEntry::Mailbox { name, local_part, domain, .. }) => {
             let display = if name.is_empty() { format!("{local_part}@{domain}") } else { name };
-            Person { local_part: short(&local_part), display: short(&display) }
+            // As in the envelope, several words without an address are a name.
+            let sorted = if local_part.is_empty() { &display } else { &local_part };
+            Person { local_part: short(sorted), display: short(&display) }
         }
         Some(AddressEntry::GroupStart(name)) => Person { local_part: short(&name), display: short(&name) },
         Some(AddressEntry::GroupEnd) | None => Person::default(),

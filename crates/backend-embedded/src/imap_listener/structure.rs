@@ -14,7 +14,8 @@ use mailapi_imap::server::mime::{
 /// Returns the envelope of a message (RFC 3501 section 7.4.2) from its header block.
 pub(super) fn envelope(header: &[u8]) -> Envelope {
     let header = Header::of(header);
-    let people = |name| header.addresses(name).into_iter().map(address).collect();
+    // A message has one field of each name (RFC 5322 section 3.6). If it has more, each address shows.
+    let people = |name| header.all_addresses(name).map(address).collect();
     Envelope {
         date: header.written("Date"),
         subject: header.text("Subject"),

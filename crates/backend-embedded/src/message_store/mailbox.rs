@@ -74,6 +74,14 @@ pub(crate) fn address(connection: &Connection, id: MailboxId) -> Result<EmailAdd
     address.parse().map_err(|_| damaged("an address"))
 }
 
+/// Returns the address of the oldest mailbox that gets mail.
+pub(crate) fn oldest(connection: &Connection) -> Result<Option<EmailAddress>, StoreError> {
+    let sql = "SELECT m.address FROM drop_mailboxes m
+        JOIN drop_domains d ON substr(m.address, -length(d.name) - 1) = '@' || d.name ORDER BY m.id LIMIT 1";
+    let address: Option<String> = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+    address.map(|address| address.parse().map_err(|_| damaged("an address"))).transpose()
+}
+
 fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Mailbox> {
     let quota = Quota { limit_bytes: row.get(1)?, used_bytes: row.get(2)?, messages: row.get(3)? };
     Ok(Mailbox { id: row.get(0)?, quota })

@@ -5,7 +5,9 @@ use mailapi_smtp::{MailFrom, RcptTo, Reply};
 use mailapi_store::StoreError;
 
 use crate::MessageStore;
+use crate::accept::no_postmaster;
 use crate::dsn::MAILER_DAEMON;
+use crate::replies::to_wire;
 
 /// Returns the sender; `None` for the null reverse-path.
 pub(crate) fn reverse_path(mail: &MailFrom) -> Result<ReversePath, Reply> {
@@ -23,7 +25,7 @@ pub(crate) struct Postmaster<'a> {
 }
 
 impl<'a> Postmaster<'a> {
-    /// The recipient is the first candidate that is a local mailbox.
+    /// The recipient is the first candidate that gets mail here, or the oldest mailbox.
     pub(crate) const fn among(candidates: &'a [EmailAddress]) -> Self {
         Self { candidates, found: None }
     }
@@ -41,7 +43,7 @@ impl<'a> Postmaster<'a> {
         message_store: &MessageStore,
     ) -> Result<EmailAddress, Reply> {
         if !has_domain(recipient) {
-            self.found = message_store.first_mailbox(self.candidates).await.map_err(|error| not_looked_up(&error))?;
+            self.found = message_store.postmaster(self.candidates).await.map_err(|error| not_looked_up(&error))?;
         }
         forward_path(recipient, self.found())
     }
@@ -53,7 +55,7 @@ pub(crate) fn forward_path(recipient: &RcptTo, postmaster: Option<&EmailAddress>
         let refusal = |_| Reply::new(553, (5, 1, 3), "The recipient address is not valid");
         return EmailAddress::as_given(&recipient.forward_path).map_err(refusal);
     }
-    postmaster.cloned().ok_or_else(|| Reply::new(550, (5, 1, 1), "There is no postmaster mailbox here"))
+    postmaster.cloned().ok_or_else(|| to_wire(&no_postmaster()))
 }
 
 /// Returns whether an address is the author of our notices, which has no readers. It is accepted, because

@@ -98,6 +98,45 @@ async fn a_search_for_too_many_texts_is_refused() {
 }
 
 #[tokio::test]
+async fn texts_are_read_in_the_charset_that_the_client_names() {
+    let server = server().await;
+    let mut client = server.ann_in("INBOX").await;
+    assert_eq!(client.run("SEARCH CHARSET KOI8-R ALL").await.end, "NO [BADCHARSET (US-ASCII UTF-8)] Unknown charset");
+    for (charset, text) in [
+        ("UTF-8", "füße".as_bytes()),
+        ("utf8", "füße".as_bytes()),
+        ("\"ISO-8859-1\"", b"f\xfc\xdfe"),
+        ("iso-8859-1", b"f\xfc\xdfe"),
+        ("US-ASCII", "füße".as_bytes()),
+    ] {
+        let command = format!("a UID SEARCH CHARSET {charset} SUBJECT {{{}+}}\r\n", text.len());
+        client.send(&[command.as_bytes(), text, b"\r\n"].concat()).await;
+        assert_eq!(client.line().await.as_deref(), Some("* SEARCH 1"), "{charset}");
+        assert!(client.line().await.unwrap().starts_with("a OK"), "{charset}");
+    }
+    // Without a charset, other octets than UTF-8 have no meaning.
+    client.send(b"b SEARCH SUBJECT {4+}\r\nf\xfc\xdfe\r\n").await;
+    assert_eq!(client.line().await.as_deref(), Some("b NO [BADCHARSET (US-ASCII UTF-8)] Unknown charset"));
+}
+
+#[tokio::test]
+async fn the_envelope_shows_names_and_every_field() {
+    let server = TestServer::open().await;
+    let header = "From: John Doe\r\nTo: a@x.example\r\nSubject: x\r\nTo: Bo <b@x.example>\r\nCc: root\r\n\r\n";
+    server.put("INBOX", header).await;
+    let mut client = server.ann_in("INBOX").await;
+    let answer = client.ok("FETCH 1  ( ENVELOPE )").await;
+    let john = "((\"John Doe\" NIL \"\" \"\"))";
+    let to = "((NIL NIL \"a\" \"x.example\")(\"Bo\" NIL \"b\" \"x.example\"))";
+    let expected =
+        format!("* 1 FETCH (ENVELOPE (NIL \"x\" {john} {john} {john} {to} ((NIL NIL \"root\" \"\")) NIL NIL NIL))");
+    assert_eq!(answer, [expected]);
+    let page = server.message_store.list(&ann(), &"INBOX".parse().unwrap(), Page::new(1, 0)).await.unwrap();
+    let shown: Vec<&str> = page.items[0].to.iter().map(|person| person.email.as_str()).collect();
+    assert_eq!(shown, ["a@x.example", "b@x.example"], "the API shows the same");
+}
+
+#[tokio::test]
 async fn the_api_finds_the_same() {
     let server = server().await;
     let mut client = server.ann_in("INBOX").await;

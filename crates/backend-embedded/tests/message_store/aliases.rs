@@ -148,9 +148,15 @@ async fn a_catch_all_gets_what_nothing_else_gets() {
 }
 
 #[tokio::test]
-async fn every_domain_has_a_postmaster_if_the_server_has_one() {
+async fn every_domain_has_a_postmaster() {
     let without = with_aliases(&[]).await;
-    assert_eq!(refusals(&without, &["postmaster@example.org"]).await, ["550 5.1.1"]);
+    accept(&without, &["postmaster@example.org"]).await.unwrap();
+    assert_eq!(held(&without, &ann()).await, 1, "the oldest mailbox");
+    let team = address("team@example.org");
+    let alias_of_bob = [("team@example.org", &["bob@example.org"][..])];
+    let with_alias = with_postmasters(&alias_of_bob, vec![team]).await;
+    accept(&with_alias, &["postmaster@example.org"]).await.unwrap();
+    assert_eq!(held(&with_alias, &bob()).await, 1, "an alias can be the postmaster");
     let test_store = with_postmasters(&[], vec![address("nobody@example.org"), ann()]).await;
     test_store.message_store.put_domain(&"other.example".parse().unwrap()).await.unwrap();
     for recipient in ["postmaster@example.org", "Abuse@other.example"] {

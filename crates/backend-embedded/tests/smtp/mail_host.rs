@@ -380,7 +380,7 @@ impl JudgeInbound for TestJudge {
 }
 
 /// Signs for `here.example` and `team.example`.
-struct Seal;
+pub(crate) struct Seal;
 
 #[async_trait]
 impl SignOutgoing for Seal {

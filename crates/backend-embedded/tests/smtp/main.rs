@@ -1,7 +1,9 @@
 //! Mail over sockets: the decisions of the listeners, and the work of the delivery agent.
 
+mod adapted;
 mod aliases;
 mod bounces;
+mod crowded;
 mod dane;
 mod dialogs;
 mod direct;
@@ -17,6 +19,7 @@ mod loops;
 mod mail_host;
 mod marked;
 mod notified;
+mod odd_certificates;
 mod proxied;
 mod relayed;
 mod retries;

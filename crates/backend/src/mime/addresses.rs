@@ -20,7 +20,7 @@ pub enum AddressEntry {
         name: String,
         /// The obsolete source route, such as `@a.example,@b.example` (RFC 5322 section 4.4).
         route: Option<String>,
-        /// The local part, without quotes.
+        /// The local part, without quotes; empty if there is only a name.
         local_part: String,
         /// The domain; empty if missing.
         domain: String,
@@ -32,13 +32,27 @@ pub enum AddressEntry {
 }
 
 impl AddressEntry {
+    /// Returns the address alone, with quotes if it needs them; nothing for a group.
+    pub(super) fn address(&self) -> String {
+        match self {
+            Self::Mailbox { local_part, domain, .. } => {
+                Address { route: None, local_part: local_part.clone(), domain: domain.clone() }.shown()
+            }
+            Self::GroupStart(_) | Self::GroupEnd => String::new(),
+        }
+    }
+
     /// Returns `Name <address>`, the address alone, or the name of a group.
     pub(super) fn shown(&self) -> String {
         match self {
             Self::Mailbox { name, local_part, domain, .. } => {
                 let at = if domain.is_empty() { "" } else { "@" };
                 let address = format!("{local_part}{at}{domain}");
-                if name.is_empty() { address } else { format!("{name} <{address}>") }
+                match (name.is_empty(), address.is_empty()) {
+                    (true, _) => address,
+                    (false, true) => name.clone(),
+                    (false, false) => format!("{name} <{address}>"),
+                }
             }
             Self::GroupStart(name) => format!("{name}:"),
             Self::GroupEnd => ";".to_owned(),
@@ -153,7 +167,8 @@ impl Person {
         // The last comment is the display name in the old form `address (name)`.
         let comment = || comments.get(early_comments..).and_then(<[_]>::last).cloned().unwrap_or_default();
         let (name, route, local_part, domain) = match address {
-            // Words without an address name a mailbox of this server.
+            // A word without an address names a mailbox of this server. Several words are a name.
+            None if words.len() > 1 => (words.join(" "), None, String::new(), String::new()),
             None => (comment(), None, words.concat(), String::new()),
             Some(address) => {
                 let name = if words.is_empty() { comment() } else { words.join(" ") };

@@ -172,15 +172,19 @@ impl MessageStructure {
     fn of_header(block: &[u8], limits: &Limits) -> Self {
         let fields = fields::fields(block, limits.max_fields);
         let first = |name: &str| value(&fields, name);
-        let people = |name| first(name).map(|value| fields::correspondents(value, limits.max_address_bytes));
+        // A message has one field of each name (RFC 5322 section 3.6). If it has more, each recipient shows.
+        let people = |name: &str| {
+            let named = fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
+            named.flat_map(|field| fields::correspondents(&field.value, limits.max_address_bytes)).collect::<Vec<_>>()
+        };
         Self {
             message_id: first("Message-ID")
                 .and_then(fields::identifier)
                 .map(|id| ["<", &id, ">"].concat())
                 .unwrap_or_default(),
-            from: people("From").unwrap_or_default().into_iter().next().unwrap_or_default(),
-            to: people("To").unwrap_or_default(),
-            cc: people("Cc").unwrap_or_default(),
+            from: people("From").into_iter().next().unwrap_or_default(),
+            to: people("To"),
+            cc: people("Cc"),
             subject: first("Subject").map(fields::text_line).unwrap_or_default(),
             date: first("Date").and_then(|value| fields::moment(value, limits.max_parameter_bytes)),
             header_len: block.len() as u64,

@@ -28,6 +28,7 @@ mod raw_octets;
 mod returned_mail;
 mod search;
 mod selection;
+mod seven_bit;
 mod shifted;
 mod source;
 mod stored;
@@ -49,6 +50,7 @@ pub use returned_mail::{
 };
 pub use search::{SearchableText, beginning, beginning_of, matches, snippet};
 pub use selection::BodyRole;
+pub use seven_bit::{ConversionError, in_seven_bits, with_ascii_header};
 pub use stored::MessageStructureError;
 pub use text_parts::{any_text, may_hold_text};
 pub use transfer::{TransferDecoder, TransferEncoding, decode};

@@ -43,17 +43,32 @@ pub struct Cursor {
     max_depth: usize,
     values: usize,
     utf8_names: bool,
+    is_latin_1: bool,
 }
 
 impl Cursor {
     /// A cursor before the first token. `max_depth` limits `Self::descend`.
     pub fn new(frame: Frame, max_depth: usize) -> Self {
-        Self { frame, part: 0, offset: 0, depth: 0, max_depth, values: 0, utf8_names: false }
+        Self { frame, part: 0, offset: 0, depth: 0, max_depth, values: 0, utf8_names: false, is_latin_1: false }
     }
 
     /// Reads names of mailboxes as UTF-8, not as modified UTF-7.
     pub(crate) fn with_utf8_names(self, utf8_names: bool) -> Self {
         Self { utf8_names, ..self }
+    }
+
+    /// Reads the texts of searches as ISO-8859-1 from here on, not as UTF-8.
+    pub(crate) fn read_latin_1(&mut self) {
+        self.is_latin_1 = true;
+    }
+
+    /// Reads the text of a search; `None` if it is not in the charset.
+    pub(crate) fn searched_text(&mut self) -> Result<Option<String>, SyntaxError> {
+        let text = self.astring()?;
+        Ok(match self.is_latin_1 {
+            true => Some(text.into_iter().map(char::from).collect()),
+            false => String::from_utf8(text).ok(),
+        })
     }
 
     /// Whether names of mailboxes are UTF-8.
@@ -112,9 +127,21 @@ impl Cursor {
         if self.try_byte(byte) { Ok(()) } else { Err(SyntaxError(expected)) }
     }
 
-    /// Skips one space.
+    /// Skips a space and further ones. The grammar has one (RFC 3501 section 9); some clients and servers send more, and
+    /// Dovecot accepts them.
     pub fn space(&mut self) -> Result<(), SyntaxError> {
-        self.byte(b' ', "expected a space")
+        if self.try_space() { Ok(()) } else { Err(SyntaxError("expected a space")) }
+    }
+
+    /// Skips spaces. Returns whether there was one.
+    pub(crate) fn try_space(&mut self) -> bool {
+        !self.take_while(|byte| byte == b' ').is_empty()
+    }
+
+    /// Skips the end of a list.
+    pub(crate) fn end_of_list(&mut self) -> Result<(), SyntaxError> {
+        self.try_space();
+        self.byte(b')', "expected the end of the list")
     }
 
     /// Reads accepted bytes, possibly none. All callers accept ASCII only.
@@ -368,25 +395,24 @@ impl Cursor {
         result
     }
 
-    /// Reads a parenthesized list, possibly empty, of elements separated by one space.
+    /// Reads a parenthesized list, possibly empty, of elements separated by spaces.
     pub fn list<T, E: From<SyntaxError>>(
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<T, E>,
     ) -> Result<Vec<T>, E> {
         self.byte(b'(', "expected a list")?;
         self.descend(|cursor| {
-            let mut elements = Vec::new();
-            if cursor.try_byte(b')') {
-                return Ok(elements);
-            }
-            loop {
+            let (mut elements, mut is_separated) = (Vec::new(), false);
+            cursor.try_space();
+            while !cursor.try_byte(b')') {
+                if !elements.is_empty() && !is_separated {
+                    return Err(SyntaxError("expected a space").into());
+                }
                 cursor.count()?;
                 elements.push(element(cursor)?);
-                if cursor.try_byte(b')') {
-                    return Ok(elements);
-                }
-                cursor.space()?;
+                is_separated = cursor.try_space();
             }
+            Ok(elements)
         })
     }
 
@@ -440,6 +466,19 @@ mod tests {
         cursor.space().unwrap();
         assert_eq!(cursor.list(Cursor::flag).unwrap(), ["x", "\\Seen"]);
         assert_eq!(cursor.end(), Ok(()));
+    }
+
+    #[test]
+    fn further_spaces_change_nothing() {
+        for text in ["(x)", "( x)", "(x )", "(  x  )"] {
+            assert_eq!(cursor(text).list(Cursor::flag).unwrap(), ["x"], "{text:?}");
+        }
+        assert!(cursor("( )").list(Cursor::flag).unwrap().is_empty());
+        assert_eq!(cursor("(a  b)").list(Cursor::flag).unwrap(), ["a", "b"]);
+        for text in ["(a\"b\")", "((a)(b))", "(a", "( ", " (a)"] {
+            assert!(cursor(text).value().is_err(), "{text:?}");
+        }
+        assert_eq!(cursor("x").space(), Err(SyntaxError("expected a space")));
     }
 
     proptest! {

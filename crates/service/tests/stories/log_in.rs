@@ -60,6 +60,23 @@ async fn a_lock_out_of_the_api_leaves_mail_programs_alone() {
 }
 
 #[tokio::test]
+async fn decomposed_letters_name_the_same_mailbox() {
+    const COMPOSED: &str = "jos\u{e9}@example.org";
+    const DECOMPOSED: &str = "Jose\u{301}@Example.org";
+    let app = TestApp::start().await;
+    app.mailbox(DECOMPOSED, None).await;
+    for user in [COMPOSED, DECOMPOSED] {
+        assert_eq!(try_in(&app, user, "wrong horse", imap("192.0.2.2")).await, Err(LoginError::Refused));
+        for protocol in [LoginProtocol::Imap, LoginProtocol::Submission] {
+            assert_eq!(try_in(&app, user, PASSWORD, by(protocol, "192.0.2.1")).await, Ok(()), "{protocol} {user}");
+        }
+        let logged_in = app.service.login(user, &secret(PASSWORD), HERE).await;
+        assert!(logged_in.is_ok(), "{user}");
+    }
+    assert_eq!(enter(&app, DECOMPOSED).await.grants.mailbox().unwrap().as_str(), COMPOSED);
+}
+
+#[tokio::test]
 async fn wrong_passwords_at_imap_delay_that_client_alone() {
     let app = app_with_ann_and_bob().await;
     for guess in 0..5 {

@@ -73,11 +73,15 @@ impl MessageFacts {
         self.len
     }
 
-    pub(super) const fn is_eight_bit(&self) -> bool {
+    /// Returns whether the message contains bytes above 127.
+    #[must_use]
+    pub const fn is_eight_bit(&self) -> bool {
         self.eight_bit
     }
 
-    pub(super) const fn has_international_header(&self) -> bool {
+    /// Returns whether the header contains bytes above 127.
+    #[must_use]
+    pub const fn has_international_header(&self) -> bool {
         self.international_header
     }
 }

@@ -97,6 +97,7 @@ mod tests {
             starttls: false,
             auth_plain: false,
             size: true,
+            ..Capabilities::default()
         }
     }
 

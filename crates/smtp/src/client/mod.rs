@@ -53,7 +53,7 @@ mod reply_reader;
 mod transaction;
 
 pub use body::MessageFacts;
-pub use capabilities::Capabilities;
+pub use capabilities::{Capabilities, ServerLimits};
 pub use config::{ClientConfig, TlsPolicy};
 pub use connection::{Client, ClientStep};
 pub use outcome::{Cause, End, Failure, Outcome, RecipientOutcome, Stage};

@@ -168,6 +168,30 @@ pub enum RecipientOutcome<'a> {
 }
 
 impl Outcome {
+    /// Returns whether the recipient at this place was refused only because the transaction had others before it, so that
+    /// the next transaction may follow at once (RFC 5321 section 4.5.3.1.10). If the message was not accepted, none was.
+    #[must_use]
+    pub fn is_surplus(&self, place: usize) -> bool {
+        let Some(Some(reply)) = self.rcpt_replies.get(place) else { return false };
+        let is_limit = match reply.enhanced.map(|enhanced| (enhanced.subject, enhanced.detail)) {
+            Some((5, 3)) => reply.is_transient(),
+            // Without a precise code, 452 in reply to RCPT means this limit.
+            None | Some((0, 0)) => reply.code == 452,
+            Some(_) => false,
+        };
+        is_limit && matches!(self.end, End::Accepted(_))
+    }
+
+    /// Returns the number of accepted recipients if all those refused for their number come after them: the limit of the
+    /// server.
+    #[must_use]
+    pub fn recipient_limit(&self) -> Option<usize> {
+        let first_surplus = (0..self.rcpt_replies.len()).find(|place| self.is_surplus(*place))?;
+        let (before, after) = self.rcpt_replies.split_at(first_surplus);
+        let accepted = |replies: &[Option<Reply>]| replies.iter().flatten().filter(|reply| reply.is_positive()).count();
+        (accepted(after) == 0).then(|| accepted(before))
+    }
+
     /// Returns one verdict for each recipient, in the order of the envelope.
     pub fn recipient_outcomes(&self) -> impl Iterator<Item = RecipientOutcome<'_>> {
         self.rcpt_replies.iter().map(|reply| self.recipient_outcome(reply.as_ref()))

@@ -66,11 +66,13 @@ impl ReplyReader {
                 self.lines = 1;
                 self.partial = Some(Reply { code, enhanced, text: text.to_owned() });
             }
-            Some(reply) if reply.code != code => {
-                return Err("different codes in one reply");
-            }
             Some(reply) => {
                 self.lines += 1;
+                // RFC 5321 section 4.2.1 demands one code. Of servers that send two, clients look at the last line, as
+                // curl and Postfix do.
+                if reply.code != code {
+                    (reply.code, reply.enhanced) = (code, enhanced);
+                }
                 reply.text.push('\n');
                 reply.text.push_str(text);
             }
@@ -99,6 +101,8 @@ fn split_enhanced(code: u16, text: &str) -> (Option<EnhancedCode>, &str) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read(bytes: &[u8]) -> Result<Option<Reply>, &'static str> {
@@ -110,18 +114,9 @@ mod tests {
     #[test]
     fn what_is_no_reply_is_refused() {
         let many_lines = "250-a\r\n".repeat(MAX_LINES + 1);
-        for wrong in [
-            "\r\n",
-            "25\r\n",
-            "099 x\r\n",
-            "600 x\r\n",
-            "2x0 x\r\n",
-            "250x\r\n",
-            "250\tx\r\n",
-            "250-a\r\n251 b\r\n",
-            &many_lines,
-            "2é\r\n",
-        ] {
+        for wrong in
+            ["\r\n", "25\r\n", "099 x\r\n", "600 x\r\n", "2x0 x\r\n", "250x\r\n", "250\tx\r\n", &many_lines, "2é\r\n"]
+        {
             assert!(read(wrong.as_bytes()).is_err(), "{wrong:?}");
         }
         assert!(read(&[b'2'; MAX_LINE_BYTES]).is_err());
@@ -134,7 +129,26 @@ mod tests {
         assert_eq!(read(b"354\r\n"), Ok(Some(Reply::plain(354, ""))));
         let reply = Reply::new(550, (5, 1, 1), "a\nb");
         assert_eq!(read(b"550-5.1.1 a\r\n550 5.1.1 b\n"), Ok(Some(reply)));
+        assert_eq!(read(b"550-5.7.1 a\r\n551 5.1.6 b\r\n"), Ok(Some(Reply::new(551, (5, 1, 6), "a\nb"))));
+        assert_eq!(read(b"550-5.1.1 a\r\n451 b\r\n"), Ok(Some(Reply::plain(451, "a\nb"))));
         let other_class = Reply::plain(450, "5.1.1 a");
         assert_eq!(read(b"450 5.1.1 a\r\n"), Ok(Some(other_class)));
+    }
+    proptest! {
+        #[test]
+        fn the_last_line_decides_the_code_however_the_reply_is_split(
+            codes in prop::collection::vec(200_u16..600, 1..6),
+            size in 1_usize..9,
+        ) {
+            let (last, others) = codes.split_last().unwrap();
+            let mut bytes: String = others.iter().map(|code| format!("{code}-{}.1.1 a\r\n", code / 100)).collect();
+            bytes.push_str(&format!("{last} {}.7.1 b\r\n", last / 100));
+            let mut reader = ReplyReader::default();
+            bytes.as_bytes().chunks(size).for_each(|piece| reader.push(piece));
+            let reply = reader.next().unwrap().unwrap();
+            prop_assert_eq!(reply.code, *last);
+            prop_assert!(reply.enhanced.is_none_or(|enhanced| u16::from(enhanced.class) == last / 100));
+            prop_assert!(reader.is_empty());
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::commands;
 use super::connection::{Client, State};
 use super::outcome::{Cause, End, Failure, Outcome, Stage};
 use crate::envelope::{BodyType, Envelope};
-use crate::reply::Reply;
+use crate::reply::{EnhancedCode, Reply};
 
 /// Next action of the host in a transaction.
 #[derive(Clone, PartialEq, Eq)]
@@ -355,7 +355,7 @@ impl<'a> Transaction<'a> {
             // After a refused MAIL, the reply to RCPT is "send MAIL first" and does not concern the
             // recipient.
             Sent::Rcpt(index) if !matches!(self.mail, MailState::Refused(_)) => {
-                self.rcpt_replies[index] = Some(reply);
+                self.rcpt_replies[index] = Some(too_many_for_now(reply));
             }
             Sent::Rcpt(_) => {}
             Sent::Data => self.on_data_reply(reply),
@@ -469,6 +469,26 @@ impl<'a> Transaction<'a> {
 
 fn refused(stage: Stage, reply: Reply) -> End {
     End::Refused { stage, reply }
+}
+
+/// Returns a reply to RCPT, in which too many recipients are a temporary failure. RFC 821 listed the wrong code, 552, and
+/// servers still send it (RFC 5321 section 4.5.3.1.10).
+fn too_many_for_now(mut reply: Reply) -> Reply {
+    let is_limit = match reply.enhanced {
+        Some(EnhancedCode { subject: 5, detail: 3, .. }) => true,
+        // Exim names no precise code here, and a full mailbox has the same 552.
+        None | Some(EnhancedCode { subject: 0, detail: 0, .. }) => reply.code == 552 && names_recipients(&reply.text),
+        Some(_) => false,
+    };
+    if reply.is_permanent() && is_limit {
+        (reply.code, reply.enhanced) = (452, Some((4, 5, 3).into()));
+    }
+    reply
+}
+
+fn names_recipients(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ["too many", "recipients", "rcpts"].iter().any(|words| text.contains(words))
 }
 
 /// Returns whether SMTPUTF8 is needed: for an international address, or if the sender announced SMTPUTF8 and

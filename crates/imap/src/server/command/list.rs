@@ -136,12 +136,13 @@ pub(super) fn created_use(cursor: &mut Cursor) -> Result<Option<SpecialUse>, Com
     }
     cursor.space()?;
     cursor.byte(b'(', "expected a list")?;
+    cursor.try_space();
     if !cursor.try_keyword("USE") {
         return Err(SyntaxError("unknown parameter of CREATE").into());
     }
     cursor.space()?;
     let uses = cursor.list(Cursor::flag)?;
-    cursor.byte(b')', "expected the end of the list")?;
+    cursor.end_of_list()?;
     match uses.as_slice() {
         [] => Ok(None),
         [one] => SpecialUse::named(one).filter(|special_use| special_use.has_messages()).map(Some).ok_or(REFUSED),

@@ -242,7 +242,8 @@ impl TaggedCommand {
 
 fn parse(cursor: &mut Cursor, limits: &Limits) -> Result<(String, Command), CommandError> {
     let tag = cursor.tag()?;
-    cursor.space()?;
+    // As Dovecot: exactly one space.
+    cursor.byte(b' ', "expected a space")?;
     let verb = cursor.keyword()?;
     let command = if verb == "UID" {
         cursor.space()?;
@@ -407,6 +408,28 @@ mod tests {
             "a COMPRESS GZIP",
         ] {
             assert!(matches!(parse(line), Err(CommandError::Syntax(_))), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn further_spaces_change_no_command() {
+        for (usual, spaced) in [
+            ("a STATUS x (MESSAGES)", "a STATUS  x  ( MESSAGES )"),
+            ("a FETCH 1 (FLAGS UID)", "a FETCH  1  (FLAGS  UID )"),
+            ("a FETCH 1 FLAGS (CHANGEDSINCE 5)", "a FETCH 1  FLAGS  ( CHANGEDSINCE  5 )"),
+            ("a FETCH 1 BODY[HEADER.FIELDS (To)]", "a FETCH 1 BODY[HEADER.FIELDS  ( To )]"),
+            ("a SEARCH (SEEN)", "a SEARCH  ( SEEN )"),
+            ("a SEARCH RETURN (MIN) OR SEEN NOT DELETED", "a SEARCH  RETURN  ( MIN )  OR  SEEN  NOT  DELETED "),
+            ("a ID (\"n\" \"v\")", "a ID  ( \"n\"  \"v\" )"),
+            ("a STORE 1 (UNCHANGEDSINCE 5) FLAGS (x)", "a STORE  1  ( UNCHANGEDSINCE  5 )  FLAGS  ( x )"),
+            ("a LIST (SUBSCRIBED) \"\" (a b)", "a LIST  ( SUBSCRIBED )  \"\"  ( a  b )"),
+            ("a SELECT x (QRESYNC (1 2 3 (4 5)))", "a SELECT  x  ( QRESYNC  ( 1  2  3  ( 4  5 ) ) )"),
+            ("a CREATE x (USE (\\Archive))", "a CREATE x  ( USE  ( \\Archive ) )"),
+            ("a SORT (DATE) UTF-8 ALL", "a SORT  ( DATE )  UTF-8  ALL"),
+            ("a LOGIN x y", "a LOGIN  x  y "),
+        ] {
+            let read = |line: &str| format!("{:?}", parse(line).unwrap());
+            assert_eq!(read(spaced), read(usual), "{spaced}");
         }
     }
 

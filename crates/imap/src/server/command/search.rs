@@ -244,7 +244,9 @@ pub(super) fn command(cursor: &mut Cursor, uid: bool) -> Result<SearchCommand, C
 
 /// Reads a charset and keys up to the end of the command.
 pub(super) fn charset_and_key(cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
-    charset(&cursor.astring()?)?;
+    if charset(&cursor.astring()?)? == SearchCharset::Latin1 {
+        cursor.read_latin_1();
+    }
     cursor.space()?;
     keys(cursor)
 }
@@ -289,10 +291,23 @@ fn search_return(cursor: &mut Cursor) -> Result<SearchReturn, SyntaxError> {
     Ok(results)
 }
 
-fn charset(name: &[u8]) -> Result<(), CommandError> {
+/// The charset of the texts in a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SearchCharset {
+    Utf8,
+    Latin1,
+}
+
+fn charset(name: &[u8]) -> Result<SearchCharset, CommandError> {
+    let is_one_of = |names: &[&str]| names.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()));
     // Dovecot accepts the spelling without a hyphen, too.
-    let known = [&b"UTF-8"[..], b"UTF8", b"US-ASCII"].iter().any(|charset| name.eq_ignore_ascii_case(charset));
-    if known { Ok(()) } else { Err(CommandError::Charset { saves: false }) }
+    if is_one_of(&["UTF-8", "UTF8", "US-ASCII", "ASCII"]) {
+        Ok(SearchCharset::Utf8)
+    } else if is_one_of(&["ISO-8859-1", "ISO8859-1", "LATIN1"]) {
+        Ok(SearchCharset::Latin1)
+    } else {
+        Err(CommandError::Charset { saves: false })
+    }
 }
 
 fn key(cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
@@ -416,7 +431,7 @@ fn date(cursor: &mut Cursor) -> Result<Date, SyntaxError> {
 
 fn text(cursor: &mut Cursor) -> Result<String, CommandError> {
     // Some clients send UTF-8 without CHARSET. Reject any other text: its charset is unknown.
-    String::from_utf8(cursor.astring()?).or_else(|_| charset(b"").map(|()| String::new()))
+    cursor.searched_text()?.ok_or(CommandError::Charset { saves: false })
 }
 
 #[cfg(test)]

@@ -67,30 +67,30 @@ fn parameter(cursor: &mut Cursor, parameters: &mut SelectParameters) -> Result<(
 /// Reads `(uidvalidity modseq [known-uids] [(known-sequence-set known-uid-set)])`.
 fn resync(cursor: &mut Cursor) -> Result<Resync, SyntaxError> {
     cursor.byte(b'(', "expected a list")?;
+    cursor.try_space();
     let uid_validity = cursor.number()?;
     cursor.space()?;
     let mut resync = Resync { uid_validity, modseq: modseq(cursor)?, known: None };
-    if cursor.try_byte(b' ') {
-        if cursor.peek() == Some(b'(') {
+    if cursor.try_space() && cursor.at_sequence_set() {
+        resync.known = Some(UidRanges::new(cursor.sequence_set()?.resolve(u32::MAX)));
+        if cursor.try_space() && cursor.peek() == Some(b'(') {
             pairs(cursor)?;
-        } else {
-            resync.known = Some(UidRanges::new(cursor.sequence_set()?.resolve(u32::MAX)));
-            if cursor.try_byte(b' ') {
-                pairs(cursor)?;
-            }
         }
+    } else if cursor.peek() == Some(b'(') {
+        pairs(cursor)?;
     }
-    cursor.byte(b')', "expected the end of the list")?;
+    cursor.end_of_list()?;
     Ok(resync)
 }
 
 /// Skips the message numbers that the client knows. They only help servers that forget removed messages.
 fn pairs(cursor: &mut Cursor) -> Result<(), SyntaxError> {
     cursor.byte(b'(', "expected a list")?;
+    cursor.try_space();
     cursor.sequence_set()?;
     cursor.space()?;
     cursor.sequence_set()?;
-    cursor.byte(b')', "expected the end of the list")
+    cursor.end_of_list()
 }
 
 /// Reads ` (CHANGEDSINCE n [VANISHED])`, if present.

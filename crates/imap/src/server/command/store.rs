@@ -42,12 +42,13 @@ fn unchanged_since(cursor: &mut Cursor) -> Result<Option<u64>, SyntaxError> {
     if !cursor.try_byte(b'(') {
         return Ok(None);
     }
+    cursor.try_space();
     if !cursor.try_keyword("UNCHANGEDSINCE") {
         return Err(SyntaxError("unknown modifier of STORE"));
     }
     cursor.space()?;
     let since = modseq(cursor)?;
-    cursor.byte(b')', "expected the end of the list")?;
+    cursor.end_of_list()?;
     cursor.space()?;
     Ok(Some(since))
 }

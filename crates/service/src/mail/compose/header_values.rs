@@ -106,6 +106,19 @@ pub(super) fn with_parameter<'x>(field: ContentType<'x>, name: &str, value: Cow<
     field
 }
 
+/// Adds the file name as a parameter of the media type, if it is not ASCII. Old Outlook reads encoded words there, as many
+/// programs write them against RFC 2047 section 5, and does not know the form of RFC 2231.
+pub(super) fn with_name<'x>(field: ContentType<'x>, filename: &str) -> ContentType<'x> {
+    // Sections of RFC 2231 have a number after the name.
+    let is_name = |parameter: &str| parameter.split('*').next().is_some_and(|name| name.eq_ignore_ascii_case("name"));
+    let is_named = field.attributes.iter().any(|(parameter, _)| is_name(parameter));
+    if filename.is_ascii() || is_named {
+        return field;
+    }
+    // The builder folds quoted text at spaces. Readers drop a space between two encoded words.
+    field.attribute("name", encoded_words(filename).replace("\r\n", ""))
+}
+
 /// A media type with its given parameters; anything that is not `name=value` is omitted.
 pub(super) fn content_type(text: &str) -> ContentType<'_> {
     let (essence, mut rest) = text.split_once(';').unwrap_or((text, ""));

@@ -17,7 +17,7 @@ use mailapi_backend::{Buffer, BufferError};
 use mailapi_model::{Blob, Draft, DraftAttachment, MessageId, Timestamp};
 
 use self::files::{File, Files};
-use self::header_values::{content_type, with_parameter};
+use self::header_values::{content_type, with_name, with_parameter};
 
 /// The message cannot be composed: data on disk cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -166,7 +166,7 @@ fn only_or<'x>(mut parts: Vec<MimePart<'x>>, wrap: impl FnOnce(Vec<MimePart<'x>>
 /// An already encoded file as a part.
 fn part<'x>(attachment: &'x DraftAttachment, file: &File<'x>) -> MimePart<'x> {
     let content = BodyPart::Binary(file.placeholder.clone().into());
-    let part = MimePart::new(content_type(file.content_type), content);
+    let part = MimePart::new(with_name(content_type(file.content_type), &attachment.filename), content);
     let disposition = if attachment.content_id.is_some() { "inline" } else { "attachment" };
     let disposition = with_parameter(ContentType::new(disposition), "filename", attachment.filename.as_str().into());
     let part = part.header("Content-Disposition", disposition);

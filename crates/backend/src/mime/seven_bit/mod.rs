@@ -1,0 +1,425 @@
+//! Converts messages for servers that take fewer characters than the message has: 8-bit text for a server without 8BITMIME
+//! (RFC 6152 section 3), and UTF-8 in the header for one without SMTPUTF8.
+//!
+//! A reader sees the same message afterwards, but its bytes are others, so signatures over them no longer hold. Parts that
+//! their author signed are never converted. A signature of the whole message must be made after the conversion.
+
+mod base64_source;
+mod field;
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mail_builder::encoders::QuotedPrintableEncoder;
+use mailapi_model::Blob;
+
+use self::base64_source::Base64Source;
+use self::field::{HeaderChange, rewritten};
+use super::header::Header;
+use super::limits::Limits;
+use super::source::Window;
+use super::structure::{self, Part};
+use super::transfer::TransferEncoding;
+
+/// Why a message cannot be converted.
+#[derive(Debug, thiserror::Error)]
+pub enum ConversionError {
+    /// A part that its author signed has 8-bit text or a UTF-8 header. Its signature covers the bytes.
+    #[error("a signed part of the message has characters beyond ASCII")]
+    Signed,
+    /// A header field has an address whose local part is not ASCII.
+    #[error("an address in the header has characters beyond ASCII")]
+    Address,
+    /// A part has a form that allows no encoding (RFC 2045 section 6.4, RFC 2046 section 5.2).
+    #[error("a part of the message has characters beyond ASCII, and its form allows no encoding")]
+    Form,
+    /// The message cannot be read at the moment.
+    #[error("the message cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+}
+
+/// Bytes that are encoded in memory. What comes after them is encoded while it is read.
+const IN_MEMORY_BYTES: usize = 1024 * 1024;
+
+/// Bytes of a piece that is searched for characters beyond ASCII.
+const PIECE_BYTES: usize = 128 * 1024;
+
+/// Returns the message with an ASCII header. Its body is unchanged. Blocks.
+///
+/// # Errors
+/// [`ConversionError`] if an address has no ASCII form, or the message cannot be read.
+pub fn with_ascii_header(message: &Blob) -> Result<Blob, ConversionError> {
+    let limits = Limits::default();
+    let parts = structure::read_parts(&mut Window::new(message, Window::PIECE, &limits), &limits)?;
+    let Some(header) = parts.first().map(|part| part.header.clone()) else { return Ok(message.clone()) };
+    if header.len() > limits.max_header_bytes {
+        return Err(ConversionError::Form);
+    }
+    let ascii = rewritten(&header_of(message, &header)?, HeaderChange::None)?;
+    Ok(Blob::joined([ascii.into(), message.slice(header.end..message.len())]))
+}
+
+/// Returns the message in ASCII: header fields by RFC 2047 and RFC 2231, bodies as quoted-printable or base64. Parts that
+/// are ASCII are unchanged. Blocks.
+///
+/// # Errors
+/// [`ConversionError`] if a part may or can not be converted, or the message cannot be read.
+pub fn in_seven_bits(message: &Blob) -> Result<Blob, ConversionError> {
+    let limits = Limits::default();
+    Converter { message, limits: &limits, messages: 0, memory_left: IN_MEMORY_BYTES }
+        .convert()
+        .map(|(converted, _)| converted)
+}
+
+struct Converter<'a> {
+    message: &'a Blob,
+    limits: &'a Limits,
+    /// Number of messages that it is in.
+    messages: usize,
+    memory_left: usize,
+}
+
+/// New bytes for a range of the message.
+type Edit = (Range<usize>, Blob);
+
+impl Converter<'_> {
+    /// Returns the converted message, and the memory that is left.
+    fn convert(mut self) -> Result<(Blob, usize), ConversionError> {
+        let parts = structure::read_parts(&mut Window::new(self.message, Window::PIECE, self.limits), self.limits)?;
+        let signed = signed_ranges(&parts);
+        let mut edits = Vec::new();
+        for part in &parts {
+            let is_last_allowed = parts.len() >= self.limits.max_parts;
+            self.convert_part(part, is_within(&signed, part.header.start), is_last_allowed, &mut edits)?;
+        }
+        self.mask_rest(&parts, &signed, &mut edits)?;
+        edits.sort_by_key(|(range, _)| (range.start, range.end));
+        let (mut pieces, mut at) = (Vec::new(), 0);
+        for (range, piece) in edits {
+            pieces.push(self.message.slice(at..range.start));
+            pieces.push(piece);
+            at = range.end;
+        }
+        pieces.push(self.message.slice(at..self.message.len()));
+        Ok((Blob::joined(pieces), self.memory_left))
+    }
+
+    fn convert_part(
+        &mut self,
+        part: &Part,
+        is_signed: bool,
+        is_cut: bool,
+        edits: &mut Vec<Edit>,
+    ) -> Result<(), ConversionError> {
+        let body = self.message.slice(part.body.clone());
+        let is_body_ascii = part.has_parts || is_ascii(&body)?;
+        let is_header_ascii = is_ascii(&self.message.slice(part.header.clone()))?;
+        if is_signed && !(is_body_ascii && is_header_ascii) {
+            return Err(ConversionError::Signed);
+        }
+        if part.content_type.parameter("boundary").is_some_and(|boundary| !boundary.is_ascii()) {
+            return Err(ConversionError::Form);
+        }
+        if is_signed {
+            return Ok(());
+        }
+        let header = match part.header.len() <= self.limits.max_header_bytes {
+            true => header_of(self.message, &part.header)?,
+            // Fields beyond the limit are not read.
+            false if is_header_ascii && is_body_ascii => return Ok(()),
+            false => return Err(ConversionError::Form),
+        };
+        let mut change = match part.has_parts && !has_no_encoding(&header, &["7bit", ""]) {
+            true => HeaderChange::SevenBit,
+            false => HeaderChange::None,
+        };
+        if !is_body_ascii {
+            // The last part within the limits has the rest of the message.
+            if is_cut {
+                return Err(ConversionError::Form);
+            }
+            let (converted, encoding) = self.convert_body(part, &header, &body)?;
+            let charset = missing_charset(part, &body)?;
+            change = HeaderChange::Encoded { encoding, charset, is_message: part.header.start == 0 };
+            edits.push((part.body.clone(), converted));
+        }
+        if !is_header_ascii || change != HeaderChange::None {
+            edits.push((part.header.clone(), rewritten(&header, change)?.into()));
+        }
+        Ok(())
+    }
+
+    /// Returns the encoded body of a part without parts of its own, and the name of its encoding.
+    fn convert_body(
+        &mut self,
+        part: &Part,
+        header: &[u8],
+        body: &Blob,
+    ) -> Result<(Blob, &'static str), ConversionError> {
+        let is_text = part.media_type.starts_with("text/");
+        match (part.encoding, part.media_type.as_str()) {
+            // Only the octets that do not belong there are changed.
+            (TransferEncoding::QuotedPrintable, _) => Ok((escaped(&body.to_bytes()?).into(), "quoted-printable")),
+            (TransferEncoding::Base64, _) => {
+                let ascii: Vec<u8> = body.to_bytes()?.iter().copied().filter(u8::is_ascii).collect();
+                Ok((ascii.into(), "base64"))
+            }
+            // A message has no encoding of its own: its parts have (RFC 2046 section 5.2.1).
+            (TransferEncoding::Identity, "message/rfc822") if self.messages < self.limits.max_messages => {
+                let inside = Converter {
+                    message: body,
+                    limits: self.limits,
+                    messages: self.messages + 1,
+                    memory_left: self.memory_left,
+                };
+                let (converted, memory_left) = inside.convert()?;
+                self.memory_left = memory_left;
+                Ok((converted, "7bit"))
+            }
+            (TransferEncoding::Identity, "message/rfc822" | "message/partial" | "message/external-body") => {
+                Err(ConversionError::Form)
+            }
+            (TransferEncoding::Identity, _) if !has_no_encoding(header, &IDENTITIES) => Err(ConversionError::Form),
+            // A multipart that cannot be read has no encoding (RFC 2045 section 6.4).
+            _ if part.content_type.value.starts_with("multipart/") => Err(ConversionError::Form),
+            _ if is_text && self.takes_memory(body) => {
+                let mut encoded = Vec::with_capacity(body.len() * 2);
+                QuotedPrintableEncoder::new().preserve_line_breaks().encode_into(&body.to_bytes()?, &mut encoded);
+                Ok((encoded.into(), "quoted-printable"))
+            }
+            _ => Ok((Blob::elsewhere(Arc::new(Base64Source::new(body.clone()))), "base64")),
+        }
+    }
+
+    fn takes_memory(&mut self, body: &Blob) -> bool {
+        let left = self.memory_left.checked_sub(body.len());
+        self.memory_left = left.unwrap_or(self.memory_left);
+        left.is_some()
+    }
+
+    /// Replaces characters between the parts, which no reader shows (RFC 2046 section 5.1.1).
+    fn mask_rest(&self, parts: &[Part], signed: &[Range<usize>], edits: &mut Vec<Edit>) -> Result<(), ConversionError> {
+        let mut covered: Vec<&Range<usize>> = parts.iter().map(|part| &part.header).collect();
+        covered.extend(parts.iter().filter(|part| !part.has_parts).map(|part| &part.body));
+        covered.sort_by_key(|range| (range.start, range.end));
+        let end = self.message.len();
+        let mut at = 0;
+        for next in covered.into_iter().map(|range| (range.start, range.end)).chain([(end, end)]) {
+            let gap = at..next.0.max(at);
+            let bytes = self.message.slice(gap.clone());
+            if !is_ascii(&bytes)? {
+                if is_within(signed, gap.start) {
+                    return Err(ConversionError::Signed);
+                }
+                let masked: Vec<u8> = bytes.to_bytes()?.iter().map(|b| if b.is_ascii() { *b } else { b'?' }).collect();
+                edits.push((gap, masked.into()));
+            }
+            at = at.max(next.1);
+        }
+        Ok(())
+    }
+}
+
+fn header_of(message: &Blob, header: &Range<usize>) -> io::Result<Bytes> {
+    message.slice(header.clone()).to_bytes()
+}
+
+/// Returns the charset of a text that declares no type, as programs without MIME write it (RFC 1428 section 3).
+fn missing_charset(part: &Part, body: &Blob) -> Result<Option<&'static str>, ConversionError> {
+    if !part.content_type.value.is_empty() || part.media_type != "text/plain" {
+        return Ok(None);
+    }
+    let beginning = body.slice(0..IN_MEMORY_BYTES).to_bytes()?;
+    let is_utf8 = match std::str::from_utf8(&beginning) {
+        Ok(_) => true,
+        // The beginning may end within a character.
+        Err(error) => error.error_len().is_none(),
+    };
+    Ok(Some(if is_utf8 { "utf-8" } else { "unknown-8bit" }))
+}
+
+/// Returns the bodies of signed multiparts, without those inside others (RFC 1847 section 2.1).
+fn signed_ranges(parts: &[Part]) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for part in parts.iter().filter(|part| part.content_type.value == "multipart/signed") {
+        if ranges.last().is_none_or(|last| last.end <= part.body.start) {
+            ranges.push(part.body.clone());
+        }
+    }
+    ranges
+}
+
+fn is_within(ranges: &[Range<usize>], at: usize) -> bool {
+    let next = ranges.partition_point(|range| range.end <= at);
+    ranges.get(next).is_some_and(|range| range.contains(&at))
+}
+
+/// Names of encodings that leave the content as it is (RFC 2045 section 6.2), without hyphens.
+const IDENTITIES: [&str; 4] = ["", "7bit", "8bit", "binary"];
+
+/// Returns whether the part has one of these encodings, or none. Others, such as `x-uuencode`, are not known here, so none
+/// can be added.
+fn has_no_encoding(header: &[u8], names: &[&str]) -> bool {
+    let name = Header::of(header).text("Content-Transfer-Encoding").unwrap_or_default();
+    names.contains(&name.trim().to_ascii_lowercase().replace('-', "").as_str())
+}
+
+fn is_ascii(content: &Blob) -> io::Result<bool> {
+    if let Some(bytes) = content.in_memory() {
+        return Ok(bytes.is_ascii());
+    }
+    for piece in content.pieces(PIECE_BYTES) {
+        if !piece?.is_ascii() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn escaped(body: &[u8]) -> Vec<u8> {
+    let mut escaped = Vec::with_capacity(body.len());
+    for byte in body {
+        if byte.is_ascii() {
+            escaped.push(*byte);
+        } else {
+            escaped.extend_from_slice(format!("={byte:02X}").as_bytes());
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{MessageStructure, PartTree, PartTreeContent, decode};
+    use super::*;
+
+    fn converted(message: &[u8]) -> Result<String, ConversionError> {
+        let bytes = in_seven_bits(&Blob::from(message.to_vec()))?.to_bytes()?;
+        Ok(String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn what_its_author_signed_is_not_touched() {
+        let signed = "From: a@x.example\r\nContent-Type: multipart/signed; boundary=s\r\n\r\n\
+            --s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\nGrüße\r\n\
+            --s\r\nContent-Type: application/pgp-signature\r\n\r\nabc\r\n--s--\r\n";
+        assert!(matches!(converted(signed.as_bytes()), Err(ConversionError::Signed)));
+        let name = signed.replace("Grüße", "Hi").replace("charset=utf-8", "name=ü");
+        assert!(matches!(converted(name.as_bytes()), Err(ConversionError::Signed)));
+        let outside = signed.replace("Grüße", "Hi").replace("From:", "Subject: ü\r\nFrom:");
+        let converted = converted(outside.as_bytes()).unwrap();
+        assert!(converted.contains("Content-Transfer-Encoding: 8bit\r\n\r\nHi\r\n"), "{converted}");
+        assert!(converted.starts_with("Subject: =?"), "{converted}");
+    }
+
+    #[test]
+    fn forms_without_an_encoding_are_refused() {
+        for head in [
+            "Content-Type: message/partial; number=1; total=2; id=x",
+            "Content-Type: multipart/mixed; boundary=ü",
+            "Content-Type: multipart/mixed",
+            "Content-Transfer-Encoding: x-uuencode",
+        ] {
+            let message = format!("{head}\r\n\r\nGrüße\r\n");
+            assert!(matches!(converted(message.as_bytes()), Err(ConversionError::Form)), "{head}");
+        }
+        let address = "From: jürgen@x.example\r\n\r\nHi\r\n";
+        assert!(matches!(converted(address.as_bytes()), Err(ConversionError::Address)));
+    }
+
+    #[test]
+    fn each_part_is_encoded_by_its_kind() {
+        let message = "From: a@x.example\r\nContent-Type: multipart/mixed; boundary=b\r\nContent-Transfer-Encoding: 8bit\r\n\r\n\
+            für alte Programme\r\n--b\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nGrüße  \r\n\
+            --b\r\nContent-Type: application/pdf; name=\"Prüfung.pdf\"\r\nContent-Transfer-Encoding: binary\r\n\r\nü\u{0}\r\n\
+            --b\r\nContent-Type: message/rfc822\r\nContent-Transfer-Encoding: 8bit\r\n\r\nSubject: Fünf\r\n\r\nSätze\r\n\
+            --b\r\nContent-Type: text/plain\r\n\r\nASCII\r\n--b--\r\n";
+        let converted = converted(message.as_bytes()).unwrap();
+        let expected = "From: a@x.example\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n\
+            f??r alte Programme\r\n--b\r\nContent-Type: text/plain; charset=utf-8\r\n\
+            Content-Transfer-Encoding: quoted-printable\r\n\r\nGr=C3=BC=C3=9Fe =20\r\n\
+            --b\r\nContent-Type: application/pdf; name*=UTF-8''Pr%C3%BCfung.pdf\r\n\
+            Content-Transfer-Encoding: base64\r\n\r\nw7wA\r\n\
+            --b\r\nContent-Type: message/rfc822\r\nContent-Transfer-Encoding: 7bit\r\n\r\n\
+            Subject: =?UTF-8?B?RsO8bmY=?=\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\
+            Content-Transfer-Encoding: quoted-printable\r\n\r\nS=C3=A4tze\r\n\
+            --b\r\nContent-Type: text/plain\r\n\r\nASCII\r\n--b--\r\n";
+        assert_eq!(converted.replace("?utf-8?", "?UTF-8?"), expected);
+    }
+
+    #[test]
+    fn text_without_a_type_gets_one() {
+        let latin = converted(b"Subject: x\r\n\r\ncaf\xe9\r\n").unwrap();
+        assert!(latin.contains("Content-Type: text/plain; charset=unknown-8bit\r\n"), "{latin}");
+        let bare = converted("Grüße ohne Kopf\r\n".as_bytes()).unwrap();
+        let head = "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n";
+        assert_eq!(bare, format!("{head}Gr=C3=BC=C3=9Fe ohne Kopf\r\n"));
+    }
+
+    #[test]
+    fn large_parts_are_encoded_while_they_are_read() {
+        let text = "Grüße, und noch mehr davon.\r\n".repeat(60_000);
+        let message = format!("Subject: x\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{text}");
+        let blob = in_seven_bits(&Blob::from(message.into_bytes())).unwrap();
+        assert!(blob.in_memory().is_none());
+        let converted = blob.to_bytes().unwrap();
+        let structure = MessageStructure::of(&converted);
+        let body = &structure.bodies[0];
+        assert_eq!(decode(body.span.encoding, body.span.of(&converted)), text.as_bytes());
+        for size in [1, 77, 78, 100_000] {
+            let piece = blob.slice(50_000..50_000 + size).to_bytes().unwrap();
+            assert_eq!(piece, converted.slice(50_000..50_000 + size));
+        }
+    }
+
+    /// Returns what each leaf has, decoded.
+    fn leaves(tree: &PartTree, message: &[u8], into: &mut Vec<Vec<u8>>) {
+        match &tree.content {
+            PartTreeContent::Multipart(parts) => parts.iter().for_each(|part| leaves(part, message, into)),
+            PartTreeContent::Message(inside) => leaves(inside, message, into),
+            PartTreeContent::Leaf => {
+                let encoding = Header::of(&message[tree.header.clone()]).text("Content-Transfer-Encoding");
+                let encoding = encoding.as_deref().map(TransferEncoding::named).unwrap_or_default();
+                into.push(decode(encoding, &message[tree.body.clone()]));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_same_content_arrives_in_ascii(
+            lines in prop::collection::vec(prop_oneof![
+                Just("Content-Type: multipart/mixed; boundary=a"), Just("Content-Type: multipart/digest; boundary=b"),
+                Just("--a"), Just("--b"), Just("--a--"), Just(""), Just("Grüße"), Just("\u{0}= \t"), Just("Content-Type: text/html"),
+                Just("Content-Type: image/png; name=ü"), Just("Content-Transfer-Encoding: 8bit"), Just("Subject: für x <a@b>"),
+            ], 0..40),
+        ) {
+            let message = lines.join("\r\n").into_bytes();
+            if let Ok(converted) = in_seven_bits(&Blob::from(message.clone())) {
+                let converted = converted.to_bytes().unwrap();
+                prop_assert!(converted.is_ascii());
+                let (mut before, mut after) = (Vec::new(), Vec::new());
+                leaves(&PartTree::of(&message), &message, &mut before);
+                leaves(&PartTree::of(&converted), &converted, &mut after);
+                prop_assert_eq!(before, after);
+            }
+        }
+
+        #[test]
+        fn any_octets_are_converted_or_refused(message in prop::collection::vec(prop_oneof![any::<u8>(),
+            prop::sample::select(b"\r\n:-;= \xfc".to_vec())], 0..200)) {
+            if let Ok(converted) = in_seven_bits(&Blob::from(message.clone())) {
+                prop_assert!(converted.to_bytes().unwrap().is_ascii());
+            }
+            if let Ok(converted) = with_ascii_header(&Blob::from(message)) {
+                let converted = converted.to_bytes().unwrap();
+                let end = MessageStructure::of(&converted).header().length;
+                prop_assert!(converted[..usize::try_from(end).unwrap()].is_ascii());
+            }
+        }
+    }
+}
