@@ -36,6 +36,8 @@ pub struct ArchivedMessage {
     pub uid: Option<u32>,
     /// Its flags.
     pub flags: Flags,
+    /// The special use of the folder in which it was (RFC 6154), if that is another one than that of the archive.
+    pub special_use: Option<&'static str>,
     /// When it arrived, if the archive says so.
     pub internal_date: Option<Timestamp>,
     /// Its bytes, with CRLF at the ends of lines; `None` if there are more than the limit.

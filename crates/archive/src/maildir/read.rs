@@ -285,6 +285,7 @@ impl MaildirFile {
             key: self.key,
             uid: self.uid,
             flags: self.flags(),
+            special_use: None,
             internal_date: modified.map(|time| Timestamp::from_millis(time.as_millisecond())),
             content,
         })

@@ -2,6 +2,7 @@
 //! `From ` inside a message have a `>` before them; on reading, one is removed (the variant mboxrd).
 
 mod headers;
+mod labels;
 mod read;
 mod separator;
 mod write;

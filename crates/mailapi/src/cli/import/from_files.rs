@@ -96,7 +96,7 @@ async fn mbox_file(target: &Target<'_>, mut reader: FileReader, folder: FolderNa
 }
 
 async fn add(filled: &mut Filled<'_>, message: ArchivedMessage, report: &mut Report) -> Outcome {
-    let ArchivedMessage { place, key, uid, flags, internal_date, content } = message;
+    let ArchivedMessage { place, key, uid, flags, internal_date, content, .. } = message;
     let Some(content) = content else {
         return report.failed(&place, &"the message exceeds the maximum size");
     };
