@@ -5,7 +5,7 @@ use std::path::Path;
 
 use mailapi_archive::maildir::{Maildir, MaildirWriter};
 use mailapi_archive::mbox::{MboxReader, MboxWriter};
-use mailapi_archive::{ArchivedMessage, ExportedMessage, ReadSettings};
+use mailapi_archive::{ArchivedMessage, ExportedMessage, ReadSettings, directory_names};
 use mailapi_backend::{Buffer, BufferSettings};
 use mailapi_files::OpenDirectory;
 use mailapi_imap::Flags;
@@ -273,10 +273,11 @@ proptest! {
         let place = Place::new();
         let root = place.path("Maildir");
         let messages: Vec<_> = messages.iter().enumerate().map(|(at, message)| exported(at, message)).collect();
-        MaildirWriter::create(&place.opened("Maildir"), &FolderName::inbox(), 3, 1).unwrap().finish().unwrap();
+        MaildirWriter::create(&place.opened("Maildir"), (&FolderName::inbox(), "INBOX"), 3, 1).unwrap().finish().unwrap();
         let root = if name == FolderName::inbox() { place.path("Other") } else { root };
         std::fs::create_dir_all(root.join("cur")).unwrap();
-        let mut writer = MaildirWriter::create(&OpenDirectory::open(&root).unwrap(), &name, 77, 9).unwrap();
+        let directory = directory_names(std::slice::from_ref(&name)).remove(0);
+        let mut writer = MaildirWriter::create(&OpenDirectory::open(&root).unwrap(), (&name, &directory), 77, 9).unwrap();
         for message in &messages {
             prop_assert_eq!(writer.add(message).unwrap(), 0);
         }

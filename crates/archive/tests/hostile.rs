@@ -274,16 +274,16 @@ fn an_export_writes_through_no_link() {
     // The owner of the directory is faster than the export.
     for part in ["cur", "tmp", "new"] {
         fixture.link("secret/cur", &format!("out/{part}"));
-        let error = MaildirWriter::create(&out, &FolderName::inbox(), 1, 1).unwrap_err();
+        let error = MaildirWriter::create(&out, (&FolderName::inbox(), "INBOX"), 1, 1).unwrap_err();
         assert!(error.is_of_content() && error.to_string().contains("is a symbolic link"), "{error}");
         fs::remove_file(fixture.path("out").join(part)).unwrap();
         let _ = fs::remove_dir_all(fixture.path("out/cur"));
     }
     fixture.link("secret", "out/.Sent");
-    let error = MaildirWriter::create(&out, &"Sent".parse().unwrap(), 1, 1).unwrap_err();
+    let error = MaildirWriter::create(&out, (&"Sent".parse().unwrap(), "Sent"), 1, 1).unwrap_err();
     assert!(matches!(error, ArchiveError::Entry(_)), "{error}");
     fixture.link("secret/list", "out/dovecot-uidlist");
-    MaildirWriter::create(&out, &FolderName::inbox(), 1, 1).unwrap_err();
+    MaildirWriter::create(&out, (&FolderName::inbox(), "INBOX"), 1, 1).unwrap_err();
     assert!(!fixture.path("secret/list").exists());
     assert_eq!(fs::read_dir(fixture.path("secret")).unwrap().count(), 2);
 }

@@ -8,6 +8,7 @@ mod separator;
 mod write;
 
 pub use read::MboxReader;
+pub(crate) use read::begins_mbox;
 pub use write::MboxWriter;
 
 /// The first header of our own exports. The three lines after it are for other programs, and not of the message.

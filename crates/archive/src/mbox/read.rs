@@ -235,6 +235,16 @@ impl<R: BufRead + Seek> Iterator for MboxReader<R> {
     }
 }
 
+/// Returns whether a file with this beginning is an mbox file.
+pub(crate) fn begins_mbox(sample: &[u8]) -> bool {
+    let sample = sample.strip_prefix(BYTE_ORDER_MARK).unwrap_or(sample);
+    let mut lines = sample.split_inclusive(|byte| *byte == b'\n').skip_while(|line| is_blank(line));
+    let Some(first) = lines.next().map(line_of) else { return false };
+    let mut is_bare =
+        || separator::is_bare(first) && lines.next().is_some_and(|next| separator::begins_field(line_of(next)));
+    separator::read(first).is_some() || is_bare()
+}
+
 /// Reads a line, or a piece of a long one; nothing at the end.
 fn read_piece(input: &mut impl BufRead, piece: &mut Vec<u8>) -> io::Result<()> {
     piece.clear();
