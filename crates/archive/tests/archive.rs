@@ -147,7 +147,7 @@ fn a_length_that_fits_makes_a_body_opaque() {
         assert_eq!(texts(&mbox)[0].trim_end(), whole.trim_end(), "{mbox}");
         assert_eq!(texts(&mbox).len(), 1 + usize::from(mbox.ends_with("z\n")), "{mbox}");
     }
-    for length in [0, 4, body.len() - 1, body.len() + 2, body.len() + 20, 5_000, usize::MAX] {
+    for length in [0, 4, body.len() - 2, body.len() + 2, body.len() + 20, 5_000, usize::MAX] {
         let read = texts(&(message(length) + &next));
         assert_eq!((read.len(), read[0].as_str()), (3, "Subject: one\r\n\r\nx\r\n"), "{length}");
         assert_eq!(read[1], "Subject: text\r\n\r\nFrom here\r\n", "{length}");
