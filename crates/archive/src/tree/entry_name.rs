@@ -61,7 +61,7 @@ impl FileKind {
             return Self::Foreign(reason);
         }
         match lower.rsplit_once('.') {
-            _ if INDEXES.iter().any(|index| *index == name) => Self::Index,
+            _ if INDEXES.contains(&name) => Self::Index,
             _ if lower == "mbox" => Self::Mbox(None),
             Some((stem, "mbox")) if !stem.is_empty() => Self::Mbox(Some(name[..stem.len()].to_owned())),
             Some((_, "eml")) => Self::Message,

@@ -112,7 +112,7 @@ fn prepare(path: &Path) -> Outcome<OpenDirectory> {
 
 /// Writes one folder.
 enum Writer {
-    Maildir(MaildirWriter),
+    Maildir(Box<MaildirWriter>),
     Mbox(MboxWriter),
 }
 
@@ -128,7 +128,12 @@ impl Writer {
         let (uid_validity, uid_next) = (folder.uid_validity, folder.uid_next);
         move || {
             Ok(if is_maildir {
-                Self::Maildir(MaildirWriter::create(&directory, (&name, &directory_name), uid_validity, uid_next)?)
+                Self::Maildir(Box::new(MaildirWriter::create(
+                    &directory,
+                    (&name, &directory_name),
+                    uid_validity,
+                    uid_next,
+                )?))
             } else {
                 Self::Mbox(MboxWriter::create(&directory, &format!("{}.mbox", level_name(&name)))?)
             })
