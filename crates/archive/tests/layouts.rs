@@ -159,7 +159,7 @@ fn compressed_messages_are_read_or_refused_by_name() {
 }
 
 #[test]
-fn uids_and_keywords_of_courier_are_read() {
+fn lists_of_other_maildir_servers_are_read() {
     let fixture = Fixture::new();
     fixture.write(&[
         ("cur/100.M1.host,S=4:2,S", b"Subject: one\n\n"),

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_opened_is_left_out_and_what_has_no_name_is_shown() {
+    fn closed_folders_are_left_out_and_bad_names_are_shown() {
         let unreadable = ListedFolder { name: None, ..listed("Gr\u{fffd}n", "") };
         let listing = vec![listed("a", "\\noselect"), listed("b", "\\NonExistent"), unreadable, listed("c..d", "")];
         let folders = RemoteFolder::of_listing(listing, &Namespaces::default());
