@@ -197,7 +197,7 @@ async fn a_message_that_ends_the_connection_does_not_end_the_import() {
 }
 
 #[tokio::test]
-async fn messages_that_a_search_does_not_find_are_listed_by_their_numbers() {
+async fn messages_that_a_search_misses_are_listed_by_number() {
     let work_dir = with_users(&[ANN]);
     let numbers = "C: FETCH 1:3 (UID)\nS: * 1 FETCH (UID 5)\nS: * 2 FETCH (UID 6)\nS: {tag} OK\n";
     let script = [
