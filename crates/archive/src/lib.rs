@@ -1,4 +1,4 @@
-//! Mailboxes in files: mbox and Maildir++, read and written.
+//! Mailboxes in files: mbox and Maildir++, read and written; other layouts, read.
 //!
 //! Everything blocks. A message is read into a [`Buffer`], so memory does not grow with it. Of a folder, only the names
 //! of its files are in memory, or a number for each message of an mbox file.
@@ -6,19 +6,21 @@
 //! Another user may control the directories, while root reads or writes them. Entries are therefore opened by the handle of
 //! their directory: no link is followed, and only regular files are read. What is refused is named, and the rest is read.
 
+mod compression;
 mod error;
 mod folder_names;
 mod key;
 mod line_ends;
 pub mod maildir;
 pub mod mbox;
+pub mod tree;
 
 use mailapi_backend::Buffer;
 use mailapi_imap::Flags;
 use mailapi_model::{Blob, Timestamp};
 
 pub use error::ArchiveError;
-pub use folder_names::{folder_of, level_name};
+pub use folder_names::{directory_names, folder_of, level_name};
 pub use key::SourceKey;
 
 /// Maximum number of messages in a folder of a Maildir, or in an mbox file. They take about 150 bytes of memory each; no
@@ -36,6 +38,8 @@ pub struct ArchivedMessage {
     pub uid: Option<u32>,
     /// Its flags.
     pub flags: Flags,
+    /// The special use of the folder in which it was (RFC 6154), if that is another one than that of the archive.
+    pub special_use: Option<&'static str>,
     /// When it arrived, if the archive says so.
     pub internal_date: Option<Timestamp>,
     /// Its bytes, with CRLF at the ends of lines; `None` if there are more than the limit.

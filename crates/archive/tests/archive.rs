@@ -1,11 +1,11 @@
 //! Archives: what other programs write is read, and what is written comes back.
 
-use std::io::BufReader;
+use std::io::{BufReader, Cursor};
 use std::path::Path;
 
 use mailapi_archive::maildir::{Maildir, MaildirWriter};
 use mailapi_archive::mbox::{MboxReader, MboxWriter};
-use mailapi_archive::{ArchivedMessage, ExportedMessage, ReadSettings};
+use mailapi_archive::{ArchivedMessage, ExportedMessage, ReadSettings, directory_names};
 use mailapi_backend::{Buffer, BufferSettings};
 use mailapi_files::OpenDirectory;
 use mailapi_imap::Flags;
@@ -38,7 +38,7 @@ impl Place {
     }
 
     fn mbox_in(&self, bytes: &[u8], at_once: usize) -> Result<Vec<ArchivedMessage>, String> {
-        let input = BufReader::with_capacity(at_once, bytes);
+        let input = BufReader::with_capacity(at_once, Cursor::new(bytes));
         let reader = MboxReader::new(input, "old.mbox", self.settings.clone()).map_err(|error| error.to_string())?;
         reader.map(|message| message.map_err(|error| error.to_string())).collect()
     }
@@ -100,6 +100,58 @@ fn an_mbox_of_other_programs_is_read() {
     assert_eq!(text(&read[1]), "Subject: two\r\n\r\nend");
     assert_eq!(read[1].flags.to_string(), "\\Flagged \\Seen");
     assert_eq!(read[1].internal_date.unwrap().to_string(), "2026-11-20T09:15:32.000Z");
+}
+
+/// Returns the texts of the messages of a file.
+fn texts(mbox: &str) -> Vec<String> {
+    Place::new().mbox_in(mbox.as_bytes(), 16).unwrap().iter().map(text).collect()
+}
+
+#[test]
+fn bare_separators_of_thunderbird_are_read() {
+    let (one, two, three) = ("Subject: one\n\n>From me\n>>From you\n", "Subject: two\n\ny\n", "X-Y: z\n\nthree\n");
+    let expected = ["Subject: one\n\nFrom me\n>From you\n", two, three].map(|text| text.replace('\n', "\r\n"));
+    for separators in [
+        ["From ", "From ", "From "],
+        ["From - Fri Nov 20 10:00:00 2026", "From ", "From - "],
+        ["From - ", "From - ", "From -"],
+        ["From ", "From ann@example.org Fri Nov 20 10:00:00 2026", "From "],
+    ] {
+        let messages = separators.iter().zip([one, two, three]);
+        let mbox: String = messages.map(|(separator, text)| format!("{separator}\n{text}\n")).collect();
+        for mbox in [mbox.clone(), mbox.replace('\n', "\r\n"), format!("\u{feff}{mbox}")] {
+            assert_eq!(texts(&mbox), expected, "{mbox:?}");
+        }
+    }
+}
+
+#[test]
+fn prose_after_from_separates_nothing() {
+    for line in ["From \nhere on", "From the start:\nx: y", "From - me\nSubject: z", "From \n\nSubject: z", "From "] {
+        let read = texts(&format!("From - Fri Nov 20 10:00:00 2026\nSubject: one\n\nbegin\n\n{line}\n"));
+        assert_eq!(read, [format!("Subject: one\n\nbegin\n\n{line}\n").replace('\n', "\r\n")], "{line:?}");
+    }
+    // Without an empty line before it, a bare line is text, and a date separates.
+    let read = texts("From \na: b\n\nx\nFrom \nc: d\nFrom eve Fri Nov 20 10:00:00 2026\ne: f\n\ny\n");
+    assert_eq!(read, ["a: b\r\n\r\nx\r\nFrom \r\nc: d\r\n", "e: f\r\n\r\ny\r\n"]);
+}
+
+#[test]
+fn a_length_that_fits_makes_a_body_opaque() {
+    let separator = "From ann@example.org Fri Nov 20 10:15:30 2026\n";
+    let body = format!("x\n\n{separator}Subject: text\n\n>From here\n");
+    let message = |length: usize| format!("{separator}Subject: one\nContent-Length: {length}\n\n{body}\n");
+    let whole = format!("Subject: one\n\n{body}").replace('\n', "\r\n");
+    let next = format!("{separator}Subject: two\n\nz\n");
+    for mbox in [message(body.len()) + &next, message(body.len() + 1) + &next, message(body.len())] {
+        assert_eq!(texts(&mbox)[0].trim_end(), whole.trim_end(), "{mbox}");
+        assert_eq!(texts(&mbox).len(), 1 + usize::from(mbox.ends_with("z\n")), "{mbox}");
+    }
+    for length in [0, 4, body.len() - 2, body.len() + 2, body.len() + 20, 5_000, usize::MAX] {
+        let read = texts(&(message(length) + &next));
+        assert_eq!((read.len(), read[0].as_str()), (3, "Subject: one\r\n\r\nx\r\n"), "{length}");
+        assert_eq!(read[1], "Subject: text\r\n\r\nFrom here\r\n", "{length}");
+    }
 }
 
 #[test]
@@ -206,7 +258,7 @@ proptest! {
 
     #[test]
     fn any_mbox_reads_the_same_however_it_is_split(
-        bytes in "((From (a|-) Fri Nov 20 10:15:30 2026|From x|Status: RO|X-IMAP: 1|X-Mailapi-Export: octets=[0-9]{1,3}; ms=1|a: b| c|>From |\\PC{0,3}|y{9000})?(\n|\n|\r\n|\n\n)){0,12}",
+        bytes in "((From (a|-) Fri Nov 20 10:15:30 2026|From x|From -?|Content-Length: [0-9]{1,2}|Status: RO|X-IMAP: 1|X-Mailapi-Export: octets=[0-9]{1,3}; ms=1|a: b| c|>From |\\PC{0,3}|y{9000})?(\n|\n|\r\n|\n\n)){0,12}",
         at_once in 1_usize..40,
     ) {
         let place = Place::new();
@@ -221,10 +273,11 @@ proptest! {
         let place = Place::new();
         let root = place.path("Maildir");
         let messages: Vec<_> = messages.iter().enumerate().map(|(at, message)| exported(at, message)).collect();
-        MaildirWriter::create(&place.opened("Maildir"), &FolderName::inbox(), 3, 1).unwrap().finish().unwrap();
+        MaildirWriter::create(&place.opened("Maildir"), (&FolderName::inbox(), "INBOX"), 3, 1).unwrap().finish().unwrap();
         let root = if name == FolderName::inbox() { place.path("Other") } else { root };
         std::fs::create_dir_all(root.join("cur")).unwrap();
-        let mut writer = MaildirWriter::create(&OpenDirectory::open(&root).unwrap(), &name, 77, 9).unwrap();
+        let directory = directory_names(std::slice::from_ref(&name)).remove(0);
+        let mut writer = MaildirWriter::create(&OpenDirectory::open(&root).unwrap(), (&name, &directory), 77, 9).unwrap();
         for message in &messages {
             prop_assert_eq!(writer.add(message).unwrap(), 0);
         }

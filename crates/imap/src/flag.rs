@@ -98,6 +98,15 @@ impl Flags {
         flags
     }
 
+    /// Reads flags like [`Self::from_words`]. Returns also the number of words that were left out, without `\Recent`.
+    pub fn with_left_out<'a>(words: impl IntoIterator<Item = &'a str>) -> (Self, u64) {
+        let (mut flags, mut left_out) = (Self::new(), 0);
+        for word in words {
+            left_out += u64::from(!flags.insert_word(word));
+        }
+        (flags, left_out)
+    }
+
     /// Adds a flag as written. Returns false if it is invalid; `\Recent` is valid but ignored.
     pub(crate) fn insert_word(&mut self, word: &str) -> bool {
         if let Some(flag) = SystemFlag::ALL.into_iter().find(|flag| flag.as_str().eq_ignore_ascii_case(word)) {
@@ -200,6 +209,7 @@ mod tests {
     fn words_that_are_no_flags_are_left_out() {
         let flags = Flags::from_words(["\\Recent", "\\Bogus", "a b", "", "x\r\n", "\\seen", "$Junk", "$junk"]);
         assert_eq!(flags.to_string(), "\\Seen $Junk");
+        assert_eq!(Flags::with_left_out(["\\Recent", "\\Bogus", "[x]", "\\Seen"]), (Flags::from_words(["\\Seen"]), 2));
     }
 
     #[test]

@@ -16,7 +16,8 @@ pub struct InvalidMailboxName;
 
 /// A mailbox name as Unicode text, with levels separated by [`DELIMITER`].
 ///
-/// Neither the name nor a level is empty, and there are no control characters or wildcards (`%`, `*`). A first
+/// Neither the name nor a level is empty, and there are no control characters. The wildcards of LIST are allowed, as
+/// RFC 3501 section 5.1 permits: rules and imports create such folders, which every client must be able to open. A first
 /// level of `inbox` in any case becomes `INBOX` (RFC 3501 section 5.1).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxName(String);
@@ -24,8 +25,7 @@ pub struct MailboxName(String);
 impl MailboxName {
     /// Checks a decoded name. `max_bytes` is [`crate::token::Limits::max_mailbox_name`].
     pub fn new(name: &str, max_bytes: usize) -> Result<Self, InvalidMailboxName> {
-        let invalid = |c: char| c.is_control() || matches!(c, '%' | '*');
-        if name.len() > max_bytes || name.contains(invalid) || name.split(DELIMITER).any(str::is_empty) {
+        if name.len() > max_bytes || name.contains(char::is_control) || name.split(DELIMITER).any(str::is_empty) {
             return Err(InvalidMailboxName);
         }
         Ok(Self(canonical(name)))
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn ambiguous_names_and_line_breaks_are_refused() {
-        for name in ["", "/", "a//b", "/a", "a/", "a\r\nb", "a\0", "a%", "*", "a\u{85}b", &"x".repeat(256)] {
+        for name in ["", "/", "a//b", "/a", "a/", "a\r\nb", "a\0", "a\u{85}b", &"x".repeat(256)] {
             assert_eq!(MailboxName::new(name, 255), Err(InvalidMailboxName), "{name:?}");
         }
     }
@@ -199,6 +199,14 @@ mod tests {
     }
 
     #[test]
+    fn a_name_may_have_wildcards() {
+        for name in ["50% off", "star*x%y", "*", "%/a"] {
+            assert!(matches(name, name) && matches("*", name), "{name}");
+        }
+        assert!(matches("%", "star*x%y") && !matches("%", "%/a") && !matches("a*b", "*"));
+    }
+
+    #[test]
     fn parents_come_nearest_first() {
         let name = MailboxName::new("a/b/c", 255).unwrap();
         let parents: Vec<_> = name.parents().map(|parent| parent.to_string()).collect();
@@ -218,7 +226,7 @@ mod tests {
         }
 
         #[test]
-        fn a_name_matches_itself(name in "[a-z &\u{e9}]{1,9}(/[a-z]{1,3}){0,2}") {
+        fn a_name_matches_itself(name in "[a-z%* &\u{e9}]{1,9}(/[a-z]{1,3}){0,2}") {
             let name = MailboxName::new(&name, 255).unwrap();
             prop_assert!(MailboxPattern::from_wire(name.to_wire().as_bytes()).unwrap().matches(&name));
             prop_assert!(MailboxPattern::from_utf8(name.as_str().as_bytes()).unwrap().matches(&name));

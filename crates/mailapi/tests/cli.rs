@@ -383,6 +383,7 @@ const COMMANDS: &[(&[&str], i32)] = &[
     (&["import", "ann@example.org", "imap", "old.example", "--user", "ann"], 1),
     (&["import", "ann@example.org", "maildir", "Maildir"], 1),
     (&["import", "ann@example.org", "mbox", "old.mbox"], 1),
+    (&["import-all", "old.example", "--accounts", "users.csv"], 1),
     (&["export", "ann@example.org", "maildir", "out"], 1),
     (&["export", "ann@example.org", "mbox", "out"], 1),
     (&["backup", "out"], 1),

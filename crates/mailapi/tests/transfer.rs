@@ -157,7 +157,7 @@ fn an_mbox_is_imported_beside_a_server_and_once() {
     command.env("MAILAPI_LIMITS__MAX_MESSAGE_BYTES", "30KiB");
     let first = support::Answer::of_command(command, "");
     assert_eq!((first.code, first.stderr.as_str()), (Some(1), "mailapi: 1 not imported\n"), "{}", first.stdout);
-    let expected = "old.mbox message 251: not imported: the message exceeds the maximum size\n\
+    let expected = "old.mbox message 251: not imported: the message exceeds the maximum size of 30720 bytes (limits.max_message_bytes)\n\
         Old/Mail: 250 imported, 0 skipped, 1 failed\nann@example.org: 250 imported, 0 skipped, 1 failed\n";
     assert_eq!(first.stdout, expected);
     let second = work_dir.run(&["import", ANN, "mbox", "old.mbox", "--folder", "Old/Mail"]).answer();
@@ -211,6 +211,89 @@ fn a_mailbox_that_was_exported_comes_back() {
     let read = |name: &str, file: &str| fs::read(work_dir.path().join(name).join(file)).unwrap();
     for file in ["INBOX.mbox", "Old&AC4-Mail.&-x.mbox"] {
         assert_eq!(read("three", file), read("four", file), "{file}");
+    }
+}
+
+#[test]
+fn a_directory_without_mail_is_an_error() {
+    let work_dir = with_users(&[ANN]);
+    fs::create_dir_all(work_dir.path().join("empty/sub")).unwrap();
+    fs::write(work_dir.path().join("empty/notes.txt"), "Hello\n").unwrap();
+    let answer = work_dir.run(&["import", ANN, "mbox", "empty"]);
+    let left = "empty/notes.txt: skipped: is not an mbox file\n";
+    assert!(answer.code == Some(1) && answer.stdout.contains(left), "{answer:?}");
+    assert!(answer.stderr.contains("empty: has no mail that can be read"), "{}", answer.stderr);
+}
+
+#[test]
+fn labels_of_takeout_become_flags_and_folders() {
+    let work_dir = with_users(&[ANN]);
+    let message = |labels: &str, subject: &str| {
+        format!("From 1@xxx Fri Nov 20 10:15:30 +0000 2026\nX-Gmail-Labels: {labels}\nSubject: {subject}\n\nx\n\n")
+    };
+    let mbox = [
+        message("Inbox,Starred,Unread", "one"),
+        message("Sent,Opened", "two"),
+        message("Spam,Opened", "three"),
+        message("Drafts", "four"),
+        message("Archived,Opened", "five"),
+        message("Sent,Opened", "six"),
+    ];
+    fs::write(work_dir.path().join("All mail.mbox"), mbox.concat()).unwrap();
+    let imported = work_dir.run(&["import", ANN, "mbox", "All mail.mbox"]).answer();
+    let counts = |folder: &str, count: u32| format!("{folder}: {count} imported, 0 skipped, 0 failed\n");
+    let expected = [("INBOX", 1), ("Sent", 2), ("Junk", 1), ("Drafts", 1), ("Archive", 1), (ANN, 6)];
+    assert_eq!(imported, expected.map(|(folder, count)| counts(folder, count)).concat());
+    work_dir.run(&["export", ANN, "mbox", "out"]).answer();
+    let read = |name: &str| fs::read_to_string(work_dir.path().join("out").join(name)).unwrap();
+    assert!(read("INBOX.mbox").contains("Status: O\nX-Status: F\nX-Keywords: \n"), "{}", read("INBOX.mbox"));
+    assert!(read("Junk.mbox").contains("Status: RO\nX-Status: \nX-Keywords: $Junk\n"), "{}", read("Junk.mbox"));
+    let again = work_dir.run(&["import", ANN, "mbox", "All mail.mbox"]).answer();
+    assert_eq!(last(&again), "ann@example.org: 0 imported, 6 skipped, 0 failed");
+}
+
+#[tokio::test]
+async fn dovecot_reads_an_export_whole() {
+    let (work_dir, dovecot) = (with_users(&[ANN]), Dovecot::start().await);
+    dovecot.put_mailbox(ANN, None);
+    let mbox = "From - Fri Nov 20 10:00:00 2026\nX-Mozilla-Status: 1001\nSubject: one\n\nx\n";
+    fs::write(work_dir.path().join("old.mbox"), mbox).unwrap();
+    for folder in ["v1.2", "v1_2", "Größe/a.b", "INBOX"] {
+        work_dir.run(&["import", ANN, "mbox", "old.mbox", "--folder", folder]).answer();
+    }
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("out");
+    work_dir.run(&["export", ANN, "maildir", out.to_str().unwrap()]).answer();
+    let comes_back = with_users(&[ANN]);
+    let imported = comes_back.run(&["import", ANN, "maildir", out.to_str().unwrap()]).answer();
+    for folder in ["v1.2", "v1_2", "Größe/a.b", "INBOX"] {
+        assert!(imported.contains(&format!("{folder}: 1 imported, 0 skipped, 0 failed; UIDs kept\n")), "{imported}");
+    }
+    open_to_all(place.path());
+    let at = match Dovecot::version() {
+        "2.3" => vec!["-o".to_owned(), format!("mail_location=maildir:{}", out.display())],
+        _ => vec![
+            "-o".to_owned(),
+            "mail_driver=maildir".to_owned(),
+            "-o".to_owned(),
+            format!("mail_path={}", out.display()),
+        ],
+    };
+    let doveadm = |arguments: &[&str]| {
+        let at = at.iter().map(String::as_str);
+        dovecot.doveadm(&at.chain(arguments.iter().copied()).collect::<Vec<_>>())
+    };
+    let separator = if doveadm(&["mailbox", "list", "-u", ANN]).contains("Größe/a_b") { "/" } else { "." };
+    let folders = ["INBOX".to_owned(), "v1_2".to_owned(), "v1_2_".to_owned(), format!("Größe{separator}a_b")];
+    for options in [&["mailbox", "list", "-u", ANN][..], &["mailbox", "list", "-s", "-u", ANN]] {
+        let listed = doveadm(options);
+        for folder in &folders {
+            assert!(listed.lines().any(|line| line == folder), "{options:?}: {folder}: {listed}");
+        }
+    }
+    for folder in &folders {
+        let flags = doveadm(&["-f", "tab", "fetch", "-u", ANN, "flags", "mailbox", folder]);
+        assert!(flags.contains("\\Seen") && flags.contains("$Forwarded"), "{folder}: {flags}");
     }
 }
 

@@ -2,6 +2,9 @@
 
 use mailapi_imap::{Flags, SystemFlag};
 
+use super::lists::FileKeywords;
+use crate::SourceKey;
+
 /// Letters of the system flags, in the order in which they are written.
 const LETTERS: [(char, SystemFlag); 5] = [
     ('D', SystemFlag::Draft),
@@ -14,9 +17,12 @@ const LETTERS: [(char, SystemFlag); 5] = [
 /// The letter and the keyword of a message that was passed on.
 const PASSED: (char, &str) = ('P', "$Forwarded");
 
-/// The keywords of a folder, by letter.
+/// The keywords of a folder, by letter and by file.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Keywords(Vec<String>);
+pub(super) struct Keywords {
+    names: Vec<String>,
+    files: FileKeywords,
+}
 
 impl Keywords {
     /// One for each lower-case letter.
@@ -31,40 +37,45 @@ impl Keywords {
                 name.clone_into(place);
             }
         }
-        Self(names)
+        Self { names, files: FileKeywords::default() }
+    }
+
+    /// Adds keywords of files.
+    pub(super) fn with_files(self, files: Option<FileKeywords>) -> Self {
+        Self { files: files.unwrap_or_default(), ..self }
     }
 
     /// Returns the list as it is written.
     pub(super) fn list(&self) -> String {
-        self.0.iter().enumerate().map(|(number, name)| format!("{number} {name}\n")).collect()
+        self.names.iter().enumerate().map(|(number, name)| format!("{number} {name}\n")).collect()
     }
 
     /// Returns the letter of a keyword, which may be new; `None` if all letters are taken.
     fn letter(&mut self, keyword: &str) -> Option<char> {
-        let known = self.0.iter().position(|name| name.eq_ignore_ascii_case(keyword));
-        let number = known.unwrap_or(self.0.len());
-        if number == self.0.len() {
+        let known = self.names.iter().position(|name| name.eq_ignore_ascii_case(keyword));
+        let number = known.unwrap_or(self.names.len());
+        if number == self.names.len() {
             if number == Self::MOST {
                 return None;
             }
-            self.0.push(keyword.to_owned());
+            self.names.push(keyword.to_owned());
         }
         Some(char::from(b'a' + u8::try_from(number).ok()?))
     }
 
     fn name(&self, letter: char) -> Option<&str> {
         let number = u32::from(letter).checked_sub(u32::from('a'))?;
-        self.0.get(usize::try_from(number).ok()?).map(String::as_str)
+        self.names.get(usize::try_from(number).ok()?).map(String::as_str)
     }
 }
 
-/// Reads the letters of a file name.
-pub(super) fn of_letters(letters: &str, keywords: &Keywords) -> Flags {
+/// Reads the letters of a file name, and the keywords of the file.
+pub(super) fn of_letters(letters: &str, file: SourceKey, keywords: &Keywords) -> Flags {
     let words = letters.chars().filter_map(|letter| {
         let system = LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, flag)| flag.as_str());
         system.or((letter == PASSED.0).then_some(PASSED.1)).or_else(|| keywords.name(letter))
     });
-    Flags::from_words(words)
+    Flags::from_words(words.chain(keywords.files.of(file)))
 }
 
 /// Returns the letters of flags, in order, and the number of keywords without a letter.
@@ -74,7 +85,11 @@ pub(super) fn to_letters(flags: &Flags, keywords: &mut Keywords) -> (String, usi
     let mut lost = 0;
     for keyword in flags.keywords() {
         match keyword.as_str() {
-            word if word.eq_ignore_ascii_case(PASSED.1) => letters.push(PASSED.0),
+            // Dovecot ignores the letter, and reads the keyword.
+            word if word.eq_ignore_ascii_case(PASSED.1) => {
+                letters.push(PASSED.0);
+                letters.extend(keywords.letter(word));
+            }
             word => match keywords.letter(word) {
                 Some(letter) => letters.push(letter),
                 None => lost += 1,
@@ -87,12 +102,13 @@ pub(super) fn to_letters(flags: &Flags, keywords: &mut Keywords) -> (String, usi
 
 #[cfg(test)]
 mod tests {
+    use super::super::lists::key_of;
     use super::*;
 
     #[test]
     fn unknown_letters_and_broken_lists_are_left_out() {
         let keywords = Keywords::read("0 todo\n99 far\nx y\n2\n1 a b\n");
-        let flags = of_letters("XSa,bcz\u{e9}", &keywords);
+        let flags = of_letters("XSa,bcz\u{e9}", key_of("1"), &keywords);
         assert_eq!(flags.to_string(), "\\Seen todo");
     }
 
@@ -109,7 +125,7 @@ mod tests {
         let words = ["\\Seen", "\\Answered", "\\Flagged", "\\Deleted", "\\Draft", "$Forwarded", "$Junk", "todo"];
         let (flags, mut keywords) = (Flags::from_words(words), Keywords::default());
         let (letters, lost) = to_letters(&flags, &mut keywords);
-        assert_eq!((letters.as_str(), lost), ("DFPRSTab", 0));
-        assert_eq!(of_letters(&letters, &Keywords::read(&keywords.list())), flags);
+        assert_eq!((letters.as_str(), lost), ("DFPRSTabc", 0));
+        assert_eq!(of_letters(&letters, key_of("1"), &Keywords::read(&keywords.list())), flags);
     }
 }

@@ -1,4 +1,4 @@
-//! Dovecot's list of UIDs.
+//! Lists of UIDs and keywords of Dovecot and Courier.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
@@ -69,6 +69,49 @@ impl UidList {
     /// Returns the header of version 3.
     pub(super) fn header(validity: u32, next: u32) -> String {
         format!("3 V{validity} N{next}\n")
+    }
+}
+
+/// The keywords of files, as Courier lists them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct FileKeywords {
+    names: Vec<String>,
+    /// Places in `names` by the key of the message.
+    files: HashMap<SourceKey, Vec<u16>>,
+}
+
+impl FileKeywords {
+    /// Keywords of a folder, and of a message; no mailbox takes a message with so many.
+    const MOST: usize = 1_000;
+
+    /// Reads the names of the keywords up to an empty line, and then lines of a file name, `:`, and numbers of keywords.
+    /// `None` if there are too many lines.
+    ///
+    /// # Errors
+    /// If the input fails.
+    pub(super) fn read(mut input: impl BufRead) -> io::Result<Option<Self>> {
+        let (mut list, mut line) = (Self::default(), Vec::new());
+        while read_line(&mut input, &mut line)? && !line.is_empty() {
+            if list.names.len() < Self::MOST {
+                list.names.push(String::from_utf8_lossy(&line).into_owned());
+            }
+        }
+        while read_line(&mut input, &mut line)? {
+            let text = String::from_utf8_lossy(&line);
+            let Some((file, numbers)) = text.split_once(':') else { continue };
+            let numbers = numbers.split_ascii_whitespace().filter_map(|number| number.parse::<u16>().ok());
+            list.files.insert(key_of(file), numbers.take(Self::MOST).collect());
+            if list.files.len() > MOST_MESSAGES {
+                return Ok(None);
+            }
+        }
+        Ok(Some(list))
+    }
+
+    /// Returns the keywords of a message.
+    pub(super) fn of(&self, file: SourceKey) -> impl Iterator<Item = &str> {
+        let numbers = self.files.get(&file).map_or(&[][..], Vec::as_slice);
+        numbers.iter().filter_map(|number| self.names.get(usize::from(*number))).map(String::as_str)
     }
 }
 
@@ -172,7 +215,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn keywords_of_files_are_read() {
+        let text = "todo\n$Junk\n\n100.M1P1.host,S=4:0 1\n200.a:1 7 x\nnothing\n";
+        let list = FileKeywords::read(text.as_bytes()).unwrap().unwrap();
+        let of = |file: &str| list.of(key_of(file)).collect::<Vec<_>>();
+        assert_eq!((of("100.M1P1.host:2,S"), of("200.a"), of("300.b")), (vec!["todo", "$Junk"], vec!["$Junk"], vec![]));
+    }
+
     proptest! {
+        #[test]
+        fn any_keywords_of_files_read_the_same_however_they_are_split(
+            text in "([a-z$]{0,3}\n){0,3}\n?([a-z.]{0,4}:?[0-9 ]{0,6}|\\PC|\n){0,20}", at_once in 1_usize..50,
+        ) {
+            let list = FileKeywords::read(text.as_bytes()).unwrap().unwrap();
+            let split = FileKeywords::read(BufReader::with_capacity(at_once, text.as_bytes())).unwrap().unwrap();
+            prop_assert_eq!(split, list);
+        }
+
         #[test]
         fn any_text_reads_the_same_however_it_is_split(
             text in "([13] |V|N|:|,|[0-9]{1,11}|\\PC|z{3000}|\n){0,40}", at_once in 1_usize..50,

@@ -1,49 +1,29 @@
-//! Reads a Maildir.
+//! Reads the messages of a folder.
 
-use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read, Take};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use flate2::read::MultiGzDecoder;
 use mailapi_files::{DirectoryEntry, EntryKind, FileError, OpenDirectory};
 use mailapi_imap::Flags;
-use mailapi_model::{Blob, FolderName, Timestamp};
+use mailapi_model::{Blob, Timestamp};
 
 use super::flags::{Keywords, of_letters};
-use super::lists::{MAX_LIST, UidList, key_of};
-use super::{KEYWORD_LIST, UID_LIST};
+use super::lists::{FileKeywords, MAX_LIST, UidList, key_of};
+use super::{COURIER_KEYWORD_LIST, COURIER_KEYWORDS, COURIER_UID_LIST, KEYWORD_LIST, UID_LIST};
+use crate::compression::Compression;
 use crate::error::{at, too_long};
 use crate::line_ends::{Filling, Form, PIECE, WithCrlf};
-use crate::{ArchiveError, ArchivedMessage, MOST_MESSAGES, ReadSettings, SourceKey, folder_of};
+use crate::{ArchiveError, ArchivedMessage, MOST_MESSAGES, ReadSettings, SourceKey};
 
 /// Maximum size of a list of keywords in bytes: 26 keywords that are longer than any mail program makes them.
 const MAX_KEYWORDS: u64 = 64 * 1024;
 
-const TOO_MANY: &str = "has more than 10,000,000 entries";
-
-/// A Maildir with its folders.
-#[derive(Debug)]
-pub struct Maildir {
-    /// The folders: INBOX, then the others by name.
-    pub folders: Vec<MaildirFolder>,
-    /// Directories whose names no folder can have.
-    pub unnamed: Vec<String>,
-    /// Folders that are links, or belong to another user.
-    pub refused: Vec<FileError>,
-}
-
-/// A folder of a Maildir.
-#[derive(Debug)]
-pub struct MaildirFolder {
-    /// Its name.
-    pub name: FolderName,
-    root: Arc<OpenDirectory>,
-    /// The name of its directory; `None` for INBOX.
-    directory: Option<OsString>,
-}
+pub(super) const TOO_MANY: &str = "has more than 10,000,000 entries";
 
 /// The messages of a folder, without their contents.
 #[derive(Debug)]
@@ -70,77 +50,14 @@ pub struct MaildirFile {
     pub uid: Option<u32>,
 }
 
-impl Maildir {
-    /// Finds the folders of a Maildir: the directory itself is INBOX, and `.Projects.2026` is `Projects/2026`.
-    ///
-    /// # Errors
-    /// If the directory cannot be read, or is not a Maildir.
-    pub fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let root = Arc::new(OpenDirectory::open(path)?);
-        match root.directory("cur") {
-            Err(error) if error.is_missing() => {
-                return Err(ArchiveError::form(path, "is not a Maildir: it has no directory cur"));
-            }
-            current => current?,
-        };
-        let inbox = MaildirFolder { name: FolderName::inbox(), root: Arc::clone(&root), directory: None };
-        let mut maildir = Self { folders: vec![inbox], unnamed: Vec::new(), refused: Vec::new() };
-        let mut names = HashSet::from([FolderName::inbox()]);
-        for name in folder_entries(&root)? {
-            let shown = name.to_string_lossy().into_owned();
-            // A directory without cur is no folder.
-            match root.directory(&name).and_then(|directory| directory.directory("cur")) {
-                Ok(_) => {}
-                Err(error) if error.is_missing() => continue,
-                Err(error) => {
-                    maildir.refused.push(error);
-                    continue;
-                }
-            }
-            match folder_of(&shown[1..]) {
-                Some(folder) if names.insert(folder.clone()) => {
-                    let root = Arc::clone(&root);
-                    maildir.folders.push(MaildirFolder { name: folder, root, directory: Some(name) });
-                }
-                _ => maildir.unnamed.push(shown),
-            }
-        }
-        maildir.folders[1..].sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(maildir)
-    }
-}
-
-/// Returns the names of the directories and links that may be folders.
-fn folder_entries(root: &OpenDirectory) -> Result<Vec<OsString>, ArchiveError> {
-    let (mut names, mut count) = (Vec::new(), 0);
-    root.visit_entries(|DirectoryEntry { name, kind }| {
-        count += 1;
-        let may_be_folder = matches!(kind, EntryKind::Directory | EntryKind::Link);
-        if may_be_folder && name.as_encoded_bytes().starts_with(b".") {
-            names.push(name);
-        }
-        if count > MOST_MESSAGES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    if count > MOST_MESSAGES {
-        return Err(ArchiveError::form(root.path(), TOO_MANY));
-    }
-    Ok(names)
-}
-
-impl MaildirFolder {
-    /// Lists the messages.
-    ///
-    /// # Errors
-    /// If a directory or list cannot be read, or there are too many messages.
-    pub fn files(&self) -> Result<MaildirFiles, ArchiveError> {
-        let directory = match &self.directory {
-            None => self.root.try_clone()?,
-            Some(name) => self.root.directory(name)?,
-        };
+impl MaildirFiles {
+    /// Lists the messages of a folder.
+    pub(super) fn of(directory: &OpenDirectory) -> Result<Self, ArchiveError> {
         let mut refused = Vec::new();
-        let uids = unless_refused(uid_list(&directory), &mut refused)?.unwrap_or_default();
-        let keywords = unless_refused(keyword_list(&directory), &mut refused)?.unwrap_or_default();
-        let mut listing = Listing { uids: &uids, keywords: Arc::new(keywords), files: Vec::new(), refused };
+        let uids = unless_refused(uid_list(directory), &mut refused)?.unwrap_or_default();
+        let keywords = unless_refused(keyword_list(directory), &mut refused)?.unwrap_or_default();
+        let keywords = Arc::new(keywords.with_files(unless_refused(file_keywords(directory), &mut refused)?));
+        let mut listing = Listing { uids: &uids, keywords, files: Vec::new(), refused };
         for place in ["new", "cur"] {
             match unless_refused(directory.directory(place).map_err(ArchiveError::from), &mut listing.refused) {
                 Ok(Some(place)) => listing.read(place)?,
@@ -151,14 +68,7 @@ impl MaildirFolder {
         }
         let Listing { mut files, refused, .. } = listing;
         files.sort_by(|one, other| one.order().cmp(&other.order()));
-        Ok(MaildirFiles { uid_validity: uids.validity, uid_next: uids.next, files, refused })
-    }
-
-    /// Returns the path, for reports.
-    #[must_use]
-    pub fn place(&self) -> String {
-        let root = self.root.path();
-        self.directory.as_ref().map_or(root.to_owned(), |name| root.join(name)).display().to_string()
+        Ok(Self { uid_validity: uids.validity, uid_next: uids.next, files, refused })
     }
 }
 
@@ -178,20 +88,40 @@ fn unless_refused<T>(
 }
 
 fn uid_list(directory: &OpenDirectory) -> Result<UidList, ArchiveError> {
-    let file = match directory.open_file(UID_LIST) {
-        Err(error) if error.is_missing() => return Ok(UidList::default()),
-        file => file?,
-    };
-    let path = directory.path().join(UID_LIST);
+    for name in [UID_LIST, COURIER_UID_LIST] {
+        match list_of(directory, name, |input| UidList::read(input)) {
+            Err(ArchiveError::Entry(error)) if error.is_missing() => {}
+            list => return list,
+        }
+    }
+    Ok(UidList::default())
+}
+
+/// Reads a list line by line; the reader returns `None` for one with too many lines.
+fn list_of<T>(
+    directory: &OpenDirectory,
+    name: &str,
+    read: impl FnOnce(BufReader<&mut Take<File>>) -> io::Result<Option<T>>,
+) -> Result<T, ArchiveError> {
+    let (file, path) = (directory.open_file(name)?, directory.path().join(name));
     if file.metadata().map_err(at(&path))?.len() > MAX_LIST {
         return Err(too_long(&path, MAX_LIST).into());
     }
     // It may grow while it is read.
     let mut limited = file.take(MAX_LIST + 1);
-    let list = UidList::read(BufReader::with_capacity(PIECE, &mut limited)).map_err(at(&path))?;
+    let list = read(BufReader::with_capacity(PIECE, &mut limited)).map_err(at(&path))?;
     match list {
         Some(list) if limited.limit() > 0 => Ok(list),
         _ => Err(too_long(&path, MAX_LIST).into()),
+    }
+}
+
+/// Reads Courier's list, which names the keywords of each file.
+fn file_keywords(directory: &OpenDirectory) -> Result<FileKeywords, ArchiveError> {
+    let list = directory.directory(COURIER_KEYWORDS).map_err(ArchiveError::from);
+    match list.and_then(|directory| list_of(&directory, COURIER_KEYWORD_LIST, |input| FileKeywords::read(input))) {
+        Err(ArchiveError::Entry(error)) if error.is_missing() => Ok(FileKeywords::default()),
+        list => list,
     }
 }
 
@@ -276,15 +206,19 @@ impl MaildirFile {
         // The size with CRLF, which our own export writes too: if it is that of the file, nothing is to be converted.
         let form = if named_size(&name, "W=") == Some(metadata.len()) { Form::Verbatim } else { Form::Lines };
         // A conversion never makes a message shorter.
-        let content = match metadata.len() > settings.max_message_bytes as u64 {
-            true => None,
-            false => content(&mut file, &path, form, settings)?,
+        let content = match Compression::of(&mut file).map_err(at(&path))? {
+            _ if metadata.len() > settings.max_message_bytes as u64 => None,
+            Compression::None => content(&mut file, &path, form, settings)?,
+            // The size in the name is that of the message, and never that of the file.
+            Compression::Gzip => content(&mut MultiGzDecoder::new(file), &path, Form::Lines, settings)?,
+            Compression::Other(reason) => return Err(ArchiveError::form(&path, reason)),
         };
         Ok(ArchivedMessage {
             place: self.place(),
             key: self.key,
             uid: self.uid,
             flags: self.flags(),
+            special_use: None,
             internal_date: modified.map(|time| Timestamp::from_millis(time.as_millisecond())),
             content,
         })
@@ -293,7 +227,7 @@ impl MaildirFile {
     /// Returns the flags that the name has.
     #[must_use]
     pub fn flags(&self) -> Flags {
-        of_letters(letters(&self.name.to_string_lossy()), &self.keywords)
+        of_letters(letters(&self.name.to_string_lossy()), self.key, &self.keywords)
     }
 
     /// Returns the path, for reports.
@@ -308,7 +242,12 @@ impl MaildirFile {
     }
 }
 
-fn content(file: &mut File, path: &Path, form: Form, settings: &ReadSettings) -> Result<Option<Blob>, ArchiveError> {
+pub(crate) fn content(
+    file: &mut impl Read,
+    path: &Path,
+    form: Form,
+    settings: &ReadSettings,
+) -> Result<Option<Blob>, ArchiveError> {
     let mut filling = Filling::new(settings.buffer.writer(), settings.max_message_bytes);
     let (mut lines, mut piece) = (WithCrlf::new(form), vec![0; PIECE]);
     // The file may grow while it is read.

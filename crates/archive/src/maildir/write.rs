@@ -10,10 +10,11 @@ use mailapi_model::{FolderName, Timestamp};
 
 use super::flags::{Keywords, to_letters};
 use super::lists::UidList;
-use super::{FOLDER_MARK, KEYWORD_LIST, UID_LIST};
+use super::{FOLDER_MARK, KEYWORD_LIST, SUBSCRIPTIONS, UID_LIST};
 use crate::error::at;
+use crate::folder_names::mark_of;
 use crate::line_ends::{Form, PIECE, write_with_lf};
-use crate::{ArchiveError, ExportedMessage, level_name};
+use crate::{ArchiveError, ExportedMessage};
 
 /// Mail is for its owner alone.
 const DIRECTORY_MODE: u32 = 0o700;
@@ -31,21 +32,25 @@ pub struct MaildirWriter {
 }
 
 impl MaildirWriter {
-    /// Creates a folder below the directory, which is the INBOX itself.
+    /// Creates a folder below the directory, which is the INBOX itself. `directory_name` is one of [`directory_names`].
+    ///
+    /// [`directory_names`]: crate::directory_names
     ///
     /// # Errors
     /// If that fails, or if the folder exists.
     pub fn create(
         root: &OpenDirectory,
-        name: &FolderName,
+        (name, directory_name): (&FolderName, &str),
         uid_validity: u32,
         uid_next: u32,
     ) -> Result<Self, ArchiveError> {
         let directory = if *name == FolderName::inbox() {
             root.try_clone()?
         } else {
-            let directory = root.create_directory(format!(".{}", level_name(name)), DIRECTORY_MODE)?;
-            directory.create_file(FOLDER_MARK, FILE_MODE)?;
+            let directory = root.create_directory(format!(".{directory_name}"), DIRECTORY_MODE)?;
+            let mut mark = directory.create_file(FOLDER_MARK, FILE_MODE)?;
+            let path = directory.path().join(FOLDER_MARK);
+            mark.write_all(mark_of(name, directory_name).as_bytes()).map_err(at(&path))?;
             directory
         };
         let part = |name| directory.directory_or_create(name, DIRECTORY_MODE);
@@ -99,6 +104,16 @@ impl MaildirWriter {
         let mut list = self.directory.create_file(KEYWORD_LIST, FILE_MODE)?;
         list.write_all(self.keywords.list().as_bytes()).map_err(at(&self.directory.path().join(KEYWORD_LIST)))
     }
+}
+
+/// Writes the list of subscriptions, by the names of the directories.
+///
+/// # Errors
+/// If that fails, or if the list exists.
+pub fn write_subscriptions(root: &OpenDirectory, directory_names: &[String]) -> Result<(), ArchiveError> {
+    let mut list = root.create_file(SUBSCRIPTIONS, FILE_MODE)?;
+    let lines: String = directory_names.iter().map(|name| format!("{name}\n")).collect();
+    list.write_all(lines.as_bytes()).map_err(at(&root.path().join(SUBSCRIPTIONS)))
 }
 
 fn system_time(at: Timestamp) -> std::time::SystemTime {

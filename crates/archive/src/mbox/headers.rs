@@ -3,6 +3,7 @@
 use mailapi_imap::{Flags, SystemFlag};
 use mailapi_model::Timestamp;
 
+use super::labels::Labels;
 use super::{OWN_LINES, OWN_MARK};
 
 /// The state that headers of a message describe.
@@ -15,6 +16,9 @@ pub(super) struct State {
     own_lines: usize,
     /// The message only holds the state of the whole file.
     pub(super) is_of_the_file: bool,
+    /// The length of the body that the header states; 0 without one.
+    pub(super) content_length: u64,
+    labels: Labels,
 }
 
 /// What the first line of our own exports says.
@@ -64,22 +68,34 @@ impl State {
         }
         self.own_lines = self.own_lines.saturating_sub(1);
         let Some((name, value)) = line.split_once(':') else { return false };
-        let value = value.trim();
-        match name.to_ascii_lowercase().as_str() {
+        let (name, value) = (name.to_ascii_lowercase(), value.trim());
+        self.labels.begin(&name, line);
+        match name.as_str() {
             "status" => self.letters(value, &[('R', SystemFlag::Seen)]),
             "x-status" => self.letters(value, &X_STATUS),
             "x-keywords" | "x-mozilla-keys" => value.split_ascii_whitespace().for_each(|word| self.note(word)),
             "x-mozilla-status" => self.bits(u16::from_str_radix(value, 16).unwrap_or_default()),
             "x-imap" => self.is_of_the_file = true,
-            "x-imapbase" | "x-uid" | "x-mozilla-status2" | "content-length" => {}
+            "content-length" => self.content_length = value.parse().unwrap_or_default(),
+            "x-imapbase" | "x-uid" | "x-mozilla-status2" => {}
             _ => return false,
         }
         true
     }
 
+    /// Reads a line that continues a field of the message.
+    pub(super) fn continues(&mut self, line: &str) {
+        self.labels.go_on(line);
+    }
+
+    /// Returns the special use of the folder in which the message was (RFC 6154), if it was in one.
+    pub(super) fn special_use(&self) -> Option<&'static str> {
+        self.labels.special_use()
+    }
+
     /// Returns the flags.
     pub(super) fn flags(&self) -> Flags {
-        Flags::from_words(self.words.iter().map(String::as_str))
+        Flags::from_words(self.words.iter().map(String::as_str)).with(&Flags::from_words(self.labels.flags()))
     }
 
     fn letters(&mut self, value: &str, known: &[(char, SystemFlag)]) {
@@ -89,7 +105,7 @@ impl State {
 
     fn bits(&mut self, value: u16) {
         let flags = MOZILLA_BITS.iter().filter(|(bit, _)| value & bit != 0);
-        flags.for_each(|(_, flag)| self.note(flag.as_str()));
+        flags.for_each(|(_, flag)| self.note(flag));
     }
 
     /// Adds a flag. The header of a message, which has any length, may repeat a field.
@@ -103,12 +119,8 @@ impl State {
 const X_STATUS: [(char, SystemFlag); 4] =
     [('A', SystemFlag::Answered), ('F', SystemFlag::Flagged), ('D', SystemFlag::Deleted), ('T', SystemFlag::Draft)];
 
-const MOZILLA_BITS: [(u16, SystemFlag); 4] = [
-    (0x0001, SystemFlag::Seen),
-    (0x0002, SystemFlag::Answered),
-    (0x0004, SystemFlag::Flagged),
-    (0x0008, SystemFlag::Deleted),
-];
+const MOZILLA_BITS: [(u16, &str); 5] =
+    [(0x0001, "\\Seen"), (0x0002, "\\Answered"), (0x0004, "\\Flagged"), (0x0008, "\\Deleted"), (0x1000, "$Forwarded")];
 
 /// Returns the lines of the state as other programs read it.
 pub(super) fn lines_of(flags: &Flags) -> String {
@@ -140,10 +152,10 @@ mod tests {
 
     #[test]
     fn the_state_that_other_programs_keep_is_read() {
-        let lines = ["Status: RO", "X-Status: AF", "x-keywords: todo  $Junk", "X-Mozilla-Status: 0009", "X-UID: 7"];
+        let lines = ["Status: RO", "X-Status: AF", "x-keywords: todo  $Junk", "X-Mozilla-Status: 1009", "X-UID: 7"];
         let (state, taken) = state(&lines);
         assert_eq!(taken, [true; 5]);
-        assert_eq!(state.flags().to_string(), "\\Answered \\Flagged \\Deleted \\Seen $Junk todo");
+        assert_eq!(state.flags().to_string(), "\\Answered \\Flagged \\Deleted \\Seen $Forwarded $Junk todo");
     }
 
     #[test]

@@ -2,11 +2,13 @@
 //! `From ` inside a message have a `>` before them; on reading, one is removed (the variant mboxrd).
 
 mod headers;
+mod labels;
 mod read;
 mod separator;
 mod write;
 
 pub use read::MboxReader;
+pub(crate) use read::begins_mbox;
 pub use write::MboxWriter;
 
 /// The first header of our own exports. The three lines after it are for other programs, and not of the message.

@@ -226,12 +226,13 @@ fn adopt(
     if after_import.is_some() {
         return Ok((folder.uid_validity != source.uid_validity).then_some(UidLoss::FolderInUse));
     }
-    if folder.uid_next != 1 {
-        return Ok(Some(UidLoss::FolderInUse));
-    }
     let is_too_high = i64::from(source.uid_validity) > now.as_seconds() + MAX_AHEAD;
+    let is_bad = source.uid_validity == 0 || is_too_high;
+    if folder.uid_next != 1 {
+        return Ok(Some(if is_bad { UidLoss::BadValidity } else { UidLoss::FolderInUse }));
+    }
     let loss = match () {
-        () if source.uid_validity == 0 || is_too_high => UidLoss::BadValidity,
+        () if is_bad => UidLoss::BadValidity,
         () if !source.leave_room() => UidLoss::FewLeft,
         () => {
             imported::take_numbers(connection, folder.id, source.uid_validity)?;

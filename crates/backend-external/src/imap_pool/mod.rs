@@ -13,11 +13,13 @@ mod job;
 mod pool;
 mod pooled_connection;
 mod remote;
+mod remote_folders;
 mod settings;
 mod stream;
 
 pub use pool::ImapPool;
-pub use remote::{RemoteFolder, RemoteMailbox, RemoteMessage, RemoteSettings, RemoteUids};
+pub use remote::{RemoteError, RemoteMailbox, RemoteMessage, RemoteSettings, RemoteUids};
+pub use remote_folders::{RemoteFolder, RemoteFolderKind};
 pub use settings::ImapSettings;
 
 pub(crate) use connection::{ImapConnection, OpenFolder, is_of, refused_folder};

@@ -4,16 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use mailapi_backend::{Buffer, BufferWriter, MailboxError};
+use mailapi_backend::{Buffer, BufferError, BufferWriter, MailboxError};
 use mailapi_imap::Flags;
-use mailapi_imap::client::{Command, Event, FetchAttribute, FetchedMessage, Section, StatusItem, Untagged};
-use mailapi_model::{Blob, ByteBudget, FolderName, Secret, Timestamp};
+use mailapi_imap::client::{
+    Code, Command, Event, FetchAttribute, FetchedMessage, Namespaces, Section, StatusItem, StatusResponse, UidSet,
+    UidSets, Untagged,
+};
+use mailapi_model::{Blob, ByteBudget, Secret, Timestamp};
 use rustls::ClientConfig;
 use tokio::time::timeout;
 
-use super::connection::{ANSWER_ROOM, ImapConnection};
+use super::connection::{ANSWER_ROOM, ImapConnection, is_of};
 use super::dial::{greeted, log_in};
 use super::error::ImapError;
+use super::remote_folders::RemoteFolder;
 use super::settings::ImapSettings;
 use crate::tls::TlsMode;
 
@@ -40,11 +44,21 @@ pub struct RemoteSettings {
     pub password: Secret<String>,
 }
 
-/// A folder of the mailbox.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RemoteFolder {
-    /// Its name with `/` between levels; an error if no folder here can have the name.
-    pub name: Result<FolderName, String>,
+/// Why an operation on the mailbox failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// The server refused it, and the connection still works.
+    #[error("the server refuses it: {0}")]
+    Refused(String),
+    /// The folder has more messages than a folder here may have.
+    #[error("the folder has more than 10,000,000 messages")]
+    TooLarge,
+    /// The connection failed; [`RemoteMailbox::reconnect`] makes another one.
+    #[error(transparent)]
+    Failed(#[from] MailboxError),
+    /// A message cannot be buffered here.
+    #[error(transparent)]
+    Buffer(#[from] BufferError),
 }
 
 /// The numbers of a folder.
@@ -56,6 +70,8 @@ pub struct RemoteUids {
     pub uid_next: u32,
     /// The UIDs, ascending.
     pub uids: Vec<u32>,
+    /// Messages that the server counts and does not list.
+    pub missing: u32,
 }
 
 /// A message.
@@ -65,15 +81,24 @@ pub struct RemoteMessage {
     pub uid: u32,
     /// Its flags.
     pub flags: Flags,
-    /// When it arrived.
+    /// Flags that are left out, since no mailbox here can have them.
+    pub lost_flags: u64,
+    /// When it arrived; `None` if the server has no date.
     pub internal_date: Option<Timestamp>,
     /// Its bytes; `None` if there are more than the limit.
     pub content: Option<Blob>,
 }
 
+/// UIDs of one FETCH by numbers, whose answer must not be too long.
+const NUMBERS: u32 = 10_000;
+
 /// A connection to the mailbox.
 pub struct RemoteMailbox {
+    settings: RemoteSettings,
+    tls: Arc<ClientConfig>,
     connection: ImapConnection,
+    /// The name and the UIDVALIDITY of the open folder.
+    opened: Option<(String, u32)>,
 }
 
 impl RemoteMailbox {
@@ -82,105 +107,207 @@ impl RemoteMailbox {
     /// # Errors
     /// If the server cannot be reached, or refuses the login.
     pub async fn connect(settings: &RemoteSettings, tls: &Arc<ClientConfig>) -> Result<Self, MailboxError> {
-        let RemoteSettings { host, port, user, master_user, password, .. } = settings;
-        let name = master_user.as_ref().unwrap_or(user);
-        let dialed = ImapSettings { tls: settings.tls, ..ImapSettings::new(host, *port, name, password.clone()) };
-        let (room, openings) = (ByteBudget::new(ANSWER_ROOM, 1), Arc::<AtomicU64>::default());
-        let opened = async {
-            let mut connection = greeted(&dialed, tls, &room, &openings).await?;
-            log_in(&mut connection, &dialed, master_user.as_ref().map(|_| user.as_str())).await?;
-            Ok::<_, ImapError>(connection)
-        };
-        let late = || MailboxError::Unavailable("the server did not respond in time".to_owned());
-        Ok(Self { connection: timeout(CONNECT_TIME, opened).await.map_err(|_| late())?? })
+        let connection = connected(settings, tls).await?;
+        Ok(Self { settings: settings.clone(), tls: Arc::clone(tls), connection, opened: None })
+    }
+
+    /// Returns whether the connection still works.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        self.connection.is_ready()
+    }
+
+    /// Connects again, and opens the folder that was open.
+    ///
+    /// # Errors
+    /// If that fails, or the folder is another one now.
+    pub async fn reconnect(&mut self) -> Result<(), RemoteError> {
+        self.connection = connected(&self.settings, &self.tls).await?;
+        if let Some((wire_name, uid_validity)) = self.opened.clone() {
+            let (_, now) = self.examine(&wire_name).await?;
+            if now != uid_validity {
+                return Err(RemoteError::Failed(MailboxError::Unavailable("the folder was replaced".to_owned())));
+            }
+        }
+        Ok(())
     }
 
     /// Lists the folders that can hold messages.
     ///
     /// # Errors
     /// If the server fails.
-    pub async fn folders(&mut self) -> Result<Vec<RemoteFolder>, MailboxError> {
+    pub async fn folders(&mut self) -> Result<Vec<RemoteFolder>, RemoteError> {
+        let (capabilities, mut namespaces) = (self.connection.capabilities(), Namespaces::default());
+        if capabilities.has("NAMESPACE") {
+            let listed = self.connection.run(Command::namespace(), |untagged| {
+                if let Untagged::Namespaces(received) = untagged {
+                    namespaces = received;
+                }
+            });
+            let listed = listed.await;
+            self.refusal(listed)?;
+        }
         let mut folders = Vec::new();
-        let listed = self.connection.run(Command::list_all(&[]), |untagged| {
-            if let Untagged::List(folder) = untagged
-                && !folder.has("\\Noselect")
-                && !folder.has("\\NonExistent")
-            {
-                folders.push(RemoteFolder { name: name_of(folder.name, folder.separator) });
+        let listed = self.connection.run(Command::list_special_uses(&capabilities), |untagged| {
+            if let Untagged::List(folder) = untagged {
+                folders.push(folder);
             }
         });
-        listed.await.map_err(MailboxError::from)?;
+        let listed = listed.await;
+        if let Some(reason) = self.refusal(listed)? {
+            return Err(RemoteError::Refused(reason));
+        }
         self.connection.rest();
-        Ok(folders)
+        Ok(RemoteFolder::of_listing(folders, &namespaces))
     }
 
     /// Opens a folder read-only, and lists its messages.
     ///
     /// # Errors
-    /// If the server fails, or refuses the folder; [`MailboxError::TooLarge`] if there are too many messages.
-    pub async fn open(&mut self, folder: &FolderName) -> Result<RemoteUids, MailboxError> {
+    /// If the server fails, or refuses the folder; [`RemoteError::TooLarge`] if there are too many messages.
+    pub async fn open(&mut self, folder: &RemoteFolder) -> Result<RemoteUids, RemoteError> {
+        self.opened = None;
         // Servers may omit UIDNEXT when a folder is opened, and must not be asked for the status of an open one.
-        self.connection.leave_folder().await?;
-        let status = self.connection.status(folder, &[StatusItem::UidNext]).await?;
-        let opened = self.connection.open(folder).await?;
-        if opened.exists > MOST_MESSAGES {
-            return Err(MailboxError::TooLarge);
+        let next = self.uid_next(&folder.wire_name).await?;
+        let (exists, uid_validity) = self.examine(&folder.wire_name).await?;
+        if exists > MOST_MESSAGES {
+            return Err(RemoteError::TooLarge);
         }
-        let mut uids: Vec<u32> = Vec::new();
-        if opened.exists > 0 {
-            let command = Command::uid_search_from(1, &self.connection.capabilities());
-            uids.extend(self.connection.search(command).await?.newest_first().take(opened.exists as usize));
-        }
+        let (uids, exists) = self.all_uids(exists).await?;
         self.connection.rest();
+        if uids.len() > u64::from(MOST_MESSAGES) {
+            return Err(RemoteError::TooLarge);
+        }
+        self.opened = Some((folder.wire_name.clone(), uid_validity));
+        let mut uids: Vec<u32> = uids.newest_first().collect();
         uids.reverse();
-        let next = status.uid_next.and_then(|next| u32::try_from(next).ok()).unwrap_or_default();
         let uid_next = next.max(uids.last().map_or(1, |last| last.saturating_add(1)));
-        Ok(RemoteUids { uid_validity: Some(opened.uid_validity).filter(|value| *value > 0), uid_next, uids })
+        let missing = exists.saturating_sub(u32::try_from(uids.len()).unwrap_or(u32::MAX));
+        Ok(RemoteUids { uid_validity: Some(uid_validity).filter(|value| *value > 0), uid_next, uids, missing })
     }
 
-    /// Returns the sizes of messages of the open folder, by UID in any order.
+    /// Returns UIDNEXT; 0 if the server does not answer.
+    async fn uid_next(&mut self, wire_name: &str) -> Result<u32, RemoteError> {
+        let mut next = None;
+        let status = self.connection.run(Command::status(wire_name, &[StatusItem::UidNext]), |untagged| {
+            if let Untagged::FolderStatus(status) = untagged
+                && is_of(&status, wire_name)
+            {
+                next = status.uid_next;
+            }
+        });
+        let status = status.await;
+        // The server refuses to open the folder as well, or it does not.
+        self.refusal(status)?;
+        Ok(next.and_then(|next| u32::try_from(next).ok()).unwrap_or_default())
+    }
+
+    /// Opens a folder read-only. Returns the number of messages, and UIDVALIDITY.
+    async fn examine(&mut self, wire_name: &str) -> Result<(u32, u32), RemoteError> {
+        let (mut exists, mut uid_validity) = (None, 0);
+        let opened = self.connection.run(Command::examine(wire_name), |untagged| match untagged {
+            Untagged::Exists(count) => exists = Some(count),
+            Untagged::Status(StatusResponse { code: Some(Code::UidValidity(value)), .. }) => uid_validity = value,
+            _ => {}
+        });
+        let opened = opened.await;
+        match self.refusal(opened)? {
+            Some(reason) => Err(RemoteError::Refused(reason)),
+            None => Ok((exists.unwrap_or_default(), uid_validity)),
+        }
+    }
+
+    /// Returns the UIDs of the open folder, and the number of its messages. Some servers answer a search by nothing, so the
+    /// messages are also listed by their numbers if the search does not find all.
+    async fn all_uids(&mut self, mut exists: u32) -> Result<(UidSet, u32), RemoteError> {
+        let mut found = UidSets::default();
+        if exists == 0 {
+            return Ok((found.union(), exists));
+        }
+        let command = Command::uid_search_all(&self.connection.capabilities());
+        let searched = self.connection.run(command, |untagged| match untagged {
+            Untagged::Found(more) => found.add(&more),
+            Untagged::Exists(count) => exists = count,
+            Untagged::Expunge(_) => exists = exists.saturating_sub(1),
+            _ => {}
+        });
+        let searched = searched.await;
+        self.refusal(searched)?;
+        let mut found = found.union();
+        let mut first = 1;
+        while first <= exists.min(MOST_MESSAGES) && found.len() < u64::from(exists) {
+            let last = exists.min(first.saturating_add(NUMBERS - 1));
+            let mut listed = Vec::new();
+            let fetched = self.connection.run(Command::fetch(first, last, &[]), |untagged| match untagged {
+                Untagged::Fetch(message) => listed.extend(message.uid.filter(|uid| *uid > 0)),
+                Untagged::Exists(count) => exists = count,
+                Untagged::Expunge(_) => exists = exists.saturating_sub(1),
+                _ => {}
+            });
+            let fetched = fetched.await;
+            self.connection.rest();
+            found.extend(&listed.into_iter().collect());
+            if self.refusal(fetched)?.is_some() {
+                break;
+            }
+            first = last + 1;
+        }
+        Ok((found, exists))
+    }
+
+    /// Returns why the server refused a command, if it did.
+    fn refusal(&self, answer: Result<StatusResponse, ImapError>) -> Result<Option<String>, RemoteError> {
+        match answer {
+            Ok(_) => Ok(None),
+            Err(ImapError::Refused(status)) if self.connection.is_ready() => Ok(Some(status.text)),
+            Err(error) => Err(RemoteError::Failed(error.into())),
+        }
+    }
+
+    /// Returns the sizes of messages of the open folder, by UID in any order. A server that refuses returns none.
     ///
     /// # Errors
-    /// If the server fails.
-    pub async fn sizes(&mut self, uids: &[u32]) -> Result<Vec<(u32, u64)>, MailboxError> {
+    /// If the connection fails.
+    pub async fn sizes(&mut self, uids: &[u32]) -> Result<Vec<(u32, u64)>, RemoteError> {
         let mut sizes = Vec::new();
         let fetched = self.connection.run(Command::uid_fetch(uids, &[FetchAttribute::Size]), |untagged| {
             if let Untagged::Fetch(message) = untagged {
                 sizes.extend(message.uid.zip(message.size));
             }
         });
-        fetched.await.map_err(MailboxError::from)?;
+        let fetched = fetched.await;
+        self.refusal(fetched)?;
         self.connection.rest();
         Ok(sizes)
     }
 
-    /// Reads messages of the open folder, in any order. One that was removed meanwhile is missing.
+    /// Reads messages of the open folder into `messages`, in any order. One that was removed meanwhile is missing.
     ///
     /// # Errors
-    /// If the server fails, or a message cannot be buffered.
+    /// If the server fails or refuses, or a message cannot be buffered. Some messages may have been read.
     pub async fn fetch(
         &mut self,
         uids: &[u32],
-        buffer: &Buffer,
-        max_bytes: usize,
-    ) -> Result<Vec<RemoteMessage>, MailboxError> {
+        (buffer, max_bytes): (&Buffer, usize),
+        messages: &mut Vec<RemoteMessage>,
+    ) -> Result<(), RemoteError> {
         let attributes = [FetchAttribute::Flags, FetchAttribute::Arrived, FetchAttribute::Section(Section::message())];
         self.connection.start(Command::uid_fetch(uids, &attributes).streaming()).map_err(MailboxError::from)?;
-        let (mut messages, mut body) = (Vec::new(), Body::default());
+        let mut body = Body::default();
         loop {
-            match self.connection.event().await? {
+            match self.connection.event().await.map_err(MailboxError::from)? {
                 Event::BodyBegin(_) => body = Body { writer: Some(buffer.writer()), is_there: true },
                 Event::BodyPiece(_) => body.push(self.connection.body_piece(), max_bytes).await?,
                 Event::Untagged(Untagged::Fetch(fetched)) => {
                     messages.extend(body.message(*fetched, buffer, max_bytes).await?);
                 }
                 Event::Done(status) if status.is_ok() => break,
-                Event::Done(status) => return Err(ImapError::Refused(status).into()),
+                Event::Done(status) => return Err(RemoteError::Refused(status.text)),
                 _ => {}
             }
         }
         self.connection.rest();
-        Ok(messages)
+        Ok(())
     }
 
     /// Ends the session.
@@ -189,11 +316,19 @@ impl RemoteMailbox {
     }
 }
 
-/// Returns a folder's name with our separator.
-fn name_of(name: Option<String>, separator: Option<char>) -> Result<FolderName, String> {
-    let name = name.ok_or_else(|| "a name that is not modified UTF-7".to_owned())?;
-    let here = separator.map_or_else(|| name.clone(), |separator| name.replace(separator, "/"));
-    here.parse().map_err(|_| name)
+/// Returns a connection that is logged in.
+async fn connected(settings: &RemoteSettings, tls: &Arc<ClientConfig>) -> Result<ImapConnection, MailboxError> {
+    let RemoteSettings { host, port, user, master_user, password, .. } = settings;
+    let name = master_user.as_ref().unwrap_or(user);
+    let dialed = ImapSettings { tls: settings.tls, ..ImapSettings::new(host, *port, name, password.clone()) };
+    let (room, openings) = (ByteBudget::new(ANSWER_ROOM, 1), Arc::<AtomicU64>::default());
+    let opened = async {
+        let mut connection = greeted(&dialed, tls, &room, &openings).await?;
+        log_in(&mut connection, &dialed, master_user.as_ref().map(|_| user.as_str())).await?;
+        Ok::<_, ImapError>(connection)
+    };
+    let late = || MailboxError::Unavailable("the server did not respond in time".to_owned());
+    Ok(timeout(CONNECT_TIME, opened).await.map_err(|_| late())??)
 }
 
 /// The body that arrives, until the response that contains it is complete.
@@ -204,13 +339,13 @@ struct Body {
 }
 
 impl Body {
-    async fn push(&mut self, bytes: &[u8], max_bytes: usize) -> Result<(), MailboxError> {
+    async fn push(&mut self, bytes: &[u8], max_bytes: usize) -> Result<(), BufferError> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         if writer.len() + bytes.len() > max_bytes {
             self.writer = None;
             return Ok(());
         }
-        writer.push(bytes).await.map_err(unavailable)
+        writer.push(bytes).await
     }
 
     /// Returns the message of a response; `None` for one that only reports flags.
@@ -219,7 +354,7 @@ impl Body {
         fetched: FetchedMessage,
         buffer: &Buffer,
         max_bytes: usize,
-    ) -> Result<Option<RemoteMessage>, MailboxError> {
+    ) -> Result<Option<RemoteMessage>, BufferError> {
         let mut body = std::mem::take(self);
         let (Some(uid), Some(section)) = (fetched.uid, fetched.sections.into_iter().next()) else { return Ok(None) };
         if !body.is_there {
@@ -229,16 +364,9 @@ impl Body {
             body.push(&bytes, max_bytes).await?;
         }
         let flags = fetched.flags.unwrap_or_default();
-        Ok(Some(RemoteMessage {
-            uid,
-            flags: Flags::from_words(flags.iter().map(String::as_str)),
-            internal_date: fetched.arrived.map(Timestamp::from_seconds),
-            content: body.writer.map(BufferWriter::finish).transpose().map_err(unavailable)?,
-        }))
+        let (flags, lost_flags) = Flags::with_left_out(flags.iter().map(String::as_str));
+        let internal_date = fetched.arrived.map(Timestamp::from_seconds);
+        let content = body.writer.map(BufferWriter::finish).transpose()?;
+        Ok(Some(RemoteMessage { uid, flags, lost_flags, internal_date, content }))
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "map_err passes the error by value")]
-fn unavailable(error: mailapi_backend::BufferError) -> MailboxError {
-    MailboxError::Unavailable(error.to_string())
 }

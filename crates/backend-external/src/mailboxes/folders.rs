@@ -186,7 +186,12 @@ mod tests {
 
     fn listed(attribute: &str, separator: Option<char>, name: Option<&str>) -> Option<String> {
         let attributes = vec![attribute.to_owned()];
-        let folder = as_folder(ListedFolder { attributes, separator, name: name.map(ToOwned::to_owned) })?;
+        let folder = as_folder(ListedFolder {
+            attributes,
+            separator,
+            name: name.map(ToOwned::to_owned),
+            written: String::new(),
+        })?;
         Some(folder.name.to_string())
     }
 

@@ -195,6 +195,11 @@ impl Command {
         Self::new("LIST \"\" \"\"")
     }
 
+    /// NAMESPACE (RFC 2342).
+    pub fn namespace() -> Self {
+        Self::new("NAMESPACE")
+    }
+
     /// STATUS of one mailbox.
     pub fn status(name: &str, items: &[StatusItem]) -> Self {
         Self::new("STATUS ").string(&utf7::encode(name)).words(&format!(" {}", names(items)))
@@ -242,6 +247,12 @@ impl Command {
     pub fn uid_search_from(first: u32, capabilities: &Capabilities) -> Self {
         let words = if capabilities.has("ESEARCH") { "UID SEARCH RETURN (ALL)" } else { "UID SEARCH" };
         Self::new(&format!("{words} UID {first}:*")).asking(Asked::Search)
+    }
+
+    /// UID SEARCH for all messages.
+    pub fn uid_search_all(capabilities: &Capabilities) -> Self {
+        let words = if capabilities.has("ESEARCH") { "UID SEARCH RETURN (ALL) ALL" } else { "UID SEARCH ALL" };
+        Self::new(words).asking(Asked::Search)
     }
 
     /// Marks every message of the selected mailbox as deleted.
@@ -409,6 +420,7 @@ mod tests {
         assert_eq!(sent(Command::uid_search_from(7, &Capabilities::default()), ""), ["a1 UID SEARCH UID 7:*\r\n"]);
         let short = sent(Command::uid_search_from(1, &Capabilities::read("ESEARCH")), "");
         assert_eq!(short, ["a1 UID SEARCH RETURN (ALL) UID 1:*\r\n"]);
+        assert_eq!(sent(Command::uid_search_all(&Capabilities::default()), ""), ["a1 UID SEARCH ALL\r\n"]);
     }
 
     #[test]

@@ -62,8 +62,10 @@ impl FetchedMessage {
         cursor.space()?;
         match attribute {
             Attribute::Uid => self.uid = Some(cursor.number()?),
-            Attribute::Flags => self.flags = Some(cursor.list(Cursor::flag)?),
+            Attribute::Flags => self.flags = Some(cursor.written_flags()?),
             Attribute::Size => self.size = Some(cursor.number64()?),
+            // Some servers have no date of a damaged message.
+            Attribute::Arrived if cursor.try_keyword("NIL") => {}
             Attribute::Arrived => {
                 let read = |date: &[u8]| std::str::from_utf8(date).ok().and_then(datetime::parse_date_time);
                 self.arrived = cursor.string_as(read)?.map(jiff::Timestamp::as_second);

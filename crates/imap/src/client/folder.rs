@@ -13,6 +13,8 @@ pub struct ListedFolder {
     /// The decoded name with the server's separator. `None` if it is not modified UTF-7: no command can name the
     /// mailbox.
     pub name: Option<String>,
+    /// The name as the server wrote it, for reports.
+    pub written: String,
 }
 
 impl ListedFolder {
@@ -21,9 +23,10 @@ impl ListedFolder {
         cursor.space()?;
         let separator = cursor.nstring()?;
         cursor.space()?;
-        let name = utf7::decode(&cursor.astring()?);
+        let name = cursor.folder_name()?;
+        let (name, written) = (utf7::decode(&name), String::from_utf8_lossy(&name).into_owned());
         let separator = separator.and_then(|text| text.first().copied()).map(char::from);
-        Ok(Self { attributes, separator, name })
+        Ok(Self { attributes, separator, name, written })
     }
 
     /// Whether the attribute is present; case is ignored.

@@ -5,6 +5,7 @@ use super::connection::ClientError;
 use super::fetch::FetchedMessage;
 use super::folder::{FolderStatus, ListedFolder};
 use super::limits::ClientLimits;
+use super::namespace::Namespaces;
 use super::quota::QuotaResource;
 use super::search::UidSet;
 use super::status::StatusResponse;
@@ -28,6 +29,8 @@ pub enum Untagged {
     TooLong(u32),
     /// A mailbox.
     List(ListedFolder),
+    /// The parts of the hierarchy of names.
+    Namespaces(Namespaces),
     /// The counts of a mailbox.
     FolderStatus(FolderStatus),
     /// The UIDs of a search result.
@@ -93,6 +96,7 @@ impl Untagged {
         }
         match word.as_str() {
             "LIST" => ListedFolder::read(cursor).map(Self::List),
+            "NAMESPACE" => Namespaces::read(cursor).map(Self::Namespaces),
             "STATUS" => FolderStatus::read(cursor).map(Self::FolderStatus),
             "QUOTA" => QuotaResource::read_root(cursor).map(Self::Quota),
             _ => Ok(Self::Other(word)),

@@ -53,9 +53,8 @@ impl UidSet {
     /// Reads the numbers of a SEARCH response; the cursor is after the keyword.
     pub(super) fn read_search(cursor: &mut Cursor) -> Result<Self, SyntaxError> {
         let mut numbers = Vec::new();
-        // Ignore what follows the numbers (MODSEQ, RFC 7162 section 3.1.5).
-        while cursor.peek_after_space().is_some_and(|byte| byte.is_ascii_digit()) {
-            cursor.space()?;
+        // Some servers write several spaces. Ignore what follows the numbers (MODSEQ, RFC 7162 section 3.1.5).
+        while cursor.skip_spaces().is_some_and(|byte| byte.is_ascii_digit()) {
             numbers.push(cursor.number()?);
         }
         Ok(numbers.into_iter().collect())
@@ -149,6 +148,7 @@ mod tests {
         let extended = UidSet::read_esearch(&mut cursor(" (TAG \"a1\") UID COUNT 4 ALL 1:3,9 MODSEQ 7")).unwrap();
         assert_eq!((plain.clone(), Some("a1".to_owned())), extended);
         assert_eq!(plain.newest_first().collect::<Vec<_>>(), [9, 3, 2, 1]);
+        assert_eq!(plain, UidSet::read_search(&mut cursor("  9 1  2 3 ")).unwrap());
         assert!(UidSet::read_esearch(&mut cursor(" (TAG \"a1\") UID")).unwrap().0.is_empty());
         assert!(UidSet::read_esearch(&mut cursor(" ALL 0")).is_err());
     }

@@ -214,6 +214,38 @@ impl Cursor {
         Ok(flag)
     }
 
+    /// Reads the flags of a message that a server lists, as written. Some servers accept words that the grammar refuses,
+    /// such as `[x]` or 8-bit text, so every word is returned.
+    pub(crate) fn written_flags(&mut self) -> Result<Vec<String>, SyntaxError> {
+        self.byte(b'(', "expected a list")?;
+        let mut flags = Vec::new();
+        loop {
+            self.skip_spaces();
+            if self.try_byte(b')') {
+                return Ok(flags);
+            }
+            self.count()?;
+            flags.push(self.written_flag()?);
+        }
+    }
+
+    fn written_flag(&mut self) -> Result<String, SyntaxError> {
+        if matches!(self.peek(), None | Some(b'"')) {
+            return self.string().map(|flag| String::from_utf8_lossy(&flag).into_owned());
+        }
+        let rest = self.rest();
+        let length = rest.iter().position(|byte| matches!(byte, b' ' | b')')).unwrap_or(rest.len());
+        let flag = String::from_utf8_lossy(&rest[..length]).into_owned();
+        self.offset += length;
+        Ok(flag)
+    }
+
+    /// Skips spaces. Returns the byte after them.
+    pub(crate) fn skip_spaces(&mut self) -> Option<u8> {
+        while self.try_byte(b' ') {}
+        self.peek()
+    }
+
     /// Reads the rest of the line.
     pub fn text(&mut self) -> String {
         let text = String::from_utf8_lossy(self.rest()).into_owned();
@@ -345,6 +377,17 @@ impl Cursor {
         self.string_or(is_astring_char)
     }
 
+    /// Reads the name of a folder that a server lists: like [`Self::astring`], but its bare form may have 8-bit characters
+    /// and wildcards.
+    pub(crate) fn folder_name(&mut self) -> Result<Vec<u8>, SyntaxError> {
+        if self.peek().is_none_or(|byte| byte == b'"') {
+            return self.string();
+        }
+        let name: Vec<u8> = self.rest().iter().copied().take_while(|byte| *byte != b' ').collect();
+        self.offset += name.len();
+        if name.is_empty() { Err(SyntaxError("expected a string")) } else { Ok(name) }
+    }
+
     /// Reads a LIST pattern: like [`Self::astring`], but the bare form may contain wildcards.
     pub(crate) fn list_pattern(&mut self) -> Result<Vec<u8>, SyntaxError> {
         self.string_or(is_list_char)
@@ -454,6 +497,19 @@ mod tests {
     }
 
     #[test]
+    fn words_that_are_no_flags_do_not_hide_the_others() {
+        let read = |text: &str| cursor(text).written_flags();
+        assert_eq!(
+            read("(\\Seen [x] \"a b\" \\Odd! \u{fc}  $Junk )").unwrap(),
+            ["\\Seen", "[x]", "a b", "\\Odd!", "\u{fc}", "$Junk"]
+        );
+        assert_eq!(read("()").unwrap().len(), 0);
+        for text in ["", "(", "(a", "(\"a)", "\\Seen"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn tokens_are_read_in_order() {
         let mut cursor = cursor("a1 \"q\\\"\\\\\" NIL 4294967295 (x \\Seen) ");
         assert_eq!(cursor.tag().unwrap(), "a1");
@@ -492,6 +548,8 @@ mod tests {
             let _ = Cursor::new(frame.clone(), 4).value();
             let _ = Cursor::new(frame.clone(), 4).astring();
             let _ = Cursor::new(frame.clone(), 4).sequence_set();
+            let _ = Cursor::new(frame.clone(), 4).written_flags();
+            let _ = Cursor::new(frame.clone(), 4).folder_name();
             let _ = Cursor::new(frame, 4).list(Cursor::flag);
         }
     }

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use mailapi_archive::maildir::MaildirWriter;
+use mailapi_archive::maildir::{MaildirWriter, write_subscriptions};
 use mailapi_archive::mbox::MboxWriter;
-use mailapi_archive::{ArchiveError, ExportedMessage, level_name};
+use mailapi_archive::{ArchiveError, ExportedMessage, directory_names, level_name};
 use mailapi_backend_embedded::MessageStore;
 use mailapi_backend_embedded::message_store::{Folder, MessageStoreError};
 use mailapi_files::{FileError, OpenDirectory};
-use mailapi_model::EmailAddress;
+use mailapi_model::{EmailAddress, FolderName};
 
 use super::import::Chosen;
 use super::{about, audit_mail, caller, print};
@@ -66,8 +66,18 @@ pub(super) async fn run(export: Export, config: &Config, place: RightsThread) ->
         let folders = store.list_folders(&email).await?;
         chosen.check(folders.iter().map(|folder| &folder.name))?;
         let mut all = 0;
-        for folder in folders.iter().filter(|folder| chosen.includes(&folder.name)) {
-            all += export_folder(store, folder, (&format, &directory), &place).await?;
+        let names: Vec<FolderName> = folders.iter().map(|folder| folder.name.clone()).collect();
+        let directory_names = directory_names(&names);
+        let mut subscribed = Vec::new();
+        let subscriptions = store.subscriptions(&email).await?;
+        for (folder, name) in folders.iter().zip(&directory_names).filter(|(folder, _)| chosen.includes(&folder.name)) {
+            all += export_folder(store, (folder, name), (&format, &directory), &place).await?;
+            if subscriptions.contains(&folder.name) {
+                subscribed.push(name.clone());
+            }
+        }
+        if matches!(format, Format::Maildir(_)) {
+            place.call(move || write_subscriptions(&directory, &subscribed)).await??;
         }
         audit_mail(&email, all, "mail exported");
         print(&format!("{}: {all} messages exported\n", email.shown()))
@@ -102,7 +112,7 @@ fn prepare(path: &Path) -> Outcome<OpenDirectory> {
 
 /// Writes one folder.
 enum Writer {
-    Maildir(MaildirWriter),
+    Maildir(Box<MaildirWriter>),
     Mbox(MboxWriter),
 }
 
@@ -111,14 +121,19 @@ impl Writer {
     fn creating(
         format: &Format,
         directory: &Arc<OpenDirectory>,
-        folder: &Folder,
+        (folder, directory_name): (&Folder, &str),
     ) -> impl FnOnce() -> Result<Self, ArchiveError> + use<> {
         let is_maildir = matches!(format, Format::Maildir(_));
-        let (directory, name) = (Arc::clone(directory), folder.name.clone());
+        let (directory, name, directory_name) = (Arc::clone(directory), folder.name.clone(), directory_name.to_owned());
         let (uid_validity, uid_next) = (folder.uid_validity, folder.uid_next);
         move || {
             Ok(if is_maildir {
-                Self::Maildir(MaildirWriter::create(&directory, &name, uid_validity, uid_next)?)
+                Self::Maildir(Box::new(MaildirWriter::create(
+                    &directory,
+                    (&name, &directory_name),
+                    uid_validity,
+                    uid_next,
+                )?))
             } else {
                 Self::Mbox(MboxWriter::create(&directory, &format!("{}.mbox", level_name(&name)))?)
             })
@@ -144,11 +159,11 @@ impl Writer {
 /// Exports a folder. Returns the number of its messages. Only `place` can write the directory.
 async fn export_folder(
     store: &MessageStore,
-    folder: &Folder,
+    (folder, directory_name): (&Folder, &str),
     (format, directory): (&Format, &Arc<OpenDirectory>),
     place: &RightsThread,
 ) -> Outcome<u64> {
-    let mut writer = place.call(Writer::creating(format, directory, folder)).await??;
+    let mut writer = place.call(Writer::creating(format, directory, (folder, directory_name))).await??;
     let (mut messages, mut lost_keywords, mut after) = (0, 0, 0);
     loop {
         let entries = store.entries_above(folder.id, after, STEP).await?;

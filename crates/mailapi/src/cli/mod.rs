@@ -110,6 +110,10 @@ enum Command {
     /// Folders, flags and dates are kept, and UIDs where a folder is new and empty. A second run imports what is missing.
     /// The last line counts what was imported, skipped and failed.
     Import(import::Import),
+    /// Import the mailboxes of all users from another IMAP server
+    ///
+    /// The users exist already. Each is imported as by `mailapi import`; one that fails does not stop the others.
+    ImportAll(import::ImportAll),
     /// Export a user's mailbox as a Maildir or as mbox files
     Export(export::Export),
     /// Show the log of events, or follow it
@@ -241,6 +245,7 @@ impl Command {
             | Self::User(_)
             | Self::Alias(_)
             | Self::Import(_)
+            | Self::ImportAll(_)
             | Self::Export(_)
             | Self::Events(_)
             | Self::Queue(_)
@@ -295,6 +300,7 @@ impl Command {
             Self::Import(arguments) => {
                 import::run(arguments, config, place.map_or_else(RightsThread::start, Ok)?).await
             }
+            Self::ImportAll(arguments) => import::run_all(arguments, config).await,
             Self::Export(arguments) => {
                 export::run(arguments, config, place.map_or_else(RightsThread::start, Ok)?).await
             }

@@ -116,18 +116,23 @@ impl Summary {
 }
 
 /// The lines of a file. A field cannot contain a line break, so a quotation mark that was forgotten spoils one line.
-struct Lines<R> {
+pub(super) struct Lines<R> {
     input: R,
     number: u64,
 }
 
 impl<R: BufRead> Lines<R> {
-    fn new(input: R) -> Self {
+    pub(super) fn new(input: R) -> Self {
         Self { input, number: 0 }
     }
 
+    /// Returns the number of the last line.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Reads the next line, or says what is wrong with it; `None` at the end.
-    fn next(&mut self) -> io::Result<Option<Result<String, String>>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<Result<String, String>>> {
         let mut bytes = Vec::new();
         let length = (&mut self.input).take(MAX_LINE as u64).read_until(b'\n', &mut bytes)?;
         if length == 0 {
@@ -225,7 +230,7 @@ impl Columns {
 }
 
 /// Reads the fields of one line.
-fn fields(line: &str) -> Result<Vec<String>, String> {
+pub(super) fn fields(line: &str) -> Result<Vec<String>, String> {
     if !line.matches('"').count().is_multiple_of(2) {
         return Err("a quotation mark is missing".to_owned());
     }

@@ -435,7 +435,7 @@ mod tests {
 
     #[test]
     fn names_no_mailbox_can_have_are_refused() {
-        for line in ["a CREATE \"\"", "a CREATE a//b", "a SELECT \"a*\"", "a DELETE &AOk", "a CREATE a//"] {
+        for line in ["a CREATE \"\"", "a CREATE a//b", "a SELECT \"a//*\"", "a DELETE &AOk", "a CREATE a//"] {
             assert!(matches!(parse(line), Err(CommandError::Refused { code: "CANNOT", .. })), "{line:?}");
         }
     }

@@ -3,8 +3,12 @@
 use std::time::{Duration, Instant};
 
 use mailapi_archive::SourceKey;
-use mailapi_backend_embedded::message_store::{ImportFolder, ImportMessage, ImportOutcome, SourceUids, UidLoss};
-use mailapi_model::FolderName;
+use mailapi_backend::mime::{Header, header_block};
+use mailapi_backend::read_bytes;
+use mailapi_backend_embedded::message_store::{
+    ImportFolder, ImportMessage, ImportOutcome, MessageStoreError, SourceUids, UidLoss,
+};
+use mailapi_model::{Blob, FolderName, Timestamp};
 
 use super::Target;
 use super::report::Report;
@@ -25,25 +29,40 @@ pub(super) struct Filled<'a> {
     waiting: Vec<(String, ImportMessage)>,
     bytes: usize,
     all: Option<u64>,
+    left_out: LeftOut,
     /// When the server is informed again.
     next_note: Instant,
+}
+
+/// What imported messages lost, since no mailbox here can have it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LeftOut {
+    pub(super) flags: u64,
+    pub(super) dates: u64,
 }
 
 /// How often the server is informed about the progress.
 const BETWEEN_NOTES: Duration = Duration::from_secs(1);
 
 impl<'a> Filled<'a> {
-    /// Creates the folder if it is missing. `all` is the number of messages in the source, if that is known.
+    /// Creates the folder if it is missing. `all` is the number of messages in the source, if that is known. Returns `None`
+    /// after the report of a folder that cannot be created.
     pub(super) async fn open(
         target: &'a Target<'a>,
         name: FolderName,
-        source: Option<SourceUids>,
-        all: Option<u64>,
-    ) -> Outcome<Self> {
-        let folder = target.store.prepare_import(target.email, &name, source).await?;
+        (source, all): (Option<SourceUids>, Option<u64>),
+        report: &mut Report,
+    ) -> Outcome<Option<Self>> {
+        let folder = match target.store.prepare_import(target.email, &name, source).await {
+            Err(error @ MessageStoreError::TooManyFolders) => {
+                report.lost_folder(name.as_str(), &error)?;
+                return Ok(None);
+            }
+            folder => folder?,
+        };
         target.store.note_import(target.email, &name, 0, all).await?;
-        let next_note = Instant::now() + BETWEEN_NOTES;
-        Ok(Self { target, name, folder, source, waiting: Vec::new(), bytes: 0, all, next_note })
+        let (next_note, left_out) = (Instant::now() + BETWEEN_NOTES, LeftOut::default());
+        Ok(Some(Self { target, name, folder, source, waiting: Vec::new(), bytes: 0, all, left_out, next_note }))
     }
 
     /// Returns which messages an earlier run has imported.
@@ -52,8 +71,17 @@ impl<'a> Filled<'a> {
         Ok(self.target.store.known_imports(self.folder.id, &keys).await?)
     }
 
-    /// Imports a message, later together with others.
-    pub(super) async fn add(&mut self, place: String, message: ImportMessage, report: &mut Report) -> Outcome {
+    /// Notes what a message lost.
+    pub(super) fn leave_out(&mut self, LeftOut { flags, dates }: LeftOut) {
+        self.left_out.flags += flags;
+        self.left_out.dates += dates;
+    }
+
+    /// Imports a message, later together with others. One without a time of receipt gets that of its header.
+    pub(super) async fn add(&mut self, place: String, mut message: ImportMessage, report: &mut Report) -> Outcome {
+        if message.internal_date.is_none() {
+            message.internal_date = sent_at(&message.content).await;
+        }
         self.bytes += message.content.len();
         self.waiting.push((place, message));
         if self.waiting.len() >= BATCH || self.bytes >= BATCH_BYTES {
@@ -78,6 +106,7 @@ impl<'a> Filled<'a> {
                     report.imported();
                 }
                 ImportOutcome::Known => report.skipped(1),
+                ImportOutcome::Refused(MessageStoreError::TooLong) => report.failed(place, &self.target.too_long())?,
                 ImportOutcome::Refused(error) => report.failed(place, &error)?,
             }
         }
@@ -99,15 +128,38 @@ impl<'a> Filled<'a> {
     /// Imports the rest, and reports the folder.
     pub(super) async fn end(mut self, report: &mut Report) -> Outcome {
         self.flush(report).await?;
-        let Some(source) = self.source else { return report.folder(&self.name, "") };
+        let left_out = self.left_out.text();
+        let Some(source) = self.source else { return report.folder(&self.name, &left_out) };
         let uid_loss = match self.folder.uid_loss {
             Some(uid_loss) => Some(uid_loss),
             None => self.target.store.finish_import(self.folder.id, source).await?,
         };
         let uids =
             uid_loss.map_or("; UIDs kept".to_owned(), |uid_loss| format!("; new UIDs, since {}", reason(uid_loss)));
-        report.folder(&self.name, &uids)
+        report.folder(&self.name, &(uids + &left_out))
     }
+}
+
+impl LeftOut {
+    /// Returns the end of a folder's line.
+    fn text(self) -> String {
+        let count = |count: u64, name: &str| match count {
+            0 => None,
+            1 => Some(format!("1 {name}")),
+            count => Some(format!("{count} {name}s")),
+        };
+        let counts = [count(self.flags, "unusable flag"), count(self.dates, "missing date")];
+        let counts: Vec<_> = counts.into_iter().flatten().collect();
+        if counts.is_empty() { String::new() } else { format!("; left out: {}", counts.join(", ")) }
+    }
+}
+
+/// Bytes of a message in which its Date field is sought.
+const MAX_HEADER: usize = 64 * 1024;
+
+async fn sent_at(content: &Blob) -> Option<Timestamp> {
+    let bytes = read_bytes(content, 0..content.len().min(MAX_HEADER)).await.ok()?;
+    Header::of(header_block(&bytes)).moments("Date").next()
 }
 
 const fn reason(uid_loss: UidLoss) -> &'static str {

@@ -1,30 +1,28 @@
-//! Imports from mbox files and Maildirs.
+//! Imports from mbox files, and from directories of mail.
 
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-use mailapi_archive::maildir::{Maildir, MaildirFile, MaildirFolder};
 use mailapi_archive::mbox::MboxReader;
-use mailapi_archive::{ArchiveError, ArchivedMessage, folder_of};
-use mailapi_backend_embedded::message_store::{ImportMessage, SourceUids};
+use mailapi_archive::tree::{MailFile, MailTree, MessageReader, TreeContent, TreeNote, UnreadMessage};
+use mailapi_archive::{ArchiveError, ArchivedMessage};
+use mailapi_backend_embedded::message_store::ImportMessage;
 use mailapi_files::{FileError, FileRefusal, OpenDirectory, open_named_file};
 use mailapi_model::FolderName;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
+use super::Target;
 use super::folder::Filled;
+use super::from_maildir::maildir_folder;
 use super::report::Report;
-use super::{Chosen, Target};
+use super::special_folders::SpecialFolders;
 use crate::failure::{Failure, Outcome};
 
 /// Messages that are read before they are stored; each takes at most a megabyte of memory.
 const AHEAD: usize = 16;
-/// Files whose keys are looked up together.
-const STEP: usize = 200;
-/// End of the names of mbox files in a directory.
-const MBOX: &str = ".mbox";
 
 pub(super) async fn mbox(target: &Target<'_>, path: &Path, folder: FolderName, report: &mut Report) -> Outcome {
     let failed = |error: FileError| Failure::new(error.to_string());
@@ -32,29 +30,44 @@ pub(super) async fn mbox(target: &Target<'_>, path: &Path, folder: FolderName, r
         Source::File(file) => return mbox_file(target, reader(target, file, path)?, folder, report).await,
         Source::Directory(directory) => Arc::new(directory),
     };
-    let listed = Arc::clone(&directory);
     // The right to list a directory is checked again, whatever its handle is.
-    let entries = target.place.call(move || listed.entries()).await?.map_err(failed)?;
-    let mut names: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
-    names.sort();
-    for name in names {
-        let shown = name.to_string_lossy();
-        let Some(level_name) = shown.strip_suffix(MBOX) else { continue };
-        let path = directory.path().join(&name);
-        let Some(folder) = folder_of(level_name) else {
-            report.lost_folder(&path.display().to_string(), &"no folder can have this name")?;
-            continue;
-        };
-        let opening = Arc::clone(&directory);
-        let opened = target.place.call(move || opening.open_file(&name)).await?.map_err(ArchiveError::from);
-        match opened.and_then(|file| reader(target, file, &path)) {
-            Ok(reader) => mbox_file(target, reader, folder, report).await?,
-            // Another user may control the directory.
-            Err(error) if error.is_of_content() => report.refused(&error)?,
-            Err(error) => return Err(error.into()),
+    let MailTree { sources, left, lost, refused } = target.place.call(move || MailTree::of(directory)).await??;
+    let has_nothing = sources.is_empty() && lost.is_empty() && refused.is_empty();
+    for TreeNote { path, reason } in left {
+        report.left(&path.display().to_string(), &reason)?;
+    }
+    for TreeNote { path, reason } in lost {
+        report.lost_folder(&path.display().to_string(), &reason)?;
+    }
+    for error in refused {
+        report.refused(&error)?;
+    }
+    if has_nothing {
+        return Err(Failure::new(format!("{}: {NO_MAIL}", path.display())));
+    }
+    for source in sources {
+        let folder = source.folder.unwrap_or_else(|| folder.clone());
+        match source.content {
+            TreeContent::Mbox(file) => tree_mbox(target, file, folder, report).await?,
+            TreeContent::Messages(messages) => message_files(target, messages, folder, report).await?,
+            TreeContent::Maildir(folder) => maildir_folder(target, folder, report).await?,
         }
     }
     Ok(())
+}
+
+const NO_MAIL: &str = "has no mail that can be read: neither mbox files nor files with one message each; a Maildir is \
+     imported by `mailapi import USER maildir DIRECTORY`";
+
+async fn tree_mbox(target: &Target<'_>, file: MailFile, folder: FolderName, report: &mut Report) -> Outcome {
+    let path = file.path();
+    let opened = target.place.call(move || file.open()).await?;
+    match opened.and_then(|file| reader(target, file, &path)) {
+        Ok(reader) => mbox_file(target, reader, folder, report).await,
+        // Another user may control the directory.
+        Err(error @ (ArchiveError::Form { .. } | ArchiveError::Entry(_))) => report.refused(&error),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// What a path names.
@@ -84,84 +97,59 @@ fn reader(target: &Target<'_>, file: File, path: &Path) -> Result<FileReader, Ar
 }
 
 async fn mbox_file(target: &Target<'_>, mut reader: FileReader, folder: FolderName, report: &mut Report) -> Outcome {
-    let mut filled = Filled::open(target, folder, None, None).await?;
+    let Some(mut filled) = Filled::open(target, folder, (None, None), report).await? else { return Ok(()) };
+    let mut special = SpecialFolders::default();
     let (sender, mut receiver) = mpsc::channel(AHEAD);
     // Ends with the file, or when nothing takes its messages any more.
     let reading = spawn_blocking(move || reader.all(|read| sender.blocking_send(read).is_ok()));
     while let Some(read) = receiver.recv().await {
-        add(&mut filled, read?, report).await?;
+        match read {
+            Ok(message) => special.add(message, &mut filled, target, report).await?,
+            // The rest of this file is lost, and other files are read.
+            Err(error) if error.is_of_content() => report.refused(&error)?,
+            Err(error) => return Err(error.into()),
+        }
     }
     reading.await?;
-    filled.end(report).await
+    filled.end(report).await?;
+    special.end(report).await
 }
 
-async fn add(filled: &mut Filled<'_>, message: ArchivedMessage, report: &mut Report) -> Outcome {
-    let ArchivedMessage { place, key, uid, flags, internal_date, content } = message;
-    let Some(content) = content else {
-        return report.failed(&place, &"the message exceeds the maximum size");
-    };
-    filled.add(place, ImportMessage { key: key.0, uid, flags, internal_date, content }, report).await
-}
-
-pub(super) async fn maildir(target: &Target<'_>, path: &Path, chosen: &Chosen, report: &mut Report) -> Outcome {
-    let root = path.to_owned();
-    let Maildir { folders, unnamed, refused } = target.place.call(move || Maildir::open(&root)).await??;
-    chosen.check(folders.iter().map(|folder| &folder.name))?;
-    for name in unnamed {
-        report.lost_folder(&name, &"no folder can have this name, or another one has it")?;
-    }
-    for error in refused {
-        report.refused(&error)?;
-    }
-    for folder in folders.into_iter().filter(|folder| chosen.includes(&folder.name)) {
-        maildir_folder(target, folder, report).await?;
-    }
-    Ok(())
-}
-
-async fn maildir_folder(target: &Target<'_>, folder: MaildirFolder, report: &mut Report) -> Outcome {
-    let (name, place) = (folder.name.clone(), folder.place());
-    let files = match target.place.call(move || folder.files()).await? {
-        Err(error) if error.is_of_content() => return report.lost_folder(&place, &error),
-        files => files?,
-    };
-    for error in &files.refused {
-        report.refused(error)?;
-    }
-    let highest = files.files.iter().filter_map(|file| file.uid).max().unwrap_or_default();
-    let after_all = highest.saturating_add(1);
-    let source = files
-        .uid_validity
-        .map(|uid_validity| SourceUids { uid_validity, uid_next: files.uid_next.unwrap_or(after_all).max(after_all) });
-    let mut filled = Filled::open(target, name, source, Some(files.files.len() as u64)).await?;
-    // Messages without a UID would get UIDs that the source may give to others.
-    let mut unlisted = source.map_or(1, |source| source.uid_next);
-    for step in files.files.chunks(STEP) {
-        let keys: Vec<_> = step.iter().map(|file| file.key).collect();
-        let known = filled.known(&keys).await?;
-        for (file, is_known) in step.iter().zip(known) {
-            if is_known {
-                report.skipped(1);
-                continue;
+async fn message_files(
+    target: &Target<'_>,
+    mut messages: MessageReader,
+    folder: FolderName,
+    report: &mut Report,
+) -> Outcome {
+    let all = Some(messages.left() as u64);
+    let Some(mut filled) = Filled::open(target, folder, (None, all), report).await? else { return Ok(()) };
+    loop {
+        let settings = target.reading();
+        let reading = move || {
+            let read = messages.read_next(&settings);
+            (messages, read)
+        };
+        let (rest, read) = target.place.call(reading).await?;
+        messages = rest;
+        match read {
+            None => return filled.end(report).await,
+            Some(Ok(message)) => add(&mut filled, message, target, report).await?,
+            Some(Err(UnreadMessage { place, error: ArchiveError::Buffer(error) })) => {
+                return Err(Failure::new(format!("{place}: {error}")));
             }
-            let mut file = file.clone();
-            if file.uid.is_none() && source.is_some() {
-                file.uid = Some(unlisted);
-                unlisted = unlisted.saturating_add(1);
-            }
-            read_file(&mut filled, file, target, report).await?;
+            Some(Err(UnreadMessage { place, error })) => report.failed(&place, &error)?,
         }
-        filled.progress(report).await?;
     }
-    filled.end(report).await
 }
 
-async fn read_file(filled: &mut Filled<'_>, file: MaildirFile, target: &Target<'_>, report: &mut Report) -> Outcome {
-    let (settings, place) = (target.reading(), file.place());
-    match target.place.call(move || file.read(&settings)).await? {
-        Ok(message) => add(filled, message, report).await,
-        // One message is lost: another program moved or removed it, or it cannot be read.
-        Err(error @ (ArchiveError::File { .. } | ArchiveError::Entry(_))) => report.failed(&place, &error),
-        Err(error) => Err(error.into()),
-    }
+/// Imports a message into a folder.
+pub(super) async fn add(
+    filled: &mut Filled<'_>,
+    message: ArchivedMessage,
+    target: &Target<'_>,
+    report: &mut Report,
+) -> Outcome {
+    let ArchivedMessage { place, key, uid, flags, internal_date, content, .. } = message;
+    let Some(content) = content else { return report.failed(&place, &target.too_long()) };
+    filled.add(place, ImportMessage { key: key.0, uid, flags, internal_date, content }, report).await
 }

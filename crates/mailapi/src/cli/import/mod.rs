@@ -1,9 +1,14 @@
 //! `mailapi import`.
 
+mod all_users;
 mod folder;
 mod from_files;
 mod from_imap;
+mod from_maildir;
+mod remote_messages;
+mod remote_names;
 mod report;
+mod special_folders;
 
 use std::path::PathBuf;
 
@@ -19,6 +24,7 @@ use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::rights_thread::RightsThread;
 use crate::wiring::{self, Create, MailServer};
+pub(super) use all_users::{ImportAll, run as run_all};
 use report::Report;
 
 #[derive(Debug, Args)]
@@ -31,11 +37,14 @@ pub(super) struct Import {
 
 #[derive(Debug, Subcommand)]
 enum Source {
-    /// Import an mbox file, or the files *.mbox of a directory
+    /// Import an mbox file, or a directory of mail
+    ///
+    /// A directory has mbox files, as of Thunderbird, Apple Mail, readpst or `mailapi export`, or files with one message each,
+    /// as of MH.
     Mbox {
-        /// The file, or a directory that `mailapi export` has written
+        /// The file or directory
         path: PathBuf,
-        /// The folder that receives the messages of a file
+        /// The folder that receives the messages of a file, and those of a directory that has no name of its own
         #[arg(long, default_value = "INBOX")]
         folder: FolderName,
     },
@@ -54,11 +63,26 @@ enum Source {
 
 #[derive(Debug, Args)]
 struct Imap {
-    /// Host name or address of the server
-    host: String,
+    #[command(flatten)]
+    server: ImapServer,
     /// The user's name at that server
     #[arg(long)]
     user: String,
+    /// A file whose first line is the password
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<InputFile>,
+    /// A user that may read other users' mailboxes; the password is then this user's
+    #[arg(long, value_name = "USER")]
+    master_user: Option<String>,
+    #[command(flatten)]
+    chosen: Chosen,
+}
+
+/// An IMAP server to import from.
+#[derive(Debug, Args)]
+struct ImapServer {
+    /// Host name or address of the server
+    host: String,
     /// The port [default: 993, or 143 without implicit TLS]
     #[arg(long)]
     port: Option<u16>,
@@ -68,14 +92,6 @@ struct Imap {
     /// A PEM file with the authorities to trust, instead of those of the system
     #[arg(long, value_name = "FILE")]
     ca_file: Option<InputFile>,
-    /// A file whose first line is the password
-    #[arg(long, value_name = "FILE")]
-    password_file: Option<InputFile>,
-    /// A user that may read other users' mailboxes; the password is then this user's
-    #[arg(long, value_name = "USER")]
-    master_user: Option<String>,
-    #[command(flatten)]
-    chosen: Chosen,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -107,15 +123,31 @@ pub(super) struct Chosen {
     /// Not this folder; may be repeated
     #[arg(long, value_name = "FOLDER")]
     exclude: Vec<FolderName>,
+    /// A mailbox may lack a folder that is named.
+    #[arg(skip)]
+    may_be_missing: bool,
 }
 
 impl Chosen {
+    /// Returns whether the folder is named.
+    fn names(&self, folder: &FolderName) -> bool {
+        self.only.contains(folder)
+    }
+
     pub(super) fn includes(&self, folder: &FolderName) -> bool {
         (self.only.is_empty() || self.only.contains(folder)) && !self.exclude.contains(folder)
     }
 
+    /// Returns the choice for several mailboxes, of which some have other folders.
+    fn for_several(self) -> Self {
+        Self { may_be_missing: true, ..self }
+    }
+
     /// Refuses names that no folder has, which may be mistyped.
     pub(super) fn check<'a>(&self, present: impl Iterator<Item = &'a FolderName> + Clone) -> Outcome {
+        if self.may_be_missing {
+            return Ok(());
+        }
         match self.only.iter().chain(&self.exclude).find(|name| !present.clone().any(|folder| folder == *name)) {
             Some(name) => Err(Failure::new(format!("there is no folder {name}"))),
             None => Ok(()),
@@ -132,6 +164,12 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
+    /// Returns why a message is not imported that is too long.
+    fn too_long(&self) -> String {
+        let limit = self.store.max_message_bytes();
+        format!("the message exceeds the maximum size of {limit} bytes (limits.max_message_bytes)")
+    }
+
     fn reading(&self) -> ReadSettings {
         ReadSettings { buffer: self.store.buffer().clone(), max_message_bytes: self.store.max_message_bytes() }
     }
@@ -149,7 +187,7 @@ pub(super) async fn run(import: Import, config: &Config, place: RightsThread) ->
         let mut report = Report::new();
         let outcome = match source {
             Source::Mbox { path, folder } => from_files::mbox(&target, &path, folder, &mut report).await,
-            Source::Maildir { path, chosen } => from_files::maildir(&target, &path, &chosen, &mut report).await,
+            Source::Maildir { path, chosen } => from_maildir::maildir(&target, &path, &chosen, &mut report).await,
             Source::Imap(imap) => from_imap::import(&target, imap, &mut report).await,
         };
         if outcome.is_ok() {
@@ -165,7 +203,7 @@ fn doveadm_instead(email: &EmailAddress, source: &Source) -> String {
     let command = match source {
         Source::Mbox { path, .. } => format!("doveadm import -u {email} mbox:{} '' ALL", path.display()),
         Source::Maildir { path, .. } => format!("doveadm import -u {email} maildir:{} '' ALL", path.display()),
-        Source::Imap(Imap { host, user, .. }) => format!(
+        Source::Imap(Imap { server: ImapServer { host, .. }, user, .. }) => format!(
             "doveadm -o imapc_host={host} -o imapc_user={user} -o imapc_ssl=imaps -o imapc_port=993 \
              backup -R -u {email} imapc: (with imapc_password in Dovecot's configuration)"
         ),

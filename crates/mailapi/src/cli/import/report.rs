@@ -53,6 +53,22 @@ impl Report {
         self.note(&format!("{place}: not imported: {reason}"))
     }
 
+    /// Reports messages of a folder that the source counts and does not list.
+    pub(super) fn missing(&mut self, folder: &str, messages: u64) -> Outcome {
+        self.folder.failed += messages;
+        self.note(&format!("{folder}: {messages} messages not imported: the server counts them and does not list them"))
+    }
+
+    /// Reports a folder or file that is left on purpose.
+    pub(super) fn left(&mut self, name: &str, reason: &dyn std::fmt::Display) -> Outcome {
+        self.note(&format!("{name}: skipped: {reason}"))
+    }
+
+    /// Exchanges the counts of the current folder for those of another one.
+    pub(super) fn exchange(&mut self, counts: &mut Counts) {
+        std::mem::swap(&mut self.folder, counts);
+    }
+
     /// Prints a line. Another user or server has chosen the names in it, which must not control the terminal.
     pub(super) fn note(&mut self, line: &str) -> Outcome {
         self.clear();
