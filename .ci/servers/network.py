@@ -2,6 +2,8 @@
 import smtplib, socketserver, struct, threading, time
 
 MAILAPI, SERVER, HOPS, DEAD = "192.0.2.1", "192.0.2.2", "192.0.2.10", "192.0.2.14"
+# Exim sends one copy to all domains of a host, so the one that refuses contents is another.
+STRICT = "192.0.2.11"
 # mailapi and the server under test ask different name servers: for mailapi, the server takes the mail of all domains.
 NAMES_OF_MAILAPI, NAMES_OF_SERVER = "192.0.2.3", "192.0.2.4"
 SLOW_SECONDS = 9
@@ -15,17 +17,19 @@ COMMON = {
     "late.server.example": {"MX": ["mx.server.example"]},
     "mx.server.example": {"A": [SERVER]},
     "mx.hops.example": {"A": [HOPS]},
+    "mx.strict.example": {"A": [STRICT]},
     "mx.dead.example": {"A": [DEAD]},
     "1.2.0.192.in-addr.arpa": {"PTR": ["mx.example.org"]},
     "2.2.0.192.in-addr.arpa": {"PTR": ["mx.server.example"]},
     "10.2.0.192.in-addr.arpa": {"PTR": ["mx.hops.example"]},
 }
-HOPPING = ("fine.example", "refusing.example", "content.example", "full.example")
+HOPPING = ("fine.example", "refusing.example", "full.example")
 BROKEN = "broken.example"
 REAL = {**COMMON, **{name: {"MX": ["mx.hops.example"]} for name in HOPPING},
-        "dead.example": {"MX": ["mx.dead.example"]}, "null.example": {"MX": [""]}, BROKEN: None}
+        "content.example": {"MX": ["mx.strict.example"]}, "dead.example": {"MX": ["mx.dead.example"]},
+        "null.example": {"MX": [""]}, BROKEN: None}
 SEEN_BY_MAILAPI = {**COMMON, **{name: {"MX": ["mx.server.example"]} for name in (
-    *HOPPING, "dead.example", "null.example", "absent.example", BROKEN)}}
+    *HOPPING, "content.example", "dead.example", "null.example", "absent.example", BROKEN)}}
 
 
 # ---------------------------------------------------------------------------------------------------------------- names
@@ -152,4 +156,5 @@ class Sessions(socketserver.ThreadingTCPServer):
 
 
 def serve_hops():
-    threading.Thread(target=Sessions((HOPS, 25), Hop).serve_forever, daemon=True).start()
+    for host in (HOPS, STRICT):
+        threading.Thread(target=Sessions((host, 25), Hop).serve_forever, daemon=True).start()
