@@ -103,7 +103,14 @@ class Mailapi(Server):
         self.environment = {**{key: value for key, value in os.environ.items() if not key.startswith("MAILAPI_")}, **ours}
         self.run("domain", "add", DOMAIN, "--init")
         self.run("user", "add", USER, "--name", "Ann", input=PASSWORD + "\n")
-        self.start([binary, "serve"], env=self.environment, cwd=self.directory)
+        self.restart({})
+
+    def restart(self, settings):
+        """Starts the server, with changed settings if it ran."""
+        if hasattr(self, "process"):
+            self.stop()
+        self.environment.update({"MAILAPI_" + name: str(value) for name, value in settings.items()})
+        self.start([self.binary, "serve"], env=self.environment, cwd=self.directory)
 
     def run(self, *words, **more):
         """Runs a command on the same data."""
@@ -115,8 +122,11 @@ class Mailapi(Server):
 
     def post(self, path, body):
         """Sends a request to the API as admin."""
+        return self.get(path, json.dumps(body).encode())
+
+    def get(self, path, body=None):
         token = (self.directory / "data/admin-token").read_text().strip()
-        request = urllib.request.Request(f"http://127.0.0.1:{self.ports['http']}/api/v1{path}", json.dumps(body).encode(),
+        request = urllib.request.Request(f"http://127.0.0.1:{self.ports['http']}/api/v1{path}", body,
                                          {"X-MAILAPI-TOKEN": token, "Content-Type": "application/json"})
         return json.load(urllib.request.urlopen(request, timeout=COMMAND_SECONDS))
 
