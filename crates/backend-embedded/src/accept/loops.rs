@@ -10,7 +10,8 @@
 //! still recognized ([`super::identity`]). So [`super::bounds`] also counts how often each alias forwards a message, and
 //! limits all copies of a message together.
 //!
-//! A sender can forge all these fields, and thereby only prevents that the own message is forwarded.
+//! A sender can forge all these fields, and thereby only prevents that the own message is forwarded. Mailboxes do not get
+//! forged ones ([`super::contents`]): the address to which a mailbox received a message is above the message.
 
 use std::fmt::Write;
 use std::io;
@@ -19,13 +20,14 @@ use mailapi_backend::mime::{Header, MessageStructure};
 use mailapi_model::{Blob, EmailAddress, EnhancedCode, Reply};
 
 use super::Relaying;
+use super::contents::{self, ForeignField};
 use super::identity::{CommonIdentities, hash_of};
 use crate::message_store::expanded::MessageIdentity;
 
-const FIELD: &str = "Delivered-To";
+pub(super) const FIELD: &str = "Delivered-To";
 
 /// Maximum number of fields that are read. This server adds its own at the top, so that the last aliases are among them.
-const MOST: usize = 100;
+pub(super) const MOST: usize = 100;
 
 /// How often a message may have passed this server to be forwarded by aliases or rules: once from its author here to a
 /// list, and once from the list.
@@ -42,24 +44,10 @@ pub(crate) struct EarlierHops {
 }
 
 impl EarlierHops {
-    /// Reads them from a message. May block.
-    pub(super) fn of(message: &Blob, structure: &MessageStructure, relaying: Relaying) -> io::Result<Self> {
-        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(message.len());
-        let header = message.slice(0..place(structure.header().length)).to_bytes()?;
-        // The mail of authors here does not come back yet.
-        let body = match relaying {
-            Relaying::Allowed => None,
-            Relaying::Denied => Some(hash_of(&message.slice(place(structure.header_len)..message.len()))?),
-        };
-        let mut earlier = Self::in_header(&header, body.as_ref());
-        earlier.identities.is_unclear |= structure.header().length < structure.header_len;
-        Ok(earlier)
-    }
-
     fn in_header(header: &[u8], body: Option<&MessageIdentity>) -> Self {
         let header = Header::of(header);
         let values: Vec<_> = header.texts(FIELD).take(MOST).collect();
-        let addresses = values.iter().filter_map(|value| value.trim().parse().ok());
+        let addresses = values.iter().filter_map(|value| address(value));
         let forwarders = addresses.map(without_tag).collect();
         Self { forwarders, passes: passes(&header), identities: CommonIdentities::of(&header, body) }
     }
@@ -97,6 +85,34 @@ impl EarlierHops {
     pub(super) fn identities_at(&self, forwarder: &EmailAddress) -> Vec<MessageIdentity> {
         self.identities.at(without_tag(forwarder.clone()).as_str())
     }
+}
+
+/// Reads the way of a message, and its fields Delivered-To. May block.
+pub(super) fn read(
+    message: &Blob,
+    structure: &MessageStructure,
+    relaying: Relaying,
+) -> io::Result<(EarlierHops, Vec<ForeignField>)> {
+    let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(message.len());
+    let header = message.slice(0..place(structure.header().length)).to_bytes()?;
+    // The mail of authors here does not come back yet.
+    let body = match relaying {
+        Relaying::Allowed => None,
+        Relaying::Denied => Some(hash_of(&message.slice(place(structure.header_len)..message.len()))?),
+    };
+    let mut earlier = EarlierHops::in_header(&header, body.as_ref());
+    earlier.identities.is_unclear |= structure.header().length < structure.header_len;
+    Ok((earlier, contents::fields(&header)))
+}
+
+/// Returns the address that a field Delivered-To names.
+pub(super) fn delivered_to(field: &[u8]) -> Option<EmailAddress> {
+    address(&Header::of(field).text(FIELD)?)
+}
+
+fn address(value: &str) -> Option<EmailAddress> {
+    let value = value.trim();
+    value.strip_prefix('<').and_then(|value| value.strip_suffix('>')).unwrap_or(value).parse().ok()
 }
 
 /// Returns how often a message has passed this server, which wrote its first Received field.

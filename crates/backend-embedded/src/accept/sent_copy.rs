@@ -5,11 +5,14 @@ use mailapi_model::{SaveSent, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::Connection;
 
+use super::contents::StoredForms;
 use super::unusable::{Failed, Unusable};
 use super::{Incoming, Prepared};
 use crate::MessageStoreSettings;
 use crate::message_store::mailbox::Mailbox;
-use crate::message_store::{ContentId, NewEntry, Touched, enqueue_for_index, entry, folder, mailbox, to_flag_columns};
+use crate::message_store::{
+    EntryRecipient, NewEntry, Touched, enqueue_for_index, entry, folder, mailbox, to_flag_columns,
+};
 
 /// Copies a sent message to its author's folder for sent mail, if the mailbox has that option. A copy that does not fit
 /// in the quota, or whose mailbox is damaged, is left out: the message has been accepted for its recipients.
@@ -17,7 +20,7 @@ pub(super) fn save(
     connection: &Connection,
     mail: &Prepared,
     settings: &MessageStoreSettings,
-    content: ContentId,
+    forms: &mut StoredForms<'_>,
     unusable: &Unusable,
     now: Timestamp,
     touched: &mut Touched,
@@ -32,8 +35,9 @@ pub(super) fn save(
     let blamed = Failed::in_store(mailbox.id);
     let (folder, _) = folder::special(connection, mailbox.id, folder::SENT, now).map_err(&blamed)?;
     let flags = to_flag_columns(&Flags::from_words(["\\Seen"]), settings.max_keywords).map_err(&blamed)?;
-    let size = mail.content.size();
-    let entry = NewEntry { content, flags: &flags, internal_date: now, size, saved_at: now };
+    let (content, size) = (forms.received()?, mail.content.size());
+    let recipient = EntryRecipient::Written(None);
+    let entry = NewEntry { content, flags: &flags, internal_date: now, size, saved_at: now, recipient };
     entry::add(connection, folder, &entry).map_err(&blamed)?;
     enqueue_for_index(connection, content)?;
     touched.mailbox(mailbox.id);

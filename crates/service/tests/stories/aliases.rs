@@ -9,6 +9,7 @@ use mailapi_model::{Alias, AliasChange, Clock, EmailAddress};
 use mailapi_service::aliases::CreateAlias;
 use mailapi_service::{Caller, Parts, Service};
 use mailapi_testkit::{HookedProvisioning, ProvisioningHook, TestApp};
+use serde_json::json;
 
 use crate::{caller, message, parts};
 
@@ -127,4 +128,6 @@ async fn a_message_to_an_alias_is_sent_and_received_by_each_member() {
     let mailboxes: Vec<_> =
         events["events"].as_array().unwrap().iter().map(|event| &event["data"]["mailbox"]).collect();
     assert_eq!(mailboxes, ["bob@example.org", "cid@example.org"], "{events}");
+    let recipients = events["events"].as_array().unwrap().iter().map(|event| &event["data"]["recipient"]);
+    assert!(recipients.into_iter().all(|recipient| *recipient == json!({ "email": "team@example.org" })), "{events}");
 }
