@@ -215,7 +215,7 @@ impl Judged<'_> {
         if self.mail.earlier.name(&address) {
             return Ok(Expansion::default());
         }
-        let as_alias = Alias { address, members, active: true, created_at: self.now };
+        let as_alias = Alias { address, members, senders: Vec::new(), active: true, created_at: self.now };
         let (size, most) = (self.mail.size_for(recipient), expansion::MOST);
         let mut found = expand(self.connection, as_alias, size, self.settings, most, expanded)?;
         for (_, mailbox) in found.mailboxes.clone() {

@@ -46,16 +46,16 @@ pub(super) fn save(
 }
 
 /// Returns the mailbox that gets a copy of a sent message: the author's, or the one that logged in if the author has
-/// none, such as an alias.
+/// none, such as an alias. The author's own address may have a tag.
 fn mailbox_for(connection: &Connection, mail: &Prepared) -> Result<Option<Mailbox>, StoreError> {
     let Incoming { submitter, message_id, sender, .. } = &mail.incoming;
-    let (authors, by_api) = match (submitter, message_id, sender) {
-        (Some(submitter), _, _) => (vec![&submitter.from, &submitter.mailbox], false),
-        (None, Some(_), Some(sender)) => (vec![sender], true),
+    let (author, other, by_api) = match (submitter, message_id, sender) {
+        (Some(submitter), _, _) => (&submitter.from, Some(submitter.mailbox.clone()), false),
+        (None, Some(_), Some(sender)) => (sender, sender.without_tag(), true),
         _ => return Ok(None),
     };
-    for author in authors {
-        if let Some(mailbox) = mailbox::find(connection, author)? {
+    for author in [Some(author.clone()), other].into_iter().flatten() {
+        if let Some(mailbox) = mailbox::find(connection, &author)? {
             let is_saved = match mailbox::save_sent(connection, mailbox.id)? {
                 SaveSent::Off => false,
                 SaveSent::Api => by_api,

@@ -16,6 +16,7 @@ async fn with_aliases() -> TestStore {
         let alias = Alias {
             address: address(name),
             members,
+            senders: Vec::new(),
             active: true,
             created_at: Timestamp::from_seconds(0),
         };

@@ -29,7 +29,7 @@ pub(super) async fn alias(fixture: &dyn Fixture, local: &str, member: &EmailAddr
     let (address, created_at) = (address(fixture, local), Timestamp::from_seconds(0));
     let members = vec![member.clone()];
     fixture
-        .put_alias(&Alias { address: address.clone(), members, active: true, created_at })
+        .put_alias(&Alias { address: address.clone(), members, senders: Vec::new(), active: true, created_at })
         .await;
     address
 }

@@ -114,6 +114,8 @@ struct EventData {
     address: Option<String>,
     /// With `alias.created`: addresses that receive the mail.
     members: Option<Vec<String>>,
+    /// With `alias.created`: users who may send from the alias.
+    senders: Option<Vec<String>>,
     /// With `domain.updated`, `user.updated` and `alias.updated`: the new values of the members that changed.
     changed: Option<EventChange>,
     /// With `user.app_password_created` and `user.app_password_revoked`: number of the app password.
@@ -144,6 +146,8 @@ struct EventChange {
     active: Option<bool>,
     /// Addresses that receive the mail of the alias.
     members: Option<Vec<String>>,
+    /// Users who may send from the alias.
+    senders: Option<Vec<String>>,
     /// Description of the domain; null if it was removed.
     description: Option<String>,
     /// Name of the user.
