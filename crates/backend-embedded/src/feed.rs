@@ -305,7 +305,8 @@ fn read_received(row: &Row<'_>, event: &DeliveryEvent) -> Result<Option<Received
     let (queue_id, place) = (event.queue_id.clone(), Some((folder, uid)));
     let authentication: Option<String> = row.get(17)?;
     let authentication = authentication.as_deref().and_then(authentication_from_json);
-    Ok(Some(ReceivedMail { at: event.at, mailbox, queue_id, header_id: None, place, authentication }))
+    let (at, recipient) = (event.at, Some(event.recipient.clone()));
+    Ok(Some(ReceivedMail { at, mailbox, recipient, queue_id, header_id: None, place, authentication }))
 }
 
 fn read_address(row: &Row<'_>, column: usize) -> Result<EmailAddress, StoreError> {

@@ -41,7 +41,7 @@ fn condition() -> impl Strategy<Value = ConditionFields> {
         op: op.to_owned(),
         value,
     };
-    let field = prop::sample::select(vec!["from", "to", "subject", "header"]);
+    let field = prop::sample::select(vec!["from", "to", "recipient", "subject", "header"]);
     let op = prop::sample::select(vec!["contains", "is"]);
     prop_oneof![
         4 => (field, op, text()).prop_map(move |(field, op, value)| of(field, op, ConditionValue::Text(value))),
@@ -81,6 +81,63 @@ proptest! {
         let rules = RuleSet::check(&owner(), rules).expect("rules that are accepted");
         let directory = directory();
         compile(directory.path(), &rules);
+    }
+}
+
+/// Returns what Pigeonhole does with a message to this final recipient.
+fn run(directory: &Path, rules: &RuleSet, recipient: &str, message: &str) -> String {
+    compile(directory, rules);
+    let file = directory.join("message.eml");
+    fs::write(&file, message).unwrap();
+    let mut command = Command::new("/usr/bin/sieve-test");
+    command.arg("-c").arg(directory.join("dovecot.conf")).args(["-r", recipient, "-f", "eve@far.example"]);
+    // It reads no mailbox, but wants to know where one would be.
+    command.arg("-l").arg(format!("maildir:{}/mail", directory.display())).env("HOME", directory);
+    let output = command.arg(directory.join("rules.sieve")).arg(&file).output().expect("sieve-test is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_recipient_is_what_the_receiving_servers_wrote() {
+    let fields = RuleFields {
+        enabled: true,
+        conditions: vec![ConditionFields {
+            field: "recipient".to_owned(),
+            name: None,
+            op: "is".to_owned(),
+            value: ConditionValue::Text("Sales@example.org".to_owned()),
+        }],
+        actions: vec![ActionFields {
+            kind: "folder".to_owned(),
+            folder: Some("Sold".to_owned()),
+            ..ActionFields::default()
+        }],
+        ..RuleFields::default()
+    };
+    let rules = RuleSet::check(&owner(), vec![fields]).unwrap();
+    let lmtp =
+        "Received: from mx.example.org\r\n\tby mx.example.org with LMTP\r\n\tid x for <bob@example.org>; Fri\r\n";
+    let postfix = |clause: &str| {
+        format!(
+            "Received: from far.example (far.example [192.0.2.1])\r\n\tby mx.example.org (Postfix) with ESMTP id 4C{clause};\r\n\tFri\r\n"
+        )
+    };
+    let (named, unnamed) = (postfix("\r\n\tfor <sales@example.org>"), postfix(""));
+    let forged =
+        "Delivered-To: sales@example.org\r\nReceived: by x for <sales@example.org>; Fri\r\nTo: sales@example.org\r\n";
+    let directory = directory();
+    for (recipient, trace, is_filed) in [
+        ("bob@example.org", format!("{lmtp}{named}"), true),
+        ("bob@example.org", named, true),
+        ("sales@example.org", format!("{lmtp}{unnamed}"), true),
+        ("bob@example.org", format!("{lmtp}{unnamed}"), false),
+        ("bob@example.org", unnamed, false),
+        ("sales@example.org", format!("{lmtp}{}", postfix(" for <bob@example.org>")), false),
+    ] {
+        let message = format!("{trace}{forged}Subject: x\r\n\r\nHello\r\n");
+        let done = run(directory.path(), &rules, recipient, &message);
+        assert_eq!(done.contains("Sold"), is_filed, "{recipient} {trace}\n{done}");
     }
 }
 

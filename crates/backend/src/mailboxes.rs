@@ -215,6 +215,8 @@ pub struct MessageSummary {
     pub flags: Vec<String>,
     /// Whether [`FullMessage::attachments`] is not empty.
     pub has_attachments: bool,
+    /// The address that it was sent to (RCPT), in lower case; `None` if it is not known.
+    pub recipient: Option<String>,
 }
 
 /// A decoded message.

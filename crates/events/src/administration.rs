@@ -123,10 +123,12 @@ pub fn alias_created(alias: &Alias, fact: FactNumber) -> NewEvent {
     struct Data<'a> {
         address: &'a str,
         members: Vec<&'a str>,
+        senders: Vec<&'a str>,
         active: bool,
     }
-    let Alias { address, members, active, created_at } = alias;
-    let data = Data { address: address.shown(), members: shown(members), active: *active };
+    let Alias { address, members, senders, active, created_at } = alias;
+    let (members, senders) = (shown(members), shown(senders));
+    let data = Data { address: address.shown(), members, senders, active: *active };
     about_alias(EventType::AliasCreated, address, (*created_at, fact), &data)
 }
 
@@ -143,9 +145,13 @@ pub fn alias_updated(address: &EmailAddress, change: &AliasChange, at: Timestamp
         #[serde(skip_serializing_if = "Option::is_none")]
         members: Option<Vec<&'a str>>,
         #[serde(skip_serializing_if = "Option::is_none")]
+        senders: Option<Vec<&'a str>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         active: Option<bool>,
     }
-    let changed = Changed { members: change.members.as_deref().map(shown), active: change.active };
+    let AliasChange { members, senders, active } = change;
+    let (members, senders) = (members.as_deref().map(shown), senders.as_deref().map(shown));
+    let changed = Changed { members, senders, active: *active };
     about_alias(EventType::AliasUpdated, address, (at, fact), &Data { address: address.shown(), changed })
 }
 
@@ -320,7 +326,7 @@ mod tests {
         assert_eq!(changed(domain_updated(&name, Some(true), None, at, FACT)), json!({"active": true}));
         let (email, change) = ("ann@example.org".parse().unwrap(), AccountChange::default());
         assert_eq!(changed(user_updated(&email, &change, Some(false), at, FACT)), json!({"active": false}));
-        let members = AliasChange { members: Some(vec![email.clone()]), active: None };
+        let members = AliasChange { members: Some(vec![email.clone()]), ..AliasChange::default() };
         assert_eq!(changed(alias_updated(&email, &members, at, FACT)), json!({"members": ["ann@example.org"]}));
     }
 }

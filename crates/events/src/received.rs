@@ -17,6 +17,8 @@ const MAX_SUBJECT: usize = 1_000;
 pub struct Received<'a> {
     /// The mailbox.
     pub mailbox: &'a EmailAddress,
+    /// The address that the message was sent to; `None` if it is not known.
+    pub recipient: Option<&'a EmailAddress>,
     /// The mail server's queue id.
     pub queue_id: &'a str,
     /// Results of the checks; `None` if the mail server made none.
@@ -57,9 +59,14 @@ pub fn received_id(mailbox: &EmailAddress, at: Timestamp, source: &[&[u8]]) -> E
 #[must_use]
 pub fn received(mail: Received<'_>, id: EventId) -> NewEvent {
     #[derive(Serialize)]
+    struct EventRecipient<'a> {
+        email: &'a str,
+    }
+    #[derive(Serialize)]
     struct Data<'a> {
         mailbox: &'a str,
         domain: &'a str,
+        recipient: Option<EventRecipient<'a>>,
         queue_id: &'a str,
         folder: Option<&'a str>,
         uid: Option<u32>,
@@ -71,11 +78,12 @@ pub fn received(mail: Received<'_>, id: EventId) -> NewEvent {
         has_attachments: Option<bool>,
         authentication: Option<Results>,
     }
-    let Received { mailbox, queue_id, authentication, message } = mail;
+    let Received { mailbox, recipient, queue_id, authentication, message } = mail;
     let (event_type, domain) = (EventType::MessageReceived, mailbox.domain());
     let data = Data {
         mailbox: mailbox.shown(),
         domain: domain.as_str(),
+        recipient: recipient.map(|recipient| EventRecipient { email: recipient.shown() }),
         queue_id,
         folder: message.map(|message| message.folder),
         uid: message.map(|message| message.uid),
@@ -112,7 +120,9 @@ mod tests {
     fn data(message: Option<ReceivedMessage<'_>>) -> Value {
         let (mailbox, at) = ("ann@example.org".parse().unwrap(), Timestamp::from_seconds(1_790_000_000));
         let id = received_id(&mailbox, at, &[b"feed", b"1"]);
-        let event = received(Received { mailbox: &mailbox, queue_id: "Q1", authentication: None, message }, id);
+        let recipient = message.map(|_| "sales@example.org".parse().unwrap());
+        let (recipient, queue_id) = (recipient.as_ref(), "Q1");
+        let event = received(Received { mailbox: &mailbox, recipient, queue_id, authentication: None, message }, id);
         assert_eq!((event.mailbox, event.message_id, event.subject_at), (Some(mailbox), None, at));
         serde_json::from_str::<Value>(&event.body).unwrap()["data"].clone()
     }
@@ -120,8 +130,8 @@ mod tests {
     #[test]
     fn a_message_that_was_not_read_has_null_members() {
         let expected = json!({
-            "mailbox": "ann@example.org", "domain": "example.org", "queue_id": "Q1", "folder": null, "uid": null,
-            "from": null, "from_name": null, "subject": null, "snippet": null, "size": null,
+            "mailbox": "ann@example.org", "domain": "example.org", "recipient": null, "queue_id": "Q1",
+            "folder": null, "uid": null, "from": null, "from_name": null, "subject": null, "snippet": null, "size": null,
             "has_attachments": null, "authentication": null,
         });
         assert_eq!(data(None), expected);
@@ -143,6 +153,7 @@ mod tests {
         let data = data(Some(message));
         assert_eq!(data["subject"].as_str(), Some("é".repeat(1_000).as_str()));
         assert_eq!(data["snippet"].as_str(), Some("ü".repeat(200).as_str()));
+        assert_eq!(data["recipient"], json!({ "email": "sales@example.org" }));
         assert_eq!((&data["from"], &data["from_name"], &data["uid"]), (&json!(""), &Value::Null, &json!(7)));
     }
 }

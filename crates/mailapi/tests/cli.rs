@@ -191,6 +191,10 @@ fn aliases_come_and_go_at_the_command_line() {
     let shown = work_dir.run(&["alias", "show", "team@example.org", "--json"]).answer();
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["members"], serde_json::json!(["ann@example.org", "bob@example.org"]));
+    let sales = ["alias", "add", "sales@example.org", "bob@example.org", "--sender", "ann@example.org"];
+    assert_eq!(work_dir.run(&sales).answer(), "");
+    let shown = work_dir.run(&["alias", "show", "sales@example.org"]).answer();
+    assert!(shown.lines().any(|line| line.starts_with("senders") && line.ends_with("ann@example.org")), "{shown}");
     assert_eq!(work_dir.run(&["alias", "remove", "team@example.org"]).answer(), "");
     assert!(work_dir.run(&["alias", "show", "team@example.org"]).complaint().contains("does not exist"));
 }

@@ -94,7 +94,7 @@ async fn a_forged_author_of_this_server_is_junk_by_default() {
     send(&server, "boss@example.org", "250 ");
     assert_eq!((total(&server, "INBOX").await, total(&server, "Junk").await), (json!(0), json!(1)));
     let raw = get(&server, "/mailbox/ann@example.org/messages/1/raw?folder=Junk").await;
-    let results = "Return-Path: <zoe@far.example>\r\nAuthentication-Results: localhost;\r\n\
+    let results = "Return-Path: <zoe@far.example>\r\nDelivered-To: ann@example.org\r\nAuthentication-Results: localhost;\r\n\
         \tspf=none smtp.mailfrom=far.example;\r\n\tdkim=none;\r\n\
         \tdmarc=fail (author in a domain of this server) header.from=example.org policy.dmarc=reject;\r\n\
         \tarc=none\r\nReceived: from mx.far.example";

@@ -9,6 +9,8 @@ pub struct Alias {
     pub address: EmailAddress,
     /// The addresses that receive its mail, each once.
     pub members: Vec<EmailAddress>,
+    /// Mailboxes that may send from it, each once.
+    pub senders: Vec<EmailAddress>,
     /// Whether it accepts mail.
     pub active: bool,
     /// When it was created.
@@ -28,6 +30,8 @@ impl Alias {
 pub struct AliasChange {
     /// New members, instead of all former ones.
     pub members: Option<Vec<EmailAddress>>,
+    /// New senders, instead of all former ones.
+    pub senders: Option<Vec<EmailAddress>>,
     /// Whether it accepts mail.
     pub active: Option<bool>,
 }
@@ -67,6 +71,34 @@ impl MembersRule {
     pub const LOOP: &str = "must not lead back to the alias";
 }
 
+/// The rule for the mailboxes that may send from one alias. Only the store knows the mailboxes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendersRule;
+
+impl SendersRule {
+    /// Maximum number of senders: a department. More people write as themselves.
+    pub const MAX: usize = 100;
+
+    /// Returns the senders in their order, each once.
+    ///
+    /// # Errors
+    /// The violation, for `senders`.
+    pub fn check(alias: &EmailAddress, senders: &[EmailAddress]) -> Result<Vec<EmailAddress>, Violations> {
+        if alias.is_catch_all() && !senders.is_empty() {
+            return Err(Violations::of("senders", "must be empty for a catch-all, which is no address to send from"));
+        }
+        let mut seen = std::collections::HashSet::with_capacity(senders.len());
+        let kept: Vec<_> = senders.iter().filter(|sender| seen.insert(*sender)).cloned().collect();
+        if kept.len() > Self::MAX {
+            return Err(Violations::of("senders", format!("must be at most {}", Self::MAX)));
+        }
+        Ok(kept)
+    }
+
+    /// The message about a sender that is no mailbox here.
+    pub const UNKNOWN: &str = "must be a user of this server";
+}
+
 /// Returns whether mail to a member comes back to the alias at once: it is the same address, perhaps with a tag.
 fn leads_to(member: &EmailAddress, alias: &EmailAddress) -> bool {
     member == alias || member.without_tag().as_ref() == Some(alias)
@@ -94,6 +126,17 @@ mod tests {
         assert_eq!(fields(team, &many.iter().map(String::as_str).collect::<Vec<_>>()), ["members"]);
         let back = ["ann@a.example", "TEAM@a.example", "team+x@a.example", "*@b.example"];
         assert_eq!(fields(team, &back), ["members[1]", "members[2]", "members[3]"]);
+    }
+
+    #[test]
+    fn senders_are_few_and_of_no_catch_all() {
+        let (team, bob) = (address("team@a.example"), address("bob@a.example"));
+        assert_eq!(SendersRule::check(&team, &[bob.clone(), address("BOB@a.example")]).unwrap(), [bob.clone()]);
+        assert_eq!(SendersRule::check(&address("*@a.example"), &[]).unwrap(), []);
+        let many: Vec<_> = (0..=SendersRule::MAX).map(|n| address(&format!("u{n}@a.example"))).collect();
+        for refused in [SendersRule::check(&address("*@a.example"), &[bob]), SendersRule::check(&team, &many)] {
+            assert_eq!(refused.unwrap_err().all()[0].field, "senders");
+        }
     }
 
     #[test]

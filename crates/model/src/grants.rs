@@ -3,7 +3,7 @@
 //! An operation that needs a permission takes a value of that permission's type. Only a check of [`Grants`]
 //! creates such a value, so a route without the check does not compile.
 
-use crate::{DomainName, EmailAddress, Permission};
+use crate::{Alias, DomainName, EmailAddress, Permission};
 
 /// The identity of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,6 +197,24 @@ impl Grants {
         allowed.map(|()| SendAs(address.clone()))
     }
 
+    /// Checks for permission to send from an alias: the caller's mailbox is one of its senders, and replies reach it.
+    ///
+    /// # Errors
+    /// [`Denied`] otherwise.
+    pub fn may_send_as_alias(&self, alias: &Alias) -> Result<SendAs, Denied> {
+        let is_named = self.mailbox().is_some_and(|mailbox| alias.senders.contains(mailbox));
+        (alias.active && is_named).then(|| SendAs(alias.address.clone())).ok_or(Denied)
+    }
+
+    /// Checks for permission to send from an address that no user and no alias has: the caller's own one with a tag.
+    ///
+    /// # Errors
+    /// [`Denied`] otherwise.
+    pub fn may_send_with_tag(&self, address: &EmailAddress) -> Result<SendAs, Denied> {
+        let is_own = self.mailbox().is_some_and(|mailbox| address.without_tag().as_ref() == Some(mailbox));
+        is_own.then(|| SendAs(address.clone())).ok_or(Denied)
+    }
+
     /// Checks for permission to read the mail of `address`: the caller's own, or any mailbox in a domain with
     /// `view_mailbox`.
     ///
@@ -339,6 +357,24 @@ mod tests {
         assert!(ann.may_manage_drafts_of(&address("ann@a.example")).is_ok());
         assert!(ann.may_manage_drafts_of(&neighbour).is_err());
         assert!(ann.may_manage_app_passwords_of(&neighbour).is_err());
+    }
+
+    #[test]
+    fn a_mailbox_sends_with_its_tags_and_from_aliases_that_name_it() {
+        let ann = Grants::of_mailbox(address("ann@a.example"), false, Vec::new());
+        assert!(ann.may_send_with_tag(&address("Ann+Shop@a.example")).is_ok());
+        for other in ["ann@a.example", "bob+ann@a.example", "ann+x@b.example", "an+n@a.example"] {
+            assert!(ann.may_send_with_tag(&address(other)).is_err(), "{other}");
+        }
+        let (address, created_at) = (address("team@a.example"), crate::Timestamp::from_seconds(0));
+        let (members, senders) = (vec!["ann@a.example".parse().unwrap()], Vec::new());
+        let team = Alias { address, members: members.clone(), senders, active: true, created_at };
+        assert!(ann.may_send_as_alias(&team).is_err(), "a member only");
+        let team = Alias { senders: members, ..team };
+        assert_eq!(ann.may_send_as_alias(&team).unwrap().address().as_str(), "team@a.example");
+        assert!(ann.may_send_as_alias(&Alias { active: false, ..team.clone() }).is_err());
+        let neighbour = Grants::of_mailbox("bob@a.example".parse().unwrap(), false, Vec::new());
+        assert!(neighbour.may_send_as_alias(&team).is_err());
     }
 
     #[test]

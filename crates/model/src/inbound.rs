@@ -46,6 +46,8 @@ pub struct ReceivedMail {
     pub at: Timestamp,
     /// The address that it was delivered to, possibly with a detail such as `+lists`.
     pub mailbox: EmailAddress,
+    /// The address that it was sent to, such as an alias; `None` if it is not known.
+    pub recipient: Option<EmailAddress>,
     /// The mail server's queue id.
     pub queue_id: QueueId,
     /// Its Message-ID, if known.

@@ -38,7 +38,7 @@ mod webhook;
 
 pub use account::{Account, AccountChange, Credentials, NewAccount, PasswordRule, SecretText};
 pub use address::{AddressError, DomainName, EmailAddress, NamedAddress};
-pub use alias::{Alias, AliasChange, MembersRule};
+pub use alias::{Alias, AliasChange, MembersRule, SendersRule};
 pub use app_password::{AppPassword, AppPasswordValue, NewAppPassword, StoredAppPassword};
 pub use authentication::{
     Authentication, AuthenticationResult, CheckedDomain, CheckedSignature, UnknownAuthenticationResult,

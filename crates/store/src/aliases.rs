@@ -51,11 +51,12 @@ impl Aliases<'_> {
     /// Adds an alias.
     ///
     /// # Errors
-    /// [`StoreError::Reference`] when its domain does not exist.
+    /// [`StoreError::Reference`] when its domain or a sender does not exist.
     pub async fn insert(&self, alias: &Alias) -> Result<AliasStored, StoreError> {
         let is_account = Stmt::new("SELECT 1 FROM accounts WHERE email = $1").bind(&alias.address).demand(0);
         let mut statements = vec![is_account, insert_alias(alias)];
         let guard = add_members(&mut statements, &alias.address, &alias.members);
+        statements.extend(inserted_senders(&alias.address, &alias.senders));
         statements.push(Log::of(self.0).insert(&alias_created(alias, self.0.next_fact())));
         stored(self.change(&alias.address, statements).await, AliasStored::Taken, Some(guard))
     }
@@ -75,8 +76,9 @@ impl Aliases<'_> {
     pub async fn list(&self, filter: &AliasFilter, page: Page) -> Result<Listed<Alias>, StoreError> {
         let filter = conditions(filter);
         let (keys, params) = ALIASES.page_keys(&filter, page).into_parts();
-        let [aliases, members] = of_keys(&keys, ALIASES.order, &params);
-        let mut answers = self.0.scan(vec![aliases, members, ALIASES.total(&filter)]).await?;
+        let mut queries = Vec::from(of_keys(&keys, ALIASES.order, &params));
+        queries.push(ALIASES.total(&filter));
+        let mut answers = self.0.scan(queries).await?;
         let total = exactly_one(answers.pop().unwrap_or_default())?.unsigned()?;
         Ok(Listed { total, items: joined(answers)? })
     }
@@ -107,6 +109,10 @@ impl Aliases<'_> {
             statements.push(Stmt::new("DELETE FROM alias_members WHERE alias = $1").bind(address));
             add_members(&mut statements, address, members)
         });
+        if let Some(senders) = &change.senders {
+            statements.push(Stmt::new("DELETE FROM alias_senders WHERE alias = $1").bind(address));
+            statements.extend(inserted_senders(address, senders));
+        }
         statements.push(Log::of(self.0).insert(&alias_updated(address, change, now, self.0.next_fact())));
         stored(self.change(address, statements).await, AliasStored::Missing, guard)
     }
@@ -151,7 +157,7 @@ fn stored(
 }
 
 fn insert_alias(alias: &Alias) -> Stmt {
-    let Alias { address, members: _, active, created_at } = alias;
+    let Alias { address, members: _, senders: _, active, created_at } = alias;
     let lookup =
         if address.is_catch_all() { format!("@{}", address.domain_str()) } else { address.as_str().to_owned() };
     Stmt::new(
@@ -175,6 +181,15 @@ fn add_members(statements: &mut Vec<Stmt>, alias: &EmailAddress, members: &[Emai
     statements.extend(members.iter().enumerate().map(insert));
     statements.push(leads_back(alias).demand(0));
     statements.len() - 1
+}
+
+/// Returns statements that store the senders.
+fn inserted_senders(alias: &EmailAddress, senders: &[EmailAddress]) -> impl Iterator<Item = Stmt> {
+    const INSERT: &str = "INSERT INTO alias_senders (alias, sender, sender_given, place) VALUES ($1, $2, $3, $4)";
+    senders
+        .iter()
+        .enumerate()
+        .map(move |(place, sender)| Stmt::new(INSERT).bind(alias).bind(sender).bind(sender.given()).bind(count(place)))
 }
 
 /// The address `reached.address` before its tag, by functions that both engines have: the characters before the first `+`,
@@ -216,28 +231,38 @@ fn one(address: &EmailAddress) -> Vec<Stmt> {
     of_keys("SELECT address FROM aliases WHERE address = $1", "address", &[address.into()]).into()
 }
 
-/// Returns queries for the aliases whose addresses `keys` selects, and for their members.
-fn of_keys(keys: &str, order: &str, params: &[Value]) -> [Stmt; 2] {
+/// Returns queries for the aliases whose addresses `keys` selects, for their members, and for their senders.
+fn of_keys(keys: &str, order: &str, params: &[Value]) -> [Stmt; 3] {
     let aliases = format!("SELECT {COLUMNS} FROM aliases WHERE address IN ({keys}) ORDER BY {order}");
     let members =
         format!("SELECT alias, member, member_given FROM alias_members WHERE alias IN ({keys}) ORDER BY alias, place");
-    [aliases, members].map(|sql| Stmt::new(sql).bind_all(params.iter().cloned()))
+    let senders =
+        format!("SELECT alias, sender, sender_given FROM alias_senders WHERE alias IN ({keys}) ORDER BY alias, place");
+    [aliases, members, senders].map(|sql| Stmt::new(sql).bind_all(params.iter().cloned()))
 }
 
 /// Reads the results of [`of_keys`].
 fn joined(answers: Vec<Vec<Row<'_>>>) -> Result<Vec<Alias>, StoreError> {
     let mut answers = answers.into_iter();
-    let (aliases, rows) = (answers.next().unwrap_or_default(), answers.next().unwrap_or_default());
-    let mut members: HashMap<String, Vec<EmailAddress>> = HashMap::new();
-    for mut row in rows {
-        members.entry(row.text()?).or_default().push(row.address()?);
-    }
+    let aliases = answers.next().unwrap_or_default();
+    let (mut members, mut senders) =
+        (by_alias(answers.next().unwrap_or_default())?, by_alias(answers.next().unwrap_or_default())?);
     let read = |mut row: Row<'_>| {
         let address = row.address()?;
         let members = members.remove(address.as_str()).unwrap_or_default();
-        Ok(Alias { address, members, active: row.bool()?, created_at: row.time()? })
+        let senders = senders.remove(address.as_str()).unwrap_or_default();
+        Ok(Alias { address, members, senders, active: row.bool()?, created_at: row.time()? })
     };
     aliases.into_iter().map(read).collect()
+}
+
+/// Reads addresses by the alias that has them.
+fn by_alias(rows: Vec<Row<'_>>) -> Result<HashMap<String, Vec<EmailAddress>>, StoreError> {
+    let mut addresses: HashMap<String, Vec<EmailAddress>> = HashMap::new();
+    for mut row in rows {
+        addresses.entry(row.text()?).or_default().push(row.address()?);
+    }
+    Ok(addresses)
 }
 
 pub(crate) fn conditions(filter: &AliasFilter) -> Filter {

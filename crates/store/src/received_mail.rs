@@ -34,8 +34,8 @@ impl WaitingMails<'_> {
     /// # Errors
     /// When the database cannot be read.
     pub async fn oldest(&self, limit: usize) -> Result<Vec<WaitingMail>, StoreError> {
-        let sql = "SELECT id, event_id, at, mailbox, queue_id, header_id, folder, uid, authentication FROM received_mail \
-                   ORDER BY id LIMIT $1";
+        let sql = "SELECT id, event_id, at, mailbox, queue_id, header_id, folder, uid, authentication, recipient \
+                   FROM received_mail ORDER BY id LIMIT $1";
         let rows = self.0.query(Stmt::new(sql).bind(count(limit))).await?;
         rows.into_iter().map(read).collect()
     }
@@ -58,9 +58,10 @@ pub(crate) fn insert(mail: &ReceivedMail, feed: &str, to: &FeedCursor, place: us
     let source = [feed.as_bytes(), to.0.as_bytes(), &place.to_be_bytes()];
     let (folder, uid) = mail.place.as_ref().map(|(folder, uid)| (folder.as_str(), i64::from(*uid))).unzip();
     Stmt::new(
-        "INSERT INTO received_mail (event_id, at, mailbox, queue_id, header_id, folder, uid, authentication) \
+        "INSERT INTO received_mail (event_id, at, mailbox, queue_id, header_id, folder, uid, authentication, recipient) \
          SELECT CAST($1 AS TEXT), CAST($2 AS BIGINT), email, CAST($3 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), \
-         CAST($6 AS BIGINT), CAST($9 AS TEXT) FROM accounts WHERE email IN ($7, $8) ORDER BY LENGTH(email) DESC LIMIT 1",
+         CAST($6 AS BIGINT), CAST($9 AS TEXT), CAST($10 AS TEXT) FROM accounts WHERE email IN ($7, $8) \
+         ORDER BY LENGTH(email) DESC LIMIT 1",
     )
     .bind(received_id(&mail.mailbox, mail.at, &source).to_string())
     .bind(mail.at)
@@ -71,6 +72,7 @@ pub(crate) fn insert(mail: &ReceivedMail, feed: &str, to: &FeedCursor, place: us
     .bind(&mail.mailbox)
     .bind(without_detail(&mail.mailbox))
     .bind(mail.authentication.as_ref().map(authentication_to_json))
+    .bind(mail.recipient.as_ref().map(|recipient| recipient.shown().to_owned()))
 }
 
 /// Returns the address without its detail.
@@ -86,5 +88,7 @@ fn read(mut row: Row) -> Result<WaitingMail, StoreError> {
     let place = folder.zip(row.int_or_null()?.and_then(|uid| u32::try_from(uid).ok()));
     let authentication = row.text_or_null()?;
     let authentication = authentication.as_deref().and_then(authentication_from_json);
-    Ok(WaitingMail { id, event_id, mail: ReceivedMail { at, mailbox, queue_id, header_id, place, authentication } })
+    let recipient = row.parsed_or_null()?;
+    let mail = ReceivedMail { at, mailbox, recipient, queue_id, header_id, place, authentication };
+    Ok(WaitingMail { id, event_id, mail })
 }

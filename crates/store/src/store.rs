@@ -46,6 +46,8 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 27, sql: include_str!("../migrations/sqlite/0027_bounded_rows.sql") },
     Migration { version: 28, sql: include_str!("../migrations/sqlite/0028_mail_owner.sql") },
     Migration { version: 29, sql: include_str!("../migrations/sqlite/0029_sieve_of_all.sql") },
+    Migration { version: 30, sql: include_str!("../migrations/sqlite/0030_recipient.sql") },
+    Migration { version: 31, sql: include_str!("../migrations/sqlite/0031_senders_of_aliases.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -79,6 +81,8 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 27, sql: include_str!("../migrations/postgres/0027_bounded_rows.sql") },
     Migration { version: 28, sql: include_str!("../migrations/postgres/0028_mail_owner.sql") },
     Migration { version: 29, sql: include_str!("../migrations/postgres/0029_sieve_of_all.sql") },
+    Migration { version: 30, sql: include_str!("../migrations/postgres/0030_recipient.sql") },
+    Migration { version: 31, sql: include_str!("../migrations/postgres/0031_senders_of_aliases.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.

@@ -10,7 +10,8 @@
 //! still recognized ([`super::identity`]). So [`super::bounds`] also counts how often each alias forwards a message, and
 //! limits all copies of a message together.
 //!
-//! A sender can forge all these fields, and thereby only prevents that the own message is forwarded.
+//! A sender can forge all these fields, and thereby only prevents that the own message is forwarded. Mailboxes do not get
+//! forged ones ([`super::contents`]): the address to which a mailbox received a message is above the message.
 
 use std::fmt::Write;
 use std::io;
@@ -21,13 +22,14 @@ use mailapi_backend::mime::{Header, MessageStructure};
 use mailapi_model::{Blob, EmailAddress, EnhancedCode, Reply};
 
 use super::Relaying;
+use super::contents::{self, ForeignField};
 use super::identity::{CommonIdentities, hash_of, hash_of_bytes};
 use crate::message_store::expanded::MessageIdentity;
 
-const FIELD: &str = "Delivered-To";
+pub(super) const FIELD: &str = "Delivered-To";
 
 /// Maximum number of fields that are read. This server adds its own at the top, so that the last aliases are among them.
-const MOST: usize = 100;
+pub(super) const MOST: usize = 100;
 
 /// How often a message may have passed this server to be forwarded by aliases or rules: once from its author here to a
 /// list, and once from the list.
@@ -48,24 +50,31 @@ struct TraceFields {
 }
 
 impl EarlierHops {
-    /// Of a message in memory.
-    pub(super) fn in_memory(message: &Bytes, structure: &MessageStructure, relaying: Relaying) -> Self {
+    /// Of a message in memory, with its fields Delivered-To.
+    pub(super) fn in_memory(
+        message: &Bytes,
+        structure: &MessageStructure,
+        relaying: Relaying,
+    ) -> (Self, Vec<ForeignField>) {
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(message.len());
         let header = message.slice(..place(structure.header().length));
         let body = has_body(relaying).then(|| message.slice(place(structure.header_len)..));
-        let is_cut = is_cut(structure);
-        Self(LazyLock::new(Box::new(move || {
-            TraceFields::of(&header, body.map(|body| hash_of_bytes(&body)).as_ref(), is_cut)
-        })))
+        let (fields, is_cut) = (contents::fields(&header), is_cut(structure));
+        let read = move || TraceFields::of(&header, body.map(|body| hash_of_bytes(&body)).as_ref(), is_cut);
+        (Self(LazyLock::new(Box::new(read))), fields)
     }
 
-    /// Reads a message in a file. May block.
-    pub(super) fn read(message: &Blob, structure: &MessageStructure, relaying: Relaying) -> io::Result<Self> {
+    /// The same of a message in a file. May block.
+    pub(super) fn read(
+        message: &Blob,
+        structure: &MessageStructure,
+        relaying: Relaying,
+    ) -> io::Result<(Self, Vec<ForeignField>)> {
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(message.len());
         let header = message.slice(0..place(structure.header().length)).to_bytes()?;
         let body = has_body(relaying).then(|| hash_of(&message.slice(place(structure.header_len)..message.len())));
-        let fields = TraceFields::of(&header, body.transpose()?.as_ref(), is_cut(structure));
-        Ok(Self(LazyLock::new(Box::new(|| fields))))
+        let trace = TraceFields::of(&header, body.transpose()?.as_ref(), is_cut(structure));
+        Ok((Self(LazyLock::new(Box::new(|| trace))), contents::fields(&header)))
     }
 
     /// Returns whether the alias or the mailbox has forwarded the message before.
@@ -107,7 +116,7 @@ impl TraceFields {
     fn of(header: &[u8], body: Option<&MessageIdentity>, is_cut: bool) -> Self {
         let header = Header::of(header);
         let values: Vec<_> = header.texts(FIELD).take(MOST).collect();
-        let addresses = values.iter().filter_map(|value| value.trim().parse().ok());
+        let addresses = values.iter().filter_map(|value| address(value));
         let forwarders = addresses.map(without_tag).collect();
         let mut identities = CommonIdentities::of(&header, body);
         identities.is_unclear |= is_cut;
@@ -123,6 +132,16 @@ fn has_body(relaying: Relaying) -> bool {
 /// Returns whether the header is longer than what is read of it.
 fn is_cut(structure: &MessageStructure) -> bool {
     structure.header().length < structure.header_len
+}
+
+/// Returns the address that a field Delivered-To names.
+pub(super) fn delivered_to(field: &[u8]) -> Option<EmailAddress> {
+    address(&Header::of(field).text(FIELD)?)
+}
+
+fn address(value: &str) -> Option<EmailAddress> {
+    let value = value.trim();
+    value.strip_prefix('<').and_then(|value| value.strip_suffix('>')).unwrap_or(value).parse().ok()
 }
 
 /// Returns how often a message has passed this server, which wrote its first Received field.
@@ -196,7 +215,7 @@ mod tests {
     fn of(header: &str) -> EarlierHops {
         let message = Bytes::copy_from_slice(header.as_bytes());
         let structure = MessageStructure::of(&message);
-        EarlierHops::in_memory(&message, &structure, Relaying::Denied)
+        EarlierHops::in_memory(&message, &structure, Relaying::Denied).0
     }
 
     #[test]

@@ -13,6 +13,7 @@
 
 mod answering;
 mod bounds;
+mod contents;
 mod expansion;
 mod identity;
 mod loops;
@@ -26,6 +27,7 @@ mod transaction;
 mod unusable;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 
@@ -38,8 +40,10 @@ use mailapi_smtp::{Notify, Ret};
 use mailapi_store::StoreError;
 
 use crate::MessageStore;
+use crate::message_store::content::delivered_to as delivered_to_line;
 use crate::message_store::{NewContent, unreadable};
 
+use contents::ForeignField;
 pub use expansion::Expanded;
 use loops::EarlierHops;
 pub(crate) use loops::fields as delivered_to;
@@ -216,12 +220,24 @@ pub struct Prepared {
     pub(crate) returned: Option<ReturnedMail>,
     /// Its way so far.
     pub(crate) earlier: Arc<EarlierHops>,
+    /// The message as mailboxes get it, if a sender wrote to which address here it was delivered.
+    pub(crate) for_mailboxes: Option<NewContent>,
     /// The beginning of its text, for the event of each mailbox that receives it. `None` if the log of events is in
     /// another database.
     pub(crate) snippet: Option<String>,
 }
 
 impl Prepared {
+    /// Returns the message as mailboxes get it.
+    pub(crate) fn kept(&self) -> &NewContent {
+        self.for_mailboxes.as_ref().unwrap_or(&self.content)
+    }
+
+    /// Returns the size of the message in the mailbox of a recipient.
+    pub(crate) fn size_for(&self, recipient: &EmailAddress) -> u64 {
+        self.kept().size() + delivered_to_line(&recipient.wire()).len() as u64
+    }
+
     /// Returns whether the log of events is in the same file.
     pub(crate) const fn has_log(&self) -> bool {
         self.snippet.is_some()
@@ -298,8 +314,29 @@ impl MessageStore {
             true => Some(snippet(&incoming.message, &content, settings.inline_bytes).await?),
             false => None,
         };
-        let earlier = Arc::new(earlier(&incoming, &content, settings.inline_bytes).await?);
-        Ok(Prepared { content, queue_id, expires_at, returned, incoming, earlier, snippet })
+        let (earlier, written) = earlier(&incoming, &content, settings.inline_bytes).await?;
+        let for_mailboxes = match self.without_forged(&incoming.message, &written).await? {
+            Some(message) => Some(NewContent::delivered(&sender, message, incoming.received_at, settings).await?),
+            None => None,
+        };
+        let earlier = Arc::new(earlier);
+        Ok(Prepared { content, queue_id, expires_at, returned, earlier, for_mailboxes, snippet, incoming })
+    }
+
+    /// Returns a message without the fields that name an address here as the one that it was delivered to; `None` if it has
+    /// none of them.
+    async fn without_forged(&self, message: &Blob, written: &[ForeignField]) -> Result<Option<Blob>, StoreError> {
+        // Almost no message has such a field.
+        if written.is_empty() {
+            return Ok(None);
+        }
+        let mut own = HashSet::new();
+        for domain in contents::domains(written, loops::MOST) {
+            if self.is_local_domain(&domain).await? {
+                own.insert(domain);
+            }
+        }
+        Ok(contents::without(message, written, &own, loops::MOST))
     }
 
     /// Returns a new queue id.
@@ -393,8 +430,12 @@ async fn read_returned(
     reading.await.map_err(|_| StoreError::Panicked)?.map(Some).map_err(unreadable)
 }
 
-/// Returns the way of a message so far.
-async fn earlier(incoming: &Incoming, content: &NewContent, inline_bytes: usize) -> Result<EarlierHops, StoreError> {
+/// Returns the way of a message so far, and the fields that say to whom it was delivered.
+async fn earlier(
+    incoming: &Incoming,
+    content: &NewContent,
+    inline_bytes: usize,
+) -> Result<(EarlierHops, Vec<ForeignField>), StoreError> {
     let (message, relaying) = (incoming.message.clone(), incoming.relaying);
     if let Some(bytes) = message.in_memory().filter(|bytes| bytes.len() <= inline_bytes) {
         return Ok(EarlierHops::in_memory(bytes, content.structure(), relaying));

@@ -1,7 +1,7 @@
 //! Applies the rules of mailboxes to a message.
 //!
-//! The rules of each mailbox decide once for a message, whatever leads to it. They are applied before anything is
-//! written, since a rule can refuse the message.
+//! The rules of each mailbox decide once for a message, whatever leads to it, unless they compare the recipient. They are
+//! applied before anything is written, since a rule can refuse the message.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -13,11 +13,11 @@ use mailapi_model::{Alias, EmailAddress, EnhancedCode, Reply, RuleFacts, Ruling,
 use mailapi_store::StoreError;
 use rusqlite::Connection;
 
-use super::Prepared;
 use super::answering::deserves_answer;
 use super::expansion::{self, Expanded, Expansion, expand};
 use super::transaction::{Local, LocalTo, Routes};
 use super::unusable::{Failed, Unusable, unusable};
+use super::{Prepared, Recipient, loops};
 use crate::MessageStoreSettings;
 use crate::message_store::{MailboxId, mailbox, rules, unreadable};
 
@@ -31,8 +31,31 @@ const MAX_FIELD: usize = 4 * 1024;
 /// all other writers wait.
 const MAX_FIELDS: usize = 16 * 1024;
 
-/// What the rules of mailboxes decide. Mailboxes without rules have no entry.
-pub(super) type Rulings = HashMap<MailboxId, Ruling>;
+/// What the rules of mailboxes decide. Mailboxes without rules have no ruling.
+#[derive(Debug, Default)]
+pub(super) struct AllRulings {
+    /// `None` for all recipients.
+    made: HashMap<(MailboxId, Option<EmailAddress>), Ruling>,
+    /// Mailboxes whose rules compare the recipient.
+    by_recipient: HashSet<MailboxId>,
+    without_rules: HashSet<MailboxId>,
+}
+
+impl AllRulings {
+    /// Returns the ruling of a mailbox about the message to a recipient that leads to it.
+    pub(super) fn get(&self, mailbox: MailboxId, recipient: &EmailAddress) -> Option<&Ruling> {
+        if self.made.is_empty() { None } else { self.made.get(&self.key(mailbox, recipient)) }
+    }
+
+    fn is_known(&self, mailbox: MailboxId, recipient: &EmailAddress) -> bool {
+        self.without_rules.contains(&mailbox) || self.get(mailbox, recipient).is_some()
+    }
+
+    /// Returns what distinguishes the rulings of a mailbox.
+    fn key(&self, mailbox: MailboxId, recipient: &EmailAddress) -> (MailboxId, Option<EmailAddress>) {
+        (mailbox, self.by_recipient.contains(&mailbox).then(|| recipient.clone()))
+    }
+}
 
 /// Applies the rules of all mailboxes that a message reaches: removes those that refuse it from the routes, and adds the
 /// addresses to which they forward it.
@@ -45,23 +68,28 @@ pub(super) fn apply(
     expanded: &mut Expanded,
     now: Timestamp,
 ) -> Result<(), Failed> {
-    let mailboxes: Vec<MailboxId> = routes.local.iter().flat_map(|local| local.to.mailboxes()).collect();
+    let mut mailboxes: Vec<(MailboxId, &EmailAddress)> = Vec::new();
+    for Local { recipient, to, .. } in &routes.local {
+        let recipient: &Recipient = recipient;
+        mailboxes.extend(to.mailboxes().map(|mailbox| (mailbox, &recipient.address)));
+    }
     let mut has_rules = false;
-    for mailbox in mailboxes.iter().filter(|mailbox| !unusable.contains(**mailbox)) {
+    for (mailbox, _) in mailboxes.iter().filter(|(mailbox, _)| !unusable.contains(*mailbox)) {
         has_rules = has_rules || rules::find(connection, *mailbox).map_err(blamed(*mailbox))?.is_some();
     }
     if !has_rules && unusable.is_empty() {
         return Ok(());
     }
-    let length = usize::try_from(mail.content.structure().header_len).unwrap_or(usize::MAX);
-    let header = mail.incoming.message.slice(0..length.min(MAX_HEADER).min(mail.incoming.message.len()));
+    let (message, structure) = (mail.kept().message(), mail.kept().structure());
+    let length = usize::try_from(structure.header_len).unwrap_or(usize::MAX);
+    let header = message.slice(0..length.min(MAX_HEADER).min(message.len()));
     let bytes = header.to_bytes().map_err(unreadable)?;
     let header = Header::of(&bytes);
     let facts = Facts::new(&header, mail);
-    let (known, rulings) = (HashSet::new(), Rulings::new());
-    let mut judged = Judged { connection, mail, settings, unusable, facts, now, known, rulings };
-    for mailbox in mailboxes {
-        judged.judge(mailbox)?;
+    let rulings = AllRulings::default();
+    let mut judged = Judged { connection, mail, settings, unusable, facts, now, rulings };
+    for (mailbox, recipient) in mailboxes {
+        judged.judge(mailbox, recipient)?;
     }
     judged.refuse(routes);
     judged.forward(routes, expanded)?;
@@ -77,18 +105,24 @@ struct Judged<'a> {
     unusable: &'a Unusable,
     facts: Facts<'a>,
     now: Timestamp,
-    known: HashSet<MailboxId>,
-    rulings: Rulings,
+    rulings: AllRulings,
 }
 
 impl Judged<'_> {
-    /// Applies the rules of a mailbox, once.
-    fn judge(&mut self, mailbox: MailboxId) -> Result<(), Failed> {
-        if !self.known.insert(mailbox) || self.unusable.contains(mailbox) {
+    /// Applies the rules of a mailbox, once, or once for each recipient if they compare it.
+    fn judge(&mut self, mailbox: MailboxId, recipient: &EmailAddress) -> Result<(), Failed> {
+        if self.unusable.contains(mailbox) || self.rulings.is_known(mailbox, recipient) {
             return Ok(());
         }
         let rules = rules::find(self.connection, mailbox).map_err(blamed(mailbox))?;
-        let Some(rules) = rules else { return Ok(()) };
+        let Some(rules) = rules else {
+            self.rulings.without_rules.insert(mailbox);
+            return Ok(());
+        };
+        if rules.compare_recipient() {
+            self.rulings.by_recipient.insert(mailbox);
+        }
+        recipient.as_str().clone_into(&mut self.facts.recipient);
         let mut ruling = rules.ruling(&self.facts);
         // Notices are neither answered nor refused (RFC 5429 section 2.1.1, RFC 5230 section 4.5). A message whose sender
         // address is not valid here cannot be answered, but it can be refused.
@@ -103,38 +137,40 @@ impl Judged<'_> {
                 ruling.vacation = None;
             }
         }
-        self.rulings.insert(mailbox, ruling);
+        let key = self.rulings.key(mailbox, recipient);
+        self.rulings.made.insert(key, ruling);
         Ok(())
     }
 
     /// Returns the reply if a mailbox cannot take mail, or its rules refuse the message.
-    fn refusal(&self, mailbox: MailboxId) -> Option<Reply> {
+    fn refusal(&self, mailbox: MailboxId, recipient: &EmailAddress) -> Option<Reply> {
         if self.unusable.contains(mailbox) {
             return Some(unusable());
         }
-        self.rulings.get(&mailbox)?.reject.as_deref().map(rejected)
+        self.rulings.get(mailbox, recipient)?.reject.as_deref().map(rejected)
     }
 
     /// Removes the mailboxes that refuse the message.
     fn refuse(&self, routes: &mut Routes<'_>) {
         for mut local in std::mem::take(&mut routes.local) {
+            let recipient = &local.recipient.address;
             let refusal = match &mut local.to {
-                LocalTo::Mailbox(mailbox) => self.refusal(*mailbox),
+                LocalTo::Mailbox(mailbox) => self.refusal(*mailbox, recipient),
                 LocalTo::Alias(expansion) => {
-                    self.refuse_members(expansion);
+                    self.refuse_members(expansion, recipient);
                     expansion.refusal()
                 }
             };
             match refusal {
-                Some(reply) => routes.refused.push(Refusal { recipient: local.recipient.address.clone(), reply }),
+                Some(reply) => routes.refused.push(Refusal { recipient: recipient.clone(), reply }),
                 None => routes.local.push(local),
             }
         }
     }
 
-    fn refuse_members(&self, expansion: &mut Expansion) {
+    fn refuse_members(&self, expansion: &mut Expansion, recipient: &EmailAddress) {
         for (member, mailbox) in std::mem::take(&mut expansion.mailboxes) {
-            match self.refusal(mailbox) {
+            match self.refusal(mailbox, recipient) {
                 Some(reply) => expansion.failed.push(Refusal { recipient: member, reply }),
                 None => expansion.mailboxes.push((member, mailbox)),
             }
@@ -151,10 +187,11 @@ impl Judged<'_> {
         let is_first = |local: &&mut Local<'_>| !mail.earlier.name(&local.recipient.address);
         let mut asked = HashSet::new();
         for local in routes.local.iter_mut().filter(is_first) {
+            let recipient = &local.recipient.address;
             let mut waiting: VecDeque<MailboxId> = local.to.mailboxes().collect();
             while let Some(mailbox) = waiting.pop_front() {
-                if asked.insert(mailbox) {
-                    let found = self.targets(mailbox, expanded)?;
+                if asked.insert(self.rulings.key(mailbox, recipient)) {
+                    let found = self.targets(mailbox, recipient, expanded)?;
                     waiting.extend(found.mailboxes.iter().map(|(_, mailbox)| *mailbox));
                     local.forwarded.add(found);
                 }
@@ -164,8 +201,13 @@ impl Judged<'_> {
     }
 
     /// Expands the addresses to which the rules of a mailbox forward the message.
-    fn targets(&mut self, mailbox: MailboxId, expanded: &mut Expanded) -> Result<Expansion, Failed> {
-        let members = self.rulings.get(&mailbox).map(|ruling| ruling.forward.clone()).unwrap_or_default();
+    fn targets(
+        &mut self,
+        mailbox: MailboxId,
+        recipient: &EmailAddress,
+        expanded: &mut Expanded,
+    ) -> Result<Expansion, Failed> {
+        let members = self.rulings.get(mailbox, recipient).map(|ruling| ruling.forward.clone()).unwrap_or_default();
         if members.is_empty() || expanded.refusal().is_some() {
             return Ok(Expansion::default());
         }
@@ -173,13 +215,13 @@ impl Judged<'_> {
         if self.mail.earlier.name(&address) {
             return Ok(Expansion::default());
         }
-        let as_alias = Alias { address, members, active: true, created_at: self.now };
-        let (size, most) = (self.mail.content.size(), expansion::MOST);
+        let as_alias = Alias { address, members, senders: Vec::new(), active: true, created_at: self.now };
+        let (size, most) = (self.mail.size_for(recipient), expansion::MOST);
         let mut found = expand(self.connection, as_alias, size, self.settings, most, expanded)?;
         for (_, mailbox) in found.mailboxes.clone() {
-            self.judge(mailbox)?;
+            self.judge(mailbox, recipient)?;
         }
-        self.refuse_members(&mut found);
+        self.refuse_members(&mut found, recipient);
         Ok(found)
     }
 }
@@ -198,6 +240,8 @@ pub(super) struct Facts<'a> {
     header: &'a Header<'a>,
     size: u64,
     is_spam: bool,
+    /// The address that the message was sent to.
+    recipient: String,
     texts: RefCell<HashMap<String, Rc<[String]>>>,
     addresses: RefCell<HashMap<String, Rc<[String]>>>,
 }
@@ -205,7 +249,8 @@ pub(super) struct Facts<'a> {
 impl<'a> Facts<'a> {
     fn new(header: &'a Header<'a>, mail: &Prepared) -> Self {
         let (size, is_spam) = (mail.incoming.message.len() as u64, mail.incoming.is_junk);
-        Self { header, size, is_spam, texts: RefCell::default(), addresses: RefCell::default() }
+        let (recipient, texts, addresses) = (String::new(), RefCell::default(), RefCell::default());
+        Self { header, size, is_spam, recipient, texts, addresses }
     }
 }
 
@@ -220,7 +265,12 @@ impl RuleFacts for Facts<'_> {
             });
             within.collect()
         };
-        self.texts.borrow_mut().entry(field.to_ascii_lowercase()).or_insert_with(read).clone()
+        let texts = self.texts.borrow_mut().entry(field.to_ascii_lowercase()).or_insert_with(read).clone();
+        // The field of this delivery is in front of the message.
+        if field.eq_ignore_ascii_case(loops::FIELD) {
+            return [self.recipient.clone()].into_iter().chain(texts.iter().cloned()).collect();
+        }
+        texts
     }
 
     fn addresses(&self, field: &str) -> Rc<[String]> {
@@ -234,6 +284,10 @@ impl RuleFacts for Facts<'_> {
 
     fn is_spam(&self) -> bool {
         self.is_spam
+    }
+
+    fn recipient(&self) -> &str {
+        &self.recipient
     }
 }
 
@@ -260,6 +314,7 @@ mod tests {
             header: &header,
             size: 0,
             is_spam: false,
+            recipient: String::new(),
             texts: RefCell::default(),
             addresses: RefCell::default(),
         };

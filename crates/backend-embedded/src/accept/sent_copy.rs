@@ -5,11 +5,14 @@ use mailapi_model::{SaveSent, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::Connection;
 
+use super::contents::StoredForms;
 use super::unusable::{Failed, Unusable};
 use super::{Incoming, Prepared};
 use crate::MessageStoreSettings;
 use crate::message_store::mailbox::Mailbox;
-use crate::message_store::{ContentId, NewEntry, Touched, enqueue_for_index, entry, folder, mailbox, to_flag_columns};
+use crate::message_store::{
+    EntryRecipient, NewEntry, Touched, enqueue_for_index, entry, folder, mailbox, to_flag_columns,
+};
 
 /// Copies a sent message to its author's folder for sent mail, if the mailbox has that option. A copy that does not fit
 /// in the quota, or whose mailbox is damaged, is left out: the message has been accepted for its recipients.
@@ -17,7 +20,7 @@ pub(super) fn save(
     connection: &Connection,
     mail: &Prepared,
     settings: &MessageStoreSettings,
-    content: ContentId,
+    forms: &mut StoredForms<'_>,
     unusable: &Unusable,
     now: Timestamp,
     touched: &mut Touched,
@@ -32,8 +35,9 @@ pub(super) fn save(
     let blamed = Failed::in_store(mailbox.id);
     let (folder, _) = folder::special(connection, mailbox.id, folder::SENT, now).map_err(&blamed)?;
     let flags = to_flag_columns(&Flags::from_words(["\\Seen"]), settings.max_keywords).map_err(&blamed)?;
-    let size = mail.content.size();
-    let entry = NewEntry { content, flags: &flags, internal_date: now, size, saved_at: now };
+    let (content, size) = (forms.received()?, mail.content.size());
+    let recipient = EntryRecipient::Written(None);
+    let entry = NewEntry { content, flags: &flags, internal_date: now, size, saved_at: now, recipient };
     entry::add(connection, folder, &entry).map_err(&blamed)?;
     enqueue_for_index(connection, content)?;
     touched.mailbox(mailbox.id);
@@ -42,16 +46,16 @@ pub(super) fn save(
 }
 
 /// Returns the mailbox that gets a copy of a sent message: the author's, or the one that logged in if the author has
-/// none, such as an alias.
+/// none, such as an alias. The author's own address may have a tag.
 fn mailbox_for(connection: &Connection, mail: &Prepared) -> Result<Option<Mailbox>, StoreError> {
     let Incoming { submitter, message_id, sender, .. } = &mail.incoming;
-    let (authors, by_api) = match (submitter, message_id, sender) {
-        (Some(submitter), _, _) => (vec![&submitter.from, &submitter.mailbox], false),
-        (None, Some(_), Some(sender)) => (vec![sender], true),
+    let (author, other, by_api) = match (submitter, message_id, sender) {
+        (Some(submitter), _, _) => (&submitter.from, Some(submitter.mailbox.clone()), false),
+        (None, Some(_), Some(sender)) => (sender, sender.without_tag(), true),
         _ => return Ok(None),
     };
-    for author in authors {
-        if let Some(mailbox) = mailbox::find(connection, author)? {
+    for author in [Some(author.clone()), other].into_iter().flatten() {
+        if let Some(mailbox) = mailbox::find(connection, &author)? {
             let is_saved = match mailbox::save_sent(connection, mailbox.id)? {
                 SaveSent::Off => false,
                 SaveSent::Api => by_api,

@@ -11,23 +11,24 @@ use mailapi_backend::{Accepted, Refusal};
 use mailapi_events::{Received, ReceivedMessage, received, received_id, submitted};
 use mailapi_imap::Flags;
 use mailapi_model::{
-    DeliveryEvent, EmailAddress, EnhancedCode, Evidence, FolderName, MessageId, Outcome, QueueId, Reply, SubmittedFact,
-    SubmittedReport, Timestamp,
+    DeliveryEvent, EmailAddress, EnhancedCode, Evidence, FolderName, MessageId, Outcome, QueueId, Reply, Ruling,
+    SubmittedFact, SubmittedReport, Timestamp,
 };
 use mailapi_store::{StoreError, insert_event};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::contents::StoredForms;
 use super::expansion::{self, Expanded, Expansion};
 use super::routing::{Route, route};
-use super::rules::{self, Rulings};
+use super::rules::{self, AllRulings};
 use super::unusable::{Failed, Unusable, in_savepoint};
 use super::{
     AcceptError, LeftFor, Prepared, Recipient, Relaying, Submitter, Taken, answering, bounds, loops, returned,
     sent_copy,
 };
 use crate::message_store::{
-    ContentId, FlagColumns, FolderId, MailboxId, MessageStoreError, NewEntry, Touched, add_answer, content, damaged,
-    enqueue_for_index, entry, folder, folder_for_rule, mailbox, to_flag_columns,
+    ContentId, EntryRecipient, FlagColumns, FolderId, MailboxId, MessageStoreError, NewEntry, Touched, add_answer,
+    damaged, enqueue_for_index, entry, folder, folder_for_rule, mailbox, to_flag_columns,
 };
 use crate::{MessageStoreSettings, feed, queue};
 
@@ -37,7 +38,7 @@ pub(super) struct Routes<'a> {
     pub(super) local: Vec<Local<'a>>,
     pub(super) remote: Vec<&'a Recipient>,
     pub(super) refused: Vec<Refusal>,
-    pub(super) rulings: Rulings,
+    pub(super) rulings: AllRulings,
 }
 
 /// A recipient with mailboxes here.
@@ -154,14 +155,14 @@ fn attempt(
         }
     }
     reached.write()?;
-    let content = content::insert(connection, &mail.content, settings).map_err(database)?;
+    let mut forms = StoredForms::none(connection, mail, settings);
     if let Some(submitter) = &mail.incoming.submitter {
         report_submission(connection, mail, submitter, &routes, now, touched)?;
     }
-    deliver(connection, mail, settings, &routes, content, now, touched)?;
-    sent_copy::save(connection, mail, settings, content, unusable, now, touched)?;
-    let waiting = queue::insert(connection, mail, content, &waiting(mail, &routes), now)?;
-    if waiting {
+    deliver(mail, settings, &routes, &mut forms, now, touched)?;
+    sent_copy::save(connection, mail, settings, &mut forms, unusable, now, touched)?;
+    let waiting = waiting(mail, &routes);
+    if !waiting.is_empty() && queue::insert(connection, mail, forms.received()?, &waiting, now)? {
         touched.queue();
     }
     if let Some(id) = mail.incoming.message_id {
@@ -243,7 +244,7 @@ fn routes<'a>(
     let mut seen: HashSet<&EmailAddress> = HashSet::new();
     let mut expanded = Expanded::of(mail);
     for recipient in mail.incoming.recipients.iter().filter(|recipient| seen.insert(&recipient.address)) {
-        let (address, size) = (&recipient.address, mail.content.size());
+        let (address, size) = (&recipient.address, mail.size_for(&recipient.address));
         let relaying = if recipient.comes_back { Relaying::Allowed } else { mail.incoming.relaying };
         let route = route(connection, address, size, relaying, settings, expansion::MOST, &mut expanded)?;
         let route = if mail.incoming.is_junk { kept_here(route, recipient) } else { route };
@@ -292,22 +293,25 @@ fn kept_here(route: Route, recipient: &Recipient) -> Route {
 /// Adds an entry and an event for each local recipient, for each member of an alias, and for each mailbox to which rules
 /// forward.
 fn deliver(
-    connection: &Connection,
     mail: &Prepared,
     settings: &MessageStoreSettings,
     routes: &Routes<'_>,
-    content: ContentId,
+    forms: &mut StoredForms<'_>,
     now: Timestamp,
     touched: &mut Touched,
 ) -> Result<(), Failed> {
     if routes.local.is_empty() {
         return Ok(());
     }
-    let (rulings, delivered_to) = (&routes.rulings, HashSet::new());
-    let mut delivery = Delivery { connection, mail, settings, rulings, content, now, touched, delivered: delivered_to };
+    let (content, connection, rulings) = (forms.kept()?, forms.connection(), &routes.rulings);
+    let (forms, delivered_to) = (&*forms, HashSet::new());
+    let mut delivery =
+        Delivery { connection, mail, settings, rulings, forms, content, now, touched, delivered: delivered_to };
     for Local { recipient, to, .. } in &routes.local {
         match to {
-            LocalTo::Mailbox(mailbox) => delivery.deliver(*mailbox, delivered(mail, recipient, now))?,
+            LocalTo::Mailbox(mailbox) => {
+                delivery.deliver(*mailbox, &recipient.address, delivered(mail, recipient, now))?;
+            }
             LocalTo::Alias(expansion) => delivery.deliver_to_members(recipient, expansion)?,
         }
         if let Some(returned) = &mail.returned {
@@ -330,7 +334,8 @@ struct Delivery<'a> {
     connection: &'a Connection,
     mail: &'a Prepared,
     settings: &'a MessageStoreSettings,
-    rulings: &'a Rulings,
+    rulings: &'a AllRulings,
+    forms: &'a StoredForms<'a>,
     content: ContentId,
     now: Timestamp,
     touched: &'a mut Touched,
@@ -340,14 +345,15 @@ struct Delivery<'a> {
 
 impl Delivery<'_> {
     /// Adds an entry to a mailbox, and the event. The mailbox is to blame if a row of it is damaged.
-    fn deliver(&mut self, mailbox: MailboxId, event: DeliveryEvent) -> Result<(), Failed> {
-        self.delivered.insert(mailbox);
+    fn deliver(&mut self, mailbox: MailboxId, recipient: &EmailAddress, event: DeliveryEvent) -> Result<(), Failed> {
+        let content = self.content_for(mailbox)?;
         let Self { connection, mail, now, .. } = *self;
         let blamed = Failed::in_store(mailbox);
-        let flags = self.flags(mailbox).map_err(&blamed)?;
-        let (content, size) = (self.content, mail.content.size());
-        let entry = NewEntry { content, flags: &flags, internal_date: now, size, saved_at: now };
-        let (folder, name) = self.folder_for(mailbox).map_err(&blamed)?;
+        let ruling = self.rulings.get(mailbox, recipient);
+        let flags = self.flags(ruling).map_err(&blamed)?;
+        let (size, to) = (mail.size_for(recipient), EntryRecipient::DeliveredTo(recipient));
+        let entry = NewEntry { content, flags: &flags, internal_date: now, size, saved_at: now, recipient: to };
+        let (folder, name) = self.folder_for(mailbox, ruling).map_err(&blamed)?;
         let uid = entry::add(connection, folder, &entry).map_err(&blamed)?;
         let address = mailbox::address(connection, mailbox).map_err(|error| blamed(error.into()))?;
         let authentication = mail.incoming.authentication.as_ref();
@@ -355,27 +361,41 @@ impl Delivery<'_> {
         // If the log of events is in another database, the reader of the feed stores the event.
         let received = match &mail.snippet {
             Some(snippet) => {
-                store_event(connection, mail, snippet, place, now)?;
+                store_event(connection, mail, snippet, place, (&event.recipient, size), now)?;
                 None
             }
             None => Some(place),
         };
         feed::append_received(connection, &event, first_attempt(mail, now), received, self.touched)?;
         self.touched.mailbox(mailbox);
-        self.answer(mailbox, &address).map_err(|error| Failed::at(mailbox, error))
+        self.answer(mailbox, ruling, &address).map_err(|error| Failed::at(mailbox, error))
+    }
+
+    /// Returns the stored message for another entry of a mailbox.
+    fn content_for(&mut self, mailbox: MailboxId) -> Result<ContentId, Failed> {
+        if self.delivered.insert(mailbox) {
+            return Ok(self.content);
+        }
+        let content = self.forms.another()?;
+        enqueue_for_index(self.connection, content)?;
+        Ok(content)
     }
 
     /// Returns the flags that rules set.
-    fn flags(&self, mailbox: MailboxId) -> Result<FlagColumns, MessageStoreError> {
-        let words = self.rulings.get(&mailbox).map(|ruling| ruling.flags.as_slice()).unwrap_or_default();
+    fn flags(&self, ruling: Option<&Ruling>) -> Result<FlagColumns, MessageStoreError> {
+        let words = ruling.map(|ruling| ruling.flags.as_slice()).unwrap_or_default();
         let most = self.settings.max_keywords;
         to_flag_columns(&Flags::from_words(words.iter().map(String::as_str).take(most)), most)
     }
 
     /// Returns the folder that receives the message.
-    fn folder_for(&self, mailbox: MailboxId) -> Result<(FolderId, FolderName), MessageStoreError> {
+    fn folder_for(
+        &self,
+        mailbox: MailboxId,
+        ruling: Option<&Ruling>,
+    ) -> Result<(FolderId, FolderName), MessageStoreError> {
         let Self { connection, mail, now, settings, .. } = *self;
-        if let Some(name) = self.rulings.get(&mailbox).and_then(|ruling| ruling.folder.as_ref())
+        if let Some(name) = ruling.and_then(|ruling| ruling.folder.as_ref())
             && let Some(folder) = folder_for_rule(connection, mailbox, name, settings.max_folders, now)?
         {
             return Ok((folder, name.clone()));
@@ -387,10 +407,13 @@ impl Delivery<'_> {
     }
 
     /// Adds the automatic answer of a mailbox for the delivery agent.
-    fn answer(&mut self, mailbox: MailboxId, address: &EmailAddress) -> Result<(), AcceptError> {
-        let Some(vacation) = self.rulings.get(&mailbox).and_then(|ruling| ruling.vacation.as_ref()) else {
-            return Ok(());
-        };
+    fn answer(
+        &mut self,
+        mailbox: MailboxId,
+        ruling: Option<&Ruling>,
+        address: &EmailAddress,
+    ) -> Result<(), AcceptError> {
+        let Some(vacation) = ruling.and_then(|ruling| ruling.vacation.as_ref()) else { return Ok(()) };
         let Some(answer) = answering::answer(self.mail, address, vacation) else { return Ok(()) };
         let next = self.now.plus(Duration::from_secs(u64::from(vacation.days) * 24 * 60 * 60));
         if add_answer(self.connection, mailbox, &answer, self.now, next)? {
@@ -413,7 +436,7 @@ impl Delivery<'_> {
             if self.delivered.contains(mailbox) {
                 feed::append(self.connection, &event, first_attempt(mail, now), self.touched)?;
             } else {
-                self.deliver(*mailbox, event)?;
+                self.deliver(*mailbox, &recipient.address, event)?;
             }
         }
         Ok(())
@@ -426,6 +449,7 @@ fn store_event(
     mail: &Prepared,
     snippet: &str,
     place: feed::Place<'_>,
+    (recipient, size): (&EmailAddress, u64),
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let (structure, queue_id) = (mail.content.structure(), mail.queue_id.0.as_str());
@@ -437,11 +461,12 @@ fn store_event(
         from_email: &structure.from.email,
         subject: &structure.subject,
         snippet,
-        size: mail.content.size(),
+        size,
         has_attachments: !structure.attachments.is_empty(),
     };
     let id = received_id(mailbox, now, &[folder.as_str().as_bytes(), &uid.to_be_bytes(), queue_id.as_bytes()]);
-    insert_event(connection, &received(Received { mailbox, queue_id, authentication, message: Some(message) }, id))
+    let (recipient, message) = (Some(recipient), Some(message));
+    insert_event(connection, &received(Received { mailbox, recipient, queue_id, authentication, message }, id))
 }
 
 fn delivered(mail: &Prepared, recipient: &Recipient, now: Timestamp) -> DeliveryEvent {
@@ -581,9 +606,4 @@ pub(super) fn find(connection: &Connection, id: MessageId) -> Result<Option<Acce
         Ok(Refusal { recipient, reply })
     })?;
     Ok(Some(Accepted { queue_id, refused: refused.collect::<Result<_, StoreError>>()? }))
-}
-
-/// Bytes that cannot be stored are a server error and not the sender's fault.
-fn database(error: MessageStoreError) -> AcceptError {
-    AcceptError::Store(error.into_store())
 }

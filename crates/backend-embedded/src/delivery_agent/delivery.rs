@@ -72,7 +72,10 @@ impl Delivery<'_> {
             return if self.is_stopped(&message).await? { Ok(()) } else { self.notify_success(message).await };
         }
         let outbound = OutboundMessage::of(
-            self.delivery_agent.message_store.buffer_range(message.layout, message.layout.as_submitted()).await?,
+            self.delivery_agent
+                .message_store
+                .buffer_range(message.layout.clone(), message.layout.as_submitted())
+                .await?,
         );
         let outbound = outbound.await.map_err(unreadable)?;
         let max = self.delivery_agent.settings.max_recipients.max(1);

@@ -173,7 +173,7 @@ impl Fetched {
         if plan.depth == Depth::Row {
             return Ok(fetched);
         }
-        let layout = *fetched.layout.insert(message.layout()?);
+        let layout = message.layout()?;
         if plan.depth >= Depth::HeaderLength {
             fetched.header_len = message.header_len(&layout)?;
         }
@@ -193,6 +193,7 @@ impl Fetched {
         if plan.preview {
             fetched.preview = message.preview()?;
         }
+        fetched.layout = Some(layout);
         Ok(fetched)
     }
 
@@ -202,8 +203,8 @@ impl Fetched {
     }
 
     /// Returns the location of the bytes; `None` if no item needs them.
-    pub(super) const fn layout(&self) -> Option<Layout> {
-        self.layout
+    pub(super) fn layout(&self) -> Option<Layout> {
+        self.layout.clone()
     }
 
     /// Returns a part to decode.

@@ -50,6 +50,8 @@ fn read(row: &Row<'_>) -> Result<Alias, StoreError> {
     Ok(Alias {
         address: address(row.get_ref(0)?.as_str().map_err(|_| damaged("an alias"))?)?,
         members: members.split_terminator(SEPARATOR).map(address).collect::<Result<_, _>>()?,
+        // They concern sending, which the account database decides.
+        senders: Vec::new(),
         active: row.get(2)?,
         created_at: Timestamp::from_millis(row.get(3)?),
     })

@@ -34,6 +34,11 @@ impl MessageStore {
     /// [`MessageStoreError::NoSuchMessage`] if the message was expunged.
     pub async fn load_range(&self, content: ContentId, range: Range<u64>) -> Result<Bytes, MessageStoreError> {
         let layout = self.layout(content).await?;
+        self.load_from(layout, range).await
+    }
+
+    /// Loads a range of a located message.
+    pub(crate) async fn load_from(&self, layout: Layout, range: Range<u64>) -> Result<Bytes, MessageStoreError> {
         let length = range.end.min(layout.size).saturating_sub(range.start);
         let job = move |connection: &Connection| pieces::read_range(connection, &layout, range);
         let is_long = length > self.settings().inline_bytes as u64;
@@ -57,13 +62,13 @@ impl MessageStore {
         range: Range<u64>,
     ) -> impl Stream<Item = Result<Bytes, MessageStoreError>> + Send + use<> {
         let end = range.end.min(layout.size);
-        stream::try_unfold((self.clone(), range.start), move |(message_store, offset)| async move {
+        stream::try_unfold((self.clone(), layout, range.start), move |(message_store, layout, offset)| async move {
             if offset >= end {
                 return Ok(None);
             }
             let next = layout.end_of_piece(offset).min(end);
             let piece = message_store.read(|connection| pieces::read_range(connection, &layout, offset..next)).await?;
-            Ok(Some((Bytes::from(piece), (message_store, next))))
+            Ok(Some((Bytes::from(piece), (message_store, layout, next))))
         })
     }
 }

@@ -14,7 +14,7 @@ impl MessageStore {
     pub(crate) async fn buffer_range(&self, layout: Layout, range: Range<u64>) -> Result<Blob, MessageStoreError> {
         let length = range.end.min(layout.size).saturating_sub(range.start);
         if length <= self.settings().inline_bytes as u64 {
-            return Ok(self.load_range(layout.content, range).await?.into());
+            return Ok(self.load_from(layout, range).await?.into());
         }
         let buffer = self.buffer().clone();
         self.scan(move |connection| copy(connection, &layout, range, &buffer)).await

@@ -4,13 +4,13 @@ use std::io;
 use std::ops::Range;
 
 use bytes::Bytes;
-use mailapi_backend::mime::MessageStructure;
+use mailapi_backend::mime::{MessageStructure, recipient_of};
 use mailapi_model::{Blob, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::id::ContentId;
-use super::{MessageStoreError, people, pieces};
+use super::{EntryRecipient, MessageStoreError, people, pieces};
 use crate::MessageStoreSettings;
 
 /// Number of chunk keys per message; `drop_chunks.key` is message * this + chunk.
@@ -24,6 +24,8 @@ pub(crate) struct NewContent {
     message: Blob,
     structure: MessageStructure,
     received_at: Timestamp,
+    /// The address that an appended message was sent to, according to its header.
+    recipient: Option<String>,
 }
 
 impl NewContent {
@@ -54,15 +56,26 @@ impl NewContent {
         received_at: Timestamp,
         settings: &MessageStoreSettings,
     ) -> Result<Self, StoreError> {
-        let structure = match message.in_memory() {
-            Some(bytes) if bytes.len() <= settings.inline_bytes => MessageStructure::of(bytes),
+        let is_appended = return_path.is_empty();
+        let (structure, recipient) = match message.in_memory() {
+            Some(bytes) if bytes.len() <= settings.inline_bytes => read(&message, is_appended).map_err(unreadable)?,
             _ => {
                 let message = message.clone();
-                let parsing = tokio::task::spawn_blocking(move || MessageStructure::of_bytes(&message));
+                let parsing = tokio::task::spawn_blocking(move || read(&message, is_appended));
                 parsing.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)?
             }
         };
-        Ok(Self { return_path, message, structure, received_at })
+        Ok(Self { return_path, message, structure, received_at, recipient })
+    }
+
+    /// Returns the message without our lines.
+    pub(crate) const fn message(&self) -> &Blob {
+        &self.message
+    }
+
+    /// Returns the address that an appended message was sent to, for its entry.
+    pub(crate) fn written_recipient(&self) -> EntryRecipient<'_> {
+        EntryRecipient::Written(self.recipient.as_deref())
     }
 
     /// Returns the stored size in bytes.
@@ -90,17 +103,31 @@ impl NewContent {
     }
 }
 
-/// Location of a stored message's bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Parses a message. Reads the recipient only of one that was not delivered here. May block.
+fn read(message: &Blob, is_appended: bool) -> io::Result<(MessageStructure, Option<String>)> {
+    let structure = MessageStructure::of_bytes(message)?;
+    if !is_appended {
+        return Ok((structure, None));
+    }
+    let length = usize::try_from(structure.header().length).unwrap_or(usize::MAX).min(message.len());
+    let recipient = recipient_of(&message.slice(0..length).to_bytes()?);
+    Ok((structure, recipient.map(|recipient| recipient.as_str().to_owned())))
+}
+
+/// Location of a stored message's bytes, and the line that is shown among them.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// The stored message.
     pub content: ContentId,
     /// Total size in bytes.
     pub size: u64,
-    /// Length of our `Return-Path` line at the beginning, which is removed for relaying.
+    /// Length of our lines at the beginning, `Delivered-To` and `Return-Path`, which are removed for relaying.
     pub return_path_len: u64,
     /// Size of each chunk but the last.
     pub(crate) chunk_len: u64,
+    /// The `Delivered-To` line of an entry behind its `Return-Path` line. It is not among the stored bytes; empty without
+    /// one.
+    delivered_to: Box<str>,
 }
 
 impl Layout {
@@ -110,9 +137,30 @@ impl Layout {
         0..self.size
     }
 
-    /// Returns the end of the chunk that contains an byte.
+    /// Returns the layout of a delivered entry, with its `Delivered-To` line.
+    pub(crate) fn delivered_to(self, recipient: Option<&str>) -> Self {
+        let Some(recipient) = recipient else { return self };
+        let line = delivered_to(recipient).into_boxed_str();
+        let length = line.len() as u64;
+        Self { size: self.size + length, return_path_len: self.return_path_len + length, delivered_to: line, ..self }
+    }
+
+    /// Returns the line that is not among the stored bytes.
+    pub(crate) fn added_line(&self) -> AddedLine<'_> {
+        let line = self.delivered_to.as_bytes();
+        AddedLine { line, place: self.return_path_len.saturating_sub(line.len() as u64) }
+    }
+
+    /// Returns the number of stored bytes.
+    pub(crate) fn stored_size(&self) -> u64 {
+        self.size.saturating_sub(self.delivered_to.len() as u64)
+    }
+
+    /// Returns the end of the chunk that contains an byte. The added line belongs to the first one.
     pub(crate) fn end_of_piece(&self, byte: u64) -> u64 {
-        (byte / self.chunk_len + 1).saturating_mul(self.chunk_len)
+        let before = self.delivered_to.len() as u64;
+        let chunk = byte.saturating_sub(before) / self.chunk_len;
+        (chunk + 1).saturating_mul(self.chunk_len).saturating_add(before)
     }
 
     /// Returns the range of the message as received, without our `Return-Path` line.
@@ -120,6 +168,35 @@ impl Layout {
     pub fn as_submitted(&self) -> Range<u64> {
         self.return_path_len..self.size
     }
+}
+
+/// A line that is shown among the stored bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AddedLine<'a> {
+    line: &'a [u8],
+    /// Number of stored bytes before it.
+    pub(crate) place: u64,
+}
+
+impl<'a> AddedLine<'a> {
+    /// Returns the part of the line in a range of the message.
+    pub(crate) fn part_in(&self, range: &Range<u64>) -> &'a [u8] {
+        let within =
+            |at: u64| usize::try_from(at.saturating_sub(self.place)).unwrap_or(usize::MAX).min(self.line.len());
+        self.line.get(within(range.start)..within(range.end)).unwrap_or_default()
+    }
+
+    /// Returns the range of the stored bytes in a range of the message.
+    pub(crate) fn without(&self, range: &Range<u64>) -> Range<u64> {
+        let stored = |at: u64| at.saturating_sub(self.line.len() as u64).max(at.min(self.place));
+        stored(range.start)..stored(range.end)
+    }
+}
+
+/// Returns the `Delivered-To` line of a delivery (RFC 9228). It follows the `Return-Path` line, which must be the first
+/// one (RFC 5321 section 4.4), and is above all that other servers wrote.
+pub(crate) fn delivered_to(recipient: &str) -> String {
+    format!("Delivered-To: {recipient}\r\n")
 }
 
 /// Stores a message without references.
@@ -173,7 +250,13 @@ pub(crate) const STORED_COLUMNS: &str = "m.id, m.size, m.return_path_len, m.chun
 
 /// Reads the layout from a row that starts with [`STORED_COLUMNS`].
 pub(crate) fn read_layout(row: &Row<'_>) -> rusqlite::Result<Layout> {
-    Ok(Layout { content: row.get(0)?, size: row.get(1)?, return_path_len: row.get(2)?, chunk_len: row.get(3)? })
+    Ok(Layout {
+        content: row.get(0)?,
+        size: row.get(1)?,
+        return_path_len: row.get(2)?,
+        chunk_len: row.get(3)?,
+        delivered_to: Box::default(),
+    })
 }
 
 /// Reads the structure from such a row. Its offsets count from the end of our `Return-Path` line.

@@ -1,9 +1,10 @@
 //! Rows of entries: messages in folders.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use mailapi_imap::Flags;
-use mailapi_model::Timestamp;
+use mailapi_model::{EmailAddress, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -36,6 +37,8 @@ pub struct EntryMeta {
     pub size: u64,
     /// Time at which the message was added to the folder (RFC 8514).
     pub saved_at: Timestamp,
+    /// The address that the message was sent to, which its `Delivered-To` line names. `None` if it was not delivered here.
+    pub delivered_to: Option<Box<str>>,
 }
 
 /// An entry to add.
@@ -46,6 +49,35 @@ pub(crate) struct NewEntry<'a> {
     pub(crate) internal_date: Timestamp,
     pub(crate) size: u64,
     pub(crate) saved_at: Timestamp,
+    pub(crate) recipient: EntryRecipient<'a>,
+}
+
+/// The address that a message was sent to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum EntryRecipient<'a> {
+    /// It was delivered here to this address.
+    DeliveredTo(&'a EmailAddress),
+    /// What its header says.
+    Written(Option<&'a str>),
+}
+
+impl EntryRecipient<'_> {
+    /// Returns the columns `delivered_to` and `recipient`.
+    fn columns(&self) -> (Option<Cow<'_, str>>, Option<&str>) {
+        match self {
+            Self::DeliveredTo(address) => (Some(address.wire()), None),
+            Self::Written(address) => (None, *address),
+        }
+    }
+}
+
+/// Returns the address that a message was sent to, from both columns.
+pub(crate) fn recipient(delivered_to: Option<String>, written: Option<String>) -> Option<String> {
+    let canonical = |text: String| match text.parse::<EmailAddress>() {
+        Ok(address) if address.as_str() != text => address.as_str().to_owned(),
+        _ => text,
+    };
+    delivered_to.map(canonical).or(written)
 }
 
 /// Adds an entry. Returns its UID.
@@ -64,8 +96,9 @@ pub(crate) fn insert(
     modseq: u64,
 ) -> Result<(), StoreError> {
     let sql = "INSERT INTO drop_entries (folder_id, uid, message_id, flags, keywords, internal_date, modseq, size,
-            saved_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+            saved_at, delivered_to, recipient)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    let (delivered_to, recipient) = entry.recipient.columns();
     connection.prepare_cached(sql)?.execute(params![
         folder,
         uid,
@@ -76,6 +109,8 @@ pub(crate) fn insert(
         modseq,
         entry.size,
         entry.saved_at.as_millis(),
+        delivered_to,
+        recipient,
     ])?;
     Ok(())
 }
@@ -109,7 +144,8 @@ pub(crate) fn uids(connection: &Connection, folder: FolderId) -> Result<Vec<u32>
 
 /// Returns one entry.
 pub(crate) fn find(connection: &Connection, folder: FolderId, uid: u32) -> Result<Option<EntryMeta>, StoreError> {
-    let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size, saved_at FROM drop_entries
+    let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size, saved_at, delivered_to
+        FROM drop_entries
         WHERE folder_id = ?1 AND uid = ?2";
     Ok(connection.prepare_cached(sql)?.query_row(params![folder, uid], read_meta).optional()?)
 }
@@ -121,7 +157,8 @@ pub(crate) fn for_each_above(
     uid: u32,
     mut look: impl FnMut(EntryMeta) -> Result<ControlFlow<()>, MessageStoreError>,
 ) -> Result<(), MessageStoreError> {
-    let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size, saved_at FROM drop_entries
+    let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size, saved_at, delivered_to
+        FROM drop_entries
         WHERE folder_id = ?1 AND uid > ?2 ORDER BY uid";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params![folder, uid])?;
@@ -146,6 +183,7 @@ fn read_meta(row: &Row<'_>) -> rusqlite::Result<EntryMeta> {
         internal_date,
         size: row.get(6)?,
         saved_at: row.get::<_, Option<i64>>(7)?.map_or(internal_date, Timestamp::from_millis),
+        delivered_to: row.get(8)?,
     })
 }
 
@@ -195,8 +233,9 @@ pub(crate) fn copy_some(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let sql = "INSERT INTO drop_entries (folder_id, uid, message_id, flags, keywords, internal_date, modseq, size,
-            saved_at)
-        SELECT ?1, ?2 + ROW_NUMBER() OVER (ORDER BY uid) - 1, message_id, flags, keywords, internal_date, ?3, size, ?6
+            saved_at, delivered_to, recipient)
+        SELECT ?1, ?2 + ROW_NUMBER() OVER (ORDER BY uid) - 1, message_id, flags, keywords, internal_date, ?3, size, ?6,
+            delivered_to, recipient
             FROM drop_entries WHERE folder_id = ?4 AND uid IN (SELECT value FROM json_each(?5))";
     let values = params![target, numbers.first_uid, numbers.modseq, source, list(uids), now.as_millis()];
     connection.prepare_cached(sql)?.execute(values)?;

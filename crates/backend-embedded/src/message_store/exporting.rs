@@ -36,6 +36,8 @@ impl MessageStore {
     pub async fn message_of(&self, entry: &EntryMeta) -> Result<Blob, MessageStoreError> {
         let content = entry.content;
         let layout = self.read(|connection| content::layout(connection, content)).await?;
-        self.buffer_range(layout, layout.whole()).await
+        let layout = layout.delivered_to(entry.delivered_to.as_deref());
+        let whole = layout.whole();
+        self.buffer_range(layout, whole).await
     }
 }

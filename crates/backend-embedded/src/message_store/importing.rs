@@ -267,7 +267,8 @@ fn store(
     let content = content::insert(connection, new, settings)?;
     index::enqueue(connection, content)?;
     let (internal_date, size) = (new.received_at(), new.size());
-    let row = NewEntry { content, flags: &columns, internal_date, size, saved_at: now };
+    let recipient = new.written_recipient();
+    let row = NewEntry { content, flags: &columns, internal_date, size, saved_at: now, recipient };
     let uid = entry::add(connection, folder.id, &row)?;
     if uid_loss.is_none() {
         imported::set_uid_next(connection, folder.id, uid + 1)?;

@@ -31,10 +31,11 @@ impl<'c> Inspected<'c> {
 
     /// Returns the location of the bytes.
     pub(crate) fn layout(&self) -> Result<Layout, MessageStoreError> {
-        content::layout(self.connection, self.meta.content)
+        let layout = content::layout(self.connection, self.meta.content)?;
+        Ok(layout.delivered_to(self.meta.delivered_to.as_deref()))
     }
 
-    /// Returns the length of the header block, with our `Return-Path` line.
+    /// Returns the length of the header block, with our lines.
     pub(crate) fn header_len(&self, layout: &Layout) -> Result<u64, MessageStoreError> {
         Ok(layout.return_path_len + content::structure(self.connection, self.meta.content)?.header_len)
     }
@@ -78,7 +79,7 @@ impl<'c> Inspected<'c> {
         self.read.get()
     }
 
-    /// Returns the whole message as received, without our `Return-Path` line.
+    /// Returns the whole message as received, without our lines.
     pub(crate) fn received(&self) -> Result<Vec<u8>, MessageStoreError> {
         let layout = self.layout()?;
         self.bytes(&layout, layout.return_path_len..layout.whole().end)

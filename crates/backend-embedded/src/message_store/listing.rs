@@ -6,10 +6,10 @@ use rusqlite::{Connection, Row, params};
 
 use super::flag_bits::from_columns;
 use super::id::FolderId;
-use super::{MessageStoreError, people};
+use super::{MessageStoreError, entry, people};
 
 const COLUMNS: &str = "e.uid, m.message_id, m.from_name, m.from_email, m.to_list, m.subject, m.date, e.size, e.flags,
-    e.keywords, m.attachments";
+    e.keywords, m.attachments, e.delivered_to, e.recipient";
 
 /// The state of a folder that a listing and its validator need.
 struct FolderState {
@@ -84,5 +84,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<MessageSummary> {
         size: row.get(7)?,
         flags: flags.words().map(str::to_owned).collect(),
         has_attachments: row.get::<_, u64>(10)? > 0,
+        recipient: entry::recipient(row.get(11)?, row.get(12)?),
     })
 }

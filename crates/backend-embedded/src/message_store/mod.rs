@@ -65,7 +65,7 @@ use tokio::sync::Semaphore;
 pub(crate) use answers::{Answer, WaitingAnswer, add as add_answer};
 pub(crate) use changes::{Announcement, Changes, Signal, Touched};
 pub(crate) use content::{NewContent, unreadable};
-pub(crate) use entry::NewEntry;
+pub(crate) use entry::{EntryRecipient, NewEntry};
 pub(crate) use flag_bits::{FlagColumns, to_columns as to_flag_columns};
 pub(crate) use folder_names::for_rule as folder_for_rule;
 pub(crate) use follower::InAccountsFile;

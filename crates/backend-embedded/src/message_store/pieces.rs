@@ -20,11 +20,44 @@ pub(crate) fn visit(
     range: Range<u64>,
     mut take: impl FnMut(&[u8]),
 ) -> Result<(), MessageStoreError> {
-    let (mut at, end) = (range.start, range.end.min(layout.size));
+    let added = layout.added_line();
+    let part = added.part_in(&range);
+    if part.is_empty() {
+        return visit_stored(connection, layout, added.without(&range), &mut take);
+    }
+    // The line is between two parts of one row, which is read once.
+    let (stored, mut is_taken) = (added.without(&range), false);
+    let mut at = stored.start;
+    visit_stored(connection, layout, stored, |bytes| {
+        let rest = added.place.checked_sub(at).and_then(|rest| usize::try_from(rest).ok());
+        at += bytes.len() as u64;
+        match rest.filter(|rest| !is_taken && *rest <= bytes.len()) {
+            Some(rest) => {
+                is_taken = true;
+                [&bytes[..rest], part, &bytes[rest..]].into_iter().filter(|some| !some.is_empty()).for_each(&mut take);
+            }
+            None => take(bytes),
+        }
+    })?;
+    if !is_taken {
+        take(part);
+    }
+    Ok(())
+}
+
+/// Passes a range of the stored bytes to `take`.
+fn visit_stored(
+    connection: &Connection,
+    layout: &Layout,
+    range: Range<u64>,
+    mut take: impl FnMut(&[u8]),
+) -> Result<(), MessageStoreError> {
+    let size = layout.stored_size();
+    let (mut at, end) = (range.start, range.end.min(size));
     while at < end {
         let piece = at / layout.chunk_len;
         let first = piece * layout.chunk_len;
-        let length = layout.chunk_len.min(layout.size - first);
+        let length = layout.chunk_len.min(size - first);
         let wanted = position(at - first)?..position(length.min(end - first))?;
         at = first + wanted.end as u64;
         let key = content::key(layout.content, piece);
@@ -106,4 +139,54 @@ pub(crate) fn read_ranges(
 
 fn position(bytes: u64) -> Result<usize, MessageStoreError> {
     usize::try_from(bytes).map_err(|_| damaged("the length of a message").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::id::ContentId;
+    use super::*;
+
+    const STORED: &[u8] = b"Return-Path: <>\r\nSubject: x\r\n\r\nHello.\r\n";
+    const SHOWN: &[u8] = b"Return-Path: <>\r\nDelivered-To: bob@b.example\r\nSubject: x\r\n\r\nHello.\r\n";
+
+    /// Stores the message in chunks, the first of which has its first line.
+    fn stored(chunk_len: usize) -> (Connection, Layout) {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE drop_chunks (key INTEGER PRIMARY KEY, octets BLOB NOT NULL)").unwrap();
+        for (piece, bytes) in STORED.chunks(chunk_len).enumerate() {
+            let key = content::key(ContentId(1), piece as u64);
+            connection.execute("INSERT INTO drop_chunks (key, octets) VALUES (?1, ?2)", params![key, bytes]).unwrap();
+        }
+        let row = params![STORED.len(), b"Return-Path: <>\r\n".len(), chunk_len];
+        let layout = connection.query_row("SELECT 1, ?1, ?2, ?3", row, content::read_layout).unwrap();
+        (connection, layout.delivered_to(Some("bob@b.example")))
+    }
+
+    #[test]
+    fn every_range_has_its_part_of_the_added_line() {
+        for chunk_len in [17, 18, 30, 100] {
+            let (connection, layout) = stored(chunk_len);
+            assert_eq!(read_range(&connection, &layout, layout.whole()).unwrap(), SHOWN);
+            for start in 0..=SHOWN.len() {
+                for end in start..=SHOWN.len() + 2 {
+                    let read = read_range(&connection, &layout, start as u64..end as u64).unwrap();
+                    assert_eq!(read, SHOWN[start..end.min(SHOWN.len())], "{start}..{end} of {chunk_len}");
+                }
+            }
+            let submitted = read_range(&connection, &layout, layout.as_submitted()).unwrap();
+            assert_eq!(submitted, b"Subject: x\r\n\r\nHello.\r\n");
+        }
+    }
+
+    #[test]
+    fn pieces_of_a_stream_end_at_the_end_of_a_row() {
+        let (connection, layout) = stored(18);
+        let (mut at, mut all) = (0, Vec::new());
+        while at < layout.size {
+            let next = layout.end_of_piece(at).min(layout.size);
+            all.push(read_range(&connection, &layout, at..next).unwrap());
+            at = next;
+        }
+        assert_eq!((all.len(), all.concat()), (STORED.len().div_ceil(18), SHOWN.to_vec()));
+    }
 }

@@ -5,12 +5,12 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use mailapi_backend::mime::{AttachmentPart, PartSpan, TransferDecoder, TransferEncoding};
-use mailapi_backend::{AttachmentInfo, FullMessage, OpenedAttachment, OpenedMessage};
+use mailapi_backend::{AttachmentInfo, FullMessage, MessageSummary, OpenedAttachment, OpenedMessage};
 use mailapi_model::{EmailAddress, FolderName, Timestamp};
 use rusqlite::{Connection, Row, params};
 
 use super::flag_bits::from_columns;
-use super::{Layout, MessageStore, MessageStoreError, content, damaged, folder, mailbox, pieces};
+use super::{Layout, MessageStore, MessageStoreError, content, damaged, entry, folder, mailbox, pieces};
 
 /// The name of a message in a request.
 struct Named<'a> {
@@ -28,7 +28,7 @@ impl Named<'_> {
     ) -> Result<T, MessageStoreError> {
         // CROSS JOIN fixes the order: from the mailbox to its message, each by its key.
         let sql = format!(
-            "SELECT {}, m.date, e.flags, e.keywords FROM drop_mailboxes b
+            "SELECT {}, m.date, e.flags, e.keywords, e.delivered_to, e.recipient FROM drop_mailboxes b
                 CROSS JOIN drop_folders f ON f.mailbox_id = b.id
                 CROSS JOIN drop_entries e ON e.folder_id = f.id
                 CROSS JOIN drop_messages m ON m.id = e.message_id
@@ -64,7 +64,7 @@ fn full_message(
     most: u64,
 ) -> Result<Result<FullMessage, Long>, MessageStoreError> {
     named.look_up(connection, |row| {
-        let layout = content::read_layout(row)?;
+        let layout = read_layout(row)?;
         let structure = content::read_structure(connection, row)?;
         let header = 0..range(&layout, &structure.header()).end;
         let bodies = structure.bodies.iter().map(|body| range(&layout, &body.span));
@@ -78,9 +78,16 @@ fn full_message(
         let header = pieces.pop().unwrap_or_default();
         let flags = from_columns(row.get(6)?, row.get_ref(7)?.as_str().map_err(|_| damaged("a keyword"))?);
         let (flags, date) = (flags.words().map(str::to_owned).collect(), Timestamp::from_millis(row.get(5)?));
-        let summary = structure.summary(named.uid, layout.size, flags, date);
+        let recipient = entry::recipient(row.get(8)?, row.get(9)?);
+        let summary = MessageSummary { recipient, ..structure.summary(named.uid, layout.size, flags, date) };
         Ok(Ok(structure.full_message(summary, &header, &bodies)))
     })
+}
+
+/// Reads the layout with the `Delivered-To` line.
+fn read_layout(row: &Row<'_>) -> Result<Layout, MessageStoreError> {
+    let delivered_to = row.get_ref(8)?.as_str_or_null().map_err(|_| damaged("a recipient"))?;
+    Ok(content::read_layout(row)?.delivered_to(delivered_to))
 }
 
 /// Returns the range of a part in the stored bytes.
@@ -106,7 +113,7 @@ fn attachment(connection: &Connection, named: &Named<'_>, index: u32, most: u64)
     let (layout, part) = named.look_up(connection, |row| {
         let attachments = content::read_structure(connection, row)?.attachments;
         let part = attachments.into_iter().nth(index as usize).ok_or(MessageStoreError::NoSuchAttachment)?;
-        Ok((content::read_layout(row)?, part))
+        Ok((read_layout(row)?, part))
     })?;
     if part.span.length > most {
         return Ok(Found::Long(layout, part));
@@ -174,9 +181,10 @@ impl MessageStore {
         uid: u32,
     ) -> Result<OpenedMessage, MessageStoreError> {
         let named = Named { mailbox: address, folder: name, uid };
-        let layout = self.read(|connection| named.look_up(connection, |row| Ok(content::read_layout(row)?))).await?;
-        let content = self.stream_range(layout, layout.whole()).map(|piece| piece.map_err(Into::into));
-        Ok(OpenedMessage { size: layout.size, content: content.boxed() })
+        let layout = self.read(|connection| named.look_up(connection, read_layout)).await?;
+        let (size, whole) = (layout.size, layout.whole());
+        let content = self.stream_range(layout, whole).map(|piece| piece.map_err(Into::into));
+        Ok(OpenedMessage { size, content: content.boxed() })
     }
 
     /// Streams a decoded part of a message.
@@ -185,7 +193,8 @@ impl MessageStore {
         layout: Layout,
         span: &PartSpan,
     ) -> impl Stream<Item = Result<Bytes, MessageStoreError>> + Send + use<> {
-        self.decoded_range(layout, range(&layout, span), span.encoding)
+        let range = range(&layout, span);
+        self.decoded_range(layout, range, span.encoding)
     }
 
     /// Streams a range of the stored bytes, decoded.
@@ -196,21 +205,23 @@ impl MessageStore {
         encoding: TransferEncoding,
     ) -> impl Stream<Item = Result<Bytes, MessageStoreError>> + Send + use<> {
         let (end, decoder) = (end.min(layout.size), Some(TransferDecoder::new(encoding)));
-        let pieces =
-            stream::try_unfold((self.clone(), start, decoder), move |(message_store, at, decoder)| async move {
+        let pieces = stream::try_unfold(
+            (self.clone(), layout, start, decoder),
+            move |(message_store, layout, at, decoder)| async move {
                 let Some(mut decoder) = decoder else { return Ok(None) };
                 let (mut bytes, next) = (Vec::new(), layout.end_of_piece(at).min(end));
                 if at >= end {
                     decoder.finish(&mut bytes);
-                    return Ok(Some((Bytes::from(bytes), (message_store, at, None))));
+                    return Ok(Some((Bytes::from(bytes), (message_store, layout, at, None))));
                 }
                 bytes.reserve(usize::try_from(next - at).unwrap_or_default());
                 let read = |connection: &Connection| {
                     pieces::visit(connection, &layout, at..next, |step| decoder.push(step, &mut bytes))
                 };
                 message_store.read(read).await?;
-                Ok::<_, MessageStoreError>(Some((Bytes::from(bytes), (message_store, next, Some(decoder)))))
-            });
+                Ok::<_, MessageStoreError>(Some((Bytes::from(bytes), (message_store, layout, next, Some(decoder)))))
+            },
+        );
         // A chunk may decode to nothing.
         pieces.filter(|piece| std::future::ready(!matches!(piece, Ok(bytes) if bytes.is_empty())))
     }

@@ -31,4 +31,5 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 23, sql: include_str!("../../migrations/0023_sts_policies.sql") },
     Migration { version: 24, sql: include_str!("../../migrations/0024_loops.sql") },
     Migration { version: 25, sql: include_str!("../../migrations/0025_sts_policies_by_end.sql") },
+    Migration { version: 26, sql: include_str!("../../migrations/0026_delivered_to.sql") },
 ];

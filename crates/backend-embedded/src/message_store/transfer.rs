@@ -248,7 +248,12 @@ pub(super) fn store(
     let content = content::insert(connection, &new.content, settings)?;
     index::enqueue(connection, content)?;
     let (internal_date, size) = (new.content.received_at(), new.content.size());
-    entry::add(connection, folder, &NewEntry { content, flags: &new.flags, internal_date, size, saved_at: now })
+    let recipient = new.content.written_recipient();
+    entry::add(
+        connection,
+        folder,
+        &NewEntry { content, flags: &new.flags, internal_date, size, saved_at: now, recipient },
+    )
 }
 
 /// Returns the folder of this name in the mailbox of `source`.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use mail_builder::headers::date::Date;
 use mailapi_backend::mime::header_lines;
-use mailapi_model::{QueueId, Timestamp};
+use mailapi_model::{EmailAddress, QueueId, Timestamp};
 use mailapi_smtp::Reply;
 use mailapi_smtp::server::Message;
 
@@ -21,16 +21,27 @@ pub(crate) struct TraceFields<'a> {
 }
 
 impl TraceFields<'_> {
-    /// Returns the Received header field with its line end. It omits the recipients, which must not learn of
-    /// each other.
+    /// Returns the Received header field with its line end. It names the recipient if there is only one: several must not
+    /// learn of each other (RFC 5321 section 7.2).
     pub(crate) fn header(&self, message: &Message) -> String {
         let Self { hostname, queue_id, now, .. } = self;
         let client = host_name(&message.client_name);
         let address = address_literal(self.peer);
         let protocol = message.protocol;
         let date = Date::new(now.as_seconds()).to_rfc822();
-        format!("Received: from {client} ({address})\r\n\tby {hostname} with {protocol} id {queue_id};\r\n\t{date}\r\n")
+        let recipient = only_recipient(message).map(|recipient| format!("\r\n\tfor <{recipient}>")).unwrap_or_default();
+        format!(
+            "Received: from {client} ({address})\r\n\tby {hostname} with {protocol} id {queue_id}{recipient};\r\n\t{date}\r\n"
+        )
     }
+}
+
+/// Returns the only recipient of a message. One outside ASCII is left out: the message may be forwarded to a server without
+/// SMTPUTF8 (RFC 6531 section 3.7.3).
+fn only_recipient(message: &Message) -> Option<String> {
+    let [recipient] = message.envelope.recipients.as_slice() else { return None };
+    let address = EmailAddress::as_given(&recipient.forward_path).ok()?;
+    Some(address.wire().into_owned()).filter(|address| address.is_ascii())
 }
 
 /// Returns the client's name without characters that could start another part of the header.
@@ -84,8 +95,8 @@ mod tests {
 
     use super::*;
 
-    fn message(client_name: &str) -> Message {
-        let envelope = Envelope::new("", ["ann@here.example"]);
+    fn message(client_name: &str, recipients: &[&str]) -> Message {
+        let envelope = Envelope::new("", recipients.iter().copied());
         Message {
             envelope,
             data: Vec::new(),
@@ -96,6 +107,10 @@ mod tests {
     }
 
     fn header(client_name: &str, peer: &str) -> String {
+        header_for(client_name, peer, &["ann@here.example", "bob@here.example"])
+    }
+
+    fn header_for(client_name: &str, peer: &str, recipients: &[&str]) -> String {
         let queue_id = QueueId("Q1".to_owned());
         let trace = TraceFields {
             hostname: "mx.here.example",
@@ -103,7 +118,7 @@ mod tests {
             queue_id: &queue_id,
             now: "2026-11-20T10:15:30Z".parse().unwrap(),
         };
-        trace.header(&message(client_name))
+        trace.header(&message(client_name, recipients))
     }
 
     #[test]
@@ -117,6 +132,21 @@ mod tests {
     }
 
     #[test]
+    fn only_a_single_recipient_is_named() {
+        let named = |recipients: &[&str]| {
+            let header = header_for("a", "192.0.2.1", recipients);
+            let (_, rest) = header.split_once(" id Q1").unwrap();
+            rest.split_once(';').unwrap().0.to_owned()
+        };
+        for unnamed in [&["ann@here.example", "bob@here.example"][..], &["postmaster"], &["é@here.example"], &[]] {
+            assert_eq!(named(unnamed), "", "{unnamed:?}");
+        }
+        assert_eq!(named(&["Bob+Key@here.example"]), "\r\n\tfor <Bob+Key@here.example>");
+        assert_eq!(named(&["bob@bücher.example"]), "\r\n\tfor <bob@xn--bcher-kva.example>");
+        assert_eq!(named(&["\"a; b\"@here.example"]), "\r\n\tfor <\"a");
+    }
+
+    #[test]
     fn a_mail_loop_is_refused_and_received_lines_in_a_body_are_not() {
         let twice = b"Received: a\r\nrEceived : b\r\n\tReceived: folded\r\nReceived-SPF: pass\r\n\r\nReceived: c\r\n";
         assert!(too_many_hops(twice, 2).is_none());
@@ -126,9 +156,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_client_name_makes_one_header_and_any_message_is_counted(name in any::<String>(), message in prop::collection::vec(any::<u8>(), 0..200)) {
-            let header = header(&name, "192.0.2.1");
-            prop_assert_eq!(header.matches('\n').count(), 3);
+        fn any_client_name_makes_one_header_and_any_message_is_counted(name in any::<String>(), to in any::<String>(), message in prop::collection::vec(any::<u8>(), 0..200)) {
+            let header = header_for(&name, "192.0.2.1", &[to.as_str(), "bob@here.example"][..1 + usize::from(to.len() % 2 == 0)]);
+            let lines = 3 + usize::from(header.contains("\r\n\tfor <"));
+            prop_assert_eq!(header.matches('\n').count(), lines);
             prop_assert!(header.ends_with("\r\n") && header.is_ascii());
             let _ = too_many_hops(&message, 1);
         }

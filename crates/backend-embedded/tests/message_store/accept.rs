@@ -90,7 +90,7 @@ async fn a_message_lies_once_on_disk_and_in_every_inbox() {
         let listed = test_store.message_store.list(&mailbox, &folder("INBOX"), Page::default()).await.unwrap();
         assert_eq!((listed.total, listed.items[0].uid), (1, 1));
         let raw = test_store.message_store.open_raw(&mailbox, &folder("INBOX"), 1).await.unwrap();
-        let expected = format!("Return-Path: <eve@elsewhere.example>\r\n{message}");
+        let expected = format!("Return-Path: <eve@elsewhere.example>\r\nDelivered-To: {mailbox}\r\n{message}");
         assert_eq!(raw.size, expected.len() as u64);
         assert_eq!(bytes(raw.content).await.unwrap(), expected.as_bytes());
     }

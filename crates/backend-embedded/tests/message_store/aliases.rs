@@ -8,7 +8,7 @@ use super::test_store::{TestStore, address, ann, bob, mail};
 
 fn alias(name: &str, members: &[&str]) -> Alias {
     let members = members.iter().map(|member| address(member)).collect();
-    Alias { address: address(name), members, active: true, created_at: Timestamp::from_seconds(0) }
+    Alias { address: address(name), members, senders: Vec::new(), active: true, created_at: Timestamp::from_seconds(0) }
 }
 
 async fn with_aliases(aliases: &[(&str, &[&str])]) -> TestStore {

@@ -92,7 +92,8 @@ const CONTRADICTIONS: [&str; 8] = [
         WHERE f.mailbox_id = m.id)",
     "SELECT count(*) FROM drop_messages m WHERE refs <> (SELECT count(*) FROM drop_entries WHERE message_id = m.id)
         + (SELECT count(*) FROM drop_queue WHERE message_id = m.id)",
-    "SELECT count(*) FROM drop_entries e JOIN drop_messages m ON m.id = e.message_id WHERE e.size <> m.size",
+    "SELECT count(*) FROM drop_entries e JOIN drop_messages m ON m.id = e.message_id
+        WHERE e.size <> m.size + coalesce(length(CAST('Delivered-To: ' || e.delivered_to AS BLOB)) + 2, 0)",
     "SELECT count(*) FROM drop_messages m WHERE size <> (SELECT sum(length(octets)) FROM drop_chunks
         WHERE key / 65536 = m.id)",
     "SELECT count(*) FROM drop_chunks WHERE key / 65536 NOT IN (SELECT id FROM drop_messages)",

@@ -13,6 +13,7 @@ mod mended;
 mod queue;
 mod queue_changes;
 mod reading;
+mod recipients;
 mod recorded;
 mod returned;
 mod rules;

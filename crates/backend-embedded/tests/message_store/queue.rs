@@ -72,7 +72,7 @@ async fn the_queue_keeps_the_message_and_its_envelope_options() {
     assert_eq!(recipient.address.as_str(), "carl@elsewhere.example");
     assert_eq!(recipient.notify.unwrap().to_string(), "FAILURE,DELAY");
     assert_eq!((recipient.orcpt.as_deref(), recipient.task), (Some("rfc822;c@x.example"), Task::Deliver));
-    let layout = queued.layout;
+    let layout = &queued.layout;
     let bytes = test_store.message_store.load_range(layout.content, layout.as_submitted()).await.unwrap();
     assert_eq!(bytes, message.as_bytes());
 }

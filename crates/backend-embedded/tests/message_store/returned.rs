@@ -298,7 +298,13 @@ async fn a_returned_message_is_one_event_for_each_recipient() {
 async fn to_team(members: &[&str], recipients: &[&str]) -> (TestStore, String) {
     let test_store = TestStore::new().await;
     let members = members.iter().map(|member| address(member)).collect();
-    let team = Alias { address: address(TEAM), members, active: true, created_at: test_store.clock.now() };
+    let team = Alias {
+        address: address(TEAM),
+        members,
+        senders: Vec::new(),
+        active: true,
+        created_at: test_store.clock.now(),
+    };
     test_store.message_store.put_alias(&team).await.unwrap();
     let message_id = MessageId::random(test_store.clock.now(), &SeededEntropy::new(7));
     let recipients = recipients.iter().map(|recipient| address(recipient)).collect();

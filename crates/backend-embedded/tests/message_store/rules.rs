@@ -17,7 +17,7 @@ async fn with_rules_and(rules: &str, settings: MessageStoreSettings) -> TestStor
     let test_store = TestStore::with(settings).await;
     put(&test_store, &ann(), rules).await;
     let (address, members) = (address("team@example.org"), vec![ann(), bob()]);
-    let team = Alias { address, members, active: true, created_at: Timestamp::from_seconds(0) };
+    let team = Alias { address, members, senders: Vec::new(), active: true, created_at: Timestamp::from_seconds(0) };
     test_store.message_store.put_alias(&team).await.unwrap();
     test_store
 }
@@ -190,7 +190,7 @@ async fn forwarding_counts_as_the_members_of_aliases_do() {
     let test_store = with_rules("rule\ton\tx\ndo\tforward\tmany@example.org\ndo\tforward\ttim@other.example\n").await;
     let members = (0..1_000).map(|n| address(&format!("u{n}@elsewhere.example"))).collect();
     let created_at = Timestamp::from_seconds(0);
-    let many = Alias { address: address("many@example.org"), members, active: true, created_at };
+    let many = Alias { address: address("many@example.org"), members, senders: Vec::new(), active: true, created_at };
     test_store.message_store.put_alias(&many).await.unwrap();
     accept(&test_store, &["many@example.org", "ann@example.org"]).await.unwrap();
     assert_eq!(test_store.number("SELECT count(*) FROM drop_queue_recipients"), 1_000, "the alias itself");

@@ -137,6 +137,8 @@ const STORED_BEFORE: &str = "
 /// Undoes the changes of tables since version 6.
 const WITHOUT_LATER_TABLES: &str = "
     ALTER TABLE drop_mailboxes DROP COLUMN save_sent;
+    ALTER TABLE drop_entries DROP COLUMN delivered_to;
+    ALTER TABLE drop_entries DROP COLUMN recipient;
     ALTER TABLE drop_folders DROP COLUMN first_recent;
     ALTER TABLE drop_folders DROP COLUMN vanished_after;
     ALTER TABLE drop_folders DROP COLUMN source_uid_next;

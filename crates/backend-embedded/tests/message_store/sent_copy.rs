@@ -10,8 +10,12 @@ use super::test_store::{TestStore, address, ann, bob, folder, mail};
 
 /// Sends a message of bob through the API.
 async fn send(store: &TestStore, seed: u64, to: &str) {
+    send_as(store, seed, bob(), to).await;
+}
+
+async fn send_as(store: &TestStore, seed: u64, sender: EmailAddress, to: &str) {
     let message_id = MessageId::random(Timestamp::from_millis(0), &SeededEntropy::new(seed));
-    let envelope = Envelope { message_id, sender: Some(bob()), recipients: vec![address(to)] };
+    let envelope = Envelope { message_id, sender: Some(sender), recipients: vec![address(to)] };
     store.message_store.submit(envelope, Blob::from(mail("Hi", "Hello.")), &Recorded).await.unwrap();
 }
 
@@ -56,6 +60,8 @@ async fn a_copy_goes_to_the_author_or_to_the_mailbox_of_the_log_in() {
     assert_eq!((copies(messages, &ann(), &sent).await, copies(messages, &bob(), &sent).await), (0, 1));
     submit(&store, ann(), "team@example.org").await;
     assert_eq!((copies(messages, &ann(), &sent).await, copies(messages, &bob(), &sent).await), (1, 1));
+    send_as(&store, 1, address("bob+shop@example.org"), "carl@elsewhere.example").await;
+    assert_eq!((copies(messages, &ann(), &sent).await, copies(messages, &bob(), &sent).await), (1, 2));
 }
 
 #[tokio::test]

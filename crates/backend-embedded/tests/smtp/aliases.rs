@@ -13,7 +13,10 @@ async fn with_team(members: &[&str]) -> MailHost {
     let host = MailHost::open().await;
     let members = members.iter().map(|member| address(member)).collect();
     let (address, created_at) = (address("team@here.example"), Timestamp::from_seconds(0));
-    host.message_store.put_alias(&Alias { address, members, active: true, created_at }).await.unwrap();
+    host.message_store
+        .put_alias(&Alias { address, members, senders: Vec::new(), active: true, created_at })
+        .await
+        .unwrap();
     host
 }
 

@@ -19,7 +19,10 @@ async fn with_team(members: &[&str]) -> (MailHost, SmtpSink) {
     let host = MailHost::open_with(|_, message_store| message_store.return_key = Some(key)).await;
     let members = members.iter().map(|member| address(member)).collect();
     let (address, created_at) = (address("team@here.example"), Timestamp::from_seconds(0));
-    host.message_store.put_alias(&Alias { address, members, active: true, created_at }).await.unwrap();
+    host.message_store
+        .put_alias(&Alias { address, members, senders: Vec::new(), active: true, created_at })
+        .await
+        .unwrap();
     (host, SmtpSink::start().await)
 }
 
@@ -248,7 +251,10 @@ async fn junk_and_loops_are_not_forwarded() {
 async fn add(host: &MailHost, name: &str, members: &[&str]) {
     let members = members.iter().map(|member| address(member)).collect();
     let (address, created_at) = (address(name), Timestamp::from_seconds(0));
-    host.message_store.put_alias(&Alias { address, members, active: true, created_at }).await.unwrap();
+    host.message_store
+        .put_alias(&Alias { address, members, senders: Vec::new(), active: true, created_at })
+        .await
+        .unwrap();
 }
 
 /// Returns the fields Delivered-To of a message.

@@ -156,7 +156,12 @@ async fn outside_mail_says_nothing_in_the_name_of_this_server() {
         .await;
         let message = delivered(&host, &format!("{forged}Subject: x\r\n{forged}{own}{body}")).await;
         let (trace, rest) = message.split_once("Subject: x\r\n").unwrap();
-        assert!(trace.starts_with("Return-Path: <zoe@far.example>\r\nReceived: from client.example"), "{trace}");
+        assert!(
+            trace.starts_with(
+                "Return-Path: <zoe@far.example>\r\nDelivered-To: bob@here.example\r\nReceived: from client.example"
+            ),
+            "{trace}"
+        );
         assert!(!trace.contains("boss") && !trace.contains("dkim"), "{trace}");
         assert_eq!(rest, format!("{own}{body}"));
     }

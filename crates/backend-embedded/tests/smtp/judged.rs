@@ -99,7 +99,7 @@ async fn the_checks_see_the_message_as_it_was_sent() {
     assert_eq!(recipients, [address("bob@here.example")]);
     // rspamd logs the id that the message has in the mailbox.
     let received = host.inbox("bob@here.example").await.remove(0);
-    assert!(received.contains(&format!(" id {queue_id};")), "{received}");
+    assert!(received.contains(&format!(" id {queue_id}\r\n\tfor <bob@here.example>;")), "{received}");
 }
 
 #[tokio::test]
@@ -109,7 +109,9 @@ async fn the_results_are_above_the_trace_of_this_server() {
     let forged = "Authentication-Results: mx.here.example; dmarc=pass\r\n";
     assert!(sent(&host, &["bob@here.example"], &format!("{forged}{}", mail("Hello"))).await.starts_with("250"));
     let inbox = host.inbox("bob@here.example").await;
-    let beginning = format!("Return-Path: <zoe@far.example>\r\n{FIELD}Received: from client.example");
+    let beginning = format!(
+        "Return-Path: <zoe@far.example>\r\nDelivered-To: bob@here.example\r\n{FIELD}Received: from client.example"
+    );
     assert!(inbox[0].starts_with(&beginning), "{}", inbox[0]);
     assert!(!inbox[0].contains("dmarc=pass"), "{}", inbox[0]);
     assert_eq!(host.counted(), [outcome(Accepted)]);

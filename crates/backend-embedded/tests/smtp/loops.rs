@@ -202,7 +202,8 @@ async fn furnish(host: &MailHost, domain: &str, plan: &ServerPlan) {
     for (name, members) in &plan.aliases {
         let address: EmailAddress = address(&format!("{name}@{domain}"));
         let members = members.iter().map(|member| member.parse().unwrap()).collect();
-        let alias = Alias { address, members, active: true, created_at: Timestamp::from_seconds(0) };
+        let alias =
+            Alias { address, members, senders: Vec::new(), active: true, created_at: Timestamp::from_seconds(0) };
         store.put_alias(&alias).await.unwrap();
     }
     let put = async |mailbox: &str, rules: String| {

@@ -12,7 +12,7 @@ async fn with_team() -> (MailHost, SmtpSink) {
     let key = BounceKey::new([7; BounceKey::BYTES]);
     let host = MailHost::open_with(|_, message_store| message_store.return_key = Some(key)).await;
     let (address, members) = (address("team@here.example"), vec![address("tim@other.example")]);
-    let team = Alias { address, members, active: true, created_at: Timestamp::from_seconds(0) };
+    let team = Alias { address, members, senders: Vec::new(), active: true, created_at: Timestamp::from_seconds(0) };
     host.message_store.put_alias(&team).await.unwrap();
     (host, SmtpSink::start().await)
 }

@@ -190,8 +190,13 @@ async fn a_bounce_to_an_alias_causes_no_further_one() {
     let (host, sink) = (open().await, SmtpSink::start().await);
     let address = |text: &str| text.parse::<EmailAddress>().unwrap();
     let members = vec![address("bob@here.example"), address("tim@other.example")];
-    let team =
-        Alias { address: address("team@here.example"), members, active: true, created_at: Timestamp::from_millis(0) };
+    let team = Alias {
+        address: address("team@here.example"),
+        members,
+        senders: Vec::new(),
+        active: true,
+        created_at: Timestamp::from_millis(0),
+    };
     host.message_store.put_alias(&team).await.unwrap();
     let id = MessageId::random(Timestamp::from_millis(0), &SeededEntropy::new(1));
     let mut outgoing = host.outgoing(&[ZOE], &mail("Hi"));

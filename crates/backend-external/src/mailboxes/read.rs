@@ -9,7 +9,7 @@ use super::exact_size::{ExactSizes, Measured, MessageKey};
 use super::load::{self, Loaded, Loading, fetch_current, fetch_one};
 use super::parts::Parts;
 use super::settings::MailboxSettings;
-use super::summaries::{arrived, shown_flags};
+use super::summaries::{arrived, recipient, shown_flags};
 use crate::imap_pool::{ImapConnection, ImapError, Job};
 
 /// Reads a message without the content of its attachments.
@@ -102,7 +102,7 @@ fn assembled(
     let mut structure = MessageStructure::of_header_block(header);
     let cc = std::mem::take(&mut structure.cc);
     let mut summary = structure.into_summary(uid, size, flags, arrived);
-    summary.has_attachments = !chosen.attachments.is_empty();
+    (summary.has_attachments, summary.recipient) = (!chosen.attachments.is_empty(), recipient(header));
     let (text, html) = chosen.decode_bodies(|body| bytes(found, &Section::part(parts.path(body.part))));
     let attachments: Vec<AttachmentInfo> = chosen.attachments.iter().map(|one| one.info.clone()).collect();
     FullMessage { summary, headers: headers(header), text, html, attachments, cc }

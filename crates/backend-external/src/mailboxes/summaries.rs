@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mailapi_backend::mime::MessageStructure;
+use mailapi_backend::mime::{MessageStructure, recipient_of};
 use mailapi_backend::{Correspondent, MessageSummary};
 use mailapi_imap::client::{FetchAttribute, FetchedMessage, Section, SectionText};
 use mailapi_model::{EmailAddress, FolderName, Timestamp};
@@ -80,12 +80,14 @@ impl Weighter<(Arc<FolderKey>, u32), Arc<MessageSummary>> for Memory {
         let person = |person: &Correspondent| size_of::<Correspondent>() + person.name.len() + person.email.len();
         let people = person(&summary.from) + summary.to.iter().map(person).sum::<usize>();
         let flags: usize = summary.flags.iter().map(|flag| FLAG + flag.len()).sum();
-        (FIXED + people + flags + summary.subject.len() + summary.message_id.len()) as u64
+        let recipient = summary.recipient.as_ref().map_or(0, String::len);
+        (FIXED + people + flags + summary.subject.len() + summary.message_id.len() + recipient) as u64
     }
 }
 
-/// The header fields of a summary.
-const FIELDS: &[&str] = &["MESSAGE-ID", "FROM", "TO", "SUBJECT", "DATE"];
+/// The header fields of a summary. The last ones name the recipient ([`recipient_of`]).
+const FIELDS: &[&str] =
+    &["MESSAGE-ID", "FROM", "TO", "SUBJECT", "DATE", "DELIVERED-TO", "X-ORIGINAL-TO", "ENVELOPE-TO", "RECEIVED"];
 
 /// Returns the attributes to fetch for [`summary`], without the flags.
 pub(super) fn attributes(settings: &MailboxSettings) -> Vec<FetchAttribute> {
@@ -107,9 +109,15 @@ pub(super) fn attributes_without_structure(settings: &MailboxSettings) -> Vec<Fe
 pub(super) fn summary(mut message: FetchedMessage, flags: Vec<String>) -> Option<MessageSummary> {
     let has_attachments = parts::has_attachments(message.body_structure.take()?);
     let header = message.section(&[], &SectionText::SomeHeaderFields)?;
+    let recipient = recipient(header);
     let structure = MessageStructure::of_header_block(header);
     let summary = structure.into_summary(message.uid?, message.size?, flags, arrived(&message));
-    Some(MessageSummary { has_attachments, ..summary })
+    Some(MessageSummary { has_attachments, recipient, ..summary })
+}
+
+/// Returns the address that a message was sent to.
+pub(super) fn recipient(header: &[u8]) -> Option<String> {
+    recipient_of(header).map(|recipient| recipient.as_str().to_owned())
 }
 
 pub(super) fn arrived(message: &FetchedMessage) -> Timestamp {

@@ -9,7 +9,9 @@ use crate::SubmitError;
 async fn put(fixture: &dyn Fixture, local: &str, members: &[&EmailAddress]) -> EmailAddress {
     let (address, created_at) = (address(fixture, local), Timestamp::from_seconds(0));
     let members = members.iter().map(|&member| member.clone()).collect();
-    fixture.put_alias(&Alias { address: address.clone(), members, active: true, created_at }).await;
+    fixture
+        .put_alias(&Alias { address: address.clone(), members, senders: Vec::new(), active: true, created_at })
+        .await;
     address
 }
 

@@ -132,6 +132,7 @@ macro_rules! backend_contract {
                 what_is_missing_is_named
                 an_empty_mailbox_has_an_inbox
                 a_summary_says_what_the_message_says
+                a_summary_says_to_which_address_the_message_was_sent
                 the_newest_comes_first_and_pages_do_not_overlap
                 folders_count_what_they_hold
                 a_moved_message_is_in_its_new_folder_only
@@ -213,6 +214,7 @@ macro_rules! backend_contract {
         $crate::backend_contract! { @stories $fixture
             rules {
                 a_rule_files_and_marks_messages
+                a_rule_compares_the_recipient
             }
         }
     };

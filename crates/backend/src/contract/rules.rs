@@ -3,7 +3,7 @@
 use mailapi_model::{FolderName, RuleSet};
 
 use super::Fixture;
-use super::story::{listed, mailbox};
+use super::story::{address, alias, listed, mailbox};
 
 /// A rule decides about the folder and the flags of a message. A mail server without rules says so.
 pub async fn a_rule_files_and_marks_messages(fixture: &dyn Fixture) {
@@ -27,4 +27,28 @@ pub async fn a_rule_files_and_marks_messages(fixture: &dyn Fixture) {
     fixture.put_rules(&bob, &RuleSet::default()).await;
     fixture.deliver(&bob, b"Subject: More news\r\n\r\nHello.\r\n").await;
     assert_eq!(listed(fixture, &bob, &FolderName::inbox()).await.len(), 2);
+}
+
+/// A rule compares the address that a message was sent to, which the message need not name.
+pub async fn a_rule_compares_the_recipient(fixture: &dyn Fixture) {
+    let bob = mailbox(fixture, "bob").await;
+    let (sales, tagged) = (alias(fixture, "sales", &bob).await, address(fixture, "bob+lists"));
+    let rules = format!(
+        "rule\ton\ta\nif\trecipient\tis\t{sales}\ndo\tfolder\tSales\nrule\ton\tb\nif\trecipient\tcontains\t+LISTS@\ndo\tfolder\tLists\n"
+    );
+    let rules = RuleSet::from_text(&rules).expect("rules");
+    if fixture.backend().provisioning.check_rules(&rules).is_err() {
+        return;
+    }
+    fixture.put_rules(&bob, &rules).await;
+    let forged = format!("Delivered-To: {sales}\r\nReceived: from a by b for <{sales}>; x\r\n");
+    for recipient in [&bob, &tagged, &sales] {
+        let message = format!("{forged}To: {sales}, {tagged}\r\nSubject: to {recipient}\r\n\r\nHello.\r\n");
+        fixture.deliver(recipient, message.as_bytes()).await;
+    }
+    for (name, recipient) in [("INBOX", &bob), ("Lists", &tagged), ("Sales", &sales)] {
+        let filed = listed(fixture, &bob, &name.parse().expect("a folder")).await;
+        let subjects: Vec<_> = filed.iter().map(|message| message.subject.clone()).collect();
+        assert_eq!(subjects, [format!("to {recipient}")], "{name}");
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use mailapi_model::{
-    DeliveryEvent, EmailAddress, EnhancedCode, Envelope, FeedCursor, FolderName, MessageId, Page, Timestamp,
+    Alias, DeliveryEvent, EmailAddress, EnhancedCode, Envelope, FeedCursor, FolderName, MessageId, Page, Timestamp,
 };
 
 use super::{Fixture, mail};
@@ -22,6 +22,16 @@ pub(super) async fn mailbox(fixture: &dyn Fixture, local: &str) -> EmailAddress 
     let mailbox = address(fixture, local);
     fixture.put_mailbox(&mailbox, None).await;
     mailbox
+}
+
+/// Creates an alias with one member.
+pub(super) async fn alias(fixture: &dyn Fixture, local: &str, member: &EmailAddress) -> EmailAddress {
+    let (address, created_at) = (address(fixture, local), Timestamp::from_seconds(0));
+    let members = vec![member.clone()];
+    fixture
+        .put_alias(&Alias { address: address.clone(), members, senders: Vec::new(), active: true, created_at })
+        .await;
+    address
 }
 
 /// Creates a mailbox with these messages in its INBOX, the last one newest.

@@ -11,6 +11,7 @@ use mailapi_model::{Blob, Timestamp};
 use super::charset;
 use super::fields::{self, Field};
 use super::limits::Limits;
+use super::recipient::recipient_of;
 use super::selection::{self, BodyRole};
 use super::source::{Slice, Source, Window};
 use super::structure::{self, Part};
@@ -207,7 +208,7 @@ impl MessageStructure {
         self
     }
 
-    /// Returns the summary for lists. `arrived` replaces a missing date.
+    /// Returns the summary for lists, without the recipient ([`super::recipient_of`]). `arrived` replaces a missing date.
     #[must_use]
     pub fn summary(&self, uid: u32, size: u64, flags: Vec<String>, arrived: Timestamp) -> MessageSummary {
         MessageSummary {
@@ -220,6 +221,7 @@ impl MessageStructure {
             size,
             flags,
             has_attachments: !self.attachments.is_empty(),
+            recipient: None,
         }
     }
 
@@ -228,7 +230,7 @@ impl MessageStructure {
     pub fn into_summary(self, uid: u32, size: u64, flags: Vec<String>, arrived: Timestamp) -> MessageSummary {
         let Self { message_id, from, to, subject, date, attachments, .. } = self;
         let (date, has_attachments) = (date.unwrap_or(arrived), !attachments.is_empty());
-        MessageSummary { uid, message_id, from, to, subject, date, size, flags, has_attachments }
+        MessageSummary { uid, message_id, from, to, subject, date, size, flags, has_attachments, recipient: None }
     }
 
     /// Returns the full message. Requires an untruncated structure ([`MessageStructure::uncut`]) and all bytes of the
@@ -246,7 +248,10 @@ impl MessageStructure {
         let Ok((text, html)) = self.decode_bodies(|span| Ok::<_, Infallible>(span.of(raw)));
         let cc = std::mem::take(&mut self.cc);
         let attachments = self.attachments.iter().map(|attachment| attachment.info.clone()).collect();
-        let summary = self.into_summary(uid, size, flags, arrived);
+        let summary = MessageSummary {
+            recipient: recipient_of(header).map(|recipient| recipient.as_str().to_owned()),
+            ..self.into_summary(uid, size, flags, arrived)
+        };
         FullMessage { summary, cc, headers: headers(header), text, html, attachments }
     }
 

@@ -25,6 +25,7 @@ mod message_structure;
 mod parameters;
 mod plain;
 mod raw_octets;
+mod recipient;
 mod returned_mail;
 mod search;
 mod selection;
@@ -45,6 +46,7 @@ pub use header::{Header, WrittenParameters};
 pub use html::text_of as html_text;
 pub use limits::Limits;
 pub use message_structure::{AttachmentPart, BodyPart, MessageStructure, PartSpan, header_block, headers};
+pub use recipient::recipient_of;
 pub use returned_mail::{
     NoticeSummary, ReturnedAction, ReturnedMail, ReturnedReport, delivered_to, returned_mail, returned_mail_in,
 };

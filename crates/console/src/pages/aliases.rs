@@ -29,17 +29,19 @@ struct AliasesPage {
 struct Row {
     address: String,
     members: String,
+    senders: String,
     count: usize,
     is_active: bool,
 }
 
 impl From<Alias> for Row {
     fn from(alias: Alias) -> Self {
-        let members: Vec<_> = alias.members.iter().map(EmailAddress::shown).collect();
+        let lines = |all: &[EmailAddress]| all.iter().map(EmailAddress::shown).collect::<Vec<_>>().join("\n");
         Self {
             address: alias.address.shown().to_owned(),
-            count: members.len(),
-            members: members.join("\n"),
+            count: alias.members.len(),
+            members: lines(&alias.members),
+            senders: lines(&alias.senders),
             is_active: alias.active,
         }
     }
@@ -70,13 +72,15 @@ pub(crate) async fn act(State(state): State<HttpState>, session: Session, Form(f
     let caller = session.caller;
     match fields.text("act") {
         "create" => {
-            let new = CreateAlias { address, members: members(&fields)?, active: true };
+            let (members, senders) = (addresses(&fields, "members")?, addresses(&fields, "senders")?);
+            let new = CreateAlias { address, members, senders, active: true };
             change(async move { service.create_alias(&caller, new).await }).await?;
             done(PATH, Note::AliasCreated)
         }
         "update" => {
-            let update =
-                AliasChange { members: Some(members(&fields)?), active: Some(!fields.text("active").is_empty()) };
+            let (members, senders) = (addresses(&fields, "members")?, addresses(&fields, "senders")?);
+            let active = Some(!fields.text("active").is_empty());
+            let update = AliasChange { members: Some(members), senders: Some(senders), active };
             change(async move { service.update_alias(&caller, &address, update).await }).await?;
             done(PATH, Note::AliasChanged)
         }
@@ -89,11 +93,11 @@ pub(crate) async fn act(State(state): State<HttpState>, session: Session, Form(f
 }
 
 /// Addresses, separated by spaces, commas or line ends.
-fn members(fields: &Fields) -> Result<Vec<EmailAddress>, Violations> {
+fn addresses(fields: &Fields, name: &str) -> Result<Vec<EmailAddress>, Violations> {
     let mut violations = Violations::none();
-    let words = fields.text("members").split(|c: char| c.is_whitespace() || c == ',' || c == ';');
+    let words = fields.text(name).split(|c: char| c.is_whitespace() || c == ',' || c == ';');
     let words = words.filter(|word| !word.is_empty()).enumerate();
-    let parsed = words.map(|(place, word)| violations.check(&format!("members[{place}]"), word.parse()));
-    let members: Vec<_> = parsed.flatten().collect();
-    violations.or(Some(members))
+    let parsed = words.map(|(place, word)| violations.check(&format!("{name}[{place}]"), word.parse()));
+    let addresses: Vec<_> = parsed.flatten().collect();
+    violations.or(Some(addresses))
 }

@@ -8,11 +8,13 @@ use crate::fields::Fields;
 const ROOM: usize = 2;
 
 /// What a condition compares and how, with its name in the form.
-pub(crate) const TESTS: [(&str, &str); 10] = [
+pub(crate) const TESTS: [(&str, &str); 12] = [
     ("from contains", "From contains"),
     ("from is", "From is the address"),
     ("to contains", "To or Cc contains"),
     ("to is", "To or Cc is the address"),
+    ("recipient contains", "Address it was sent to contains"),
+    ("recipient is", "Address it was sent to is"),
     ("subject contains", "Subject contains"),
     ("subject is", "Subject is"),
     ("header contains", "Header field contains"),

@@ -13,10 +13,12 @@ async fn an_alias_is_created_changed_and_deleted() {
     assert!(answer.status == 422 && answer.text().contains("members[1]"));
     assert!(root.post("/console/aliases", &new).await.header("location").ends_with("done=alias-created"));
     assert!(root.page("/console/aliases").await.contains("2 members"));
-    let update = [("act", "update"), ("address", "team@a.example"), ("members", "bob@a.example")];
+    let update =
+        [("act", "update"), ("address", "team@a.example"), ("members", "bob@a.example"), ("senders", "ann@a.example")];
     root.post("/console/aliases", &update).await;
     let page = root.page("/console/aliases?q=team").await;
     assert!(page.contains("1 member<") && page.contains("badge-disabled"));
+    assert!(page.contains("rows=\"2\">ann@a.example</textarea>"), "{page}");
     root.post("/console/aliases", &[("act", "delete"), ("address", "team@a.example")]).await;
     assert!(root.page("/console/aliases").await.contains("No aliases."));
 }

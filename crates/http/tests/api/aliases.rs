@@ -12,6 +12,46 @@ fn team(members: &[&str]) -> Value {
     json!({ "address": "team@example.org", "members": members })
 }
 
+/// Returns the status of a message that a caller sends from this address.
+async fn sent_from(app: &App, token: &str, from: &str) -> u16 {
+    let body = json!({ "from": from, "to": ["bob@example.org"], "body": { "text": "Hello" } });
+    app.post(token, "/mail/send", body).await.status.as_u16()
+}
+
+#[tokio::test]
+async fn only_a_sender_of_an_alias_sends_from_it() {
+    let (app, ann, bob) = App::with_ann_and_bob().await;
+    let members = ["ann@example.org", "bob@example.org"];
+    app.post(&app.admin, "/aliases", team(&members)).await.assert(StatusCode::CREATED);
+    assert_eq!(sent_from(&app, &ann, "team@example.org").await, 403, "a member only");
+    let change = json!({ "senders": ["ann@example.org"] });
+    app.put(&app.admin, TEAM, change.clone()).await.assert(StatusCode::OK);
+    assert_eq!(sent_from(&app, &ann, "The Team <team@example.org>").await, 202);
+    assert_eq!(sent_from(&app, &bob, "team@example.org").await, 403);
+    assert_eq!(sent_from(&app, &ann, "team+x@example.org").await, 403);
+    let sent = app.get(&ann, "/mail/sent").await.assert(StatusCode::OK);
+    assert_eq!((&sent["total"], &sent["messages"][0]["from"]), (&json!(1), &json!("team@example.org")), "{sent}");
+
+    app.put(&app.admin, TEAM, json!({ "active": false })).await.assert(StatusCode::OK);
+    assert_eq!(sent_from(&app, &ann, "team@example.org").await, 403, "answers would be lost");
+    app.put(&app.admin, TEAM, json!({ "active": true })).await.assert(StatusCode::OK);
+    app.delete(&app.admin, "/users/ann@example.org").await.assert(StatusCode::OK);
+    let again = app.user("ann@example.org").await;
+    assert_eq!(sent_from(&app, &again, "team@example.org").await, 403, "another person");
+}
+
+#[tokio::test]
+async fn a_mailbox_sends_with_its_own_tags() {
+    let (app, ann, bob) = App::with_ann_and_bob().await;
+    assert_eq!(sent_from(&app, &ann, "Ann+Shop@example.org").await, 202);
+    assert_eq!(sent_from(&app, &bob, "ann+shop@example.org").await, 403);
+    app.user("ann+shop@example.org").await;
+    assert_eq!(sent_from(&app, &ann, "ann+shop@example.org").await, 403, "another user has the address");
+    let desk = json!({ "address": "ann+desk@example.org", "members": ["bob@example.org"] });
+    app.post(&app.admin, "/aliases", desk).await.assert(StatusCode::CREATED);
+    assert_eq!(sent_from(&app, &ann, "ann+desk@example.org").await, 403, "an alias has the address");
+}
+
 /// Sends a message as Ann; returns its status after all deliveries.
 async fn sent(app: &App, ann: &str, to: &[&str]) -> Value {
     let body = json!({ "from": "ann@example.org", "to": to, "body": { "text": "Hello" } });
@@ -48,6 +88,12 @@ async fn every_broken_rule_is_named() {
     assert_eq!(refused(team(&[])).await, ["members"]);
     assert_eq!(refused(team(&["ann@example.org", "x"])).await, ["members[1]"]);
     assert_eq!(refused(team(&["ann@example.org", "Team@example.org"])).await, ["members[1]"]);
+    let with_senders =
+        |senders: Value| json!({ "address": "team@example.org", "members": ["ann@example.org"], "senders": senders });
+    assert_eq!(refused(with_senders(json!(["ann@example.org", "none@example.org"]))).await, ["senders[1]"]);
+    assert_eq!(refused(with_senders(json!("ann@example.org"))).await, ["senders"]);
+    let all = json!({ "address": "*@example.org", "members": ["ann@example.org"], "senders": ["ann@example.org"] });
+    assert_eq!(refused(all).await, ["senders"]);
     let many: Vec<_> = (0..1001).map(|n| format!("u{n}@example.org")).collect();
     assert_eq!(refused(team(&many.iter().map(String::as_str).collect::<Vec<_>>())).await, ["members"]);
     app.get(&app.admin, TEAM).await.assert_error(404, "ALIAS_NOT_FOUND");
@@ -86,7 +132,7 @@ async fn an_alias_is_shown_as_it_was_made_and_changed() {
     let (app, ..) = App::with_ann_and_bob().await;
     let mut alias = json!({
         "address": "team@example.org", "domain": "example.org", "members": ["bob@example.org", "ann@example.org"],
-        "active": true, "created_at": app.now().to_string(),
+        "senders": [], "active": true, "created_at": app.now().to_string(),
     });
     let members = ["Bob@Example.org", "ann@example.org", "bob@example.org"];
     let created = app.post(&app.admin, "/aliases", team(&members)).await.assert(StatusCode::CREATED);
@@ -97,6 +143,9 @@ async fn an_alias_is_shown_as_it_was_made_and_changed() {
     assert_eq!(app.put(&app.admin, TEAM, change).await.assert(StatusCode::OK)["alias"], alias);
     alias["members"] = json!(["ann@example.org"]);
     let change = json!({ "members": ["ann@example.org"] });
+    assert_eq!(app.put(&app.admin, TEAM, change).await.assert(StatusCode::OK)["alias"], alias);
+    alias["senders"] = json!(["ann@example.org", "bob@example.org"]);
+    let change = json!({ "senders": ["ann@example.org", "Bob@example.org", "ANN@example.org"] });
     assert_eq!(app.put(&app.admin, TEAM, change).await.assert(StatusCode::OK)["alias"], alias);
     let listed = app.get(&app.admin, "/aliases").await.assert(StatusCode::OK);
     assert_eq!(listed, json!({ "success": true, "total": 1, "limit": 50, "offset": 0, "aliases": [alias] }));

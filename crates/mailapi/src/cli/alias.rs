@@ -22,6 +22,9 @@ pub(super) enum Command {
         /// The addresses that receive its mail
         #[arg(required = true, value_name = "MEMBER")]
         members: Vec<EmailAddress>,
+        /// A user who may send from it; may be repeated
+        #[arg(long = "sender", value_name = "USER")]
+        senders: Vec<EmailAddress>,
         /// Refuse mail to it until it is activated
         #[arg(long)]
         inactive: bool,
@@ -55,8 +58,8 @@ pub(super) enum Command {
 
 pub(super) async fn run(command: Command, config: &Config) -> Outcome {
     wiring::with_service(config, Create::Nothing, async |service| match command {
-        Command::Add { address, members, inactive, shown } => {
-            add(&service, CreateAlias { address, members, active: !inactive }, &shown).await
+        Command::Add { address, members, senders, inactive, shown } => {
+            add(&service, CreateAlias { address, members, senders, active: !inactive }, &shown).await
         }
         Command::List { domain, q, shown } => list(&service, AliasQuery { domain, q }, &shown).await,
         Command::Show { address, shown } => show(&service, &address, &shown).await,
@@ -89,7 +92,14 @@ async fn show(service: &Service, address: &EmailAddress, shown: &Shown) -> Outco
         return print(&alias_json(alias));
     }
     let [address, state, created, members] = row(&alias);
-    print(&fields(&[("address", address), ("state", state), ("created", created), ("members", members)]))
+    let senders = listed(&alias.senders);
+    print(&fields(&[
+        ("address", address),
+        ("state", state),
+        ("created", created),
+        ("members", members),
+        ("senders", senders),
+    ]))
 }
 
 fn about(address: &EmailAddress, error: &AliasError) -> Failure {
@@ -97,11 +107,14 @@ fn about(address: &EmailAddress, error: &AliasError) -> Failure {
 }
 
 fn row(alias: &Alias) -> [String; 4] {
-    let members: Vec<_> = alias.members.iter().map(EmailAddress::shown).collect();
     [
         alias.address.shown().to_owned(),
         if alias.active { "active" } else { "inactive" }.to_owned(),
         alias.created_at.to_string(),
-        members.join(", "),
+        listed(&alias.members),
     ]
+}
+
+fn listed(addresses: &[EmailAddress]) -> String {
+    addresses.iter().map(EmailAddress::shown).collect::<Vec<_>>().join(", ")
 }

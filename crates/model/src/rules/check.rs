@@ -21,7 +21,7 @@ pub struct RuleFields {
 /// A condition as a client wrote it.
 #[derive(Debug, Clone, Default)]
 pub struct ConditionFields {
-    /// `from`, `to`, `subject`, `header`, `size` or `verdict`.
+    /// `from`, `to`, `recipient`, `subject`, `header`, `size` or `verdict`.
     pub field: String,
     /// The name of a header field.
     pub name: Option<String>,
@@ -33,7 +33,7 @@ pub struct ConditionFields {
 
 impl ConditionFields {
     /// All names of `field`.
-    pub const FIELDS: [&str; 6] = ["from", "to", "subject", "header", "size", "verdict"];
+    pub const FIELDS: [&str; 7] = ["from", "to", "recipient", "subject", "header", "size", "verdict"];
     /// All names of `op`.
     pub const COMPARISONS: [&str; 3] = ["contains", "is", "over"];
 }
@@ -185,11 +185,12 @@ impl Condition {
         let field = match field.as_str() {
             "from" => TextField::From,
             "to" => TextField::To,
+            "recipient" => TextField::Recipient,
             "subject" => TextField::Subject,
             "header" => TextField::Header(field_name(name)?),
             "size" => return Self::size(&op, &value),
             "verdict" => return Self::verdict(&op, &value),
-            _ => return wrong("field", "must be from, to, subject, header, size or verdict"),
+            _ => return wrong("field", "must be from, to, recipient, subject, header, size or verdict"),
         };
         let comparison = match op.as_str() {
             "contains" => Comparison::Contains,
@@ -341,6 +342,7 @@ impl From<&Condition> for ConditionFields {
                 let (field, name) = match field {
                     TextField::From => ("from", None),
                     TextField::To => ("to", None),
+                    TextField::Recipient => ("recipient", None),
                     TextField::Subject => ("subject", None),
                     TextField::Header(name) => ("header", Some(name.clone())),
                 };
@@ -412,6 +414,7 @@ mod tests {
             ("from", "is", text("a\nb"), "value"),
             ("from", "is", text(&"x".repeat(501)), "value"),
             ("from", "is", ConditionValue::Number(1), "value"),
+            ("recipient", "over", text("x"), "op"),
             ("header", "is", text("x"), "name"),
             ("size", "is", ConditionValue::Number(1), "op"),
             ("size", "over", text("1"), "value"),
@@ -461,6 +464,7 @@ mod tests {
         let conditions = vec![
             condition("from", "contains", text("x")),
             condition("to", "is", text("x")),
+            condition("recipient", "contains", text("x")),
             condition("subject", "is", text("x")),
             header,
             condition("size", "over", ConditionValue::Number(7)),

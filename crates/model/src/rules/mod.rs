@@ -13,6 +13,9 @@ pub use check::{ActionFields, ConditionFields, ConditionValue, RuleFields};
 pub use ruling::{RuleFacts, Ruling};
 pub use text::DamagedRules;
 
+/// The header field with the address that a message was sent to (RFC 9228).
+const DELIVERED_TO: &str = "Delivered-To";
+
 /// The rules of a mailbox, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RuleSet(Vec<Rule>);
@@ -33,7 +36,7 @@ pub struct Rule {
 /// A condition of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// A text of the header.
+    /// A text of the header, or the recipient.
     Text {
         /// Which text.
         field: TextField,
@@ -48,13 +51,15 @@ pub enum Condition {
     IsSpam,
 }
 
-/// A text of the header.
+/// A text of the header, or the recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextField {
     /// The authors.
     From,
     /// The recipients in To and Cc.
     To,
+    /// The address that the message was sent to (RCPT). The header may name others.
+    Recipient,
     /// The subject.
     Subject,
     /// All fields with this name.
@@ -114,6 +119,17 @@ impl RuleSet {
             RuleAction::Vacation(vacation) => vacation.addresses.as_slice(),
             _ => &[],
         })
+    }
+
+    /// Returns whether rules compare the address that a message was sent to.
+    #[must_use]
+    pub fn compare_recipient(&self) -> bool {
+        let is_compared = |condition: &Condition| match condition {
+            Condition::Text { field: TextField::Recipient, .. } => true,
+            Condition::Text { field: TextField::Header(name), .. } => name.eq_ignore_ascii_case(DELIVERED_TO),
+            _ => false,
+        };
+        self.0.iter().any(|rule| rule.enabled && rule.conditions.iter().any(is_compared))
     }
 
     /// Returns whether there are none.

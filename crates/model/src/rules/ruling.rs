@@ -18,6 +18,9 @@ pub trait RuleFacts {
 
     /// Whether the message is junk.
     fn is_spam(&self) -> bool;
+
+    /// The address that it was sent to, in its canonical form.
+    fn recipient(&self) -> &str;
 }
 
 /// What the rules decide about a message.
@@ -78,6 +81,9 @@ impl Condition {
         match self {
             Self::Over(bytes) => message.size() > *bytes,
             Self::IsSpam => message.is_spam(),
+            Self::Text { field: TextField::Recipient, comparison, value } => {
+                is_recipient(message.recipient(), *comparison, value.trim())
+            }
             Self::Text { field, comparison, value } => {
                 let value = value.trim().to_lowercase();
                 field.names().iter().any(|name| match comparison {
@@ -90,10 +96,20 @@ impl Condition {
     }
 }
 
+/// Compares the recipient. Rules may have its domain in Unicode.
+fn is_recipient(recipient: &str, comparison: Comparison, value: &str) -> bool {
+    match comparison {
+        Comparison::Contains => recipient.contains(&value.to_lowercase()),
+        Comparison::Is => value.parse().is_ok_and(|value: EmailAddress| value.as_str() == recipient),
+    }
+}
+
 impl TextField {
     /// Returns the names of the header fields.
     fn names(&self) -> Vec<&str> {
         match self {
+            // It is not in the header.
+            Self::Recipient => Vec::new(),
             Self::From => vec!["from"],
             Self::To => vec!["to", "cc"],
             Self::Subject => vec!["subject"],
@@ -115,6 +131,7 @@ mod tests {
         texts: Vec<String>,
         addresses: Vec<String>,
         is_spam: bool,
+        recipient: String,
     }
 
     impl RuleFacts for Message {
@@ -133,11 +150,16 @@ mod tests {
         fn is_spam(&self) -> bool {
             self.is_spam
         }
+
+        fn recipient(&self) -> &str {
+            &self.recipient
+        }
     }
 
     fn message() -> Message {
         let texts = vec!["zoe ünal <zoe@far.example>".to_owned()];
-        Message { texts, addresses: vec!["zoe@far.example".to_owned()], is_spam: false }
+        let recipient = "bob+shop@xn--mnchen-3ya.example".to_owned();
+        Message { texts, addresses: vec!["zoe@far.example".to_owned()], is_spam: false, recipient }
     }
 
     fn text(field: TextField, comparison: Comparison, value: &str) -> Condition {
@@ -168,6 +190,11 @@ mod tests {
             (text(TextField::Subject, Comparison::Is, "Zoe Ünal <zoe@far.example>"), true),
             (text(TextField::Header("List-Id".to_owned()), Comparison::Contains, "zoe"), true),
             (text(TextField::Header("X-Other".to_owned()), Comparison::Contains, "zoe"), false),
+            (text(TextField::Recipient, Comparison::Is, "Bob+Shop@münchen.example"), true),
+            (text(TextField::Recipient, Comparison::Is, "bob@münchen.example"), false),
+            (text(TextField::Recipient, Comparison::Is, "bob"), false),
+            (text(TextField::Recipient, Comparison::Contains, "+SHOP@"), true),
+            (text(TextField::Recipient, Comparison::Contains, "zoe"), false),
             (Condition::Over(999), true),
             (Condition::Over(1_000), false),
             (Condition::IsSpam, false),

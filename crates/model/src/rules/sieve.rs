@@ -19,6 +19,28 @@ const SPAM: &str = r#"if anyof (
     set "spam" "1";
 }"#;
 
+/// The further extensions for [`RECIPIENT`]: RFC 5228 and 5260.
+const RECIPIENT_REQUIRE: &str = "\nrequire [\"envelope\", \"index\"];";
+
+/// Finds the address that the message was sent to, for rules that compare it (RFC 5260 section 6, RFC 5228 section 5.4).
+///
+/// Postfix expands aliases before it delivers, and names the address before in its Received field, if there is only one.
+/// Above it is the field of Dovecot's LMTP. Senders can write only fields below.
+const RECIPIENT: &str = r#"
+set "recipient" "";
+if header :index 1 :contains "Received" "with LMTP" {
+    if header :index 2 :matches "Received" "*for <*>;*" {
+        set :lower "recipient" "${2}";
+    }
+} elsif header :index 1 :matches "Received" "*for <*>;*" {
+    set :lower "recipient" "${2}";
+}
+if string :is "${recipient}" "" {
+    if envelope :matches "to" "*" {
+        set :lower "recipient" "${1}";
+    }
+}"#;
+
 /// The largest number of bytes that every implementation compares (RFC 5228 section 2.4.1).
 const MAX_SIZE: u64 = i32::MAX as u64;
 
@@ -36,7 +58,8 @@ impl RuleSet {
         }
         let (forwards, vacations) = (forwards(&rules), vacations(&rules));
         // Sieve reads `${` in a user's text as the start of a variable, and has no escape for it (RFC 5229 section 3).
-        let mut script = format!("{REQUIRE}\n\nset \"dollar\" \"$\";\n{SPAM}\n");
+        let (further, find) = if self.compare_recipient() { (RECIPIENT_REQUIRE, RECIPIENT) } else { ("", "") };
+        let mut script = format!("{REQUIRE}{further}\n\nset \"dollar\" \"$\";\n{SPAM}{find}\n");
         for rule in &rules {
             write_rule(&mut script, rule, &forwards, &vacations);
         }
@@ -114,6 +137,7 @@ fn test(condition: &Condition) -> Option<String> {
         Condition::Over(bytes) => Some(format!("size :over {}", (*bytes).min(MAX_SIZE))),
         Condition::Text { field, comparison, value } => {
             let names = match field {
+                TextField::Recipient => "\"${recipient}\"".to_owned(),
                 TextField::From => "\"From\"".to_owned(),
                 TextField::To => "[\"To\", \"Cc\"]".to_owned(),
                 TextField::Subject => "\"Subject\"".to_owned(),
@@ -121,11 +145,16 @@ fn test(condition: &Condition) -> Option<String> {
             };
             let is_people = matches!(field, TextField::From | TextField::To);
             let (command, how) = match comparison {
+                Comparison::Contains if *field == TextField::Recipient => ("string", "contains"),
+                Comparison::Is if *field == TextField::Recipient => ("string", "is"),
                 Comparison::Contains => ("header", "contains"),
                 Comparison::Is if is_people => ("address", "is"),
                 Comparison::Is => ("header", "is"),
             };
-            Some(format!("{command} :{how} {names} {}", spellings(value.trim())))
+            let value = value.trim();
+            // Both are in lower case: Pigeonhole compares texts of variables by their case.
+            let lower = if *field == TextField::Recipient { value.to_lowercase() } else { value.to_owned() };
+            Some(format!("{command} :{how} {names} {}", spellings(&lower)))
         }
     }
 }
@@ -202,6 +231,15 @@ mod tests {
         assert_eq!(spellings("Ünal"), "[\"Ünal\", \"ünal\"]", "Sieve ignores the case of ASCII");
         let of_an_address = spellings("zoe@münchen.example");
         assert!(of_an_address.ends_with(", \"zoe@xn--mnchen-3ya.example\"]"), "{of_an_address}");
+    }
+
+    #[test]
+    fn only_rules_about_the_recipient_look_for_it() {
+        let without = rules("rule\ton\tx\nif\tto\tis\ta@b.example\ndo\tstop\n").to_sieve().unwrap();
+        assert!(!without.contains("envelope"), "{without}");
+        let script = rules("rule\ton\tx\nif\trecipient\tis\tSales@b.example\ndo\tstop\n").to_sieve().unwrap();
+        assert!(script.starts_with(&format!("{REQUIRE}{RECIPIENT_REQUIRE}\n")), "{script}");
+        assert!(script.contains("string :is \"${recipient}\" [\"sales@b.example\"]"), "{script}");
     }
 
     #[test]

@@ -55,6 +55,7 @@ impl Condition {
                 match field {
                     TextField::From => line(text, &["if", "from", comparison, value]),
                     TextField::To => line(text, &["if", "to", comparison, value]),
+                    TextField::Recipient => line(text, &["if", "recipient", comparison, value]),
                     TextField::Subject => line(text, &["if", "subject", comparison, value]),
                     TextField::Header(name) => line(text, &["if", "header", name, comparison, value]),
                 }
@@ -141,6 +142,7 @@ impl Fields<'_> {
             "spam" => return Ok(Condition::IsSpam),
             "from" => TextField::From,
             "to" => TextField::To,
+            "recipient" => TextField::Recipient,
             "subject" => TextField::Subject,
             "header" => TextField::Header(self.next()?),
             _ => return Err(DamagedRules),
@@ -184,6 +186,7 @@ mod tests {
         let field = prop_oneof![
             Just(TextField::From),
             Just(TextField::To),
+            Just(TextField::Recipient),
             Just(TextField::Subject),
             "[!-9;-~]{1,20}".prop_map(TextField::Header),
         ];

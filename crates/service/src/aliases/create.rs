@@ -14,6 +14,8 @@ pub struct CreateAlias {
     pub address: EmailAddress,
     /// The addresses that receive its mail.
     pub members: Vec<EmailAddress>,
+    /// Users who may send from it.
+    pub senders: Vec<EmailAddress>,
     /// Whether it accepts mail.
     pub active: bool,
 }
@@ -30,12 +32,13 @@ impl Service {
         if self.0.store.directory().is_some() {
             return Err(kept_elsewhere());
         }
-        let CreateAlias { address, members, active } = new;
+        let CreateAlias { address, members, senders, active } = new;
         if self.0.store.domains().get(&address.domain()).await?.is_none() {
             return Err(AliasError::DomainNotFound);
         }
         let members = MembersRule::check(&address, &members)?;
-        let new = Alias { address: address.clone(), members, active, created_at: self.0.clock.now() };
+        let senders = self.checked_senders(&address, &senders).await?;
+        let new = Alias { address: address.clone(), members, senders, active, created_at: self.0.clock.now() };
         let by = caller.clone();
         self.with_address_lock(&address, async move |service: Self| service.add_alias(new, &by).await).await
     }

@@ -6,7 +6,7 @@ mod get;
 mod list;
 mod update;
 
-use mailapi_model::{Denied, EmailAddress, ManageUsers, MembersRule, Violations};
+use mailapi_model::{Denied, EmailAddress, ManageUsers, MembersRule, SendersRule, Violations};
 
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
@@ -47,6 +47,23 @@ impl Service {
     /// [`Denied`] without the right.
     pub fn may_manage_alias(&self, caller: &Caller, address: &EmailAddress) -> Result<ManageUsers, Denied> {
         self.may_manage(caller, address)
+    }
+
+    /// Returns the users who may send from an alias, each once.
+    async fn checked_senders(
+        &self,
+        alias: &EmailAddress,
+        senders: &[EmailAddress],
+    ) -> Result<Vec<EmailAddress>, AliasError> {
+        let senders = SendersRule::check(alias, senders)?;
+        let mut violations = Violations::none();
+        for (place, sender) in senders.iter().enumerate() {
+            // A later user with the address would get the right.
+            if self.account_since(sender).await?.is_none() {
+                violations.add(format!("senders[{place}]"), SendersRule::UNKNOWN);
+            }
+        }
+        Ok(violations.or(Some(senders))?)
     }
 }
 

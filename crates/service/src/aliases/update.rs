@@ -25,7 +25,12 @@ impl Service {
             return Err(AliasError::NotFound);
         }
         let members = change.members.map(|members| MembersRule::check(address, &members)).transpose()?;
-        let (change, changed, by) = (AliasChange { members, active: change.active }, address.clone(), caller.clone());
+        let senders = match change.senders {
+            Some(senders) => Some(self.checked_senders(address, &senders).await?),
+            None => None,
+        };
+        let change = AliasChange { members, senders, active: change.active };
+        let (changed, by) = (address.clone(), caller.clone());
         self.with_address_lock(address, async move |service: Self| service.change_alias(&changed, &change, &by).await)
             .await
     }

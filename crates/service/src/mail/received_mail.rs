@@ -77,7 +77,8 @@ impl Service {
             has_attachments: message.summary.has_attachments,
         });
         let (queue_id, authentication) = (mail.queue_id.0.as_str(), mail.authentication.as_ref());
-        received(Received { mailbox: &mail.mailbox, queue_id, authentication, message }, *event_id)
+        let (mailbox, recipient) = (&mail.mailbox, mail.recipient.as_ref());
+        received(Received { mailbox, recipient, queue_id, authentication, message }, *event_id)
     }
 
     /// Returns the folder and the message; `None` unless it is certain which message it is.

@@ -197,11 +197,16 @@ impl Service {
     /// # Errors
     /// [`SendError::SenderNotAuthorized`] and [`SendError::Unavailable`].
     pub(crate) async fn sender(&self, grants: &Grants, address: &EmailAddress) -> Result<SendAs, SendError> {
-        let as_user = grants.may_send_as(address, true)?;
-        if grants.may_send_as(address, false).is_ok() || self.account_since(address).await?.is_some() {
-            Ok(as_user)
-        } else {
-            Err(SendError::SenderNotAuthorized)
+        if let Ok(own) = grants.may_send_as(address, false) {
+            return Ok(own);
+        }
+        if self.account_since(address).await?.is_some() {
+            return Ok(grants.may_send_as(address, true)?);
+        }
+        // As for incoming mail, an alias goes before a tag.
+        match self.0.store.aliases().get(address).await.map_err(Unavailable::from)? {
+            Some(alias) => Ok(grants.may_send_as_alias(&alias)?),
+            None => Ok(grants.may_send_with_tag(address)?),
         }
     }
 

@@ -9,6 +9,7 @@ use mailapi_model::{Alias, AliasChange, Clock, EmailAddress};
 use mailapi_service::aliases::CreateAlias;
 use mailapi_service::{Caller, Parts, Service};
 use mailapi_testkit::{HookedProvisioning, ProvisioningHook, TestApp};
+use serde_json::json;
 
 use crate::{caller, message, parts};
 
@@ -18,7 +19,7 @@ fn address(text: &str) -> EmailAddress {
 
 async fn create(app: &TestApp, name: &str, members: &[&str]) -> Alias {
     let members = members.iter().map(|member| address(member)).collect();
-    let new = CreateAlias { address: address(name), members, active: true };
+    let new = CreateAlias { address: address(name), members, senders: Vec::new(), active: true };
     app.service.create_alias(&Caller::operator(), new).await.unwrap()
 }
 
@@ -38,7 +39,7 @@ async fn the_mail_server_has_the_aliases_of_the_accounts() {
     let team = create(&app, "team@example.org", &["ann@example.org"]).await;
     let Some(aliases) = known(&app).await else { return };
     assert_eq!(aliases, std::slice::from_ref(&team));
-    let off = AliasChange { members: None, active: Some(false) };
+    let off = AliasChange { active: Some(false), ..AliasChange::default() };
     let changed = app.service.update_alias(&Caller::operator(), &team.address, off).await.unwrap();
     assert_eq!(known(&app).await.unwrap(), [changed]);
     app.service.delete_domain(&Caller::operator(), &team.domain(), true).await.unwrap();
@@ -92,6 +93,7 @@ async fn aliases_of_a_deleted_domain_do_not_come_back() {
     let left = Alias {
         address: address("info@again.example"),
         members: vec![address("eve@far.example")],
+        senders: Vec::new(),
         active: true,
         created_at: app.clock.now(),
     };
@@ -127,4 +129,6 @@ async fn a_message_to_an_alias_is_sent_and_received_by_each_member() {
     let mailboxes: Vec<_> =
         events["events"].as_array().unwrap().iter().map(|event| &event["data"]["mailbox"]).collect();
     assert_eq!(mailboxes, ["bob@example.org", "cid@example.org"], "{events}");
+    let recipients = events["events"].as_array().unwrap().iter().map(|event| &event["data"]["recipient"]);
+    assert!(recipients.into_iter().all(|recipient| *recipient == json!({ "email": "team@example.org" })), "{events}");
 }

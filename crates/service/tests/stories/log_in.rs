@@ -3,6 +3,7 @@
 use futures_util::FutureExt;
 use mailapi_backend::{LoggedIn, Login, LoginError, SendAsError};
 use mailapi_model::{Denied, EmailAddress, Grants, LoginProtocol, Permission, Secret, SecretText, Visitor};
+use mailapi_service::aliases::CreateAlias;
 use mailapi_service::auth::CredentialsError;
 use mailapi_testkit::{PASSWORD, TestApp};
 use std::time::Duration;
@@ -228,4 +229,18 @@ async fn a_session_learns_what_its_owner_may_do_meanwhile() {
     assert_eq!(send_as().await.unwrap_err(), SendAsError::Denied(Denied), "no user has the address");
     app.mailbox("hello@team.example", None).await;
     assert_eq!(*send_as().await.unwrap().address(), team);
+}
+
+#[tokio::test]
+async fn mail_programs_send_with_tags_and_from_aliases_that_name_the_mailbox() {
+    let app = TestApp::start().await;
+    app.mailbox("ann@example.org", None).await;
+    let session = enter(&app, "ann@example.org").await;
+    let may_send = async |from: &str| app.service.may_send_as(&session.grants, &from.parse().unwrap()).await.is_ok();
+    assert!(may_send("ann+shop@example.org").await && !may_send("sales@example.org").await);
+    let ann: EmailAddress = "ann@example.org".parse().unwrap();
+    let (address, members) = ("sales@example.org".parse().unwrap(), vec![ann.clone()]);
+    let new = CreateAlias { address, members, senders: vec![ann], active: true };
+    app.service.create_alias(&with(Grants::admin_token()), new).await.unwrap();
+    assert!(may_send("sales@example.org").await && !may_send("sales+x@example.org").await);
 }

@@ -161,10 +161,10 @@ async fn perform(service: &Service, operation: Operation, name: &Name, turn: usi
         DeleteDomain => ran(service.delete_domain(&admin, domain, false).await),
         CreateAnAlias => {
             let (address, members) = (address.clone(), vec![name.member(turn)]);
-            ran(service.create_alias(&admin, CreateAlias { address, members, active: true }).await)
+            ran(service.create_alias(&admin, CreateAlias { address, members, senders: Vec::new(), active: true }).await)
         }
         ChangeAlias => {
-            let change = AliasChange { members: Some(vec![name.member(turn)]), active: Some(turn == 0) };
+            let change = AliasChange { members: Some(vec![name.member(turn)]), senders: None, active: Some(turn == 0) };
             ran(service.update_alias(&admin, address, change).await)
         }
         DeleteAlias => ran(service.delete_alias(&admin, address).await),

@@ -72,6 +72,7 @@ async fn mail_that_is_not_certainly_found_has_null_members() {
     let report = |queue_id: &str, header_id: Option<&str>| ReceivedMail {
         at: app.clock.now(),
         mailbox: "ann+lists@example.org".parse().unwrap(),
+        recipient: Some("lists@example.org".parse().unwrap()),
         queue_id: QueueId(queue_id.to_owned()),
         header_id: header_id.map(str::to_owned),
         place: None,
@@ -93,8 +94,8 @@ async fn mail_that_is_not_certainly_found_has_null_members() {
     complete(&service).await;
     for queue_id in ["NONE", "EMPTY", "UNKNOWN", "SAME", "OLD", "GONE"] {
         let expected = json!({
-            "mailbox": "ann@example.org", "domain": "example.org", "queue_id": queue_id, "folder": null, "uid": null,
-            "from": null, "from_name": null, "subject": null, "snippet": null, "size": null,
+            "mailbox": "ann@example.org", "domain": "example.org", "recipient": { "email": "lists@example.org" },
+            "queue_id": queue_id, "folder": null, "uid": null, "from": null, "from_name": null, "subject": null, "snippet": null, "size": null,
             "has_attachments": null, "authentication": null,
         });
         assert_eq!(events_of(&service, queue_id).await, [expected]);
@@ -114,6 +115,7 @@ async fn a_crash_between_report_and_event_loses_and_repeats_nothing() {
     log.0.lock().unwrap().push(ReceivedMail {
         at,
         mailbox,
+        recipient: None,
         queue_id,
         header_id: None,
         place: None,
@@ -153,6 +155,7 @@ async fn mail_that_arrived_unchecked_is_counted() {
     log.0.lock().unwrap().push(ReceivedMail {
         at: app.clock.now(),
         mailbox: "ann@example.org".parse().unwrap(),
+        recipient: None,
         queue_id: QueueId("Q1".to_owned()),
         header_id: Some("<1@x.example>".to_owned()),
         place: None,

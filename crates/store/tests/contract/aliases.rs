@@ -5,11 +5,11 @@ use crate::engines::{Engine, add_account, at, domain, email, new_domain, on_ever
 
 fn alias(address: &str, members: &[&str], created: i64) -> Alias {
     let members = members.iter().map(|member| email(member)).collect();
-    Alias { address: email(address), members, active: true, created_at: at(created) }
+    Alias { address: email(address), members, senders: Vec::new(), active: true, created_at: at(created) }
 }
 
 fn with_members(members: &[&str]) -> AliasChange {
-    AliasChange { members: Some(members.iter().map(|member| email(member)).collect()), active: None }
+    AliasChange { members: Some(members.iter().map(|member| email(member)).collect()), ..AliasChange::default() }
 }
 
 /// Returns a store with `example.org`, its user ann, and its alias team for her and bob.
@@ -88,11 +88,43 @@ async fn aliases_lead_back_through_tags_and_catch_alls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn senders_are_users_and_end_with_them() {
+    on_every_engine(async |store| {
+        let (team, aliases) = (with_team(store).await, store.aliases());
+        add_account(store, "eve@example.org", 3).await;
+        let senders = |of: &[&str]| {
+            let senders = Some(of.iter().map(|sender| email(sender)).collect());
+            AliasChange { senders, ..AliasChange::default() }
+        };
+        let unknown = senders(&["zoe@example.org"]);
+        assert_eq!(aliases.update(&team.address, &unknown, at(3)).await, Err(StoreError::Reference));
+        let both = senders(&["eve@example.org", "ann@example.org"]);
+        assert_eq!(aliases.update(&team.address, &both, at(3)).await, Ok(AliasStored::Stored));
+        let named = Alias { senders: both.senders.clone().unwrap(), ..team.clone() };
+        assert_eq!(aliases.get(&team.address).await, Ok(Some(named.clone())));
+        let others = with_members(&["eve@example.org"]);
+        assert_eq!(aliases.update(&team.address, &others, at(4)).await, Ok(AliasStored::Stored));
+        assert_eq!(aliases.get(&team.address).await.unwrap().unwrap().senders, named.senders, "they stay");
+        store.accounts().delete(&email("eve@example.org"), at(5)).await.unwrap();
+        add_account(store, "eve@example.org", 6).await;
+        let listed = aliases.list(&AliasFilter::default(), page(10, 0)).await.unwrap().items;
+        assert_eq!(
+            (&listed[0].senders, &listed[0].members),
+            (&vec![email("ann@example.org")], &others.members.unwrap())
+        );
+        let new = Alias { address: email("new@example.org"), ..named };
+        assert_eq!(aliases.insert(&new).await, Ok(AliasStored::Stored));
+        assert_eq!(aliases.get(&new.address).await, Ok(Some(new)));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_alias_is_changed_and_deleted() {
     on_every_engine(async |store| {
         let team = with_team(store).await;
         let (aliases, address) = (store.aliases(), team.address.clone());
-        let off = AliasChange { members: None, active: Some(false) };
+        let off = AliasChange { active: Some(false), ..AliasChange::default() };
         assert_eq!(aliases.update(&address, &off, at(3)).await, Ok(AliasStored::Stored));
         let inactive = Alias { active: false, ..team };
         assert_eq!(aliases.get(&address).await, Ok(Some(inactive.clone())));
@@ -186,7 +218,7 @@ async fn postfix_finds_the_members(engine: Engine) {
     assert_eq!(members("ann@example.org"), "ann@example.org", "a mailbox keeps its mail");
     store.accounts().set_closed(&email("ann@example.org"), true).await.unwrap();
     assert_eq!(members("ann@example.org"), "", "a closed account gets no mail");
-    let off = AliasChange { members: None, active: Some(false) };
+    let off = AliasChange { active: Some(false), ..AliasChange::default() };
     for address in ["team@example.org", "*@example.org"] {
         assert_eq!(store.aliases().update(&email(address), &off, at(6)).await, Ok(AliasStored::Stored));
     }

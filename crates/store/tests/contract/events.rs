@@ -545,6 +545,7 @@ fn received_mail(mailbox: &str) -> ReceivedMail {
     ReceivedMail {
         at: at(5),
         mailbox: email(mailbox),
+        recipient: Some(email("sales@example.org")),
         queue_id: QueueId("Q1".to_owned()),
         header_id: Some("<a@b>".to_owned()),
         place: Some((FolderName::inbox(), 7)),
@@ -570,8 +571,9 @@ async fn received_mail_waits_for_exactly_one_event() {
         assert_eq!(mails.oldest(1).await.unwrap(), waiting[..1]);
 
         let event_of = |waiting: &WaitingMail| {
-            let authentication = waiting.mail.authentication.as_ref();
-            let mail = Received { mailbox: &waiting.mail.mailbox, queue_id: "Q1", authentication, message: None };
+            let WaitingMail { mail, .. } = waiting;
+            let (recipient, authentication) = (mail.recipient.as_ref(), mail.authentication.as_ref());
+            let mail = Received { mailbox: &mail.mailbox, recipient, queue_id: "Q1", authentication, message: None };
             received(mail, waiting.event_id)
         };
         let before = types(store).await;

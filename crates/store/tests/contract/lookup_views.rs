@@ -1,5 +1,5 @@
-use mailapi_model::{NewAppPassword, Permission, RuleSet, Secret, Timestamp};
-use mailapi_store::NewGrant;
+use mailapi_model::{Alias, NewAppPassword, Permission, RuleSet, Secret, Timestamp};
+use mailapi_store::{AliasStored, NewGrant};
 
 use crate::engines::{Engine, add_account, at, dkim_key, domain, email, new_domain};
 
@@ -43,6 +43,17 @@ async fn mail_servers_find_what_they_look_up(engine: Engine) {
     assert_eq!(logins("@example.org"), "eve@example.net", "an address without a mailbox");
     assert_eq!(logins("eve@example.net"), "eve@example.net");
     assert_eq!(logins("@example.net"), "", "view_stats sends nothing");
+
+    let team = Alias {
+        address: email("team@example.org"),
+        members: vec![email("bob@example.org")],
+        senders: vec![email("ann@example.org")],
+        active: true,
+        created_at: at(5),
+    };
+    assert_eq!(store.aliases().insert(&team).await, Ok(AliasStored::Stored));
+    assert_eq!(logins("team@example.org"), "ann@example.org");
+    assert!(store.aliases().delete(&team.address, at(6)).await.unwrap());
 
     let domains = || engine.sql("SELECT domain FROM mailapi_virtual_domains ORDER BY domain");
     assert_eq!(domains(), "example.net\nexample.org", "a domain that waits for approval gets no mail");

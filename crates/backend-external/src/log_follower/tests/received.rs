@@ -18,10 +18,13 @@ fn sent(relay: &str, response: &str) -> String {
     format!("relay={relay}, delay=1, delays=1/0/0/0, dsn=2.0.0, status=sent ({response})")
 }
 
-/// Formats what a reader got: queue id, mailbox and Message-ID.
+/// Formats what a reader got: queue id, mailbox and Message-ID. The recipient is in front of the mailbox if it is another.
 fn shown(reader: &Reader) -> Vec<String> {
     let one = |mail: &mailapi_model::ReceivedMail| {
-        format!("{} {} {}", mail.queue_id, mail.mailbox.as_str(), mail.header_id.as_deref().unwrap_or("-"))
+        let recipient = mail.recipient.as_ref().filter(|recipient| **recipient != mail.mailbox);
+        let before = recipient.map_or(String::new(), |recipient| format!("{} -> ", recipient.as_str()));
+        let id = mail.header_id.as_deref().unwrap_or("-");
+        format!("{} {before}{} {id}", mail.queue_id, mail.mailbox.as_str())
     };
     reader.received.iter().map(one).collect()
 }
@@ -66,6 +69,10 @@ fn each_delivery_to_a_mailbox_is_received() {
         let lines = delivery("A1000", OUTSIDE, daemon, "bob+x@example.org", &rest);
         assert_eq!(received(&lines), ["A1000 bob+x@example.org <A1000@example.net>"], "{daemon} {rest}");
     }
+    // The recipient is the address before the alias.
+    let of_alias = format!("orig_to=<Sales@example.org>, {}", sent("mx[/run/lmtp]", SAVED));
+    let lines = delivery("A1000", OUTSIDE, "lmtp", "bob@example.org", &of_alias);
+    assert_eq!(received(&lines), ["A1000 sales@example.org -> bob@example.org <A1000@example.net>"]);
     // From another user of this server, and from the API.
     let local = delivery("A1000", "mx[127.0.0.1], sasl_username=ann", "lmtp", "bob@example.org", &sent("mx", SAVED));
     assert_eq!(received(&local).len(), 1);

@@ -81,9 +81,15 @@ impl TrackedMessages {
             && let Some(mailbox) = address(delivery.to)
         {
             let (queue_id, header_id) = (QueueId(id.to_owned()), message.header_id.clone());
-            let received =
-                ReceivedMail { at: line.at, mailbox, queue_id, header_id, place: None, authentication: None };
-            findings.received.push(received);
+            findings.received.push(ReceivedMail {
+                at: line.at,
+                mailbox,
+                recipient: Some(event.recipient.clone()),
+                queue_id,
+                header_id,
+                place: None,
+                authentication: None,
+            });
         }
         let shared = message.message_id.or(message.claims);
         self.note_for_predecessors(shared, line.instance, id, &event);

@@ -25,10 +25,15 @@ request_body! {
         /// Addresses that receive the mail, at most 1000: users, other aliases, or addresses at other servers. They must
         /// not lead back to the alias.
         members: AtLeastOne<EmailAddress>,
+        /// Users who may send from the alias, at most 100; none by default. A catch-all has none.
+        senders: Option<Vec<EmailAddress>>,
         /// Whether the alias accepts mail; true by default.
         active: Option<bool>,
     }
-    example { "address": "team@example.test", "members": ["alice@example.test", "bob@example.test"] }
+    example {
+        "address": "team@example.test", "members": ["alice@example.test", "bob@example.test"],
+        "senders": ["alice@example.test"]
+    }
 }
 
 /// The new alias.
@@ -52,8 +57,9 @@ pub(crate) async fn create(
     Caller(caller): Caller,
     body: JsonBody<CreateAliasBody>,
 ) -> Result<(StatusCode, Json<AliasCreated>), ApiError> {
-    let CreateAliasBody { address, members, active } = body.read()?;
-    let new = CreateAlias { address, members, active: active.unwrap_or(true) };
+    let CreateAliasBody { address, members, senders, active } = body.read()?;
+    let (senders, active) = (senders.unwrap_or_default(), active.unwrap_or(true));
+    let new = CreateAlias { address, members, senders, active };
     let service = state.service().clone();
     let alias = to_the_end(async move { service.create_alias(&caller, new).await }).await??;
     Ok((StatusCode::CREATED, Json(AliasCreated { success: true, alias: alias.into() })))

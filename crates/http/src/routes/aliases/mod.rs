@@ -30,7 +30,7 @@ pub(crate) fn routes() -> Routes {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Alias, example = json!({
     "address": "team@example.test", "domain": "example.test", "members": ["alice@example.test", "bob@example.test"],
-    "active": true, "created_at": "2026-11-20T10:15:30.123Z"
+    "senders": ["alice@example.test"], "active": true, "created_at": "2026-11-20T10:15:30.123Z"
 }))]
 pub(crate) struct AliasRecord {
     /// Address; `*@` and the domain for its catch-all.
@@ -39,6 +39,8 @@ pub(crate) struct AliasRecord {
     domain: String,
     /// Addresses that receive the mail.
     members: Vec<String>,
+    /// Users who may send from the alias.
+    senders: Vec<String>,
     /// Whether the alias accepts mail.
     active: bool,
     /// Creation time.
@@ -51,6 +53,7 @@ impl From<Alias> for AliasRecord {
             address: alias.address.shown().to_owned(),
             domain: alias.domain().shown().to_owned(),
             members: alias.members.iter().map(|member| member.shown().to_owned()).collect(),
+            senders: alias.senders.iter().map(|sender| sender.shown().to_owned()).collect(),
             active: alias.active,
             created_at: alias.created_at.into(),
         }

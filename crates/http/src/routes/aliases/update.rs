@@ -17,6 +17,8 @@ request_body! {
     pub(crate) struct UpdateAliasBody as "UpdateAlias" {
         /// Addresses that receive the mail, instead of all former ones; at most 1000.
         members: Option<AtLeastOne<EmailAddress>>,
+        /// Users who may send from the alias, instead of all former ones; at most 100.
+        senders: Option<Vec<EmailAddress>>,
         /// Whether the alias accepts mail. Mail to an inactive alias goes to the catch-all, or is refused without one.
         active: Option<bool>,
     }
@@ -37,8 +39,8 @@ pub(crate) async fn update(
     AliasManager { caller, address }: AliasManager,
     body: JsonBody<UpdateAliasBody>,
 ) -> Result<Json<AliasFound>, ApiError> {
-    let UpdateAliasBody { members, active } = body.read()?;
-    let (service, change) = (state.service().clone(), AliasChange { members, active });
+    let UpdateAliasBody { members, senders, active } = body.read()?;
+    let (service, change) = (state.service().clone(), AliasChange { members, senders, active });
     let alias = to_the_end(async move { service.update_alias(&caller, &address, change).await }).await??;
     Ok(Json(AliasFound { success: true, alias: alias.into() }))
 }

@@ -69,7 +69,8 @@ struct EventData {
     recipients: Option<Vec<EventRecipient>>,
     /// With `message.accepted` and `message.received`: size of the message in bytes; null if unknown.
     size: Option<u64>,
-    /// The recipient.
+    /// The recipient. With `message.received`: the address that the message was sent to, such as an alias; null if it is not
+    /// known.
     recipient: Option<EventRecipient>,
     /// With events about one recipient, and with `message.rejected`: reply of the mail server; null if there was none.
     smtp: Option<EventReply>,
@@ -113,6 +114,8 @@ struct EventData {
     address: Option<String>,
     /// With `alias.created`: addresses that receive the mail.
     members: Option<Vec<String>>,
+    /// With `alias.created`: users who may send from the alias.
+    senders: Option<Vec<String>>,
     /// With `domain.updated`, `user.updated` and `alias.updated`: the new values of the members that changed.
     changed: Option<EventChange>,
     /// With `user.app_password_created` and `user.app_password_revoked`: number of the app password.
@@ -143,6 +146,8 @@ struct EventChange {
     active: Option<bool>,
     /// Addresses that receive the mail of the alias.
     members: Option<Vec<String>>,
+    /// Users who may send from the alias.
+    senders: Option<Vec<String>>,
     /// Description of the domain; null if it was removed.
     description: Option<String>,
     /// Name of the user.
@@ -163,8 +168,9 @@ struct EventMetadata {}
 struct EventRecipient {
     /// Recipient address.
     email: String,
-    /// Recipient list that named the address first; null for a message from a mail program.
-    #[schema(value_type = Option<RecipientKindName>, required)]
+    /// Recipient list that named the address first; null for a message from a mail program. Absent with
+    /// `message.received`.
+    #[schema(value_type = Option<RecipientKindName>)]
     r#type: Option<String>,
     /// Address that the mail server tried for an alias or a forwarding address, if it differs.
     r#final: Option<String>,

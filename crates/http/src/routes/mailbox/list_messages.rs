@@ -57,7 +57,7 @@ impl MessagesListed {
     "uid": 1, "message_id": "<67e55044-10b1-426f-9247-bb680e5fe0c8@example.org>",
     "from": { "name": "Alice Lee", "email": "alice@example.test" }, "to": [{ "name": "", "email": "bob@example.test" }],
     "subject": "The minutes", "date": "2026-11-20T10:15:30.000Z", "size": 1834, "flags": ["\\Seen"],
-    "has_attachments": true
+    "has_attachments": true, "recipient": "bob@example.test"
 }))]
 struct MessageEntry {
     /// IMAP UID: the message's number in the folder.
@@ -78,6 +78,10 @@ struct MessageEntry {
     flags: Vec<String>,
     /// Whether the message has attachments.
     has_attachments: bool,
+    /// Address that the message was sent to, which its header need not name: the mailbox, one of its tags, an alias; null
+    /// if it is not known.
+    #[schema(required)]
+    recipient: Option<String>,
 }
 
 impl From<MessageSummary> for MessageEntry {
@@ -92,6 +96,7 @@ impl From<MessageSummary> for MessageEntry {
             size: message.size,
             flags: message.flags,
             has_attachments: message.has_attachments,
+            recipient: message.recipient,
         }
     }
 }

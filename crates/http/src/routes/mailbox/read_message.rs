@@ -29,7 +29,7 @@ use crate::state::HttpState;
     "attachments": [
         { "index": 0, "filename": "minutes.txt", "content_type": "text/plain", "size": 6, "content_id": null }
     ],
-    "flags": ["\\Seen"], "body": { "text": "See attached.", "html": null }
+    "flags": ["\\Seen"], "recipient": "bob@example.test", "body": { "text": "See attached.", "html": null }
 }))]
 pub(crate) struct MessageFound {
     /// Always true.
@@ -56,6 +56,9 @@ pub(crate) struct MessageFound {
     attachments: Vec<AttachmentEntry>,
     /// IMAP flags, such as `\Seen`.
     flags: Vec<String>,
+    /// Address that the message was sent to, which its header need not name; null if it is not known.
+    #[schema(required)]
+    recipient: Option<String>,
     // The last member, because `into_long` streams it after the rest.
     /// Message text.
     body: BodyFound,
@@ -93,6 +96,7 @@ impl From<FullMessage> for MessageFound {
             headers,
             attachments: attachments.into_iter().map(Into::into).collect(),
             flags: summary.flags,
+            recipient: summary.recipient,
             body: BodyFound { text, html },
         }
     }

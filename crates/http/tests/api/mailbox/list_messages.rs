@@ -60,7 +60,7 @@ async fn a_message_has_its_shape() {
             "uid": 1, "message_id": "<one@example.org>", "from": { "name": "Ann Lee", "email": "ann@example.org" },
             "to": [{ "name": "Bob", "email": "bob@example.org" }, { "name": "", "email": "eve@example.net" }],
             "subject": "Die Grüße", "date": "2026-11-20T08:00:00.000Z", "size": null, "flags": [],
-            "has_attachments": true,
+            "has_attachments": true, "recipient": "bob@example.org",
         }],
     });
     assert_eq!(listed, expected);

@@ -41,7 +41,7 @@ async fn a_message_has_its_shape() {
             { "index": 1, "filename": "Ü.txt", "content_type": "text/plain", "size": 5, "content_id": null },
             { "index": 2, "filename": "Ü.txt", "content_type": "application/pdf", "size": 6, "content_id": null },
         ],
-        "flags": [],
+        "flags": [], "recipient": "bob@example.org",
     });
     assert_eq!(read, expected);
 }
@@ -70,5 +70,6 @@ async fn a_message_without_anything_is_a_message() {
     app.append("bob@example.org", "Empty", "").await;
     let read = app.get(&bob, "/mailbox/bob@example.org/messages/1?folder=Empty").await.assert(StatusCode::OK);
     let missing = json!({ "name": "", "email": "" });
+    assert_eq!(read["recipient"], json!(null), "it was not delivered");
     assert_eq!((&read["from"], &read["to"], &read["message_id"]), (&missing, &json!([]), &json!("")));
 }

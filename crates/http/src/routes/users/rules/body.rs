@@ -47,7 +47,7 @@ request_body! {
 request_body! {
     /// A condition of a rule.
     struct ConditionBody as "RuleCondition" {
-        /// What is compared; `to` is To and Cc.
+        /// What is compared; `to` is To and Cc, `recipient` the address that the message was sent to.
         field: RuleFieldName,
         /// Name of the header field; required for `header`.
         name: Option<String>,

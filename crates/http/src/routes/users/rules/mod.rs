@@ -99,7 +99,7 @@ struct MatchShown {
 #[derive(Serialize, ToSchema)]
 #[schema(as = RuleConditionInfo)]
 struct ConditionShown {
-    /// What is compared; `to` is To and Cc.
+    /// What is compared; `to` is To and Cc, `recipient` the address that the message was sent to.
     #[schema(value_type = RuleFieldName)]
     field: String,
     /// Name of the header field; only for `header`.

@@ -1,0 +1,2 @@
+-- The address that a received message was sent to, if known.
+ALTER TABLE received_mail ADD COLUMN recipient TEXT;
