@@ -84,7 +84,7 @@ pub(super) fn fields(header: &[u8]) -> Vec<ForeignField> {
         at = lines.end;
         if !matches!(line.first(), Some(b' ' | b'\t')) {
             is_open = is_delivered_to(line);
-            fields.extend(is_open.then(|| ForeignField { lines, domain: None }));
+            fields.extend(is_open.then_some(ForeignField { lines, domain: None }));
         } else if is_open && let Some(field) = fields.last_mut() {
             field.lines.end = lines.end;
         }
