@@ -198,6 +198,27 @@ mod tests {
     }
 
     #[test]
+    fn what_opensmtpd_gives_up_is_a_failure() {
+        let notice = |said: &str, status: &str| {
+            let text = "A message is delayed for more than 0 seconds for the following list of recipients:\n\n\
+                        zoe@far.example: {said}\n\nThis is only a temporary failure report.\n";
+            format!(
+                "From: Mailer Daemon <MAILER-DAEMON@mx.far.example>\nSubject: Delivery status notification: delayed\n\
+                 Content-Type: multipart/mixed; boundary=b\n\n--b\n\n{}--b\nContent-Type: message/delivery-status\n\n\
+                 Reporting-MTA: dns; mx.far.example\n\nFinal-Recipient: rfc822; zoe@far.example\nAction: delayed\n\
+                 Status: {status}\n\n--b--\n",
+                text.replace("{said}", said)
+            )
+        };
+        let gone = "- zoe@far.example Failed 4.4.7 zoe@far.example: Envelope expired";
+        assert_eq!(shown(&notice("Envelope expired", "4.4.7")), [gone]);
+        for (said, status) in [("452 4.2.2 The box is full", "4.0.0"), ("452 4.2.2 The box is full", "4.4.7")] {
+            let waiting = shown(&notice(said, status));
+            assert!(waiting.len() == 1 && waiting[0].contains(" Delayed "), "{waiting:?}");
+        }
+    }
+
+    #[test]
     fn ordinary_mail_is_no_notification() {
         assert_eq!(shown(""), [""; 0]);
         assert_eq!(shown("From: a@b.org\nSubject: Action: failed\n\nFinal-Recipient: rfc822; a@b.org\n"), [""; 0]);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use mailapi_model::{EmailAddress, MessageId, NoticeKind};
+use mailapi_model::{EmailAddress, EnhancedCode, MessageId, NoticeKind};
 
 use super::super::{Limits, MessageStructure, PartSpan, header_block, headers, html_text};
 use super::notice_text::{NamedFailure, NoticeText};
@@ -158,6 +158,7 @@ impl Notice {
     fn action(&self, group: &RecipientGroup) -> Option<ReturnedAction> {
         let doubts = self.text.verdict().is_doubtful || self.is_other;
         match group.action {
+            GroupAction::Written(ReturnedAction::Delayed) if self.has_expired(group) => Some(ReturnedAction::Failed),
             GroupAction::Written(action) => Some(action),
             GroupAction::OfClass(ReturnedAction::Failed) => (!doubts).then_some(ReturnedAction::Failed),
             GroupAction::OfClass(action) => Some(action),
@@ -183,6 +184,14 @@ impl Notice {
                 (has_failed && !doubts).then_some(ReturnedAction::Failed)
             }
         }
+    }
+
+    /// Returns whether the server has given up on the recipients of a group. OpenSMTPD calls that a delay, and says it only
+    /// in the line of the recipient. Others write 4.4.7 for delays, too.
+    fn has_expired(&self, group: &RecipientGroup) -> bool {
+        const EXPIRED: EnhancedCode = EnhancedCode { class: 4, subject: 4, detail: 7 };
+        let says_so = |address| self.text.reason_of(address).ends_with(": Envelope expired");
+        group.status == Some(EXPIRED) && self.recipients_of(group).any(says_so)
     }
 
     fn recipients_of<'a>(&self, group: &'a RecipientGroup) -> impl Iterator<Item = &'a EmailAddress> + use<'a> {
