@@ -2,12 +2,12 @@
 
 use std::convert::Infallible;
 
-use mailapi_backend::SearchText;
 use mailapi_backend::mime::{
     Header, Limits, MessageStructure, PartTree, PartTreeContent, SearchableText, TransferDecoder, TransferEncoding,
     any_text, beginning, comparable, decode, delivered_to, fold, header_block, header_lines, headers, in_seven_bits,
     matches, returned_mail, returned_mail_in, snippet, with_ascii_header,
 };
+use mailapi_backend::{MessageSummary, SearchText};
 use mailapi_model::{Blob, EmailAddress, Timestamp};
 
 use crate::script::Script;
@@ -139,7 +139,9 @@ fn check_opened(raw: &[u8], structure: &MessageStructure) {
     }
     let bodies: Vec<_> = structure.bodies.iter().map(|body| body.span.of(raw)).collect();
     let header = structure.header().of(raw);
-    let summary = structure.summary(1, size, Vec::new(), at);
+    // A store keeps the recipient beside the structure.
+    let recipient = whole.summary.recipient.clone();
+    let summary = MessageSummary { recipient, ..structure.summary(1, size, Vec::new(), at) };
     let opened = structure.full_message(summary, header, &bodies);
     assert_eq!(opened, whole);
     for (name, value) in &opened.headers {

@@ -70,7 +70,8 @@ error_codes! {
         "Use an active domain, or ask an admin to activate it.", "no";
     /// The token may not send as `from`.
     SenderNotAuthorized = "SENDER_NOT_AUTHORIZED", FORBIDDEN, "The token is not authorized to send as this address.",
-        "Send as the token's own mailbox, or ask an admin for `send_mail` on the domain.", "no";
+        "Send as the token's own mailbox, or ask an admin for `send_mail` on the domain, or for the mailbox to be a sender of the alias.",
+        "no";
     /// The mailbox does not exist.
     MailboxNotFound = "MAILBOX_NOT_FOUND", NOT_FOUND, "Mailbox not found.",
         "Check the address.", "no";

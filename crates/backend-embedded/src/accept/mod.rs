@@ -430,7 +430,7 @@ async fn read_returned(
     reading.await.map_err(|_| StoreError::Panicked)?.map(Some).map_err(unreadable)
 }
 
-/// Returns the way of a message so far, and the fields that say to whom it was delivered.
+/// Returns the way of a message so far, and its fields Delivered-To.
 async fn earlier(
     incoming: &Incoming,
     content: &NewContent,

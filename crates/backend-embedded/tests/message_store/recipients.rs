@@ -54,7 +54,7 @@ fn fields(message: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_sender_cannot_say_to_whom_a_message_was_delivered() {
+async fn a_sender_cannot_name_the_recipient_of_a_copy() {
     let test_store = with_aliases().await;
     let forged =
         "Delivered-To: forged@example.org\r\ndelivered-to:\r\n <bob+secret@EXAMPLE.org>\r\nDelivered-To: x\r\n";

@@ -2,8 +2,8 @@
 
 use mailapi_model::{Alias, EmailAddress, FolderName, Outcome, Timestamp};
 
-use super::Fixture;
 use super::story::{address, code, end_of_feed, events_of, listed, mailbox, send};
+use super::{Fixture, mail};
 use crate::SubmitError;
 
 async fn put(fixture: &dyn Fixture, local: &str, members: &[&EmailAddress]) -> EmailAddress {
@@ -57,4 +57,25 @@ pub async fn a_catch_all_gets_the_mail_of_other_addresses(fixture: &dyn Fixture)
     assert_eq!((held(fixture, &bob).await, held(fixture, &cid).await), (3, 0));
     send(fixture, &[&address(fixture, "other")]).await.answer.expect("the message is accepted");
     assert_eq!((held(fixture, &bob).await, held(fixture, &cid).await), (3, 1));
+}
+
+/// The recipient is the address of the envelope, whatever the message says. A list and a read message agree.
+pub async fn a_summary_says_to_which_address_the_message_was_sent(fixture: &dyn Fixture) {
+    let bob = mailbox(fixture, "bob").await;
+    let sales = put(fixture, "sales", &[&bob]).await;
+    let forged = format!("Delivered-To: forged@{}\r\n", fixture.domain());
+    let hop = format!("Received: from a.example by b.example for <forged@{}>; x\r\n", fixture.domain());
+    let message = [forged.as_bytes(), hop.as_bytes(), &mail::plain("hidden", "x")].concat();
+    let tagged = address(fixture, "bob+key");
+    for recipient in [&bob, &tagged, &sales] {
+        fixture.deliver(recipient, &message).await;
+    }
+    fixture.settle().await;
+    let listed = listed(fixture, &bob, &FolderName::inbox()).await;
+    let recipients: Vec<_> = listed.iter().rev().map(|message| message.recipient.as_deref()).collect();
+    assert_eq!(recipients, [&bob, &tagged, &sales].map(|recipient| Some(recipient.as_str())));
+    for summary in listed {
+        let read = fixture.backend().mailboxes.read(&bob, &FolderName::inbox(), summary.uid).await.unwrap();
+        assert_eq!(read.summary.recipient, summary.recipient);
+    }
 }

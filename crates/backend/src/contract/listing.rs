@@ -2,7 +2,7 @@
 
 use mailapi_model::{FolderName, Page};
 
-use super::story::{address, alias, folder, listed, mailbox, mailbox_with, newest};
+use super::story::{address, folder, listed, mailbox, mailbox_with, newest};
 use super::{Fixture, mail};
 use crate::{Correspondent, MailboxError};
 
@@ -40,27 +40,6 @@ pub async fn a_summary_says_what_the_message_says(fixture: &dyn Fixture) {
     assert_eq!(plain.date.to_string(), "2026-11-20T10:15:30.000Z");
     assert!(!plain.flags.iter().any(|flag| flag == "\\Seen"));
     assert!(!plain.has_attachments && with_attachments.has_attachments);
-}
-
-/// The recipient is the address of the envelope, whatever the message says. A list and a read message agree.
-pub async fn a_summary_says_to_which_address_the_message_was_sent(fixture: &dyn Fixture) {
-    let bob = mailbox(fixture, "bob").await;
-    let sales = alias(fixture, "sales", &bob).await;
-    let forged = format!("Delivered-To: forged@{}\r\n", fixture.domain());
-    let hop = format!("Received: from a.example by b.example for <forged@{}>; x\r\n", fixture.domain());
-    let message = [forged.as_bytes(), hop.as_bytes(), &mail::plain("hidden", "x")].concat();
-    let tagged = address(fixture, "bob+key");
-    for recipient in [&bob, &tagged, &sales] {
-        fixture.deliver(recipient, &message).await;
-    }
-    fixture.settle().await;
-    let listed = listed(fixture, &bob, &FolderName::inbox()).await;
-    let recipients: Vec<_> = listed.iter().rev().map(|message| message.recipient.as_deref()).collect();
-    assert_eq!(recipients, [&bob, &tagged, &sales].map(|recipient| Some(recipient.as_str())));
-    for summary in listed {
-        let read = fixture.backend().mailboxes.read(&bob, &FolderName::inbox(), summary.uid).await.unwrap();
-        assert_eq!(read.summary.recipient, summary.recipient);
-    }
 }
 
 /// Pages neither overlap nor leave gaps, and each contains the total.

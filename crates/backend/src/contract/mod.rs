@@ -132,7 +132,6 @@ macro_rules! backend_contract {
                 what_is_missing_is_named
                 an_empty_mailbox_has_an_inbox
                 a_summary_says_what_the_message_says
-                a_summary_says_to_which_address_the_message_was_sent
                 the_newest_comes_first_and_pages_do_not_overlap
                 folders_count_what_they_hold
                 a_moved_message_is_in_its_new_folder_only
@@ -207,6 +206,7 @@ macro_rules! backend_contract {
                 a_removed_alias_is_refused
                 each_member_gets_a_copy_and_is_reported
                 a_catch_all_gets_the_mail_of_other_addresses
+                a_summary_says_to_which_address_the_message_was_sent
             }
         }
     };

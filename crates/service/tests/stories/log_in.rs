@@ -232,7 +232,7 @@ async fn a_session_learns_what_its_owner_may_do_meanwhile() {
 }
 
 #[tokio::test]
-async fn mail_programs_send_with_tags_and_from_aliases_that_name_the_mailbox() {
+async fn mail_programs_send_with_tags_and_from_their_aliases() {
     let app = TestApp::start().await;
     app.mailbox("ann@example.org", None).await;
     let session = enter(&app, "ann@example.org").await;

@@ -145,7 +145,9 @@ impl Converter<'_> {
             change = HeaderChange::Encoded { encoding, charset, is_message: part.header.start == 0 };
             edits.push((part.body.clone(), converted));
         }
-        if !is_header_ascii || change != HeaderChange::None {
+        // Without an empty line, the header would go on in the fields that a part of it gets.
+        let is_open = part.has_parts && !ends_with_empty_line(&header);
+        if !is_header_ascii || is_open || change != HeaderChange::None {
             edits.push((part.header.clone(), rewritten(&header, change)?.into()));
         }
         Ok(())
@@ -224,6 +226,11 @@ impl Converter<'_> {
 
 fn header_of(message: &Blob, header: &Range<usize>) -> io::Result<Bytes> {
     message.slice(header.clone()).to_bytes()
+}
+
+fn ends_with_empty_line(header: &[u8]) -> bool {
+    let line = header.strip_suffix(b"\r\n").or_else(|| header.strip_suffix(b"\n"));
+    line.is_some_and(|before| before.is_empty() || before.ends_with(b"\n"))
 }
 
 /// Returns the charset of a text that declares no type, as programs without MIME write it (RFC 1428 section 3).
@@ -349,6 +356,16 @@ mod tests {
             Content-Transfer-Encoding: quoted-printable\r\n\r\nS=C3=A4tze\r\n\
             --b\r\nContent-Type: text/plain\r\n\r\nASCII\r\n--b--\r\n";
         assert_eq!(converted.replace("?utf-8?", "?UTF-8?"), expected);
+    }
+
+    #[test]
+    fn a_header_without_its_empty_line_gets_one() {
+        let digest = "Content-Type: multipart/digest; boundary=b\r\n--b\r\n\r\nSubject: für x\r\n\r\nHi\r\n--b--\r\n";
+        let converted = converted(digest.as_bytes()).unwrap();
+        assert!(
+            converted.contains("boundary=b\r\n\r\n--b\r\nContent-Transfer-Encoding: 7bit\r\n\r\nSubject: =?"),
+            "{converted}"
+        );
     }
 
     #[test]
