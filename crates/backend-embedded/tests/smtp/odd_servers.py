@@ -10,6 +10,8 @@ import sys
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.set_ciphers("DEFAULT:@SECLEVEL=0")
 context.load_cert_chain(sys.argv[1], sys.argv[2])
+# Without an old version that it allows, OpenSSL sends its alert before it has read anything.
+context.minimum_version = ssl.TLSVersion.TLSv1
 context.maximum_version = ssl.TLSVersion[sys.argv[3]]
 
 
