@@ -3,7 +3,7 @@
 //! The checks are SPF, DKIM, DMARC and a list in the DNS. dnsmasq answers for the sender's domain. Greylisting refuses the
 //! first attempt, and rspamd's own work would be measured, so both stay off.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
@@ -92,6 +92,18 @@ fn signed(signer: &DkimSigner<RsaKey<Sha256>, Done>, message: &str) -> Outcome<M
     Ok(Mail::new(SENDER, RECEIVER, &format!("{signature}{message}")))
 }
 
+/// Returns an address for a name server. Connections of the measurements before may still have its port of TCP.
+fn free_address() -> Outcome<SocketAddr> {
+    const ATTEMPTS: usize = 100;
+    for _ in 0..ATTEMPTS {
+        let address = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
+        if TcpListener::bind(address).is_ok() {
+            return Ok(address);
+        }
+    }
+    Err(Failure::new("no port is free for a name server"))
+}
+
 /// A private dnsmasq with the records of the sending domain; other names do not exist.
 struct NameServer {
     process: Child,
@@ -100,7 +112,7 @@ struct NameServer {
 
 impl NameServer {
     fn start(public_key: &str) -> Outcome<Self> {
-        let address = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
+        let address = free_address()?;
         let key = format!("v=DKIM1; k=rsa; p={public_key}");
         let (first, rest) = key.split_at(LONGEST_STRING);
         let process = Command::new("dnsmasq")
