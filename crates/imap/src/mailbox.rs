@@ -16,7 +16,7 @@ pub struct InvalidMailboxName;
 
 /// A mailbox name as Unicode text, with levels separated by [`DELIMITER`].
 ///
-/// Neither the name nor a level is empty, and there are no control characters. The wildcards of LIST are allowed, as
+/// The name and each level have at least one character, without control characters. It may have LIST's wildcards, as
 /// RFC 3501 section 5.1 permits: rules and imports create such folders, which every client must be able to open. A first
 /// level of `inbox` in any case becomes `INBOX` (RFC 3501 section 5.1).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -81,7 +81,7 @@ pub(super) struct FileKeywords {
 }
 
 impl FileKeywords {
-    /// Keywords of a folder, and of a message; no mailbox takes a message with so many.
+    /// Maximum number of keywords of a folder, and of a message. A mailbox takes a message with fewer only.
     const MOST: usize = 1_000;
 
     /// Reads the names of the keywords up to an empty line, and then lines of a file name, `:`, and numbers of keywords.

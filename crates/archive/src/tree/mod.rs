@@ -24,7 +24,7 @@ pub use messages::{MessageReader, UnreadMessage};
 pub struct MailTree {
     /// The sources of messages.
     pub sources: Vec<TreeSource>,
-    /// Entries that are no mail.
+    /// Entries without mail.
     pub left: Vec<TreeNote>,
     /// Entries that may be mail and cannot be read.
     pub lost: Vec<TreeNote>,

@@ -110,7 +110,7 @@ pub(super) fn domains(fields: &[ForeignField], most: usize) -> HashSet<DomainNam
 }
 
 /// Returns the message without the fields that name one of these domains, or no address, or are beyond `most`; `None` if
-/// there are no such fields.
+/// all fields stay.
 pub(super) fn without(
     message: &Blob,
     fields: &[ForeignField],

@@ -70,7 +70,7 @@ const PROGRAM_FIELDS: [&str; 15] = [
 ];
 const PROGRAM_PREFIXES: [&str; 3] = ["ARC-", "List-", "Autocrypt"];
 
-/// Returns a header block in ASCII with its empty line. Lines that are no fields are left out.
+/// Returns the fields of a header block in ASCII, and the empty line at its end. Other lines are left out.
 pub(super) fn rewritten(block: &[u8], change: HeaderChange) -> Result<Vec<u8>, ConversionError> {
     let all = fields::fields(block, usize::MAX);
     let mut written = Vec::with_capacity(block.len() + 256);
