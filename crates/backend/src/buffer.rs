@@ -13,7 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use mailapi_model::{Blob, BlobSource};
+use mailapi_model::{Blob, BlobSource, ByteBudget, BytePermit, ClientNetwork, EmailAddress};
+
+/// A client takes at most this fraction (1/8) of [`BufferSettings::max_disk_bytes`], but always one message. By default,
+/// that is 512 MiB: 20 messages of 25 MB at a time, as many as Postfix sends to one server by default.
+const SHARES: usize = 8;
 
 /// Limits for messages in transit. [`BufferSettings::new`] sets the defaults named at each field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +30,7 @@ pub struct BufferSettings {
     pub write_bytes: usize,
     /// Maximum total size of all files. Default 4 GiB.
     pub max_disk_bytes: u64,
-    /// Maximum total size of files from unauthenticated clients ([`Buffer::for_strangers`]). Default 2 GiB.
+    /// Maximum total size of files from unauthenticated clients ([`Buffer::for_stranger`]). Default 2 GiB.
     pub max_inbound_disk_bytes: u64,
 }
 
@@ -48,8 +52,17 @@ impl BufferSettings {
 #[derive(Debug, Clone)]
 pub struct Buffer {
     inner: Arc<Inner>,
-    /// Whether the content comes from unauthenticated clients.
-    is_for_strangers: bool,
+    /// Whose messages these are. Without a client, they have no share: the server's own work, and requests, which have
+    /// shares of their own.
+    client: Option<BufferClient>,
+}
+
+/// A client that has a share of the buffer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum BufferClient {
+    /// An unauthenticated client, with all networks of its subscriber.
+    Stranger(String),
+    Mailbox(EmailAddress),
 }
 
 #[derive(Debug)]
@@ -59,14 +72,15 @@ struct Inner {
     taken: AtomicU64,
     /// Those from unauthenticated clients.
     taken_by_strangers: AtomicU64,
+    shares: Arc<ByteBudget<BufferClient>>,
 }
 
 /// Why content cannot be buffered at the moment. Nothing of it is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum BufferError {
     /// [`BufferSettings::max_disk_bytes`] is reached, or [`BufferSettings::max_inbound_disk_bytes`] for
-    /// unauthenticated clients.
-    #[error("the disk buffer for messages in transit is full")]
+    /// unauthenticated clients, or the client has its share.
+    #[error("the disk buffer for messages in transit has no room")]
     Full,
     /// The disk failed, or is full.
     #[error("cannot write a message to the disk buffer: {0}")]
@@ -99,15 +113,26 @@ impl Buffer {
     /// Returns an empty buffer.
     #[must_use]
     pub fn new(settings: BufferSettings) -> Self {
-        let inner = Inner { settings, taken: AtomicU64::default(), taken_by_strangers: AtomicU64::default() };
-        Self { inner: Arc::new(inner), is_for_strangers: false }
+        let shares = ByteBudget::new(usize::try_from(settings.max_disk_bytes).unwrap_or(usize::MAX), SHARES);
+        let inner = Inner { settings, taken: AtomicU64::default(), taken_by_strangers: AtomicU64::default(), shares };
+        Self { inner: Arc::new(inner), client: None }
     }
 
-    /// Returns the same buffer for unauthenticated clients. They may use only part of the limit, so that
-    /// authenticated users always have room.
+    /// Returns the same buffer for an unauthenticated client. All of them may use only part of the limit, so that
+    /// authenticated users always have room. Each has a share of the limit.
     #[must_use]
-    pub fn for_strangers(&self) -> Self {
-        Self { inner: self.inner.clone(), is_for_strangers: true }
+    pub fn for_stranger(&self, client: ClientNetwork) -> Self {
+        self.of_client(BufferClient::Stranger(client.subscriber()))
+    }
+
+    /// Returns the same buffer for a mailbox, which has a share of the limit.
+    #[must_use]
+    pub fn for_mailbox(&self, mailbox: EmailAddress) -> Self {
+        self.of_client(BufferClient::Mailbox(mailbox))
+    }
+
+    fn of_client(&self, client: BufferClient) -> Self {
+        Self { inner: self.inner.clone(), client: Some(client) }
     }
 
     /// Returns the settings.
@@ -128,14 +153,25 @@ impl Buffer {
         self.inner.taken.load(Ordering::Relaxed)
     }
 
+    const fn is_for_stranger(&self) -> bool {
+        matches!(self.client, Some(BufferClient::Stranger(_)))
+    }
+
+    /// Creates a file, which takes no room yet.
+    fn file(&self) -> io::Result<BufferFile> {
+        let file = tempfile::tempfile_in(&self.settings().directory)?;
+        let share = self.client.clone().map(|client| self.inner.shares.hold(client));
+        Ok(BufferFile { file, buffer: self.clone(), share, len: 0 })
+    }
+
     fn take(&self, bytes: u64) -> Result<(), BufferError> {
-        let Inner { settings, taken, taken_by_strangers } = &*self.inner;
+        let Inner { settings, taken, taken_by_strangers, .. } = &*self.inner;
         // Count in both totals, the smaller one first; undo it if the other is full.
-        if self.is_for_strangers {
+        if self.is_for_stranger() {
             count(taken_by_strangers, bytes, settings.max_inbound_disk_bytes)?;
         }
         count(taken, bytes, settings.max_disk_bytes).inspect_err(|_| {
-            if self.is_for_strangers {
+            if self.is_for_stranger() {
                 taken_by_strangers.fetch_sub(bytes, Ordering::Relaxed);
             }
         })
@@ -143,7 +179,7 @@ impl Buffer {
 
     fn give_back(&self, bytes: u64) {
         self.inner.taken.fetch_sub(bytes, Ordering::Relaxed);
-        if self.is_for_strangers {
+        if self.is_for_stranger() {
             self.inner.taken_by_strangers.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
@@ -167,11 +203,12 @@ pub struct BufferWriter {
     failed: bool,
 }
 
-/// An anonymous file, and its share of the limit.
+/// An anonymous file, and the room that it takes.
 #[derive(Debug)]
 struct BufferFile {
     file: File,
     buffer: Buffer,
+    share: Option<BytePermit<BufferClient>>,
     len: u64,
 }
 
@@ -252,10 +289,7 @@ impl BufferWriter {
         self.failed = true;
         let file = match &mut self.file {
             Some(file) => file,
-            none => {
-                let file = tempfile::tempfile_in(&self.buffer.settings().directory)?;
-                none.insert(BufferFile { file, buffer: self.buffer.clone(), len: 0 })
-            }
+            none => none.insert(self.buffer.file()?),
         };
         file.append(&self.gathered)?;
         // A buffer for a whole small message is larger than one for the following writes.
@@ -285,6 +319,9 @@ impl io::Write for BufferWriter {
 impl BufferFile {
     fn append(&mut self, bytes: &[u8]) -> Result<(), BufferError> {
         let more = bytes.len() as u64;
+        if let Some(share) = &mut self.share {
+            share.grow(bytes.len()).map_err(|_| BufferError::Full)?;
+        }
         self.buffer.take(more)?;
         let at = self.len;
         // Count the bytes before writing, so that `drop` returns them even if the write fails.
@@ -315,14 +352,27 @@ mod tests {
 
     use super::*;
 
-    fn buffer(directory: &Path) -> Buffer {
-        Buffer::new(BufferSettings {
+    fn small(directory: &Path) -> BufferSettings {
+        BufferSettings {
             max_memory_bytes: 10,
             write_bytes: 4,
             max_disk_bytes: 40,
             max_inbound_disk_bytes: 20,
             directory: directory.into(),
-        })
+        }
+    }
+
+    fn buffer(directory: &Path) -> Buffer {
+        Buffer::new(small(directory))
+    }
+
+    fn stranger_of(buffer: &Buffer, number: u8) -> Buffer {
+        buffer.for_stranger(ClientNetwork::of([192, 0, 2, number].into()))
+    }
+
+    async fn held(buffer: &Buffer, bytes: usize) -> Result<BufferWriter, BufferError> {
+        let mut writer = buffer.writer();
+        writer.push(&vec![1; bytes]).await.map(|()| writer)
     }
 
     #[tokio::test]
@@ -349,12 +399,8 @@ mod tests {
     async fn strangers_get_a_share_and_users_keep_the_rest() {
         let directory = tempfile::tempdir().unwrap();
         let buffer = buffer(directory.path());
-        let held = async |buffer: &Buffer, bytes: usize| {
-            let mut writer = buffer.writer();
-            writer.push(&vec![1; bytes]).await.map(|()| writer)
-        };
-        let stranger = held(&buffer.for_strangers(), 15).await.unwrap();
-        assert!(matches!(held(&buffer.for_strangers(), 15).await, Err(BufferError::Full)));
+        let stranger = held(&stranger_of(&buffer, 1), 15).await.unwrap();
+        assert!(matches!(held(&stranger_of(&buffer, 2), 15).await, Err(BufferError::Full)));
         let user = held(&buffer, 25).await.unwrap();
         assert!(matches!(held(&buffer, 11).await, Err(BufferError::Full)));
         drop(stranger);
@@ -362,11 +408,32 @@ mod tests {
         assert_eq!(buffer.taken(), 0);
         let user = held(&buffer, 30).await.unwrap();
         assert!(
-            matches!(held(&buffer.for_strangers(), 15).await, Err(BufferError::Full)),
+            matches!(held(&stranger_of(&buffer, 1), 15).await, Err(BufferError::Full)),
             "no space is left when users hold all of it"
         );
         drop(user);
-        assert!(held(&buffer.for_strangers(), 20).await.is_ok(), "refused content is not counted");
+        assert!(held(&stranger_of(&buffer, 1), 20).await.is_ok(), "refused content is not counted");
+    }
+
+    #[tokio::test]
+    async fn a_client_leaves_room_for_others_and_always_has_room_for_one_message() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = BufferSettings { max_disk_bytes: 400, max_inbound_disk_bytes: 400, ..small(directory.path()) };
+        let buffer = Buffer::new(settings);
+        let of = |name: &str| buffer.for_mailbox(name.parse().unwrap());
+        for (client, other) in [(of("ann@here.example"), of("bob@here.example")), (stranger_of(&buffer, 1), stranger_of(&buffer, 2))]
+        {
+            let first = held(&client, 30).await.unwrap();
+            assert!(matches!(held(&client, 30).await, Err(BufferError::Full)), "an eighth is 50");
+            let second = held(&client, 20).await.unwrap();
+            let others = held(&other, 50).await.unwrap();
+            drop((first, second, others));
+            let long = held(&client, 120).await.unwrap();
+            assert!(matches!(held(&client, 11).await, Err(BufferError::Full)));
+            assert!(held(&client, 10).await.is_ok(), "a small message is in memory");
+            drop(long);
+            assert_eq!((buffer.taken(), buffer.inner.shares.bytes_taken()), (0, 0));
+        }
     }
 
     #[tokio::test]
