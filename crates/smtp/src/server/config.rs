@@ -14,7 +14,7 @@ pub struct Config {
     /// Maximum message size in bytes after dot-unstuffing, announced by SIZE. Default: 50 MiB.
     pub max_message_bytes: usize,
     /// Maximum number of recipients of a message; further recipients get a temporary failure (RFC 5321 section
-    /// 4.5.3.1.10). Section 4.5.3.1.8 requires at least 100. Default: 1000.
+    /// 4.5.3.1.10). Section 4.5.3.1.8 requires at least 100. So do recipients beyond 256 KiB. Default: 1000.
     pub max_recipients: usize,
     /// Maximum length of a command line in bytes, with its CRLF. RFC 5321 section 4.5.3.1.4 requires 512, and
     /// extensions add to it. Default: 2048.
@@ -32,8 +32,8 @@ pub struct Config {
     /// Maximum number of idle commands (NOOP, RSET, VRFY, HELP, EHLO, HELO), after which the session ends
     /// with 421. An accepted message resets the count. Default: 100.
     pub max_idle_commands: u32,
-    /// Memory limit for messages being received, over all sessions that share it. A message above it is
-    /// refused with 452 4.3.1. Default: no limit.
+    /// Memory limit for messages and envelopes being received, over all sessions that share it. A message or
+    /// recipient above it is refused with 452 4.3.1. Default: no limit.
     pub budget: Option<MessageBudget>,
     /// A message longer than this, in bytes, is streamed in pieces of about this length
     /// ([`super::Step::Keep`]), so that no session holds more. Default: no limit; each message is returned as

@@ -28,6 +28,7 @@ mod chunks;
 mod command;
 mod config;
 mod data;
+mod envelope_room;
 mod input;
 mod parameters;
 mod session;
@@ -89,7 +90,7 @@ pub struct Message {
     pub client_name: String,
     /// Protocol for the `with` clause of a Received header field (RFC 3848, RFC 6531 section 4.3).
     pub protocol: &'static str,
-    /// The message's part of the [`MessageBudget`]: keep it as long as the bytes.
+    /// The part of the [`MessageBudget`] of the message and its envelope: keep it as long as both.
     pub room: Share,
 }
 

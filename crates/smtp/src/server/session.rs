@@ -9,6 +9,7 @@ use super::chunks::{Chunk, ChunkReader};
 use super::command::{self, Command};
 use super::config::{Config, Role};
 use super::data::DataReader;
+use super::envelope_room::{EnvelopeFull, EnvelopeRoom};
 use super::input::{BadLine, Input};
 use super::text::{Received, Refusal};
 use super::{Answer, Message, Question, Step, parameters};
@@ -29,6 +30,7 @@ pub struct Session {
     tls: bool,
     authenticated: bool,
     transaction: Option<Envelope>,
+    envelope_room: EnvelopeRoom,
     /// The chunks received so far, between two of them.
     chunks: Option<ChunkReader>,
     /// The last MAIL or chunk was refused, so RCPT, DATA and BDAT pipelined after it do not count as bad commands.
@@ -80,6 +82,7 @@ impl Session {
             tls: false,
             authenticated: false,
             transaction: None,
+            envelope_room: EnvelopeRoom::default(),
             chunks: None,
             mail_refused: false,
             errors: 0,
@@ -130,10 +133,15 @@ impl Session {
         let reply = match answer {
             Answer::Accept => self.accept(open, "Ok".to_owned()),
             Answer::Queued(id) => self.accept(open, format!("Ok: queued as {id}")),
-            // A failed login counts as a bad command, which limits password guessing.
-            Answer::Refuse(reply) if matches!(open, Open::Authenticate) => self.bad(reply),
-            Answer::Refuse(reply) if matches!(open, Open::Rcpt(_)) => self.refused_recipient(reply),
-            Answer::Refuse(reply) => reply,
+            Answer::Refuse(reply) => match open {
+                // A failed login counts as a bad command, which limits password guessing.
+                Open::Authenticate => self.bad(reply),
+                Open::Rcpt(recipient) => {
+                    self.envelope_room.give_back(&recipient);
+                    self.refused_recipient(reply)
+                }
+                Open::Mail(_) | Open::Message => reply,
+            },
         };
         if reply.code == 421 {
             self.close();
@@ -177,6 +185,7 @@ impl Session {
         match open {
             Open::Mail(envelope) => {
                 self.transaction = Some(envelope);
+                self.envelope_room = EnvelopeRoom::of(self.config.budget.clone());
                 self.mail_refused = false;
                 Reply::new(250, (2, 1, 0), text)
             }
@@ -250,6 +259,7 @@ impl Session {
 
     fn end_transaction(&mut self) {
         (self.transaction, self.chunks) = (None, None);
+        self.envelope_room = EnvelopeRoom::default();
     }
 
     fn close(&mut self) {
@@ -448,9 +458,12 @@ impl Session {
         }
         let recipient = parameters::rcpt(argument, envelope.mail.smtputf8)?;
         if envelope.recipients.len() >= self.config.max_recipients {
-            // 452 makes the client send the rest in another transaction (RFC 5321 section 4.5.3.1.10).
-            let reply = Reply::new(452, (4, 5, 3), "Too many recipients for one message");
-            return Ok(Step::Reply(reply));
+            return Ok(Step::Reply(too_many_recipients()));
+        }
+        match self.envelope_room.take(&recipient) {
+            Ok(()) => {}
+            Err(EnvelopeFull::TooLong) => return Ok(Step::Reply(too_many_recipients())),
+            Err(EnvelopeFull::NoRoom) => return Ok(Step::Reply(no_room())),
         }
         Ok(self.ask(Open::Rcpt(recipient.clone()), Question::Rcpt(recipient)))
     }
@@ -599,13 +612,17 @@ impl Session {
     fn received(&mut self, received: Received) -> Step {
         let envelope = self.transaction.take().unwrap_or_default();
         match received {
-            Received::Message(data, room) => {
+            Received::Message(data, mut room) => {
+                self.envelope_room.join(&mut room);
                 let protocol = self.protocol(envelope.mail.smtputf8);
                 let client_name = self.client.as_ref().map(|client| client.name.clone());
                 let message = Message { envelope, data, client_name: client_name.unwrap_or_default(), protocol, room };
                 self.ask(Open::Message, Question::Message(message))
             }
-            Received::Refused(refusal) => Step::Reply(self.refused(refusal)),
+            Received::Refused(refusal) => {
+                self.end_transaction();
+                Step::Reply(self.refused(refusal))
+            }
         }
     }
 
@@ -657,6 +674,11 @@ fn begins_chunk(start: &[u8]) -> bool {
 
 fn out_of_order(text: &str) -> Reply {
     Reply::new(503, (5, 5, 1), text)
+}
+
+/// 452 makes the client send the rest in another transaction (RFC 5321 section 4.5.3.1.10).
+fn too_many_recipients() -> Reply {
+    Reply::new(452, (4, 5, 3), "Too many recipients for one message")
 }
 
 fn too_long() -> Reply {
