@@ -3,6 +3,8 @@
 //! they mean, not by their place. What is missing, twice or out of range makes the field unreadable, so that a wrong day
 //! is never shown.
 
+use std::borrow::Cow;
+
 use mail_parser::DateTime;
 
 /// The time of the field, with its offset from UTC.
@@ -16,7 +18,10 @@ pub(super) fn read(text: &str) -> Option<DateTime> {
 }
 
 /// Removes comments, which nest (RFC 5322 section 3.2.2). An open one ends with the text.
-pub(super) fn without_comments(text: &str) -> String {
+pub(super) fn without_comments(text: &str) -> Cow<'_, str> {
+    if !text.contains(['(', ')']) {
+        return Cow::Borrowed(text);
+    }
     let (mut depth, mut is_escaped) = (0_usize, false);
     let mut kept = String::with_capacity(text.len());
     for c in text.chars() {
@@ -35,7 +40,7 @@ pub(super) fn without_comments(text: &str) -> String {
             kept.push(' ');
         }
     }
-    kept
+    Cow::Owned(kept)
 }
 
 /// What the words have said so far.

@@ -60,9 +60,14 @@ fn name_and_colon(line: &[u8]) -> Option<(&str, usize)> {
     std::str::from_utf8(name).ok().filter(|_| fits).map(|name| (name, colon))
 }
 
+/// Removes a byte order mark.
+pub(super) fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text)
+}
+
 /// Removes what editors and exports put before the first field: a byte order mark, and blanks.
 pub(super) fn without_lead(block: &[u8]) -> &[u8] {
-    let block = block.strip_prefix("\u{feff}".as_bytes()).unwrap_or(block);
+    let block = without_mark(block);
     let is_lead = |byte: &u8| matches!(byte, b' ' | b'\t');
     &block[block.iter().position(|byte| !is_lead(byte)).unwrap_or(block.len())..]
 }
@@ -110,8 +115,16 @@ pub(super) fn unfolded(value: &[u8]) -> Cow<'_, str> {
 
 /// Removes control characters and collapses white space, for lists, logs and files.
 pub(super) fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
+    beginning_on_one_line(text, text.len())
+}
+
+/// Returns the beginning of [`one_line`], of `enough` bytes or more.
+pub(super) fn beginning_on_one_line(text: &str, enough: usize) -> String {
+    let mut line = String::with_capacity(text.len().min(enough));
     for written in lines(text) {
+        if line.len() >= enough {
+            break;
+        }
         // Checking a whole line is many times faster than looking at each character.
         if is_one_line(written) {
             append(&mut line, written);
@@ -141,9 +154,7 @@ fn append(line: &mut String, words: &str) {
 /// Returns whether an ASCII text needs no change, as almost all do.
 fn is_one_line(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let pairs = bytes.iter().zip(bytes.iter().skip(1));
-    let has_two_spaces = pairs.fold(false, |so_far, (one, next)| so_far | ((*one == b' ') & (*next == b' ')));
-    plain::is_printable(bytes) && !has_two_spaces && !text.starts_with(' ') && !text.ends_with(' ')
+    plain::is_printable(bytes) && !plain::has_two_spaces(bytes) && !text.starts_with(' ') && !text.ends_with(' ')
 }
 
 /// Decodes the encoded words (RFC 2047) of a value. Spaces inside words are kept; spaces around the value are
@@ -224,7 +235,8 @@ pub(super) fn identifier(value: &[u8]) -> Option<String> {
 /// brackets, comments and white space, and with the domain in lower case. A value without brackets is one identifier.
 /// Ends after `most`.
 pub(super) fn add_identifiers(value: &[u8], most: usize, found: &mut BTreeSet<String>) {
-    let text = date::without_comments(&unfolded(value));
+    let unfolded = unfolded(value);
+    let text = date::without_comments(&unfolded);
     let bracketed = text.split('<').skip(1).map(|rest| rest.split('>').next().unwrap_or_default());
     let mut has_any = false;
     for id in bracketed.filter_map(comparable_identifier) {

@@ -5,6 +5,8 @@ use std::iter;
 use unicode_normalization::char::canonical_combining_class;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
+use super::plain;
+
 /// Folds a text for comparison.
 ///
 /// - The result is composed (NFC, Unicode Standard Annex 15) with full case folding, regardless of context: ß
@@ -83,10 +85,8 @@ fn letters(text: &str) -> impl Iterator<Item = (usize, &str)> {
 /// and line ends. Without an early exit, many bytes are checked at once.
 fn differs_in_case_alone(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let next = bytes.get(1..).unwrap_or_default();
     let other_space = bytes.iter().fold(false, |found, byte| found | matches!(byte, b'\t' | 0x0b..=b'\r'));
-    let two_spaces = bytes.iter().zip(next).fold(false, |found, pair| found | (pair == (&b' ', &b' ')));
-    text.is_ascii() && !other_space && !two_spaces
+    text.is_ascii() && !other_space && !plain::has_two_spaces(bytes)
 }
 
 /// A text that is folded letter by letter.

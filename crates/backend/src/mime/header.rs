@@ -37,6 +37,11 @@ impl<'a> Header<'a> {
         self.fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| &*field.value)
     }
 
+    /// Returns the names of all fields, as written.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|field| field.name)
+    }
+
     /// Returns the decoded values of all fields with a name, each on one line with its spaces as sent.
     pub fn texts<'s>(&'s self, name: &'s str) -> impl Iterator<Item = String> + 's {
         self.named(name).map(fields::text_line)
@@ -167,6 +172,7 @@ mod tests {
         assert_eq!(header.written("subject").as_deref(), Some("=?utf-8?q?caf=C3=A9?="));
         assert_eq!(header.texts("X-TAG").collect::<Vec<_>>(), ["one", "two"]);
         assert_eq!((header.text("empty").as_deref(), header.text("absent")), (Some(""), None));
+        assert_eq!(header.names().collect::<Vec<_>>(), ["DATE", "Subject", "X-Tag", "To", "x-tag", "Empty"]);
         let person = |name: &str, email: &str| {
             let (local_part, domain) = email.split_once('@').unwrap();
             let (local_part, domain) = (local_part.to_owned(), domain.to_owned());

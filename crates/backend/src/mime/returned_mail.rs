@@ -290,6 +290,8 @@ mod tests {
         );
         assert_eq!(of("Status: 5.1.2 (550 Nowhere to go)"), ["- a@b.example Failed 5.1.2 550 Nowhere to go"]);
         assert_eq!(of("Status: 553 too large"), ["- a@b.example Failed - 553 too large"]);
+        // An exit status has no words, so the text has the reason.
+        assert_eq!(of("Diagnostic-Code: X-Unix; 67"), [unknown]);
         let tagged =
             "Original-Recipient: rfc822; zoe+2Btag@b.example\nFinal-Recipient: rfc822; z9@b.example\nAction: failed";
         assert_eq!(status(tagged), ["- zoe+tag@b.example (z9@b.example) Failed - "]);
@@ -352,7 +354,7 @@ mod tests {
         let text = "Subject: failure notice\n\n<a@b.example>: 550 5.1.1 No such user\n";
         assert_eq!(shown(text), ["- a@b.example Failed 5.1.1 <a@b.example>: 550 5.1.1 No such user"]);
         let part = report("x", "Delivery to these failed permanently:\n\n * a@b.example", "Arrival-Date: today");
-        assert_eq!(shown(&part), ["- a@b.example Failed - * a@b.example"]);
+        assert_eq!(shown(&part), ["- a@b.example Failed - "]);
         let delay = "X-Failed-Recipients: a@b.example\nSubject: Warning: message delayed\n\nAttempts will continue.\n\n  a@b.example\n";
         assert_eq!(shown(delay), [""; 0]);
         for other in ["message/disposition-notification", "message/feedback-report"] {
@@ -361,6 +363,19 @@ mod tests {
             );
             assert_eq!(shown(&read), [""; 0]);
         }
+    }
+
+    #[test]
+    fn the_original_recipient_of_a_notice_is_no_return_address() {
+        let notice = |above: &str, below: &str| {
+            shown(&format!(
+                "{above}Received: from mx.far.example\n{below}To: bounce+{OURS}@example.org\nSubject: Mail delivery failed\n\n\
+                 There was an error delivering your mail to <a@b.example>.\n\n550 5.1.1 Unknown\n"
+            ))
+        };
+        let field = "X-Original-To: <a@b.example>\n";
+        assert_eq!(notice("", field), [format!("{OURS} a@b.example Failed 5.1.1 550 5.1.1 Unknown")]);
+        assert_eq!(notice(field, ""), [""; 0]);
     }
 
     #[test]

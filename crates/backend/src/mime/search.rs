@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::fields::one_line;
+use super::fields::{beginning_on_one_line, one_line};
 use super::fold::{begins_letter, find, fold};
 use super::html;
 use super::message_structure::{BodyPart, MessageStructure, PartSpan, authors};
@@ -11,6 +11,10 @@ use crate::{Correspondent, FullMessage, SearchText};
 
 /// Maximum characters of an excerpt.
 pub(crate) const SNIPPET_CHARACTERS: usize = 200;
+
+/// Length of the prefix that determines an excerpt: its characters and the next one, which shows whether the cut splits a
+/// letter. A character has at most four bytes.
+const BYTES_OF_EXCERPT: usize = 4 * (SNIPPET_CHARACTERS + 1);
 
 /// Encoded bytes of a body that are read for its beginning. HTML has styles before the text.
 const BEGINNING_OF_TEXT: u64 = 4 * 1024;
@@ -147,7 +151,7 @@ pub fn beginning<T: AsRef<[u8]>, E>(
         body.map(|body| bytes(piece(body)).map(|encoded| body.decode(encoded.as_ref()))).transpose()
     };
     let text = first(|role| role.in_text && !role.is_html, BEGINNING_OF_TEXT)?;
-    let text = text.map(|text| one_line(&text)).unwrap_or_default();
+    let text = text.map(|text| beginning_on_one_line(&text, BYTES_OF_EXCERPT)).unwrap_or_default();
     if !text.is_empty() {
         return Ok(excerpt(&text, 0));
     }
@@ -158,7 +162,7 @@ pub fn beginning<T: AsRef<[u8]>, E>(
 /// Returns the beginning of the text of an opened message, as [`beginning`] does.
 #[must_use]
 pub fn beginning_of(message: &FullMessage) -> String {
-    let text = message.text.as_deref().map(one_line).unwrap_or_default();
+    let text = message.text.as_deref().map(|text| beginning_on_one_line(text, BYTES_OF_EXCERPT)).unwrap_or_default();
     if text.is_empty() { excerpt(&body_text(None, message.html.as_deref()), 0) } else { excerpt(&text, 0) }
 }
 
@@ -271,6 +275,11 @@ mod tests {
             let structure = MessageStructure::of(raw.as_bytes());
             let Ok(text) = beginning(&structure, |span| Ok::<_, Infallible>(span.of(raw.as_bytes()).to_vec()));
             prop_assert!(text.chars().count() <= SNIPPET_CHARACTERS && !text.contains(['\r', '\n']));
+        }
+
+        #[test]
+        fn the_beginning_of_a_text_decides_its_excerpt(text in "([ a-zé\u{308}𝄞]{0,90}[\r\n\t ]{1,3}){0,20}") {
+            prop_assert_eq!(excerpt(&beginning_on_one_line(&text, BYTES_OF_EXCERPT), 0), excerpt(&one_line(&text), 0));
         }
 
         #[test]

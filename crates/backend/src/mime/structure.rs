@@ -241,8 +241,10 @@ impl<S: Source> Scan<'_, S> {
             }
             let continues = at > start && matches!(text[0], b' ' | b'\t');
             // The first line of an mbox entry is not a field, but a header block follows it. The same holds for a line of
-            // blanks, with which some programs begin a saved message.
-            let is_lead = at == start && (text.starts_with(b"From ") || (start == 0 && text.trim_ascii().is_empty()));
+            // blanks, with which some programs begin a saved message. A byte order mark may stand before both.
+            let unmarked = if at == 0 { fields::without_mark(text) } else { text };
+            let is_lead =
+                at == start && (unmarked.starts_with(b"From ") || (start == 0 && unmarked.trim_ascii().is_empty()));
             let text = if at == 0 { fields::without_lead(text) } else { text };
             if fields::field_name(text).is_some() {
                 no_fields_from = None;
@@ -379,7 +381,9 @@ mod tests {
             [("text/plain", "hello\r\n you\r\n\r\nall")]
         );
         assert_eq!(named(&shape("A: x\r\nno field\r\nB: y\r\n\r\nhello")), [("text/plain", "hello")]);
-        assert_eq!(named(&shape("From a@b Sat Jan 3\nTo: x\n\nhello")), [("text/plain", "hello")]);
+        for lead in ["From a@b Sat Jan 3\n", "\u{feff}From -\n", "\u{feff}\n"] {
+            assert_eq!(named(&shape(&format!("{lead}To: x\n\nhello"))), [("text/plain", "hello")], "{lead:?}");
+        }
         let html = "Content-Type: text/html\r\n\r\nhello";
         for before in [" \r\n", "\t \n", "\u{feff}", "\u{feff}To: x\r\n"] {
             assert_eq!(named(&shape(&format!("{before}{html}"))), [("text/html", "hello")], "{before:?}");

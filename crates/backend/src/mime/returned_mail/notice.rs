@@ -40,7 +40,7 @@ impl Notice {
         bytes: impl Fn(PartSpan) -> Result<T, E>,
     ) -> Result<Self, E> {
         let header = Fields(headers(bytes(structure.header())?.as_ref()));
-        let own: Vec<EmailAddress> = delivered_to(&header.0).filter_map(|address| address.parse().ok()).collect();
+        let own = own_addresses(&header);
         let max = Limits::default().max_report_bytes as u64;
         let (text, html) = structure.decode_bodies(|span| bytes(PartSpan { length: span.length.min(max), ..span }))?;
         let text = text.filter(|text| !text.trim().is_empty());
@@ -198,11 +198,13 @@ impl Notice {
         group.tried.iter().chain(&group.original)
     }
 
-    /// Returns the reply for a group, or what the text says about its addresses.
+    /// Returns the reply for a group, or what the text says about its addresses. The reply can be the exit status of a
+    /// program, as in `X-Unix; 67`.
     fn diagnostic(&self, group: &RecipientGroup) -> String {
         let in_text =
             || self.recipients_of(group).map(|address| self.text.reason_of(address)).find(|said| !said.is_empty());
-        if group.diagnostic.is_empty() { in_text().unwrap_or_default() } else { group.diagnostic.clone() }
+        let has_words = group.diagnostic.contains(char::is_alphabetic);
+        if has_words { None } else { in_text() }.unwrap_or_else(|| group.diagnostic.clone())
     }
 
     /// Returns the addresses in the field with which Exim names failed recipients.
@@ -242,6 +244,17 @@ impl Notice {
     pub(super) fn in_return_address(&self) -> Option<MessageId> {
         in_return_address(&self.header)
     }
+}
+
+/// Returns the addresses to which the notice came. Below the first Received, the server that wrote the notice may name
+/// the failed recipient as the original one: dma does.
+fn own_addresses(header: &Fields) -> Vec<EmailAddress> {
+    let is_named = |name: &str, known: &str| name.eq_ignore_ascii_case(known);
+    let received = header.0.iter().position(|(name, _)| is_named(name, "Received")).unwrap_or(header.0.len());
+    let is_foreign = |place: usize, name: &str| place > received && is_named(name, "X-Original-To");
+    let fields = header.0.iter().enumerate().filter(|(place, (name, _))| !is_foreign(*place, name));
+    let fields: Vec<(String, String)> = fields.map(|(_, field)| field.clone()).collect();
+    delivered_to(&fields).filter_map(|address| address.parse().ok()).collect()
 }
 
 /// Reads a part for machines. Some servers omit the empty line between the fields of the message and those of its only

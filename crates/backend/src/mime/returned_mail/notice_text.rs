@@ -71,7 +71,7 @@ impl NoticeText {
                 last = Some((reading.entries.len() - 1, 0));
             } else if let Some((entry, distance)) = last.as_mut().filter(|(_, distance)| *distance < MAX_DISTANCE) {
                 *distance += 1;
-                reading.entries[*entry].take_reply(paragraph);
+                reading.entries[*entry].take_reason(paragraph, *distance);
             }
         }
         let beginning: String = paragraphs
@@ -152,11 +152,18 @@ impl Entry {
         }
     }
 
-    /// Some servers write the reply in a paragraph of its own. It is a reason, and proves nothing.
-    fn take_reply(&mut self, paragraph: &[&str]) {
-        if self.class.is_none() && reply_class(paragraph.iter().copied()).is_some_and(|class| class != 2) {
-            self.reason = on_one_line(paragraph);
+    /// Some servers write the reply, or what happened, in a paragraph of its own. It is a reason, and proves nothing.
+    fn take_reason(&mut self, paragraph: &[&str], distance: usize) {
+        let lines: Vec<&str> = paragraph.iter().copied().filter(|line| !is_heading(line)).collect();
+        if self.class.is_some() {
+            return;
+        }
+        if reply_class(lines.iter().copied()).is_some_and(|class| class != 2) {
+            self.reason = on_one_line(&lines);
             self.class = self.is_listed.then_some(5);
+        } else if distance == 1 && self.reason.ends_with('.') {
+            let words = [self.reason.as_str(), &on_one_line(&lines)].join(" ");
+            self.reason = words.trim_end().chars().take(MAX_REASON).collect();
         }
     }
 }
@@ -181,17 +188,18 @@ impl Reading<'_> {
         self.read_prose(&paragraph[..start]);
         let is_aside =
             start > 0 && !is_failure_statement(&on_one_line(&paragraph[..start])) && is_aside(paragraph[start - 1]);
+        let next = |from: usize| (from..listed.len()).find(|place| listed[*place].is_some()).unwrap_or(listed.len());
         while let Some(Some(line)) = listed.get(start) {
-            let behind = listed[start + 1..].iter().position(Option::is_some);
-            let end = behind.map_or(listed.len(), |behind| start + 1 + behind);
-            self.read_listed(line, &paragraph[start..end], is_aside);
+            let end = next(start + 1);
+            let other = paragraph[start..end].iter().position(|line| begins_session(line));
+            self.read_listed(line, &paragraph[start..other.map_or(end, |other| start + other)], is_aside);
             start = end;
         }
     }
 
     fn read_prose(&mut self, lines: &[&str]) {
         let is_statement = is_failure_statement(&on_one_line(lines));
-        let mentioned: Vec<Vec<EmailAddress>> = lines.iter().map(|line| self.foreign(mentions(line))).collect();
+        let mentioned: Vec<Vec<EmailAddress>> = lines.iter().map(|line| self.foreign(named(line))).collect();
         let distinct: HashSet<&EmailAddress> = mentioned.iter().flatten().collect();
         if let (Some(address), 1) = (distinct.iter().next(), distinct.len()) {
             let address = (*address).clone();
@@ -203,7 +211,8 @@ impl Reading<'_> {
                 if is_alone {
                     self.add(addresses, None, false, &[line]);
                 } else {
-                    self.entries.push(Entry { class: Some(0), ..Entry::of(addresses, &[line]) });
+                    let is_listed = is_failure_statement(line);
+                    self.entries.push(Entry { class: Some(0), is_listed, ..Entry::of(addresses, &[line]) });
                 }
             }
         }
@@ -242,7 +251,7 @@ impl Reading<'_> {
         let mut by_address: HashMap<EmailAddress, usize> = HashMap::new();
         for (place, entry) in self.entries.iter().enumerate() {
             for address in &entry.addresses {
-                // Of several, one with a reply says most.
+                // Of several, one with a reply says most, and one without a reason says least.
                 let known = by_address.entry(address.clone()).or_insert(place);
                 if rank(entry) > rank(&self.entries[*known]) {
                     *known = place;
@@ -263,16 +272,38 @@ impl Entry {
     fn of(addresses: Vec<EmailAddress>, lines: &[&str]) -> Self {
         let class = reply_class(lines.iter().copied());
         let start = lines.iter().position(|line| line.contains('@')).unwrap_or_default();
-        Self { addresses, origin: None, is_listed: false, class, reason: on_one_line(&lines[start..]) }
+        let mut reason = on_one_line(&lines[start..]);
+        // An address alone does not explain the failure.
+        if !reason.split(' ').any(|word| !word.contains('@') && word.contains(char::is_alphabetic)) {
+            reason.clear();
+        }
+        Self { addresses, origin: None, is_listed: false, class, reason }
     }
 }
 
 fn rank(entry: &Entry) -> u8 {
     match entry.class {
-        Some(4 | 5) => 2,
-        _ if entry.is_listed => 1,
+        Some(4 | 5) => 3,
+        _ if entry.is_listed => 1 + u8::from(!entry.reason.is_empty()),
         _ => 0,
     }
+}
+
+/// Returns the recipients in a line of prose. A program behind an address has none itself: `(expanded from: <zoe@…>)`.
+fn named(line: &str) -> Vec<EmailAddress> {
+    let mentioned = mentions(line);
+    if mentioned.is_empty() { origin(line).into_iter().collect() } else { mentioned }
+}
+
+/// Whether a transcript goes on with the session of another host: `... while talking to mx.far.example.:`.
+fn begins_session(line: &str) -> bool {
+    line.trim_start().starts_with("... ")
+}
+
+/// Whether dashes frame a line: `----- Transcript of session follows -----`.
+fn is_heading(line: &str) -> bool {
+    let line = line.trim();
+    line.starts_with("--") && line.ends_with("--")
 }
 
 /// Returns the list in `(generated from list@far.example)`, as Exim writes it, or in `(expanded from …)` of others.
@@ -404,6 +435,51 @@ mod tests {
         let dma = "There was an error delivering your mail to <zoe@far.example>.\n\nmx.far.example did not like our RCPT TO:\n550 5.1.1 unknown\n\nMessage headers follow.";
         let reason = "mx.far.example did not like our RCPT TO: 550 5.1.1 unknown";
         assert_eq!(read("Mail delivery failed", dma), [("zoe@far.example".to_owned(), reason.to_owned())]);
+        let dma = "There was an error delivering your mail to <zoe@far.example>.\n\nDNS lookup failure: no such host\n\nMessage headers follow.";
+        let reason = "There was an error delivering your mail to <zoe@far.example>. DNS lookup failure: no such host";
+        assert_eq!(read("Mail delivery failed", dma), [("zoe@far.example".to_owned(), reason.to_owned())]);
+    }
+
+    #[test]
+    fn a_transcript_says_more_than_a_list() {
+        let text = NoticeText::of(
+            "Returned mail: see transcript for details",
+            "----- The following addresses had permanent fatal errors -----\n<zoe@far.example>\n<joe@far.example>\n\
+             <ann@far.example>\n    (reason: No space left on device)\n\n\
+             ----- Transcript of session follows -----\n<zoe@far.example>... Deferred: Connection refused by mx.far.example.\n\
+             ... while talking to mx.other.example.:\n>>> DATA\n<<< 554 5.7.1 no\n\
+             <joe@far.example>... Deferred: Name server: far.example.: host name lookup failure\nIt was not delivered for 5 days",
+            &[],
+        );
+        for (address, reason) in [
+            ("zoe@far.example", "<zoe@far.example>... Deferred: Connection refused by mx.far.example."),
+            (
+                "joe@far.example",
+                "<joe@far.example>... Deferred: Name server: far.example.: host name lookup failure It was not delivered for 5 days",
+            ),
+            ("ann@far.example", "<ann@far.example> (reason: No space left on device)"),
+        ] {
+            assert_eq!(text.reason_of(&address.parse().unwrap()), reason);
+        }
+    }
+
+    #[test]
+    fn of_several_lines_the_one_about_the_failure_has_the_reason() {
+        let text = NoticeText::of(
+            "failure notice",
+            "Sorry.\n\nIntended: <zoe@far.example>, <joe@far.example>\nReason: Some recipients failed: <zoe@far.example>, <joe@far.example>",
+            &[],
+        );
+        let reason = "Reason: Some recipients failed: <zoe@far.example>, <joe@far.example>";
+        assert_eq!(text.reason_of(&"joe@far.example".parse().unwrap()), reason);
+    }
+
+    #[test]
+    fn a_program_behind_an_address_is_a_delivery_to_it() {
+        let text = "----- The following addresses had permanent fatal errors -----\n\"|exit 67\"\n    (reason: User unknown)\n\
+            \x20   (expanded from: <zoe@far.example>)\n\n----- Transcript of session follows -----\n550 5.1.1 \"|exit 67\"... User unknown";
+        let reason = "550 5.1.1 \"|exit 67\"... User unknown";
+        assert_eq!(read("Returned mail: see transcript", text), [("zoe@far.example".to_owned(), reason.to_owned())]);
     }
 
     proptest! {

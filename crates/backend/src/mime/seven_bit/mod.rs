@@ -14,6 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mail_builder::encoders::QuotedPrintableEncoder;
 use mailapi_model::Blob;
+use memchr::memmem;
 
 use self::base64_source::Base64Source;
 use self::field::{HeaderChange, rewritten};
@@ -189,9 +190,13 @@ impl Converter<'_> {
             _ if is_text && self.takes_memory(body) => {
                 let mut encoded = Vec::with_capacity(body.len() * 2);
                 QuotedPrintableEncoder::new().preserve_line_breaks().encode_into(&body.to_bytes()?, &mut encoded);
+                // A break within a line of the author must not begin a boundary.
+                if memmem::find(&encoded, b"=\r\n--").is_some() {
+                    return Ok(as_base64(body));
+                }
                 Ok((encoded.into(), "quoted-printable"))
             }
-            _ => Ok((Blob::elsewhere(Arc::new(Base64Source::new(body.clone()))), "base64")),
+            _ => Ok(as_base64(body)),
         }
     }
 
@@ -222,6 +227,10 @@ impl Converter<'_> {
         }
         Ok(())
     }
+}
+
+fn as_base64(body: &Blob) -> (Blob, &'static str) {
+    (Blob::elsewhere(Arc::new(Base64Source::new(body.clone()))), "base64")
 }
 
 fn header_of(message: &Blob, header: &Range<usize>) -> io::Result<Bytes> {
@@ -356,6 +365,23 @@ mod tests {
             Content-Transfer-Encoding: quoted-printable\r\n\r\nS=C3=A4tze\r\n\
             --b\r\nContent-Type: text/plain\r\n\r\nASCII\r\n--b--\r\n";
         assert_eq!(converted.replace("?utf-8?", "?UTF-8?"), expected);
+    }
+
+    #[test]
+    fn no_break_within_a_line_begins_a_boundary() {
+        for length in 50..90 {
+            let text = format!("ü{}--b--", "x".repeat(length));
+            let message = format!(
+                "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n\
+                 {text}\r\n--b\r\n\r\nthe end\r\n--b--\r\n"
+            );
+            let converted = converted(message.as_bytes()).unwrap();
+            let (limits, bytes) = (Limits::default(), converted.as_bytes());
+            let blob = Blob::from(bytes.to_vec());
+            let parts = structure::read_parts(&mut Window::new(&blob, Window::PIECE, &limits), &limits).unwrap();
+            assert_eq!(parts.len(), 3, "{converted}");
+            assert_eq!(decode(parts[1].encoding, &bytes[parts[1].body.clone()]), text.as_bytes());
+        }
     }
 
     #[test]
