@@ -38,6 +38,8 @@ pub struct ArchivedMessage {
     pub uid: Option<u32>,
     /// Its flags.
     pub flags: Flags,
+    /// Flags that are left out, since no mailbox can have them.
+    pub lost_flags: u64,
     /// The special use of the folder in which it was (RFC 6154), if that is another one than that of the archive.
     pub special_use: Option<&'static str>,
     /// When it arrived, if the archive says so.

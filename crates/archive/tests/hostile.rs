@@ -242,7 +242,7 @@ fn keywords_take_memory_only_while_their_message_is_read() {
     fs::write(fixture.path("Maildir/cur/500.k:2,abcdefghijklmnopqrstuvwxyz"), "x").unwrap();
     let files = fixture.inbox();
     assert_eq!(files.refused.len(), 0);
-    assert_eq!(files.files[1].flags().keywords().len(), 1, "equal keywords are one");
+    assert_eq!(files.files[1].flags().0.keywords().len(), 1, "equal keywords are one");
     assert!(size_of_val(&files.files[1]) <= 80);
 }
 

@@ -174,6 +174,84 @@ fn lists_of_other_maildir_servers_are_read() {
 }
 
 #[test]
+fn keywords_in_files_of_their_own_are_read() {
+    let fixture = Fixture::new();
+    fixture.write(&[
+        ("cur/100.M1.host,S=4:2,", b"Subject: one\n\n"),
+        ("cur/200.M2.host,S=4:2,", b"Subject: two\n\n"),
+        ("cur/300.M3.host,S=4:2,", b"Subject: three\n\n"),
+        ("courierimapkeywords/:list", b"todo\n\n100.M1.host,S=4:0\n200.M2.host,S=4:0\n"),
+        ("courierimapkeywords/100.M1.host,S=4", b"\nnew\ntodo\n"),
+        ("courierimapkeywords/.10.100.M1.host,S=4", b"former\n"),
+        ("courierimapkeywords/200.M2.host,S=4", b""),
+        ("courierimapkeywords/.9.300.M3.host,S=4", b"former\n"),
+        ("courierimapkeywords/.10.300.M3.host,S=4", b"later [x]\n$Junk\n"),
+        ("courierimapkeywords/.tmp", b"other\n"),
+    ]);
+    std::os::unix::fs::symlink("x", fixture.root().join("courierimapkeywords/400.M4.host")).unwrap();
+    assert_eq!(fixture.maildir(), ["INBOX: one [new todo]", "INBOX: two []", "INBOX: three [$Junk]"]);
+    let files = Maildir::open(&fixture.root()).unwrap().folders[0].files().unwrap();
+    assert_eq!(files.files[2].flags().1, 1, "a keyword that no mailbox can have");
+    let refused: Vec<_> = files.refused.iter().map(ToString::to_string).collect();
+    assert!(refused.len() == 1 && refused[0].contains("400.M4.host"), "{refused:?}");
+}
+
+#[test]
+fn a_full_list_of_keywords_and_unknown_letters_are_noticed() {
+    let fixture = Fixture::new();
+    let list = |count| (0..count).map(|number| format!("{number} k{number}\n")).collect::<String>();
+    fixture.write(&[
+        ("cur/100.a:2,FaX,x=1", b"Subject: one\n\n"),
+        ("dovecot-keywords", list(26).as_bytes()),
+        (".Work/cur/100.a:2,", b"Subject: two\n\n"),
+        (".Work/dovecot-keywords", list(25).as_bytes()),
+    ]);
+    let folders = Maildir::open(&fixture.root()).unwrap().folders;
+    let files: Vec<_> = folders.iter().map(|folder| folder.files().unwrap()).collect();
+    assert_eq!(files.iter().map(|one| one.may_lack_keywords).collect::<Vec<_>>(), [true, false]);
+    let (flags, lost) = files[0].files[0].flags();
+    assert_eq!((flags.to_string(), lost), ("\\Flagged k0".to_owned(), 1));
+}
+
+#[test]
+fn mail_in_files_of_any_name_is_found() {
+    let fixture = Fixture::new();
+    fixture.write(&[
+        ("Archive/2024", &mbox("year")),
+        ("Entw&APw-rfe/R&-D", &mbox("encoded")),
+        ("R&D", &mbox("as it is")),
+        ("new/in", &mbox("new")),
+        ("report.dat", &mbox("data")),
+        ("subscriptions", &mbox("subscriptions")),
+        ("popstate.dat", b"x"),
+        ("mh/1", b"Subject: plain\n\n"),
+        ("mh/2", &mbox("with a separator")),
+    ]);
+    let (read, tree) = fixture.tree(&fixture.root());
+    let expected = [
+        "Archive/2024: year []",
+        "Entwürfe/R&D: encoded []",
+        "R&D: as it is []",
+        "mh: plain []",
+        "mh: with a separator []",
+        "new/in: new []",
+        "report.dat: data []",
+        "subscriptions: subscriptions []",
+    ];
+    assert_eq!((read.as_slice(), tree.left.len()), (&expected.map(ToOwned::to_owned)[..], 0));
+}
+
+#[test]
+fn a_maildir_beside_mbox_files_is_named() {
+    let fixture = Fixture::new();
+    fixture.write(&[("cur/1.a", b"Subject: inbox\n\n"), ("new/2.b", b"Subject: new\n\n"), ("Sent", &mbox("sent"))]);
+    let (read, tree) = fixture.tree(&fixture.root());
+    let lost: Vec<_> = tree.lost.iter().map(|note| note.reason).collect();
+    assert_eq!((read.as_slice(), lost.len()), (&["Sent: sent []".to_owned()][..], 1));
+    assert!(lost[0].contains("mailapi import USER maildir"), "{lost:?}");
+}
+
+#[test]
 fn a_profile_of_thunderbird_is_read() {
     let fixture = Fixture::new();
     fixture.write(&[

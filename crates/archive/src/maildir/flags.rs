@@ -40,9 +40,14 @@ impl Keywords {
         Self { names, files: FileKeywords::default() }
     }
 
+    /// Whether each letter has a keyword. Dovecot keeps further keywords in its index alone.
+    pub(super) fn is_full(&self) -> bool {
+        self.names.len() == Self::MOST && self.names.iter().all(|name| !name.is_empty())
+    }
+
     /// Adds keywords of files.
-    pub(super) fn with_files(self, files: Option<FileKeywords>) -> Self {
-        Self { files: files.unwrap_or_default(), ..self }
+    pub(super) fn with_files(self, files: FileKeywords) -> Self {
+        Self { files, ..self }
     }
 
     /// Returns the list as it is written.
@@ -69,13 +74,13 @@ impl Keywords {
     }
 }
 
-/// Reads the letters of a file name, and the keywords of the file.
-pub(super) fn of_letters(letters: &str, file: SourceKey, keywords: &Keywords) -> Flags {
-    let words = letters.chars().filter_map(|letter| {
+/// Reads the letters of a file name, and the keywords of the file. Returns also the number of those without a meaning.
+pub(super) fn of_letters(letters: &str, file: SourceKey, keywords: &Keywords) -> (Flags, u64) {
+    let words = letters.chars().map(|letter| {
         let system = LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, flag)| flag.as_str());
-        system.or((letter == PASSED.0).then_some(PASSED.1)).or_else(|| keywords.name(letter))
+        system.or((letter == PASSED.0).then_some(PASSED.1)).or_else(|| keywords.name(letter)).unwrap_or_default()
     });
-    Flags::from_words(words.chain(keywords.files.of(file)))
+    Flags::with_left_out(words.chain(keywords.files.of(file)))
 }
 
 /// Returns the letters of flags, in order, and the number of keywords without a letter.
@@ -108,8 +113,8 @@ mod tests {
     #[test]
     fn unknown_letters_and_broken_lists_are_left_out() {
         let keywords = Keywords::read("0 todo\n99 far\nx y\n2\n1 a b\n");
-        let flags = of_letters("XSa,bcz\u{e9}", key_of("1"), &keywords);
-        assert_eq!(flags.to_string(), "\\Seen todo");
+        let (flags, lost) = of_letters("XSabcz\u{e9}", key_of("1"), &keywords);
+        assert_eq!((flags.to_string(), lost), ("\\Seen todo".to_owned(), 5));
     }
 
     #[test]
@@ -126,6 +131,6 @@ mod tests {
         let (flags, mut keywords) = (Flags::from_words(words), Keywords::default());
         let (letters, lost) = to_letters(&flags, &mut keywords);
         assert_eq!((letters.as_str(), lost), ("DFPRSTabc", 0));
-        assert_eq!(of_letters(&letters, key_of("1"), &Keywords::read(&keywords.list())), flags);
+        assert_eq!(of_letters(&letters, key_of("1"), &Keywords::read(&keywords.list())), (flags, 0));
     }
 }

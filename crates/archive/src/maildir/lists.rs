@@ -76,6 +76,8 @@ impl UidList {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FileKeywords {
     names: Vec<String>,
+    /// Places in `names` by keyword, while keywords are changed.
+    numbers: HashMap<String, u16>,
     /// Places in `names` by the key of the message.
     files: HashMap<SourceKey, Vec<u16>>,
 }
@@ -108,10 +110,34 @@ impl FileKeywords {
         Ok(Some(list))
     }
 
-    /// Returns the keywords of a message.
+    /// Replaces the keywords of a message by those of a text with one on each line.
+    pub(super) fn change(&mut self, message: SourceKey, text: &str) {
+        let words = text.lines().filter(|word| !word.is_empty()).take(Self::MOST);
+        let numbers = words.map(|word| self.number_of(word)).collect();
+        self.files.insert(message, numbers);
+    }
+
+    /// Returns the number of a keyword, which may be new; one that no keyword has if there are too many.
+    fn number_of(&mut self, word: &str) -> u16 {
+        if self.numbers.is_empty() {
+            let names = self.names.iter().cloned();
+            self.numbers = names.zip(0..).collect();
+        }
+        if let Some(number) = self.numbers.get(word) {
+            return *number;
+        }
+        let Some(number) = u16::try_from(self.names.len()).ok().filter(|_| self.names.len() < Self::MOST) else {
+            return u16::MAX;
+        };
+        self.names.push(word.to_owned());
+        self.numbers.insert(word.to_owned(), number);
+        number
+    }
+
+    /// Returns the keywords of a message; an empty one for a number that no keyword has.
     pub(super) fn of(&self, file: SourceKey) -> impl Iterator<Item = &str> {
         let numbers = self.files.get(&file).map_or(&[][..], Vec::as_slice);
-        numbers.iter().filter_map(|number| self.names.get(usize::from(*number))).map(String::as_str)
+        numbers.iter().map(|number| self.names.get(usize::from(*number)).map_or("", String::as_str))
     }
 }
 
@@ -220,7 +246,23 @@ mod tests {
         let text = "todo\n$Junk\n\n100.M1P1.host,S=4:0 1\n200.a:1 7 x\nnothing\n";
         let list = FileKeywords::read(text.as_bytes()).unwrap().unwrap();
         let of = |file: &str| list.of(key_of(file)).collect::<Vec<_>>();
-        assert_eq!((of("100.M1P1.host:2,S"), of("200.a"), of("300.b")), (vec!["todo", "$Junk"], vec!["$Junk"], vec![]));
+        assert_eq!(
+            (of("100.M1P1.host:2,S"), of("200.a"), of("300.b")),
+            (vec!["todo", "$Junk"], vec!["$Junk", ""], vec![])
+        );
+    }
+
+    #[test]
+    fn changed_keywords_replace_those_of_the_list() {
+        let mut list = FileKeywords::read("todo\n\n100.a:0\n200.b:0\n".as_bytes()).unwrap().unwrap();
+        list.change(key_of("100.a"), "\n$Junk\ntodo\n");
+        list.change(key_of("200.b"), "");
+        let of = |list: &FileKeywords, file: &str| list.of(key_of(file)).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!((of(&list, "100.a"), of(&list, "200.b").len()), (vec!["$Junk".to_owned(), "todo".to_owned()], 0));
+        let many: String = (0..FileKeywords::MOST).map(|number| format!("k{number}\n")).collect();
+        list.change(key_of("300.c"), &many);
+        let lost = of(&list, "300.c").iter().filter(|word| word.is_empty()).count();
+        assert_eq!((list.names.len(), lost), (FileKeywords::MOST, 2));
     }
 
     proptest! {

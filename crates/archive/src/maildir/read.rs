@@ -1,6 +1,6 @@
 //! Reads the messages of a folder.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Take};
 use std::ops::ControlFlow;
@@ -36,6 +36,8 @@ pub struct MaildirFiles {
     pub files: Vec<MaildirFile>,
     /// Lists, directories and files that are not read, because they are links, special files or too long.
     pub refused: Vec<FileError>,
+    /// The list of keywords has all that file names can have; Dovecot's index may have more.
+    pub may_lack_keywords: bool,
 }
 
 /// A message's file.
@@ -56,7 +58,9 @@ impl MaildirFiles {
         let mut refused = Vec::new();
         let uids = unless_refused(uid_list(directory), &mut refused)?.unwrap_or_default();
         let keywords = unless_refused(keyword_list(directory), &mut refused)?.unwrap_or_default();
-        let keywords = Arc::new(keywords.with_files(unless_refused(file_keywords(directory), &mut refused)?));
+        let may_lack_keywords = keywords.is_full();
+        let of_files = file_keywords(directory, &mut refused)?;
+        let keywords = Arc::new(keywords.with_files(of_files));
         let mut listing = Listing { uids: &uids, keywords, files: Vec::new(), refused };
         for place in ["new", "cur"] {
             match unless_refused(directory.directory(place).map_err(ArchiveError::from), &mut listing.refused) {
@@ -68,7 +72,7 @@ impl MaildirFiles {
         }
         let Listing { mut files, refused, .. } = listing;
         files.sort_by(|one, other| one.order().cmp(&other.order()));
-        Ok(Self { uid_validity: uids.validity, uid_next: uids.next, files, refused })
+        Ok(Self { uid_validity: uids.validity, uid_next: uids.next, files, refused, may_lack_keywords })
     }
 }
 
@@ -116,12 +120,53 @@ fn list_of<T>(
     }
 }
 
-/// Reads Courier's list, which names the keywords of each file.
-fn file_keywords(directory: &OpenDirectory) -> Result<FileKeywords, ArchiveError> {
-    let list = directory.directory(COURIER_KEYWORDS).map_err(ArchiveError::from);
-    match list.and_then(|directory| list_of(&directory, COURIER_KEYWORD_LIST, |input| FileKeywords::read(input))) {
-        Err(ArchiveError::Entry(error)) if error.is_missing() => Ok(FileKeywords::default()),
-        list => list,
+/// Reads Courier's list, which names the keywords of each file. Until Courier opens the folder again, changed keywords of a
+/// message are in a file of their own.
+fn file_keywords(directory: &OpenDirectory, refused: &mut Vec<FileError>) -> Result<FileKeywords, ArchiveError> {
+    let opened = directory.directory(COURIER_KEYWORDS).map_err(ArchiveError::from);
+    let Some(directory) = unless_refused(unless_missing(opened), refused)?.flatten() else {
+        return Ok(FileKeywords::default());
+    };
+    let list = list_of(&directory, COURIER_KEYWORD_LIST, |input| FileKeywords::read(input));
+    let mut keywords = unless_refused(unless_missing(list), refused)?.flatten().unwrap_or_default();
+    for (_, name, message) in keyword_changes(&directory)? {
+        let words = directory.read_limited(&name, MAX_KEYWORDS).map_err(ArchiveError::from);
+        if let Some(words) = unless_refused(unless_missing(words), refused)?.flatten() {
+            keywords.change(message, &String::from_utf8_lossy(&words));
+        }
+    }
+    Ok(keywords)
+}
+
+/// Lists the files with keywords of one message, each with its age and the message. Later ones replace earlier ones.
+fn keyword_changes(directory: &OpenDirectory) -> Result<Vec<(u64, OsString, SourceKey)>, ArchiveError> {
+    let mut changes = Vec::new();
+    directory.visit_entries(|DirectoryEntry { name, .. }| {
+        changes.extend(keyword_change(&name.to_string_lossy()).map(|(age, message)| (age, name, message)));
+        if changes.len() > MOST_MESSAGES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if changes.len() > MOST_MESSAGES {
+        return Err(ArchiveError::form(directory.path(), TOO_MANY));
+    }
+    changes.sort_unstable_by_key(|(age, ..)| *age);
+    Ok(changes)
+}
+
+/// Reads the name of such a file: that of the message. A number before it makes it older than one without.
+fn keyword_change(name: &str) -> Option<(u64, SourceKey)> {
+    if name == COURIER_KEYWORD_LIST {
+        return None;
+    }
+    let Some(hidden) = name.strip_prefix('.') else { return Some((u64::MAX, key_of(name))) };
+    let (number, message) = hidden.split_once('.')?;
+    Some((number.parse().ok()?, key_of(message)))
+}
+
+/// Returns `None` for an entry that does not exist.
+fn unless_missing<T>(outcome: Result<T, ArchiveError>) -> Result<Option<T>, ArchiveError> {
+    match outcome {
+        Err(ArchiveError::Entry(error)) if error.is_missing() => Ok(None),
+        outcome => outcome.map(Some),
     }
 }
 
@@ -176,9 +221,10 @@ impl Listing<'_> {
     }
 }
 
-/// Returns the letters after `:2,`.
+/// Returns the letters after `:2,`. Other fields may follow a comma.
 fn letters(file: &str) -> &str {
-    file.split_once(":2,").map_or("", |(_, letters)| letters)
+    let fields = file.split_once(":2,").map_or("", |(_, fields)| fields);
+    fields.split(',').next().unwrap_or_default()
 }
 
 /// Returns the delivery time at the beginning of the name, for the order.
@@ -213,20 +259,22 @@ impl MaildirFile {
             Compression::Gzip => content(&mut MultiGzDecoder::new(file), &path, Form::Lines, settings)?,
             Compression::Other(reason) => return Err(ArchiveError::form(&path, reason)),
         };
+        let (flags, lost_flags) = self.flags();
         Ok(ArchivedMessage {
             place: self.place(),
             key: self.key,
             uid: self.uid,
-            flags: self.flags(),
+            flags,
+            lost_flags,
             special_use: None,
             internal_date: modified.map(|time| Timestamp::from_millis(time.as_millisecond())),
             content,
         })
     }
 
-    /// Returns the flags that the name has.
+    /// Returns the flags that the name and the lists have, and the number of those without a meaning.
     #[must_use]
-    pub fn flags(&self) -> Flags {
+    pub fn flags(&self) -> (Flags, u64) {
         of_letters(letters(&self.name.to_string_lossy()), self.key, &self.keywords)
     }
 

@@ -10,6 +10,8 @@ use super::{OWN_LINES, OWN_MARK};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct State {
     words: Vec<String>,
+    /// Words beyond the maximum.
+    lost: u64,
     /// The first line of our own exports.
     pub(super) own: Option<Own>,
     /// Remaining lines of such a block.
@@ -93,9 +95,10 @@ impl State {
         self.labels.special_use()
     }
 
-    /// Returns the flags.
-    pub(super) fn flags(&self) -> Flags {
-        Flags::from_words(self.words.iter().map(String::as_str)).with(&Flags::from_words(self.labels.flags()))
+    /// Returns the flags, and the number of those that are left out.
+    pub(super) fn flags(&self) -> (Flags, u64) {
+        let (flags, lost) = Flags::with_left_out(self.words.iter().map(String::as_str));
+        (flags.with(&Flags::from_words(self.labels.flags())), lost + self.lost)
     }
 
     fn letters(&mut self, value: &str, known: &[(char, SystemFlag)]) {
@@ -110,8 +113,10 @@ impl State {
 
     /// Adds a flag. The header of a message, which has any length, may repeat a field.
     fn note(&mut self, word: &str) {
-        if self.words.len() < MOST_WORDS && self.words.last().is_none_or(|last| last != word) {
-            self.words.push(word.to_owned());
+        match self.words.last() {
+            Some(last) if last == word => {}
+            _ if self.words.len() < MOST_WORDS => self.words.push(word.to_owned()),
+            _ => self.lost += 1,
         }
     }
 }
@@ -152,10 +157,21 @@ mod tests {
 
     #[test]
     fn the_state_that_other_programs_keep_is_read() {
-        let lines = ["Status: RO", "X-Status: AF", "x-keywords: todo  $Junk", "X-Mozilla-Status: 1009", "X-UID: 7"];
+        let lines = ["Status: RO", "X-Status: AF", "x-keywords: todo  $Junk [x]", "X-Mozilla-Status: 1009", "X-UID: 7"];
         let (state, taken) = state(&lines);
         assert_eq!(taken, [true; 5]);
-        assert_eq!(state.flags().to_string(), "\\Answered \\Flagged \\Deleted \\Seen $Forwarded $Junk todo");
+        let (flags, lost) = state.flags();
+        assert_eq!(
+            (flags.to_string(), lost),
+            ("\\Answered \\Flagged \\Deleted \\Seen $Forwarded $Junk todo".to_owned(), 1)
+        );
+    }
+
+    #[test]
+    fn keywords_beyond_the_maximum_are_counted() {
+        let words: String = (0..=MOST_WORDS + 1).map(|number| format!(" k{number}")).collect();
+        let (flags, lost) = state(&[&format!("X-Keywords:{words}")]).0.flags();
+        assert_eq!((flags.keywords().len(), lost), (MOST_WORDS, 2));
     }
 
     #[test]
@@ -165,7 +181,7 @@ mod tests {
         let all: Vec<&str> = std::iter::once(mark.as_str()).chain(lines.lines()).chain(["Status: R"]).collect();
         let (state, taken) = state(&all);
         assert_eq!(taken, [true, true, true, true, false]);
-        assert_eq!((state.own, state.flags().to_string()), (Some(own), "\\Draft todo".to_owned()));
+        assert_eq!((state.own, state.flags().0.to_string()), (Some(own), "\\Draft todo".to_owned()));
     }
 
     proptest! {

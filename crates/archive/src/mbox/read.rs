@@ -171,12 +171,12 @@ impl<R: BufRead + Seek> MboxReader<R> {
         if message.state.is_of_the_file {
             return Ok(None);
         }
-        let (flags, special_use) = (message.state.flags(), message.state.special_use());
+        let ((flags, lost_flags), special_use) = (message.state.flags(), message.state.special_use());
         let internal_date = message.state.own.map(|own| own.at).or(begun.at);
         let (content, digest) = message.finish()?;
         let place = format!("{} message {}", self.place, self.number);
         let key = self.key(digest);
-        Ok(Some(ArchivedMessage { place, key, uid: None, flags, special_use, internal_date, content }))
+        Ok(Some(ArchivedMessage { place, key, uid: None, flags, lost_flags, special_use, internal_date, content }))
     }
 
     /// Reads up to the next separator.

@@ -1,5 +1,7 @@
 //! What an entry is by its name.
 
+use mailapi_imap::decode_name;
+
 /// What a file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FileKind {
@@ -9,8 +11,10 @@ pub(super) enum FileKind {
     Message,
     /// Apple Mail's form of one message.
     AppleMessage,
-    /// An index, or settings.
+    /// An index or settings, unless it has mail: a folder may have any name.
     Index,
+    /// A message of MH, or an mbox file whose name is a number.
+    Numbered,
     /// Mail in a form that is not read, with the command that converts it.
     Foreign(&'static str),
     /// Any other file: its content decides.
@@ -68,10 +72,15 @@ impl FileKind {
             Some((_, "emlx")) => Self::AppleMessage,
             _ if INDEX_ENDINGS.iter().any(|ending| lower.ends_with(ending)) => Self::Index,
             // MH numbers its messages.
-            _ if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) => Self::Message,
+            _ if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) => Self::Numbered,
             _ => Self::Unknown,
         }
     }
+}
+
+/// Returns the name of a folder. IMAP servers, and Thunderbird for those of servers, encode it.
+pub(super) fn decoded(name: &str) -> String {
+    decode_name(name.as_bytes()).unwrap_or_else(|| name.to_owned())
 }
 
 /// What a directory is.
@@ -91,7 +100,7 @@ impl DirectoryKind {
     /// Names a directory, which may be inside one of Apple Mail.
     pub(super) fn of(name: &str, is_in_apple: bool) -> Self {
         if let Some(folder) = name.strip_suffix(".sbd").filter(|folder| !folder.is_empty()) {
-            return Self::Below(folder.to_owned());
+            return Self::Below(decoded(folder));
         }
         if let Some(folder) = name.strip_suffix(".mbox").filter(|folder| !folder.is_empty()) {
             return Self::Folder(folder.to_owned());
@@ -106,8 +115,7 @@ impl DirectoryKind {
             "Attachments" if is_in_apple => Self::Left("has parts of messages that Apple Mail has not loaded"),
             _ if is_in_apple => Self::Part,
             "Local Folders" => Self::Part,
-            "cur" | "new" | "tmp" => Self::Part,
-            name => Self::Folder(name.to_owned()),
+            name => Self::Folder(decoded(name)),
         }
     }
 }
@@ -123,7 +131,7 @@ mod tests {
             ("INBOX.mbox", FileKind::Mbox(Some("INBOX".to_owned()))),
             ("Ü.x.MBOX", FileKind::Mbox(Some("Ü.x".to_owned()))),
             (".mbox", FileKind::Unknown),
-            ("12", FileKind::Message),
+            ("12", FileKind::Numbered),
             ("a.EML", FileKind::Message),
             ("7.emlx", FileKind::AppleMessage),
             ("Inbox.msf", FileKind::Index),
@@ -146,6 +154,10 @@ mod tests {
             ("Sent.mbox", false, folder("Sent")),
             ("Sent.mbox", true, folder("Sent")),
             ("Sent", false, folder("Sent")),
+            ("Entw&APw-rfe", false, folder("Entwürfe")),
+            ("R&D", false, folder("R&D")),
+            ("Entw&APw-rfe.sbd", false, below("Entwürfe")),
+            ("new", false, folder("new")),
             ("Messages", true, DirectoryKind::Part),
             ("Local Folders", false, DirectoryKind::Part),
         ] {

@@ -112,7 +112,7 @@ impl MessageReader {
             None => SourceKey::of(&[b"file", place.as_bytes()]),
         };
         let place = place.to_owned();
-        Ok(ArchivedMessage { place, key, uid: None, flags, special_use: None, internal_date, content })
+        Ok(ArchivedMessage { place, key, uid: None, flags, lost_flags: 0, special_use: None, internal_date, content })
     }
 
     /// Programs number files anew, so a message has the key of its bytes. Equal messages are distinguished by their order.

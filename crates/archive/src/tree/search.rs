@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mailapi_files::{DirectoryEntry, EntryKind, FileError, OpenDirectory};
 use mailapi_model::FolderName;
 
-use super::entry_name::{DirectoryKind, FileKind};
+use super::entry_name::{DirectoryKind, FileKind, decoded};
 use super::messages::{MessageFile, MessageForm, MessageReader};
 use super::{MailFile, MailTree, TreeContent, TreeNote, TreeSource};
 use crate::maildir::MaildirFolder;
@@ -67,6 +67,14 @@ struct Search {
     entries: usize,
 }
 
+/// The directories of a Maildir.
+const PARTS: [&str; 3] = ["cur", "new", "tmp"];
+
+fn is_maildir(directory: &OpenDirectory) -> bool {
+    matches!(directory.facts("cur"), Ok(Some(facts)) if facts.kind == EntryKind::Directory)
+}
+
+const IS_MAILDIR: &str = "is a Maildir: import it with `mailapi import USER maildir DIRECTORY`";
 const UNNAMED: &str = "no folder can have this name";
 
 impl Search {
@@ -77,20 +85,36 @@ impl Search {
         }
         let entries = self.entries_of(directory)?;
         let is_profile = entries.iter().any(|entry| entry.name == PROFILE_MARK);
-        let mut messages = Vec::new();
+        let is_maildir = is_maildir(directory);
+        if is_maildir && level.names.is_empty() {
+            self.lose(directory.path().to_owned(), IS_MAILDIR);
+        }
+        let (mut messages, mut numbered) = (Vec::new(), Vec::new());
         for DirectoryEntry { name, kind } in entries {
             match kind {
                 EntryKind::Directory if is_profile => self.profile(directory, name, level)?,
+                // They are read with it.
+                EntryKind::Directory if is_maildir && PARTS.iter().any(|part| name == *part) => {}
                 EntryKind::Directory => self.directory(directory, name, level)?,
                 // Settings and mail are in different directories.
                 EntryKind::File if is_profile => {}
-                EntryKind::File => self.file(directory, name, level, &mut messages)?,
+                EntryKind::File => {
+                    let file = MailFile { directory: Arc::clone(directory), name };
+                    self.file(file, level, (&mut messages, &mut numbered))?;
+                }
                 kind => {
                     let refusal = kind.refusal_as_file();
                     let path = directory.path().join(&name);
                     self.found.refused.extend(refusal.map(|refusal| FileError::Refused { path, refusal }));
                 }
             }
+        }
+        // Beside messages of MH, such a file is one of them.
+        let of_directory = !messages.is_empty();
+        for file in numbered {
+            let name = file.name.to_string_lossy().into_owned();
+            let folder = level.folder(Some(&name).filter(|_| !of_directory).map(String::as_str));
+            self.add(file.path(), folder, TreeContent::Mbox(file));
         }
         if !messages.is_empty() {
             let content = TreeContent::Messages(MessageReader::of(directory, messages)?);
@@ -129,8 +153,6 @@ impl Search {
                 self.enter(directory, &name, &level.below(Some(folder), is_apple))
             }
             DirectoryKind::Below(folder) => self.enter(directory, &name, &level.below(Some(folder), level.is_apple)),
-            // The directories of a Maildir are read with it.
-            DirectoryKind::Part if matches!(shown.as_str(), "cur" | "new" | "tmp") => Ok(()),
             DirectoryKind::Part => self.enter(directory, &name, &level.below(None, level.is_apple)),
             DirectoryKind::Left(reason) => {
                 self.found.left.push(TreeNote { path: directory.path().join(&name), reason });
@@ -148,8 +170,7 @@ impl Search {
                 return Ok(());
             }
         };
-        let is_maildir = matches!(directory.facts("cur"), Ok(Some(facts)) if facts.kind == EntryKind::Directory);
-        if is_maildir {
+        if is_maildir(&directory) && !level.names.is_empty() {
             self.maildir(&directory, level);
         }
         self.level(&directory, level)
@@ -165,15 +186,14 @@ impl Search {
         }
     }
 
+    /// Adds a file, or keeps it as a message or as an mbox file whose name is a number.
     fn file(
         &mut self,
-        directory: &Arc<OpenDirectory>,
-        name: OsString,
+        file: MailFile,
         level: &Level,
-        messages: &mut Vec<MessageFile>,
+        (messages, numbered): (&mut Vec<MessageFile>, &mut Vec<MailFile>),
     ) -> Result<(), ArchiveError> {
-        let (shown, path) = (name.to_string_lossy().into_owned(), directory.path().join(&name));
-        let file = MailFile { directory: Arc::clone(directory), name };
+        let (shown, path) = (file.name.to_string_lossy().into_owned(), file.path());
         match FileKind::of(&shown) {
             FileKind::Mbox(None) => self.add(path, level.folder(None), TreeContent::Mbox(file)),
             FileKind::Mbox(Some(name)) => {
@@ -183,29 +203,40 @@ impl Search {
             }
             FileKind::Message => messages.push(MessageFile { file, form: MessageForm::Plain }),
             FileKind::AppleMessage => messages.push(MessageFile { file, form: MessageForm::Apple }),
-            FileKind::Index => {}
             FileKind::Foreign(reason) => self.lose(path, reason),
-            FileKind::Unknown => self.unknown(file, &shown, level)?,
+            FileKind::Numbered => match self.sample(&file)? {
+                Some(sample) if begins_mbox(&sample) => numbered.push(file),
+                Some(_) => messages.push(MessageFile { file, form: MessageForm::Plain }),
+                None => {}
+            },
+            kind => self.unknown(file, kind, level)?,
         }
         Ok(())
     }
 
-    /// Decides by the content of a file.
-    fn unknown(&mut self, file: MailFile, name: &str, level: &Level) -> Result<(), ArchiveError> {
+    /// Reads the beginning of a file; `None` if it is refused.
+    fn sample(&mut self, file: &MailFile) -> Result<Option<Vec<u8>>, ArchiveError> {
         let mut sample = Vec::new();
         match file.open() {
             Ok(opened) => {
                 opened.take(SAMPLE).read_to_end(&mut sample).map_err(crate::error::at(&file.path()))?;
+                Ok(Some(sample))
             }
             Err(ArchiveError::Entry(error)) => {
                 self.found.refused.push(error);
-                return Ok(());
+                Ok(None)
             }
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Decides by the content of a file.
+    fn unknown(&mut self, file: MailFile, kind: FileKind, level: &Level) -> Result<(), ArchiveError> {
+        let Some(sample) = self.sample(&file)? else { return Ok(()) };
         if begins_mbox(&sample) {
-            self.add(file.path(), level.folder(Some(name)), TreeContent::Mbox(file));
-        } else {
+            let name = decoded(&file.name.to_string_lossy());
+            self.add(file.path(), level.folder(Some(&name)), TreeContent::Mbox(file));
+        } else if kind != FileKind::Index {
             let reason = if sample.is_empty() { "is empty" } else { "is not an mbox file" };
             self.found.left.push(TreeNote { path: file.path(), reason });
         }
