@@ -21,7 +21,8 @@ use super::ImapSetup;
 use super::compression::Compression;
 use super::failure::failure;
 use super::fetch::{self, Fetched, Plan};
-use super::session_limits::{CompressionPermit, SessionLimits};
+use super::search::reads_texts;
+use super::session_limits::{CompressionPermit, MailboxPermit, SessionLimits};
 use super::settings::MessageLimits;
 use super::structure::DecodedPart;
 use super::user::User;
@@ -29,6 +30,9 @@ use crate::MessageStore;
 use crate::coming::Coming;
 use crate::message_store::{FlagChange, FolderId, Layout, MessageStoreError};
 use crate::net::{Arrival, FirstBytes, ServerTls, Shutdown, Stream, encrypt};
+
+/// Output that needs no share of the mailbox's unread bytes.
+const LITTLE_OUTPUT: usize = 256 * 1024;
 
 /// A client connection.
 pub(super) struct Connection<'a> {
@@ -45,6 +49,8 @@ pub(super) struct Connection<'a> {
     /// Collected output.
     out: Vec<u8>,
     user: Option<User>,
+    /// The share of long output in the mailbox's unread bytes.
+    unread: MailboxPermit,
     /// The reserved memory for compression, until it starts.
     compression_permit: Option<CompressionPermit>,
     compression: Option<Compression>,
@@ -89,6 +95,7 @@ impl<'a> Connection<'a> {
             shutdown: arrival.shutdown,
             out: Vec::new(),
             user: None,
+            unread: None,
             compression_permit: None,
             compression: None,
             login_by: now + settings.login_timeout,
@@ -231,14 +238,32 @@ impl<'a> Connection<'a> {
 
     async fn report_news(&mut self) {
         let Some(user) = &mut self.user else { return };
+        let _reporting = user.may_report().await;
         if let Some(news) = user.news(&self.session).await {
             self.session.folder_changed(news);
+            self.keep_unread().await;
+        }
+    }
+
+    /// Takes the output. If it is long, waits until the mailbox has few other unread bytes.
+    async fn keep_unread(&mut self) {
+        self.out.append(&mut self.session.take_output());
+        if self.out.len() <= LITTLE_OUTPUT {
+            return;
+        }
+        if let Some(user) = &self.user {
+            self.unread = user.may_keep_unread(self.out.len()).await;
         }
     }
 
     async fn carry_out(&mut self, effect: Effect) -> io::Result<()> {
         let _ordering = match (&effect, &self.user) {
             (Effect::Order { .. }, Some(user)) => Some(user.may_order().await),
+            (Effect::Search { key, .. }, Some(user)) if reads_texts(key) => Some([user.may_search().await, None]),
+            _ => None,
+        };
+        let mut reporting = match &self.user {
+            Some(user) if names_many(&effect) => user.may_report().await,
             _ => None,
         };
         let result = match effect {
@@ -257,10 +282,17 @@ impl<'a> Connection<'a> {
         // Also drops the pieces of a command that failed before it used them.
         self.coming.forget();
         let news = match &mut self.user {
-            Some(user) => user.news(&self.session).await,
+            Some(user) => {
+                if reporting.is_none() {
+                    reporting = user.may_report().await;
+                }
+                user.news(&self.session).await
+            }
             None => None,
         };
         self.session.finish(result, news);
+        self.keep_unread().await;
+        drop(reporting);
         self.heard_at = Instant::now();
         Ok(())
     }
@@ -312,6 +344,7 @@ impl<'a> Connection<'a> {
         let address = logged_in.grants.mailbox().ok_or(Failure::LoginRefused)?.clone();
         let mailbox = self.message_store.mailbox(&address).await.map_err(failure)?;
         let permit = self.session_limits.take(mailbox).ok_or(Failure::Limit)?;
+        self.coming = Coming::new(self.message_store.buffer().for_mailbox(address.clone()));
         self.user = Some(User::new(self.message_store.clone(), address, logged_in, mailbox, permit));
         Ok(Reply::Done)
     }
@@ -440,7 +473,18 @@ impl<'a> Connection<'a> {
         };
         timeout(self.setup.settings.write_timeout, written).await??;
         self.out.clear();
+        self.out.shrink_to(LITTLE_OUTPUT);
+        self.unread = None;
         Ok(())
+    }
+}
+
+/// Returns whether the result of an effect names many messages. Small changes run at the same time, and share commits.
+fn names_many(effect: &Effect) -> bool {
+    const MANY: usize = 10_000;
+    match effect {
+        Effect::Store { uids, .. } | Effect::Copy { uids, .. } => uids.len() > MANY,
+        _ => false,
     }
 }
 

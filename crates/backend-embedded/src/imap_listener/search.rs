@@ -29,6 +29,11 @@ pub(super) async fn search(
     message_store.collect(folder, look).await.map_err(failure)
 }
 
+/// Returns whether the search reads texts of messages.
+pub(super) fn reads_texts(key: &SearchKey) -> bool {
+    !texts(key).is_empty()
+}
+
 /// Returns the facts of the matching messages, by ascending UID.
 pub(super) async fn order(
     message_store: &MessageStore,

@@ -9,7 +9,7 @@ use mailapi_model::{EmailAddress, FolderName};
 use super::failure::failure;
 use super::search;
 use super::selected::Selected;
-use super::session_limits::{OrderPermit, SessionPermit};
+use super::session_limits::{MailboxPermit, OrderPermit, SessionPermit};
 use crate::MessageStore;
 use crate::message_store::{FolderId, MailboxId, MailboxWatch};
 
@@ -90,6 +90,21 @@ impl User {
     /// Waits until the mailbox may order messages. The permit lasts until the response is written.
     pub(super) async fn may_order(&self) -> OrderPermit {
         self.permit.order().await
+    }
+
+    /// Waits until the mailbox may search in texts.
+    pub(super) async fn may_search(&self) -> MailboxPermit {
+        self.permit.search().await
+    }
+
+    /// Waits until the session may change many messages, or report changes. The permit lasts until the response is made.
+    pub(super) async fn may_report(&self) -> MailboxPermit {
+        self.permit.report().await
+    }
+
+    /// Waits until the mailbox's limit of unread output has room for this many bytes.
+    pub(super) async fn may_keep_unread(&self, bytes: usize) -> MailboxPermit {
+        self.permit.keep_unread(bytes).await
     }
 
     /// Waits until the mailbox may have changed.

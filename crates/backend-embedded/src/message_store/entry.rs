@@ -8,7 +8,7 @@ use mailapi_model::{EmailAddress, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::flag_bits::{FlagColumns, FlagReader};
+use super::flag_bits::{FlagColumns, FlagReader, from_columns};
 use super::folder::Numbers;
 use super::id::{ContentId, FolderId};
 use super::{MessageStoreError, folder};
@@ -120,7 +120,7 @@ pub(crate) fn changed_since(
     connection: &Connection,
     folder: FolderId,
     modseq: u64,
-) -> Result<Vec<EntryState>, StoreError> {
+) -> Result<Vec<EntryState>, MessageStoreError> {
     // All entries are read in the order of the primary key; changed ones through the index.
     let sql = if modseq == 0 {
         "SELECT uid, flags, keywords, modseq FROM drop_entries WHERE folder_id = ?1 AND modseq > ?2 ORDER BY uid"
@@ -130,8 +130,12 @@ pub(crate) fn changed_since(
     };
     let mut statement = connection.prepare_cached(sql)?;
     let mut reader = FlagReader::default();
-    let rows = statement.query_map(params![folder, modseq], move |row| read_state(row, &mut reader))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let (mut rows, mut states) = (statement.query(params![folder, modseq])?, Vec::new());
+    while let Some(row) = rows.next()? {
+        let flags = reader.read(row.get(1)?, row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?;
+        states.push(EntryState { uid: row.get(0)?, flags, modseq: row.get(3)? });
+    }
+    Ok(states)
 }
 
 /// Returns all UIDs, ascending.
@@ -170,15 +174,15 @@ pub(crate) fn for_each_above(
     Ok(())
 }
 
-fn read_state(row: &Row<'_>, reader: &mut FlagReader) -> rusqlite::Result<EntryState> {
-    let keywords = row.get_ref(2)?.as_str()?;
-    Ok(EntryState { uid: row.get(0)?, flags: reader.read(row.get(1)?, keywords), modseq: row.get(3)? })
+fn read_state(row: &Row<'_>) -> rusqlite::Result<EntryState> {
+    let flags = from_columns(row.get(1)?, row.get_ref(2)?.as_str()?);
+    Ok(EntryState { uid: row.get(0)?, flags, modseq: row.get(3)? })
 }
 
 fn read_meta(row: &Row<'_>) -> rusqlite::Result<EntryMeta> {
     let internal_date = Timestamp::from_millis(row.get(5)?);
     Ok(EntryMeta {
-        state: read_state(row, &mut FlagReader::default())?,
+        state: read_state(row)?,
         content: row.get(4)?,
         internal_date,
         size: row.get(6)?,

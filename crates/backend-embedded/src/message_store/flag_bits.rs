@@ -1,6 +1,8 @@
 //! Flags as two columns: bits for the system flags, words for keywords.
 
-use mailapi_imap::{Flags, Keyword, SystemFlag};
+use std::collections::HashMap;
+
+use mailapi_imap::{Flags, SystemFlag};
 
 use super::MessageStoreError;
 
@@ -11,6 +13,16 @@ pub(crate) const DELETED: i64 = 8;
 
 /// Maximum length of a keyword in bytes. Mail programs use short ones.
 const MAX_KEYWORD: usize = 100;
+
+/// Maximum length of all keywords of a message in bytes, with a space before each: what the quota takes a tiny message to
+/// need at least.
+const MAX_KEYWORDS: usize = 512;
+
+/// Maximum memory of the different lists of keywords in one folder: each session that has it selected holds them.
+const MAX_LISTS: usize = 4 * 1024 * 1024;
+
+/// Memory of a list of keywords, and of a keyword, beyond their bytes.
+const OVERHEAD: usize = 64;
 
 /// The stored bits. They are part of the file format, independent of the order in the protocol's type.
 const BITS: [(SystemFlag, i64); 5] = [
@@ -28,15 +40,38 @@ pub(crate) struct FlagColumns {
     pub(crate) keywords: String,
 }
 
+/// Returns the columns of flags without the keywords that no message can have, and the number of these.
+pub(crate) fn to_fitting_columns(flags: &Flags, max_keywords: usize) -> (FlagColumns, u64) {
+    let mut room = MAX_KEYWORDS;
+    let has_room = |word: &&str| {
+        if word.starts_with('\\') {
+            return true;
+        }
+        let is_fitting = word.len() <= MAX_KEYWORD && word.len() < room;
+        if is_fitting {
+            room -= word.len() + 1;
+        }
+        is_fitting
+    };
+    let words = flags.words().filter(has_room);
+    let system = flags.words().count() - flags.keywords().len();
+    let fitting = Flags::from_words(words.take(system + max_keywords));
+    let lost = flags.keywords().len() - fitting.keywords().len();
+    (columns_of(&fitting), lost as u64)
+}
+
 pub(crate) fn to_columns(flags: &Flags, max_keywords: usize) -> Result<FlagColumns, MessageStoreError> {
-    let is_too_long = |keyword: &Keyword| keyword.as_str().len() > MAX_KEYWORD;
-    if flags.keywords().len() > max_keywords || flags.keywords().iter().any(is_too_long) {
-        return Err(MessageStoreError::TooManyKeywords);
+    match to_fitting_columns(flags, max_keywords) {
+        (columns, 0) => Ok(columns),
+        _ => Err(MessageStoreError::TooManyKeywords),
     }
+}
+
+pub(crate) fn columns_of(flags: &Flags) -> FlagColumns {
     let bits = BITS.iter().filter(|(flag, _)| flags.contains(*flag)).fold(0, |bits, (_, bit)| bits | bit);
     // A keyword is an atom and contains no space.
     let keywords = flags.keywords().iter().map(|keyword| keyword.as_str()).collect::<Vec<_>>().join(" ");
-    Ok(FlagColumns { bits, keywords })
+    FlagColumns { bits, keywords }
 }
 
 pub(crate) fn from_columns(bits: i64, keywords: &str) -> Flags {
@@ -48,20 +83,30 @@ fn with_bits(mut flags: Flags, bits: i64) -> Flags {
     flags
 }
 
-/// Reads the flags of many messages. Neighbours with the same keywords share their memory.
+/// Reads the flags of many messages. Those with the same keywords share their memory.
 #[derive(Debug, Default)]
 pub(crate) struct FlagReader {
-    keywords: String,
-    flags: Flags,
+    lists: HashMap<Box<str>, Flags>,
+    memory: usize,
 }
 
 impl FlagReader {
-    pub(crate) fn read(&mut self, bits: i64, keywords: &str) -> Flags {
-        if keywords != self.keywords {
-            self.flags = from_columns(0, keywords);
-            keywords.clone_into(&mut self.keywords);
+    /// # Errors
+    /// [`MessageStoreError::TooManyKeywords`] if the messages have too many different lists of keywords.
+    pub(crate) fn read(&mut self, bits: i64, keywords: &str) -> Result<Flags, MessageStoreError> {
+        if keywords.is_empty() {
+            return Ok(with_bits(Flags::new(), bits));
         }
-        with_bits(self.flags.clone(), bits)
+        if let Some(flags) = self.lists.get(keywords) {
+            return Ok(with_bits(flags.clone(), bits));
+        }
+        let flags = from_columns(0, keywords);
+        self.memory += keywords.len() + OVERHEAD * (flags.keywords().len() + 1);
+        if self.memory > MAX_LISTS {
+            return Err(MessageStoreError::TooManyKeywords);
+        }
+        self.lists.insert(keywords.into(), flags.clone());
+        Ok(with_bits(flags, bits))
     }
 }
 
@@ -79,22 +124,40 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_share_their_keywords() {
-        let mut reader = FlagReader::default();
-        for (bits, keywords) in [(SEEN, "a b"), (0, "a b"), (DELETED, ""), (0, "c"), (SEEN, "")] {
-            assert_eq!(reader.read(bits, keywords), from_columns(bits, keywords));
-        }
-        let (one, two) = (reader.read(0, "long"), reader.read(SEEN, "long"));
-        assert!(std::ptr::eq(one.keywords(), two.keywords()));
+    fn keywords_that_fit_are_kept() {
+        let long = "x".repeat(MAX_KEYWORD + 1);
+        let flags = Flags::from_words(["\\Seen", "c", "a", "b", &long]);
+        let (columns, lost) = to_fitting_columns(&flags, 2);
+        assert_eq!((from_columns(columns.bits, &columns.keywords).to_string(), lost), ("\\Seen a b".to_owned(), 2));
+        assert_eq!(to_fitting_columns(&Flags::from_words([&*long]), 2).1, 1);
     }
 
     #[test]
-    fn every_flag_comes_back() {
-        for flag in SystemFlag::ALL {
-            let flags = Flags::from_words([flag.as_str(), "$Junk", "todo"]);
-            let columns = to_columns(&flags, 2).unwrap();
-            assert_eq!(from_columns(columns.bits, &columns.keywords), flags);
+    fn all_keywords_of_a_message_are_bounded() {
+        let words: Vec<String> = (10..60).map(|number| format!("{}{number}", "x".repeat(10))).collect();
+        let flags = Flags::from_words(words.iter().map(String::as_str));
+        assert_eq!(to_columns(&flags, 50), Err(MessageStoreError::TooManyKeywords));
+        let (columns, lost) = to_fitting_columns(&flags, 50);
+        assert_eq!((columns.keywords.len() + 1, lost), (39 * 13, 11));
+        assert_eq!(to_columns(&from_columns(0, &columns.keywords), 50), Ok(columns));
+    }
+
+    #[test]
+    fn messages_share_their_keywords() {
+        let mut reader = FlagReader::default();
+        for (bits, keywords) in [(SEEN, "a b"), (0, "a b"), (DELETED, ""), (0, "c"), (SEEN, "")] {
+            assert_eq!(reader.read(bits, keywords).unwrap(), from_columns(bits, keywords));
         }
-        assert_eq!(from_columns(0, ""), Flags::new());
+        let lists: Vec<Flags> = ["long", "c", "long"].map(|keywords| reader.read(SEEN, keywords).unwrap()).into();
+        assert!(std::ptr::eq(lists[0].keywords(), lists[2].keywords()), "also with others between");
+    }
+
+    #[test]
+    fn different_lists_of_keywords_are_bounded() {
+        let mut reader = FlagReader::default();
+        let read = (0..100_000).take_while(|number| reader.read(0, &format!("word{number}")).is_ok()).count();
+        assert!((20_000..40_000).contains(&read), "{read}");
+        assert!(reader.read(SEEN, "word1").is_ok() && reader.read(SEEN, "").is_ok());
+        assert_eq!(reader.read(SEEN, "another"), Err(MessageStoreError::TooManyKeywords));
     }
 }

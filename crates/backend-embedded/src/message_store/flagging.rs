@@ -4,7 +4,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use mailapi_imap::Flags;
 use rusqlite::Connection;
 
-use super::flag_bits::to_columns;
+use super::flag_bits::{FlagColumns, columns_of, to_columns};
 use super::id::FolderId;
 use super::{EntryState, MessageStore, MessageStoreError, STEP, STEPS_AT_ONCE, Touched, entry, folder};
 
@@ -35,6 +35,12 @@ impl FlagChange {
             Self::Add => before.with(flags),
             Self::Remove => before.without(flags),
         }
+    }
+
+    /// Returns the columns of the new flags. A message of an earlier version may have too many keywords, which can be
+    /// removed.
+    fn columns(self, after: &Flags, max_keywords: usize) -> Result<FlagColumns, MessageStoreError> {
+        if self == Self::Remove { Ok(columns_of(after)) } else { to_columns(after, max_keywords) }
     }
 }
 
@@ -120,7 +126,7 @@ impl MessageStore {
                     Some(modseq) => modseq,
                     None => *modseq.insert(folder::next_modseq(connection, folder)?),
                 };
-                entry::set_flags(connection, folder, uid, &to_columns(&after, max_keywords)?, modseq)?;
+                entry::set_flags(connection, folder, uid, &change.columns(&after, max_keywords)?, modseq)?;
                 flagged.states.push(EntryState { uid, flags: after, modseq });
             }
             if modseq.is_some() {
@@ -152,7 +158,7 @@ fn refuse_too_many(
 ) -> Result<(), MessageStoreError> {
     for uid in uids {
         if let Some(meta) = entry::find(connection, folder, *uid)? {
-            to_columns(&change.apply(&meta.state.flags, flags), max_keywords)?;
+            change.columns(&change.apply(&meta.state.flags, flags), max_keywords)?;
         }
     }
     Ok(())

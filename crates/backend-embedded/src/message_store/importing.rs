@@ -7,7 +7,7 @@ use mailapi_imap::Flags;
 use mailapi_model::{Blob, EmailAddress, FolderName, Timestamp};
 use rusqlite::Connection;
 
-use super::flag_bits::to_columns;
+use super::flag_bits::to_fitting_columns;
 use super::folder_names::for_import;
 use super::id::FolderId;
 use super::renumber::with_room;
@@ -87,6 +87,8 @@ pub enum ImportOutcome {
         uid: u32,
         /// Why that is not the UID of the source; `None` if it is.
         uid_loss: Option<UidLoss>,
+        /// Keywords that are left out, since they are too long or too many.
+        lost_keywords: u64,
     },
     /// An earlier import has stored it.
     Known,
@@ -258,7 +260,7 @@ fn store(
     if imported::is_known(connection, target.id, &message.key)? {
         return Ok(ImportOutcome::Known);
     }
-    let columns = to_columns(&message.flags, settings.max_keywords)?;
+    let (columns, lost_keywords) = to_fitting_columns(&message.flags, settings.max_keywords);
     let folder = folder::by_id(connection, target.id)?;
     if !mailbox::by_id(connection, folder.mailbox)?.has_room_for(new.size()) {
         return Err(MessageStoreError::OverQuota);
@@ -276,7 +278,7 @@ fn store(
     imported::add(connection, folder.id, &message.key)?;
     touched.mailbox(folder.mailbox);
     touched.chores();
-    Ok(ImportOutcome::Imported { uid, uid_loss })
+    Ok(ImportOutcome::Imported { uid, uid_loss, lost_keywords })
 }
 
 /// Sets the next UID of the folder to that of the source. If it cannot be kept, the folder leaves the source's numbers, and
@@ -310,12 +312,9 @@ fn source_uid(
 /// Separates errors of one message from those that end the transaction. Refusals come before the first change.
 fn refused_alone(outcome: Result<ImportOutcome, MessageStoreError>) -> Result<ImportOutcome, MessageStoreError> {
     match outcome {
-        Err(
-            error @ (MessageStoreError::TooLong
-            | MessageStoreError::OverQuota
-            | MessageStoreError::TooManyKeywords
-            | MessageStoreError::FolderIsFull),
-        ) => Ok(ImportOutcome::Refused(error)),
+        Err(error @ (MessageStoreError::TooLong | MessageStoreError::OverQuota | MessageStoreError::FolderIsFull)) => {
+            Ok(ImportOutcome::Refused(error))
+        }
         outcome => outcome,
     }
 }

@@ -190,6 +190,11 @@ impl Command {
         if is_extended { Self::new("LIST \"\" \"*\" RETURN (SPECIAL-USE)") } else { Self::list_all(&[]) }
     }
 
+    /// LIST of the folders whose names begin with a prefix.
+    pub fn list_below(prefix: &str) -> Self {
+        Self::new("LIST \"\" ").string(&(utf7::encode(prefix) + "*"))
+    }
+
     /// LIST of an empty name; returns the hierarchy separator (RFC 3501 section 6.3.8).
     pub fn list_separator() -> Self {
         Self::new("LIST \"\" \"\"")
@@ -431,6 +436,7 @@ mod tests {
         assert_eq!(parts, ["a1 APPEND \"Entw&APw-rfe\" (\\Draft \\Seen) {300}\r\n", "\r\n"]);
         let search = sent(Command::uid_search_header("Message-ID", "<a\"b@x>"), "");
         assert_eq!(search, ["a1 UID SEARCH HEADER \"Message-ID\" \"<a\\\"b@x>\"\r\n"]);
+        assert_eq!(sent(Command::list_below("#öffentlich."), ""), ["a1 LIST \"\" \"#&APY-ffentlich.*\"\r\n"]);
         let uses = Command::list_special_uses(&Capabilities::read("LIST-EXTENDED SPECIAL-USE"));
         assert_eq!(sent(uses, ""), ["a1 LIST \"\" \"*\" RETURN (SPECIAL-USE)\r\n"]);
     }

@@ -3,7 +3,7 @@
 //! Sequence numbers are positions in this view, which changes only when the change is reported. A message removed by
 //! another session keeps its number until EXPUNGE may be sent (RFC 3501 section 7.4.1).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::flag::{Flags, Keyword, SystemFlag};
 use crate::mailbox::MailboxName;
@@ -107,6 +107,9 @@ pub enum Untagged {
 #[error("Selected mailbox was deleted or renamed")]
 pub struct Gone;
 
+/// Number of keywords that a session announces for a mailbox. Cyrus allows 128.
+const MOST_KEYWORDS: usize = 1_000;
+
 /// The selected mailbox as reported to the client.
 #[derive(Debug, Clone)]
 pub struct SelectedView {
@@ -137,7 +140,6 @@ impl SelectedView {
     /// Creates the view of a newly selected mailbox.
     pub fn new(mailbox: MailboxName, read_only: bool, snapshot: FolderSnapshot) -> Self {
         let FolderSnapshot { folder, uid_validity, uid_next, messages, recent, highest_modseq, mailbox_id } = snapshot;
-        let keywords = messages.iter().flat_map(|entry| entry.flags.keywords()).cloned().collect();
         let vanished = BTreeSet::new();
         let mut view = Self {
             mailbox,
@@ -146,9 +148,9 @@ impl SelectedView {
             mailbox_id,
             uid_validity,
             uid_next,
-            messages: messages.into_iter().collect(),
+            messages: MessageList::default(),
             vanished,
-            keywords,
+            keywords: BTreeSet::new(),
             recent,
             hides_recent: false,
             recent_count: 0,
@@ -156,6 +158,14 @@ impl SelectedView {
             reported_modseq: highest_modseq,
             saved: UidRanges::default(),
         };
+        // Messages with the same keywords share them.
+        let mut seen = HashSet::new();
+        for keywords in messages.iter().map(|entry| entry.flags.keywords()) {
+            if seen.insert(keywords.as_ptr()) {
+                view.note_keywords(keywords);
+            }
+        }
+        view.messages = messages.into_iter().collect();
         view.recent_count = view.count_recent();
         view
     }
@@ -278,15 +288,20 @@ impl SelectedView {
     /// Records flags that the client is about to learn. The returned response must be sent first.
     pub fn set_flags(&mut self, uid: u32, flags: Flags, modseq: u64) -> Option<Untagged> {
         let at = self.messages.position(uid)?;
-        let new = self.note_keywords(&flags);
+        let new = self.note_keywords(flags.keywords());
         self.messages.set(at, flags, modseq);
         new.then(|| self.all_keywords())
     }
 
-    /// Records the keywords; returns whether one is new.
-    fn note_keywords(&mut self, flags: &Flags) -> bool {
+    /// Records the keywords; returns whether one is new. Those beyond the limit are not announced: a client learns them from
+    /// the messages that have them.
+    fn note_keywords(&mut self, keywords: &[Keyword]) -> bool {
         let before = self.keywords.len();
-        self.keywords.extend(flags.keywords().iter().cloned());
+        for keyword in keywords {
+            if self.keywords.len() < MOST_KEYWORDS && !self.keywords.contains(keyword) {
+                self.keywords.insert(keyword.clone());
+            }
+        }
         self.keywords.len() > before
     }
 
@@ -390,7 +405,7 @@ impl SelectedView {
     fn merge(&mut self, changed: Vec<MessageEntry>) -> Vec<Untagged> {
         let mut flags = Vec::new();
         let mut added = Vec::new();
-        let mut keywords = false;
+        let (mut keywords, mut seen) = (false, HashSet::new());
         let largest = self.messages.last_uid().unwrap_or_default();
         for entry in changed {
             let known = self.messages.position(entry.uid);
@@ -409,7 +424,9 @@ impl SelectedView {
                 }
                 continue;
             }
-            keywords |= self.note_keywords(&entry.flags);
+            if seen.insert(entry.flags.keywords().as_ptr()) {
+                keywords |= self.note_keywords(entry.flags.keywords());
+            }
             match known {
                 None => added.push(entry),
                 Some(at) => {
