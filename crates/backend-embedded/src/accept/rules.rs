@@ -11,6 +11,7 @@ use mailapi_backend::Refusal;
 use mailapi_backend::mime::{AddressEntry, Header};
 use mailapi_model::{Alias, EmailAddress, EnhancedCode, Reply, RuleFacts, Ruling, Timestamp};
 use mailapi_store::StoreError;
+use memchr::memmem;
 use rusqlite::Connection;
 
 use super::answering::deserves_answer;
@@ -30,6 +31,9 @@ const MAX_FIELD: usize = 4 * 1024;
 /// Maximum number of bytes of all fields with one name that rules compare. Each of 2,000 conditions may compare them, and
 /// all other writers wait.
 const MAX_FIELDS: usize = 16 * 1024;
+
+/// Number of searches for a text in a field whose results are kept: other mailboxes may have the same rules.
+const MOST_FOUND: usize = 10_000;
 
 /// What the rules of mailboxes decide. Mailboxes without rules have no ruling.
 #[derive(Debug, Default)]
@@ -85,7 +89,7 @@ pub(super) fn apply(
     let header = message.slice(0..length.min(MAX_HEADER).min(message.len()));
     let bytes = header.to_bytes().map_err(unreadable)?;
     let header = Header::of(&bytes);
-    let facts = Facts::new(&header, mail);
+    let facts = Facts::new(&header, mail.incoming.message.len() as u64, mail.incoming.is_junk);
     let rulings = AllRulings::default();
     let mut judged = Judged { connection, mail, settings, unusable, facts, now, rulings };
     for (mailbox, recipient) in mailboxes {
@@ -235,27 +239,36 @@ fn rejected(text: &str) -> Reply {
     Reply::new(550, EnhancedCode::new(5, 7, 1), text)
 }
 
-/// The facts about a message that rules compare.
+/// The facts about a message that rules compare. The rules of 1,000 mailboxes may apply to one message while all other
+/// writers wait, so each field is decoded once.
 pub(super) struct Facts<'a> {
     header: &'a Header<'a>,
+    /// The names of its fields, in lower case.
+    names: HashSet<String>,
     size: u64,
     is_spam: bool,
     /// The address that the message was sent to.
     recipient: String,
     texts: RefCell<HashMap<String, Rc<[String]>>>,
+    /// The texts of all fields with one name, one in a line.
+    lines: RefCell<HashMap<String, String>>,
+    /// Whether a field contains a text, for at most [`MOST_FOUND`] of both.
+    found: RefCell<HashMap<String, bool>>,
     addresses: RefCell<HashMap<String, Rc<[String]>>>,
 }
 
 impl<'a> Facts<'a> {
-    fn new(header: &'a Header<'a>, mail: &Prepared) -> Self {
-        let (size, is_spam) = (mail.incoming.message.len() as u64, mail.incoming.is_junk);
-        let (recipient, texts, addresses) = (String::new(), RefCell::default(), RefCell::default());
-        Self { header, size, is_spam, recipient, texts, addresses }
+    fn new(header: &'a Header<'a>, size: u64, is_spam: bool) -> Self {
+        let names = header.names().map(str::to_ascii_lowercase).collect();
+        let (texts, lines, found, addresses) = Default::default();
+        Self { header, names, size, is_spam, recipient: String::new(), texts, lines, found, addresses }
     }
-}
 
-impl RuleFacts for Facts<'_> {
-    fn texts(&self, field: &str) -> Rc<[String]> {
+    /// Returns the texts of the message itself, of a field whose name is in lower case.
+    fn written(&self, field: &str) -> Rc<[String]> {
+        if !self.names.contains(field) {
+            return Rc::default();
+        }
         let read = || {
             let mut room = MAX_FIELDS;
             let texts = self.header.texts(field).map(|text| shortened(&text).to_lowercase());
@@ -265,7 +278,21 @@ impl RuleFacts for Facts<'_> {
             });
             within.collect()
         };
-        let texts = self.texts.borrow_mut().entry(field.to_ascii_lowercase()).or_insert_with(read).clone();
+        self.texts.borrow_mut().entry(field.to_owned()).or_insert_with(read).clone()
+    }
+
+    fn search(&self, field: &str, text: &str) -> bool {
+        let read = || self.written(field).join("\n");
+        // A text that rules search for has no line end, so it is in one line.
+        memmem::find(self.lines.borrow_mut().entry(field.to_owned()).or_insert_with(read).as_bytes(), text.as_bytes())
+            .is_some()
+    }
+}
+
+impl RuleFacts for Facts<'_> {
+    fn texts(&self, field: &str) -> Rc<[String]> {
+        let field = field.to_ascii_lowercase();
+        let texts = self.written(&field);
         // The field of this delivery is in front of the message.
         if field.eq_ignore_ascii_case(loops::FIELD) {
             return [self.recipient.clone()].into_iter().chain(texts.iter().cloned()).collect();
@@ -273,9 +300,33 @@ impl RuleFacts for Facts<'_> {
         texts
     }
 
+    fn contains(&self, field: &str, text: &str) -> bool {
+        let field = field.to_ascii_lowercase();
+        if field.eq_ignore_ascii_case(loops::FIELD) && self.recipient.contains(text) {
+            return true;
+        }
+        if !self.names.contains(&field) {
+            return false;
+        }
+        let key = format!("{field}:{text}");
+        if let Some(found) = self.found.borrow().get(&key) {
+            return *found;
+        }
+        let is_found = self.search(&field, text);
+        let mut found = self.found.borrow_mut();
+        if found.len() < MOST_FOUND {
+            found.insert(key, is_found);
+        }
+        is_found
+    }
+
     fn addresses(&self, field: &str) -> Rc<[String]> {
-        let read = || self.header.addresses(field).iter().filter_map(address).collect();
-        self.addresses.borrow_mut().entry(field.to_ascii_lowercase()).or_insert_with(read).clone()
+        let field = field.to_ascii_lowercase();
+        if !self.names.contains(&field) {
+            return Rc::default();
+        }
+        let read = || self.header.addresses(&field).iter().filter_map(address).collect();
+        self.addresses.borrow_mut().entry(field.clone()).or_insert_with(read).clone()
     }
 
     fn size(&self) -> u64 {
@@ -310,15 +361,27 @@ mod tests {
     fn few_bytes_of_many_fields_are_compared() {
         let fields = format!("X-A: {}\r\n", "x".repeat(5_000)).repeat(50) + "X-B: y\r\n\r\n";
         let header = Header::of(fields.as_bytes());
-        let facts = Facts {
-            header: &header,
-            size: 0,
-            is_spam: false,
-            recipient: String::new(),
-            texts: RefCell::default(),
-            addresses: RefCell::default(),
-        };
+        let facts = Facts::new(&header, 0, false);
         assert_eq!(facts.texts("x-a").iter().map(String::len).sum::<usize>(), MAX_FIELDS);
         assert_eq!(*facts.texts("x-b"), ["y".to_owned()]);
+    }
+
+    #[test]
+    fn texts_are_found_in_one_field_alone() {
+        let header = Header::of(b"X-A: One two\r\nX-A: three\r\nDelivered-To: bob@far.example\r\n\r\n");
+        let facts = Facts { recipient: "ann@example.org".to_owned(), ..Facts::new(&header, 0, false) };
+        for _ in 0..2 {
+            for (field, text, is_found) in [
+                ("x-a", "one t", true),
+                ("X-A", "hree", true),
+                ("x-a", "twothree", false),
+                ("x-a", "two three", false),
+                ("x-b", "one", false),
+                ("delivered-to", "ann@", true),
+                ("delivered-to", "bob@", true),
+            ] {
+                assert_eq!(facts.contains(field, text), is_found, "{field} {text}");
+            }
+        }
     }
 }

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use mailapi_backend::{InboundAction, InboundMail, Judgement};
+use mailapi_backend::{Buffer, InboundAction, InboundMail, Judgement};
 use mailapi_model::{
-    Blob, DomainName, EmailAddress, EnhancedCode, InboundEvent, InboundOutcome, InboundRefusal, QueueId, RefusalStage,
+    Blob, ClientNetwork, DomainName, EmailAddress, EnhancedCode, InboundEvent, InboundOutcome, InboundRefusal, QueueId, RefusalStage,
     Reply,
 };
 use mailapi_smtp::server::{Answer, Message};
@@ -224,6 +224,10 @@ impl Host for InboundHost<'_> {
             }
         }
         answer
+    }
+
+    fn buffer(&self) -> Buffer {
+        self.message_store.buffer().for_stranger(ClientNetwork::of(self.peer))
     }
 
     fn tls_established(&mut self) {

@@ -5,6 +5,7 @@ mod host;
 use std::sync::Arc;
 
 use mailapi_backend::{InboundLog, JudgeInbound};
+use mailapi_model::ClientNetwork;
 use mailapi_smtp::server::Role;
 
 use crate::MessageStore;
@@ -30,8 +31,7 @@ pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup
 async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<InboundSetup>) {
     let peer = arrival.peer;
     let max_message_bytes = message_store.settings().max_message_bytes;
-    let buffer = message_store.buffer().for_strangers();
-    let session_setup = setup.smtp.session(Role::Inbound, max_message_bytes, &buffer);
+    let session_setup = setup.smtp.session(Role::Inbound, max_message_bytes, ClientNetwork::of(peer.ip()));
     let mut host = InboundHost::new(message_store.clone(), &setup, peer.ip());
     if let Err(error) = converse(arrival, session_setup, &mut host).await {
         tracing::debug!(%peer, %error, "SMTP connection failed");

@@ -4,12 +4,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use mailapi_backend::Buffer;
 use mailapi_smtp::server::{Answer, Config, Message, Question, Session, Step};
-use mailapi_smtp::{RcptTo, Reply};
+use mailapi_smtp::{Credentials, RcptTo, Reply};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::message_pace::MessagePace;
 use super::{Body, Host, SmtpSettings};
 use crate::coming::Coming;
 use crate::net::{Arrival, FirstBytes, ServerTls, Shutdown, Stream, encrypt};
@@ -19,8 +19,6 @@ pub(crate) struct SessionSetup<'a> {
     pub(crate) session: Config,
     pub(crate) settings: &'a SmtpSettings,
     pub(crate) tls: Option<&'a ServerTls>,
-    /// Buffer for long messages while they are received.
-    pub(crate) buffer: &'a Buffer,
     /// Time for an incoming message after the shutdown signal.
     pub(crate) grace: Duration,
 }
@@ -34,7 +32,8 @@ pub(crate) async fn converse(
     session_setup: SessionSetup<'_>,
     host: &mut impl Host,
 ) -> io::Result<()> {
-    let SessionSetup { mut session, settings, tls, buffer, grace } = session_setup;
+    let SessionSetup { mut session, settings, tls, grace } = session_setup;
+    let buffer = host.buffer();
     session.piece_bytes = buffer.settings().max_memory_bytes;
     let mut session = Session::new(session);
     if arrival.stream.is_tls() {
@@ -48,7 +47,8 @@ pub(crate) async fn converse(
         first_bytes: FirstBytes::new(),
         settings,
         tls,
-        coming: Coming::new(buffer.clone()),
+        coming: Coming::new(buffer),
+        message_pace: MessagePace::default(),
         end: Instant::now() + settings.session_timeout,
         shutdown: arrival.shutdown,
         grace,
@@ -68,6 +68,7 @@ struct Conversation<'a> {
     replies: Vec<u8>,
     /// The pieces of the message that the client is sending.
     coming: Coming,
+    message_pace: MessagePace,
     /// End of the session's time limit.
     end: Instant,
     shutdown: Shutdown,
@@ -95,6 +96,7 @@ impl Conversation<'_> {
                         self.say(&Reply::new(554, (5, 5, 1), foreign.reason())).await?;
                         break;
                     }
+                    self.message_pace.read(read);
                     self.session.push(&buffer[..read]);
                 }
                 Wait::TooSlow => return self.say(&Reply::new(421, (4, 4, 2), "Time-out, closing connection")).await,
@@ -126,7 +128,7 @@ impl Conversation<'_> {
                     let answer = match question {
                         Question::Mail(mail) => host.may_send(&mail).await,
                         Question::Rcpt(recipient) => self.check_recipient(&recipient, host).await,
-                        Question::Authenticate(credentials) => host.log_in(credentials).await,
+                        Question::Authenticate(credentials) => self.log_in(credentials, host).await,
                         Question::Message(message) => self.take(message, host).await,
                     };
                     self.session.answer(answer);
@@ -161,6 +163,12 @@ impl Conversation<'_> {
         answer
     }
 
+    async fn log_in(&mut self, credentials: Credentials, host: &mut impl Host) -> Answer {
+        let answer = host.log_in(credentials).await;
+        self.coming = Coming::new(host.buffer());
+        answer
+    }
+
     async fn take(&mut self, mut message: Message, host: &mut impl Host) -> Answer {
         match Body::complete(&mut self.coming, std::mem::take(&mut message.data)).await {
             Ok(body) => host.take(message, body).await,
@@ -184,8 +192,9 @@ impl Conversation<'_> {
         if self.leave_at.is_some() && !self.session.is_receiving() {
             return Ok(Wait::Leaving);
         }
+        let due = self.message_pace.due(self.session.is_receiving(), self.settings.idle_timeout).unwrap_or(self.end);
         loop {
-            let silence = (Instant::now() + self.settings.idle_timeout).min(self.end);
+            let silence = (Instant::now() + self.settings.idle_timeout).min(self.end).min(due);
             let leave_at = self.leave_at;
             tokio::select! {
                 // The shutdown is checked first, even with a busy client.

@@ -8,12 +8,14 @@ mod accept;
 mod body;
 mod conversation;
 pub(crate) mod forged;
+mod message_pace;
 mod recipients;
 mod settings;
 mod setup;
 mod trace_fields;
 
 use async_trait::async_trait;
+use mailapi_backend::Buffer;
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo};
 
@@ -48,6 +50,9 @@ pub(crate) trait Host: Send {
     /// Accepts responsibility for a message, whose bytes are `body`. Returns [`Answer::Queued`] only if it
     /// is durable.
     async fn take(&mut self, message: Message, body: Body) -> Answer;
+
+    /// Returns the buffer for the client's long messages.
+    fn buffer(&self) -> Buffer;
 
     /// TLS was established: discards all state received in clear text (RFC 3207 section 4.2).
     fn tls_established(&mut self);

@@ -2,8 +2,7 @@
 
 use std::net::IpAddr;
 
-use mailapi_backend::Buffer;
-use mailapi_model::EmailAddress;
+use mailapi_model::{ClientNetwork, EmailAddress};
 use mailapi_smtp::server::{MessageBudget, Role};
 
 use super::{Delivery, Postmaster, SessionSetup, SmtpSettings};
@@ -26,12 +25,13 @@ pub(crate) struct SmtpSetup {
 }
 
 impl SmtpSetup {
-    /// Returns the resources of a session. Long messages are received in `buffer`.
-    pub(crate) fn session<'a>(&'a self, role: Role, max_message_bytes: usize, buffer: &'a Buffer) -> SessionSetup<'a> {
+    /// Returns the resources of a session of this client.
+    pub(crate) fn session(&self, role: Role, max_message_bytes: usize, client: ClientNetwork) -> SessionSetup<'_> {
         let Self { hostname, tls, settings, limits, budget, .. } = self;
         let offers_tls = tls.as_ref().is_some_and(ServerTls::is_ready);
-        let session = settings.session(hostname, role, offers_tls, max_message_bytes, budget.clone());
-        SessionSetup { session, settings, tls: tls.as_ref(), buffer, grace: limits.grace }
+        let budget = budget.for_client(&client.subscriber());
+        let session = settings.session(hostname, role, offers_tls, max_message_bytes, budget);
+        SessionSetup { session, settings, tls: tls.as_ref(), grace: limits.grace }
     }
 
     /// Returns the parameters of accepting a message from `peer`.

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use mailapi_backend::{LoggedIn, LoginError, SendAsError, SignError};
-use mailapi_model::{Blob, DomainName, EmailAddress, Grants, LoginProtocol, MessageId, ReversePath, Secret, Visitor};
+use mailapi_backend::{Buffer, LoggedIn, LoginError, SendAsError, SignError};
+use mailapi_model::{Blob, ClientNetwork, DomainName, EmailAddress, Grants, LoginProtocol, MessageId, ReversePath, Secret, Visitor};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 
@@ -181,6 +181,14 @@ impl Host for SubmissionHost<'_> {
         let (store, postmaster) = (&self.message_store, &self.postmaster);
         let delivery = self.setup.smtp.delivery(store, postmaster, self.peer, Relaying::Allowed);
         accept_message(&delivery, message, body, Source::MailProgram(submitter)).await
+    }
+
+    fn buffer(&self) -> Buffer {
+        let buffer = self.message_store.buffer();
+        match self.logged_in.as_ref().and_then(|session| session.grants.mailbox()) {
+            Some(mailbox) => buffer.for_mailbox(mailbox.clone()),
+            None => buffer.for_stranger(ClientNetwork::of(self.peer)),
+        }
     }
 
     fn tls_established(&mut self) {

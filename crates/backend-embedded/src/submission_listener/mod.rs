@@ -10,6 +10,7 @@ mod private;
 use std::sync::Arc;
 
 use mailapi_backend::{Login, SignOutgoing};
+use mailapi_model::ClientNetwork;
 use mailapi_smtp::server::Role;
 
 use crate::MessageStore;
@@ -37,7 +38,7 @@ async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<Submi
     // Without TLS a password is safe on loopback only.
     let role = Role::Submission { auth_without_tls: arrival.is_loopback() };
     let max_message_bytes = message_store.settings().max_message_bytes;
-    let session_setup = setup.smtp.session(role, max_message_bytes, message_store.buffer());
+    let session_setup = setup.smtp.session(role, max_message_bytes, ClientNetwork::of(peer.ip()));
     let mut host = SubmissionHost::new(message_store.clone(), &setup, peer.ip());
     if let Err(error) = converse(arrival, session_setup, &mut host).await {
         tracing::debug!(%peer, %error, "submission connection failed");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mailapi_backend::Mailboxes;
+use tokio::time::timeout;
 
 use crate::mail_host::{MailHost, mail};
 use crate::socket::Line;
@@ -103,6 +104,55 @@ async fn a_message_that_does_not_come_to_its_end_in_time_is_not_taken() {
     host.ask_to_leave();
     assert!(busy.reply().await.starts_with("421 4.3.2"));
     assert!(host.inbox("bob@here.example").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_message_that_comes_too_slowly_is_not_taken() {
+    let host = MailHost::open_with(|listeners, _| listeners.smtp.idle_timeout = Duration::from_millis(300)).await;
+    let mut slow = Line::to(host.smtp).await;
+    slow.reply().await;
+    for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
+        assert!(slow.say(command).await.starts_with("250"), "{command}");
+    }
+    assert!(slow.say("DATA").await.starts_with("354"));
+    // Never silent for long, but without an end.
+    let reply = loop {
+        slow.send(b"x\r\n").await;
+        if let Ok(reply) = timeout(Duration::from_millis(20), slow.read()).await {
+            break reply;
+        }
+    };
+    assert!(reply.unwrap().starts_with("421 4.4.2"));
+    assert!(host.inbox("bob@here.example").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_client_leaves_memory_for_the_messages_of_others() {
+    let host = MailHost::open_with(|listeners, _| listeners.max_message_memory_bytes = 400_000).await;
+    let begun = async |from: u8| {
+        let mut line = Line::from([127, 0, 0, from], host.smtp).await;
+        line.reply().await;
+        for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
+            assert!(line.say(command).await.starts_with("250"), "{command}");
+        }
+        line
+    };
+    let mut greedy = Vec::new();
+    for number in 0..4 {
+        let mut line = begun(1).await;
+        let reply = line.say("DATA").await;
+        if !reply.starts_with("354") {
+            assert!(reply.starts_with("452 4.3.1") && number > 0, "{reply}");
+            continue;
+        }
+        line.send(format!("{}\r\n", "x".repeat(90_000)).as_bytes()).await;
+        greedy.push(line);
+    }
+    let mut other = begun(2).await;
+    assert!(other.say("DATA").await.starts_with("354"));
+    other.send(mail("others").as_bytes()).await;
+    assert!(other.say(".").await.starts_with("250"));
+    drop(greedy);
 }
 
 #[tokio::test]

@@ -10,6 +10,12 @@ pub trait RuleFacts {
     /// The decoded values of all header fields with this name, in lower case.
     fn texts(&self, field: &str) -> Rc<[String]>;
 
+    /// Returns whether a decoded value of a field with this name contains a text in lower case, which is one line. Rules of
+    /// many mailboxes may ask for the same.
+    fn contains(&self, field: &str, text: &str) -> bool {
+        self.texts(field).iter().any(|value| value.contains(text))
+    }
+
     /// The addresses in all header fields with this name, in lower case.
     fn addresses(&self, field: &str) -> Rc<[String]>;
 
@@ -87,7 +93,7 @@ impl Condition {
             Self::Text { field, comparison, value } => {
                 let value = value.trim().to_lowercase();
                 field.names().iter().any(|name| match comparison {
-                    Comparison::Contains => message.texts(name).iter().any(|text| text.contains(&value)),
+                    Comparison::Contains => message.contains(name, &value),
                     Comparison::Is if field.is_people() => message.addresses(name).contains(&value),
                     Comparison::Is => message.texts(name).iter().any(|text| text.trim() == value),
                 })
