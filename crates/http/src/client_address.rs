@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::http::Extensions;
 use axum::http::HeaderMap;
+use mailapi_model::ClientNetwork;
 use mailapi_proxy::{Network, is_trusted};
 
 use crate::closing::Closing;
@@ -37,6 +38,11 @@ pub(crate) struct Noted {
 /// The authenticated caller of a request.
 pub(crate) fn caller(extensions: &Extensions) -> Option<&mailapi_service::Caller> {
     extensions.get::<Arrival>().and_then(|arrival| arrival.noted.caller.get())
+}
+
+/// The client that a connection counts for; `None` for a trusted proxy, which has many.
+pub(crate) fn network_of(peer: SocketAddr, trusted: &[Network]) -> Option<ClientNetwork> {
+    (!is_trusted(peer.ip(), trusted)).then(|| ClientNetwork::of(peer.ip()))
 }
 
 /// The client's address: the peer's, or the one that trusted proxies report.

@@ -53,7 +53,7 @@ error_codes! {
     /// The header `X-MAILAPI-TOKEN` is missing or empty.
     NoApiToken = "NO_API_TOKEN", UNAUTHORIZED, "The header X-MAILAPI-TOKEN is missing.",
         "Send a token in the header `X-MAILAPI-TOKEN`.", "no";
-    /// The token does not exist.
+    /// The token does not exist, or the request has two headers `X-MAILAPI-TOKEN`.
     InvalidToken = "INVALID_TOKEN", UNAUTHORIZED, "Invalid token.",
         "Check the token, or create a new one.", "no";
     /// The token was revoked or has expired, the session has ended, or the user is disabled or deleted.
@@ -120,9 +120,9 @@ error_codes! {
     /// The folder does not exist.
     InvalidFolder = "INVALID_FOLDER", BAD_REQUEST, "Folder not found.",
         "Check the name; `GET /mailbox/{email}/folders` lists all.", "no";
-    /// The request is not valid HTTP/1.1; for example, it does not have exactly one `Host` header.
+    /// The request is not valid HTTP, for example without `Host`. With 414 or 431, its target or fields are too large.
     BadRequest = "BAD_REQUEST", BAD_REQUEST, "The request must have exactly one Host header.",
-        "Use a standard HTTP/1.1 client.", "no";
+        "Use a standard HTTP client, and send less with 414 or 431.", "no";
     /// The body is not valid JSON.
     InvalidJson = "INVALID_JSON", BAD_REQUEST, "The body is not valid JSON.",
         "Send one JSON object in UTF-8.", "no";

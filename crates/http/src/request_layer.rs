@@ -60,7 +60,7 @@ where
         let (operation, began) = (self.operations.of(&request), state.clock().steady());
         let (named, span) = Named::of(&request, &state);
         let arrival = request.extensions_mut().get_or_insert_default::<Arrival>();
-        let Arrival { is_ambiguous, is_encrypted, .. } = *arrival;
+        let Arrival { is_ambiguous, is_encrypted, peer, .. } = *arrival;
         let noted = Arc::clone(&arrival.noted);
         // HTTP/2 has no such header, and another request is another stream.
         let names_close = request.version() <= Version::HTTP_11;
@@ -78,7 +78,7 @@ where
             };
             drop(handled);
             let mut response = answer::held(response, || state.answers().hold(Share::of(noted.caller.get())));
-            let is_reusable = unread.discard(response.status(), state.settings()).await;
+            let is_reusable = unread.discard(response.status(), &state, peer).await;
             if names_close && !is_reusable {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

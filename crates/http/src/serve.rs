@@ -20,17 +20,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use mailapi_model::{ClientNetwork, Connections, CountedConnection};
-use mailapi_proxy::{AnnounceError, AnnouncingProxies, announced_client, is_trusted};
+use mailapi_proxy::{AnnounceError, AnnouncingProxies, announced_client};
 use mailapi_tls::{CHALLENGE_PROTOCOL, ServerTls};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::server::TlsStream;
 use tower::Service;
 
 use crate::byte_budget::{ByteBudget, Share, byte_budget};
-use crate::client_address::Arrival;
+use crate::client_address::{Arrival, network_of};
 use crate::closing::Closing;
 use crate::head_room::{HEAD_ROOM, Head, HeadRoom, MAX_HEAD_BYTES};
 use crate::http2::{self, RequestRoom};
@@ -44,8 +45,13 @@ const ANSWER_PAUSE: Duration = Duration::from_secs(30);
 /// Maximum number of connections of one client. Programs and browsers hold a handful; a network behind one address,
 /// some dozens.
 const CONNECTIONS_OF_CLIENT: usize = 1024;
-/// Buffer of one connection for bodies and responses.
-const CONNECTION_BUFFER: usize = 64 * 1024;
+/// Maximum number of connections of HTTP/2: stalled streams of one can take 256 KiB. Further clients are offered HTTP/1.1
+/// alone.
+const MULTIPLEXED: usize = 256;
+/// Of these, of one client. A browser has one connection to a server.
+const MULTIPLEXED_OF_CLIENT: usize = 64;
+/// Buffer of one connection for bodies and responses. The connection keeps it until its end, also while it is idle.
+const CONNECTION_BUFFER: usize = 16 * 1024;
 /// Time limit for a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -168,6 +174,8 @@ struct Server {
     closing: watch::Sender<bool>,
     /// Room for unfinished heads, and for those of requests of HTTP/2.
     heads: Arc<ByteBudget>,
+    /// Connections of HTTP/2.
+    multiplexed: Connections,
     /// Requests of HTTP/2 in flight.
     requests: Connections,
 }
@@ -175,13 +183,14 @@ struct Server {
 impl Server {
     fn new(router: Router, settings: &HttpSettings) -> Self {
         let (heads, closing) = (byte_budget(HEAD_ROOM), watch::Sender::new(false));
-        Self { router, settings: settings.clone(), closing, heads, requests: shared_by_clients(settings) }
+        let (multiplexed, requests) =
+            (Connections::new(MULTIPLEXED, MULTIPLEXED_OF_CLIENT), shared_by_clients(settings));
+        Self { router, settings: settings.clone(), closing, heads, multiplexed, requests }
     }
 
-    /// The client of a connection; `None` for a trusted proxy, which has many.
+    /// The client of a connection; `None` for a trusted proxy.
     fn client(&self, peer: SocketAddr) -> Option<ClientNetwork> {
-        let is_proxy = is_trusted(peer.ip(), &self.settings.trusted_proxies);
-        (!is_proxy).then(|| ClientNetwork::of(peer.ip()))
+        network_of(peer, &self.settings.trusted_proxies)
     }
 
     /// Serves a new connection.
@@ -207,8 +216,10 @@ impl Server {
         let Some((peer, counted)) = self.introduce(&mut accepted, counted).await else { return };
         let Accepted { stream, slot, tls, .. } = accepted;
         let Some(tls) = tls else { return self.start(stream, (peer, IsEncrypted(false)), (slot, counted)) };
-        match shake_hands(&tls, stream).await {
-            Ok(stream) => self.start_encrypted(stream, peer, (slot, counted)),
+        let multiplexed = self.multiplexed.count(self.client(peer));
+        let offered = if multiplexed.is_some() { tls.https() } else { tls.https_1() };
+        match shake_hands(offered, stream).await {
+            Ok(stream) => self.start_encrypted(stream, peer, (slot, counted), multiplexed),
             Err(error) => tracing::debug!(%peer, %error, "TLS handshake failed"),
         }
     }
@@ -239,10 +250,17 @@ impl Server {
         Some((peer, counted?))
     }
 
-    /// Serves a connection by the protocol that its client chose; `slot` is dropped when it ends.
-    fn start_encrypted<T: Send + 'static>(&self, stream: TlsStream<TcpStream>, peer: SocketAddr, slot: T) {
+    /// Serves a connection by the protocol that its client chose; `slot` is dropped when it ends, as is `multiplexed` with
+    /// HTTP/2.
+    fn start_encrypted<T: Send + 'static>(
+        &self,
+        stream: TlsStream<TcpStream>,
+        peer: SocketAddr,
+        slot: T,
+        multiplexed: Option<CountedConnection>,
+    ) {
         match stream.get_ref().1.alpn_protocol() {
-            Some(b"h2") => self.start_http2(stream, peer, slot),
+            Some(b"h2") => self.start_http2(stream, peer, (slot, multiplexed)),
             // The handshake itself was the answer, and no data follows (RFC 8737 section 3).
             Some(CHALLENGE_PROTOCOL) => {}
             _ => self.start(stream, (peer, IsEncrypted(true)), slot),
@@ -313,8 +331,8 @@ impl Server {
     }
 }
 
-async fn shake_hands(tls: &ServerTls, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-    let handshake = TlsAcceptor::from(tls.https()).accept(stream);
+async fn shake_hands(tls: Arc<ServerConfig>, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    let handshake = TlsAcceptor::from(tls).accept(stream);
     tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await?
 }
 

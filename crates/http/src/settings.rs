@@ -46,7 +46,7 @@ pub struct HttpSettings {
     /// Time between two comments in an event stream without events. Proxies close connections that are idle for a minute
     /// or less, and a comment shows whether the client is still there.
     pub comment_interval: Duration,
-    /// Maximum number of connections; more wait to be accepted.
+    /// Maximum number of connections; more wait to be accepted. Each takes up to 30 KiB.
     pub max_connections: usize,
     /// Log level of the access log; `off` disables it.
     pub access_log: LevelFilter,
@@ -81,7 +81,7 @@ impl Default for HttpSettings {
             long_string_bytes: 16 * 1024,
             kept_page_bytes: 8 * 1024 * 1024,
             comment_interval: Duration::from_secs(15),
-            max_connections: 10_000,
+            max_connections: 8_000,
             access_log: LevelFilter::INFO,
             shutdown_grace: Duration::from_secs(30),
             tls: None,

@@ -4,10 +4,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mailapi_model::{Clock, Entropy, Timestamp};
+use mailapi_model::{Clock, Connections, Entropy, Timestamp};
 use mailapi_service::Service;
 
 use crate::byte_budget::{ByteBudget, byte_budget};
+use crate::discard;
 use crate::limits::RequestCounts;
 use crate::openapi;
 use crate::request_id::NameEntropy;
@@ -38,6 +39,8 @@ struct Parts {
     memory: Arc<ByteBudget>,
     /// Room for large responses.
     answers: Arc<ByteBudget>,
+    /// Bodies that are being discarded.
+    discards: Connections,
     event_streams: EventStreams,
     response_cache: ResponseCache,
     name_entropy: NameEntropy,
@@ -63,6 +66,7 @@ impl HttpState {
             body_budget,
             memory,
             answers,
+            discards: discard::discards(),
             event_streams: EventStreams::new(comment_interval),
             response_cache,
             name_entropy,
@@ -96,6 +100,11 @@ impl HttpState {
     /// Room for large responses.
     pub(crate) fn answers(&self) -> &Arc<ByteBudget> {
         &self.0.answers
+    }
+
+    /// Bodies that are being discarded.
+    pub(crate) fn discards(&self) -> &Connections {
+        &self.0.discards
     }
 
     /// The open event streams.

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use mailapi_http::{HttpSettings, serve};
 use mailapi_tls::ServerTls;
 use serde_json::{Value, json};
@@ -102,6 +104,46 @@ async fn a_refused_body_that_was_discarded_leaves_the_connection_open() {
 }
 
 #[tokio::test]
+async fn few_refused_bodies_of_a_client_are_received_to_their_end() {
+    const WAITING: usize = 64;
+    let running = run(|http| (http.max_request_bytes, http.discard_timeout) = (10, PATIENCE * 10)).await;
+    let (head, body) = ("POST /api/v1/domains HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\n", " ".repeat(15));
+    let mut clients = FuturesUnordered::new();
+    for _ in 0..WAITING + 3 {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+        clients.push(async {
+            stream.readable().await.unwrap();
+            stream
+        });
+    }
+    for _ in 0..3 {
+        let mut refused = timeout(PATIENCE, clients.next()).await.expect("an answer in time").unwrap();
+        let mut answer = String::new();
+        timeout(PATIENCE, refused.read_to_string(&mut answer)).await.expect("the end").unwrap();
+        assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    }
+    assert_eq!(clients.len(), WAITING);
+    assert!(clients.next().now_or_never().is_none(), "the others wait for the rest of their bodies");
+    // Room for others comes back.
+    drop(clients);
+    let answered = async {
+        loop {
+            let mut stream = TcpStream::connect(running.address).await.unwrap();
+            stream.write_all(format!("{head}{body}{body}").as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"\r\n\r\n") {
+                answer.push(stream.read_u8().await.unwrap());
+            }
+            if !String::from_utf8_lossy(&answer).contains("\r\nconnection: close\r\n") {
+                return;
+            }
+        }
+    };
+    timeout(PATIENCE, answered).await.expect("a body that is received to its end");
+}
+
+#[tokio::test]
 async fn a_head_that_never_ends_is_given_up() {
     let running = run(|http| http.header_timeout = Duration::from_millis(50)).await;
     for start in [&b""[..], b"P", b"GET /health HTTP/1.1\r\nHost: x\r\n"] {
@@ -137,6 +179,25 @@ async fn a_bare_line_feed_in_a_head_is_refused() {
             assert!(last.starts_with("400 ") && last.contains("\"BAD_REQUEST\""), "{answer}");
         }
     }
+}
+
+#[tokio::test]
+async fn no_line_of_a_chunk_hides_a_request() {
+    let running = run(|_| ()).await;
+    let head =
+        "POST /api/v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked";
+    let hidden = "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n";
+    for chunks in ["2;a\nb\r\n{}\r\n0\r\n\r\n", "2;a\rb\r\n{}\r\n0\r\n\r\n", "2\n{}\r\n0\r\n\r\n", "2\r\n{}\n0\r\n\r\n"]
+    {
+        let answer = exchange(running.address, format!("{head}\r\n\r\n{chunks}{hidden}").as_bytes()).await;
+        assert!(
+            answer.starts_with("HTTP/1.1 400 ") && answer.matches("HTTP/1.1 ").count() == 1,
+            "{chunks:?}: {answer}"
+        );
+    }
+    let trailer = format!("{head}\r\n\r\n2\r\n{{}}\r\n0\r\nX: y\n\r\n{hidden}");
+    let answer = exchange(running.address, trailer.as_bytes()).await;
+    assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
 }
 
 #[tokio::test]

@@ -92,6 +92,7 @@ impl App {
             store: store.clone(),
             backend: trouble.backend(),
             dns: dns.clone(),
+            fresh_dns: dns.clone(),
             clock: clock.clone(),
             entropy,
             buffer: Buffer::new(BufferSettings::new(directory.path())),
