@@ -49,6 +49,14 @@ impl Default for DnsSettings {
     }
 }
 
+impl DnsSettings {
+    /// Returns the settings for look-ups that the name servers answer each time. They have no proofs.
+    #[must_use]
+    pub fn without_cache(&self) -> Self {
+        Self { cached_answers: 0, dnssec: false, root_keys: None, ..self.clone() }
+    }
+}
+
 /// The resolver cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DnsSetupError {

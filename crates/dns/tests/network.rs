@@ -1,11 +1,14 @@
 //! Queries to a real name server on loopback, and to one that never responds.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use mailapi_backend::{Dns, DnsError, MailExchange, ServiceLocation};
 use mailapi_dns::{DnsSettings, NetworkDns};
+
+/// Longer than any wait.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A private dnsmasq with the domain `example.test`.
 struct NameServer {
@@ -15,6 +18,10 @@ struct NameServer {
 
 impl NameServer {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(further: &[&str]) -> Self {
         let address = mailapi_testkit::free_port();
         let process = Command::new("dnsmasq")
             .args(["--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--bind-interfaces", "--user="])
@@ -27,6 +34,7 @@ impl NameServer {
             .args(["--txt-record=-x.example.test,first", "--txt-record=under_score._domainkey.example.test,second"])
             .arg("--ptr-record=17.2.0.192.in-addr.arpa,mx1.example.test")
             .args(["--srv-host=_imap._tcp.example.test,mx1.example.test,143,5,7", "--srv-host=_pop3._tcp.example.test"])
+            .args(further)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -94,6 +102,34 @@ async fn every_record_type_is_found_and_no_data_is_not_nxdomain() {
         assert_eq!(dns.txt(name).await, Err(DnsError::NoSuchName), "{name}");
         assert_eq!(dns.addresses(name).await, Err(DnsError::NoSuchName), "{name}");
     }
+}
+
+#[tokio::test]
+async fn without_a_cache_a_changed_record_is_found_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = directory.path().join("hosts");
+    let publish = |address: &str| std::fs::write(&hosts, format!("{address} changing.test\n")).unwrap();
+    publish("192.0.2.1");
+    // Read again at SIGHUP.
+    let server = NameServer::start_with(&["--local-ttl=3600", &format!("--addn-hosts={}", hosts.display())]);
+    let settings = DnsSettings {
+        servers: vec![server.address],
+        timeout: Duration::from_secs(5),
+        retries: 5,
+        dnssec: false,
+        ..DnsSettings::default()
+    };
+    let cached = NetworkDns::new(&settings).unwrap();
+    let fresh = NetworkDns::new(&settings.without_cache()).unwrap();
+    let addresses = async |dns: &NetworkDns| dns.addresses("changing.test").await;
+    let (former, changed) = (Ok(vec![[192, 0, 2, 1].into()]), Ok(vec![[192, 0, 2, 2].into()]));
+    let until = async |expected: &Result<Vec<IpAddr>, DnsError>| while addresses(&fresh).await != *expected {};
+    tokio::time::timeout(PATIENCE, until(&former)).await.expect("the name server answers");
+    assert_eq!(addresses(&cached).await, former);
+    publish("192.0.2.2");
+    assert!(mailapi_testkit::send_signal("HUP", &server.process));
+    tokio::time::timeout(PATIENCE, until(&changed)).await.expect("the change is seen");
+    assert_eq!(addresses(&cached).await, former, "for an hour");
 }
 
 #[tokio::test]

@@ -72,6 +72,8 @@ pub struct Parts {
     pub backend: Backend,
     /// The DNS resolver.
     pub dns: Arc<dyn Dns>,
+    /// A DNS resolver without a cache, for checks of a domain's records. They see a new or corrected record at once.
+    pub fresh_dns: Arc<dyn Dns>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The source of randomness.
@@ -88,6 +90,7 @@ struct Inner {
     store: Store,
     backend: Backend,
     dns: Arc<dyn Dns>,
+    fresh_dns: Arc<dyn Dns>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     buffer: Buffer,
@@ -128,7 +131,7 @@ impl Service {
     /// Creates the service; starts nothing.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, backend, dns, clock, entropy, buffer, metrics, settings } = parts;
+        let Parts { store, backend, dns, fresh_dns, clock, entropy, buffer, metrics, settings } = parts;
         Self(Arc::new(Inner {
             epoch: Epoch::new(store.foreign_changes()),
             callers: CallerCache::new(settings.cached_callers),
@@ -158,6 +161,7 @@ impl Service {
             store,
             backend,
             dns,
+            fresh_dns,
             clock,
             entropy,
             buffer,

@@ -95,7 +95,7 @@ impl Service {
         caller.grants.may_manage_domain(name)?;
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?.name;
         let keys = self.keys_to_find(name).await?;
-        let dns = TimedDns::new(self.0.dns.as_ref(), TIME);
+        let dns = TimedDns::new(self.0.fresh_dns.as_ref(), TIME);
         let settings = &self.0.settings;
         let context = Context::new(&dns, &domain, &settings.mail_host).await;
         let (mail, programs, pages, pointers) = tokio::join!(

@@ -14,6 +14,10 @@ use mailapi_store::{Member, SentRecord};
 
 use crate::{Service, Unavailable};
 
+/// Maximum number of `message.notice` events of a message, beside one for each recipient. Everyone who got the message
+/// knows its return address, and can send any number of notices to it.
+const MOST_NOTICES: u64 = 20;
+
 /// The stored state of a message.
 struct Known {
     record: SentRecord,
@@ -84,7 +88,8 @@ impl Service {
             };
             let returned = ReturnedText { kind: notice.kind, server: notice.server.as_ref(), text: &notice.text };
             let event = noticed(&facts, returned, message.queue_id.as_ref(), notice.at);
-            self.0.store.events().record_once(&event).await?;
+            let most = MOST_NOTICES + known.record.recipients.len() as u64;
+            self.0.store.events().record_once_below(&event, most).await?;
         }
         Ok(())
     }

@@ -60,6 +60,7 @@ fn parts(app: &TestApp) -> Parts {
         store: app.store.clone(),
         backend: app.mail_server.backend(),
         dns: app.dns.clone(),
+        fresh_dns: app.dns.clone(),
         clock: app.clock.clone(),
         entropy: Arc::new(SeededEntropy::new(9)),
         buffer: app.service.buffer().clone(),

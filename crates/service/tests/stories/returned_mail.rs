@@ -143,6 +143,28 @@ async fn a_notice_that_fails_no_recipient_is_an_event_once() {
 }
 
 #[tokio::test]
+async fn a_flood_of_notices_about_one_message_has_an_end() {
+    let story = Story::begin().await;
+    let notice = |number: usize| ReturnedNotice {
+        at: story.app.clock.now(),
+        message_id: story.id,
+        kind: NoticeKind::Other,
+        server: None,
+        text: format!("nonsense {number}"),
+        failed: Vec::new(),
+    };
+    *story.mailbox.1.lock().unwrap() = (0..500).map(notice).collect();
+    story.bounce(story.id, "joe@example.org");
+    story.service.collect_bounces_once().await.unwrap();
+    while story.app.service.read_events_once().await.unwrap() {}
+    let query =
+        EventQuery { types: vec!["message.notice".parse().unwrap()], after: After::Start, ..EventQuery::default() };
+    let admin = caller(&story.app, story.app.admin()).await;
+    let found = story.app.service.list_events(&admin, &query, 100, Duration::ZERO).await.unwrap();
+    assert!((20..30).contains(&found.events.len()), "{} events", found.events.len());
+}
+
+#[tokio::test]
 async fn a_bounce_counts_as_long_as_servers_try() {
     let story = Story::begin().await;
     let lifetime = Settings::default().bounce_lifetime;

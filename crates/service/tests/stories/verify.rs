@@ -1,14 +1,15 @@
 //! Checks of a domain's DNS records.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use mailapi_model::{DkimAlgorithm, DomainName, Secret};
-use mailapi_service::Caller;
 use mailapi_service::auth::SignUp;
-use mailapi_service::domains::{DnsReport, RecordCheck, RecordStatus};
-use mailapi_testkit::{PASSWORD, TestApp};
+use mailapi_service::domains::{DnsReport, Publication, RecordCheck, RecordStatus};
+use mailapi_service::{Caller, Parts, Service, Settings};
+use mailapi_testkit::{FakeDns, PASSWORD, TestApp};
 
-use crate::caller;
+use crate::{caller, parts};
 
 const HOST: &str = "mx.example.net";
 
@@ -58,6 +59,23 @@ async fn a_published_domain_is_verified_despite_advice() {
     assert_eq!(record(&report, "PTR").status, RecordStatus::Ok);
     assert!(record(&report, "SPF").hint.contains("1 of 10"));
     assert!(app.store.domains().get(&name).await.unwrap().unwrap().verified_at.is_some());
+}
+
+#[tokio::test]
+async fn what_was_just_published_is_found_in_spite_of_a_cache() {
+    let (app, name) = app_with_domain().await;
+    publish(&app, &name).await;
+    // It knows the answers of an hour ago: no records.
+    let (cached, settings) =
+        (Arc::new(FakeDns::default()), Settings { mail_host: HOST.to_owned(), ..Settings::default() });
+    let service = Service::new(Parts { dns: cached, settings, ..parts(&app) });
+    let admin = caller(&app, app.admin()).await;
+    assert!(service.verify_domain(&admin, &name).await.unwrap().verified);
+    let setup = service.get_dns(&admin, &name).await.unwrap();
+    assert!(
+        setup.records.iter().any(|record| record.purpose == "MX" && record.status == Publication::Found),
+        "{setup:#?}"
+    );
 }
 
 #[tokio::test]

@@ -175,7 +175,7 @@ impl Service {
             return Err(DomainError::NotFound);
         }
         let keys = self.keys_to_find(name).await?;
-        let dns = TimedDns::new(self.0.dns.as_ref(), TIME);
+        let dns = TimedDns::new(self.0.fresh_dns.as_ref(), TIME);
         let context = Context::new(&dns, name, &self.0.settings.mail_host).await;
         let (mail, policies, pointers) =
             tokio::join!(check_mail(&context, &keys), advice::policies(&context), advice::ptr(&context));
