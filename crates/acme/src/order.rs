@@ -29,19 +29,22 @@ pub(crate) async fn order(
         new = new.replaces(replaced);
     }
     let mut order = account.new_order(&new).await?;
-    let answers = answer(&mut order, &challenge, challenges).await?;
-    let checked = order.poll_ready(&POLL).await;
-    drop(answers);
-    match checked {
-        Ok(OrderStatus::Ready) => {}
-        Ok(_) => return Err(refusal(&mut order, AcmeError::authority("the authority refused the order")).await),
-        Err(error @ instant_acme::Error::Api(_)) => return Err(refusal(&mut order, error.into()).await),
-        Err(error) => return Err(error.into()),
+    if let Err(error) = check(&mut order, &challenge, challenges).await {
+        return Err(refusal(&mut order, error).await);
     }
     let key = KeyPair::generate()?;
     order.finalize_csr(&request(names, &key)?).await?;
     let chain = order.poll_certificate(&POLL).await?;
     Ok(format!("{}{chain}", key.serialize_pem()))
+}
+
+/// Lets the authority check each name. It may fail a challenge while that is still being answered, or later.
+async fn check(order: &mut Order, challenge: &ChallengeType, challenges: &Challenges) -> Result<(), AcmeError> {
+    let _answers = answer(order, challenge, challenges).await?;
+    match order.poll_ready(&POLL).await? {
+        OrderStatus::Ready => Ok(()),
+        _ => Err(AcmeError::authority("the authority refused the order")),
+    }
 }
 
 /// Answers the challenge of each name that the authority has not checked lately.
@@ -97,7 +100,7 @@ fn request(names: &[String], key: &KeyPair) -> Result<Vec<u8>, AcmeError> {
 async fn refusal(order: &mut Order, otherwise: AcmeError) -> AcmeError {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
-        let Ok(state) = authorization.refresh().await else { continue };
+        let Ok(state) = authorization.refresh().await else { break };
         if let Some(problem) = state.challenges.iter().find_map(|challenge| challenge.error.as_ref()) {
             return AcmeError::authority(format!("{} could not be checked: {problem}", state.identifier()));
         }

@@ -1,14 +1,17 @@
 //! Runs programs of the mail server, such as postqueue(1), with limits on their time and output.
 
 use std::io;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use process_wrap::std::ChildWrapper;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
+
+use crate::own_session::spawn_in_own_session;
 
 /// How much of a command's error output is kept.
 const ERROR_BYTES: u64 = 500;
@@ -22,34 +25,34 @@ pub(crate) struct Succeeded<T> {
 }
 
 /// A running command, killed on drop. No thread waits for it while it runs.
-struct Running(Option<Child>);
+struct Running(Option<Box<dyn ChildWrapper>>);
 
 impl Running {
     fn start(command: &[String]) -> io::Result<Self> {
         let [program, arguments @ ..] = command else { return Err(io::ErrorKind::InvalidInput.into()) };
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().map(|child| Self(Some(child)))
+        spawn_in_own_session(command).map(|child| Self(Some(child)))
     }
 
     /// Returns its standard output and standard error. Can be called once.
     fn pipes(&mut self) -> io::Result<(Receiver, Receiver)> {
         let child = self.0.as_mut();
-        let (output, errors) = child.map_or((None, None), |child| (child.stdout.take(), child.stderr.take()));
+        let (output, errors) = child.map_or((None, None), |child| (child.stdout().take(), child.stderr().take()));
         let (Some(output), Some(errors)) = (output, errors) else { return Err(io::ErrorKind::BrokenPipe.into()) };
         Ok((Receiver::from_owned_fd(output.into())?, Receiver::from_owned_fd(errors.into())?))
     }
 
     /// Returns its exit status; `None` while it runs.
     fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.0.as_mut().map_or(Ok(None), Child::try_wait)
+        self.0.as_mut().map_or(Ok(None), |child| child.try_wait())
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         let Some(mut child) = self.0.take() else { return };
-        if matches!(child.try_wait(), Ok(None)) && child.kill().is_ok() {
+        if matches!(child.try_wait(), Ok(None)) && child.start_kill().is_ok() {
             // Even a killed process may take long to exit, for example on a disk that does not respond. Without a
             // thread it merely remains a zombie.
             let _ = thread::Builder::new().name("reaper".to_owned()).spawn(move || child.wait());

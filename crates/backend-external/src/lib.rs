@@ -10,6 +10,7 @@ mod external;
 pub mod imap_pool;
 pub mod log_follower;
 pub mod mailboxes;
+mod own_session;
 pub mod printed;
 mod provisioning;
 pub mod queue;
@@ -19,4 +20,5 @@ pub mod submission;
 mod tls;
 
 pub use external::{External, ExternalSettings, OpenError};
+pub use own_session::spawn_in_own_session;
 pub use tls::TlsMode;

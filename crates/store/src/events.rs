@@ -378,6 +378,14 @@ impl Events<'_> {
         self.0.execute(Log::of(self.0).insert_if_new(event)).await.map(drop)
     }
 
+    /// Like [`Events::record_once`], unless its message has `most` events of this type.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn record_once_below(&self, event: &NewEvent, most: u64) -> Result<(), StoreError> {
+        self.0.execute(Log::of(self.0).insert_if_new_below(event, most)).await.map(drop)
+    }
+
     /// Returns the ends of the log, and the event at a cursor.
     async fn bounds(&self, cursor: EventCursor) -> Result<Bounds, StoreError> {
         // Scalar queries: each reads one place of the index.
@@ -511,13 +519,36 @@ impl Log {
 
     /// Returns a statement that stores an event unless one with this id is stored.
     fn insert_if_new(self, event: &NewEvent) -> Stmt {
-        let is_new = match self {
+        bound(self.insert_if(self.is_new()), event)
+    }
+
+    /// Like [`Self::insert_if_new`], unless its message has `most` events of this type.
+    fn insert_if_new_below(self, event: &NewEvent, most: u64) -> Stmt {
+        let counts: Vec<String> = self
+            .tables()
+            .iter()
+            .map(|table| format!("(SELECT COUNT(*) FROM {table} WHERE message_id = $6 AND type = $2)"))
+            .collect();
+        let condition = format!("{} AND {} < $9", self.is_new(), counts.join(" + "));
+        bound(self.insert_if(&condition), event).bind(number(most))
+    }
+
+    /// The tables that may have an event.
+    const fn tables(self) -> &'static [&'static str] {
+        match self {
+            Self::Numbered => &["events"],
+            Self::Unnumbered => &["events", "new_events"],
+        }
+    }
+
+    /// The condition that no event with this id is stored.
+    const fn is_new(self) -> &'static str {
+        match self {
             Self::Numbered => "NOT EXISTS (SELECT 1 FROM events WHERE id = $1)",
             Self::Unnumbered => {
                 "NOT EXISTS (SELECT 1 FROM events WHERE id = $1) AND NOT EXISTS (SELECT 1 FROM new_events WHERE id = $1)"
             }
-        };
-        bound(self.insert_if(is_new), event)
+        }
     }
 
     fn insert_if(self, condition: &str) -> String {

@@ -501,6 +501,9 @@ async fn what_is_no_database_is_refused() {
     assert!(Sqlite::open(&file.path.join("below a file"), SqliteSettings::default()).unwrap_err().is_unavailable());
 }
 
+/// Time limit of an endless search. A search that follows it must end within it on a busy machine too.
+const SHORT_SEARCH: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// A query that never ends.
 const ENDLESS: &str =
     "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) SELECT count(*) FROM numbers";
@@ -525,7 +528,7 @@ async fn a_search_beyond_the_time_limit_is_stopped_and_blocks_no_one() {
     let file = File::new();
     let settings = SqliteSettings {
         search_connections: 1,
-        search_timeout: std::time::Duration::from_millis(50),
+        search_timeout: SHORT_SEARCH,
         scan_connections: 1,
         ..SqliteSettings::default()
     };
@@ -535,15 +538,24 @@ async fn a_search_beyond_the_time_limit_is_stopped_and_blocks_no_one() {
     assert_eq!(sqlite.scan(one).await, Ok(1), "a scan does not wait for a search");
     assert!(matches!(endless.await.unwrap(), Err(StoreError::Unavailable(_))));
     assert_eq!(sqlite.search(one).await, Ok(1), "an interrupted search does not affect the next one");
+}
+
+#[tokio::test]
+async fn a_search_that_panics_fails_alone() {
+    let file = File::new();
+    // Without a short limit: printing the panic's backtrace takes its time, and belongs to the search.
+    let settings = SqliteSettings { search_connections: 1, ..SqliteSettings::default() };
+    let sqlite = Sqlite::open(&file.path, settings).unwrap();
     let panicking: Result<(), StoreError> = sqlite.search(|_| panic!("on purpose")).await;
     assert_eq!(panicking, Err(StoreError::Panicked));
+    let one = |connection: &Connection| Ok::<i64, StoreError>(connection.query_row("SELECT 1", [], |row| row.get(0))?);
+    assert_eq!(sqlite.search(one).await, Ok(1));
 }
 
 #[tokio::test]
 async fn an_abandoned_search_is_stopped_too() {
     let file = File::new();
-    let search_timeout = std::time::Duration::from_millis(50);
-    let settings = SqliteSettings { search_connections: 1, search_timeout, ..SqliteSettings::default() };
+    let settings = SqliteSettings { search_connections: 1, search_timeout: SHORT_SEARCH, ..SqliteSettings::default() };
     let sqlite = Sqlite::open(&file.path, settings).unwrap();
     let abandoned = begin_endless_search(&sqlite).await;
     abandoned.abort();

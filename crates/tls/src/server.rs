@@ -18,6 +18,8 @@ use crate::{TlsError, Validity};
 
 /// The protocols of HTTPS in the server's order of preference, and that of challenges.
 const HTTPS: [&[u8]; 3] = [b"h2", b"http/1.1", CHALLENGE_PROTOCOL];
+/// The same without HTTP/2.
+const HTTPS_1: [&[u8]; 2] = [b"http/1.1", CHALLENGE_PROTOCOL];
 
 /// The certificate and key of all listeners, or the room for them. Clones share them, also after
 /// [`ServerTls::replace`].
@@ -26,6 +28,7 @@ pub struct ServerTls {
     shown: Arc<Shown>,
     mail: Arc<ServerConfig>,
     https: Arc<ServerConfig>,
+    https_1: Arc<ServerConfig>,
 }
 
 #[derive(Default)]
@@ -48,7 +51,8 @@ impl ServerTls {
     pub fn empty() -> Self {
         let shown = Arc::new(Shown::default());
         let (mail, https) = (server_config(&shown, &[]), server_config(&shown, &HTTPS));
-        Self { shown, mail, https }
+        let https_1 = server_config(&shown, &HTTPS_1);
+        Self { shown, mail, https, https_1 }
     }
 
     /// Parses two PEM texts: the certificate chain, leaf first, and the private key.
@@ -81,7 +85,8 @@ impl ServerTls {
         }
         let mut known = self.shown.hosts.write().unwrap_or_else(PoisonError::into_inner);
         known.extend(hosts.iter().map(|host| (host.clone(), Arc::clone(&shown))));
-        Self { shown, mail: Arc::clone(&self.mail), https: Arc::clone(&self.https) }
+        let [mail, https, https_1] = [&self.mail, &self.https, &self.https_1].map(Arc::clone);
+        Self { shown, mail, https, https_1 }
     }
 
     /// Shows the certificate of the listeners again to clients that name a host of the `former` one.
@@ -136,6 +141,12 @@ impl ServerTls {
     #[must_use]
     pub fn https(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.https)
+    }
+
+    /// Returns the configuration of HTTPS without HTTP/2.
+    #[must_use]
+    pub fn https_1(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.https_1)
     }
 }
 

@@ -1,5 +1,6 @@
 //! A mailbox at any IMAP server, read once from the beginning to the end.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -7,8 +8,8 @@ use std::time::Duration;
 use mailapi_backend::{Buffer, BufferError, BufferWriter, MailboxError};
 use mailapi_imap::Flags;
 use mailapi_imap::client::{
-    Code, Command, Event, FetchAttribute, FetchedMessage, Namespaces, Section, StatusItem, StatusResponse, UidSet,
-    UidSets, Untagged,
+    Code, Command, Event, FetchAttribute, FetchedMessage, ListedFolder, Namespaces, Section, StatusItem,
+    StatusResponse, UidSet, UidSets, Untagged,
 };
 use mailapi_model::{Blob, ByteBudget, Secret, Timestamp};
 use rustls::ClientConfig;
@@ -17,7 +18,7 @@ use tokio::time::timeout;
 use super::connection::{ANSWER_ROOM, ImapConnection, is_of};
 use super::dial::{greeted, log_in};
 use super::error::ImapError;
-use super::remote_folders::RemoteFolder;
+use super::remote_folders::{RemoteFolder, unlisted};
 use super::settings::ImapSettings;
 use crate::tls::TlsMode;
 
@@ -147,18 +148,33 @@ impl RemoteMailbox {
             let listed = listed.await;
             self.refusal(listed)?;
         }
+        let mut folders = self.listed(Command::list_special_uses(&capabilities)).await?;
+        // Some servers list the folders of other users only if their prefix is named.
+        let mut known: HashSet<String> = folders.iter().map(|folder| folder.written.clone()).collect();
+        for prefix in unlisted(&namespaces, &folders) {
+            let below = match self.listed(Command::list_below(&prefix)).await {
+                Err(RemoteError::Refused(_)) => continue,
+                below => below?,
+            };
+            folders.extend(below.into_iter().filter(|folder| known.insert(folder.written.clone())));
+        }
+        self.connection.rest();
+        Ok(RemoteFolder::of_listing(folders, &namespaces))
+    }
+
+    /// Runs a command that lists folders.
+    async fn listed(&mut self, command: Command) -> Result<Vec<ListedFolder>, RemoteError> {
         let mut folders = Vec::new();
-        let listed = self.connection.run(Command::list_special_uses(&capabilities), |untagged| {
+        let listed = self.connection.run(command, |untagged| {
             if let Untagged::List(folder) = untagged {
                 folders.push(folder);
             }
         });
         let listed = listed.await;
-        if let Some(reason) = self.refusal(listed)? {
-            return Err(RemoteError::Refused(reason));
+        match self.refusal(listed)? {
+            Some(reason) => Err(RemoteError::Refused(reason)),
+            None => Ok(folders),
         }
-        self.connection.rest();
-        Ok(RemoteFolder::of_listing(folders, &namespaces))
     }
 
     /// Opens a folder read-only, and lists its messages.

@@ -86,6 +86,18 @@ impl RemoteFolder {
     }
 }
 
+/// Returns the prefixes of namespaces of which no folder is listed.
+pub(super) fn unlisted(namespaces: &Namespaces, listing: &[ListedFolder]) -> Vec<String> {
+    let Namespaces { personal, others, shared } = namespaces;
+    let is_listed = |namespace: &Namespace| {
+        listing.iter().filter_map(|folder| folder.name.as_ref()).any(|name| begins(name, namespace))
+    };
+    let all = [personal, others, shared].into_iter().flatten();
+    all.filter(|namespace| !namespace.prefix.is_empty() && !is_listed(namespace))
+        .map(|one| one.prefix.clone())
+        .collect()
+}
+
 fn named(name: &str, wire_name: &str) -> Result<FolderName, String> {
     name.parse().map_err(|_| wire_name.to_owned())
 }
@@ -160,6 +172,13 @@ mod tests {
             expected.map(|(name, kind)| (name.to_owned(), kind))
         );
         assert_eq!(shown(&["INBOX.Sent"], &Namespaces::default()), [("INBOX/Sent".to_owned(), Own)]);
+    }
+
+    #[test]
+    fn namespaces_without_a_listed_folder_are_found() {
+        let listing = [listed("INBOX", ""), listed("INBOX.Sent", ""), listed("user", "\\Noselect")];
+        assert_eq!(unlisted(&namespaces("INBOX.", "user.", "#shared."), &listing), ["user.", "#shared."]);
+        assert!(unlisted(&namespaces("inbox.", "", ""), &listing).is_empty());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::place::Place;
 use super::report::GapKind;
 use super::settings::JournalSettings;
 use super::source::{Next, Noticed, Record, Source};
+use crate::own_session::spawn_in_own_session;
 
 /// Selects the entries of the mail facility.
 const MAIL_FACILITY: &str = "SYSLOG_FACILITY=2";
@@ -144,7 +145,8 @@ pub(super) fn newest(
 ) -> io::Result<()> {
     let mut command = journalctl(settings);
     command.args(["--output=export", &format!("--lines={count}"), MAIL_FACILITY]);
-    let output = command.stderr(Stdio::piped()).output()?;
+    command.stderr(Stdio::piped());
+    let output = spawn_in_own_session(command)?.wait_with_output()?;
     if !output.status.success() {
         let reason = String::from_utf8_lossy(&output.stderr);
         return Err(io::Error::other(format!(
