@@ -100,6 +100,13 @@ pub struct EntryFacts {
 }
 
 impl EntryFacts {
+    /// Returns whether the mode lets a group other than root's, or everyone, write.
+    pub(crate) const fn is_open_to_others(&self) -> bool {
+        const GROUP: u32 = 0o020;
+        const OTHERS: u32 = 0o002;
+        self.mode & OTHERS != 0 || (self.mode & GROUP != 0 && self.owner.gid != FileOwner::ROOT)
+    }
+
     #[allow(
         clippy::useless_conversion,
         clippy::unnecessary_fallible_conversions,

@@ -45,6 +45,9 @@ pub enum FileRefusal {
     /// A device may have no end.
     #[error("is a device")]
     Device,
+    /// Commands of root depend on the file, and another user can change it or replace it.
+    #[error("can be changed by another user than root")]
+    NotOfRootAlone,
     /// A file was expected.
     #[error("is a directory")]
     Directory,

@@ -12,7 +12,8 @@
 //! - A file with a second name may be the file of another user. It is not written, truncated or given away.
 //!
 //! The path of the first directory is the operator's word: [`OpenDirectory::open`] follows links in it once. But root
-//! follows only its own: another user can change the target of each other link. [`control_of`] names these users.
+//! follows only its own: another user can change the target of each other link. [`control_of`] names these users. A
+//! configuration decides what root's commands do, so root reads none that another user can change: [`open_trusted_file`].
 
 mod directory;
 mod entry;
@@ -26,4 +27,4 @@ pub use directory::OpenDirectory;
 pub use entry::{DirectoryEntry, EntryFacts, EntryKind, FileOwner};
 pub use error::{FileError, FileRefusal};
 pub use named::{PathControl, PathStranger, control_of};
-pub use open_file::open_named_file;
+pub use open_file::{open_named_file, open_trusted_file};

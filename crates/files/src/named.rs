@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, statat};
+use rustix::fs::{AtFlags, Mode, OFlags, StatVfsMountFlags, fstat, openat, statat};
 use rustix::io::Errno;
 
 use crate::entry::{EntryFacts, EntryKind, FileOwner};
@@ -140,6 +140,11 @@ impl Walk {
         Err(FileError::refused(&self.path, FileRefusal::Directory))
     }
 
+    /// Returns whether only root can change where the path has led.
+    pub(crate) fn is_of_root_alone(&self) -> bool {
+        self.strangers.is_empty() && self.open_to_others.is_none()
+    }
+
     fn add(&mut self, path: &Path) {
         let names = path.components().rev().filter_map(|component| match component {
             Component::Normal(name) => Some(name.to_owned()),
@@ -223,16 +228,19 @@ impl Walk {
 
     fn note_directory(&mut self) {
         const STICKY: u32 = 0o1000;
-        const GROUP: u32 = 0o020;
-        const OTHERS: u32 = 0o002;
         let EntryFacts { owner, mode, .. } = self.facts;
-        let is_open = mode & OTHERS != 0 || (mode & GROUP != 0 && owner.gid != FileOwner::ROOT);
+        let is_open = self.facts.is_open_to_others();
         if owner.uid != FileOwner::ROOT {
             self.strangers.push(PathStranger { path: self.path.clone(), owner, is_link: false });
-        } else if is_open && mode & STICKY == 0 {
+        } else if is_open && mode & STICKY == 0 && !is_read_only(&self.here) {
             self.open_to_others.get_or_insert_with(|| self.path.clone());
         }
     }
+}
+
+/// Whether a directory is mounted read-only. Those of containers often are, and have rights for everyone.
+fn is_read_only(directory: &OwnedFd) -> bool {
+    rustix::fs::fstatvfs(directory).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 fn root_directory() -> Result<(OwnedFd, EntryFacts), FileError> {

@@ -34,6 +34,25 @@ pub fn open_named_file(path: &Path) -> Result<File, FileError> {
     open_regular(rustix::fs::CWD, path, path, FILE_FLAGS.difference(OFlags::NOFOLLOW))
 }
 
+/// Opens a configuration, which decides what root's commands do. As root, it refuses a file that another user can change,
+/// or can replace in a directory on the way. For every other user, it is [`open_named_file`].
+///
+/// # Errors
+/// As [`open_named_file`], and when another user can change the file or replace it.
+pub fn open_trusted_file(path: &Path) -> Result<File, FileError> {
+    if !rustix::process::geteuid().is_root() {
+        return open_named_file(path);
+    }
+    let (walk, name) = Walk::of(path, Missing::Fail, Links::OfRoot)?.file()?;
+    let file = open_regular(&walk.here, Path::new(&name), path, FILE_FLAGS)?;
+    let facts = EntryFacts::of(&rustix::fs::fstat(&file).map_err(|error| FileError::system(path, error))?);
+    if walk.is_of_root_alone() && facts.owner.uid == FileOwner::ROOT && !facts.is_open_to_others() {
+        Ok(file)
+    } else {
+        Err(FileError::refused(path, FileRefusal::NotOfRootAlone))
+    }
+}
+
 fn open_regular(directory: impl AsFd, name: &Path, path: &Path, flags: OFlags) -> Result<File, FileError> {
     let failed = |error: Errno| match error {
         Errno::LOOP if flags.contains(OFlags::NOFOLLOW) => FileError::refused(path, FileRefusal::SymbolicLink),

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
-use mailapi_files::{FileRefusal, OpenDirectory, control_of, open_named_file};
+use mailapi_files::{FileRefusal, OpenDirectory, control_of, open_named_file, open_trusted_file};
 use rustix::fs::{CWD, FileType, Mode};
 
 #[test]
@@ -132,4 +132,39 @@ fn a_new_name_replaces_nothing() {
     }
     directory.rename_new("file", &directory, "free").unwrap();
     assert_eq!((fs::read(path("free")).unwrap(), fs::read(path("taken")).unwrap()), (b"new".to_vec(), b"old".to_vec()));
+}
+
+#[test]
+fn root_trusts_only_files_of_root_alone() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["of-root", "of-user", "open", "sticky"] {
+        fs::create_dir(path(name)).unwrap();
+        for file in ["file", "of-user", "open", "of-group"] {
+            fs::write(path(name).join(file), "text").unwrap();
+        }
+        chown(path(name).join("of-user"), Some(USER), None).unwrap();
+        chown(path(name).join("of-group"), None, Some(USER)).unwrap();
+        fs::set_permissions(path(name).join("of-group"), PermissionsExt::from_mode(0o660)).unwrap();
+        fs::set_permissions(path(name).join("open"), PermissionsExt::from_mode(0o666)).unwrap();
+    }
+    chown(path("of-user"), Some(USER), None).unwrap();
+    fs::set_permissions(path("open"), PermissionsExt::from_mode(0o777)).unwrap();
+    fs::set_permissions(path("sticky"), PermissionsExt::from_mode(0o1777)).unwrap();
+    symlink(path("of-root/file"), path("link")).unwrap();
+    symlink(path("of-user/file"), path("link-to-user")).unwrap();
+    symlink(path("of-root/file"), path("link-of-user")).unwrap();
+    lchown(path("link-of-user"), Some(USER), None).unwrap();
+    for name in ["of-root/file", "sticky/file", "link"] {
+        open_trusted_file(&path(name)).unwrap();
+    }
+    let refused = |name: &str| open_trusted_file(&path(name)).unwrap_err().refusal();
+    for name in ["of-root/of-user", "of-root/open", "of-root/of-group", "of-user/file", "open/file", "link-to-user"] {
+        assert_eq!(refused(name), Some(FileRefusal::NotOfRootAlone), "{name}");
+    }
+    assert_eq!(refused("link-of-user"), Some(FileRefusal::ForeignLink { uid: USER }));
+    assert_eq!(refused("of-root"), Some(FileRefusal::Directory));
 }

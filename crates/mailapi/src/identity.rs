@@ -42,6 +42,7 @@ impl Identity {
         let control = control_of(&path)?;
         refuse_foreign_link("data directory", &path, &control)?;
         if control.end_owner.uid == ROOT {
+            self.refuse_replaceable(&path, &control)?;
             return own_database(database, &path).map(|()| None);
         }
         let user = ServiceUser::with_id(control.end_owner.uid, control.end_owner.gid);
@@ -58,6 +59,33 @@ impl Identity {
                 user.shown(),
                 user.uid,
                 user.gid
+            ))),
+        }
+    }
+}
+
+impl Identity {
+    /// Refuses a directory of root that another user could exchange while the command works in it with root's rights. A
+    /// server may start there: the folder of a clone or a container often belongs to another user.
+    fn refuse_replaceable(self, path: &Path, control: &PathControl) -> Outcome {
+        if self != Self::OfOwner {
+            return Ok(());
+        }
+        let shown = path.display();
+        if let Some(stranger) = control.strangers.first() {
+            let user = ServiceUser::with_id(stranger.owner.uid, stranger.owner.gid).shown();
+            return Err(Failure::new(format!(
+                "the data directory {shown} belongs to root, and {user} could replace it, who controls {}; run `chown -R \
+                 {user}: {shown}`, or set data_dir to a directory below those of root",
+                stranger.path.display(),
+            )));
+        }
+        match &control.open_to_others {
+            None => Ok(()),
+            Some(open) => Err(Failure::new(format!(
+                "the data directory {shown} belongs to root, and other users can replace entries of {}; remove this right \
+                 (chmod go-w), or set another data_dir",
+                open.display()
             ))),
         }
     }
@@ -178,6 +206,29 @@ mod tests {
             assert_eq!(user(name), Ok(Some(OWNER)), "{name}");
         }
         assert_eq!((user("root"), user("new")), (Ok(None), Ok(None)));
+    }
+
+    #[test]
+    fn a_directory_that_another_user_could_replace_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["owner", "owner/of-root", "open", "open/of-root"] {
+            std::fs::create_dir(path(name)).unwrap();
+        }
+        chown(path("owner"), Some(OWNER), Some(OWNER)).unwrap();
+        std::fs::set_permissions(path("open"), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        for (name, reason) in [
+            ("owner/of-root", "and uid 48213 could replace it"),
+            ("owner/of-root/new", "and uid 48213 could replace it"),
+            ("open/of-root", "other users can replace entries of"),
+        ] {
+            let refused = Identity::OfOwner.user(&path(name), None).unwrap_err().to_string();
+            assert!(refused.contains(reason), "{refused}");
+            assert_eq!(Identity::StartedByOwner.user(&path(name), None), Ok(None), "a server that runs as root anyway");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Log output of the process: format and destination.
 
 mod audit_file;
+mod human;
 mod json;
 mod output;
 
@@ -15,6 +16,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::config::{Log, LogFormat};
 use crate::failure::Outcome;
 use audit_file::AuditFile;
+use human::human_fields;
 use json::{JsonFields, JsonLines};
 use output::LogEnd;
 
@@ -71,7 +73,10 @@ fn start_server(log: &Log) -> Outcome<Logging> {
     let (lines, registry) = (tracing_subscriber::fmt::layer().with_writer(queue), tracing_subscriber::registry());
     let style = Style::of(log.format, &std::io::stdout());
     match style {
-        Style::Human => registry.with(filter).with(lines.with_ansi(std::io::stdout().is_terminal())).try_init()?,
+        Style::Human => {
+            let lines = lines.fmt_fields(human_fields()).with_ansi(std::io::stdout().is_terminal());
+            registry.with(filter).with(lines).try_init()?;
+        }
         Style::Json => registry.with(filter).with(lines.fmt_fields(JsonFields).event_format(JsonLines)).try_init()?,
     }
     Ok(Logging { style, _end: Some(end) })
@@ -89,7 +94,8 @@ fn start_command(log: &Log, data_dir: &Path) -> Outcome<Logging> {
     let shown = EnvFilter::new("warn");
     match style {
         Style::Human => {
-            registry.with(lines.with_ansi(std::io::stderr().is_terminal()).with_filter(shown)).try_init()?
+            let lines = lines.fmt_fields(human_fields()).with_ansi(std::io::stderr().is_terminal());
+            registry.with(lines.with_filter(shown)).try_init()?;
         }
         Style::Json => {
             registry.with(lines.fmt_fields(JsonFields).event_format(JsonLines).with_filter(shown)).try_init()?;

@@ -14,12 +14,14 @@ mod identity;
 mod listeners;
 mod logging;
 mod mail_owner;
+mod named_file;
 mod open_files;
 mod reload;
 mod rights_thread;
 mod served_database;
 mod signals;
 mod system;
+mod terminal_text;
 mod welcome;
 mod wiring;
 

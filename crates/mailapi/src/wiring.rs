@@ -10,7 +10,7 @@ use mailapi_backend_embedded::delivery_agent::{DeliveryAgent, TlsResult};
 use mailapi_backend_embedded::{Embedded, MessageStoreSettings};
 use mailapi_backend_external::External;
 use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
-use mailapi_dns::{DnsSettings, NetworkDns};
+use mailapi_dns::{DnsSettings, DnsSetupError, NetworkDns};
 use mailapi_metrics::OutboundTls;
 use mailapi_model::{Clock, Entropy, Secret};
 use mailapi_service::stats::LateInboundLog;
@@ -171,13 +171,14 @@ impl Assembly {
             let embedded = embedded.await.map_err(failed)?;
             MailServer::Embedded(if is_one_file { embedded.following_accounts() } else { embedded })
         };
-        let dns = dns(&config.dns()?)?;
+        let Resolvers { usual: dns, fresh: fresh_dns } = resolvers(&config.dns()?)?;
         let metrics = Metrics::new();
         mail.measure(&metrics, &clock);
         let service = Service::new(Parts {
             store: store.clone(),
             backend: mail.backend(),
             dns: Arc::clone(&dns),
+            fresh_dns,
             clock,
             entropy,
             buffer,
@@ -347,16 +348,27 @@ fn open_file(file: &Path, directory: &DataDir, role: Role<'_>) -> Outcome<Sqlite
     Ok(sqlite)
 }
 
-/// Creates the DNS client. Without configured name servers it uses this machine, as resolv.conf(5) specifies. So a
+/// The DNS clients.
+pub(crate) struct Resolvers {
+    pub(crate) usual: Arc<dyn Dns>,
+    /// Without a cache.
+    pub(crate) fresh: Arc<dyn Dns>,
+}
+
+/// Creates the DNS clients. Without configured name servers they use this machine, as resolv.conf(5) specifies. So a
 /// server that only delivers to its own mailboxes needs no DNS to start.
-pub(crate) fn dns(settings: &DnsSettings) -> Outcome<Arc<dyn Dns>> {
+pub(crate) fn resolvers(settings: &DnsSettings) -> Outcome<Resolvers> {
     const PORT: u16 = 53;
-    let network = NetworkDns::new(settings).or_else(|error| {
+    let both = |settings: &DnsSettings| {
+        let (usual, fresh) = (NetworkDns::new(settings)?, NetworkDns::new(&settings.without_cache())?);
+        Ok::<_, DnsSetupError>(Resolvers { usual: Arc::new(usual), fresh: Arc::new(fresh) })
+    };
+    let resolvers = both(settings).or_else(|error| {
         tracing::warn!(%error, "no usable name servers; falling back to 127.0.0.1");
         let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-        NetworkDns::new(&DnsSettings { servers: vec![itself], ..settings.clone() })
+        both(&DnsSettings { servers: vec![itself], ..settings.clone() })
     });
-    Ok(Arc::new(network?))
+    Ok(resolvers?)
 }
 
 /// Permission of a command to create the database.

@@ -18,6 +18,8 @@ use crate::rights_thread::RightsThread;
 
 /// The search index of external mailboxes, which is built again.
 const SEARCH_INDEX: &str = "search-index";
+/// Levels of directories that a backup enters. Ours are two; deeper ones would fill the stack.
+const MOST_LEVELS: usize = 32;
 /// Names of a copy of the database, and of the files that SQLite may put beside it.
 pub(super) const DATABASE_COPY: [&str; 4] = ["database", "database-wal", "database-shm", "database-journal"];
 
@@ -84,6 +86,11 @@ impl Source {
         for entry in directory.entries()? {
             let path = below.join(&entry.name);
             if is_left_out(self.data_dir.path(), &self.database, &path) {
+                continue;
+            }
+            if path.to_str().is_none() || path.components().count() > MOST_LEVELS {
+                let path = self.data_dir.path().join(&path);
+                tracing::warn!(path = %path.display(), "not in the backup: its name is not UTF-8, or has too many levels");
                 continue;
             }
             match entry.kind {

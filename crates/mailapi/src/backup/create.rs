@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use mailapi_files::OpenDirectory;
@@ -47,6 +47,14 @@ pub(crate) fn create(to: &BackupDir, source: &Source, now: Timestamp) -> Outcome
     Ok(Created { number, manifest, written: writing.written, repaired: writing.repaired })
 }
 
+/// Whether a large file has hardly any content. To read its holes would take hours, and none of our files is like that.
+fn is_sparse(file: &File) -> bool {
+    const LARGE: u64 = 64 * 1024 * 1024;
+    // The unit of `blocks` (stat(2)).
+    const BLOCK: u64 = 512;
+    file.metadata().is_ok_and(|found| found.len() >= LARGE && found.blocks() * BLOCK < found.len() / 4)
+}
+
 /// A backup that is not complete.
 struct Writing<'a> {
     work: OpenDirectory,
@@ -66,6 +74,10 @@ impl<'a> Writing<'a> {
         let mut files = Vec::new();
         for path in source.other_files()? {
             match source.open(&path)? {
+                Ok(file) if is_sparse(&file) => {
+                    let path = source.data_dir.path().join(&path);
+                    tracing::warn!(path = %path.display(), "not in the backup: the file is sparse");
+                }
                 Ok(file) => files.push(self.save_file(file, &source.data_dir.path().join(&path), text_of(&path)?)?),
                 // A file that is replaced or removed at this moment has no content to save.
                 Err(error) => left_out(error)?,

@@ -2,11 +2,16 @@
 //!
 //! The first line of a manifest is the SHA-256 of the rest, so that a damaged one is noticed.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
 use serde::{Deserialize, Serialize};
 
 use super::chunks::Sha;
+use crate::data_dir::{LOCK_FILE, RESTORING};
+
+/// Bytes of the time and of the version of the program. They are shown in a list.
+const LONGEST_TEXT: usize = 100;
 
 /// The version of the form. A program refuses forms that it does not know.
 const FORMAT: u32 = 1;
@@ -80,7 +85,22 @@ impl Manifest {
             return Err("a newer version of mailapi made the backup");
         }
         let manifest: Self = serde_json::from_slice(text).map_err(|_| DAMAGED)?;
-        if manifest.files.iter().all(|file| is_inside(&file.path)) { Ok(manifest) } else { Err(DAMAGED) }
+        let is_short = |text: &str| text.len() <= LONGEST_TEXT;
+        let has_short_texts = is_short(&manifest.created_at) && is_short(&manifest.program);
+        if !has_short_texts || !manifest.can_be_written() {
+            return Err(DAMAGED);
+        }
+        let is_mark =
+            |file: &FileEntry| [RESTORING, LOCK_FILE].iter().any(|mark| Path::new(&file.path).starts_with(mark));
+        if manifest.files.iter().any(is_mark) { Err("it lists a file that no backup has") } else { Ok(manifest) }
+    }
+
+    /// Returns whether the files can be written beside each other: no name is used twice, also not as that of a directory.
+    fn can_be_written(&self) -> bool {
+        let paths: BTreeSet<&Path> = self.files.iter().map(|file| Path::new(&file.path)).collect();
+        let is_alone = |path: &&Path| path.ancestors().skip(1).all(|directory| !paths.contains(directory));
+        let are_names = self.files.iter().all(|file| is_inside(&file.path) && !file.path.contains('\0'));
+        are_names && paths.len() == self.files.len() && paths.iter().all(is_alone)
     }
 
     /// All files, the database first.
@@ -141,12 +161,30 @@ mod tests {
             ("acme/../../etc/passwd", false),
             ("/etc/passwd", false),
             ("", false),
+            ("acme/a\0b", false),
+            ("restoring", false),
+            ("restoring/x", false),
+            ("mailapi.lock", false),
         ] {
             let encoded = manifest(path).encode().unwrap();
             assert!(Manifest::may_begin(&encoded.as_bytes()[..Manifest::HEAD]));
             let decoded = Manifest::decode(encoded.as_bytes());
             assert_eq!(decoded.is_ok(), is_good, "{path}");
         }
+    }
+
+    #[test]
+    fn files_that_cannot_stand_beside_each_other_are_refused() {
+        let both = |one: &str, other: &str| {
+            let mut both = manifest(one);
+            both.files.extend(manifest(other).files);
+            Manifest::decode(both.encode().unwrap().as_bytes()).is_ok()
+        };
+        assert!(both("acme/a", "acme/b") && both("acme", "acme.b"));
+        assert!(!both("audit.log", "audit.log") && !both("acme/a", "acme/./a"));
+        assert!(!both("acme", "acme/a") && !both("acme/a/b", "acme"));
+        let long = Manifest { program: "1".repeat(70_000), ..manifest("acme") };
+        assert!(Manifest::decode(long.encode().unwrap().as_bytes()).is_err());
     }
 
     #[test]

@@ -23,9 +23,11 @@ use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::failure::{Failure, Outcome};
 use crate::host_name;
+use crate::rights_thread::RightsThread;
 use crate::system::SystemClock;
 use crate::wiring::{self, Assembly, Create, MailServer, data_directory};
 pub(super) use finding::Finding;
+pub(super) use local::table_reader;
 
 /// A local domain and mailbox, used as keys for lookups.
 struct Example {
@@ -33,7 +35,8 @@ struct Example {
     mailbox: Option<EmailAddress>,
 }
 
-pub(super) async fn run(config: &Config) -> Outcome {
+/// `tables` looks keys up in Postfix's tables.
+pub(super) async fn run(config: &Config, tables: &RightsThread) -> Outcome {
     let mut findings = vec![match config.check_files() {
         Ok(()) => Finding::fine("configuration", format!("valid; {}", config.origin())),
         Err(error) => Finding::wrong("configuration", error, "correct the named setting"),
@@ -45,7 +48,7 @@ pub(super) async fn run(config: &Config) -> Outcome {
     }
     let opened = if is_configured { open(config, &mut findings).await } else { None };
     if let Some(assembly) = opened {
-        examine(config, &assembly, &mut findings).await;
+        examine(config, &assembly, tables, &mut findings).await;
         assembly.close().await;
     }
     findings.push(local::clock());
@@ -88,7 +91,7 @@ async fn open(config: &Config, findings: &mut Vec<Finding>) -> Option<Assembly> 
     }
 }
 
-async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Finding>) {
+async fn examine(config: &Config, assembly: &Assembly, tables: &RightsThread, findings: &mut Vec<Finding>) {
     if let Some((sqlite, database)) = assembly.database(config) {
         findings.push(disk::disk(sqlite, &database).await);
     }
@@ -144,7 +147,7 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     findings.extend(follower::queue_changes(config).await);
     // In front of an existing installation, Postfix has its own lookup of mailboxes.
     let maps = (!config.mail.external.users.is_set()).then_some(example);
-    findings.extend(local::postfix(maps.as_ref()));
+    findings.extend(local::postfix(maps.as_ref(), tables));
 }
 
 async fn examine_embedded(embedded: &Embedded, service: &Service, findings: &mut Vec<Finding>) {

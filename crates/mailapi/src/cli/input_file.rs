@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::path::{Display, Path, PathBuf};
+use std::path::{Display, PathBuf};
 use std::sync::Arc;
 
-use mailapi_files::{FileError, open_named_file};
+use crate::named_file;
 
 /// A file that is opened while the arguments are parsed. The command may then take the identity of a user who cannot open
 /// it.
@@ -19,20 +19,9 @@ pub(super) struct InputFile {
 impl From<OsString> for InputFile {
     fn from(path: OsString) -> Self {
         let path = PathBuf::from(path);
-        let opened = Arc::new(open(&path));
+        let opened = Arc::new(named_file::open(&path));
         Self { path, opened }
     }
-}
-
-/// Opens a regular file. The system's own directories have pipes as well, such as that of `<(command)`.
-fn open(path: &Path) -> io::Result<File> {
-    if ["/dev", "/proc"].iter().any(|directory| path.starts_with(directory)) {
-        return File::open(path);
-    }
-    open_named_file(path).map_err(|error| match error {
-        FileError::System { error, .. } => error,
-        FileError::Refused { refusal, .. } => io::Error::other(format!("refused, because it {refusal}")),
-    })
 }
 
 impl InputFile {

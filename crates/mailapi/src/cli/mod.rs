@@ -233,13 +233,11 @@ impl Arguments {
 
 impl Command {
     /// Returns whose rights the command needs.
-    fn identity(&self, config: &Config) -> Identity {
+    fn identity(&self) -> Identity {
         match self {
             Self::Serve | Self::Follow => Identity::StartedByOwner,
             // It writes the configuration of other programs.
             Self::Config(_) => Identity::OfCaller,
-            // Only root can read Postfix's tables.
-            Self::Doctor if config.is_external() => Identity::OfCaller,
             Self::Token(_)
             | Self::Domain(_)
             | Self::User(_)
@@ -267,11 +265,12 @@ impl Command {
             // The command itself reports a wrong setting.
             Ok(DatabasePlace::Postgres(_)) | Err(_) => None,
         };
-        let user = self.identity(config).user(&config.data_dir, database.as_deref())?;
+        let user = self.identity().user(&config.data_dir, database.as_deref())?;
         let place = match self {
             Self::Backup(arguments) => arguments.place(user.as_ref()).map(Some)?,
             // They read a place, or write it by handles alone.
             Self::Import(_) | Self::Export(_) | Self::Restore(_) => Some(RightsThread::start()?),
+            Self::Doctor if config.is_external() => Some(doctor::table_reader()?),
             _ => None,
         };
         user.as_ref().map_or(Ok(()), become_user)?;
@@ -314,7 +313,7 @@ impl Command {
             Self::Config(command) => config::run(&command, config),
             // Both ran before the configuration was read.
             Self::Openapi | Self::Setup(_) => Ok(()),
-            Self::Doctor => doctor::run(config).await,
+            Self::Doctor => doctor::run(config, &place.map_or_else(RightsThread::start, Ok)?).await,
             Self::Migrate => migrate::run(config).await,
             Self::AdoptMail => adopt_mail::run(config).await,
         }

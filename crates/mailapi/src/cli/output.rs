@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use crate::failure::{Failure, Outcome};
+use crate::terminal_text::shown;
 
 /// Prints a command's result. A closed pipe (`mailapi user list | head -1`) is not a failure.
 pub(crate) fn print(text: &str) -> Outcome {
@@ -21,5 +22,5 @@ pub(super) fn print_if_open(text: &str) -> Outcome<bool> {
 
 /// Prints the failure in one line. If even that fails, the exit code still reports it.
 pub(super) fn log_failure(failure: &Failure) {
-    let _ = writeln!(std::io::stderr(), "mailapi: {failure}");
+    let _ = writeln!(std::io::stderr(), "mailapi: {}", shown(&failure.to_string()));
 }

@@ -1,10 +1,14 @@
 //! Formatting of lists in columns.
 
+/// The widest column. A longer cell moves the rest of its line. The formatter of the standard library refuses widths of more
+/// than 16 bits.
+const WIDEST: usize = 1000;
+
 /// Formats rows under a heading; each column is as wide as its widest cell.
 pub(super) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([heading[column].chars().count()]).max().unwrap_or(0)
+        cells.chain([heading[column].chars().count()]).max().unwrap_or(0).min(WIDEST)
     };
     let widths: [usize; N] = std::array::from_fn(width);
     let line = |cells: [&str; N]| {
@@ -44,5 +48,7 @@ mod tests {
     fn columns_line_up_and_no_cell_can_forge_a_row() {
         let rows = [["1".to_owned(), "é\nforged".to_owned()], ["22".to_owned(), String::new()]];
         assert_eq!(table(["ID", "NAME"], &rows), "ID  NAME\n1   é forged\n22\n");
+        let long = "x".repeat(70_000);
+        assert!(table(["ID", "NAME"], &[[long.clone(), "a".to_owned()]]).ends_with(&format!("\n{long}  a\n")));
     }
 }

@@ -11,6 +11,7 @@ use super::environment::{self, Variable};
 use super::former;
 use super::keys::{KnownKeys, path_at};
 use super::{Config, ConfigError};
+use crate::named_file;
 
 /// File in the working directory that is read if it exists and none is named.
 const USUAL_FILE: &str = "mailapi.toml";
@@ -23,7 +24,7 @@ impl Config {
     /// Reports in one line which key in which file and line, or which variable, is wrong, and why.
     pub(crate) fn load(named: Option<&Path>, environment: &[(OsString, OsString)]) -> Result<Self, ConfigError> {
         let text = file_to_read(named, environment)
-            .map(|path| match std::fs::read_to_string(&path) {
+            .map(|path| match named_file::read_configuration(&path) {
                 Ok(text) => Ok((path, text)),
                 Err(error) => Err(ConfigError::new(format!("{} cannot be read: {error}", path.display()))),
             })

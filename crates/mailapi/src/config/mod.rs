@@ -54,6 +54,8 @@ pub(crate) use values::ByteSize;
 pub(crate) use values::ListenAddress;
 use values::{HumanDuration, Text};
 
+use crate::named_file;
+
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -350,7 +352,7 @@ fn longer_than_nothing(key: &str, HumanDuration(duration): HumanDuration) -> Res
 /// Reads the file that the setting `key` names.
 fn read_file(key: &str, path: &secret::FilePath) -> Result<Vec<u8>, ConfigError> {
     let cannot = |error| ConfigError::new(format!("{key}: {} cannot be read: {error}", path.0.display()));
-    std::fs::read(&path.0).map_err(cannot)
+    named_file::read(&path.0).map_err(cannot)
 }
 
 /// Configuration error, in one line that names the place.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::ConfigError;
 use super::values::Unset;
+use crate::named_file;
 
 /// A secret in the configuration itself. `Debug` and serialization show only whether it is set.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
@@ -32,7 +33,7 @@ impl SecretSetting {
         if !self.0.is_empty() {
             return Err(ConfigError::new(format!("both {key} and {key}_file are set; keep one of them")));
         }
-        let text = std::fs::read_to_string(path)
+        let text = named_file::read_text(path)
             .map_err(|error| ConfigError::new(format!("{key}_file: {} cannot be read: {error}", path.display())))?;
         let text = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
         if text.is_empty() {

@@ -14,6 +14,7 @@ use super::print;
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::host_name;
+use crate::named_file;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -104,7 +105,7 @@ impl Output {
         if let (LookupDatabase::Postgres(place), Some(user), Some(file)) =
             (&mut database, &self.lookup_user, &self.lookup_password_file)
         {
-            let password = std::fs::read_to_string(file)
+            let password = named_file::read_text(file)
                 .map_err(|error| Failure::new(format!("{} cannot be read: {error}", file.display())))?;
             place.user.clone_from(user);
             place.password = Some(SecretText::new(password.trim_end_matches(['\r', '\n']).to_owned()));

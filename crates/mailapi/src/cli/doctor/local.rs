@@ -2,17 +2,21 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use mailapi_backend_embedded::message_store::{BrokenMailbox, MessageStoreError};
 use mailapi_backend_external::log_follower::{FollowerStatus, LogSample, LogSettings};
+use mailapi_backend_external::spawn_in_own_session;
 use mailapi_model::{Clock as _, EmailAddress};
 use mailapi_service::{Quarantined, Unavailable};
 
 use super::Example;
 use super::finding::Finding;
 use crate::config::{Config, LogPlace};
-use crate::system::SystemClock;
+use crate::failure::Outcome;
+use crate::identity::become_user;
+use crate::rights_thread::RightsThread;
+use crate::system::{ServiceUser, SystemClock};
 
 /// Mailboxes of one kind that are listed; a damaged database may have thousands.
 const LISTED: usize = 20;
@@ -54,7 +58,9 @@ pub(super) fn broken_mailboxes(found: Result<Vec<BrokenMailbox>, MessageStoreErr
 
 /// Output of `postconf`, `postmap` and similar programs; `None` when the program is not installed.
 pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<Result<String, String>> {
-    let output = Command::new(program).args(arguments).output().ok()?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = spawn_in_own_session(command).ok()?.wait_with_output().ok()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     Some(if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) })
 }
@@ -136,9 +142,20 @@ fn journal(settings: &LogSettings) -> Finding {
     foreign(settings, what, advice)
 }
 
+/// Starts the thread that looks keys up in Postfix's tables. They may have the database's password, so that mailapi's user
+/// cannot read them. Postfix's own user can, and has no other rights.
+pub(in crate::cli) fn table_reader() -> Outcome<RightsThread> {
+    let thread = RightsThread::start()?;
+    let user = output_of("postconf", &["-h", "mail_owner"]).and_then(Result::ok);
+    if let Some(user) = user.and_then(|name| ServiceUser::named(&name)) {
+        thread.run(move || become_user(&user))??;
+    }
+    Ok(thread)
+}
+
 /// Checks the settings of Postfix, if it is on this machine, and looks the example up in its tables if mailapi
 /// provides them.
-pub(super) fn postfix(maps: Option<&Example>) -> Vec<Finding> {
+pub(super) fn postfix(maps: Option<&Example>, reader: &RightsThread) -> Vec<Finding> {
     let Some(Ok(long_ids)) = output_of("postconf", &["-h", "enable_long_queue_ids"]) else {
         return vec![Finding::unknown("Postfix", "not on this machine; run the doctor on its host, too")];
     };
@@ -154,13 +171,13 @@ pub(super) fn postfix(maps: Option<&Example>) -> Vec<Finding> {
     let mailbox = mailbox.as_ref().map(EmailAddress::as_str);
     vec![
         ids,
-        table("domain lookups", "virtual_mailbox_domains", domain.as_deref()),
-        table("mailbox lookups", "virtual_mailbox_maps", mailbox),
+        table("domain lookups", "virtual_mailbox_domains", domain.as_deref(), reader),
+        table("mailbox lookups", "virtual_mailbox_maps", mailbox, reader),
     ]
 }
 
 /// Looks a key up in a Postfix table, which must contain it.
-fn table(what: &'static str, parameter: &str, key: Option<&str>) -> Finding {
+fn table(what: &'static str, parameter: &str, key: Option<&str>, reader: &RightsThread) -> Finding {
     let mend = "run the script that `mailapi config postfix --write` creates, and let Postfix read the tables";
     let Some(key) = key else { return Finding::unknown(what, "not checked, because there is nothing to look up yet") };
     let tables = match output_of("postconf", &["-xh", parameter]) {
@@ -169,8 +186,9 @@ fn table(what: &'static str, parameter: &str, key: Option<&str>) -> Finding {
     };
     let known = tables.split([',', ' ']).filter(|table| table.contains(':')).any(|table| {
         // The proxy returns the same result, but accepts queries from Postfix's own users only.
-        let table = table.strip_prefix("proxy:").unwrap_or(table);
-        matches!(output_of("postmap", &["-q", key, table]), Some(Ok(answer)) if !answer.is_empty())
+        let (key, table) = (key.to_owned(), table.strip_prefix("proxy:").unwrap_or(table).to_owned());
+        let answer = reader.run(move || output_of("postmap", &["-q", &key, &table]));
+        matches!(answer, Ok(Some(Ok(answer))) if !answer.is_empty())
     });
     if known {
         Finding::fine(what, format!("Postfix finds {key}"))

@@ -25,13 +25,21 @@ pub(super) struct Filled<'a> {
     name: FolderName,
     folder: ImportFolder,
     source: Option<SourceUids>,
-    /// Messages of the next transaction, each with its place in the source.
-    waiting: Vec<(String, ImportMessage)>,
+    /// Messages of the next transaction.
+    waiting: Vec<(MessageOrigin, ImportMessage)>,
     bytes: usize,
     all: Option<u64>,
     left_out: LeftOut,
     /// When the server is informed again.
     next_note: Instant,
+}
+
+/// Where a message is in its source, and what of it is left out.
+#[derive(Debug)]
+pub(super) struct MessageOrigin {
+    /// For reports.
+    pub(super) place: String,
+    pub(super) left_out: LeftOut,
 }
 
 /// What imported messages lost, since no mailbox here can have it.
@@ -71,19 +79,18 @@ impl<'a> Filled<'a> {
         Ok(self.target.store.known_imports(self.folder.id, &keys).await?)
     }
 
-    /// Notes what a message lost.
-    pub(super) fn leave_out(&mut self, LeftOut { flags, dates }: LeftOut) {
-        self.left_out.flags += flags;
-        self.left_out.dates += dates;
-    }
-
     /// Imports a message, later together with others. One without a time of receipt gets that of its header.
-    pub(super) async fn add(&mut self, place: String, mut message: ImportMessage, report: &mut Report) -> Outcome {
+    pub(super) async fn add(
+        &mut self,
+        origin: MessageOrigin,
+        mut message: ImportMessage,
+        report: &mut Report,
+    ) -> Outcome {
         if message.internal_date.is_none() {
             message.internal_date = sent_at(&message.content).await;
         }
         self.bytes += message.content.len();
-        self.waiting.push((place, message));
+        self.waiting.push((origin, message));
         if self.waiting.len() >= BATCH || self.bytes >= BATCH_BYTES {
             self.flush(report).await?;
         }
@@ -95,12 +102,14 @@ impl<'a> Filled<'a> {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        let (places, messages): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting).into_iter().unzip();
+        let (origins, messages): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting).into_iter().unzip();
         self.bytes = 0;
         let outcomes = self.target.store.import(self.folder, messages).await?;
-        for (place, outcome) in places.iter().zip(outcomes) {
+        for (MessageOrigin { place, left_out }, outcome) in origins.iter().zip(outcomes) {
             match outcome {
-                ImportOutcome::Imported { uid_loss, .. } => {
+                ImportOutcome::Imported { uid_loss, lost_keywords, .. } => {
+                    self.left_out.flags += left_out.flags + lost_keywords;
+                    self.left_out.dates += left_out.dates;
                     // The first one ends the numbers of the source for all that follow.
                     self.folder.uid_loss = self.folder.uid_loss.or(uid_loss);
                     report.imported();

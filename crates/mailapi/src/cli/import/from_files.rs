@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
 use super::Target;
-use super::folder::Filled;
+use super::folder::{Filled, LeftOut, MessageOrigin};
 use super::from_maildir::maildir_folder;
 use super::report::Report;
 use super::special_folders::SpecialFolders;
@@ -149,7 +149,8 @@ pub(super) async fn add(
     target: &Target<'_>,
     report: &mut Report,
 ) -> Outcome {
-    let ArchivedMessage { place, key, uid, flags, internal_date, content, .. } = message;
+    let ArchivedMessage { place, key, uid, flags, lost_flags, internal_date, content, .. } = message;
     let Some(content) = content else { return report.failed(&place, &target.too_long()) };
-    filled.add(place, ImportMessage { key: key.0, uid, flags, internal_date, content }, report).await
+    let origin = MessageOrigin { place, left_out: LeftOut { flags: lost_flags, dates: 0 } };
+    filled.add(origin, ImportMessage { key: key.0, uid, flags, internal_date, content }, report).await
 }

@@ -15,6 +15,10 @@ use crate::failure::Outcome;
 /// Files whose keys are looked up together.
 const STEP: usize = 200;
 
+/// What a full list of keywords may lack.
+const FURTHER_KEYWORDS: &str = "if there are more than the 26 in the list, only Dovecot's index has them; \
+     an import by IMAP reads them";
+
 pub(super) async fn maildir(target: &Target<'_>, path: &Path, chosen: &Chosen, report: &mut Report) -> Outcome {
     let root = path.to_owned();
     let Maildir { folders, unnamed, refused } = target.place.call(move || Maildir::open(&root)).await??;
@@ -39,6 +43,9 @@ pub(super) async fn maildir_folder(target: &Target<'_>, folder: MaildirFolder, r
     };
     for error in &files.refused {
         report.refused(error)?;
+    }
+    if files.may_lack_keywords {
+        report.left(&format!("{place}: keywords"), &FURTHER_KEYWORDS)?;
     }
     let highest = files.files.iter().filter_map(|file| file.uid).max().unwrap_or_default();
     let after_all = highest.saturating_add(1);

@@ -6,7 +6,7 @@ use mailapi_backend_embedded::message_store::ImportMessage;
 use mailapi_backend_external::imap_pool::{RemoteError, RemoteMailbox, RemoteMessage};
 
 use super::Target;
-use super::folder::{Filled, LeftOut};
+use super::folder::{Filled, LeftOut, MessageOrigin};
 use super::from_imap::Source;
 use super::report::Report;
 use crate::failure::{Failure, Outcome};
@@ -102,9 +102,10 @@ impl Fetching<'_> {
         let RemoteMessage { uid, flags, lost_flags, internal_date, content } = message;
         let place = self.source.place(uid);
         let Some(content) = content else { return report.failed(&place, &self.target.too_long()) };
-        filled.leave_out(LeftOut { flags: lost_flags, dates: u64::from(internal_date.is_none()) });
+        let left_out = LeftOut { flags: lost_flags, dates: u64::from(internal_date.is_none()) };
         let key = self.source.key(uid).0;
-        filled.add(place, ImportMessage { key, uid: Some(uid), flags, internal_date, content }, report).await
+        let message = ImportMessage { key, uid: Some(uid), flags, internal_date, content };
+        filled.add(MessageOrigin { place, left_out }, message, report).await
     }
 }
 

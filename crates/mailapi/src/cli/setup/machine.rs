@@ -62,9 +62,9 @@ fn usable(what: &'static str, path: &Path, advice: &'static str) -> Finding {
 async fn addresses(config: &Config, choices: &Choices) -> Vec<Finding> {
     const WHAT: &str = "address";
     let host = choices.hostname.as_str();
-    let dns = config.dns().map_err(Into::into).and_then(|settings| wiring::dns(&settings));
+    let dns = config.dns().map_err(Into::into).and_then(|settings| wiring::resolvers(&settings));
     let found = match dns {
-        Ok(dns) => dns.addresses(host).await,
+        Ok(resolvers) => resolvers.fresh.addresses(host).await,
         Err(failure) => return vec![Finding::unknown(WHAT, failure)],
     };
     match found {
