@@ -273,6 +273,57 @@ async fn folders_of_others_are_left_and_own_ones_get_their_names_here() {
 }
 
 #[tokio::test]
+async fn folders_that_only_their_prefix_lists_are_named() {
+    let work_dir = with_users(&[ANN]);
+    let namespaces =
+        "C: NAMESPACE\nS: * NAMESPACE ((\"INBOX.\" \".\")) ((\"users.\" \".\")) ((\"#shared.\" \".\"))\nS: {tag} OK\n";
+    let empty = |name: &str| open(name, 0, "").split("C: UID SEARCH").next().unwrap().to_owned();
+    let shared = "S: * LIST (\\HasNoChildren) \".\" \"#shared.bob.Work\"\nS: * LIST () \".\" INBOX\n";
+    let script = [
+        LOGIN,
+        namespaces,
+        &list(&[("INBOX", ""), ("INBOX.Sent", "")]),
+        "C: LIST \"\" \"users.*\"\n",
+        NO,
+        "C: LIST \"\" \"#shared.*\"\n",
+        shared,
+        OK,
+        &empty("INBOX"),
+        &empty("INBOX.Sent"),
+        LOGOUT,
+    ];
+    let server = ScriptedImap::start(&[script.concat()]).await;
+    let imported = import(&work_dir, &server, &[]).await.answer();
+    server.assert_no_surprise();
+    let expected = "#shared/bob/Work: skipped: it belongs to other users; --folder \"#shared/bob/Work\" imports it\n\
+        INBOX: 0 imported, 0 skipped, 0 failed; UIDs kept\nSent: 0 imported, 0 skipped, 0 failed; UIDs kept\n";
+    assert!(imported.starts_with(expected), "{imported}");
+}
+
+#[tokio::test]
+async fn a_message_is_imported_without_keywords_beyond_the_limits() {
+    let work_dir = with_users(&[ANN]);
+    let many: String = (0..60).map(|number| format!(" k{number}")).collect();
+    let script = [
+        LOGIN,
+        NO_NAMESPACES,
+        &list(&[("INBOX", "")]),
+        &open("INBOX", 2, " 1 2"),
+        &sizes("1:2"),
+        &fetch("1:2"),
+        &message(1, &format!("\\Seen todo {}", "x".repeat(101)), DATE),
+        &message(2, &many, DATE),
+        OK,
+        LOGOUT,
+    ];
+    let server = ScriptedImap::start(&[script.concat()]).await;
+    let imported = import(&work_dir, &server, &[]).await.answer();
+    server.assert_no_surprise();
+    let expected = "INBOX: 2 imported, 0 skipped, 0 failed; UIDs kept; left out: 11 unusable flags\n";
+    assert!(imported.starts_with(expected), "{imported}");
+}
+
+#[tokio::test]
 async fn all_users_of_a_server_are_imported_by_one_command() {
     let work_dir = with_users(&[ANN, "bob@example.org"]);
     let dovecot = Dovecot::start().await;

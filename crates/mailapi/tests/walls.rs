@@ -145,6 +145,24 @@ fn the_environment_and_the_network_are_touched_only_at_home() {
     }
 }
 
+/// A program that a command of root starts must leave root's session: see `own_session.rs`. The follower of the journal runs
+/// in servers only, which keep their identity.
+#[test]
+fn programs_are_started_at_few_places() {
+    let metadata = workspace();
+    let homes = ["own_session.rs", "command.rs", "journal_source.rs", "waker.rs", "local.rs"];
+    for package in metadata.workspace_packages().into_iter().filter(|package| !is_tool(package)) {
+        let source = package.manifest_path.parent().expect("a manifest lies in a directory").join("src");
+        for_each_source(source.as_std_path(), &mut |path, text| {
+            let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let is_test = path.components().any(|part| part.as_os_str() == "tests");
+            let starts = product.contains("process::Command") || product.contains("process::{Command");
+            let at_home = path.file_name().is_some_and(|name| homes.iter().any(|home| name == *home));
+            assert!(is_test || at_home || !starts, "{} starts programs", path.display());
+        });
+    }
+}
+
 /// In the workspace, another crate may bring the feature along.
 #[test]
 fn tests_that_stop_the_clock_compile_alone() {

@@ -112,6 +112,7 @@ impl TestApp {
             store: store.clone(),
             backend: mail_server.backend(),
             dns: dns.clone(),
+            fresh_dns: dns.clone(),
             clock: clock.clone(),
             entropy,
             buffer: Buffer::new(BufferSettings::new(directory.path())),
@@ -192,9 +193,9 @@ impl TestApp {
         let buffer = Buffer::new(BufferSettings::new(self.directory.path()));
         let entropy = Arc::new(SeededEntropy::new(OTHER_SEED));
         let (store, backend) = self.mail_server.beside(&self.database, entropy.clone(), buffer.clone()).await;
-        let (dns, clock) = (self.dns.clone(), self.clock.clone());
+        let (dns, fresh_dns, clock) = (self.dns.clone(), self.dns.clone(), self.clock.clone());
         let metrics = Metrics::default();
-        Service::new(Parts { store, backend, dns, clock, entropy, buffer, metrics, settings })
+        Service::new(Parts { store, backend, dns, fresh_dns, clock, entropy, buffer, metrics, settings })
     }
 
     /// Creates a domain.

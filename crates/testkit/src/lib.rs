@@ -61,7 +61,7 @@ pub use postgres::{PostgresDatabase, PostgresServer};
 pub use real_rspamd::RealRspamd;
 pub use runtime::turns_of_the_runtime;
 pub use scripted_rspamd::{RspamdRequest, ScriptedRspamd};
-pub use signal::{kill_children, send_signal};
+pub use signal::{StoppedProcess, kill_children, send_signal};
 pub use sink::{Received, SmtpSink};
 pub use strict_smtp::{Moment, Reaction, StrictRecord, StrictServer, StrictSmtp};
 #[cfg(feature = "mail-server")]

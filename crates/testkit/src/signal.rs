@@ -2,7 +2,7 @@
 
 use std::process::Child;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 
 /// Sends the signal with this name (without `SIG`) to a process; returns `false` if the process has ended.
 ///
@@ -11,6 +11,33 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 #[must_use]
 pub fn send_signal(name: &str, child: &Child) -> bool {
     kill_process(Pid::from_child(child), signal(name)).is_ok()
+}
+
+/// A process that a test has stopped: it writes nothing. It goes on when this is dropped.
+#[derive(Debug)]
+pub struct StoppedProcess {
+    pid: Pid,
+}
+
+impl StoppedProcess {
+    /// Stops a process, and waits until each of its threads has stopped.
+    ///
+    /// # Panics
+    /// When the process has ended.
+    #[must_use]
+    pub fn stop(child: &Child) -> Self {
+        let pid = Pid::from_child(child);
+        kill_process(pid, Signal::STOP).expect("the process runs");
+        let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().expect("the process has changed its state");
+        assert!(status.stopped(), "the process has ended: {status:?}");
+        Self { pid }
+    }
+}
+
+impl Drop for StoppedProcess {
+    fn drop(&mut self) {
+        let _ = kill_process(self.pid, Signal::CONT);
+    }
 }
 
 /// Kills the children of a process that run this program.
@@ -31,6 +58,19 @@ pub fn kill_children(parent: u32, program: &str) {
             let _ = kill_process(pid, Signal::KILL);
         }
     }
+}
+
+/// Returns whether a process of this group still runs. A killed one does until its last system call ends.
+pub(crate) fn runs_in_group(leader: u32) -> bool {
+    let processes = std::fs::read_dir("/proc").expect("processes are listed in /proc");
+    processes.flatten().any(|process| {
+        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        // proc(5): the program is in parentheses, followed by state, parent and group.
+        let Some((_, rest)) = stat.rsplit_once(") ") else { return false };
+        let mut fields = rest.split(' ');
+        let has_ended = fields.next().is_none_or(|state| matches!(state, "Z" | "X"));
+        !has_ended && fields.nth(1) == Some(leader.to_string().as_str())
+    })
 }
 
 /// Sends a signal to the process group of this leader; returns `false` if none of its processes runs.

@@ -23,7 +23,9 @@ const MOST_MEMORY: u64 = 300 << 20;
 /// Maximum address space of the process: its memory, thread stacks, and reserved heaps.
 const ADDRESS_SPACE_KIB: u64 = 2 << 20;
 /// Enough for the connections of the largest attack, and some files.
-const FILES: u64 = 4096;
+const FILES: usize = 10_000;
+/// Enough for a small attack.
+const FEW_FILES: usize = 4096;
 /// Maximum duration of an attack.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Addresses of the attacker and of all other clients. All of 127.0.0.0/8 is this host (RFC 1122, section 3.2.1.3).
@@ -216,8 +218,18 @@ fn command(work_dir: &WorkDir, settings: &[(&str, &str)]) -> Command {
 /// The attacker has more connections than the usual limit of a process.
 fn raise_limit_of_files() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    assert!(maximum.is_none_or(|maximum| maximum >= FILES), "the attacks need {FILES} open files");
+    let needed = size(FILES, FEW_FILES);
+    assert!(maximum.is_none_or(|maximum| maximum >= needed as u64), "the attacks need {needed} open files");
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+}
+
+/// The first of the addresses of a client that has a whole network.
+const FIRST_OF_NETWORK: u8 = 20;
+
+/// The address of a connection, of which one network has as many as each listener allows.
+pub(crate) fn of_network(number: usize, per_address: usize) -> Ipv4Addr {
+    let last = FIRST_OF_NETWORK + u8::try_from(number / per_address).unwrap();
+    Ipv4Addr::new(127, 0, 0, last)
 }
 
 pub(crate) async fn connect_from(client: Ipv4Addr, listener: SocketAddr) -> TcpStream {

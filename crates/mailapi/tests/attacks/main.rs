@@ -16,3 +16,4 @@ mod greylist;
 mod hanging_receivers;
 mod hostile_imap;
 mod reading;
+mod unfinished;

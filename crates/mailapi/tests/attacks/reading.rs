@@ -2,9 +2,13 @@
 
 use tokio::io::AsyncWriteExt;
 
-use crate::embedded_host::{ATTACKER, EmbeddedHost, Talk, connect_from, size, status};
+use crate::embedded_host::{ATTACKER, EmbeddedHost, PASSWORD, Talk, connect_from, size, status};
 
 const READERS: usize = 15;
+/// Sessions of one mailbox beside the one that changes the messages.
+const SESSIONS: usize = 47;
+/// Checks of the listeners while the sessions are reported to.
+const CHECKS: usize = 10;
 
 /// Delivers a text of control characters to bob; each takes six bytes in JSON.
 async fn deliver(host: &EmbeddedHost, bytes: usize) {
@@ -45,4 +49,41 @@ async fn readers_of_a_long_text_stay_small() {
         drop(held);
     }
     host.stands("readers of a long text").await;
+}
+
+/// Opens INBOX in a session of bob.
+async fn session(host: &EmbeddedHost) -> Talk {
+    let mut imap = Talk::begin(host.attacker("imap").await).await;
+    imap.say(&format!("a LOGIN bob@example.org \"{PASSWORD}\"\r\n"), "a OK").await;
+    imap.say("b SELECT INBOX\r\n", "b OK").await;
+    imap
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a machine without other work; ./test runs it alone"]
+async fn reports_of_changes_that_nobody_reads_stay_small() {
+    let host = EmbeddedHost::open(&[]).await;
+    let mut first = session(&host).await;
+    const BEGINNING: usize = 100;
+    let messages = " {9+}\r\nA: b\r\n\r\nx".repeat(BEGINNING);
+    first.say(&format!("c APPEND INBOX{messages}\r\n"), "c OK").await;
+    let mut count = BEGINNING;
+    while count < size(200_000, 12_800) {
+        first.say("d COPY 1:* INBOX\r\n", "d OK").await;
+        count *= 2;
+    }
+    let mut sessions = Vec::new();
+    for _ in 0..SESSIONS {
+        sessions.push(session(&host).await);
+    }
+    first.say("e STORE 1:* +FLAGS.SILENT (\\Seen)\r\n", "e OK").await;
+    for session in &mut sessions {
+        // It reads no response.
+        session.write(b"f NOOP\r\n").await;
+    }
+    for _ in 0..CHECKS {
+        host.listeners_answer("reports that nobody reads").await;
+    }
+    drop((first, sessions));
+    host.stands("reports that nobody reads").await;
 }

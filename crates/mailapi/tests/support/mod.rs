@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mailapi_testkit::send_signal;
+use mailapi_testkit::{StoppedProcess, send_signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -214,6 +214,11 @@ impl Server {
     /// Sends it `signal` (TERM, INT).
     pub(crate) fn signal(&self, signal: &str) {
         assert!(send_signal(signal, &self.child));
+    }
+
+    /// Stops it, so that it does nothing until the result is dropped.
+    pub(crate) fn stop_for_a_while(&self) -> StoppedProcess {
+        StoppedProcess::stop(&self.child)
     }
 
     /// Waits for its end; returns its exit code and the rest of its log.

@@ -114,6 +114,8 @@ impl PostfixSettings {
 pub struct Postfix {
     dir: TempDir,
     master: Option<(Child, Guard)>,
+    /// The process group that [`Postfix::kill`] killed.
+    killed: Option<u32>,
     program: PathBuf,
     smtp: SocketAddr,
     api: SocketAddr,
@@ -131,7 +133,7 @@ impl Postfix {
         assert!(program.exists(), "the Postfix installation is incomplete: {} is missing", program.display());
         let dir = tempfile::Builder::new().prefix("postfix-").tempdir().expect("a temporary directory");
         let (smtp, api) = (free_port(), free_port());
-        let mut postfix = Self { dir, master: None, program, smtp, api, logger: None };
+        let mut postfix = Self { dir, master: None, killed: None, program, smtp, api, logger: None };
         postfix.lay_out(settings);
         if settings.separate_logger {
             postfix.listen_for_lines();
@@ -210,6 +212,7 @@ impl Postfix {
         self.signal("KILL");
         let (mut master, _guard) = self.master.take().expect("a running Postfix");
         master.wait().expect("the end of the master");
+        self.killed = Some(master.id());
     }
 
     /// Starts it again on the same ports after [`Postfix::kill`].
@@ -232,6 +235,10 @@ impl Postfix {
     }
 
     async fn run(&mut self) {
+        // A queue manager skips a message that an agent of the former one has locked, until new mail comes.
+        if let Some(killed) = self.killed.take() {
+            self.wait_for("the end of killed processes", || (!signal::runs_in_group(killed)).then_some(())).await;
+        }
         let output = File::create(self.path("log/start.log")).expect("a file for its output");
         let mut command = Command::new(&self.program);
         command.arg("-c").arg(self.config_dir()).arg("-d").current_dir(self.dir.path());
