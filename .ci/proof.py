@@ -140,9 +140,11 @@ class Dovecot(Server):
 
     OWNER = 5000
 
-    def __init__(self, directory, location="sdbox:~/box", more=""):
+    NAMESPACES = "namespace inbox {\n  inbox = yes\n  separator = /\n}"
+
+    def __init__(self, directory, location="sdbox:~/box", more="", namespaces=NAMESPACES):
         super().__init__("dovecot", directory)
-        self.location, self.more = location, more
+        self.location, self.more, self.namespaces = location, more, namespaces
         os.chmod(directory, 0o755)
         (self.directory / "mail").mkdir()
         os.chown(self.directory / "mail", self.OWNER, self.OWNER)
@@ -178,10 +180,7 @@ service imap-login {{
     port = 0
   }}
 }}
-namespace inbox {{
-  inbox = yes
-  separator = /
-}}
+{self.namespaces}
 passdb {{
   driver = static
   args = password={PASSWORD}
@@ -223,15 +222,15 @@ def quoted(name):
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def folders(client):
+def folders(client, pattern='"*"'):
     """Returns the names of the folders that can be selected, as the protocol shows them."""
     names = []
-    for line in ok(client.list()):
+    for line in ok(client.list('""', pattern)):
         head, name = line if isinstance(line, tuple) else (line, None)
         found = re.match(rb'\(([^)]*)\) (?:NIL|"[^"]*") ("(?:[^"\\]|\\.)*"|[^"]\S*)', head) if line else None
         if found and rb"\noselect" not in found[1].lower() and rb"\nonexistent" not in found[1].lower():
             name = name or re.sub(rb"\\(.)", rb"\1", found[2].strip(b'"'))
-            names.append(name.decode())
+            names.append(name.decode(errors="surrogateescape"))
     return sorted(names)
 
 

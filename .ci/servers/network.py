@@ -73,7 +73,7 @@ def serve_names(address, zone):
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
-# ------------------------------------------------------------------------------------------------------------- next hops
+# ------------------------------------------------------------------------------------------------------------ next hops
 
 class Session(socketserver.StreamRequestHandler):
     """An SMTP session that asks `taken` after each recipient and at the end of the message."""
@@ -132,11 +132,14 @@ class Hop(Session):
 
     def taken(self, recipient):
         local, _, domain = recipient.lower().partition("@")
+        if domain == "refusing.example" and local == "lost":
+            return ("551 5.1.6 The box has moved",)
         if domain == "refusing.example" and local.startswith("gone"):
             return "550 5.1.1 There is no such box,", "550 5.1.1 and there was none last year"
         if domain == "full.example":
             return ("452 4.2.2 The box is full",)
-        if local.startswith("slow") and time.monotonic() - self.first_seen.setdefault(recipient, time.monotonic()) < SLOW_SECONDS:
+        now = time.monotonic()
+        if local.startswith("slow") and now - self.first_seen.setdefault(recipient, now) < SLOW_SECONDS:
             return ("451 4.7.1 Come back soon",)
         return ("250 2.1.5 Fine",)
 
@@ -145,9 +148,12 @@ class Hop(Session):
             return ("554 5.7.1 The content is not wanted",)
         returned = [one for one in self.recipients if one.endswith("@example.org")]
         if returned:
-            # A smart host also takes the notices of its clients.
-            with smtplib.SMTP(MAILAPI, 25, timeout=60) as client:
-                client.sendmail(self.sender, returned, content)
+            # A smart host also takes the notices of its clients. mailapi may be starting again.
+            try:
+                with smtplib.SMTP(MAILAPI, 25, timeout=60) as client:
+                    client.sendmail(self.sender, returned, content)
+            except ConnectionError:
+                return ("451 4.4.1 Come back soon",)
         return ("250 2.0.0 Taken",)
 
 
