@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A client takes at most this fraction (1/4) of the limit, but always one message.
-const SHARES: usize = 4;
+/// A client takes at most this fraction (1/8) of the limit, but always one message.
+const SHARES: usize = 8;
 
 /// A limit in bytes for all messages being received. Clones share the count.
 #[derive(Debug, Clone)]
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_client_leaves_room_for_others_and_always_has_room_for_one_message() {
-        let budget = MessageBudget::new(100);
+        let budget = MessageBudget::new(200);
         let [ann, bob] = ["192.0.2.1", "192.0.2.2"].map(|client| budget.for_client(client));
         let [mut one, mut two] = [(); 2].map(|()| Share::of(Some(ann.clone())));
         let mut other = Share::of(Some(bob.clone()));
@@ -188,8 +188,8 @@ mod tests {
         assert!(!two.grow(6) && two.grow(5) && ann.is_used_up());
         assert!(!bob.is_used_up() && other.grow(25) && bob.is_used_up());
         drop(two);
-        assert!(one.grow(50), "the only message of a client may have more");
-        assert!(!one.grow(6), "but no more than all room");
+        assert!(one.grow(155), "the only message of a client may have more");
+        assert!(!one.grow(1), "but no more than all room");
         drop((one, other));
         let used = budget.counts.used();
         assert_eq!((used.all, used.by_client.len()), (0, 0));
