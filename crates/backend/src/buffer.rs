@@ -416,12 +416,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_leaves_room_for_others_and_always_has_room_for_one_message() {
+    async fn a_client_leaves_room_and_always_has_room_for_one_message() {
         let directory = tempfile::tempdir().unwrap();
         let settings = BufferSettings { max_disk_bytes: 400, max_inbound_disk_bytes: 400, ..small(directory.path()) };
         let buffer = Buffer::new(settings);
         let of = |name: &str| buffer.for_mailbox(name.parse().unwrap());
-        for (client, other) in [(of("ann@here.example"), of("bob@here.example")), (stranger_of(&buffer, 1), stranger_of(&buffer, 2))]
+        for (client, other) in
+            [(of("ann@here.example"), of("bob@here.example")), (stranger_of(&buffer, 1), stranger_of(&buffer, 2))]
         {
             let first = held(&client, 30).await.unwrap();
             assert!(matches!(held(&client, 30).await, Err(BufferError::Full)), "an eighth is 50");

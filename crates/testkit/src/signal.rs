@@ -28,7 +28,8 @@ impl StoppedProcess {
     pub fn stop(child: &Child) -> Self {
         let pid = Pid::from_child(child);
         kill_process(pid, Signal::STOP).expect("the process runs");
-        let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().expect("the process has changed its state");
+        let (_, status) =
+            waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().expect("the process has changed its state");
         assert!(status.stopped(), "the process has ended: {status:?}");
         Self { pid }
     }

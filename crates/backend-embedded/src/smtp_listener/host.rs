@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use async_trait::async_trait;
 use mailapi_backend::{Buffer, InboundAction, InboundMail, Judgement};
 use mailapi_model::{
-    Blob, ClientNetwork, DomainName, EmailAddress, EnhancedCode, InboundEvent, InboundOutcome, InboundRefusal, QueueId, RefusalStage,
-    Reply,
+    Blob, ClientNetwork, DomainName, EmailAddress, EnhancedCode, InboundEvent, InboundOutcome, InboundRefusal, QueueId,
+    RefusalStage, Reply,
 };
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply as WireReply};

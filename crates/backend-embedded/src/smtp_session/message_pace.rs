@@ -41,7 +41,7 @@ mod tests {
     const TIME: Duration = Duration::from_secs(300);
 
     #[tokio::test(start_paused = true)]
-    async fn a_message_has_more_time_with_its_bytes_and_the_next_starts_anew() {
+    async fn a_message_has_more_time_with_its_bytes() {
         let (mut pace, begun) = (MessagePace::default(), Instant::now());
         assert_eq!(pace.due(false, TIME), None);
         pace.read(1_000_000);

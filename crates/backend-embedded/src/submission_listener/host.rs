@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use async_trait::async_trait;
 use mailapi_backend::{Buffer, LoggedIn, LoginError, SendAsError, SignError};
-use mailapi_model::{Blob, ClientNetwork, DomainName, EmailAddress, Grants, LoginProtocol, MessageId, ReversePath, Secret, Visitor};
+use mailapi_model::{
+    Blob, ClientNetwork, DomainName, EmailAddress, Grants, LoginProtocol, MessageId, ReversePath, Secret, Visitor,
+};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 

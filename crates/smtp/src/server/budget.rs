@@ -71,7 +71,7 @@ impl MessageBudget {
         let Some(all) = used.all.checked_add(bytes).filter(|all| *all <= self.counts.limit) else { return false };
         if let Some(client) = &self.client {
             let others = self.used_by_client(&used).saturating_sub(before);
-            if others > 0 && others + before + bytes > self.share() {
+            if others > 0 && bytes > 0 && others + before + bytes > self.share() {
                 return false;
             }
             *used.by_client.entry(Arc::clone(client)).or_default() += bytes;
@@ -179,13 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn a_client_leaves_room_for_others_and_always_has_room_for_one_message() {
+    fn a_client_leaves_room_and_always_has_room_for_one_message() {
         let budget = MessageBudget::new(200);
         let [ann, bob] = ["192.0.2.1", "192.0.2.2"].map(|client| budget.for_client(client));
         let [mut one, mut two] = [(); 2].map(|()| Share::of(Some(ann.clone())));
         let mut other = Share::of(Some(bob.clone()));
         assert!(one.grow(20) && !ann.is_used_up());
         assert!(!two.grow(6) && two.grow(5) && ann.is_used_up());
+        assert!(two.grow(0), "nothing needs no room");
         assert!(!bob.is_used_up() && other.grow(25) && bob.is_used_up());
         drop(two);
         assert!(one.grow(155), "the only message of a client may have more");
