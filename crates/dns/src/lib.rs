@@ -2,6 +2,7 @@
 
 mod root_keys;
 mod validation;
+mod zone_client;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use mailapi_backend::{Dns, DnsError, MailExchange, Proven, ServiceLocation, Tlsa
 use mailapi_tls::{Trust, client_config};
 pub use root_keys::RootKeys;
 use validation::Validation;
+pub use zone_client::ZoneClient;
 
 /// Settings of the resolver.
 #[derive(Debug, Clone)]

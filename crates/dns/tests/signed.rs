@@ -91,16 +91,9 @@ impl NameServer {
         ];
         let zones: String = zones.iter().map(|(name, file)| zone(name, file)).collect();
         fs::write(path.join("named.conf"), options + &zones).unwrap();
-        // AppArmor would keep the installed program out of this directory.
-        let program = path.join("named");
-        fs::copy("/usr/sbin/named", &program).expect("named (Debian package bind9)");
-        let process = Command::new(program)
-            .args(["-f", "-c"])
-            .arg(path.join("named.conf"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let process = mailapi_testkit::start_copy(Path::new("/usr/sbin/named"), path, |command| {
+            command.args(["-f", "-c"]).arg(path.join("named.conf")).stdout(Stdio::null()).stderr(Stdio::null());
+        });
         Self { process, address, root_keys, _directory: directory }
     }
 

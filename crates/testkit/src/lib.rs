@@ -8,6 +8,7 @@ mod app;
 #[cfg(feature = "app")]
 mod backend;
 mod clock;
+mod copied_program;
 mod database;
 pub mod dialog;
 #[cfg(feature = "app")]
@@ -23,6 +24,7 @@ mod hooked;
 mod logger;
 #[cfg(feature = "mail-server")]
 mod mail_server;
+mod name_server;
 mod pebble;
 mod ports;
 mod postfix;
@@ -42,6 +44,7 @@ pub use app::{Answer, PASSWORD, TestApp, TestSettings};
 #[cfg(feature = "app")]
 pub use backend::{TestBackend, TestMailServer, TestMailServerParts};
 pub use clock::{FakeClock, RealClock};
+pub use copied_program::start_copy;
 pub use database::{OlderDatabase, TestDatabase, TestEngine};
 #[cfg(feature = "app")]
 pub use dns::{FakeDns, HangingDns};
@@ -54,6 +57,7 @@ pub use guard::TestDirectory;
 pub use hooked::{HookedProvisioning, ProvisioningHook};
 #[cfg(feature = "mail-server")]
 pub use mail_server::{MailServerPorts, RealMailServer};
+pub use name_server::{NameServerProgram, RealNameServer};
 pub use pebble::{Pebble, PebbleSettings};
 pub use ports::free_port;
 pub use postfix::{Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings};
