@@ -28,7 +28,6 @@ mod sign_outgoing;
 mod submission;
 mod validator;
 mod zone_dns;
-mod zone_records;
 
 use std::sync::Arc;
 
@@ -52,8 +51,7 @@ pub use sender_rewriting::{RewrittenSenderError, SenderRewriting};
 pub use sign_outgoing::{SignError, SignOutgoing};
 pub use submission::{Accepted, Attempt, Refusal, Submission, SubmitError};
 pub use validator::Validator;
-pub use zone_dns::{DnsZone, FoundRecords, SetChange, TsigAlgorithm, TsigKey, UpdateError, ZoneDns};
-pub use zone_records::{InvalidRecord, RecordData, RecordKind, RecordSet, quoted};
+pub use zone_dns::{DnsZone, FoundRecords, UpdateError, ZoneDns};
 
 /// One mail server, as its ports.
 #[derive(Clone)]

@@ -3,10 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use async_trait::async_trait;
-use mailapi_model::Secret;
+use mailapi_model::{RecordKind, RecordSet, SetChange, TsigKey};
 
 use crate::DnsError;
-use crate::zone_records::{RecordKind, RecordSet};
 
 /// Asks the name servers of zones, without caches between, and changes records there.
 #[async_trait]
@@ -57,64 +56,6 @@ pub struct FoundRecords {
     pub alias: Option<String>,
 }
 
-/// A change of one set of records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetChange {
-    /// The zone.
-    pub zone: String,
-    /// The name of the records, without the final dot.
-    pub name: String,
-    /// The type of the records.
-    pub kind: RecordKind,
-    /// The records before; the change fails if there are others.
-    pub before: RecordSet,
-    /// The records afterwards.
-    pub after: RecordSet,
-}
-
-/// A key that a name server shares with clients that may change its zones (RFC 8945).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TsigKey {
-    /// The name of the key.
-    pub name: String,
-    /// The algorithm.
-    pub algorithm: TsigAlgorithm,
-    /// The secret.
-    pub secret: Secret<Vec<u8>>,
-}
-
-/// The algorithms of TSIG keys that are supported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TsigAlgorithm {
-    /// hmac-sha256
-    HmacSha256,
-    /// hmac-sha384
-    HmacSha384,
-    /// hmac-sha512
-    HmacSha512,
-}
-
-impl TsigAlgorithm {
-    /// Every algorithm.
-    pub const ALL: [Self; 3] = [Self::HmacSha256, Self::HmacSha384, Self::HmacSha512];
-
-    /// Returns the name, as in the configuration of a name server.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::HmacSha256 => "hmac-sha256",
-            Self::HmacSha384 => "hmac-sha384",
-            Self::HmacSha512 => "hmac-sha512",
-        }
-    }
-
-    /// Returns the algorithm with this name, in any case.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|algorithm| algorithm.as_str().eq_ignore_ascii_case(name))
-    }
-}
-
 /// Why a name server did not change records. Nothing of the change is applied, except after
 /// [`UpdateError::Unanswered`] and [`UpdateError::NotSigned`], where it is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -124,9 +65,7 @@ pub enum UpdateError {
     Moved,
     /// The server does not know the key, or its secret or algorithm is another one. Some servers also answer this to a key
     /// that may not change the name.
-    #[error(
-        "the name server does not accept the key: check its name, secret and algorithm, and whether it may change this name"
-    )]
+    #[error("the name server does not accept the key: check its name, secret and algorithm, and what it may change")]
     BadKey,
     /// The clocks differ by more than five minutes.
     #[error("the clocks of this machine and of the name server differ by more than five minutes")]

@@ -16,11 +16,8 @@ use hickory_resolver::proto::op::{Message, OpCode, Query, ResponseCode};
 use hickory_resolver::proto::rr::rdata::tsig::{TsigAlgorithm as Algorithm, TsigError};
 use hickory_resolver::proto::rr::rdata::{CNAME, MX, SRV, TXT};
 use hickory_resolver::proto::rr::{DNSClass, Name, RData, Record, RecordType, TSigVerifier, TSigner};
-use mailapi_backend::{
-    Dns, DnsError, DnsZone, FoundRecords, RecordData, RecordKind, SetChange, TsigAlgorithm, TsigKey, UpdateError,
-    ZoneDns,
-};
-use mailapi_model::Clock;
+use mailapi_backend::{Dns, DnsError, DnsZone, FoundRecords, UpdateError, ZoneDns};
+use mailapi_model::{Clock, RecordData, RecordKind, SetChange, TsigAlgorithm, TsigKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;

@@ -4,11 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend::{
-    DnsError, DnsZone, RecordData, RecordKind, RecordSet, SetChange, TsigAlgorithm, TsigKey, UpdateError, ZoneDns,
-};
+use mailapi_backend::{DnsError, DnsZone, UpdateError, ZoneDns};
 use mailapi_dns::{DnsSettings, ZoneClient};
-use mailapi_model::Secret;
+use mailapi_model::{RecordData, RecordKind, RecordSet, Secret, SetChange, TsigAlgorithm, TsigKey};
 use mailapi_testkit::{FakeClock, NameServerProgram, RealClock, RealNameServer};
 
 const ZONE: &str = "example.test";

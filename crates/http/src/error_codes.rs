@@ -93,6 +93,9 @@ error_codes! {
     /// The domain does not exist.
     DomainNotFound = "DOMAIN_NOT_FOUND", NOT_FOUND, "Domain not found.",
         "Check the name, or create the domain first.", "no";
+    /// The domain has no DNS provider.
+    DnsProviderNotFound = "DNS_PROVIDER_NOT_FOUND", NOT_FOUND, "The domain has no DNS provider.",
+        "Set one with `PUT /domains/{domain}/dns/provider`, or publish the records of `/domains/{domain}/dns` by hand.", "no";
     /// The token number does not exist, or the caller may not see it.
     TokenNotFound = "TOKEN_NOT_FOUND", NOT_FOUND, "Token not found.",
         "Check the number; `GET /tokens` lists all.", "no";
@@ -148,6 +151,12 @@ error_codes! {
     /// The domain still has users.
     DomainNotEmpty = "DOMAIN_NOT_EMPTY", CONFLICT, "The domain still has users; use force=true to delete them too.",
         "Delete the users first, or set `force=true`. Remove users of an external user database there.", "no";
+    /// DNS, the domain or the settings have changed since the plan was made, or another plan is the newest one.
+    DnsPlanChanged = "DNS_PLAN_CHANGED", CONFLICT, "The plan has changed since it was seen; nothing was changed.",
+        "Get the plan again, look at it, and apply that one. For a rollback, see the history.", "no";
+    /// The name server does not accept the key or the change.
+    DnsRefused = "DNS_REFUSED", CONFLICT, "The name server refused.",
+        "See the reason in `message`; check the key, and what it may change.", "no";
     /// The user already has this permission on the domain.
     PermissionExists = "PERMISSION_EXISTS", CONFLICT, "The user already has this permission.",
         "Nothing to do.", "no";
@@ -181,6 +190,9 @@ error_codes! {
         "Configure the setting that `message` names.", "no";
     /// The mail server's queue could not be read or changed.
     QueueUnavailable = "QUEUE_UNAVAILABLE", SERVICE_UNAVAILABLE, "The mail server's queue is not available.",
+        "See the reason in `message`.", "yes";
+    /// The zone or its name server was not found, or does not answer.
+    DnsUnavailable = "DNS_UNAVAILABLE", SERVICE_UNAVAILABLE, "The name servers are not available.",
         "See the reason in `message`.", "yes";
     /// The account database is unavailable, or the server has no capacity for a large request, response or stream.
     ServiceUnavailable = "SERVICE_UNAVAILABLE", SERVICE_UNAVAILABLE, "Service unavailable; try again later.",

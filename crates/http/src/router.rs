@@ -31,7 +31,7 @@ impl Routes {
         self
     }
 
-    fn merge(mut self, others: Self) -> Self {
+    pub(crate) fn merge(mut self, others: Self) -> Self {
         self.0.extend(others.0);
         self
     }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mailapi_backend::{Backend, Buffer, Dns};
+use mailapi_backend::{Backend, Buffer, Dns, ZoneDns};
 use mailapi_backend_embedded::delivery_agent::{DeliveryAgent, TlsResult};
 use mailapi_backend_embedded::{Embedded, MessageStoreSettings};
 use mailapi_backend_external::External;
 use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
-use mailapi_dns::{DnsSettings, DnsSetupError, NetworkDns};
+use mailapi_dns::{DnsSettings, DnsSetupError, NetworkDns, ZoneClient};
 use mailapi_metrics::OutboundTls;
 use mailapi_model::{Clock, Entropy, Secret};
 use mailapi_service::stats::LateInboundLog;
@@ -171,7 +171,7 @@ impl Assembly {
             let embedded = embedded.await.map_err(failed)?;
             MailServer::Embedded(if is_one_file { embedded.following_accounts() } else { embedded })
         };
-        let Resolvers { usual: dns, fresh: fresh_dns } = resolvers(&config.dns()?)?;
+        let Resolvers { usual: dns, fresh: fresh_dns, zones: zone_dns } = resolvers(&config.dns()?, &clock)?;
         let metrics = Metrics::new();
         mail.measure(&metrics, &clock);
         let service = Service::new(Parts {
@@ -179,6 +179,7 @@ impl Assembly {
             backend: mail.backend(),
             dns: Arc::clone(&dns),
             fresh_dns,
+            zone_dns,
             clock,
             entropy,
             buffer,
@@ -349,26 +350,36 @@ fn open_file(file: &Path, directory: &DataDir, role: Role<'_>) -> Outcome<Sqlite
 }
 
 /// The DNS clients.
-pub(crate) struct Resolvers {
-    pub(crate) usual: Arc<dyn Dns>,
+struct Resolvers {
+    usual: Arc<dyn Dns>,
     /// Without a cache.
-    pub(crate) fresh: Arc<dyn Dns>,
+    fresh: Arc<dyn Dns>,
+    /// Asks the name servers of zones.
+    zones: Arc<dyn ZoneDns>,
 }
 
-/// Creates the DNS clients. Without configured name servers they use this machine, as resolv.conf(5) specifies. So a
-/// server that only delivers to its own mailboxes needs no DNS to start.
-pub(crate) fn resolvers(settings: &DnsSettings) -> Outcome<Resolvers> {
-    const PORT: u16 = 53;
-    let both = |settings: &DnsSettings| {
+/// Creates the DNS clients.
+fn resolvers(settings: &DnsSettings, clock: &Arc<dyn Clock>) -> Outcome<Resolvers> {
+    with_name_servers(settings, |settings| {
         let (usual, fresh) = (NetworkDns::new(settings)?, NetworkDns::new(&settings.without_cache())?);
-        Ok::<_, DnsSetupError>(Resolvers { usual: Arc::new(usual), fresh: Arc::new(fresh) })
-    };
-    let resolvers = both(settings).or_else(|error| {
+        let zones = ZoneClient::new(settings, Arc::clone(clock))?;
+        Ok(Resolvers { usual: Arc::new(usual), fresh: Arc::new(fresh), zones: Arc::new(zones) })
+    })
+}
+
+/// Creates DNS clients with these settings. Without configured name servers they use this machine, as resolv.conf(5)
+/// specifies. So a server that only delivers to its own mailboxes needs no DNS to start.
+pub(crate) fn with_name_servers<T>(
+    settings: &DnsSettings,
+    create: impl Fn(&DnsSettings) -> Result<T, DnsSetupError>,
+) -> Outcome<T> {
+    const PORT: u16 = 53;
+    let created = create(settings).or_else(|error| {
         tracing::warn!(%error, "no usable name servers; falling back to 127.0.0.1");
         let itself = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-        both(&DnsSettings { servers: vec![itself], ..settings.clone() })
+        create(&DnsSettings { servers: vec![itself], ..settings.clone() })
     });
-    Ok(resolvers?)
+    Ok(created?)
 }
 
 /// Permission of a command to create the database.

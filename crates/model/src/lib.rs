@@ -13,6 +13,7 @@ mod byte_budget;
 mod clock;
 mod connections;
 mod delivery;
+mod dns_changes;
 mod domain;
 mod draft;
 mod envelope;
@@ -35,6 +36,7 @@ mod token;
 mod violation;
 mod visitor;
 mod webhook;
+mod zone_records;
 
 pub use account::{Account, AccountChange, Credentials, NewAccount, PasswordRule, SecretText};
 pub use address::{AddressError, DomainName, EmailAddress, NamedAddress};
@@ -50,6 +52,10 @@ pub use connections::{Connections, CountedConnection};
 pub use delivery::{
     DeliveryEvent, DeliveryLogEntry, EnhancedCode, Evidence, FeedCursor, NoticeKind, Outcome, QueueId, QueueState,
     Reply, Scope, UnknownNoticeKind,
+};
+pub use dns_changes::{
+    ChangeState, DnsProvider, RecordedChange, SetChange, TsigAlgorithm, TsigKey, UnknownChangeState,
+    UnknownTsigAlgorithm,
 };
 pub use domain::{DkimAlgorithm, DkimKey, Domain, NewDomain};
 pub use draft::{AttachmentFields, Draft, DraftAttachment, DraftFields, DraftHeader, DraftLimits, RecipientKind};
@@ -78,3 +84,4 @@ pub use token::{NewToken, StoredToken, TokenHash, TokenKind, TokenRecord, TokenV
 pub use violation::{Violation, Violations, shown_name};
 pub use visitor::{ClientNetwork, InvalidClient, LoginProtocol, Visitor};
 pub use webhook::{ReplayedEvents, WebhookAuthor, WebhookDisabled, WebhookId, WebhookSigning};
+pub use zone_records::{InvalidRecord, RecordData, RecordKind, RecordSet};

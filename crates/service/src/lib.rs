@@ -32,7 +32,7 @@ mod settings;
 use std::sync::Arc;
 
 pub use mailapi_backend::Quarantined;
-use mailapi_backend::{Backend, Dns};
+use mailapi_backend::{Backend, Dns, ZoneDns};
 pub use mailapi_backend::{Buffer, BufferError, BufferWriter};
 use mailapi_model::{AppPasswordId, Clock, Entropy, TokenId};
 use mailapi_rspamd::Rspamd;
@@ -74,6 +74,8 @@ pub struct Parts {
     pub dns: Arc<dyn Dns>,
     /// A DNS resolver without a cache, for checks of a domain's records. They see a new or corrected record at once.
     pub fresh_dns: Arc<dyn Dns>,
+    /// The name servers of zones.
+    pub zone_dns: Arc<dyn ZoneDns>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The source of randomness.
@@ -91,6 +93,7 @@ struct Inner {
     backend: Backend,
     dns: Arc<dyn Dns>,
     fresh_dns: Arc<dyn Dns>,
+    zone_dns: Arc<dyn ZoneDns>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     buffer: Buffer,
@@ -131,7 +134,7 @@ impl Service {
     /// Creates the service; starts nothing.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, backend, dns, fresh_dns, clock, entropy, buffer, metrics, settings } = parts;
+        let Parts { store, backend, dns, fresh_dns, zone_dns, clock, entropy, buffer, metrics, settings } = parts;
         Self(Arc::new(Inner {
             epoch: Epoch::new(store.foreign_changes()),
             callers: CallerCache::new(settings.cached_callers),
@@ -162,6 +165,7 @@ impl Service {
             backend,
             dns,
             fresh_dns,
+            zone_dns,
             clock,
             entropy,
             buffer,

@@ -10,6 +10,8 @@ mod db;
 mod delivery_log;
 mod directory;
 mod dkim_keys;
+mod dns_changes;
+mod dns_providers;
 mod domains;
 mod error;
 mod events;
@@ -45,6 +47,8 @@ pub use directory::{
     DirectoryQuota, DirectorySettings, RowFault, RowFaultKind,
 };
 pub use dkim_keys::DkimKeys;
+pub use dns_changes::DnsChanges;
+pub use dns_providers::DnsProviders;
 pub use domains::{DomainChange, DomainDeleted, DomainFilter, Domains};
 pub use error::StoreError;
 pub use events::{EventFilter, EventPage, EventScope, Events, OwnEvents, StoredEvent, insert_event};

@@ -10,8 +10,8 @@ use crate::stats::hours::Hours;
 use crate::stats::read as stats;
 use crate::{
     AccountFilter, AliasFilter, DeliveryLogFilter, DomainFilter, PermissionFilter, SentFilter, SentOwner, SentScope,
-    Store, StoreError, TokenFilter, accounts, aliases, app_passwords, delivery_log, domains, permissions, tokens,
-    webhooks,
+    Store, StoreError, TokenFilter, accounts, aliases, app_passwords, delivery_log, dns_changes, domains, permissions,
+    tokens, webhooks,
 };
 
 async fn plan(engine: &Sqlite, statement: Stmt) -> String {
@@ -100,6 +100,7 @@ fn lists() -> Vec<(List, Vec<Filter>)> {
         (aliases::ALIASES, alias_filters()),
         (tokens::TOKENS, token_filters.iter().map(tokens::conditions).collect()),
         (app_passwords::APP_PASSWORDS, vec![app_passwords::of_mailbox(&self::email())]),
+        (dns_changes::DNS_CHANGES, vec![dns_changes::of_domain(&"example.org".parse().unwrap())]),
         (permissions::PERMISSIONS, permission_filters.iter().map(permissions::conditions).collect()),
         (domains::DOMAINS, domain_filters.iter().map(domains::conditions).collect()),
         (webhooks::WEBHOOKS, vec![webhooks::conditions(None), webhooks::conditions(Some(&self::email()))]),

@@ -11,8 +11,8 @@ use crate::name_locks::NameLocks;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use crate::{
-    Accounts, Aliases, AppPasswords, DeliveryLog, DkimKeys, Domains, Events, ForeignChanges, Greylist, MailOwners,
-    Permissions, Rules, Secrets, Sent, Stats, StoreError, Tokens, WaitingMails, Webhooks,
+    Accounts, Aliases, AppPasswords, DeliveryLog, DkimKeys, DnsChanges, DnsProviders, Domains, Events, ForeignChanges,
+    Greylist, MailOwners, Permissions, Rules, Secrets, Sent, Stats, StoreError, Tokens, WaitingMails, Webhooks,
 };
 
 /// The migrations for SQLite; a released migration never changes.
@@ -48,6 +48,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 29, sql: include_str!("../migrations/sqlite/0029_sieve_of_all.sql") },
     Migration { version: 30, sql: include_str!("../migrations/sqlite/0030_recipient.sql") },
     Migration { version: 31, sql: include_str!("../migrations/sqlite/0031_senders_of_aliases.sql") },
+    Migration { version: 32, sql: include_str!("../migrations/sqlite/0032_dns_changes.sql") },
 ];
 
 /// The same migrations for PostgreSQL.
@@ -83,6 +84,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 29, sql: include_str!("../migrations/postgres/0029_sieve_of_all.sql") },
     Migration { version: 30, sql: include_str!("../migrations/postgres/0030_recipient.sql") },
     Migration { version: 31, sql: include_str!("../migrations/postgres/0031_senders_of_aliases.sql") },
+    Migration { version: 32, sql: include_str!("../migrations/postgres/0032_dns_changes.sql") },
 ];
 
 /// The component under which the migrations of this crate are recorded.
@@ -208,6 +210,18 @@ impl Store {
     #[must_use]
     pub const fn dkim_keys(&self) -> DkimKeys<'_> {
         DkimKeys(&self.db)
+    }
+
+    /// The name servers that take changes of domains' records.
+    #[must_use]
+    pub const fn dns_providers(&self) -> DnsProviders<'_> {
+        DnsProviders(&self.db)
+    }
+
+    /// The changes of domains' records.
+    #[must_use]
+    pub const fn dns_changes(&self) -> DnsChanges<'_> {
+        DnsChanges(&self.db)
     }
 
     /// The accounts.

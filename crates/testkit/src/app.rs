@@ -113,6 +113,7 @@ impl TestApp {
             backend: mail_server.backend(),
             dns: dns.clone(),
             fresh_dns: dns.clone(),
+            zone_dns: dns.clone(),
             clock: clock.clone(),
             entropy,
             buffer: Buffer::new(BufferSettings::new(directory.path())),
@@ -193,9 +194,10 @@ impl TestApp {
         let buffer = Buffer::new(BufferSettings::new(self.directory.path()));
         let entropy = Arc::new(SeededEntropy::new(OTHER_SEED));
         let (store, backend) = self.mail_server.beside(&self.database, entropy.clone(), buffer.clone()).await;
-        let (dns, fresh_dns, clock) = (self.dns.clone(), self.dns.clone(), self.clock.clone());
+        let (dns, fresh_dns, zone_dns) = (self.dns.clone(), self.dns.clone(), self.dns.clone());
+        let clock = self.clock.clone();
         let metrics = Metrics::default();
-        Service::new(Parts { store, backend, dns, fresh_dns, clock, entropy, buffer, metrics, settings })
+        Service::new(Parts { store, backend, dns, fresh_dns, zone_dns, clock, entropy, buffer, metrics, settings })
     }
 
     /// Creates a domain.

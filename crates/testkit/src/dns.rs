@@ -1,11 +1,15 @@
 //! A DNS whose records a test sets.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use mailapi_backend::{Dns, DnsError, MailExchange, Proven, ServiceLocation, TlsaRecord, TlsaRecords};
+use mailapi_backend::{
+    Dns, DnsError, DnsZone, FoundRecords, MailExchange, Proven, ServiceLocation, TlsaRecord, TlsaRecords, UpdateError,
+    ZoneDns,
+};
+use mailapi_model::{RecordData, RecordKind, RecordSet, SetChange, TsigKey};
 
 /// Answers with the records set by a test; all other names do not exist.
 #[derive(Default)]
@@ -24,6 +28,11 @@ struct Records {
     /// By host and port.
     tlsa: HashMap<(String, u16), Result<TlsaRecords, DnsError>>,
     silent: Vec<String>,
+    zones: Vec<DnsZone>,
+    /// The answers to the next updates, and whether each one is applied all the same.
+    answers: VecDeque<(Result<(), UpdateError>, bool)>,
+    /// The answer to every update.
+    refusal: Option<UpdateError>,
 }
 
 impl FakeDns {
@@ -95,6 +104,22 @@ impl FakeDns {
         self.0.lock().unwrap().silent.push(name.to_owned());
     }
 
+    /// Adds a zone with these name servers. Any key may update it.
+    pub fn set_zone(&self, apex: &str, servers: &[&str]) {
+        let servers = servers.iter().map(ToString::to_string).collect();
+        self.0.lock().unwrap().zones.push(DnsZone { apex: apex.to_owned(), servers });
+    }
+
+    /// Answers one of the next updates like this, after those that were set before; `is_applied` says what happens.
+    pub fn answer_update(&self, answer: Result<(), UpdateError>, is_applied: bool) {
+        self.0.lock().unwrap().answers.push_back((answer, is_applied));
+    }
+
+    /// Refuses every update, or no longer.
+    pub fn refuse_key(&self, refusal: Option<UpdateError>) {
+        self.0.lock().unwrap().refusal = refusal;
+    }
+
     fn answer<T: Clone>(&self, name: &str, pick: impl Fn(&Records) -> Option<&Vec<T>>) -> Result<Vec<T>, DnsError> {
         let records = self.0.lock().unwrap();
         if records.silent.iter().any(|silent| silent == name) {
@@ -146,6 +171,99 @@ impl Dns for FakeDns {
 
     async fn tlsa(&self, host: &str, port: u16) -> Result<Option<TlsaRecords>, DnsError> {
         self.0.lock().unwrap().tlsa.get(&(host.to_owned(), port)).cloned().transpose()
+    }
+}
+
+#[async_trait]
+impl ZoneDns for FakeDns {
+    async fn zone_of(&self, name: &str) -> Result<DnsZone, DnsError> {
+        let records = self.0.lock().unwrap();
+        let is_above = |zone: &&DnsZone| name == zone.apex || name.ends_with(&format!(".{}", zone.apex));
+        records.zones.iter().filter(is_above).max_by_key(|zone| zone.apex.len()).cloned().ok_or(DnsError::NoSuchName)
+    }
+
+    async fn records_at(&self, _: SocketAddr, name: &str, kind: RecordKind) -> Result<FoundRecords, DnsError> {
+        let records = self.0.lock().unwrap();
+        if records.silent.iter().any(|silent| silent == name) {
+            return Err(DnsError::Timeout);
+        }
+        let alias = records.aliases.get(name).cloned().filter(|_| kind != RecordKind::Cname);
+        Ok(FoundRecords { set: records.set(name, kind), alias })
+    }
+
+    async fn addresses_of(&self, host: &str) -> Result<Vec<IpAddr>, DnsError> {
+        self.addresses(host).await
+    }
+
+    async fn replace(&self, _: SocketAddr, _: &TsigKey, change: &SetChange) -> Result<(), UpdateError> {
+        let mut records = self.0.lock().unwrap();
+        let SetChange { name, kind, before, after, .. } = change;
+        if let Some(refusal) = &records.refusal {
+            return Err(refusal.clone());
+        }
+        if !records.set(name, *kind).has_records_of(before) {
+            return Err(UpdateError::Moved);
+        }
+        let is_change = !before.has_records_of(after);
+        let (answer, is_applied) =
+            if is_change { records.answers.pop_front().unwrap_or((Ok(()), true)) } else { (Ok(()), false) };
+        if is_applied {
+            records.put(name, *kind, &after.records);
+        }
+        answer
+    }
+}
+
+impl Records {
+    fn set(&self, name: &str, kind: RecordKind) -> RecordSet {
+        let of = |host: &str| host.to_owned();
+        let records = match kind {
+            RecordKind::Cname => {
+                self.aliases.get(name).map(|target| RecordData::Cname(of(target))).into_iter().collect()
+            }
+            RecordKind::Mx => {
+                let data = |mx: &MailExchange| RecordData::Mx { preference: mx.preference, exchange: of(&mx.exchange) };
+                self.mx.get(name).into_iter().flatten().map(data).collect()
+            }
+            RecordKind::Srv => {
+                let data = |at: &ServiceLocation| RecordData::Srv {
+                    priority: at.priority,
+                    weight: at.weight,
+                    port: at.port,
+                    target: of(&at.target),
+                };
+                self.services.get(name).into_iter().flatten().map(data).collect()
+            }
+            RecordKind::Txt => self.txt.get(name).into_iter().flatten().map(|text| RecordData::text(text)).collect(),
+        };
+        RecordSet { ttl: 3600, records }
+    }
+
+    fn put(&mut self, name: &str, kind: RecordKind, records: &[RecordData]) {
+        let name = name.to_owned();
+        match kind {
+            RecordKind::Cname => self.aliases.remove(&name).map(drop).unwrap_or_default(),
+            RecordKind::Mx => self.mx.remove(&name).map(drop).unwrap_or_default(),
+            RecordKind::Srv => self.services.remove(&name).map(drop).unwrap_or_default(),
+            RecordKind::Txt => self.txt.remove(&name).map(drop).unwrap_or_default(),
+        }
+        for data in records.iter().cloned() {
+            match data {
+                RecordData::Cname(target) => {
+                    self.aliases.insert(name.clone(), target);
+                }
+                RecordData::Mx { preference, exchange } => {
+                    self.mx.entry(name.clone()).or_default().push(MailExchange { preference, exchange });
+                }
+                RecordData::Srv { priority, weight, port, target } => {
+                    let location = ServiceLocation { priority, weight, port, target };
+                    self.services.entry(name.clone()).or_default().push(location);
+                }
+                text @ RecordData::Txt(_) => {
+                    self.txt.entry(name.clone()).or_default().extend(text.joined_text());
+                }
+            }
+        }
     }
 }
 

@@ -246,6 +246,20 @@ const TABLE: &[Row] = &[
     row("GET /api/v1/webhooks/{id}/deliveries", For::Admins, 200),
     row("POST /api/v1/webhooks/{id}/replay", For::Admins, 200).body(r#"{"after":"0"}"#),
     row("DELETE /api/v1/webhooks/{id}", For::Admins, 200),
+    row("GET /api/v1/dns/providers", For::Admins, 200),
+    row("PUT /api/v1/domains/{domain}/dns/provider", For::Admins, 503)
+        .granted("DNS_UNAVAILABLE")
+        .body(r#"{"server":"192.0.2.1","key_name":"k","secret":"c2VjcmV0"}"#),
+    row("GET /api/v1/domains/{domain}/dns/provider", For::Admins, 404).granted("DNS_PROVIDER_NOT_FOUND"),
+    row("DELETE /api/v1/domains/{domain}/dns/provider", For::Admins, 404).granted("DNS_PROVIDER_NOT_FOUND"),
+    row("GET /api/v1/domains/{domain}/dns/plan", For::Admins, 404).granted("DNS_PROVIDER_NOT_FOUND"),
+    row("POST /api/v1/domains/{domain}/dns/apply", For::Admins, 404)
+        .granted("DNS_PROVIDER_NOT_FOUND")
+        .body(r#"{"plan_id":"x"}"#),
+    row("POST /api/v1/domains/{domain}/dns/rollback", For::Admins, 404)
+        .granted("DNS_PROVIDER_NOT_FOUND")
+        .body(r#"{"plan_id":"x"}"#),
+    row("GET /api/v1/domains/{domain}/dns/history", For::Admins, 200),
     // Last, because it removes the domain with all its users.
     row("DELETE /api/v1/domains/{domain}", For::Admins, 200).query("?force=true"),
 

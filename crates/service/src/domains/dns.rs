@@ -3,14 +3,14 @@
 use std::net::IpAddr;
 
 use mailapi_backend::reverse_name;
-use mailapi_model::{DomainName, Timestamp};
+use mailapi_model::{DkimKey, DomainName, Timestamp};
 
 use super::DomainError;
 use super::verify::{
     Context, RecordCheck, RecordStatus, TIME, TimedDns, check_mail, check_pointers, hosting, programs,
 };
 use super::zone_file::zone_file;
-use crate::{Caller, Service};
+use crate::{Caller, Service, Settings};
 
 /// The longest name in DNS (RFC 1035 section 2.3.4), as text without the final dot.
 const MAX_NAME: usize = 253;
@@ -98,17 +98,21 @@ impl Service {
         let dns = TimedDns::new(self.0.fresh_dns.as_ref(), TIME);
         let settings = &self.0.settings;
         let context = Context::new(&dns, &domain, &settings.mail_host).await;
-        let (mail, programs, pages, pointers) = tokio::join!(
-            check_mail(&context, &keys),
-            programs::check(&context, settings.mail_programs),
-            hosting::check(&context, settings.web_host.as_deref(), settings.mail_programs),
-            check_pointers(&context),
-        );
-        let checks = mail.into_iter().chain(programs).chain(pages).chain(pointers);
-        let records: Vec<_> = checks.map(WantedRecord::from).collect();
+        let records = wanted_records(&context, &keys, settings).await;
         let zone_file = zone_file(&domain, &records);
         Ok(DnsSetup { domain, checked_at: self.0.clock.now(), records, zone_file })
     }
+}
+
+/// Returns the records that a domain needs, with what DNS has of them.
+pub(super) async fn wanted_records(context: &Context<'_>, keys: &[DkimKey], settings: &Settings) -> Vec<WantedRecord> {
+    let (mail, programs, pages, pointers) = tokio::join!(
+        check_mail(context, keys),
+        programs::check(context, settings.mail_programs),
+        hosting::check(context, settings.web_host.as_deref(), settings.mail_programs),
+        check_pointers(context),
+    );
+    mail.into_iter().chain(programs).chain(pages).chain(pointers).map(WantedRecord::from).collect()
 }
 
 impl From<RecordCheck> for WantedRecord {

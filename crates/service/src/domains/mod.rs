@@ -10,6 +10,7 @@ mod get;
 mod hosted;
 mod list;
 mod pending;
+mod publishing;
 mod sending;
 mod update;
 mod verify;
@@ -25,6 +26,10 @@ use crate::error::store_errors_are_unavailable;
 
 pub use dns::{DnsSetup, Publication, WantedRecord};
 pub use hosted::{HostedPages, ProgramPort, ProgramSettings, StsPolicy};
+pub use publishing::{
+    AppliedPlan, AttemptedChange, ChangeAction, DnsPlan, PlanConflict, PlanOptions, PlannedChange, ProviderFields,
+    PublishError, ServerState, ServerView,
+};
 pub(crate) use verify::decisive_spf;
 pub use verify::{DnsReport, RecordCheck, RecordStatus};
 

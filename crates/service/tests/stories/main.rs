@@ -61,6 +61,7 @@ fn parts(app: &TestApp) -> Parts {
         backend: app.mail_server.backend(),
         dns: app.dns.clone(),
         fresh_dns: app.dns.clone(),
+        zone_dns: app.dns.clone(),
         clock: app.clock.clone(),
         entropy: Arc::new(SeededEntropy::new(9)),
         buffer: app.service.buffer().clone(),

@@ -5,6 +5,7 @@ mod aliases;
 mod app_passwords;
 mod delivery_log;
 mod directory;
+mod dns_changes;
 mod domains;
 mod engines;
 mod events;

@@ -6,5 +6,6 @@ mod dns;
 mod get;
 mod list;
 mod pending;
+mod publishing;
 mod update;
 mod verify;

@@ -93,6 +93,7 @@ impl App {
             backend: trouble.backend(),
             dns: dns.clone(),
             fresh_dns: dns.clone(),
+            zone_dns: dns.clone(),
             clock: clock.clone(),
             entropy,
             buffer: Buffer::new(BufferSettings::new(directory.path())),

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv6Addr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
-use mailapi_backend::DnsError;
+use mailapi_backend::{Dns, DnsError};
+use mailapi_dns::{DnsSettings, NetworkDns};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -62,9 +63,10 @@ fn usable(what: &'static str, path: &Path, advice: &'static str) -> Finding {
 async fn addresses(config: &Config, choices: &Choices) -> Vec<Finding> {
     const WHAT: &str = "address";
     let host = choices.hostname.as_str();
-    let dns = config.dns().map_err(Into::into).and_then(|settings| wiring::resolvers(&settings));
+    let without_cache = |settings: &DnsSettings| NetworkDns::new(&settings.without_cache());
+    let dns = config.dns().map_err(Into::into).and_then(|settings| wiring::with_name_servers(&settings, without_cache));
     let found = match dns {
-        Ok(resolvers) => resolvers.fresh.addresses(host).await,
+        Ok(dns) => dns.addresses(host).await,
         Err(failure) => return vec![Finding::unknown(WHAT, failure)],
     };
     match found {

@@ -12,6 +12,7 @@ mod tags;
 mod timed_dns;
 
 pub(super) use advice::ptr as check_pointers;
+pub(super) use spf::{extended as extended_spf, is_policy as is_spf};
 pub(crate) use spf_grammar::decisive as decisive_spf;
 
 use std::net::IpAddr;

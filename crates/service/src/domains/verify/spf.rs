@@ -87,7 +87,26 @@ fn judge(
     }
 }
 
-fn is_policy(text: &str) -> bool {
+/// Returns the policy that also allows this server.
+///
+/// # Errors
+/// Why there is no such policy.
+pub(in crate::domains) async fn extended(context: &Context<'_>, policy: &str) -> Result<String, String> {
+    let terms = policy.split_once(' ').map(|(_, terms)| terms).unwrap_or_default();
+    let extended = format!("v=spf1 a:{} {terms}", context.host).trim_end().to_owned();
+    let mut walk = Walk { dns: context.dns, addresses: context.known_addresses(), lookups: 0 };
+    match walk.policy(context.domain.as_str(), &extended, 0).await {
+        Err(Fault::Dns(error)) => Err(format!("The DNS look-up failed: {error}.")),
+        Err(Fault::Broken(why)) => Err(why),
+        Ok(_) if walk.lookups > MAX_LOOKUPS => Err(format!(
+            "With this server the policy needs {} look-ups; with more than {MAX_LOOKUPS} it is invalid. Remove an include.",
+            walk.lookups
+        )),
+        Ok(_) => Ok(extended),
+    }
+}
+
+pub(in crate::domains) fn is_policy(text: &str) -> bool {
     let version = text.split(' ').next().unwrap_or_default();
     version.eq_ignore_ascii_case("v=spf1")
 }

@@ -1,0 +1,206 @@
+//! Publishing the DNS records of a domain.
+
+use axum::http::StatusCode;
+use mailapi_backend::UpdateError;
+use serde_json::{Value, json};
+
+use crate::support::App;
+
+const SECRET: &str = "c2VjcmV0IG9mIHRoZSB0ZXN0cw==";
+
+/// An app whose domain `example.org` has a zone with one name server, and a provider.
+async fn with_provider() -> App {
+    let app = App::with(|settings, _| settings.mail_host = "mx.example.org".to_owned()).await;
+    app.domain("example.org").await;
+    app.dns.set_zone("example.org", &["ns.example.org"]);
+    app.dns.set_addresses("ns.example.org", &["192.0.2.53"]);
+    app.dns.set_addresses("mx.example.org", &["192.0.2.25"]);
+    let provider = json!({ "server": "ns.example.org", "key_name": "MailAPI.", "secret": SECRET });
+    app.put(&app.admin, "/domains/example.org/dns/provider", provider).await.assert(StatusCode::OK);
+    app
+}
+
+async fn plan(app: &App, query: &str) -> Value {
+    app.get(&app.admin, &format!("/domains/example.org/dns/plan{query}")).await.assert(StatusCode::OK)
+}
+
+async fn apply(app: &App, plan: &Value, replace: &[&str]) -> Value {
+    let body = json!({ "plan_id": plan["plan_id"], "replace": replace });
+    app.post(&app.admin, "/domains/example.org/dns/apply", body).await.assert(StatusCode::OK)
+}
+
+async fn history(app: &App) -> Value {
+    app.get(&app.admin, "/domains/example.org/dns/history").await.assert(StatusCode::OK)
+}
+
+fn purposes(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|one| one["purpose"].as_str().unwrap()).collect()
+}
+
+fn states(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|one| one["state"].as_str().unwrap_or("none")).collect()
+}
+
+#[tokio::test]
+async fn a_provider_is_checked_before_it_is_set_and_keeps_its_secret() {
+    let app = App::with(|_, _| ()).await;
+    app.domain("example.org").await;
+    let path = "/domains/example.org/dns/provider";
+    app.get(&app.admin, path).await.assert_error(404, "DNS_PROVIDER_NOT_FOUND");
+    let bad = json!({ "server": "a b", "key_name": "", "algorithm": "hmac-md5", "secret": "?" });
+    let refused = app.put(&app.admin, path, bad).await.assert(StatusCode::UNPROCESSABLE_ENTITY);
+    let fields: Vec<_> = refused["details"].as_array().unwrap().iter().map(|one| one["field"].clone()).collect();
+    assert_eq!(fields, ["server", "key_name", "algorithm", "secret"]);
+    let good =
+        json!({ "server": "192.0.2.53:5353", "key_name": "MailAPI.", "algorithm": "HMAC-SHA512", "secret": SECRET });
+    app.put(&app.admin, path, good.clone()).await.assert_error(503, "DNS_UNAVAILABLE");
+    app.dns.set_zone("example.org", &["ns.example.org"]);
+    app.dns.refuse_key(Some(UpdateError::BadKey));
+    let refused = app.put(&app.admin, path, good.clone()).await.assert_error(409, "DNS_REFUSED");
+    assert!(refused.contains("does not accept the key"), "{refused}");
+    app.get(&app.admin, path).await.assert_error(404, "DNS_PROVIDER_NOT_FOUND");
+    app.dns.refuse_key(None);
+    let expected = json!({
+        "success": true, "domain": "example.org", "provider": "rfc2136", "server": "192.0.2.53:5353",
+        "key_name": "mailapi", "algorithm": "hmac-sha512"
+    });
+    assert_eq!(app.put(&app.admin, path, good).await.assert(StatusCode::OK), expected);
+    assert_eq!(app.get(&app.admin, path).await.assert(StatusCode::OK), expected);
+    app.delete(&app.admin, path).await.assert(StatusCode::OK);
+    app.delete(&app.admin, path).await.assert_error(404, "DNS_PROVIDER_NOT_FOUND");
+    let kinds = app.get(&app.admin, "/dns/providers").await.assert(StatusCode::OK);
+    assert_eq!(kinds["providers"][0]["fields"][3]["secret"], json!(true));
+}
+
+#[tokio::test]
+async fn an_empty_zone_becomes_a_verified_domain_and_is_empty_again() {
+    let app = with_provider().await;
+    app.dns.set_txt("example.org", &["other-verification=1"]);
+    let seen = plan(&app, "").await;
+    assert_eq!((&seen["zone"], &seen["name_servers"]), (&json!("example.org"), &json!(["ns.example.org"])));
+    assert_eq!(purposes(&seen["changes"]), ["SPF", "DKIM", "DMARC", "MX"]);
+    assert_eq!(seen["conflicts"], json!([]));
+    let spf = &seen["changes"][0];
+    let before = json!({ "ttl": 3600, "records": ["\"other-verification=1\""] });
+    assert_eq!((&spf["action"], &spf["before"]), (&json!("add"), &before));
+    let policy = "\"v=spf1 a:mx.example.org mx -all\"";
+    assert_eq!(spf["after"]["records"], json!(["\"other-verification=1\"", policy]));
+    assert_eq!(plan(&app, "").await, seen, "a plan changes nothing");
+    let applied = apply(&app, &seen, &[]).await;
+    assert!(states(&applied["changes"]).iter().all(|state| *state == "applied"), "{applied}");
+    assert_eq!(applied["servers"], json!([{ "server": "ns.example.org", "state": "seen", "error": null }]));
+    assert_eq!(applied["verified"], json!(true));
+    assert_eq!(purposes(&plan(&app, "").await["changes"]), [""; 0]);
+    let body = json!({ "plan_id": "another" });
+    app.post(&app.admin, "/domains/example.org/dns/rollback", body).await.assert_error(409, "DNS_PLAN_CHANGED");
+    let body = json!({ "plan_id": seen["plan_id"] });
+    let undone = app.post(&app.admin, "/domains/example.org/dns/rollback", body.clone()).await.assert(StatusCode::OK);
+    assert_eq!(states(&undone["changes"]), ["rolled_back"; 4]);
+    assert_eq!(plan(&app, "").await, seen, "all is as it was");
+    let recorded = history(&app).await;
+    assert_eq!((&recorded["total"], states(&recorded["changes"])), (&json!(4), vec!["rolled_back"; 4]));
+    app.post(&app.admin, "/domains/example.org/dns/rollback", body).await.assert_error(409, "DNS_PLAN_CHANGED");
+}
+
+#[tokio::test]
+async fn records_that_lead_elsewhere_stay_unless_the_plan_names_them() {
+    let app = with_provider().await;
+    app.dns.set_mx("example.org", &["other.example.net"]);
+    app.dns.set_addresses("other.example.net", &["192.0.2.99"]);
+    app.dns.set_txt("_dmarc.example.org", &["v=DMARC1; p=invalid; rua=x", "note"]);
+    let seen = plan(&app, "").await;
+    assert_eq!(purposes(&seen["conflicts"]), ["MX", "DMARC"]);
+    assert_eq!(
+        (&seen["conflicts"][0]["replaceable"], &seen["conflicts"][0]["found"]),
+        (&json!(true), &json!(["10 other.example.net"]))
+    );
+    let replacing = plan(&app, "?replace=mx").await;
+    assert_ne!(replacing["plan_id"], seen["plan_id"]);
+    let last = replacing["changes"].as_array().unwrap().last().unwrap();
+    assert_eq!((&last["purpose"], &last["action"]), (&json!("MX"), &json!("replace")));
+    assert_eq!(last["before"]["records"], json!(["10 other.example.net."]));
+    assert_eq!(last["after"]["records"], json!(["10 mx.example.org."]));
+    // A plan is bound to what it replaces.
+    let body = json!({ "plan_id": replacing["plan_id"] });
+    app.post(&app.admin, "/domains/example.org/dns/apply", body).await.assert_error(409, "DNS_PLAN_CHANGED");
+    apply(&app, &replacing, &["MX"]).await;
+    let dmarc = plan(&app, "?replace=DMARC").await;
+    let after = &dmarc["changes"][0]["after"]["records"];
+    assert_eq!(after.as_array().unwrap().len(), 2, "texts of other purposes stay: {dmarc}");
+    assert_eq!((&dmarc["conflicts"], &after[0]), (&json!([]), &json!("\"note\"")));
+}
+
+#[tokio::test]
+async fn this_server_joins_the_one_spf_policy() {
+    let app = with_provider().await;
+    app.dns.set_txt("example.org", &["v=spf1 include:other.example -all", "other"]);
+    app.dns.set_txt("other.example", &["v=spf1 ip4:192.0.2.1 -all"]);
+    let seen = plan(&app, "").await;
+    let spf = &seen["changes"][0];
+    assert_eq!((&spf["purpose"], &spf["action"]), (&json!("SPF"), &json!("replace")));
+    let records = json!(["\"other\"", "\"v=spf1 a:mx.example.org include:other.example -all\""]);
+    assert_eq!(spf["after"]["records"], records);
+    // Ten look-ups are the most.
+    let many: String = (0..10).map(|number| format!("a:a{number}.other.example ")).collect();
+    app.dns.set_txt("example.org", &[&format!("v=spf1 {many}-all")]);
+    let full = plan(&app, "").await;
+    let conflict = &full["conflicts"][0];
+    assert_eq!(conflict["purpose"], json!("SPF"));
+    assert!(conflict["reason"].as_str().unwrap().contains("needs 11 look-ups"), "{conflict}");
+    app.dns.set_txt("example.org", &["v=spf1 -all", "v=spf1 mx -all"]);
+    let two = plan(&app, "").await;
+    assert_eq!(purposes(&two["conflicts"]), ["SPF"]);
+}
+
+#[tokio::test]
+async fn dns_that_moved_since_the_plan_is_not_changed() {
+    let app = with_provider().await;
+    let seen = plan(&app, "").await;
+    app.dns.set_txt("_dmarc.example.org", &["v=DMARC1; p=none"]);
+    let body = json!({ "plan_id": seen["plan_id"] });
+    app.post(&app.admin, "/domains/example.org/dns/apply", body).await.assert_error(409, "DNS_PLAN_CHANGED");
+    assert_eq!(history(&app).await["total"], json!(0));
+}
+
+#[tokio::test]
+async fn a_refused_change_is_told_and_the_others_are_made() {
+    let app = with_provider().await;
+    let seen = plan(&app, "").await;
+    app.dns.answer_update(Err(UpdateError::Refused), false);
+    let applied = apply(&app, &seen, &[]).await;
+    assert_eq!(states(&applied["changes"]), ["refused", "applied", "applied", "applied"]);
+    assert!(applied["changes"][0]["error"].as_str().unwrap().contains("may not change"), "{applied}");
+    assert_eq!(applied["verified"], json!(false));
+    assert_eq!(purposes(&plan(&app, "").await["changes"]), ["SPF"]);
+}
+
+#[tokio::test]
+async fn a_change_without_an_answer_stays_open_until_the_next_look() {
+    for is_applied in [true, false] {
+        let app = with_provider().await;
+        let seen = plan(&app, "").await;
+        app.dns.answer_update(Err(UpdateError::Unanswered("cut off".to_owned())), is_applied);
+        let applied = apply(&app, &seen, &[]).await;
+        assert_eq!(states(&applied["changes"]), ["pending", "none", "none", "none"]);
+        let expected = if is_applied { "applied" } else { "refused" };
+        assert_eq!(states(&history(&app).await["changes"]), [expected]);
+        let next = plan(&app, "").await;
+        assert_eq!(purposes(&next["changes"]).contains(&"SPF"), !is_applied);
+        apply(&app, &next, &[]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_rollback_leaves_what_changed_since() {
+    let app = with_provider().await;
+    let seen = plan(&app, "").await;
+    apply(&app, &seen, &[]).await;
+    app.dns.set_txt("_dmarc.example.org", &["v=DMARC1; p=none"]);
+    let body = json!({ "plan_id": seen["plan_id"] });
+    let undone = app.post(&app.admin, "/domains/example.org/dns/rollback", body).await.assert(StatusCode::OK);
+    let kept: Vec<_> =
+        undone["changes"].as_array().unwrap().iter().filter(|change| change["state"] == "applied").collect();
+    assert_eq!(kept.len(), 1, "{undone}");
+    assert_eq!(kept[0]["name"], json!("_dmarc.example.org"));
+    assert!(kept[0]["error"].as_str().unwrap().contains("changed meanwhile"), "{undone}");
+}

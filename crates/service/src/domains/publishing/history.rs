@@ -1,0 +1,42 @@
+//! `GET /domains/{domain}/dns/history`.
+
+use mailapi_model::{DomainName, Listed, Page, RecordedChange};
+
+use super::PublishError;
+use super::primary::Primary;
+use crate::domains::DomainError;
+use crate::{Caller, Service};
+
+impl Service {
+    /// Returns a page of the changes of a domain's records, newest first.
+    ///
+    /// # Errors
+    /// See [`PublishError`].
+    pub async fn dns_history(
+        &self,
+        caller: &Caller,
+        name: &DomainName,
+        page: Page,
+    ) -> Result<Listed<RecordedChange>, PublishError> {
+        caller.grants.admin()?;
+        self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
+        self.try_to_settle(name).await;
+        Ok(self.0.store.dns_changes().list(name, page).await?)
+    }
+
+    /// Looks at the changes without a known answer, if their server answers.
+    async fn try_to_settle(&self, name: &DomainName) {
+        if self.0.store.dns_changes().pending(name).await.is_ok_and(|pending| pending.is_empty()) {
+            return;
+        }
+        let domain = name.clone();
+        let settled = self.with_domain_lock(name, async move |service: Self| {
+            let provider = service.provider_of(&domain).await?;
+            let primary = Primary::of(service.0.zone_dns.as_ref(), &domain, provider).await?;
+            service.settle(&primary, &domain).await
+        });
+        if let Err(error) = settled.await {
+            tracing::warn!(domain = %name, %error, "it is not known yet what became of a change of DNS records");
+        }
+    }
+}
