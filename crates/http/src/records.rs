@@ -1,11 +1,11 @@
 //! Records as JSON in the shapes of the API, for the command line.
 
 use mailapi_model::{
-    Alias, AppPassword, AppPasswordValue, DkimKey, Domain, RuleFields, RuleSet, Secret, TokenRecord, TokenValue,
-    Violations,
+    Alias, AppPassword, AppPasswordValue, DkimKey, Domain, RecordedChange, RuleFields, RuleSet, Secret, TokenRecord,
+    TokenValue, Violations,
 };
 use mailapi_service::Caller;
-use mailapi_service::domains::DnsSetup;
+use mailapi_service::domains::{AppliedPlan, AttemptedChange, DnsPlan, DnsSetup};
 use mailapi_service::queue::QueueEntry;
 use mailapi_service::users::User;
 use mailapi_service::webhooks::Webhook;
@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::routes::aliases::AliasRecord;
 use crate::routes::domains::DomainRecord;
 use crate::routes::domains::dns::DomainDns;
+use crate::routes::domains::publishing::{DnsApplied, DnsRolledBack, PlanRecord, RecordedDnsChange};
 use crate::routes::queue::QueuedMessageInfo;
 use crate::routes::tokens::TokenInfo;
 use crate::routes::tokens::create::TokenCreated;
@@ -106,6 +107,30 @@ pub fn domains_json(domains: Vec<Domain>) -> String {
 #[must_use]
 pub fn domain_dns_json(setup: DnsSetup) -> String {
     text(&DomainDns::from(setup))
+}
+
+/// The changes that the records of a domain need.
+#[must_use]
+pub fn dns_plan_json(plan: DnsPlan) -> String {
+    text(&PlanRecord::from(plan))
+}
+
+/// What became of a plan.
+#[must_use]
+pub fn dns_applied_json(applied: AppliedPlan) -> String {
+    text(&DnsApplied::from(applied))
+}
+
+/// What became of the way back.
+#[must_use]
+pub fn dns_rolled_back_json(changes: Vec<AttemptedChange>) -> String {
+    text(&DnsRolledBack::from(changes))
+}
+
+/// Changes that were sent to a name server.
+#[must_use]
+pub fn dns_changes_json(changes: Vec<RecordedChange>) -> String {
+    text(&changes.into_iter().map(RecordedDnsChange::from).collect::<Vec<_>>())
 }
 
 /// A token record, without the value.

@@ -1,12 +1,12 @@
 //! `mailapi domain`.
 
 use clap::Subcommand;
-use mailapi_http::{domain_dns_json, domain_json, domains_json};
+use mailapi_http::{domain_json, domains_json};
 use mailapi_model::{Domain, DomainName};
 use mailapi_service::Service;
-use mailapi_service::domains::{Publication, WantedRecord};
 
 use super::confirm::confirm;
+use super::dns::{self, DomainDns};
 use super::pages::every_page;
 use super::table::{fields, table};
 use super::{Init, Shown, caller, print};
@@ -35,16 +35,8 @@ pub(super) enum Command {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Show the DNS records that a mail domain needs, and which are published
-    Dns {
-        /// The domain's name
-        name: DomainName,
-        /// Print the records as a zone file to paste
-        #[arg(long, conflicts_with = "json")]
-        zone: bool,
-        #[command(flatten)]
-        shown: Shown,
-    },
+    /// Show the DNS records that a mail domain needs, and which are published; plan and make changes
+    Dns(DomainDns),
     /// Remove a mail domain that has no users
     Remove {
         /// The domain's name
@@ -64,7 +56,7 @@ pub(super) async fn run(command: Command, config: &Config) -> Outcome {
         Command::Add { name, description, init: _ } => add(&service, name, description).await,
         Command::List(shown) => list(&service, &shown).await,
         Command::Show { name, shown } => show(&service, &name, &shown).await,
-        Command::Dns { name, zone, shown } => dns(&service, &name, zone, &shown).await,
+        Command::Dns(dns) => dns::run_of_domain(&service, dns).await,
         Command::Remove { name, force, yes } => remove(&service, &name, force, yes).await,
     })
     .await
@@ -108,26 +100,6 @@ async fn show(service: &Service, name: &DomainName, shown: &Shown) -> Outcome {
     ]))
 }
 
-async fn dns(service: &Service, name: &DomainName, zone: bool, shown: &Shown) -> Outcome {
-    let setup = service.get_dns(&caller(), name).await.map_err(|error| about(name, error))?;
-    if shown.json {
-        return print(&domain_dns_json(setup));
-    }
-    if zone {
-        return print(&setup.zone_file);
-    }
-    print(&dns_table(&setup.records))
-}
-
-/// Formats what DNS has of the records, with a hint for each that is not published.
-pub(super) fn dns_table(records: &[WantedRecord]) -> String {
-    let rows: Vec<_> = records.iter().map(dns_row).collect();
-    let table = table(["PURPOSE", "STATUS", "REQUIRED", "TYPE", "NAME", "VALUE"], &rows);
-    let open = records.iter().filter(|record| record.status != Publication::Found);
-    let hints: Vec<_> = open.map(|record| (record.purpose, record.hint.clone())).collect();
-    if hints.is_empty() { table } else { format!("{table}\n{}", fields(&hints)) }
-}
-
 async fn remove(service: &Service, name: &DomainName, force: bool, yes: bool) -> Outcome {
     if force && !yes {
         let domain = service.get_domain(&caller(), name).await.map_err(|error| about(name, error))?;
@@ -148,16 +120,5 @@ fn row(domain: &Domain) -> [String; 6] {
         domain.dkim_selector.clone().unwrap_or_else(|| "-".to_owned()),
         domain.created_at.to_string(),
         domain.description.clone().unwrap_or_default(),
-    ]
-}
-
-fn dns_row(record: &WantedRecord) -> [String; 6] {
-    [
-        record.purpose.to_owned(),
-        record.status.as_str().to_owned(),
-        if record.required { "yes" } else { "no" }.to_owned(),
-        record.record_type.to_owned(),
-        record.name.clone(),
-        record.value.clone().unwrap_or_else(|| "-".to_owned()),
     ]
 }

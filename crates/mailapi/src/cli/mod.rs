@@ -6,6 +6,7 @@ mod app_password;
 mod backup;
 mod config;
 mod confirm;
+mod dns;
 mod doctor;
 mod domain;
 mod events;
@@ -99,6 +100,9 @@ enum Command {
     /// Manage mail domains
     #[command(subcommand)]
     Domain(domain::Command),
+    /// Manage the name servers that take changes of domains' DNS records
+    #[command(subcommand)]
+    Dns(dns::Command),
     /// Manage users, each with a mailbox
     #[command(subcommand)]
     User(user::Command),
@@ -240,6 +244,7 @@ impl Command {
             Self::Config(_) => Identity::OfCaller,
             Self::Token(_)
             | Self::Domain(_)
+            | Self::Dns(_)
             | Self::User(_)
             | Self::Alias(_)
             | Self::Import(_)
@@ -294,6 +299,7 @@ impl Command {
             Self::Follow => follow::run(config).await,
             Self::Token(command) => token::run(command, config).await,
             Self::Domain(command) => domain::run(command, config).await,
+            Self::Dns(command) => dns::run(command, config).await,
             Self::User(command) => user::run(command, config).await,
             Self::Alias(command) => alias::run(command, config).await,
             Self::Import(arguments) => {

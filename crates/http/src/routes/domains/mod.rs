@@ -8,7 +8,7 @@ pub(crate) mod dns;
 mod get;
 mod list;
 mod pending;
-mod publishing;
+pub(crate) mod publishing;
 mod update;
 mod verify;
 

@@ -10,7 +10,7 @@ use mailapi_service::domains::DomainError;
 use mailapi_service::users::{CreateUser, UserError};
 
 use super::Choices;
-use crate::cli::domain::dns_table;
+use crate::cli::dns::dns_table;
 use crate::cli::user::new_password;
 use crate::cli::{caller, print};
 use crate::config::{Config, Database};

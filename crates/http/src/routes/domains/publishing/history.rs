@@ -32,7 +32,7 @@ pub(crate) struct DnsHistory {
 
 /// A change that was sent to the name server.
 #[derive(Serialize, ToSchema)]
-struct RecordedDnsChange {
+pub(crate) struct RecordedDnsChange {
     /// Number of the change.
     id: i64,
     /// The plan that it belongs to.

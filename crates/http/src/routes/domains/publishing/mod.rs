@@ -10,6 +10,11 @@ mod shape;
 
 use mailapi_service::domains::PublishError;
 
+pub(crate) use apply::DnsApplied;
+pub(crate) use history::RecordedDnsChange;
+pub(crate) use rollback::DnsRolledBack;
+pub(crate) use shape::PlanRecord;
+
 use crate::error::{ApiError, ErrorCode};
 use crate::router::{Routes, api_routes as routes};
 

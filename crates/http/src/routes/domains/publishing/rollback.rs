@@ -1,6 +1,7 @@
 //! `POST /domains/{domain}/dns/rollback`.
 
 use axum::extract::State;
+use mailapi_service::domains::AttemptedChange;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -32,6 +33,12 @@ pub(crate) struct DnsRolledBack {
     changes: Vec<AttemptedDnsChange>,
 }
 
+impl From<Vec<AttemptedChange>> for DnsRolledBack {
+    fn from(undone: Vec<AttemptedChange>) -> Self {
+        Self { success: true, changes: undone.into_iter().map(Into::into).collect() }
+    }
+}
+
 documented_errors!(
     Errors,
     documented_with_body,
@@ -53,5 +60,5 @@ pub(crate) async fn roll_back(
 ) -> Result<Json<DnsRolledBack>, ApiError> {
     let name = domain_in(&path, &caller)?;
     let undone = state.service().roll_back_dns(&caller, &name, &body.read()?.plan_id).await?;
-    Ok(Json(DnsRolledBack { success: true, changes: undone.into_iter().map(Into::into).collect() }))
+    Ok(Json(undone.into()))
 }

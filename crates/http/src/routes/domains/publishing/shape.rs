@@ -125,7 +125,7 @@ impl From<PlanConflict> for DnsConflict {
 /// The changes that the records of a domain need.
 #[derive(Serialize, ToSchema)]
 #[schema(as = DnsPlan)]
-pub(super) struct PlanRecord {
+pub(crate) struct PlanRecord {
     /// Always true.
     success: bool,
     /// Domain name.
