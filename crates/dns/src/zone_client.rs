@@ -275,3 +275,83 @@ fn judge(answer: &[u8], id: u16, verifier: Option<TSigVerifier>, zone: &str) -> 
         code => UpdateError::Other(format!("{code} without a signature")),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use mailapi_model::{RecordSet, Secret};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: u64 = 1_790_000_000;
+
+    fn key() -> TsigKey {
+        let secret = Secret::new(b"a secret of the tests".to_vec());
+        TsigKey { name: "mailapi".to_owned(), algorithm: TsigAlgorithm::HmacSha256, secret }
+    }
+
+    /// An update, signed, with what verifies its answer.
+    fn signed() -> (Message, Option<TSigVerifier>) {
+        let change = SetChange {
+            zone: "example.org".to_owned(),
+            name: "x.example.org".to_owned(),
+            kind: RecordKind::Txt,
+            before: RecordSet::default(),
+            after: RecordSet { ttl: 1, records: vec![RecordData::text("x")] },
+        };
+        let mut message = update(&change).unwrap();
+        let verifier = message.finalize(&signer(&key()).unwrap(), NOW).unwrap();
+        (message, verifier)
+    }
+
+    fn answer(id: u16, code: ResponseCode) -> Message {
+        let mut answer = Message::response(id, OpCode::Update);
+        answer.metadata.response_code = code;
+        answer
+    }
+
+    #[test]
+    fn a_success_without_a_signature_is_none() {
+        let (message, verifier) = signed();
+        let bytes = answer(message.metadata.id, ResponseCode::NoError).to_vec().unwrap();
+        assert_eq!(judge(&bytes, message.metadata.id, verifier, "example.org"), Err(UpdateError::NotSigned));
+        let (message, verifier) = signed();
+        let bytes = answer(message.metadata.id, ResponseCode::Refused).to_vec().unwrap();
+        assert_eq!(judge(&bytes, message.metadata.id, verifier, "example.org"), Err(UpdateError::RefusedUnsigned));
+    }
+
+    #[test]
+    fn an_alias_needs_a_free_name_and_other_records_a_name_without_alias() {
+        let (message, _) = signed();
+        let absent: Vec<_> = message.answers.iter().map(|record| (record.record_type(), record.dns_class)).collect();
+        assert_eq!(absent, [(RecordType::TXT, DNSClass::NONE), (RecordType::CNAME, DNSClass::NONE)]);
+        assert_eq!(message.authorities.len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_of_a_stranger_is_a_success(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            place: prop::sample::Index,
+            octet: u8,
+        ) {
+            let (message, verifier) = signed();
+            prop_assert!(judge(&bytes, message.metadata.id, verifier, "example.org").is_err());
+            // The question itself, sent back with an octet changed.
+            let (message, verifier) = signed();
+            let mut echo = message.to_vec().unwrap();
+            let at = place.index(echo.len());
+            echo[at] = octet;
+            prop_assert!(judge(&echo, message.metadata.id, verifier, "example.org").is_err());
+        }
+
+        #[test]
+        fn any_answer_is_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            if let Ok(message) = Message::from_vec(&bytes) {
+                for kind in RecordKind::ALL {
+                    found(&message.answers, &Name::root(), kind);
+                }
+            }
+        }
+    }
+}

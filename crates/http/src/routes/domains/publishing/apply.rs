@@ -28,6 +28,12 @@ request_body! {
 
 /// What became of a plan.
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "success": true, "domain": "example.test", "plan_id": "5f2c4c0c6f0e4d3b9a1d2e3f4a5b6c7d",
+    "changes": [{ "name": "example.test", "type": "MX", "before": { "ttl": 0, "records": [] },
+            "after": { "ttl": 3600, "records": ["10 mx.example.test."] }, "state": "applied", "error": null }],
+    "servers": [{ "server": "ns1.example.test", "state": "seen", "error": null }], "verified": true
+}))]
 pub(crate) struct DnsApplied {
     /// Always true; `changes` says what became of each one.
     success: bool,

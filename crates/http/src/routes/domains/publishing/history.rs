@@ -17,6 +17,14 @@ use crate::state::HttpState;
 
 /// A page of changes.
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "success": true, "total": 1, "limit": 50, "offset": 0,
+    "changes": [{
+        "id": 1, "plan_id": "5f2c4c0c6f0e4d3b9a1d2e3f4a5b6c7d", "name": "example.test", "type": "MX", "before": { "ttl": 0, "records": [] },
+            "after": { "ttl": 3600, "records": ["10 mx.example.test."] }, "state": "applied",
+        "at": "2026-11-20T10:15:30.123Z"
+    }]
+}))]
 pub(crate) struct DnsHistory {
     /// Always true.
     success: bool,

@@ -9,6 +9,12 @@ use crate::error::{ApiError, documented_errors};
 
 /// The ways to change DNS records.
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "success": true, "providers": [{
+        "name": "rfc2136", "description": "Dynamic updates with a TSIG key (RFC 2136, RFC 8945).",
+        "fields": [{ "name": "secret", "required": true, "secret": true, "description": "Secret of the key, in base64." }]
+    }]
+}))]
 pub(crate) struct DnsProviders {
     /// Always true.
     success: bool,

@@ -26,6 +26,12 @@ request_body! {
 
 /// What became of the changes.
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "success": true, "changes": [{
+        "name": "example.test", "type": "MX", "before": { "ttl": 3600, "records": ["10 mx.example.test."] },
+        "after": { "ttl": 0, "records": [] }, "state": "rolled_back", "error": null
+    }]
+}))]
 pub(crate) struct DnsRolledBack {
     /// Always true; `changes` says what became of each one.
     success: bool,

@@ -124,7 +124,16 @@ impl From<PlanConflict> for DnsConflict {
 
 /// The changes that the records of a domain need.
 #[derive(Serialize, ToSchema)]
-#[schema(as = DnsPlan)]
+#[schema(as = DnsPlan, example = json!({
+    "success": true, "domain": "example.test", "plan_id": "5f2c4c0c6f0e4d3b9a1d2e3f4a5b6c7d", "zone": "example.test",
+    "name_servers": ["ns1.example.test"],
+    "changes": [{
+        "action": "add", "purpose": "MX", "name": "example.test", "type": "MX", "before": { "ttl": 0, "records": [] },
+            "after": { "ttl": 3600, "records": ["10 mx.example.test."] },
+        "reason": "Add the record; without it mail for the domain does not reach this server."
+    }],
+    "conflicts": []
+}))]
 pub(crate) struct PlanRecord {
     /// Always true.
     success: bool,
