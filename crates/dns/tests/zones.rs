@@ -35,11 +35,11 @@ fn ours() -> TsigKey {
     key(RealNameServer::KEY)
 }
 
-fn set(records: &[RecordData]) -> RecordSet {
-    RecordSet { ttl: 3600, records: records.to_vec() }
+fn set(records: &[&RecordData]) -> RecordSet {
+    RecordSet { ttl: 3600, records: records.iter().copied().cloned().collect() }
 }
 
-fn change(name: &str, kind: RecordKind, before: &[RecordData], after: &[RecordData]) -> SetChange {
+fn change(name: &str, kind: RecordKind, before: &[&RecordData], after: &[&RecordData]) -> SetChange {
     let (zone, name) = (ZONE.to_owned(), name.to_owned());
     SetChange { zone, name, kind, before: set(before), after: set(after) }
 }
@@ -79,8 +79,9 @@ async fn records_are_added_replaced_and_removed_as_sets() {
         let address = server.address();
         let long = RecordData::text(&format!("v=DKIM1; k=rsa; p={}", "A".repeat(400)));
         let name = "m1._domainkey.example.test";
-        let steps: [&[RecordData]; 4] = [&[long], &[RecordData::text("a"), RecordData::text("b \"\\ é")], &[], &[]];
-        let mut before: &[RecordData] = &[];
+        let [a, b] = ["a", "b \"\\ é"].map(RecordData::text);
+        let steps: [&[&RecordData]; 4] = [&[&long], &[&a, &b], &[], &[]];
+        let mut before: &[&RecordData] = &[];
         for after in steps {
             client.replace(address, &ours(), &change(name, RecordKind::Txt, before, after)).await.unwrap();
             let found = client.records_at(address, name, RecordKind::Txt).await.unwrap();
@@ -94,7 +95,7 @@ async fn records_are_added_replaced_and_removed_as_sets() {
             ("_imaps._tcp.example.test", RecordKind::Srv, service),
             ("autoconfig.example.test", RecordKind::Cname, alias),
         ] {
-            client.replace(address, &ours(), &change(name, kind, &[], &[data.clone()])).await.unwrap();
+            client.replace(address, &ours(), &change(name, kind, &[], &[&data])).await.unwrap();
             let found = client.records_at(address, name, kind).await.unwrap();
             assert_eq!((found.set.records, found.set.ttl), (vec![data], 3600), "{program:?}");
         }
@@ -108,23 +109,23 @@ async fn a_change_of_records_that_moved_meanwhile_changes_nothing() {
     at_each(async |program, server, client| {
         let address = server.address();
         let [other, ours_now, second] = ["other", "ours", "second"].map(RecordData::text);
-        let both = [other.clone(), ours_now.clone()];
-        let first = change(ZONE, RecordKind::Txt, &[other.clone()], &both);
+        let both = [&other, &ours_now];
+        let first = change(ZONE, RecordKind::Txt, &[&other], &both);
         client.replace(address, &ours(), &first).await.unwrap();
         for wrong in [
-            change(ZONE, RecordKind::Txt, &[other.clone()], &[second.clone()]),
-            change(ZONE, RecordKind::Txt, &[], &[second.clone()]),
-            change(ZONE, RecordKind::Txt, &[other.clone(), second.clone()], &[second.clone()]),
-            change("new.example.test", RecordKind::Txt, &[second.clone()], &[ours_now.clone()]),
+            change(ZONE, RecordKind::Txt, &[&other], &[&second]),
+            change(ZONE, RecordKind::Txt, &[], &[&second]),
+            change(ZONE, RecordKind::Txt, &[&other, &second], &[&second]),
+            change("new.example.test", RecordKind::Txt, &[&second], &[&ours_now]),
             // A check alone.
-            change(ZONE, RecordKind::Txt, &[other.clone()], &[other.clone()]),
+            change(ZONE, RecordKind::Txt, &[&other], &[&other]),
         ] {
             let refused = client.replace(address, &ours(), &wrong).await;
             assert_eq!(refused, Err(UpdateError::Moved), "{program:?} {wrong:?}");
         }
         let mut found = texts(&client, server, ZONE).await;
         found.sort();
-        assert_eq!(found, both, "{program:?}");
+        assert_eq!(found.iter().collect::<Vec<_>>(), both, "{program:?}");
         assert_eq!(texts(&client, server, "new.example.test").await, []);
         client.replace(address, &ours(), &change(ZONE, RecordKind::Txt, &both, &both)).await.unwrap();
     })
@@ -136,7 +137,7 @@ async fn of_two_writers_at_once_one_wins() {
     at_each(async |program, server, client| {
         let name = "race.example.test";
         let write = |number: u32| {
-            let own = change(name, RecordKind::Txt, &[], &[RecordData::text(&number.to_string())]);
+            let own = change(name, RecordKind::Txt, &[], &[&RecordData::text(&number.to_string())]);
             let (client, address) = (&client, server.address());
             async move { client.replace(address, &ours(), &own).await }
         };
@@ -154,20 +155,20 @@ async fn aliases_and_wildcards_are_in_nobodys_way_unseen() {
     at_each(async |program, server, client| {
         let (address, text) = (server.address(), RecordData::text("ours"));
         // Beside an alias, servers would answer that all is well and store nothing.
-        let beside = change("alias.example.test", RecordKind::Txt, &[], &[text.clone()]);
+        let beside = change("alias.example.test", RecordKind::Txt, &[], &[&text]);
         assert_eq!(client.replace(address, &ours(), &beside).await, Err(UpdateError::Moved), "{program:?}");
         let found = client.records_at(address, "alias.example.test", RecordKind::Txt).await.unwrap();
         assert_eq!(found.alias, Some(format!("mx.{ZONE}")), "{program:?}");
         let alias = RecordData::Cname(format!("ns.{ZONE}"));
-        let over = change("mx.example.test", RecordKind::Cname, &[], &[alias]);
+        let over = change("mx.example.test", RecordKind::Cname, &[], &[&alias]);
         assert_eq!(client.replace(address, &ours(), &over).await, Err(UpdateError::Moved), "{program:?}");
         // A wildcard answers for the name, which has no records itself.
         let name = "a.wild.example.test";
         let wild = RecordData::text("wild");
-        assert_eq!(texts(&client, server, name).await, [wild.clone()], "{program:?}");
-        let of_wildcard = change(name, RecordKind::Txt, &[wild.clone()], &[wild]);
+        assert_eq!(texts(&client, server, name).await, std::slice::from_ref(&wild), "{program:?}");
+        let of_wildcard = change(name, RecordKind::Txt, &[&wild], &[&wild]);
         assert_eq!(client.replace(address, &ours(), &of_wildcard).await, Err(UpdateError::Moved), "{program:?}");
-        client.replace(address, &ours(), &change(name, RecordKind::Txt, &[], &[text.clone()])).await.unwrap();
+        client.replace(address, &ours(), &change(name, RecordKind::Txt, &[], &[&text])).await.unwrap();
         assert_eq!(texts(&client, server, name).await, [text], "{program:?}");
     })
     .await;
@@ -178,7 +179,7 @@ async fn each_refusal_is_told_as_what_it_is() {
     at_each(async |program, server, client| {
         use NameServerProgram::PowerDns;
         let address = server.address();
-        let add = change("x.example.test", RecordKind::Txt, &[], &[RecordData::text("x")]);
+        let add = change("x.example.test", RecordKind::Txt, &[], &[&RecordData::text("x")]);
         let unknown = key("unknown");
         let wrong = TsigKey { secret: Secret::new(b"another".to_vec()), ..ours() };
         let refusal = if program == PowerDns { UpdateError::RefusedUnsigned } else { UpdateError::BadKey };
@@ -208,12 +209,12 @@ async fn bind_refuses_what_the_key_may_not_and_an_exchange_without_address() {
     let server = RealNameServer::start(NameServerProgram::Bind, &[(ZONE, RECORDS)]);
     let (client, address) = (client(&server), server.address());
     let (narrow, text) = (key(RealNameServer::NARROW_KEY), RecordData::text("v=DMARC1; p=none"));
-    let other = change("x.example.test", RecordKind::Txt, &[], &[text.clone()]);
+    let other = change("x.example.test", RecordKind::Txt, &[], &[&text]);
     assert_eq!(client.replace(address, &narrow, &other).await, Err(UpdateError::Refused));
-    let allowed = change("_dmarc.example.test", RecordKind::Txt, &[], &[text]);
+    let allowed = change("_dmarc.example.test", RecordKind::Txt, &[], &[&text]);
     client.replace(address, &narrow, &allowed).await.unwrap();
     let nowhere = RecordData::Mx { preference: 10, exchange: "nowhere.example.test".into() };
-    let added = client.replace(address, &ours(), &change(ZONE, RecordKind::Mx, &[], &[nowhere])).await;
+    let added = client.replace(address, &ours(), &change(ZONE, RecordKind::Mx, &[], &[&nowhere])).await;
     assert_eq!(added, Err(UpdateError::Refused));
 }
 
@@ -223,7 +224,7 @@ async fn a_signed_zone_is_updated_and_a_silent_server_proves_nothing() {
     let mut server = RealNameServer::start(NameServerProgram::Bind, &[(zone, "")]);
     let (client, address) = (client(&server), server.address());
     let add =
-        SetChange { zone: zone.into(), ..change("x.signed.test", RecordKind::Txt, &[], &[RecordData::text("x")]) };
+        SetChange { zone: zone.into(), ..change("x.signed.test", RecordKind::Txt, &[], &[&RecordData::text("x")]) };
     client.replace(address, &ours(), &add).await.unwrap();
     // The signed copy follows some milliseconds later.
     while texts(&client, &server, "x.signed.test").await.is_empty() {}
