@@ -20,6 +20,7 @@ mod connect;
 mod dane;
 mod delivery;
 mod envelope;
+mod fair_rotation;
 mod in_flight;
 mod next_hop;
 mod notices;

@@ -1,41 +1,58 @@
 //! A queue run: claimed messages, those waiting for a connection, and active deliveries.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::future::pending;
 use std::num::NonZeroU32;
 
 use mailapi_model::Timestamp;
 use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
 
 use super::connect::Destination;
 use super::delivery::{self, Claimed};
+use super::fair_rotation::{FairRotation, MailAuthor};
 use super::{DeliveryAgent, Inner};
 use crate::message_store::MessageStoreError;
 use crate::queue::{HeldClaim, QueueKey, QueuedMessage, Task};
+
+/// Slow deliveries for each connection of [`super::DeliveryAgentSettings::max_connections`].
+const SLOW_FOR_EACH: usize = 5;
 
 /// State of the delivery agent between two steps. Dropping it aborts the deliveries; their leases end by
 /// themselves.
 pub(super) struct QueueRun {
     delivery_agent: DeliveryAgent,
-    /// Destinations with waiting messages, in the order in which they get connections.
-    rotation: VecDeque<Destination>,
-    waiting: HashMap<Destination, VecDeque<Claimed>>,
+    /// The authors and destinations of waiting messages, in the order in which they get connections.
+    rotation: FairRotation,
+    waiting: HashMap<Destination, Vec<(MailAuthor, VecDeque<Claimed>)>>,
     /// Number of waiting recipients.
     waiting_recipients: usize,
     running: HashMap<Destination, usize>,
     deliveries: JoinSet<()>,
-    destination_of: HashMap<Id, Destination>,
+    running_deliveries: HashMap<Id, RunningDelivery>,
+}
+
+/// A delivery that has a connection, or looks for one.
+struct RunningDelivery {
+    destination: Destination,
+    author: MailAuthor,
+    /// When it becomes slow.
+    slow_at: Instant,
+    /// It takes long, and no longer counts as one of the connections. Otherwise servers that do not answer would take all
+    /// of them, and no other mail would leave.
+    is_slow: bool,
 }
 
 impl QueueRun {
     pub(super) fn new(delivery_agent: DeliveryAgent) -> Self {
         Self {
             delivery_agent,
-            rotation: VecDeque::new(),
+            rotation: FairRotation::default(),
             waiting: HashMap::new(),
             waiting_recipients: 0,
             running: HashMap::new(),
             deliveries: JoinSet::new(),
-            destination_of: HashMap::new(),
+            running_deliveries: HashMap::new(),
         }
     }
 
@@ -48,17 +65,33 @@ impl QueueRun {
     /// recipients.
     pub(super) async fn fill(&mut self) -> Result<usize, MessageStoreError> {
         self.release_held().await?;
-        let claimed = self.claim().await?;
-        self.start();
-        if self.is_full() {
-            self.put_off().await?;
+        let mut claimed = 0;
+        loop {
+            claimed += self.claim().await?;
+            self.start();
+            if !self.is_full() || !self.put_off().await? {
+                return Ok(claimed);
+            }
         }
-        Ok(claimed)
     }
 
-    /// Waits for the end of a delivery. Returns false if none is active.
+    /// Waits for the end of a delivery, or until one is so slow that another may start. Returns false if none is active.
     pub(super) async fn finish_one(&mut self) -> bool {
-        let Some(ended) = self.deliveries.join_next_with_id().await else { return false };
+        let slow_at = self.next_slow_at();
+        let becomes_slow = async {
+            match slow_at {
+                Some(moment) => sleep_until(moment).await,
+                None => pending().await,
+            }
+        };
+        let ended = tokio::select! {
+            ended = self.deliveries.join_next_with_id() => ended,
+            () = becomes_slow => {
+                self.start();
+                return true;
+            }
+        };
+        let Some(ended) = ended else { return false };
         if let Err(error) = &ended {
             tracing::error!(%error, "delivery task panicked; its messages are retried when their leases end");
         }
@@ -134,17 +167,26 @@ impl QueueRun {
     /// Removes these recipients from the waiting ones. Returns those that were waiting.
     fn take_waiting(&mut self, recipients: &HashSet<(QueueKey, u32)>) -> Vec<(QueueKey, u32)> {
         let mut taken = Vec::new();
-        for queue in self.waiting.values_mut() {
+        for (_, queue) in self.waiting.values_mut().flatten() {
             for Claimed { message, .. } in queue.iter_mut() {
                 taken.extend(names(message).filter(|name| recipients.contains(name)));
                 message.recipients.retain(|one| !recipients.contains(&(message.key, one.position)));
             }
             queue.retain(|claimed| !claimed.message.recipients.is_empty());
         }
-        self.waiting.retain(|_, queue| !queue.is_empty());
-        self.rotation.retain(|destination| self.waiting.contains_key(destination));
+        self.forget_empty();
         self.waiting_recipients -= taken.len();
         taken
+    }
+
+    /// Forgets authors and destinations without waiting messages.
+    fn forget_empty(&mut self) {
+        for (destination, authors) in &mut self.waiting {
+            for (author, _) in authors.extract_if(.., |(_, queue)| queue.is_empty()) {
+                self.rotation.remove(&author, destination);
+            }
+        }
+        self.waiting.retain(|_, authors| !authors.is_empty());
     }
 
     /// Splits a message by the destination of its recipients.
@@ -170,51 +212,107 @@ impl QueueRun {
 
     fn wait(&mut self, destination: Destination, claimed: Claimed) {
         self.waiting_recipients += claimed.message.recipients.len();
-        if !self.waiting.contains_key(&destination) {
-            self.rotation.push_back(destination.clone());
+        let author = MailAuthor::of(&claimed.message);
+        let authors = self.waiting.entry(destination.clone()).or_default();
+        match authors.iter_mut().find(|(one, _)| *one == author) {
+            Some((_, queue)) => queue.push_back(claimed),
+            None => {
+                authors.push((author.clone(), VecDeque::from([claimed])));
+                self.rotation.push(&author, destination);
+            }
         }
-        self.waiting.entry(destination).or_default().push_back(claimed);
     }
 
-    /// Assigns connections to the destinations in turn, until all are in use or no destination may have
-    /// another.
+    /// Assigns connections to authors and destinations in turn, until all are in use or nobody may have another.
     fn start(&mut self) {
-        let settings = &self.delivery_agent.0.settings;
+        self.find_slow();
+        let delivery_agent = self.delivery_agent.clone();
+        let settings = &delivery_agent.0.settings;
         let (most, most_each) = (settings.max_connections.max(1), settings.max_connections_per_destination.max(1));
-        // Counts destinations at their limit; a full round of them ends the loop.
-        let mut passed_over = 0;
-        while self.deliveries.len() < most && passed_over < self.rotation.len() {
-            let Some(destination) = self.rotation.pop_front() else { break };
-            if self.running.get(&destination).is_some_and(|running| *running >= most_each) {
-                self.rotation.push_back(destination);
-                passed_over += 1;
-                continue;
-            }
-            passed_over = 0;
-            let work = self.take_work(&destination);
+        let slow_of = self.slow_of_authors();
+        // An author with so many slow deliveries starts no more: each one may take a connection for a while.
+        let may_start = |author: &MailAuthor| slow_of.get(author).is_none_or(|slow| *slow < most);
+        while self.quick() < most {
+            let running = &self.running;
+            let is_free =
+                |destination: &Destination| running.get(destination).is_none_or(|running| *running < most_each);
+            let Some((author, destination)) = self.rotation.next(may_start, is_free) else { break };
+            let work = self.take_work(&author, &destination, may_start);
             *self.running.entry(destination.clone()).or_default() += 1;
             let delivery = delivery::run(self.delivery_agent.clone(), destination.clone(), work);
             let id = self.deliveries.spawn(delivery).id();
-            self.destination_of.insert(id, destination);
+            let slow_at = Instant::now() + settings.slow_after;
+            self.running_deliveries.insert(id, RunningDelivery { destination, author, slow_at, is_slow: false });
         }
     }
 
-    /// Returns as many messages as one connection carries.
-    fn take_work(&mut self, destination: &Destination) -> Vec<Claimed> {
+    /// Returns the number of deliveries that count as connections.
+    fn quick(&self) -> usize {
+        self.running_deliveries.values().filter(|delivery| !delivery.is_slow).count()
+    }
+
+    /// Marks deliveries that take long, as many as there may be.
+    fn find_slow(&mut self) {
+        let now = Instant::now();
+        let most = self.delivery_agent.0.settings.max_connections.max(1) * SLOW_FOR_EACH;
+        let room = most.saturating_sub(self.running_deliveries.len() - self.quick());
+        let late = self.running_deliveries.values_mut().filter(|delivery| !delivery.is_slow && delivery.slow_at <= now);
+        late.take(room).for_each(|delivery| delivery.is_slow = true);
+    }
+
+    fn slow_of_authors(&self) -> HashMap<MailAuthor, usize> {
+        let mut slow = HashMap::new();
+        for delivery in self.running_deliveries.values().filter(|delivery| delivery.is_slow) {
+            *slow.entry(delivery.author.clone()).or_default() += 1;
+        }
+        slow
+    }
+
+    /// Returns when a delivery becomes slow, if messages wait for its connection.
+    fn next_slow_at(&self) -> Option<Instant> {
+        let most = self.delivery_agent.0.settings.max_connections.max(1);
+        let has_room = self.running_deliveries.len() - self.quick() < most * SLOW_FOR_EACH;
+        let quick = || self.running_deliveries.values().filter(|delivery| !delivery.is_slow);
+        let is_needed = !self.waiting.is_empty() && has_room && quick().count() >= most;
+        is_needed.then(|| quick().map(|delivery| delivery.slow_at).min()).flatten()
+    }
+
+    /// Returns as many messages as one connection carries: those of the author, and then those of others.
+    fn take_work(
+        &mut self,
+        author: &MailAuthor,
+        destination: &Destination,
+        may_start: impl Fn(&MailAuthor) -> bool,
+    ) -> Vec<Claimed> {
         let most = self.delivery_agent.0.settings.max_messages_per_connection.max(1);
-        let Some(queue) = self.waiting.get_mut(destination) else { return Vec::new() };
-        let work: Vec<_> = queue.drain(..most.min(queue.len())).collect();
-        if queue.is_empty() {
-            self.waiting.remove(destination);
-        } else {
-            self.rotation.push_back(destination.clone());
+        let Some(authors) = self.waiting.get_mut(destination) else { return Vec::new() };
+        authors.sort_by_key(|(one, _)| one != author);
+        let mut work = Vec::new();
+        for (_, queue) in authors.iter_mut().filter(|(one, _)| one == author || may_start(one)) {
+            work.extend(queue.drain(..queue.len().min(most - work.len())));
         }
         self.waiting_recipients -= work.iter().map(|claimed| claimed.message.recipients.len()).sum::<usize>();
+        let rests = authors.iter().any(|(one, queue)| one == author && !queue.is_empty());
+        self.forget_empty_at(destination);
+        if rests {
+            self.rotation.push(author, destination.clone());
+        }
         work
     }
 
+    /// Forgets authors without messages to a destination.
+    fn forget_empty_at(&mut self, destination: &Destination) {
+        let Some(authors) = self.waiting.get_mut(destination) else { return };
+        for (author, _) in authors.extract_if(.., |(_, queue)| queue.is_empty()) {
+            self.rotation.remove(&author, destination);
+        }
+        if authors.is_empty() {
+            self.waiting.remove(destination);
+        }
+    }
+
     fn give_back(&mut self, delivery: Id) {
-        let Some(destination) = self.destination_of.remove(&delivery) else { return };
+        let Some(RunningDelivery { destination, .. }) = self.running_deliveries.remove(&delivery) else { return };
         if let Some(running) = self.running.get_mut(&destination) {
             *running -= 1;
             if *running == 0 {
@@ -223,25 +321,41 @@ impl QueueRun {
         }
     }
 
-    /// Releases claims of the busiest destination for a while, so that it does not block the others while
-    /// connections are free. With a relay there is only one destination.
-    async fn put_off(&mut self) -> Result<(), MessageStoreError> {
-        let settings = &self.delivery_agent.0.settings;
-        if settings.relay.is_some() || self.deliveries.len() >= settings.max_connections {
-            return Ok(());
+    /// Releases claims of the busiest author for a while, so that it does not block the others while connections are free.
+    /// With a relay there is only one destination. Returns whether it released any.
+    async fn put_off(&mut self) -> Result<bool, MessageStoreError> {
+        let delivery_agent = self.delivery_agent.clone();
+        let Inner { settings, message_store, .. } = &*delivery_agent.0;
+        if settings.relay.is_some() || self.quick() >= settings.max_connections {
+            return Ok(false);
         }
-        let recipients =
-            |queue: &VecDeque<Claimed>| -> usize { queue.iter().map(|claimed| claimed.message.recipients.len()).sum() };
-        let busiest = self.waiting.iter().max_by_key(|(_, queue)| recipients(queue)).map(|(name, _)| name.clone());
-        let Some(queue) = busiest.and_then(|busiest| self.waiting.get_mut(&busiest)) else { return Ok(()) };
-        // One half is kept, so that the destination's connections stay busy.
-        let put_off = queue.split_off(queue.len().div_ceil(2));
-        self.waiting_recipients -= recipients(&put_off);
-        let message_store = &self.delivery_agent.0.message_store;
+        let mut waiting: HashMap<&MailAuthor, usize> = HashMap::new();
+        for (author, queue) in self.waiting.values().flatten() {
+            *waiting.entry(author).or_default() += queue.len();
+        }
+        let Some((busiest, messages)) = waiting.into_iter().max_by_key(|(_, messages)| *messages) else {
+            return Ok(false);
+        };
+        let busiest = busiest.clone();
+        // One half is kept, so that the author's connections stay busy.
+        let (mut put_off, most) = (VecDeque::new(), messages / 2);
+        for (_, queue) in self.waiting.values_mut().flatten().filter(|(author, _)| *author == busiest) {
+            let kept = queue.len().saturating_sub(most - put_off.len());
+            put_off.extend(queue.split_off(kept));
+        }
+        self.forget_empty();
+        self.waiting_recipients -= count(&put_off);
         let until: Timestamp = message_store.clock().now().plus(settings.busy_pause);
-        let recipients = put_off.iter().flat_map(|claimed| names(&claimed.message)).collect();
-        Ok(message_store.put_off(recipients, until).await?)
+        let recipients: Vec<_> = put_off.iter().flat_map(|claimed| names(&claimed.message)).collect();
+        let is_less = !recipients.is_empty();
+        message_store.put_off(recipients, until).await?;
+        Ok(is_less)
     }
+}
+
+/// Counts the recipients of messages.
+fn count(queue: &VecDeque<Claimed>) -> usize {
+    queue.iter().map(|claimed| claimed.message.recipients.len()).sum()
 }
 
 /// Returns the names of a message's recipients in the queue.

@@ -44,8 +44,10 @@ pub struct DeliveryAgentSettings {
     pub retry_jitter_percent: u32,
     /// Message age at which the sender gets a delay notice, unless NOTIFY excludes it. Default 4 hours.
     pub delay_notice_after: Duration,
-    /// Maximum number of connections. Default 20.
+    /// Maximum number of connections, slow ones not counted. Default 20.
     pub max_connections: usize,
+    /// Time after which a delivery is slow: it no longer keeps mail to other servers waiting. Default 5 s.
+    pub slow_after: Duration,
     /// Maximum number of connections to the servers of one domain, or to the relay. Default 5.
     pub max_connections_per_destination: usize,
     /// Maximum number of messages per minute to one domain, or to the relay; 0 means no limit. Default 0.
@@ -104,6 +106,7 @@ impl Default for DeliveryAgentSettings {
             retry_jitter_percent: 10,
             delay_notice_after: minutes(4 * 60),
             max_connections: 20,
+            slow_after: Duration::from_secs(5),
             max_connections_per_destination: 5,
             messages_per_minute_per_destination: 0,
             max_messages_per_connection: 100,

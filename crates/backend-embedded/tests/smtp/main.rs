@@ -26,6 +26,7 @@ mod retries;
 mod returned;
 mod rewriting;
 mod rules;
+mod slow_servers;
 mod socket;
 mod sts;
 mod tls;
