@@ -295,6 +295,8 @@ mod tests {
         assert_eq!(strings.iter().map(Vec::len).collect::<Vec<_>>(), [255, 255, 90]);
         assert_eq!(RecordData::Txt(strings).joined_text(), Some(text));
         assert_eq!(RecordData::text("").to_string(), "\"\"");
+        assert_eq!(RecordData::text(&"a".repeat(256)).to_string(), format!("\"{}\" \"a\"", "a".repeat(255)));
+        assert_eq!(RecordData::text("a\"\\;é\n").to_string(), "\"a\\\"\\\\;\\195\\169\\010\"");
     }
 
     proptest! {

@@ -1,11 +1,8 @@
 //! Records in the syntax of master files (RFC 1035 section 5).
 
-use mailapi_model::DomainName;
+use mailapi_model::{DomainName, RecordData};
 
 use super::dns::{Publication, WantedRecord};
-
-/// The longest string of a TXT record (RFC 1035 section 3.3).
-const MAX_STRING: usize = 255;
 
 /// Formats the records to paste into the zone. Names are absolute, so the zone's origin does not matter.
 ///
@@ -61,24 +58,9 @@ fn is_same(found: &str, value: &str) -> bool {
 
 fn line(record: &WantedRecord, value: &str) -> String {
     let WantedRecord { name, record_type, .. } = record;
-    let data = if *record_type == "TXT" { strings(value) } else { value.to_owned() };
+    // Verifiers join the strings of a text without spaces (RFC 7208 section 3.3).
+    let data = if *record_type == "TXT" { RecordData::text(value).to_string() } else { value.to_owned() };
     format!("{name}. {} IN {record_type} {data}", WantedRecord::TTL_SECONDS)
-}
-
-/// A text as quoted strings, none of which is too long. Verifiers join them without spaces (RFC 7208 section 3.3).
-fn strings(text: &str) -> String {
-    let quoted = text.as_bytes().chunks(MAX_STRING).map(quoted);
-    quoted.collect::<Vec<_>>().join(" ")
-}
-
-/// One string in quotes (RFC 1035 section 5.1).
-fn quoted(octets: &[u8]) -> String {
-    let escaped = octets.iter().map(|octet| match octet {
-        b'"' | b'\\' => format!("\\{}", char::from(*octet)),
-        b' '..=b'~' => char::from(*octet).to_string(),
-        _ => format!("\\{octet:03}"),
-    });
-    format!("\"{}\"", escaped.collect::<String>())
 }
 
 /// A comment, which ends with the line.
@@ -101,13 +83,6 @@ mod tests {
             found: found.iter().map(ToString::to_string).collect(),
             hint: "a\nevil.example. 3600 IN A 192.0.2.1".to_owned(),
         }
-    }
-
-    #[test]
-    fn long_texts_are_split_and_their_marks_escaped() {
-        assert_eq!(strings(&"a".repeat(255)), format!("\"{}\"", "a".repeat(255)));
-        assert_eq!(strings(&"a".repeat(256)), format!("\"{}\" \"a\"", "a".repeat(255)));
-        assert_eq!(strings("a\"\\;é\n"), "\"a\\\"\\\\;\\195\\169\\010\"");
     }
 
     #[test]
