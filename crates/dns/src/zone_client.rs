@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_needs_a_free_name_and_other_records_a_name_without_alias() {
+    fn an_alias_and_other_records_exclude_each_other() {
         let (message, _) = signed();
         let absent: Vec<_> = message.answers.iter().map(|record| (record.record_type(), record.dns_class)).collect();
         assert_eq!(absent, [(RecordType::TXT, DNSClass::NONE), (RecordType::CNAME, DNSClass::NONE)]);

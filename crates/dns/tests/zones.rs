@@ -175,7 +175,7 @@ async fn aliases_and_wildcards_are_in_nobodys_way_unseen() {
 }
 
 #[tokio::test]
-async fn each_refusal_is_told_as_what_it_is() {
+async fn each_refusal_has_its_own_error() {
     at_each(async |program, server, client| {
         use NameServerProgram::PowerDns;
         let address = server.address();
@@ -205,7 +205,7 @@ async fn each_refusal_is_told_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn bind_refuses_what_the_key_may_not_and_an_exchange_without_address() {
+async fn bind_refuses_other_names_and_an_exchange_without_address() {
     let server = RealNameServer::start(NameServerProgram::Bind, &[(ZONE, RECORDS)]);
     let (client, address) = (client(&server), server.address());
     let (narrow, text) = (key(RealNameServer::NARROW_KEY), RecordData::text("v=DMARC1; p=none"));

@@ -223,7 +223,7 @@ impl QueueRun {
         }
     }
 
-    /// Assigns connections to authors and destinations in turn, until all are in use or nobody may have another.
+    /// Assigns connections to authors and destinations in turn, until all are in use or no author may have another.
     fn start(&mut self) {
         self.find_slow();
         let delivery_agent = self.delivery_agent.clone();

@@ -67,7 +67,7 @@ async fn servers_that_are_silent_keep_no_mail_of_others_waiting() {
 }
 
 #[tokio::test]
-async fn one_message_to_many_silent_servers_keeps_none_of_others_waiting() {
+async fn a_message_to_many_silent_servers_keeps_no_others_waiting() {
     let (host, sink, _listener, recipients) = host_with(30).await;
     let recipients: Vec<_> = recipients.iter().map(String::as_str).collect();
     host.send(&recipients, &mail("Never")).await;

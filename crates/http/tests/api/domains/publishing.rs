@@ -163,7 +163,7 @@ async fn dns_that_moved_since_the_plan_is_not_changed() {
 }
 
 #[tokio::test]
-async fn a_refused_change_is_told_and_the_others_are_made() {
+async fn a_refused_change_has_its_reason_and_the_others_are_made() {
     let app = with_provider().await;
     let seen = plan(&app, "").await;
     app.dns.answer_update(Err(UpdateError::Refused), false);
