@@ -134,12 +134,12 @@ impl Listeners {
     /// [`BindError`] for the first listener that cannot be bound.
     pub async fn bind(addresses: &ListenAddresses) -> Result<Self, BindError> {
         Ok(Self {
-            smtp: Listener::of(bind("smtp", addresses.smtp).await?, None),
+            smtp: Listener::of(bind("smtp", addresses.smtp)?, None),
             submission: Listener::of(
-                bind("submission", addresses.submission).await?,
-                bind("submissions", addresses.submissions).await?,
+                bind("submission", addresses.submission)?,
+                bind("submissions", addresses.submissions)?,
             ),
-            imap: Listener::of(bind("imap", addresses.imap).await?, bind("imaps", addresses.imaps).await?),
+            imap: Listener::of(bind("imap", addresses.imap)?, bind("imaps", addresses.imaps)?),
         })
     }
 
@@ -214,8 +214,8 @@ impl Listeners {
     }
 }
 
-async fn bind(listener: &'static str, address: Option<SocketAddr>) -> Result<Option<Socket>, BindError> {
+fn bind(listener: &'static str, address: Option<SocketAddr>) -> Result<Option<Socket>, BindError> {
     let Some(address) = address else { return Ok(None) };
-    let bound = Socket::bind(address).await;
+    let bound = Socket::bind(address);
     bound.map(Some).map_err(|error| BindError { listener, address, error })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mailapi_backend_embedded::net::Shutdown;
 use mailapi_backend_embedded::{Authenticators, ListenerSettings, Listeners};
 use mailapi_http::{ApiListeners, HttpState};
-use mailapi_proxy::{AnnouncingProxies, ProxiedListener};
+use mailapi_proxy::{AnnouncingProxies, ProxiedListener, listen};
 use mailapi_service::Service;
 use mailapi_tls::ServerTls;
 use tokio::net::TcpListener;
@@ -32,9 +32,9 @@ pub(crate) struct ServerListeners {
 impl ServerListeners {
     /// Binds every enabled listener.
     pub(crate) async fn bind(config: &Config) -> Outcome<Self> {
-        let http = bind("http.listen", config.http.listen.0).await?;
-        let https = bind_if_set("http.tls_listen", config.http.tls_listen.0).await?;
-        let metrics = bind_if_set("metrics.listen", config.metrics.listen.0).await?;
+        let http = bind("http.listen", config.http.listen.0)?;
+        let https = bind_if_set("http.tls_listen", config.http.tls_listen.0)?;
+        let metrics = bind_if_set("metrics.listen", config.metrics.listen.0)?;
         if config.is_external() {
             return Ok(Self { http, https, metrics, mail: None });
         }
@@ -116,16 +116,15 @@ fn mail_settings(config: &Config, tls: Option<&ServerTls>, files: u64) -> Listen
     settings
 }
 
-async fn bind_if_set(key: &str, address: Option<ListenAddress>) -> Outcome<Option<TcpListener>> {
+fn bind_if_set(key: &str, address: Option<ListenAddress>) -> Outcome<Option<TcpListener>> {
     match address {
-        Some(ListenAddress(address)) => bind(key, address).await.map(Some),
+        Some(ListenAddress(address)) => bind(key, address).map(Some),
         None => Ok(None),
     }
 }
 
-async fn bind(key: &str, address: SocketAddr) -> Outcome<TcpListener> {
-    let listener = TcpListener::bind(address).await;
-    listener.map_err(|error| Failure::new(format!("{key}: cannot listen on {address}: {error}")))
+fn bind(key: &str, address: SocketAddr) -> Outcome<TcpListener> {
+    listen(address).map_err(|error| Failure::new(format!("{key}: cannot listen on {address}: {error}")))
 }
 
 /// Shows the remaining validity of the certificate, which may be replaced while it is in use.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mailapi_model::{Connections, CountedConnection};
-use mailapi_proxy::AnnouncingProxies;
+use mailapi_proxy::{AnnouncingProxies, listen};
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
 
@@ -54,8 +54,8 @@ impl Socket {
     ///
     /// # Errors
     /// If the port is in use, or is not permitted.
-    pub async fn bind(address: SocketAddr) -> io::Result<Self> {
-        let socket = TcpListener::bind(address).await?;
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = listen(address)?;
         let address = socket.local_addr()?;
         Ok(Self { socket, address, proxies: AnnouncingProxies::default() })
     }
