@@ -154,6 +154,9 @@ error_codes! {
     /// DNS, the domain or the settings have changed since the plan was made, or another plan is the newest one.
     DnsPlanChanged = "DNS_PLAN_CHANGED", CONFLICT, "The plan has changed since it was seen; nothing was changed.",
         "Get the plan again, look at it, and apply that one. For a rollback, see the history.", "no";
+    /// DNS has no zone of the domain, or no address of the name server.
+    DnsZoneNotFound = "DNS_ZONE_NOT_FOUND", CONFLICT, "DNS has no zone of the domain, or no address of the name server.",
+        "Register the domain, or check the setting `dns.servers`; see `message`.", "no";
     /// The name server does not accept the key or the change.
     DnsRefused = "DNS_REFUSED", CONFLICT, "The name server refused.",
         "See the reason in `message`; check the key, and what it may change.", "no";
@@ -191,7 +194,7 @@ error_codes! {
     /// The mail server's queue could not be read or changed.
     QueueUnavailable = "QUEUE_UNAVAILABLE", SERVICE_UNAVAILABLE, "The mail server's queue is not available.",
         "See the reason in `message`.", "yes";
-    /// The zone or its name server was not found, or does not answer.
+    /// The name servers do not answer.
     DnsUnavailable = "DNS_UNAVAILABLE", SERVICE_UNAVAILABLE, "The name servers are not available.",
         "See the reason in `message`.", "yes";
     /// The account database is unavailable, or the server has no capacity for a large request, response or stream.

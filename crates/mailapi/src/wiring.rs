@@ -15,9 +15,9 @@ use mailapi_metrics::OutboundTls;
 use mailapi_model::{Clock, Entropy, Secret};
 use mailapi_service::stats::LateInboundLog;
 use mailapi_service::{Metrics, Parts, Service, Settings};
-use mailapi_store::Store;
 use mailapi_store::postgres::Postgres;
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
+use mailapi_store::{Store, StoreError};
 
 use crate::config::{Config, Database, DatabasePlace};
 use crate::data_dir::{DataDir, ServerLock, no_installation};
@@ -340,8 +340,16 @@ fn open_file(file: &Path, directory: &DataDir, role: Role<'_>) -> Outcome<Sqlite
     };
     let failed = |error| Failure::new(format!("the database {} cannot be opened: {error}", file.display()));
     let DatabaseFile { path, follows_links } = database_file::checked(file)?;
-    let settings = SqliteSettings { follows_links, served, reserve_bytes: RESERVE_BYTES, ..SqliteSettings::default() };
-    let sqlite = Sqlite::open(&path, settings).map_err(failed)?;
+    let open = |served| {
+        let reserve_bytes = RESERVE_BYTES;
+        Sqlite::open(&path, SqliteSettings { follows_links, served, reserve_bytes, ..SqliteSettings::default() })
+    };
+    let sqlite = match open(served) {
+        // The server has ended since the check, and removed its log.
+        Err(StoreError::Moved(_)) if role.lock().is_none() => open(served_database::check(directory, file)??),
+        opened => opened,
+    };
+    let sqlite = sqlite.map_err(failed)?;
     if let Role::Server(lock) = role {
         lock.hold(database_file::opened(&path, follows_links)?, sqlite.home(), file)?;
     }

@@ -133,6 +133,8 @@ fn the_environment_and_the_network_are_touched_only_at_home() {
                 "http",
                 "acme",
                 "rspamd",
+                // Changes records at the name servers of zones.
+                "dns",
                 // Reads the first bytes of connections that others accept.
                 "proxy",
                 "mailapi",

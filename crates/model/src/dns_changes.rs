@@ -1,5 +1,6 @@
 //! Changes of the DNS records of a domain at its name servers.
 
+use std::fmt;
 use std::str::FromStr;
 
 use crate::{RecordKind, RecordSet, Secret, Timestamp};
@@ -120,6 +121,12 @@ impl FromStr for ChangeState {
 
     fn from_str(text: &str) -> Result<Self, UnknownChangeState> {
         Self::ALL.into_iter().find(|state| state.as_str() == text).ok_or(UnknownChangeState)
+    }
+}
+
+impl fmt::Display for TsigAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 pub use mailapi_backend::Quarantined;
 use mailapi_backend::{Backend, Dns, ZoneDns};
-pub use mailapi_backend::{Buffer, BufferError, BufferWriter};
+pub use mailapi_backend::{Buffer, BufferError, BufferWriter, DnsError};
 use mailapi_model::{AppPasswordId, Clock, Entropy, TokenId};
 use mailapi_rspamd::Rspamd;
 use mailapi_store::Store;

@@ -247,8 +247,8 @@ const TABLE: &[Row] = &[
     row("POST /api/v1/webhooks/{id}/replay", For::Admins, 200).body(r#"{"after":"0"}"#),
     row("DELETE /api/v1/webhooks/{id}", For::Admins, 200),
     row("GET /api/v1/dns/providers", For::Admins, 200),
-    row("PUT /api/v1/domains/{domain}/dns/provider", For::Admins, 503)
-        .granted("DNS_UNAVAILABLE")
+    row("PUT /api/v1/domains/{domain}/dns/provider", For::Admins, 409)
+        .granted("DNS_ZONE_NOT_FOUND")
         .body(r#"{"server":"192.0.2.1","key_name":"k","secret":"c2VjcmV0"}"#),
     row("GET /api/v1/domains/{domain}/dns/provider", For::Admins, 404).granted("DNS_PROVIDER_NOT_FOUND"),
     row("DELETE /api/v1/domains/{domain}/dns/provider", For::Admins, 404).granted("DNS_PROVIDER_NOT_FOUND"),

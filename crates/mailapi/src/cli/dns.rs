@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use mailapi_http::{dns_applied_json, dns_changes_json, dns_plan_json, dns_rolled_back_json, domain_dns_json};
-use mailapi_model::{ChangeState, DomainName, RecordSet, RecordedChange, SetChange};
+use mailapi_model::{ChangeState, DomainName, RecordSet, RecordedChange, SetChange, TsigAlgorithm};
 use mailapi_service::Service;
 use mailapi_service::domains::{
     AppliedPlan, AttemptedChange, DnsPlan, PlanOptions, ProviderFields, Publication, ServerState, WantedRecord,
@@ -114,8 +114,8 @@ pub(super) enum ProviderCommand {
         #[arg(long, value_name = "NAME")]
         key_name: String,
         /// hmac-sha256, hmac-sha384 or hmac-sha512
-        #[arg(long, default_value = "hmac-sha256")]
-        algorithm: String,
+        #[arg(long, default_value_t = TsigAlgorithm::HmacSha256)]
+        algorithm: TsigAlgorithm,
     },
     /// Show the name server of a domain, without the secret
     Show {

@@ -25,7 +25,7 @@ pub struct ProviderFields {
     /// The name of the key.
     pub key_name: String,
     /// The algorithm of the key; hmac-sha256 if it is not given.
-    pub algorithm: Option<String>,
+    pub algorithm: Option<TsigAlgorithm>,
     /// The secret of the key, in base64.
     pub secret: SecretText,
 }
@@ -48,14 +48,7 @@ impl ProviderFields {
         if !is_name(&name) {
             violations.add("key_name", "must be the name of a key, such as mailapi-key");
         }
-        let algorithm = match self.algorithm.map(|name| name.parse::<TsigAlgorithm>()) {
-            None => TsigAlgorithm::default(),
-            Some(Ok(algorithm)) => algorithm,
-            Some(Err(error)) => {
-                violations.add("algorithm", error.to_string());
-                TsigAlgorithm::default()
-            }
-        };
+        let algorithm = self.algorithm.unwrap_or_default();
         let secret = STANDARD.decode(self.secret.expose().trim()).unwrap_or_default();
         if secret.is_empty() || secret.len() > MAX_SECRET {
             violations.add("secret", "must be the secret of the key in base64");

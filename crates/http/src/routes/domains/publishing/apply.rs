@@ -66,7 +66,7 @@ impl From<AppliedPlan> for DnsApplied {
 documented_errors!(
     Errors,
     documented_with_body,
-    [AccessDenied, DomainNotFound, DnsProviderNotFound, DnsPlanChanged, DnsRefused, DnsUnavailable]
+    [AccessDenied, DomainNotFound, DnsProviderNotFound, DnsPlanChanged, DnsZoneNotFound, DnsRefused, DnsUnavailable]
 );
 
 /// Apply a DNS plan

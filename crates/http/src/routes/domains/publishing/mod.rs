@@ -8,6 +8,7 @@ mod providers;
 mod rollback;
 mod shape;
 
+use mailapi_service::DnsError;
 use mailapi_service::domains::PublishError;
 
 pub(crate) use apply::DnsApplied;
@@ -40,6 +41,9 @@ impl From<PublishError> for ApiError {
                 ErrorCode::DnsRefused,
                 format!("The name server did not take the key or the change: {refusal}."),
             ),
+            PublishError::NoZone(DnsError::NoSuchName) | PublishError::Unanswered(DnsError::NoSuchName) => {
+                Self::new(ErrorCode::DnsZoneNotFound, format!("Nothing was changed: {error}."))
+            }
             PublishError::NoZone(_) | PublishError::Unanswered(_) => {
                 Self::new(ErrorCode::DnsUnavailable, format!("Nothing was changed: {error}."))
             }

@@ -29,7 +29,7 @@ pub(super) fn purposes(text: Option<&str>) -> PlanOptions {
 documented_errors!(
     Errors,
     documented,
-    [AccessDenied, DomainNotFound, DnsProviderNotFound, ValidationError, DnsRefused, DnsUnavailable]
+    [AccessDenied, DomainNotFound, DnsProviderNotFound, ValidationError, DnsZoneNotFound, DnsRefused, DnsUnavailable]
 );
 
 /// Plan the DNS changes of a domain

@@ -1,12 +1,12 @@
 //! `GET`, `PUT` and `DELETE /domains/{domain}/dns/provider`.
 
 use axum::extract::State;
-use mailapi_model::{DnsProvider, DomainName, SecretText};
+use mailapi_model::{DnsProvider, DomainName};
 use mailapi_service::domains::ProviderFields;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::shape::TsigAlgorithmName;
+use super::shape::{KeyNameText, KeySecretText, NameServerText, TsigAlgorithmName};
 use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
@@ -51,13 +51,13 @@ request_body! {
     /// The name server that takes changes, and its key.
     pub(crate) struct SetDnsProvider as "SetDnsProvider" {
         /// The server: a host or an address, with or without a port.
-        server: String,
+        server: NameServerText,
         /// Name of the key.
-        key_name: String,
-        /// `hmac-sha256` (default), `hmac-sha384` or `hmac-sha512`.
-        algorithm: Option<String>,
+        key_name: KeyNameText,
+        /// Algorithm of the key; `hmac-sha256` by default.
+        algorithm: Option<TsigAlgorithmName>,
         /// Secret of the key, in base64. It is stored, and never returned.
-        secret: SecretText,
+        secret: KeySecretText,
     }
     example { "server": "ns1.example.test", "key_name": "mailapi", "secret": "c2VjcmV0IG9mIGFuIGV4YW1wbGU=" }
 }
@@ -73,7 +73,11 @@ pub(crate) struct ProviderRemoved {
 }
 
 documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, DnsProviderNotFound]);
-documented_errors!(SetErrors, documented_with_body, [AccessDenied, DomainNotFound, DnsRefused, DnsUnavailable]);
+documented_errors!(
+    SetErrors,
+    documented_with_body,
+    [AccessDenied, DomainNotFound, DnsZoneNotFound, DnsRefused, DnsUnavailable]
+);
 
 /// Get the DNS provider of a domain
 ///

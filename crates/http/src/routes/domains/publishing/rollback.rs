@@ -48,7 +48,7 @@ impl From<Vec<AttemptedChange>> for DnsRolledBack {
 documented_errors!(
     Errors,
     documented_with_body,
-    [AccessDenied, DomainNotFound, DnsProviderNotFound, DnsPlanChanged, DnsRefused, DnsUnavailable]
+    [AccessDenied, DomainNotFound, DnsProviderNotFound, DnsPlanChanged, DnsZoneNotFound, DnsRefused, DnsUnavailable]
 );
 
 /// Roll a DNS plan back

@@ -1,6 +1,6 @@
 //! JSON shapes of plans and changes.
 
-use mailapi_model::{ChangeState, RecordSet, SetChange, TsigAlgorithm};
+use mailapi_model::{ChangeState, RecordSet, SecretText, SetChange, TsigAlgorithm, Violations};
 use mailapi_service::domains::{
     AttemptedChange, ChangeAction, DnsPlan, PlanConflict, PlannedChange, ServerState, ServerView,
 };
@@ -8,6 +8,9 @@ use serde::Serialize;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
+
+use crate::request_body::{Schemas, Text, reference};
+use crate::shape::checked;
 
 /// Declares names in the document.
 macro_rules! names {
@@ -37,6 +40,53 @@ names! {
     NameServerStateName: ServerState::ALL.map(ServerState::as_str);
     /// Algorithm of a TSIG key.
     TsigAlgorithmName: TsigAlgorithm::ALL.map(TsigAlgorithm::as_str);
+}
+
+impl Text for TsigAlgorithmName {
+    type Read = TsigAlgorithm;
+
+    fn inline() -> RefOr<Schema> {
+        <Self as PartialSchema>::schema()
+    }
+
+    fn schema(schemas: &mut Schemas) -> RefOr<Schema> {
+        reference::<Self>(schemas)
+    }
+
+    fn parse(field: &str, text: String) -> Result<TsigAlgorithm, Violations> {
+        checked(field, text.parse())
+    }
+}
+
+/// Declares strings of requests that are described here, and checked where they are used.
+macro_rules! described {
+    ($($(#[doc = $doc:literal])+ $name:ident => $read:ty: $pattern:expr;)+) => {
+        $(
+            $(#[doc = $doc])+
+            pub(super) struct $name;
+
+            impl Text for $name {
+                type Read = $read;
+
+                fn inline() -> RefOr<Schema> {
+                    ObjectBuilder::new().schema_type(Type::String).pattern(Some($pattern)).into()
+                }
+
+                fn parse(_: &str, text: String) -> Result<$read, Violations> {
+                    Ok(text.into())
+                }
+            }
+        )+
+    };
+}
+
+described! {
+    /// A host or an address, with or without a port.
+    NameServerText => String: r"^[A-Za-z0-9.:\[\]-]{1,253}$";
+    /// Name of a TSIG key.
+    KeyNameText => String: r"^[A-Za-z0-9]([A-Za-z0-9-]{0,60}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,60}[A-Za-z0-9])?){0,2}$";
+    /// Secret of a TSIG key, in base64.
+    KeySecretText => SecretText: r"^([A-Za-z0-9+/]{4}){1,80}([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
 }
 
 /// All records of one name and type.
