@@ -22,7 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::{DnsSettings, DnsSetupError, NetworkDns, host, of_network, query_name};
+use crate::{NetworkDns, host, of_network, query_name};
 
 /// Time for one question and its answer. An update of a signed zone takes some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -35,17 +35,17 @@ const MOST_SERVERS: usize = 13;
 
 /// Asks the name servers of zones.
 pub struct ZoneClient {
-    resolver: NetworkDns,
+    /// Has no cache.
+    resolver: Arc<NetworkDns>,
     clock: Arc<dyn Clock>,
 }
 
 impl ZoneClient {
-    /// Creates a client that finds zones by the resolver of these settings, without a cache.
-    ///
-    /// # Errors
-    /// As [`NetworkDns::new`].
-    pub fn new(settings: &DnsSettings, clock: Arc<dyn Clock>) -> Result<Self, DnsSetupError> {
-        Ok(Self { resolver: NetworkDns::new(&settings.without_cache())?, clock })
+    /// Creates a client that finds zones by this resolver, which must have no cache: see
+    /// [`DnsSettings::without_cache`](crate::DnsSettings::without_cache).
+    #[must_use]
+    pub fn new(resolver: Arc<NetworkDns>, clock: Arc<dyn Clock>) -> Self {
+        Self { resolver, clock }
     }
 }
 

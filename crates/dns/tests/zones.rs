@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::{DnsError, DnsZone, UpdateError, ZoneDns};
-use mailapi_dns::{DnsSettings, ZoneClient};
+use mailapi_dns::{DnsSettings, NetworkDns, ZoneClient};
 use mailapi_model::{RecordData, RecordKind, RecordSet, Secret, SetChange, TsigAlgorithm, TsigKey};
 use mailapi_testkit::{FakeClock, NameServerProgram, RealClock, RealNameServer};
 
@@ -18,12 +18,14 @@ alias IN CNAME mx
 sub IN NS ns.elsewhere.test.
 ";
 
-fn settings(server: SocketAddr) -> DnsSettings {
-    DnsSettings { servers: vec![server], timeout: Duration::from_secs(5), retries: 5, ..DnsSettings::default() }
+fn resolver(server: SocketAddr) -> Arc<NetworkDns> {
+    let timeout = Duration::from_secs(5);
+    let settings = DnsSettings { servers: vec![server], timeout, retries: 5, ..DnsSettings::default() };
+    Arc::new(NetworkDns::new(&settings.without_cache()).unwrap())
 }
 
 fn client(server: &RealNameServer) -> ZoneClient {
-    ZoneClient::new(&settings(server.address()), Arc::new(RealClock)).unwrap()
+    ZoneClient::new(resolver(server.address()), Arc::new(RealClock))
 }
 
 fn key(name: &str) -> TsigKey {
@@ -187,7 +189,7 @@ async fn each_refusal_has_its_own_error() {
             assert_eq!(client.replace(address, &bad, &add).await, Err(refusal.clone()), "{program:?} {bad:?}");
         }
         let clock = FakeClock::at("2026-11-21T10:00:00Z");
-        let late = ZoneClient::new(&settings(address), Arc::new(clock)).unwrap();
+        let late = ZoneClient::new(resolver(address), Arc::new(clock));
         let refusal = if program == PowerDns { UpdateError::RefusedUnsigned } else { UpdateError::Clock };
         assert_eq!(late.replace(address, &ours(), &add).await, Err(refusal), "{program:?}");
         let elsewhere = SetChange { zone: "elsewhere.test".into(), name: "x.elsewhere.test".into(), ..add.clone() };

@@ -369,9 +369,9 @@ struct Resolvers {
 /// Creates the DNS clients.
 fn resolvers(settings: &DnsSettings, clock: &Arc<dyn Clock>) -> Outcome<Resolvers> {
     with_name_servers(settings, |settings| {
-        let (usual, fresh) = (NetworkDns::new(settings)?, NetworkDns::new(&settings.without_cache())?);
-        let zones = ZoneClient::new(settings, Arc::clone(clock))?;
-        Ok(Resolvers { usual: Arc::new(usual), fresh: Arc::new(fresh), zones: Arc::new(zones) })
+        let (usual, fresh) = (NetworkDns::new(settings)?, Arc::new(NetworkDns::new(&settings.without_cache())?));
+        let zones = ZoneClient::new(Arc::clone(&fresh), Arc::clone(clock));
+        Ok(Resolvers { usual: Arc::new(usual), fresh, zones: Arc::new(zones) })
     })
 }
 

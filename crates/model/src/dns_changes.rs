@@ -111,7 +111,7 @@ impl ChangeState {
     }
 }
 
-/// The text is no state of a change.
+/// The text names no change state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a state of a change")]
 pub struct UnknownChangeState;

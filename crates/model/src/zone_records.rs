@@ -75,7 +75,7 @@ pub enum RecordData {
     Txt(Vec<Vec<u8>>),
 }
 
-/// All records of one name and type, which have one TTL (RFC 2181 section 5). Without records there is no such set.
+/// The records of one name and type, with their common TTL (RFC 2181 section 5). An absent record set has no records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordSet {
     /// Seconds for which others may keep the records.

@@ -181,12 +181,8 @@ impl QueueRun {
 
     /// Forgets authors and destinations without waiting messages.
     fn forget_empty(&mut self) {
-        for (destination, authors) in &mut self.waiting {
-            for (author, _) in authors.extract_if(.., |(_, queue)| queue.is_empty()) {
-                self.rotation.remove(&author, destination);
-            }
-        }
-        self.waiting.retain(|_, authors| !authors.is_empty());
+        let rotation = &mut self.rotation;
+        self.waiting.retain(|destination, authors| has_waiting(destination, authors, rotation));
     }
 
     /// Splits a message by the destination of its recipients.
@@ -230,7 +226,7 @@ impl QueueRun {
         let settings = &delivery_agent.0.settings;
         let (most, most_each) = (settings.max_connections.max(1), settings.max_connections_per_destination.max(1));
         let slow_of = self.slow_of_authors();
-        // An author with so many slow deliveries starts no more: each one may take a connection for a while.
+        // A new delivery takes a connection until it is slow, so an author with many slow ones must wait.
         let may_start = |author: &MailAuthor| slow_of.get(author).is_none_or(|slow| *slow < most);
         while self.quick() < most {
             let running = &self.running;
@@ -293,22 +289,13 @@ impl QueueRun {
         }
         self.waiting_recipients -= work.iter().map(|claimed| claimed.message.recipients.len()).sum::<usize>();
         let rests = authors.iter().any(|(one, queue)| one == author && !queue.is_empty());
-        self.forget_empty_at(destination);
+        if !has_waiting(destination, authors, &mut self.rotation) {
+            self.waiting.remove(destination);
+        }
         if rests {
             self.rotation.push(author, destination.clone());
         }
         work
-    }
-
-    /// Forgets authors without messages to a destination.
-    fn forget_empty_at(&mut self, destination: &Destination) {
-        let Some(authors) = self.waiting.get_mut(destination) else { return };
-        for (author, _) in authors.extract_if(.., |(_, queue)| queue.is_empty()) {
-            self.rotation.remove(&author, destination);
-        }
-        if authors.is_empty() {
-            self.waiting.remove(destination);
-        }
     }
 
     fn give_back(&mut self, delivery: Id) {
@@ -351,6 +338,18 @@ impl QueueRun {
         message_store.put_off(recipients, until).await?;
         Ok(is_less)
     }
+}
+
+/// Forgets the authors without messages to a destination; returns whether messages are left.
+fn has_waiting(
+    destination: &Destination,
+    authors: &mut Vec<(MailAuthor, VecDeque<Claimed>)>,
+    rotation: &mut FairRotation,
+) -> bool {
+    for (author, _) in authors.extract_if(.., |(_, queue)| queue.is_empty()) {
+        rotation.remove(&author, destination);
+    }
+    !authors.is_empty()
 }
 
 /// Counts the recipients of messages.

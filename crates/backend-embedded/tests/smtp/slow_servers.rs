@@ -30,7 +30,7 @@ async fn host_with(silent: usize) -> (MailHost, SmtpSink, TcpListener, Vec<Strin
     (host, sink, listener, recipients)
 }
 
-/// Runs the queue until the healthy server has so many messages.
+/// Runs the queue until the healthy server has received `count` messages.
 async fn until_received(host: &MailHost, sink: &SmtpSink, count: usize) {
     let agent = host.agent(|settings| {
         (settings.port, settings.allow_loopback) = (sink.address().port(), true);

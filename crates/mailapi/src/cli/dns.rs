@@ -87,7 +87,7 @@ struct Options {
 
 impl From<Options> for PlanOptions {
     fn from(options: Options) -> Self {
-        Self { replace: options.replace.iter().map(|purpose| purpose.to_ascii_uppercase()).collect() }
+        Self::replacing(options.replace)
     }
 }
 

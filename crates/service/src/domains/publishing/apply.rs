@@ -76,8 +76,7 @@ impl Service {
         options: &PlanOptions,
         by: &Caller,
     ) -> Result<AppliedPlan, PublishError> {
-        let provider = self.provider_of(name).await?;
-        let primary = Primary::of(self.0.zone_dns.as_ref(), name, provider).await?;
+        let primary = self.primary_of(name).await?;
         self.settle(&primary, name).await?;
         let plan = self.plan_at(&primary, name, options).await?;
         if plan.plan_id != plan_id {
@@ -95,8 +94,8 @@ impl Service {
             audit!(by, domain = %name, purpose, record = change.name, state, error = attempted.error, "DNS record changed");
             changes.push(attempted);
         }
-        let made: Vec<_> = changes.iter().filter(|change| change.state == Some(ChangeState::Applied)).collect();
-        let made: Vec<_> = made.into_iter().map(|attempted| attempted.change.clone()).collect();
+        let made = changes.iter().filter(|attempted| attempted.state == Some(ChangeState::Applied));
+        let made: Vec<_> = made.map(|attempted| attempted.change.clone()).collect();
         let servers = self.seen_at_servers(&primary, &made).await;
         Ok(AppliedPlan { plan, changes, servers, verified: false })
     }

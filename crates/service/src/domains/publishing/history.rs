@@ -3,7 +3,6 @@
 use mailapi_model::{DomainName, Listed, Page, RecordedChange};
 
 use super::PublishError;
-use super::primary::Primary;
 use crate::domains::DomainError;
 use crate::{Caller, Service};
 
@@ -31,8 +30,7 @@ impl Service {
         }
         let domain = name.clone();
         let settled = self.with_domain_lock(name, async move |service: Self| {
-            let provider = service.provider_of(&domain).await?;
-            let primary = Primary::of(service.0.zone_dns.as_ref(), &domain, provider).await?;
+            let primary = service.primary_of(&domain).await?;
             service.settle(&primary, &domain).await
         });
         if let Err(error) = settled.await {

@@ -94,6 +94,13 @@ pub struct PlanOptions {
     pub replace: Vec<String>,
 }
 
+impl PlanOptions {
+    /// Replaces the records of these purposes, in any case.
+    pub fn replacing<T: AsRef<str>>(purposes: impl IntoIterator<Item = T>) -> Self {
+        Self { replace: purposes.into_iter().map(|purpose| purpose.as_ref().trim().to_ascii_uppercase()).collect() }
+    }
+}
+
 impl Service {
     /// Returns the changes that the domain's records need at its name server. Changes nothing.
     ///
@@ -106,14 +113,19 @@ impl Service {
         options: &PlanOptions,
     ) -> Result<DnsPlan, PublishError> {
         caller.grants.admin()?;
-        let provider = self.provider_of(name).await?;
-        let primary = Primary::of(self.0.zone_dns.as_ref(), name, provider).await?;
+        let primary = self.primary_of(name).await?;
         self.plan_at(&primary, name, options).await
     }
 
     pub(super) async fn provider_of(&self, name: &DomainName) -> Result<DnsProvider, PublishError> {
         self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         self.0.store.dns_providers().get(name).await?.ok_or(PublishError::NoProvider)
+    }
+
+    /// Returns the name server that takes changes of the domain's records.
+    pub(super) async fn primary_of(&self, name: &DomainName) -> Result<Primary<'_>, PublishError> {
+        let provider = self.provider_of(name).await?;
+        Primary::of(self.0.zone_dns.as_ref(), name, provider).await
     }
 
     pub(super) async fn plan_at(

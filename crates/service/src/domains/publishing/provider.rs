@@ -14,7 +14,7 @@ use crate::{Caller, Service};
 
 /// The longest name of a server with its port.
 const MAX_SERVER: usize = 260;
-/// The longest secret, in octets: longer keys than the block of the hash are no better (RFC 2104 section 3).
+/// Maximum length of a secret in octets. HMAC hashes a key that is longer than a block (RFC 2104 section 3).
 const MAX_SECRET: usize = 256;
 
 /// The fields of a provider, as given.

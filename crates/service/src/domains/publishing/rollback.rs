@@ -4,7 +4,6 @@ use mailapi_model::{ChangeState, DomainName, RecordedChange, SetChange};
 
 use super::PublishError;
 use super::apply::{AttemptedChange, made};
-use super::primary::Primary;
 use crate::caller::audit;
 use crate::{Caller, Service};
 
@@ -30,8 +29,7 @@ impl Service {
         plan_id: &str,
         by: &Caller,
     ) -> Result<Vec<AttemptedChange>, PublishError> {
-        let provider = self.provider_of(name).await?;
-        let primary = Primary::of(self.0.zone_dns.as_ref(), name, provider).await?;
+        let primary = self.primary_of(name).await?;
         self.settle(&primary, name).await?;
         let rows = self.0.store.dns_changes();
         let newest = rows.newest_applied(name).await?;

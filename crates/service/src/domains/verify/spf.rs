@@ -90,7 +90,7 @@ fn judge(
 /// Returns the policy that also allows this server.
 ///
 /// # Errors
-/// Why there is no such policy.
+/// The reason why the policy cannot be extended.
 pub(in crate::domains) async fn extended(context: &Context<'_>, policy: &str) -> Result<String, String> {
     let terms = policy.split_once(' ').map(|(_, terms)| terms).unwrap_or_default();
     let extended = format!("v=spf1 a:{} {terms}", context.host).trim_end().to_owned();

@@ -86,7 +86,6 @@ pub(crate) async fn apply(
 ) -> Result<Json<DnsApplied>, ApiError> {
     let name = domain_in(&path, &caller)?;
     let ApplyDns { plan_id, replace } = body.read()?;
-    let replace = replace.unwrap_or_default().iter().map(|purpose| purpose.to_ascii_uppercase()).collect();
-    let options = PlanOptions { replace };
+    let options = PlanOptions::replacing(replace.unwrap_or_default());
     Ok(Json(state.service().apply_dns(&caller, &name, &plan_id, &options).await?.into()))
 }

@@ -20,12 +20,6 @@ query_parameters! {
     }
 }
 
-/// Reads purposes, separated by commas.
-pub(super) fn purposes(text: Option<&str>) -> PlanOptions {
-    let words = text.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty());
-    PlanOptions { replace: words.map(str::to_ascii_uppercase).collect() }
-}
-
 documented_errors!(
     Errors,
     documented,
@@ -46,6 +40,6 @@ pub(crate) async fn plan(
     query: Query<PlanDns>,
 ) -> Result<Json<PlanRecord>, ApiError> {
     let name = domain_in(&path, &caller)?;
-    let options = purposes(query.read()?.replace.as_deref());
+    let options = PlanOptions::replacing(query.read()?.replace.unwrap_or_default().split(','));
     Ok(Json(state.service().plan_dns(&caller, &name, &options).await?.into()))
 }
