@@ -73,9 +73,13 @@ impl EntryRecipient<'_> {
 
 /// Returns the address that a message was sent to, from both columns.
 pub(crate) fn recipient(delivered_to: Option<String>, written: Option<String>) -> Option<String> {
-    let canonical = |text: String| match text.parse::<EmailAddress>() {
-        Ok(address) if address.as_str() != text => address.as_str().to_owned(),
-        _ => text,
+    // Almost all addresses are canonical, and reading one costs as much as a look-up.
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"@.-_+".contains(&byte);
+    let canonical = |text: String| {
+        if text.bytes().all(is_plain) {
+            return text;
+        }
+        text.parse::<EmailAddress>().map_or(text, |address| address.as_str().to_owned())
     };
     delivered_to.map(canonical).or(written)
 }

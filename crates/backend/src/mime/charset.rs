@@ -1,7 +1,7 @@
 //! Charset decoding. Names are read by their kind: programs write `cp932`, `win-1251`, `koi8r` or `iso8859_5`, which no
 //! register has.
 
-use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, ISO_2022_JP, REPLACEMENT, SHIFT_JIS, WINDOWS_1252};
+use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, ISO_2022_JP, REPLACEMENT, SHIFT_JIS, UTF_8, WINDOWS_1252};
 use mail_parser::decoders::charsets::map::charset_decoder;
 use oem_cp::code_table::DECODING_TABLE_CP_MAP;
 use oem_cp::code_table_type::TableType;
@@ -55,6 +55,10 @@ pub(super) fn is_known(charset: &str) -> bool {
 
 /// Returns `None` for unknown names, and for US-ASCII: text with other bytes is in another charset.
 fn decoding(name: &str) -> Option<Decoding> {
+    // Most mail names it like this.
+    if name.eq_ignore_ascii_case("utf-8") {
+        return Some(Decoding::Standard(UTF_8));
+    }
     let label = name.trim().trim_matches(['"', '\'']).to_ascii_lowercase();
     if label.is_empty() || is_ascii(&label) {
         return None;

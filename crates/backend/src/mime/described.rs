@@ -119,7 +119,7 @@ impl DescribedMessage {
     /// Returns the bodies for readers of plain text and of HTML; `bytes` returns the encoded bytes of a part.
     pub fn decode_bodies<'a>(&self, bytes: impl Fn(&DescribedBody) -> &'a [u8]) -> (Option<String>, Option<String>) {
         let decoded = |body: &DescribedBody| (body.role, body.decode(bytes(body)));
-        selection::joined(&self.bodies.iter().map(decoded).collect::<Vec<_>>())
+        selection::joined(self.bodies.iter().map(decoded).collect())
     }
 }
 

@@ -99,7 +99,8 @@ pub(super) fn fields(block: &[u8], max: usize) -> Vec<Field<'_>> {
             is_open = true;
         }
     }
-    if std::str::from_utf8(block).is_err() {
+    // Almost all header blocks are ASCII.
+    if !block.is_ascii() && std::str::from_utf8(block).is_err() {
         raw_octets::convert(&mut fields);
     }
     fields

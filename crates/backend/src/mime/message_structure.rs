@@ -264,7 +264,7 @@ impl MessageStructure {
         mut bytes: impl FnMut(PartSpan) -> Result<T, E>,
     ) -> Result<(Option<String>, Option<String>), E> {
         let decoded = |body: &BodyPart| Ok((body.role, body.decode(bytes(body.span)?.as_ref())));
-        Ok(selection::joined(&self.bodies.iter().map(decoded).collect::<Result<Vec<_>, E>>()?))
+        Ok(selection::joined(self.bodies.iter().map(decoded).collect::<Result<_, E>>()?))
     }
 
     /// Returns the full message, from its summary ([`MessageStructure::summary`]), the bytes of its header block

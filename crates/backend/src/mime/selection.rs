@@ -168,9 +168,21 @@ fn is_inline(part: &Part, holder: OpenMultipart) -> bool {
 
 /// Joins decoded parts to the body for readers of plain text and the one for readers of HTML. A body exists if one of its
 /// parts has its kind; parts of the other kind are converted.
-pub(super) fn joined(parts: &[(BodyRole, String)]) -> (Option<String>, Option<String>) {
-    let text = body(parts, |role| role.in_text, false, |html| Cow::Owned(html::text_of(html).trim().to_owned()));
-    let html = body(parts, |role| role.in_html, true, |text| Cow::Owned(html::of_text(text)));
+pub(super) fn joined(mut parts: Vec<(BodyRole, String)>) -> (Option<String>, Option<String>) {
+    // Most messages have one part for each kind of reader, which is not copied.
+    let only = |is_in: fn(&BodyRole) -> bool| {
+        let mut places = parts.iter().enumerate().filter(|(_, (role, _))| is_in(role)).map(|(place, _)| place);
+        places.next().filter(|_| places.next().is_none())
+    };
+    if let (Some(in_text), Some(in_html)) = (only(|role| role.in_text), only(|role| role.in_html)) {
+        let mut take = |place: usize, is_html: bool| {
+            let (role, text) = &mut parts[place];
+            (role.is_html == is_html).then(|| std::mem::take(text))
+        };
+        return (take(in_text, false), take(in_html, true));
+    }
+    let text = body(&parts, |role| role.in_text, false, |html| Cow::Owned(html::text_of(html).trim().to_owned()));
+    let html = body(&parts, |role| role.in_html, true, |text| Cow::Owned(html::of_text(text)));
     (text, html)
 }
 
