@@ -6,6 +6,8 @@
 
 /// The beginning of a line that is kept: enough for a name of a field that ends a body, and its value.
 const KEPT: usize = 64;
+/// As much of another line as tells whether it is empty.
+const KEPT_OF_OTHERS: usize = 2;
 /// What replaces a bare LF. No head has it anywhere, so the parser refuses the request.
 const SPOILED: u8 = 0;
 
@@ -67,7 +69,7 @@ impl HeadLines {
 
     /// Reads a line or the beginning of one, and returns its length.
     fn read_line(&mut self, bytes: &mut [u8]) -> usize {
-        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+        let Some(end) = memchr::memchr(b'\n', bytes) else {
             self.keep(bytes);
             return bytes.len();
         };
@@ -89,8 +91,17 @@ impl HeadLines {
     fn keep(&mut self, bytes: &[u8]) {
         if let Some(last) = bytes.last() {
             self.last = *last;
-            let room = KEPT - self.line.len();
+            let room = self.kept(bytes).saturating_sub(self.line.len());
             self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+
+    /// Returns how many bytes are kept of the line that goes on like this.
+    fn kept(&self, bytes: &[u8]) -> usize {
+        match self.line.first().or(bytes.first()) {
+            Some(b'c' | b'C' | b't' | b'T') => KEPT,
+            _ if self.place == Place::ChunkSize => KEPT,
+            _ => KEPT_OF_OTHERS,
         }
     }
 

@@ -27,6 +27,7 @@ mod hosted;
 mod http2;
 mod interface;
 mod json;
+mod json_text;
 mod large_json;
 mod limits;
 mod long_answer;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::stream;
 
 use crate::byte_budget::BytePermit;
+use crate::json_text::push_escaped;
 
 /// Amount of text that is escaped at a time.
 const STEP: usize = 16 * 1024;
@@ -96,11 +97,10 @@ fn next_piece(parts: &mut VecDeque<Part>) -> Option<Bytes> {
     }
 }
 
-/// Unescaped content of a JSON string.
 fn escaped(text: &str) -> Bytes {
-    // Writing a text into memory cannot fail.
-    let quoted = Bytes::from(serde_json::to_vec(text).unwrap_or_else(|_| b"\"\"".to_vec()));
-    quoted.slice(1..quoted.len() - 1)
+    let mut json = Vec::new();
+    push_escaped(text, &mut json);
+    json.into()
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use utoipa::ToSchema;
 
 use super::shape::{AttachmentEntry, Named, named};
 use super::{FolderParameter, folder_in_path, folder_or_inbox, mailbox_in};
-use crate::answer::{Json, LARGE, written};
+use crate::answer::{LARGE, WrittenJson, written};
 use crate::byte_budget::Share;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
+use crate::json_text::push_escaped;
 use crate::long_answer::LongAnswer;
 use crate::path::PathParameters;
 use crate::query::Query;
@@ -109,13 +110,36 @@ impl BodyFound {
 }
 
 impl MessageFound {
-    /// Escapes the body while it is sent.
-    fn into_long(mut self) -> Result<LongAnswer, ApiError> {
+    /// Writes everything before the body, which is returned.
+    fn without_body(mut self) -> Result<(Vec<u8>, BodyFound), ApiError> {
         const NO_BODY: &str = r#"{"text":null,"html":null}}"#;
-        let BodyFound { text, html } = std::mem::take(&mut self.body);
+        let body = std::mem::take(&mut self.body);
         let mut rest = written(&self)?;
         let length = rest.strip_suffix(NO_BODY.as_bytes()).map(<[u8]>::len);
         rest.truncate(length.ok_or_else(|| ApiError::internal("the body is not the last member"))?);
+        Ok((rest, body))
+    }
+
+    fn into_short(self) -> Result<WrittenJson, ApiError> {
+        let (mut json, body) = self.without_body()?;
+        for (name, text) in [(&br#"{"text":"#[..], body.text), (br#","html":"#, body.html)] {
+            json.extend_from_slice(name);
+            match text {
+                Some(text) => {
+                    json.push(b'"');
+                    push_escaped(&text, &mut json);
+                    json.push(b'"');
+                }
+                None => json.extend_from_slice(b"null"),
+            }
+        }
+        json.extend_from_slice(b"}}");
+        Ok(WrittenJson(json.into()))
+    }
+
+    /// Escapes the body while it is sent.
+    fn into_long(self) -> Result<LongAnswer, ApiError> {
+        let (rest, BodyFound { text, html }) = self.without_body()?;
         Ok(LongAnswer::new(rest).json(r#"{"text":"#).text(text).json(r#","html":"#).text(html).json("}}"))
     }
 }
@@ -176,7 +200,7 @@ async fn read(
 ) -> Result<Response, ApiError> {
     let found = MessageFound::from(state.service().read_message(caller, mailbox, folder, uid).await?);
     if found.body.bytes() <= LARGE {
-        return Ok(Json(found).into_response());
+        return Ok(found.into_short()?.into_response());
     }
     let answer = found.into_long()?;
     let mut held = state.answers().hold(Share::of(Some(caller)));
